@@ -1,0 +1,29 @@
+/** One jest project per suite: `npm run jest -- --selectProjects unit`. */
+const shared = {
+  testEnvironment: 'node',
+  extensionsToTreatAsEsm: ['.ts'],
+  transform: {
+    '^.+\\.ts$': [
+      '@swc/jest',
+      { jsc: { target: 'es2024', parser: { syntax: 'typescript' } }, module: { type: 'es6' } },
+    ],
+  },
+};
+
+const suite = (name, rest = {}) => ({
+  ...shared,
+  displayName: name,
+  testMatch: [`<rootDir>/test/${name}/**/*.test.ts`],
+  ...rest,
+});
+
+export default {
+  projects: [
+    suite('unit'),
+    suite('integration', {
+      globalSetup: '<rootDir>/test/integration/global-setup.ts',
+      globalTeardown: '<rootDir>/test/integration/global-teardown.ts',
+    }),
+    suite('e2e'),
+  ],
+};
