@@ -1,0 +1,8 @@
+/** What users write: one definition a kind, from which come the types, the CRDs and the printer columns. */
+import type { CustomKind } from '../runtime/index.ts';
+import { Echo } from './echo.ts';
+
+export { Echo };
+
+/** Every kind that the operator brings, in the order in which its CRDs are applied. */
+export const kinds: readonly CustomKind[] = [Echo];

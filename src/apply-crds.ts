@@ -1,0 +1,48 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import {
+  type Client,
+  type CustomKind,
+  CustomResourceDefinition,
+  customResourceDefinition,
+  type Logger,
+  type ObjectOf,
+} from './runtime/index.ts';
+
+const pollMs = 200;
+
+/**
+ * Applies the CustomResourceDefinitions of the kinds, over whatever is there under their names, and waits until the
+ * API server serves each. Objects stay as they are. Needs get, create and patch on those CustomResourceDefinitions.
+ *
+ * @throws ApiError when the server refuses one; the signal's reason when it ends the wait.
+ */
+export async function applyCustomResourceDefinitions(
+  client: Client,
+  kinds: readonly CustomKind[],
+  log: Logger,
+  signal: AbortSignal,
+): Promise<void> {
+  for (const kind of kinds) {
+    // By force: helm, kubectl or an older release may own the fields, and the definition is ours to give.
+    const manifest = customResourceDefinition(kind);
+    await client.apply(CustomResourceDefinition, manifest, { force: true, signal });
+    log.info({ crd: manifest.metadata.name }, 'applied');
+  }
+  for (const kind of kinds) {
+    const { metadata } = customResourceDefinition(kind);
+    await established(client, metadata.name, signal);
+    log.info({ crd: metadata.name }, 'established');
+  }
+}
+
+async function established(client: Client, name: string, signal: AbortSignal): Promise<void> {
+  for (;;) {
+    const crd = await client.get(CustomResourceDefinition, { name }, { signal });
+    if (isEstablished(crd)) return;
+    await delay(pollMs, undefined, { signal });
+  }
+}
+
+function isEstablished(crd: ObjectOf<typeof CustomResourceDefinition>): boolean {
+  return crd.status?.conditions?.some(({ type, status }) => type === 'Established' && status === 'True') ?? false;
+}

@@ -1,0 +1,156 @@
+import { hostname } from 'node:os';
+import { cleanEnv, makeValidator } from 'envalid';
+
+/** The operator's settings; each comes from an environment variable of its name in capitals (docs/settings.md). */
+export interface Config {
+  /** NAMESPACE: the operator's own. */
+  readonly namespace: string;
+  /** NUM_WORKERS: how many objects of a kind are reconciled at once. */
+  readonly numWorkers: number;
+  readonly ha: {
+    /** HA_ENABLED */
+    readonly enabled: boolean;
+    /** HA_NODE_ID: who this replica is. Default: the host's name, which in a pod is the pod's. */
+    readonly nodeId: string;
+    /** HA_LEASE_LOCK_NAME */
+    readonly leaseLockName: string;
+    /** HA_LEASE_DURATION_SECONDS */
+    readonly leaseDurationSeconds: number;
+    /** HA_RENEW_DEADLINE_SECONDS */
+    readonly renewDeadlineSeconds: number;
+    /** HA_RETRY_PERIOD_SECONDS */
+    readonly retryPeriodSeconds: number;
+  };
+  readonly metrics: {
+    /** METRICS_ENABLED */
+    readonly enabled: boolean;
+    /** METRICS_PATH */
+    readonly path: string;
+    /** METRICS_PORT */
+    readonly port: number;
+  };
+  /** HEALTH_PORT: where /healthz and /readyz answer, always. */
+  readonly healthPort: number;
+  /** SHUTDOWN_TIMEOUT_SECONDS: how long reconciles under way may take to end after SIGTERM. */
+  readonly shutdownTimeoutSeconds: number;
+  /** ENV: the environment's name, in each log line. */
+  readonly env: string;
+  /** LOG_LEVEL */
+  readonly logLevel: LogLevel;
+  /** ECHO_IMAGE: the image whose printf prints an Echo's message. */
+  readonly echoImage: string;
+  /** KUBECONFIG: absent in a pod, which has its service account. */
+  readonly kubeconfig: string | undefined;
+}
+
+const logLevels = ['trace', 'debug', 'info', 'warn', 'error', 'fatal'] as const;
+export type LogLevel = (typeof logLevels)[number];
+
+/** The environment holds values that the operator can't take. The message has one line for each. */
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError';
+}
+
+/**
+ * Makes a validator that says what it takes; envalid adds the rest.
+ *
+ * @param parse the value, or undefined where the text is none.
+ */
+function accept<T>(takes: string, parse: (text: string) => T | undefined) {
+  return makeValidator<T>((text) => {
+    const value = parse(text);
+    if (value === undefined) throw new TypeError(takes);
+    return value;
+  });
+}
+
+const integer = (min: number, max: number) =>
+  accept(`a whole number from ${min} to ${max}`, (text) => {
+    const value = Number(text);
+    return /^\d+$/.test(text) && value >= min && value <= max ? value : undefined;
+  });
+
+const seconds = accept('a number of seconds above 0', (text) => {
+  const value = Number(text);
+  return /^\d+(\.\d+)?$/.test(text) && value > 0 && value <= 86_400 ? value : undefined;
+});
+
+const boolean = accept(
+  'true or false',
+  (text) => ({ true: true, false: false, '1': true, '0': false })[text.toLowerCase()],
+);
+
+const matching = (takes: string, pattern: RegExp) => accept(takes, (text) => (pattern.test(text) ? text : undefined));
+
+const dnsLabel = matching(
+  'a DNS label: lower-case letters, digits and "-", 63 at most',
+  /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/,
+);
+const text = matching('a text that is not empty', /\S/);
+const path = matching('a path that begins with "/"', /^\/[\w\-./]*$/);
+const image = matching('an image reference, as busybox:1.36', /^[\w][\w.\-/:@]*$/);
+const logLevel = accept(`one of ${logLevels.join(', ')}`, (value) => logLevels.find((level) => level === value));
+
+/**
+ * Reads the settings. An empty variable counts as absent: a ConfigMap can't unset one.
+ *
+ * @throws ConfigError with a line for each bad value: the variable, what it got, what it takes.
+ */
+export function readConfig(environment: NodeJS.ProcessEnv): Config {
+  const present = Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== ''));
+  const port = integer(1, 65_535);
+  const values = cleanEnv(
+    present,
+    {
+      NAMESPACE: dnsLabel({ default: 'default' }),
+      NUM_WORKERS: integer(1, 1000)({ default: 4 }),
+      HA_ENABLED: boolean({ default: false }),
+      HA_NODE_ID: text({ default: hostname() }),
+      HA_LEASE_LOCK_NAME: dnsLabel({ default: 'echoperator' }),
+      HA_LEASE_DURATION_SECONDS: seconds({ default: 15 }),
+      HA_RENEW_DEADLINE_SECONDS: seconds({ default: 10 }),
+      HA_RETRY_PERIOD_SECONDS: seconds({ default: 2 }),
+      METRICS_ENABLED: boolean({ default: true }),
+      METRICS_PATH: path({ default: '/metrics' }),
+      METRICS_PORT: port({ default: 2112 }),
+      HEALTH_PORT: port({ default: 8081 }),
+      SHUTDOWN_TIMEOUT_SECONDS: seconds({ default: 20 }),
+      ENV: text({ default: 'local' }),
+      LOG_LEVEL: logLevel({ default: 'debug' }),
+      ECHO_IMAGE: image({ default: 'busybox:1.36' }),
+      KUBECONFIG: text({ default: undefined }),
+    },
+    { reporter: ({ errors }) => refuse(errors, present) },
+  );
+  if (values.METRICS_ENABLED && values.METRICS_PORT === values.HEALTH_PORT) {
+    throw new ConfigError(
+      `METRICS_PORT: got ${values.METRICS_PORT}, takes a port other than HEALTH_PORT's ${values.HEALTH_PORT}`,
+    );
+  }
+  return {
+    namespace: values.NAMESPACE,
+    numWorkers: values.NUM_WORKERS,
+    ha: {
+      enabled: values.HA_ENABLED,
+      nodeId: values.HA_NODE_ID,
+      leaseLockName: values.HA_LEASE_LOCK_NAME,
+      leaseDurationSeconds: values.HA_LEASE_DURATION_SECONDS,
+      renewDeadlineSeconds: values.HA_RENEW_DEADLINE_SECONDS,
+      retryPeriodSeconds: values.HA_RETRY_PERIOD_SECONDS,
+    },
+    metrics: { enabled: values.METRICS_ENABLED, path: values.METRICS_PATH, port: values.METRICS_PORT },
+    healthPort: values.HEALTH_PORT,
+    shutdownTimeoutSeconds: values.SHUTDOWN_TIMEOUT_SECONDS,
+    env: values.ENV,
+    logLevel: values.LOG_LEVEL,
+    echoImage: values.ECHO_IMAGE,
+    kubeconfig: values.KUBECONFIG,
+  };
+}
+
+function refuse(errors: Readonly<Record<string, Error>>, environment: NodeJS.ProcessEnv): void {
+  const lines = Object.entries(errors).map(
+    ([variable, { message }]) => `${variable}: got ${JSON.stringify(environment[variable])}, takes ${message}`,
+  );
+  if (lines.length > 0) throw new ConfigError(lines.join('\n'));
+}

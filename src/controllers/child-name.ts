@@ -1,0 +1,17 @@
+import { createHash } from 'node:crypto';
+
+const hashLength = 10;
+
+/**
+ * The name of a child: the owner's own where it fits, else a prefix of it and a hash of the whole, so that two long
+ * names with one beginning stay two.
+ *
+ * @param maxLength what the child's kind can hold: a Job's name is also a label's value, so 63.
+ */
+export function childName(ownerName: string, maxLength: number): string {
+  if (ownerName.length <= maxLength) return ownerName;
+  const hash = createHash('sha256').update(ownerName).digest('hex').slice(0, hashLength);
+  // A name's part must end in a letter or a digit.
+  const prefix = ownerName.slice(0, maxLength - hashLength - 1).replace(/[^a-z0-9]+$/, '');
+  return `${prefix}-${hash}`;
+}

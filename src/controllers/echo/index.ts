@@ -1,0 +1,40 @@
+/** Echo: one Job per generation prints the message. */
+import { Echo } from '../../api/index.ts';
+import { type EventRecorder, keyOf, keyString, type Manager, watches } from '../../runtime/index.ts';
+import { Job } from '../built-in-kinds.ts';
+import { jobKeyOf } from './echo-job.ts';
+import { EchoReconciler } from './echo-reconciler.ts';
+import { FinishedJobs } from './finished-jobs.ts';
+
+/** Finds an Echo by the key of its Job. */
+const byJob = 'job';
+
+/** Adds the Echo controller to a manager. */
+export function addEchoController(
+  manager: Manager,
+  options: { readonly events: EventRecorder; readonly image: string; readonly workers: number },
+): void {
+  const echos = manager.informer(Echo);
+  const jobs = manager.informer(Job);
+  const finishedJobs = new FinishedJobs();
+  echos.addIndex(byJob, (echo) => [keyString(jobKeyOf(keyOf(echo)))]);
+  const reconciler = new EchoReconciler({
+    echos: echos.store,
+    jobs: jobs.store,
+    finishedJobs,
+    events: options.events,
+    image: options.image,
+  });
+  manager.controller(Echo, {
+    // By name and not by owner: a Job that is not ours but has the name matters too, when it comes and when it goes.
+    watches: [
+      watches(Job, (delta) => {
+        const named = [...echos.store.byIndex(byJob, keyString(keyOf(delta.object)))];
+        for (const echo of named) finishedJobs.observe(echo, delta);
+        return named.map(keyOf);
+      }),
+    ],
+    workers: options.workers,
+    reconcile: (key, context) => reconciler.reconcile(key, context),
+  });
+}

@@ -1,0 +1,80 @@
+import { pino } from 'pino';
+import { kinds } from './api/index.ts';
+import { applyCustomResourceDefinitions } from './apply-crds.ts';
+import { type Config, ConfigError, readConfig } from './config.ts';
+import { fieldManager, run } from './runner.ts';
+import { ConnectionError, connect, HttpClient, type Logger, Transport } from './runtime/index.ts';
+
+/** Set by the bundler to the package's version. */
+declare const ECHOPERATOR_VERSION: string | undefined;
+
+const version = typeof ECHOPERATOR_VERSION === 'string' ? ECHOPERATOR_VERSION : 'dev';
+const userAgent = `echoperator/${version}`;
+
+const usage = `Usage: echoperator [command]
+
+Commands:
+  (none)       run the operator; its settings come from the environment
+  apply-crds   apply the CustomResourceDefinitions that this version carries, wait until they are served, and end
+  version      print the version
+`;
+
+/** How long apply-crds may take: the API server needs seconds to serve a new kind. */
+const applyTimeoutMs = 60_000;
+
+/** What the process ends with: 0 done, 1 failed, 2 asked for something that can't be. */
+type ExitCode = 0 | 1 | 2;
+
+async function main(args: readonly string[], environment: NodeJS.ProcessEnv): Promise<ExitCode> {
+  const [command, ...rest] = args;
+  if (rest.length > 0 || ![undefined, 'apply-crds', 'version'].includes(command)) {
+    process.stderr.write(`unknown arguments: ${args.join(' ')}\n\n${usage}`);
+    return 2;
+  }
+  if (command === 'version') {
+    process.stdout.write(`${version}\n`);
+    return 0;
+  }
+  const config = readConfig(environment);
+  const log: Logger = pino({ level: config.logLevel, base: { env: config.env, version } });
+  const signal = untilTerminated(log);
+  if (command === 'apply-crds') await applyCrds(config, environment, log, signal);
+  else await run({ config, environment, log, signal, userAgent });
+  return 0;
+}
+
+async function applyCrds(
+  config: Config,
+  environment: NodeJS.ProcessEnv,
+  log: Logger,
+  signal: AbortSignal,
+): Promise<void> {
+  const connection = await connect({ environment, kubeconfigPath: config.kubeconfig });
+  const transport = new Transport(connection, { userAgent });
+  const client = new HttpClient(transport, fieldManager);
+  const limited = AbortSignal.any([signal, AbortSignal.timeout(applyTimeoutMs)]);
+  await applyCustomResourceDefinitions(client, kinds, log, limited).finally(() => transport.close());
+}
+
+/** Aborted by SIGTERM or SIGINT. A second one of them ends the process at once. */
+function untilTerminated(log: Logger): AbortSignal {
+  const controller = new AbortController();
+  for (const name of ['SIGTERM', 'SIGINT'] as const) {
+    process.once(name, () => {
+      log.info({ signal: name }, 'asked to stop');
+      controller.abort();
+    });
+  }
+  return controller.signal;
+}
+
+function reportFailure(error: unknown): ExitCode {
+  if (error instanceof ConfigError || error instanceof ConnectionError) {
+    process.stderr.write(`${error.message}\n`);
+    return 2;
+  }
+  process.stderr.write(`${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
+  return 1;
+}
+
+process.exitCode = await main(process.argv.slice(2), process.env).catch(reportFailure);

@@ -1,0 +1,8 @@
+import type { Config } from './config.ts';
+import { addEchoController } from './controllers/echo/index.ts';
+import type { EventRecorder, Manager } from './runtime/index.ts';
+
+/** Adds the controllers that the config asks for. */
+export function addControllers(manager: Manager, config: Config, events: EventRecorder): void {
+  addEchoController(manager, { events, image: config.echoImage, workers: config.numWorkers });
+}

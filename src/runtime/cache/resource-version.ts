@@ -1,0 +1,9 @@
+/**
+ * Compares two resourceVersions of one resource: negative when `a` is older. They are decimal integers without leading
+ * zeros, so that the longer one is the newer (KEP-5504, comparable resource versions).
+ */
+export function compareResourceVersions(a: string, b: string): number {
+  if (a.length !== b.length) return a.length - b.length;
+  if (a === b) return 0;
+  return a < b ? -1 : 1;
+}

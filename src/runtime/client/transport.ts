@@ -1,0 +1,129 @@
+import type { Readable } from 'node:stream';
+import { Pool } from 'undici';
+import { ApiError, type Status } from './api-error.ts';
+import type { Connection } from './connection.ts';
+
+/** One request to the API server. */
+export interface HttpRequest {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  readonly path: string;
+  readonly query?: URLSearchParams;
+  readonly body?: unknown;
+  /** Default: `application/json`. */
+  readonly contentType?: string;
+  readonly signal?: AbortSignal;
+  /** Default: {@link TransportOptions.timeoutMs}. */
+  readonly timeoutMs?: number;
+}
+
+/** Told of each answered request: the method and the status code, `<error>` where there was no answer. */
+export type RequestObserver = (method: string, code: string) => void;
+
+/** Options of a {@link Transport}. */
+export interface TransportOptions {
+  readonly userAgent: string;
+  /** How many requests may be under way at once; more wait. Default 32. */
+  readonly connections?: number;
+  /** How long a request that is not a watch may take. Default 30,000. */
+  readonly timeoutMs?: number;
+  readonly observe?: RequestObserver;
+}
+
+/** A watch that has been silent for so long is dead: the server sends a bookmark each minute. */
+const watchSilenceMs = 120_000;
+
+/** HTTP to the API server over pooled keep-alive connections; watches have connections of their own. */
+export class Transport {
+  readonly #connection: Connection;
+  readonly #requests: Pool;
+  readonly #watches: Pool;
+  readonly #userAgent: string;
+  readonly #timeoutMs: number;
+  readonly #observe: RequestObserver;
+  readonly #basePath: string;
+
+  constructor(connection: Connection, options: TransportOptions) {
+    const { origin, pathname } = connection.server;
+    const connect = { ...connection.tls, timeout: 10_000 };
+    this.#connection = connection;
+    this.#requests = new Pool(origin, { connections: options.connections ?? 32, connect, keepAliveTimeout: 60_000 });
+    this.#watches = new Pool(origin, { connect, bodyTimeout: watchSilenceMs, keepAliveTimeout: 10_000 });
+    this.#userAgent = options.userAgent;
+    this.#timeoutMs = options.timeoutMs ?? 30_000;
+    this.#observe = options.observe ?? (() => {});
+    this.#basePath = pathname.replace(/\/$/, '');
+  }
+
+  /**
+   * Sends a request and returns the answer's JSON.
+   *
+   * @throws ApiError for an answer of 400 and above; undici's errors where there was none; the signal's reason.
+   */
+  async request(request: HttpRequest): Promise<unknown> {
+    const timeout = AbortSignal.timeout(request.timeoutMs ?? this.#timeoutMs);
+    const signal = request.signal === undefined ? timeout : AbortSignal.any([request.signal, timeout]);
+    const response = await this.#send(this.#requests, { ...request, signal });
+    const text = await response.body.text();
+    if (response.statusCode >= 400) throw apiError(request, response.statusCode, text);
+    return JSON.parse(text);
+  }
+
+  /**
+   * Opens a watch; the body ends when the server closes it, fails when nothing came for two minutes.
+   *
+   * @throws as {@link Transport.request} does.
+   */
+  async stream(request: HttpRequest): Promise<Readable> {
+    const response = await this.#send(this.#watches, request);
+    if (response.statusCode >= 400) throw apiError(request, response.statusCode, await response.body.text());
+    return response.body;
+  }
+
+  /** Closes every connection at once; requests under way fail. */
+  async close(): Promise<void> {
+    await Promise.all([this.#requests.destroy(), this.#watches.destroy()]);
+  }
+
+  async #send(
+    pool: Pool,
+    request: HttpRequest,
+  ): Promise<{ statusCode: number; body: Readable & { text(): Promise<string> } }> {
+    const query = request.query?.toString() ?? '';
+    try {
+      const response = await pool.request({
+        method: request.method,
+        path: `${this.#basePath}${request.path}${query === '' ? '' : `?${query}`}`,
+        headers: {
+          accept: 'application/json',
+          'user-agent': this.#userAgent,
+          ...(request.body !== undefined && { 'content-type': request.contentType ?? 'application/json' }),
+          ...(await this.#connection.authentication()),
+        },
+        body: request.body === undefined ? null : JSON.stringify(request.body),
+        ...(request.signal !== undefined && { signal: request.signal }),
+      });
+      this.#observe(request.method, String(response.statusCode));
+      return response;
+    } catch (error) {
+      this.#observe(request.method, '<error>');
+      throw error;
+    }
+  }
+}
+
+/** Proxies in between answer with HTML or nothing: then the text itself is the message. */
+function apiError(request: HttpRequest, code: number, text: string): ApiError {
+  return new ApiError(`${request.method} ${request.path}`, code, parseStatus(code, text));
+}
+
+function parseStatus(code: number, text: string): Status {
+  try {
+    const status: unknown = JSON.parse(text);
+    if (typeof status === 'object' && status !== null && 'kind' in status && status.kind === 'Status') {
+      return status as Status;
+    }
+  } catch {
+    // Not JSON: the text is the message.
+  }
+  return { code, message: text.slice(0, 1000) };
+}

@@ -1,0 +1,148 @@
+import { compareResourceVersions, type Informer } from '../cache/index.ts';
+import type {
+  ApplyOptions,
+  Client,
+  DeleteOptions,
+  List,
+  ListOptions,
+  RequestOptions,
+  WatchEvent,
+  WatchOptions,
+} from '../client/index.ts';
+import { type Kind, type KubeObject, type Manifest, type ObjectKey, resourceName } from '../kind/index.ts';
+
+interface Floor {
+  readonly informer: Informer<KubeObject>;
+  readonly resourceVersion: string;
+}
+
+interface ParkedKey {
+  readonly resourceVersion: string;
+  readonly key: string;
+}
+
+/**
+ * Keeps a reconcile from reading a store that has not yet seen what an earlier reconcile of the same key wrote: each
+ * write's resourceVersion is a floor for its key, and a key below a floor is parked, no worker waiting, until the
+ * informer has got there. As kube-controller-manager does (pkg/controller/util/consistency).
+ */
+export class ReadYourWrites {
+  readonly #informers: ReadonlyMap<string, Informer<KubeObject>>;
+  readonly #resume: (key: string) => void;
+  readonly #floors = new Map<string, Map<string, Floor>>();
+  readonly #parked = new Map<Informer<KubeObject>, ParkedKey[]>();
+
+  /**
+   * @param informers those that the controller reads from; writes to other kinds set no floor.
+   * @param resume called with a parked key when its informer has reached the floor.
+   */
+  constructor(informers: readonly Informer<KubeObject>[], resume: (key: string) => void) {
+    this.#informers = new Map(informers.map((informer) => [resourceName(informer.kind), informer]));
+    this.#resume = resume;
+    for (const informer of new Set(informers)) {
+      this.#parked.set(informer, []);
+      informer.onProgress(() => this.#release(informer));
+    }
+  }
+
+  /** Parks the key if a store that its reconcile reads is behind its own writes, and tells whether it did. */
+  parked(key: string): boolean {
+    const floors = this.#floors.get(key);
+    if (floors === undefined) return false;
+    for (const { informer, resourceVersion } of floors.values()) {
+      if (!informer.hasReached(resourceVersion)) {
+        this.#park(informer, { key, resourceVersion });
+        return true;
+      }
+    }
+    this.#floors.delete(key);
+    return false;
+  }
+
+  /** The client for one reconcile: it notes its writes under the key, and its requests end with the signal. */
+  client(client: Client, key: string, signal: AbortSignal): Client {
+    return new NotingClient(client, signal, (kind, resourceVersion) => this.#note(key, kind, resourceVersion));
+  }
+
+  #note(key: string, kind: Kind, resourceVersion: string): void {
+    const resource = resourceName(kind);
+    const informer = this.#informers.get(resource);
+    if (informer === undefined || informer.hasReached(resourceVersion)) return;
+    const floors = this.#floors.get(key) ?? new Map<string, Floor>();
+    floors.set(resource, { informer, resourceVersion });
+    this.#floors.set(key, floors);
+  }
+
+  /** Keeps the list sorted; writes come in about the order of their versions, so the place is near the end. */
+  #park(informer: Informer<KubeObject>, entry: ParkedKey): void {
+    const parked = this.#parked.get(informer) ?? [];
+    const after = parked.findLastIndex(({ resourceVersion }) => !isNewer(resourceVersion, entry.resourceVersion));
+    parked.splice(after + 1, 0, entry);
+  }
+
+  #release(informer: Informer<KubeObject>): void {
+    const parked = this.#parked.get(informer) ?? [];
+    for (let first = parked[0]; first !== undefined && informer.hasReached(first.resourceVersion); first = parked[0]) {
+      parked.shift();
+      this.#resume(first.key);
+    }
+  }
+}
+
+const isNewer = (a: string, b: string): boolean => compareResourceVersions(a, b) > 0;
+
+/** A client that tells of every write's resourceVersion and binds each request to the reconcile's signal. */
+class NotingClient implements Client {
+  readonly #client: Client;
+  readonly #signal: AbortSignal;
+  readonly #note: (kind: Kind, resourceVersion: string) => void;
+
+  constructor(client: Client, signal: AbortSignal, note: (kind: Kind, resourceVersion: string) => void) {
+    this.#client = client;
+    this.#signal = signal;
+    this.#note = note;
+  }
+
+  get<T extends KubeObject>(kind: Kind<T>, key: ObjectKey, options?: RequestOptions): Promise<T> {
+    return this.#client.get(kind, key, this.#bound(options));
+  }
+
+  list<T extends KubeObject>(kind: Kind<T>, options?: ListOptions): Promise<List<T>> {
+    return this.#client.list(kind, this.#bound(options));
+  }
+
+  watch<T extends KubeObject>(kind: Kind<T>, options: WatchOptions): AsyncIterable<WatchEvent<T>> {
+    return this.#client.watch(kind, options);
+  }
+
+  create<T extends KubeObject>(kind: Kind<T>, manifest: Manifest<T>, options?: RequestOptions): Promise<T> {
+    return this.#noted(kind, this.#client.create(kind, manifest, this.#bound(options)));
+  }
+
+  apply<T extends KubeObject>(kind: Kind<T>, manifest: Manifest<T>, options?: ApplyOptions): Promise<T> {
+    return this.#noted(kind, this.#client.apply(kind, manifest, this.#bound(options)));
+  }
+
+  mergeStatus<T extends KubeObject & { readonly status?: unknown }>(
+    kind: Kind<T>,
+    key: ObjectKey & { readonly resourceVersion: string },
+    status: object,
+    options?: RequestOptions,
+  ): Promise<T> {
+    return this.#noted(kind, this.#client.mergeStatus(kind, key, status, this.#bound(options)));
+  }
+
+  delete<T extends KubeObject>(kind: Kind<T>, key: ObjectKey, options?: DeleteOptions): Promise<T | undefined> {
+    return this.#noted(kind, this.#client.delete(kind, key, this.#bound(options)));
+  }
+
+  async #noted<T extends KubeObject, R extends T | undefined>(kind: Kind<T>, write: Promise<R>): Promise<R> {
+    const object = await write;
+    if (object !== undefined) this.#note(kind, object.metadata.resourceVersion);
+    return object;
+  }
+
+  #bound<O extends { readonly signal?: AbortSignal }>(options: O | undefined): O {
+    return { signal: this.#signal, ...options } as O;
+  }
+}

@@ -1,0 +1,13 @@
+/** How a reconcile ended well. */
+export type Result = { readonly type: 'done' } | { readonly type: 'requeueAfter'; readonly delayMs: number };
+
+/** Nothing more to do until something changes. */
+export const done: Result = { type: 'done' };
+
+/** Reconcile again after a time even if nothing changes: for what no watch can tell. */
+export const requeueAfter = (delayMs: number): Result => ({ type: 'requeueAfter', delayMs });
+
+/** An error that trying again cannot mend: counted and logged, and the key rests until its object changes. */
+export class TerminalError extends Error {
+  override readonly name = 'TerminalError';
+}

@@ -1,0 +1,20 @@
+/**
+ * The controller runtime: what an operator in TypeScript needs, importable alone.
+ *
+ * The parts, in the order in which a change travels:
+ * - A **Kind** names a resource type of the API; `defineKind` declares one of your own, with its schema and its CRD.
+ * - The **Client** reads and writes objects, typed by kind.
+ * - A **Reflector** lists and watches a kind and keeps a **Store** equal to it; an **Index** finds objects in the store.
+ * - An **Informer** is a kind's reflector and store, shared by all who watch it.
+ * - A **Predicate** tells whether a change matters; what matters becomes a key in the **WorkQueue**.
+ * - A **Controller** takes keys from its queue and has a **Reconciler** bring each object's world to what it asks for.
+ * - The **Manager** owns informers and controllers, starts and stops them in order.
+ * - The **EventRecorder**, **Metrics** and probes tell what is going on.
+ */
+export * from './cache/index.ts';
+export * from './client/index.ts';
+export * from './controller/index.ts';
+export * from './kind/index.ts';
+export * from './manager/index.ts';
+export * from './observability/index.ts';
+export * from './queue/index.ts';

@@ -1,0 +1,32 @@
+/** Kinds: what an object of the API is, in types and as a CustomResourceDefinition, from one definition. */
+export { type Condition, type DesiredCondition, findCondition, setCondition } from './condition.ts';
+export { CustomResourceDefinition, customResourceDefinition } from './custom-resource-definition.ts';
+export {
+  type CustomKind,
+  type CustomObject,
+  defineKind,
+  type KindDefinition,
+  type PrinterColumn,
+  type StandardStatus,
+} from './define-kind.ts';
+export {
+  apiVersionOf,
+  builtInKind,
+  controllerOf,
+  controllerReference,
+  isControlledBy,
+  type Kind,
+  type ObjectOf,
+  resourceName,
+} from './kind.ts';
+export {
+  type BuiltIn,
+  type KubeObject,
+  keyOf,
+  keyString,
+  type Manifest,
+  type ObjectKey,
+  type ObjectMeta,
+  type OwnerReference,
+} from './object.ts';
+export { NotStructuralError } from './structural-schema.ts';

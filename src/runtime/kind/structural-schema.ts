@@ -1,0 +1,148 @@
+/** JSON as it is written to a file or the wire. */
+export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
+type JsonObject = { readonly [key: string]: Json };
+
+/** A schema has no form that a CustomResourceDefinition may hold. */
+export class NotStructuralError extends Error {
+  override readonly name = 'NotStructuralError';
+  /** Where in the schema: `spec.items[].name`. */
+  readonly path: string;
+
+  constructor(path: string, problem: string) {
+    super(`schema at ${path}: ${problem}`);
+    this.path = path;
+  }
+}
+
+/** Keywords that mean the same in JSON Schema and in a CRD and hold no schema of their own. */
+const PLAIN_KEYWORDS = new Set([
+  'type',
+  'title',
+  'description',
+  'format',
+  'default',
+  'example',
+  'enum',
+  'nullable',
+  'minimum',
+  'maximum',
+  'multipleOf',
+  'minLength',
+  'maxLength',
+  'pattern',
+  'minItems',
+  'maxItems',
+  'minProperties',
+  'maxProperties',
+  'required',
+]);
+
+const isObject = (value: Json | undefined): value is JsonObject =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+const isConst = (schema: Json): schema is JsonObject & { const: Json } => isObject(schema) && 'const' in schema;
+
+function jsonType(value: Json, path: string): string {
+  if (typeof value === 'string' || typeof value === 'boolean') return typeof value;
+  if (typeof value === 'number') return Number.isInteger(value) ? 'integer' : 'number';
+  throw new NotStructuralError(
+    path,
+    `an enum value must be a string, a number or a boolean, not ${JSON.stringify(value)}`,
+  );
+}
+
+function enumOf(values: readonly Json[], path: string): JsonObject {
+  const types = new Set(values.map((value) => jsonType(value, path)));
+  const [type] = types;
+  if (type === undefined || types.size > 1) {
+    throw new NotStructuralError(path, `the values of an enum must have one type, not ${[...types].join(' and ')}`);
+  }
+  return { type, enum: values };
+}
+
+/** A union has a structural form only as an enum of literals, or as one schema that may also be null. */
+function unionOf(branches: readonly Json[], path: string): JsonObject {
+  if (branches.every(isConst)) {
+    return enumOf(
+      branches.map((branch) => branch.const),
+      path,
+    );
+  }
+  const present = branches.filter((branch) => !(isObject(branch) && branch.type === 'null'));
+  const [only] = present;
+  if (present.length === 1 && branches.length === 2 && only !== undefined) {
+    return { ...structuralSchema(only, path), nullable: true };
+  }
+  throw new NotStructuralError(path, 'anyOf has no structural form but an enum of literals or one type with null');
+}
+
+/** A record is written `patternProperties` with one pattern; a CRD can't hold patterns, only "every key". */
+function recordOf(patterns: Json, path: string): JsonObject {
+  const entries = isObject(patterns) ? Object.entries(patterns) : [];
+  const [entry] = entries;
+  if (entry === undefined || entries.length > 1) {
+    throw new NotStructuralError(path, 'patternProperties has a structural form only with one pattern, for every key');
+  }
+  const [pattern, value] = entry;
+  if (pattern !== '^.*$' && pattern !== '^(.*)$') {
+    throw new NotStructuralError(path, `patternProperties has no structural form for the pattern ${pattern}`);
+  }
+  return { additionalProperties: structuralSchema(value, `${path}{}`) };
+}
+
+function structuralKeyword(keyword: string, value: Json, path: string): JsonObject {
+  if (PLAIN_KEYWORDS.has(keyword) || keyword.startsWith('x-kubernetes-')) return { [keyword]: value };
+  switch (keyword) {
+    case 'properties':
+      return {
+        properties: Object.fromEntries(
+          Object.entries(isObject(value) ? value : {}).map(([name, schema]) => [
+            name,
+            structuralSchema(schema, `${path}.${name}`),
+          ]),
+        ),
+      };
+    case 'items':
+      return { items: structuralSchema(value, `${path}[]`) };
+    case 'additionalProperties':
+      if (typeof value === 'boolean') {
+        throw new NotStructuralError(path, 'additionalProperties must be a schema: unknown fields are pruned anyway');
+      }
+      return { additionalProperties: structuralSchema(value, `${path}{}`) };
+    case 'patternProperties':
+      return recordOf(value, path);
+    case 'const':
+      return enumOf([value], path);
+    case 'anyOf':
+      return unionOf(Array.isArray(value) ? value : [], path);
+    case 'exclusiveMinimum':
+      return { minimum: value, exclusiveMinimum: true };
+    case 'exclusiveMaximum':
+      return { maximum: value, exclusiveMaximum: true };
+    default:
+      throw new NotStructuralError(path, `${keyword} has no structural form`);
+  }
+}
+
+/**
+ * The structural form of a JSON Schema, which is all that a CustomResourceDefinition takes
+ * (https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema):
+ * literals become enums, records `additionalProperties`, a union with null `nullable`, numeric exclusive bounds the
+ * boolean ones of OpenAPI 3.0.
+ *
+ * @throws NotStructuralError, naming the path, for whatever has no such form.
+ */
+export function structuralSchema(schema: Json, path: string): JsonObject {
+  if (!isObject(schema))
+    throw new NotStructuralError(path, `a schema must be an object, not ${JSON.stringify(schema)}`);
+  const result: Record<string, Json> = {};
+  for (const [keyword, value] of Object.entries(schema)) {
+    Object.assign(result, structuralKeyword(keyword, value, path));
+  }
+  if (Array.isArray(result.enum) && result.type === undefined) Object.assign(result, enumOf(result.enum, path));
+  if (result.type === undefined && result['x-kubernetes-int-or-string'] !== true) {
+    if (result['x-kubernetes-preserve-unknown-fields'] !== true)
+      throw new NotStructuralError(path, 'the type is missing');
+  }
+  return result;
+}

@@ -1,0 +1,79 @@
+import { randomBytes } from 'node:crypto';
+import type { EventsV1Event } from '@kubernetes/client-node';
+import type { Client } from '../client/index.ts';
+import { apiVersionOf, builtInKind, type Kind, type KubeObject } from '../kind/index.ts';
+import type { Logger } from './logger.ts';
+
+const Event = builtInKind<EventsV1Event>({ group: 'events.k8s.io', version: 'v1', kind: 'Event', plural: 'events' });
+
+/** What happened to an object, for `kubectl describe`. */
+export interface EventNotice {
+  readonly type: 'Normal' | 'Warning';
+  /** One CamelCase word: why. */
+  readonly reason: string;
+  /** One CamelCase word: what was done. */
+  readonly action: string;
+  /** For a person. Cut at 1,024 characters, the API's limit. */
+  readonly note: string;
+}
+
+/** More Events than this under way at once are dropped: they are a courtesy, never worth the memory. */
+const maxPending = 1000;
+
+/** Writes Events beside the work: nobody waits for one, and a failure is a line in the log. */
+export class EventRecorder {
+  readonly #client: Client;
+  readonly #controller: string;
+  readonly #instance: string;
+  readonly #log: Logger;
+  readonly #pending = new Set<Promise<void>>();
+
+  constructor(options: {
+    readonly client: Client;
+    /** A qualified name: `echoperator.mmontes.io/echo`. */
+    readonly controller: string;
+    /** Which process: the pod's name. */
+    readonly instance: string;
+    readonly log: Logger;
+  }) {
+    this.#client = options.client;
+    this.#controller = options.controller;
+    this.#instance = options.instance;
+    this.#log = options.log;
+  }
+
+  /** Begins to write an Event about `object`, in its namespace; returns at once and never throws. */
+  record(kind: Kind, object: KubeObject, notice: EventNotice): void {
+    if (this.#pending.size >= maxPending) {
+      this.#log.warn({ reason: notice.reason }, 'too many events under way: one is dropped');
+      return;
+    }
+    const write = this.#write(kind, object, notice)
+      .catch((error: unknown) => this.#log.warn({ err: error, reason: notice.reason }, 'an event was not written'))
+      .finally(() => this.#pending.delete(write));
+    this.#pending.add(write);
+  }
+
+  /** Resolves when what has been recorded so far is written or has failed. */
+  async flush(): Promise<void> {
+    await Promise.all(this.#pending);
+  }
+
+  async #write(kind: Kind, object: KubeObject, notice: EventNotice): Promise<void> {
+    const { name, namespace = 'default', uid, resourceVersion } = object.metadata;
+    await this.#client.create(Event, {
+      metadata: { name: `${name.slice(0, 236)}.${randomBytes(8).toString('hex')}`, namespace },
+      eventTime: microTime(new Date()),
+      type: notice.type,
+      reason: notice.reason,
+      action: notice.action,
+      note: notice.note.slice(0, 1024),
+      reportingController: this.#controller,
+      reportingInstance: this.#instance,
+      regarding: { apiVersion: apiVersionOf(kind), kind: kind.kind, name, namespace, uid, resourceVersion },
+    });
+  }
+}
+
+/** The API's MicroTime wants six digits. */
+const microTime = (time: Date): string => time.toISOString().replace('Z', '000Z');

@@ -1,0 +1,5 @@
+/** Observability: what the operator tells of itself: log, metrics, Events, probes. */
+export { type EventNotice, EventRecorder } from './event-recorder.ts';
+export { type Answer, type Listening, type Route, serve } from './http-server.ts';
+export type { Logger } from './logger.ts';
+export { Metrics, type ReconcileObserver, type ReconcileOutcome } from './metrics.ts';

@@ -1,0 +1,58 @@
+/**
+ * Writes what is generated from the kinds: their CRDs, in crds/ and in the chart.
+ *
+ *   node tools/generate.ts           writes
+ *   node tools/generate.ts --check   writes nothing; fails and names the files that differ
+ */
+import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { stringify } from 'yaml';
+import { kinds } from '../src/api/index.ts';
+import { type CustomKind, customResourceDefinition } from '../src/runtime/index.ts';
+
+const root = join(import.meta.dirname, '..');
+
+/** Folders that hold generated files and nothing else. */
+const generatedFolders = ['crds', 'charts/echoperator/crds'];
+
+const banner = '# Generated from src/api by `make generate`: change it there.\n';
+
+function crdFile(kind: CustomKind): [name: string, content: string] {
+  const content = stringify(customResourceDefinition(kind), { lineWidth: 110, aliasDuplicateObjects: false });
+  return [`${kind.group}_${kind.plural}.yaml`, banner + content];
+}
+
+/** Every generated file by its path. */
+function wanted(): ReadonlyMap<string, string> {
+  const files = kinds.map(crdFile);
+  return new Map(generatedFolders.flatMap((folder) => files.map(([name, content]) => [`${folder}/${name}`, content])));
+}
+
+/** What the folders hold now by its path. */
+async function present(): Promise<ReadonlyMap<string, string>> {
+  const found = new Map<string, string>();
+  for (const folder of generatedFolders) {
+    for (const name of await readdir(join(root, folder)).catch(() => [])) {
+      found.set(`${folder}/${name}`, await readFile(join(root, folder, name), 'utf8'));
+    }
+  }
+  return found;
+}
+
+async function generate(check: boolean): Promise<number> {
+  const [want, have] = [wanted(), await present()];
+  const paths = [...new Set([...want.keys(), ...have.keys()])].filter((path) => want.get(path) !== have.get(path));
+  if (check) {
+    for (const path of paths) console.error(`${path} is not what src/api says: run \`make generate\``);
+    return paths.length === 0 ? 0 : 1;
+  }
+  for (const path of paths) {
+    const content = want.get(path);
+    console.log(`${content === undefined ? 'removed' : 'written'} ${path}`);
+    if (content === undefined) await rm(join(root, path));
+    else await mkdir(join(root, path, '..'), { recursive: true }).then(() => writeFile(join(root, path), content));
+  }
+  return 0;
+}
+
+process.exitCode = await generate(process.argv.includes('--check'));
