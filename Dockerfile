@@ -1,0 +1,37 @@
+# The operator's image: Node, the bundle, and nothing else.
+#
+#   docker build .    where a registry answers (for several platforms: docker buildx build)
+#   make image        where none does: folders made on the host take the place of the first two stages (named build
+#                     contexts of the same names and shapes), a local image that of the last stage's base
+#
+# Node's version is the one that package-lock.json pins and the tests run on; a unit test holds the two together.
+
+FROM --platform=$BUILDPLATFORM docker.io/library/node:26.10.0-trixie-slim AS bundle
+WORKDIR /src
+COPY package.json package-lock.json .npmrc ./
+RUN npm ci --ignore-scripts
+COPY LICENSE tsconfig.json ./
+COPY src src
+COPY tools/bundle.ts tools/
+COPY tools/bundle tools/bundle
+RUN node tools/bundle.ts /app
+
+FROM docker.io/library/node:26.10.0-trixie-slim AS node-binary
+# libatomic is the one library that Node asks for and the base of the last stage lacks.
+RUN library=$(readlink -f "$(ldd /usr/local/bin/node | awk '/libatomic/ { print $3 }')") \
+ && install -D "$library" "/rootfs${library%/*}/libatomic.so.1" \
+ && install -D /usr/local/bin/node /rootfs/usr/local/bin/node
+
+FROM gcr.io/distroless/cc-debian13:nonroot
+COPY --from=node-binary /rootfs/usr /usr
+COPY --from=bundle /app /app
+ARG VERSION=dev
+LABEL org.opencontainers.image.title="echoperator" \
+      org.opencontainers.image.description="A highly available Kubernetes operator in TypeScript" \
+      org.opencontainers.image.source="https://github.com/echoperator/echoperator" \
+      org.opencontainers.image.licenses="MIT" \
+      org.opencontainers.image.version="${VERSION}"
+ENV NODE_ENV=production
+WORKDIR /app
+USER 65532:65532
+ENTRYPOINT ["/usr/local/bin/node", "/app/main.js"]
