@@ -1,0 +1,114 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from '@jest/globals';
+import { parse } from 'yaml';
+
+const repository = join(import.meta.dirname, '../..');
+const read = (path: string): string => readFileSync(join(repository, path), 'utf8');
+
+type Permissions = Readonly<Record<string, string>>;
+type Step = { readonly uses?: string; readonly run?: string };
+type Job = {
+  readonly uses?: string;
+  readonly needs?: string | readonly string[];
+  readonly permissions?: Permissions;
+  readonly 'timeout-minutes'?: number;
+  readonly steps?: readonly Step[];
+};
+type Workflow = {
+  readonly permissions?: Permissions;
+  readonly concurrency?: unknown;
+  readonly jobs: Readonly<Record<string, Job>>;
+};
+
+const folder = '.github/workflows';
+const workflows = readdirSync(join(repository, folder)).map((file) => {
+  const text = read(join(folder, file));
+  return { file, text, workflow: parse(text) as Workflow };
+});
+const jobs = workflows.flatMap(({ file, workflow }) =>
+  Object.entries(workflow.jobs).map(([name, job]) => ({ where: `${file}: ${name}`, name, file, job })),
+);
+const commands = jobs.flatMap(({ where, job }) => (job.steps ?? []).map(({ run = '' }) => ({ where, run })));
+const matches = (pattern: RegExp): readonly { readonly where: string; readonly name: string }[] =>
+  commands.flatMap(({ where, run }) => [...run.matchAll(pattern)].map((match) => ({ where, name: String(match[1]) })));
+
+describe('the workflows', () => {
+  test('are the two that there are', () => {
+    expect(workflows.map(({ file }) => file).sort()).toEqual(['ci.yml', 'release.yml']);
+  });
+
+  test('call only targets of the Makefile', () => {
+    const targets = [...read('Makefile').matchAll(/^([a-z0-9-]+):/gm)].map((match) => match[1]);
+    for (const { where, name } of matches(/\bmake ([a-z0-9-]+)/g))
+      expect({ where, name: targets.includes(name) }).toEqual({ where, name: true });
+  });
+
+  test('call only scripts of package.json', () => {
+    const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> };
+    const called = matches(/\bnpm run (?:--\S+ )*([a-z:-]+)/g);
+    expect(called.length).toBeGreaterThan(0);
+    for (const { where, name } of called)
+      expect({ where, name, there: name in scripts }).toEqual({ where, name, there: true });
+  });
+
+  test('call only files that are there', () => {
+    const called = matches(/(?:^|\s)((?:\.ci|charts|tools|test)\/[\w./-]+)/gm);
+    expect(called.map(({ name }) => name)).toContain('.ci/run');
+    for (const { where, name } of called) {
+      expect({ where, name, there: existsSync(join(repository, name)) }).toEqual({ where, name, there: true });
+    }
+  });
+
+  test.each(workflows)('$file may only read, but for jobs that say otherwise', ({ workflow }) => {
+    expect(workflow.permissions).toEqual({ contents: 'read' });
+  });
+
+  test('give a job no more than it publishes with', () => {
+    const granted = Object.fromEntries(
+      jobs.filter(({ job }) => job.permissions !== undefined).map(({ where, job }) => [where, job.permissions]),
+    );
+    expect(granted).toEqual({
+      'release.yml: npm': { contents: 'read', 'id-token': 'write' },
+      'release.yml: image': { contents: 'read', packages: 'write', 'id-token': 'write' },
+      'release.yml: chart': { contents: 'write', packages: 'write', 'id-token': 'write' },
+      'release.yml: release': { contents: 'write' },
+    });
+  });
+
+  test('publish nothing before the tests have passed', () => {
+    const release = workflows.find(({ file }) => file === 'release.yml')?.workflow.jobs ?? {};
+    const reaches = (name: string, goal: string): boolean =>
+      [release[name]?.needs ?? []].flat().some((need) => need === goal || reaches(need, goal));
+    const publishing = Object.keys(release).filter((name) => release[name]?.permissions !== undefined);
+    expect(publishing.filter((name) => !reaches(name, 'test'))).toEqual([]);
+    expect(release.test?.uses).toBe('./.github/workflows/ci.yml');
+  });
+
+  test('pin each action by its commit, with its version beside it', () => {
+    const uses = workflows.flatMap(({ text }) =>
+      [...text.matchAll(/^\s*(?:- )?uses: (.+)$/gm)].map((match) => match[1]),
+    );
+    const foreign = uses.filter((action) => !action?.startsWith('./'));
+    expect(foreign.length).toBeGreaterThan(5);
+    for (const action of foreign) expect(action).toMatch(/^[\w.-]+\/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/);
+  });
+
+  test('agree on the commit of each action', () => {
+    const all = workflows.flatMap(({ text }) => [...text.matchAll(/uses: (\S+)@([0-9a-f]{40})/g)]);
+    const commits = new Map<string, Set<string>>();
+    for (const [, action = '', commit = ''] of all) commits.set(action, (commits.get(action) ?? new Set()).add(commit));
+    expect([...commits].filter(([, found]) => found.size > 1)).toEqual([]);
+  });
+
+  test('paste nothing that a stranger writes into a shell', () => {
+    for (const { where, run } of commands)
+      expect({ where, run }).toEqual({ where, run: expect.not.stringContaining('${{') });
+  });
+
+  test('end by themselves, and one at a time', () => {
+    const endless = jobs.filter(({ job }) => job.uses === undefined && job['timeout-minutes'] === undefined);
+    expect(endless.map(({ where }) => where)).toEqual([]);
+    expect(workflows.filter(({ workflow }) => workflow.concurrency === undefined)).toEqual([]);
+  });
+});
