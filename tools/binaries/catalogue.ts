@@ -1,0 +1,90 @@
+/** One program that the clusters and tests run, built from the Go module in the folder `tools/<group>`. */
+export interface Binary {
+  readonly name: string;
+  /** The folder below `tools` whose go.mod pins it; one group shares dependencies, and so a key in the cache. */
+  readonly group: string;
+  /** The main package: an import path, or `.` for the group's own sources. */
+  readonly package: string;
+  /** Build tags. */
+  readonly tags?: readonly string[];
+  /** Go variables that are given a value by the linker, so that the program knows its own version. */
+  readonly stamp?: (versionOf: VersionOf) => Readonly<Record<string, string>>;
+  /** True for what KUBEBUILDER_ASSETS may hold instead: always (`required`), or where the file is there. */
+  readonly assets?: 'required' | 'optional';
+  /**
+   * Seconds that the build took on two cores with an empty build cache, after those above it in the catalogue and
+   * without the download of its modules.
+   */
+  readonly coldSeconds: number;
+}
+
+/**
+ * The version of a module in the group's go.mod.
+ *
+ * @throws Error if go.mod does not require the module
+ */
+export type VersionOf = (module: string) => string;
+
+/** As Kubernetes' own build does: without it every component calls itself v0.0.0-master. */
+const kubernetesVersion = (versionOf: VersionOf): Record<string, string> => {
+  const version = versionOf('k8s.io/kubernetes');
+  const [major = '', minor = ''] = version.slice(1).split('.');
+  return Object.fromEntries(
+    ['k8s.io/client-go/pkg/version', 'k8s.io/component-base/version'].flatMap((path) => [
+      [`${path}.gitVersion`, version],
+      [`${path}.gitMajor`, major],
+      [`${path}.gitMinor`, minor],
+    ]),
+  );
+};
+
+const kubernetes = <const Name extends string>(name: Name, coldSeconds: number) => ({
+  name,
+  group: 'kubernetes' as const,
+  package: `k8s.io/kubernetes/cmd/${name}`,
+  stamp: kubernetesVersion,
+  coldSeconds,
+});
+
+const containerd = <const Name extends string>(name: Name, coldSeconds: number) => ({
+  name,
+  group: 'containerd' as const,
+  package: `github.com/containerd/containerd/v2/cmd/${name}`,
+  coldSeconds,
+});
+
+/** Helm 3 takes the Kubernetes version that charts are rendered for from the linker; Helm 4 reads it from its modules. */
+const helm3Version = (versionOf: VersionOf): Record<string, string> => {
+  const [, minor = ''] = versionOf('k8s.io/client-go').split('.');
+  return {
+    'helm.sh/helm/v3/internal/version.version': versionOf('helm.sh/helm/v3'),
+    'helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor': '1',
+    'helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor': minor,
+    'helm.sh/helm/v3/pkg/lint/rules.k8sVersionMajor': '1',
+    'helm.sh/helm/v3/pkg/lint/rules.k8sVersionMinor': minor,
+  };
+};
+
+const helm4Version = (versionOf: VersionOf): Record<string, string> => ({
+  'helm.sh/helm/v4/internal/version.version': versionOf('helm.sh/helm/v4'),
+});
+
+/** All programs, in the order in which they are built: what the integration tests wait for comes first. */
+export const catalogue = [
+  { name: 'etcd', group: 'etcd', package: 'go.etcd.io/etcd/server/v3', assets: 'required', coldSeconds: 47 },
+  { ...kubernetes('kube-apiserver', 178), assets: 'required' },
+  kubernetes('kube-controller-manager', 50),
+  { ...kubernetes('kubectl', 20), assets: 'optional' },
+  { name: 'helm', group: 'helm3', package: 'helm.sh/helm/v3/cmd/helm', stamp: helm3Version, coldSeconds: 60 },
+  containerd('containerd', 46),
+  { ...containerd('containerd-shim-runc-v2', 1), tags: ['no_grpc'] },
+  containerd('ctr', 4),
+  kubernetes('kubelet', 16),
+  kubernetes('kube-scheduler', 5),
+  kubernetes('kube-proxy', 7),
+  { name: 'coredns', group: 'coredns', package: '.', coldSeconds: 51 },
+  { name: 'provisioner', group: 'provisioner', package: '.', coldSeconds: 67 },
+  { name: 'helm4', group: 'helm4', package: 'helm.sh/helm/v4/cmd/helm', stamp: helm4Version, coldSeconds: 91 },
+] as const satisfies readonly Binary[];
+
+export type BinaryName = (typeof catalogue)[number]['name'];

@@ -1,0 +1,52 @@
+/**
+ * Builds the programs of the test cluster that are not yet in the user's cache, and prints where each is.
+ *
+ *     node tools/build.ts                        all of them
+ *     node tools/build.ts etcd kube-apiserver    these alone
+ *
+ * Exits with 0 when they are there, 1 when one can't be built, 2 for an unknown name, 130 after Ctrl-C.
+ */
+import { parseArgs } from 'node:util';
+import { AssetsError } from './binaries/assets.ts';
+import { BuildError } from './binaries/build-binary.ts';
+import { type BinaryName, catalogue } from './binaries/catalogue.ts';
+import { ensureBinaries } from './binaries/ensure.ts';
+import { GoToolchainError } from './binaries/go-toolchain.ts';
+
+const all = catalogue.map(({ name }) => name);
+
+function isBinaryName(name: string): name is BinaryName {
+  return (all as readonly string[]).includes(name);
+}
+
+async function main(): Promise<number> {
+  const { positionals } = parseArgs({ allowPositionals: true });
+  const names = positionals.filter(isBinaryName);
+  if (names.length < positionals.length) {
+    const unknown = positionals.filter((name) => !isBinaryName(name));
+    console.error(`no such program: ${unknown.join(', ')}. There are ${all.join(', ')}.`);
+    return 2;
+  }
+  const interrupted = new AbortController();
+  const interrupt = () => interrupted.abort();
+  process.once('SIGINT', interrupt);
+  process.once('SIGTERM', interrupt);
+  try {
+    const paths = await ensureBinaries(names.length > 0 ? names : all, { signal: interrupted.signal });
+    const width = Math.max(...[...paths.keys()].map((name) => name.length));
+    for (const [name, path] of paths) console.log(`${name.padEnd(width)}  ${path}`);
+    return 0;
+  } catch (error) {
+    if (interrupted.signal.aborted) {
+      console.error('interrupted: what was built so far is kept');
+      return 130;
+    }
+    if (error instanceof BuildError || error instanceof GoToolchainError || error instanceof AssetsError) {
+      console.error(error.message);
+      return 1;
+    }
+    throw error;
+  }
+}
+
+process.exitCode = await main();

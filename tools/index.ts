@@ -1,0 +1,12 @@
+/**
+ * What the project needs on a machine and brings itself: the programs of a Kubernetes cluster, pinned by the Go modules
+ * in the folders here and built once into the user's cache, and Debian's packages.
+ */
+export { AssetsError } from './binaries/assets.ts';
+export { BuildError } from './binaries/build-binary.ts';
+export type { BinaryName } from './binaries/catalogue.ts';
+export { type EnsureOptions, ensureBinaries, ensureBinFolder } from './binaries/ensure.ts';
+export { GoToolchainError } from './binaries/go-toolchain.ts';
+export { cacheFolder } from './cache-folder.ts';
+export { ExclusiveLock } from './exclusive-lock.ts';
+export { type Display, runSteps, type Step, standardDisplay } from './steps.ts';
