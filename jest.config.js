@@ -20,9 +20,11 @@ const suite = (name, rest = {}) => ({
 export default {
   projects: [
     suite('unit'),
+    suite('chart', { globalSetup: '<rootDir>/test/chart/global-setup.ts' }),
     suite('integration', {
       globalSetup: '<rootDir>/test/integration/global-setup.ts',
       globalTeardown: '<rootDir>/test/integration/global-teardown.ts',
+      setupFilesAfterEnv: ['<rootDir>/test/integration/time-limit.ts'],
     }),
     suite('e2e'),
   ],

@@ -1,0 +1,268 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import type { EventsV1Event, V1ResourceQuota } from '@kubernetes/client-node';
+import { Echo } from '../../src/api/index.ts';
+import { Job } from '../../src/controllers/built-in-kinds.ts';
+import { builtInKind, findCondition, isControlledBy } from '../../src/runtime/index.ts';
+import { jobsCreated, operatorWrites } from './environment/audit.ts';
+import { Namespace, TestCluster } from './environment/cluster.ts';
+import { echoManifest, echoWithReason } from './environment/echos.ts';
+import { eventually } from './environment/eventually.ts';
+import { OperatorProcess } from './environment/operator-process.ts';
+
+const Event = builtInKind<EventsV1Event>({ group: 'events.k8s.io', version: 'v1', kind: 'Event', plural: 'events' });
+const ResourceQuota = builtInKind<V1ResourceQuota>({
+  group: '',
+  version: 'v1',
+  kind: 'ResourceQuota',
+  plural: 'resourcequotas',
+});
+
+let cluster: TestCluster;
+let operator: OperatorProcess;
+
+beforeAll(async () => {
+  cluster = await TestCluster.connect();
+  operator = await OperatorProcess.start(cluster.kubeconfig);
+}, 60_000);
+
+afterAll(async () => {
+  await operator?.stop();
+  await cluster?.close();
+}, 90_000);
+
+const create = (namespace: string, name: string, spec: Echo['spec']) =>
+  cluster.client.create(Echo, echoManifest({ name, namespace }, spec));
+
+/** As a user's `kubectl apply` of a new message. */
+const setMessage = (key: { name: string; namespace: string }, message: string) =>
+  cluster.client.apply(Echo, echoManifest(key, { message }), { force: true });
+
+const created = async (namespace: string) => jobsCreated(await operatorWrites(cluster.auditLog, namespace));
+
+/** Resolves when the operator has reconciled at least once more and its queue is empty. */
+async function afterAnotherReconcile(act: () => Promise<unknown>): Promise<void> {
+  const count = async () => {
+    const text = await operator.metrics();
+    const value = (name: string) => Number(new RegExp(`^${name}.* (\\S+)$`, 'm').exec(text)?.[1]);
+    return {
+      reconciles: value('controller_runtime_reconcile_total{controller="echo",result="success"'),
+      depth: value('workqueue_depth'),
+    };
+  };
+  const before = await count();
+  await act();
+  await eventually('the operator has reconciled again', async () => {
+    const now = await count();
+    return now.reconciles > before.reconciles && now.depth === 0;
+  });
+}
+
+describe('an Echo', () => {
+  test('runs one Job in its own namespace and tells of it', async () => {
+    const key = { name: 'hello', namespace: await cluster.namespace() };
+    const echo = await create(key.namespace, key.name, { message: 'Hola, 世界!' });
+
+    const job = await cluster.job(key);
+    expect(isControlledBy(job, echo)).toBe(true);
+    expect(job.spec?.template.spec?.restartPolicy).toBe('Never');
+    expect(job.spec?.template.spec?.containers.map(({ image, command }) => ({ image, command }))).toEqual([
+      { image: 'busybox:1.36', command: ['printf', '%s\\n', 'Hola, 世界!'] },
+    ]);
+    const printing = await echoWithReason(cluster, key, 'Printing');
+    expect(printing.status).toMatchObject({ jobName: 'hello', observedGeneration: 1 });
+
+    await cluster.endPods(key);
+    const printed = await echoWithReason(cluster, key, 'Printed');
+    expect(printed.status).toMatchObject({ phase: 'Succeeded', completedGeneration: 1, jobName: 'hello' });
+    expect(findCondition(printed.status?.conditions, 'Ready')).toMatchObject({ status: 'True', observedGeneration: 1 });
+    expect(Date.parse(printed.status?.completionTime ?? '')).not.toBeNaN();
+
+    const reasons = await eventually('both events are there', async () => {
+      const { items } = await cluster.client.list(Event, { namespace: key.namespace });
+      const ours = items.filter(({ regarding }) => regarding?.kind === 'Echo' && regarding.uid === echo.metadata.uid);
+      return ours.length === 2 && ours.map(({ reason, type }) => `${type} ${reason}`);
+    });
+    expect(reasons.sort()).toEqual(['Normal Printed', 'Normal Printing']);
+  });
+
+  test('with a new message replaces its Job: the old one is gone before the new one comes', async () => {
+    const key = { name: 'changing', namespace: await cluster.namespace() };
+    await create(key.namespace, key.name, { message: 'first' });
+    const first = await cluster.job(key);
+    await echoWithReason(cluster, key, 'Printing');
+
+    await setMessage(key, 'second');
+    const second = await cluster.job(key, first.metadata.uid);
+    expect(second.spec?.template.spec?.containers[0]?.command).toContain('second');
+    await echoWithReason(cluster, key, 'Printing');
+    await cluster.endPods(key);
+    expect((await echoWithReason(cluster, key, 'Printed')).status?.completedGeneration).toBe(2);
+    expect(await created(key.namespace)).toEqual(new Map([['changing', 2]]));
+  });
+
+  test('makes its Job again when it is deleted before it completed', async () => {
+    const key = { name: 'again', namespace: await cluster.namespace() };
+    await create(key.namespace, key.name, { message: 'still to be printed' });
+    const first = await cluster.job(key);
+    await cluster.client.delete(Job, key);
+    const second = await cluster.job(key, first.metadata.uid);
+    expect(second.spec?.template.spec?.containers[0]?.command).toContain('still to be printed');
+  });
+
+  test('does not make its Job again when it is deleted after it completed', async () => {
+    const key = { name: 'once', namespace: await cluster.namespace() };
+    await create(key.namespace, key.name, { message: 'printed once' });
+    await cluster.endPods(key);
+    await echoWithReason(cluster, key, 'Printed');
+    await afterAnotherReconcile(() => cluster.client.delete(Job, key));
+    await eventually('the Job is gone', () => cluster.isGone(() => cluster.client.get(Job, key)));
+    expect(await created(key.namespace)).toEqual(new Map([['once', 1]]));
+    expect((await cluster.client.get(Echo, key)).status?.phase).toBe('Succeeded');
+  });
+
+  test('whose Job is deleted the moment it completes runs it once', async () => {
+    const namespace = await cluster.namespace();
+    const keys = Array.from({ length: 10 }, (_, i) => ({ name: `brief-${i}`, namespace }));
+    await Promise.all(keys.map(({ name }) => create(namespace, name, { message: name, ttlSecondsAfterFinished: 0 })));
+    await Promise.all(keys.map((key) => cluster.endPods(key)));
+    for (const key of keys) {
+      const echo = await echoWithReason(cluster, key, 'Printed');
+      expect(echo.status?.completedGeneration).toBe(1);
+      await eventually(`Job ${key.name} is gone`, () => cluster.isGone(() => cluster.client.get(Job, key)));
+    }
+    expect(await created(namespace)).toEqual(new Map(keys.map(({ name }) => [name, 1])));
+  });
+
+  test('that is deleted leaves nothing', async () => {
+    const key = { name: 'gone', namespace: await cluster.namespace() };
+    await create(key.namespace, key.name, { message: 'soon gone' });
+    await eventually('its Job has a pod', async () => (await cluster.podsOf(key)).length > 0);
+    await cluster.client.delete(Echo, key);
+    await eventually('the Job is gone', () => cluster.isGone(() => cluster.client.get(Job, key)));
+    await eventually('its pods are gone', async () => (await cluster.podsOf(key)).length === 0);
+    expect(await created(key.namespace)).toEqual(new Map([['gone', 1]]));
+  });
+
+  test('whose Job fails says why', async () => {
+    const key = { name: 'failing', namespace: await cluster.namespace() };
+    await create(key.namespace, key.name, { message: 'never printed' });
+    const failed = (async () => echoWithReason(cluster, key, 'JobFailed'))();
+    // The job controller makes a new pod after each failure, seven in all; a deadline ends the tries sooner.
+    await cluster.job(key);
+    const job = await cluster.client.get(Job, key);
+    await cluster.client.apply(
+      Job,
+      { metadata: { ...key }, spec: { activeDeadlineSeconds: 1 } } as unknown as Parameters<
+        typeof cluster.client.apply<typeof job>
+      >[1],
+      { force: true },
+    );
+    const echo = await failed;
+    expect(echo.status?.phase).toBe('Failed');
+    expect(findCondition(echo.status?.conditions, 'Ready')?.message).toContain('deadline');
+    expect(echo.status?.completedGeneration).toBeUndefined();
+  });
+
+  test('of the same name in two namespaces is two', async () => {
+    const [one, two] = [await cluster.namespace(), await cluster.namespace()];
+    await create(one, 'twin', { message: 'one' });
+    await create(two, 'twin', { message: 'two' });
+    const command = async (namespace: string) =>
+      (await cluster.job({ name: 'twin', namespace })).spec?.template.spec?.containers[0]?.command;
+    expect(await command(one)).toContain('one');
+    expect(await command(two)).toContain('two');
+  });
+
+  test('with a long name runs a Job with a shorter one, named in its status', async () => {
+    const namespace = await cluster.namespace();
+    const names = ['a', 'b'].map((last) => `${'long-'.repeat(40)}${last}`);
+    await Promise.all(names.map((name) => create(namespace, name, { message: name })));
+    const jobNames = await Promise.all(
+      names.map(async (name) => (await echoWithReason(cluster, { name, namespace }, 'Printing')).status?.jobName ?? ''),
+    );
+    expect(new Set(jobNames).size).toBe(2);
+    for (const name of jobNames) {
+      expect(name.length).toBeLessThanOrEqual(63);
+      await eventually('its pod exists', async () => (await cluster.podsOf({ name, namespace })).length > 0);
+    }
+  });
+});
+
+describe('a Job that has the name and is not ours', () => {
+  test('is left alone, told of, and followed by ours when it goes', async () => {
+    const key = { name: 'taken', namespace: await cluster.namespace() };
+    const foreign = await cluster.client.create(Job, {
+      metadata: key,
+      spec: {
+        suspend: true,
+        template: { spec: { restartPolicy: 'Never', containers: [{ name: 'other', image: 'busybox:1.36' }] } },
+      },
+    });
+    await create(key.namespace, key.name, { message: 'mine' });
+    const echo = await echoWithReason(cluster, key, 'JobNameTaken');
+    expect(findCondition(echo.status?.conditions, 'Ready')).toMatchObject({ status: 'False' });
+    expect(findCondition(echo.status?.conditions, 'Ready')?.message).toContain('taken');
+    await eventually('a warning tells of it', async () => {
+      const { items } = await cluster.client.list(Event, { namespace: key.namespace });
+      return items.some(({ type, reason }) => type === 'Warning' && reason === 'JobNameTaken');
+    });
+    const writes = await operatorWrites(cluster.auditLog, key.namespace);
+    expect(
+      writes.filter(({ objectRef, responseStatus }) => objectRef?.resource === 'jobs' && responseStatus?.code !== 409),
+    ).toEqual([]);
+    expect((await cluster.client.get(Job, key)).metadata.uid).toBe(foreign.metadata.uid);
+
+    await cluster.client.delete(Job, key);
+    expect(isControlledBy(await cluster.job(key, foreign.metadata.uid), echo)).toBe(true);
+    await echoWithReason(cluster, key, 'Printing');
+  });
+});
+
+describe('a namespace', () => {
+  test('with a full quota gives a condition, and the Job comes when there is room', async () => {
+    const key = { name: 'refused', namespace: await cluster.namespace() };
+    const quota = { name: 'none', namespace: key.namespace };
+    await cluster.client.create(ResourceQuota, { metadata: quota, spec: { hard: { 'count/jobs.batch': '0' } } });
+    await eventually('the quota is in force', async () => {
+      const { status } = await cluster.client.get(ResourceQuota, quota);
+      return status?.hard?.['count/jobs.batch'] === '0';
+    });
+    await create(key.namespace, key.name, { message: 'when there is room' });
+    const echo = await echoWithReason(cluster, key, 'JobRefused');
+    expect(findCondition(echo.status?.conditions, 'Ready')?.message).toContain('exceeded quota');
+    await cluster.client.delete(ResourceQuota, quota);
+    await cluster.job(key);
+    await echoWithReason(cluster, key, 'Printing');
+  });
+
+  test('on its way out takes its Echos along', async () => {
+    const namespace = await cluster.namespace();
+    await Promise.all(Array.from({ length: 20 }, (_, i) => create(namespace, `leaving-${i}`, { message: 'bye' })));
+    await cluster.client.delete(Namespace, { name: namespace });
+    await eventually(
+      'the namespace is gone',
+      () => cluster.isGone(() => cluster.client.get(Namespace, { name: namespace })),
+      60_000,
+    );
+  });
+});
+
+describe('the API server refuses', () => {
+  const refused = async (message: unknown) => {
+    const namespace = await cluster.namespace();
+    return create(namespace, 'bad', { message } as Echo['spec']).then(
+      () => 'accepted',
+      (error: unknown) => String(error),
+    );
+  };
+
+  test.each([
+    ['an empty message', '', 'spec.message'],
+    ['a message over 4,096 characters', 'x'.repeat(4097), 'spec.message: Too long'],
+    ['a number', 42, 'spec.message: Invalid value: "integer"'],
+    ['a message with a NUL', 'a\u0000b', 'spec.message'],
+    ['no message', undefined, 'spec.message: Required value'],
+  ])('%s, and names the field', async (_, message, expected) => {
+    expect(await refused(message)).toContain(expected);
+  });
+});

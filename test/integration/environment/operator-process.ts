@@ -1,0 +1,75 @@
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { execa } from 'execa';
+import { eventually } from './eventually.ts';
+
+const main = join(import.meta.dirname, '../../../src/main.ts');
+
+const spawn = (env: Readonly<Record<string, string>>) =>
+  execa(process.execPath, [main], { env, reject: false, all: true });
+
+/** The operator as a process of its own, from its sources. */
+export class OperatorProcess {
+  readonly healthPort: number;
+  readonly metricsPort: number;
+  readonly #process: ReturnType<typeof spawn>;
+
+  private constructor(process: ReturnType<typeof spawn>, healthPort: number, metricsPort: number) {
+    this.#process = process;
+    this.healthPort = healthPort;
+    this.metricsPort = metricsPort;
+  }
+
+  /** Starts it and returns when it is ready. */
+  static async start(kubeconfig: string, settings: Readonly<Record<string, string>> = {}): Promise<OperatorProcess> {
+    const [healthPort, metricsPort] = await freePorts();
+    const child = spawn({
+      KUBECONFIG: kubeconfig,
+      HEALTH_PORT: String(healthPort),
+      METRICS_PORT: String(metricsPort),
+      LOG_LEVEL: 'info',
+      NUM_WORKERS: '8',
+      ...settings,
+    });
+    const operator = new OperatorProcess(child, healthPort, metricsPort);
+    const early = child.then(({ all, exitCode }) => {
+      throw new Error(`the operator ended with ${exitCode} before it was ready: ${all}`);
+    });
+    const ready = eventually('the operator is ready', async () => {
+      return (await fetch(`http://127.0.0.1:${healthPort}/readyz`)).ok;
+    });
+    try {
+      await Promise.race([ready, early]);
+    } catch (error) {
+      child.kill('SIGKILL');
+      throw error;
+    }
+    early.catch(() => {});
+    return operator;
+  }
+
+  /** Asks it to stop; its exit code and all that it wrote. */
+  async stop(signal: 'SIGTERM' | 'SIGKILL' = 'SIGTERM'): Promise<{ exitCode: number | undefined; output: string }> {
+    this.#process.kill(signal);
+    const { exitCode, all } = await this.#process;
+    return { exitCode, output: all ?? '' };
+  }
+
+  async metrics(): Promise<string> {
+    return (await fetch(`http://127.0.0.1:${this.metricsPort}/metrics`)).text();
+  }
+}
+
+async function freePorts(): Promise<[number, number]> {
+  const servers = [createServer(), createServer()] as const;
+  const ports = await Promise.all(
+    servers.map(
+      (server) =>
+        new Promise<number>((resolve) => {
+          server.listen(0, '127.0.0.1', () => resolve((server.address() as { port: number }).port));
+        }),
+    ),
+  );
+  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
+  return ports as [number, number];
+}

@@ -1,0 +1,25 @@
+import { mkdir, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+const prefix = 'echoperator-integration-';
+
+/** This run's own folder. What runs that were killed have left is removed first. */
+export async function makeRunFolder(): Promise<string> {
+  for (const name of await readdir(tmpdir())) {
+    const pid = name.startsWith(prefix) ? Number(name.slice(prefix.length)) : 0;
+    if (pid > 0 && !isAlive(pid)) await rm(join(tmpdir(), name), { recursive: true, force: true });
+  }
+  const folder = join(tmpdir(), `${prefix}${process.pid}`);
+  await mkdir(folder, { recursive: true });
+  return folder;
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}

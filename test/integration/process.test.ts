@@ -1,0 +1,99 @@
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { execa } from 'execa';
+import { TestCluster } from './environment/cluster.ts';
+import { eventually } from './environment/eventually.ts';
+import { OperatorProcess } from './environment/operator-process.ts';
+
+const main = join(import.meta.dirname, '../../src/main.ts');
+let cluster: TestCluster;
+
+beforeAll(async () => {
+  cluster = await TestCluster.connect();
+});
+afterAll(() => cluster.close());
+
+const runMain = (args: readonly string[], env: Readonly<Record<string, string>>) =>
+  execa(process.execPath, [main, ...args], { env, reject: false });
+
+test('bad settings end the process with 2 and a line for each', async () => {
+  const { exitCode, stderr, stdout } = await runMain([], {
+    NUM_WORKERS: 'many',
+    LOG_LEVEL: 'loud',
+    METRICS_PORT: '70000',
+  });
+  expect(exitCode).toBe(2);
+  expect(stdout).toBe('');
+  expect(stderr.trim().split('\n').sort()).toEqual([
+    'LOG_LEVEL: got "loud", takes one of trace, debug, info, warn, error, fatal',
+    'METRICS_PORT: got "70000", takes a whole number from 1 to 65535',
+    'NUM_WORKERS: got "many", takes a whole number from 1 to 1000',
+  ]);
+});
+
+test('high availability is refused in words', async () => {
+  const { exitCode, stderr } = await runMain([], { HA_ENABLED: 'true', KUBECONFIG: cluster.kubeconfig });
+  expect(exitCode).toBe(2);
+  expect(stderr).toContain('HA_ENABLED=true is not supported yet');
+});
+
+test('an unknown command is answered by the usage', async () => {
+  const { exitCode, stderr } = await runMain(['aply-crds'], {});
+  expect(exitCode).toBe(2);
+  expect(stderr).toContain('unknown arguments: aply-crds');
+  expect(stderr).toContain('apply-crds');
+});
+
+test('SIGTERM ends it with 0; its probes and metrics tell how it is', async () => {
+  const operator = await OperatorProcess.start(cluster.kubeconfig);
+  expect((await fetch(`http://127.0.0.1:${operator.healthPort}/healthz`)).status).toBe(200);
+  expect((await fetch(`http://127.0.0.1:${operator.healthPort}/nothing`)).status).toBe(404);
+  const metrics = await operator.metrics();
+  expect(metrics).toMatch(/^controller_runtime_max_concurrent_reconciles\{controller="echo"\} 8$/m);
+  expect(metrics).toMatch(/^rest_client_requests_total\{code="200",host="127\.0\.0\.1:\d+",method="GET"\} \d+$/m);
+  const { exitCode, output } = await operator.stop();
+  expect(exitCode).toBe(0);
+  expect(output).toContain('operator has stopped');
+});
+
+test('METRICS_ENABLED=false takes the metrics away, not the probes', async () => {
+  const operator = await OperatorProcess.start(cluster.kubeconfig, { METRICS_ENABLED: 'false' });
+  await expect(operator.metrics()).rejects.toThrow();
+  expect((await fetch(`http://127.0.0.1:${operator.healthPort}/readyz`)).status).toBe(200);
+  await operator.stop();
+});
+
+test('without an API server it lives, is not ready, and says what it waits for', async () => {
+  // Discard's port: nothing listens there.
+  const kubeconfig = JSON.stringify({
+    apiVersion: 'v1',
+    kind: 'Config',
+    clusters: [{ name: 'c', cluster: { server: 'https://127.0.0.1:9' } }],
+    users: [{ name: 'u', user: {} }],
+    contexts: [{ name: 'x', context: { cluster: 'c', user: 'u' } }],
+    'current-context': 'x',
+  });
+  const { mkdtemp, rm, writeFile } = await import('node:fs/promises');
+  const { tmpdir } = await import('node:os');
+  const folder = await mkdtemp(join(tmpdir(), 'echoperator-no-server-'));
+  await writeFile(join(folder, 'config'), kubeconfig);
+  const healthPort = 30_000 + (process.pid % 20_000);
+  const child = runMain([], {
+    KUBECONFIG: join(folder, 'config'),
+    HEALTH_PORT: String(healthPort),
+    METRICS_ENABLED: 'false',
+    LOG_LEVEL: 'error',
+  });
+  try {
+    const text = await eventually('/readyz answers', async () => {
+      const response = await fetch(`http://127.0.0.1:${healthPort}/readyz`);
+      return response.status === 503 && response.text();
+    });
+    expect(text).toContain('waiting for the cache of echos.mmontes.io, jobs.batch');
+    expect((await fetch(`http://127.0.0.1:${healthPort}/healthz`)).status).toBe(200);
+  } finally {
+    child.kill('SIGTERM');
+    expect((await child).exitCode).toBe(0);
+    await rm(folder, { recursive: true });
+  }
+});
