@@ -1,6 +1,7 @@
 /** One jest project per suite: `npm run jest -- --selectProjects unit`. */
 const shared = {
   testEnvironment: 'node',
+  modulePathIgnorePatterns: ['<rootDir>/dist/'],
   extensionsToTreatAsEsm: ['.ts'],
   transform: {
     '^.+\\.ts$': [

@@ -6,6 +6,7 @@ import { makeRunFolder } from './environment/run-folder.ts';
 export default async function setUp(): Promise<void> {
   const folder = await makeRunFolder();
   const controlPlane = await startControlPlane(folder, [join(import.meta.dirname, '../../crds')]);
+  process.env.INTEGRATION_FOLDER = folder;
   process.env.INTEGRATION_KUBECONFIG = controlPlane.config.kubeconfigPath;
   process.env.INTEGRATION_AUDIT_LOG = controlPlane.auditLog;
   globalThis.integration = { folder, controlPlane };

@@ -41,6 +41,10 @@ export class TestCluster {
   static async connect(): Promise<TestCluster> {
     const { INTEGRATION_KUBECONFIG: kubeconfig, INTEGRATION_AUDIT_LOG: auditLog } = process.env;
     if (kubeconfig === undefined || auditLog === undefined) throw new Error('the global set-up has not run');
+    return TestCluster.at(kubeconfig, auditLog);
+  }
+
+  static async at(kubeconfig: string, auditLog: string): Promise<TestCluster> {
     const transport = new Transport(await kubeconfigConnection(kubeconfig), { userAgent: 'test' });
     return new TestCluster(transport, kubeconfig, auditLog);
   }

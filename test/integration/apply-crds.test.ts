@@ -1,0 +1,80 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { execa } from 'execa';
+import { Echo } from '../../src/api/index.ts';
+import { CustomResourceDefinition } from '../../src/runtime/index.ts';
+import { TestCluster } from './environment/cluster.ts';
+import { type ControlPlane, startControlPlane } from './environment/control-plane.ts';
+import { echoManifest, echoWithReason } from './environment/echos.ts';
+import { eventually } from './environment/eventually.ts';
+import { OperatorProcess } from './environment/operator-process.ts';
+import { originalEchoCrd } from './environment/original-crds.ts';
+
+const main = join(import.meta.dirname, '../../src/main.ts');
+let folder: string;
+let controlPlane: ControlPlane;
+let cluster: TestCluster;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(process.env.INTEGRATION_FOLDER ?? '', 'apply-crds-'));
+  controlPlane = await startControlPlane(folder, []);
+  cluster = await TestCluster.at(controlPlane.config.kubeconfigPath, controlPlane.auditLog);
+});
+
+afterAll(async () => {
+  await cluster?.close();
+  await controlPlane?.stop();
+  await rm(folder, { recursive: true, force: true });
+});
+
+const applyCrds = () =>
+  execa(process.execPath, [main, 'apply-crds'], {
+    env: { KUBECONFIG: cluster.kubeconfig, LOG_LEVEL: 'info' },
+    reject: false,
+  });
+
+const crd = () => cluster.client.get(CustomResourceDefinition, { name: 'echos.mmontes.io' });
+
+test('apply-crds over the original definition, with live Echos: none is lost, each gets a status', async () => {
+  await cluster.client.create(CustomResourceDefinition, originalEchoCrd);
+  const namespace = await cluster.namespace();
+  // What the original let in and ours would not: nothing to print, and no spec at all.
+  const specs = { 'hello-world': { message: 'Hola, 世界!' }, blank: { message: '' }, bare: undefined };
+  const before = await eventually('the original kind is served', () =>
+    Promise.all(
+      Object.entries(specs).map(([name, spec]) =>
+        cluster.client.create(Echo, echoManifest({ name, namespace }, spec as Echo['spec'])),
+      ),
+    ),
+  );
+
+  const first = await applyCrds();
+  expect(first.stderr).toBe('');
+  expect(first.exitCode).toBe(0);
+  expect((await crd()).spec?.versions[0]?.subresources).toEqual({ status: {} });
+  const { resourceVersion } = (await crd()).metadata;
+  expect((await applyCrds()).exitCode).toBe(0);
+  expect((await crd()).metadata.resourceVersion).toBe(resourceVersion);
+
+  const operator = await OperatorProcess.start(cluster.kubeconfig);
+  try {
+    const printing = await echoWithReason(cluster, { name: 'hello-world', namespace }, 'Printing');
+    await echoWithReason(cluster, { name: 'blank', namespace }, 'Printing');
+    await echoWithReason(cluster, { name: 'bare', namespace }, 'InvalidSpec');
+    expect(printing.metadata.uid).toBe(before[0]?.metadata.uid);
+    const { items } = await cluster.client.list(Echo, { namespace });
+    expect(items.map(({ metadata }) => metadata.uid).sort()).toEqual(before.map(({ metadata }) => metadata.uid).sort());
+  } finally {
+    await operator.stop();
+  }
+});
+
+test('apply-crds where there are none makes them and ends when they are served', async () => {
+  await cluster.client.delete(CustomResourceDefinition, { name: 'echos.mmontes.io' });
+  await eventually('the definition is gone', () => cluster.isGone(crd));
+  expect((await applyCrds()).exitCode).toBe(0);
+  const namespace = await cluster.namespace();
+  const echo = await cluster.client.create(Echo, echoManifest({ name: 'new', namespace }, { message: 'new' }));
+  expect(echo.metadata.generation).toBe(1);
+});
