@@ -1,0 +1,15 @@
+{{/* The egress rule for the API server. */}}
+{{- define "echoperator.apiServerEgress" -}}
+- ports:
+    {{- range .Values.networkPolicy.apiServer.ports }}
+    - protocol: TCP
+      port: {{ . }}
+    {{- end }}
+  {{- with .Values.networkPolicy.apiServer.cidrs }}
+  to:
+    {{- range . }}
+    - ipBlock:
+        cidr: {{ . }}
+    {{- end }}
+  {{- end }}
+{{- end }}

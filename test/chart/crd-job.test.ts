@@ -1,0 +1,91 @@
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, expect, it } from '@jest/globals';
+import { parse, parseAllDocuments } from 'yaml';
+import { chart, Helm, helmNames } from './helm.ts';
+
+async function shippedCrds(): Promise<readonly { metadata: { name: string } }[]> {
+  const folder = join(chart, 'crds');
+  const files = (await readdir(folder)).sort();
+  return Promise.all(files.map(async (file) => parse(await readFile(join(folder, file), 'utf8'))));
+}
+
+describe.each(helmNames)('the Job that applies the CustomResourceDefinitions, by %s', (name) => {
+  const render = async (values: object = {}) => (await Helm.find(name)).render({ values });
+  const hooks = {
+    'helm.sh/hook': 'pre-install,pre-upgrade',
+    'helm.sh/hook-delete-policy': 'before-hook-creation,hook-succeeded',
+  };
+
+  it('runs the image with its subcommand, with the settings that it needs', async () => {
+    const job = (await render({ env: 'say "hi"', logLevel: 'warn' })).one('Job').spec!;
+    expect(job).toMatchObject({ backoffLimit: 3, activeDeadlineSeconds: 240, ttlSecondsAfterFinished: 86_400 });
+    const { restartPolicy, serviceAccountName, containers } = job.template.spec!;
+    expect({ restartPolicy, serviceAccountName }).toEqual({
+      restartPolicy: 'Never',
+      serviceAccountName: 'demo-echoperator-crds',
+    });
+    expect(containers).toHaveLength(1);
+    expect(containers[0]).not.toHaveProperty('command');
+    // The ConfigMap is not there yet.
+    expect(containers[0]).not.toHaveProperty('envFrom');
+    expect(containers[0]).toMatchObject({
+      args: ['apply-crds'],
+      env: [
+        { name: 'NAMESPACE', value: 'operators' },
+        { name: 'ENV', value: 'say "hi"' },
+        { name: 'LOG_LEVEL', value: 'warn' },
+      ],
+    });
+  });
+
+  it('gets the further environment variables too', async () => {
+    const extraEnv = [{ name: 'LOG_LEVEL', value: 'trace' }];
+    const env = (await render({ extraEnv })).one('Job').spec?.template.spec?.containers[0]?.env;
+    expect(env?.filter(({ name: variable }) => variable === 'LOG_LEVEL')).toEqual(extraEnv);
+  });
+
+  it('comes after the rights that it needs, and all of it goes when it has succeeded', async () => {
+    const rendering = await render({ networkPolicy: { enabled: true } });
+    const parts = rendering.manifests
+      .filter(({ metadata }) => metadata?.annotations?.['helm.sh/hook'] === hooks['helm.sh/hook'])
+      .map(({ kind, metadata }) => ({ kind, name: metadata?.name, annotations: metadata?.annotations }));
+    const weights = parts.map(({ kind, annotations }) => [kind, Number(annotations?.['helm.sh/hook-weight'])]);
+    expect(Object.fromEntries(weights)).toEqual({
+      ServiceAccount: -3,
+      ClusterRole: -3,
+      NetworkPolicy: -2,
+      ClusterRoleBinding: -2,
+      Job: -1,
+    });
+    for (const part of parts) expect(part).toMatchObject({ name: 'demo-echoperator-crds', annotations: hooks });
+    expect(rendering.one('Job').metadata?.annotations).toMatchObject({
+      'helm.sh/hook-output-log-policy': 'hook-failed',
+    });
+  });
+
+  it("may do that to the chart's CustomResourceDefinitions alone", async () => {
+    const rendering = await render();
+    const resource = { apiGroups: ['apiextensions.k8s.io'], resources: ['customresourcedefinitions'] };
+    const names = (await shippedCrds()).map(({ metadata }) => metadata.name);
+    expect(names).toContain('echos.mmontes.io');
+    expect(rendering.one('ClusterRole', 'demo-echoperator-crds').rules).toEqual([
+      { ...resource, resourceNames: names, verbs: ['get', 'patch'] },
+      { ...resource, verbs: ['create'] },
+    ]);
+    expect(rendering.one('ClusterRoleBinding', 'demo-echoperator-crds')).toMatchObject({
+      roleRef: { kind: 'ClusterRole', name: 'demo-echoperator-crds' },
+      subjects: [{ kind: 'ServiceAccount', name: 'demo-echoperator-crds', namespace: 'operators' }],
+    });
+  });
+
+  it('can be switched off, with all that belongs to it', async () => {
+    const rendering = await render({ crds: { upgradeJob: { enabled: false } }, networkPolicy: { enabled: true } });
+    expect(rendering.names().filter((found) => found.endsWith('-crds'))).toEqual([]);
+  });
+
+  it('has a stand-in: `helm show crds` prints what kubectl can apply', async () => {
+    const shown = parseAllDocuments(await (await Helm.find(name)).showCrds()).map((document) => document.toJSON());
+    expect(shown.filter((document) => document !== null)).toEqual(await shippedCrds());
+  });
+});

@@ -1,0 +1,212 @@
+import { describe, expect, it } from '@jest/globals';
+import { Helm, helmNames } from './helm.ts';
+import type { Rendering } from './rendering.ts';
+
+const deployment = (rendering: Rendering) => rendering.one('Deployment', 'demo-echoperator').spec!;
+const pod = (rendering: Rendering) => deployment(rendering).template.spec!;
+const container = (rendering: Rendering) => pod(rendering).containers[0]!;
+const checksum = (rendering: Rendering) => deployment(rendering).template.metadata?.annotations?.['checksum/config'];
+
+describe.each(helmNames)('the operator, by %s', (name) => {
+  const render = async (values: object = {}) => (await Helm.find(name)).render({ values });
+
+  it('runs once, never beside its successor', async () => {
+    const spec = deployment(await render({ ha: { replicaCount: 5 } }));
+    expect(spec.replicas).toBe(1);
+    // null and not absent: the default that another strategy left behind has to go.
+    expect(spec.strategy).toEqual({ type: 'Recreate', rollingUpdate: null });
+  });
+
+  it('is found by the labels that the original chart selected by, and by no others', async () => {
+    const spec = deployment(await render());
+    const selector = { 'app.kubernetes.io/name': 'echoperator', 'app.kubernetes.io/instance': 'demo' };
+    expect(spec.selector).toEqual({ matchLabels: selector });
+    expect(spec.template.metadata?.labels).toMatchObject(selector);
+  });
+
+  it('runs the image of the chart, with nothing but its entry point', async () => {
+    const { image, imagePullPolicy, command, args } = container(await render());
+    expect({ image, imagePullPolicy, command, args }).toEqual({
+      image: 'ghcr.io/echoperator/echoperator:0.1.0',
+      imagePullPolicy: 'IfNotPresent',
+      command: undefined,
+      args: undefined,
+    });
+  });
+
+  it.each([
+    [{ repository: 'registry.example.com:5000/eo', tag: '1.2.3' }, 'registry.example.com:5000/eo:1.2.3'],
+    [
+      { tag: '1.2.3', digest: `sha256:${'0a'.repeat(32)}` },
+      `ghcr.io/echoperator/echoperator@sha256:${'0a'.repeat(32)}`,
+    ],
+  ])('takes the image %j in every pod', async (image, expected) => {
+    const specs = (await render({ image })).podSpecs();
+    expect(specs.size).toBe(3);
+    for (const spec of specs.values()) expect(spec.containers[0]?.image).toBe(expected);
+  });
+
+  it('reads its settings from the ConfigMap', async () => {
+    const rendering = await render();
+    expect(container(rendering).envFrom).toEqual([{ configMapRef: { name: 'demo-echoperator' } }]);
+    expect(container(rendering).env).toEqual([
+      { name: 'HA_NODE_ID', valueFrom: { fieldRef: { fieldPath: 'metadata.name' } } },
+    ]);
+    expect(rendering.one('ConfigMap').data).toEqual({
+      NAMESPACE: 'operators',
+      ENV: 'production',
+      LOG_LEVEL: 'info',
+      NUM_WORKERS: '4',
+      ECHO_IMAGE: 'busybox:1.36',
+      SHUTDOWN_TIMEOUT_SECONDS: '20',
+      HA_ENABLED: 'false',
+      HA_LEASE_LOCK_NAME: 'demo-echoperator',
+      HA_LEASE_DURATION_SECONDS: '15',
+      HA_RENEW_DEADLINE_SECONDS: '10',
+      HA_RETRY_PERIOD_SECONDS: '2',
+      METRICS_ENABLED: 'true',
+      METRICS_PATH: '/metrics',
+      METRICS_PORT: '2112',
+      HEALTH_PORT: '8081',
+    });
+  });
+
+  it('is started anew by a changed setting, and by nothing else', async () => {
+    const before = await render();
+    expect(checksum(before)).toMatch(/^[0-9a-f]{64}$/);
+    expect(checksum(await render({ logLevel: 'debug' }))).not.toBe(checksum(before));
+    expect(checksum(await render({ echo: { image: 'mirror/busybox:1.36' } }))).not.toBe(checksum(before));
+    expect(checksum(await render({ serviceAccount: { annotations: { a: 'b' } } }))).toBe(checksum(before));
+    const { labels } = deployment(before).template.metadata!;
+    expect(labels).not.toHaveProperty(['helm.sh/chart']);
+  });
+
+  it('gets the time to finish its work', async () => {
+    const rendering = await render({ shutdownTimeoutSeconds: 59, terminationGracePeriodSeconds: 60 });
+    expect(pod(rendering).terminationGracePeriodSeconds).toBe(60);
+    expect(rendering.one('ConfigMap').data?.SHUTDOWN_TIMEOUT_SECONDS).toBe('59');
+  });
+
+  it('is probed on the health port', async () => {
+    const { ports, livenessProbe, readinessProbe } = container(
+      await render({ health: { port: 9000 }, livenessProbe: { periodSeconds: 7 }, monitoring: { enabled: false } }),
+    );
+    expect(ports).toEqual([{ name: 'health', containerPort: 9000 }]);
+    expect(livenessProbe).toEqual({
+      httpGet: { path: '/healthz', port: 'health' },
+      initialDelaySeconds: 0,
+      periodSeconds: 7,
+      timeoutSeconds: 5,
+      failureThreshold: 3,
+    });
+    expect(readinessProbe?.httpGet).toEqual({ path: '/readyz', port: 'health' });
+  });
+
+  it('gets further environment variables, of which one may take the place of a variable of the chart', async () => {
+    const extraEnv = [
+      { name: 'HA_NODE_ID', value: 'me' },
+      { name: 'TOKEN', valueFrom: { secretKeyRef: { name: 'token', key: 'token' } } },
+    ];
+    expect(container(await render({ extraEnv })).env).toEqual(extraEnv);
+  });
+
+  it('is placed where the values say', async () => {
+    const constraint = { maxSkew: 1, topologyKey: 'zone', whenUnsatisfiable: 'ScheduleAnyway' };
+    const values = {
+      imagePullSecrets: [{ name: 'registry' }],
+      priorityClassName: 'system-cluster-critical',
+      nodeSelector: { disk: 'ssd' },
+      tolerations: [{ key: 'dedicated', operator: 'Exists', effect: 'NoSchedule' }],
+    };
+    const affinity = { nodeAffinity: { preferredDuringSchedulingIgnoredDuringExecution: [] } };
+    const rendering = await render({ ...values, affinity, topologySpreadConstraints: [constraint] });
+    for (const spec of rendering.podSpecs().values()) expect(spec).toMatchObject(values);
+    expect(pod(rendering)).toMatchObject({ affinity });
+    const { selector } = deployment(rendering);
+    expect(pod(rendering).topologySpreadConstraints).toEqual([{ ...constraint, labelSelector: selector }]);
+  });
+
+  it('leaves out what is empty', async () => {
+    for (const spec of (await render()).podSpecs().values()) {
+      for (const field of ['imagePullSecrets', 'priorityClassName', 'nodeSelector', 'tolerations', 'affinity']) {
+        expect(spec).not.toHaveProperty(field);
+      }
+    }
+  });
+
+  it("takes the user's labels and annotations on its pods, but for those that the chart needs", async () => {
+    const rendering = await render({
+      podLabels: { team: 'platform', 'app.kubernetes.io/name': 'stolen' },
+      podAnnotations: { note: 'hello', 'checksum/config': 'stolen' },
+    });
+    const { labels, annotations } = deployment(rendering).template.metadata!;
+    expect(labels).toMatchObject({ team: 'platform', 'app.kubernetes.io/name': 'echoperator' });
+    expect(annotations).toMatchObject({ note: 'hello' });
+    expect(annotations?.['checksum/config']).not.toBe('stolen');
+    const job = rendering.one('Job').spec!.template.metadata!;
+    expect(job).toMatchObject({ annotations: { note: 'hello' }, labels: { team: 'platform' } });
+  });
+
+  it('is reached by a Service for its health, also when it is not ready', async () => {
+    const service = (await render()).one('Service', 'demo-echoperator-health').spec!;
+    expect(service.publishNotReadyAddresses).toBe(true);
+    expect(service.ports).toEqual([{ name: 'health', port: 8081, targetPort: 'health' }]);
+    expect(service.selector).toEqual(deployment(await render()).selector.matchLabels);
+  });
+});
+
+describe('names', () => {
+  const render = async (release: string, values: object = {}) => (await Helm.find('helm')).render({ values, release });
+
+  it.each([
+    ['echoperator', {}, 'echoperator'],
+    ['my-echoperator', {}, 'my-echoperator'],
+    ['demo', {}, 'demo-echoperator'],
+    ['demo', { nameOverride: 'voice' }, 'demo-voice'],
+    ['demo', { fullnameOverride: 'voice' }, 'voice'],
+    ['v1.2', {}, 'v1-2-echoperator'],
+  ])('release %s with %j makes %s', async (release, values, expected) => {
+    expect((await render(release, values)).one('Deployment').metadata?.name).toBe(expected);
+  });
+
+  it('fit into a label and a Service, however long the release is called, and stay apart', async () => {
+    const rendering = await render('r'.repeat(53), { networkPolicy: { enabled: true } });
+    const names = rendering.names();
+    expect(new Set(names).size).toBe(names.length);
+    for (const { metadata } of rendering.manifests) {
+      expect(metadata?.name).toMatch(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/);
+      for (const value of Object.values(metadata?.labels ?? {})) expect(value.length).toBeLessThanOrEqual(63);
+    }
+    const longest = await render('demo', { fullnameOverride: 'n'.repeat(63) });
+    expect(longest.all('Service').map(({ metadata }) => metadata?.name)).toEqual([
+      `${'n'.repeat(56)}-health`,
+      `${'n'.repeat(55)}-metrics`,
+    ]);
+  });
+});
+
+describe('labels', () => {
+  it('are the recommended ones, on everything', async () => {
+    const values = { networkPolicy: { enabled: true }, monitoring: { serviceMonitor: 'always' } };
+    const { manifests } = await (await Helm.find('helm')).render({ values });
+    for (const { metadata } of manifests) {
+      expect(metadata?.labels).toMatchObject({
+        'app.kubernetes.io/instance': 'demo',
+        'app.kubernetes.io/version': '0.1.0',
+        'app.kubernetes.io/part-of': 'echoperator',
+        'app.kubernetes.io/component': expect.any(String),
+        'app.kubernetes.io/managed-by': 'Helm',
+        'app.kubernetes.io/name': expect.stringMatching(/^echoperator/),
+      });
+    }
+  });
+
+  it("give no other pod what the operator's pods are selected by", async () => {
+    const rendering = await (await Helm.find('helm')).render();
+    const selected = Object.entries(deployment(rendering).selector.matchLabels!);
+    const others = [rendering.one('Pod').metadata, rendering.one('Job').spec?.template.metadata];
+    for (const metadata of others) {
+      expect(selected.every(([key, value]) => metadata?.labels?.[key] === value)).toBe(false);
+    }
+  });
+});

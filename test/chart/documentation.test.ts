@@ -1,0 +1,73 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, expect, it } from '@jest/globals';
+import { parse } from 'yaml';
+import { chart } from './helm.ts';
+import { documentedValues, readReadme, readValues, withTable } from './values-table.ts';
+
+/** As much of a JSON Schema as finding a key takes. */
+interface Schema {
+  readonly $ref?: string;
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly additionalProperties?: boolean | Schema;
+  readonly definitions?: Readonly<Record<string, Schema>>;
+}
+
+const schema: Schema = JSON.parse(await readFile(join(chart, 'values.schema.json'), 'utf8'));
+const resolve = (part: Schema): Schema => {
+  const name = part.$ref?.replace('#/definitions/', '');
+  return name === undefined ? part : schema.definitions![name]!;
+};
+
+const keysOf = (part: Schema, prefix = ''): readonly string[] =>
+  Object.entries(part.properties ?? {}).flatMap(([key, value]) => {
+    const path = `${prefix}${key}`;
+    return [path, ...keysOf(resolve(value), `${path}.`)];
+  });
+
+describe('every value', () => {
+  it('stands in the README, with its default and its comment', async () => {
+    const readme = await readReadme();
+    expect(readme).toBe(withTable(readme, documentedValues(await readValues())));
+  });
+
+  it('stands in the schema', async () => {
+    const known = keysOf(schema);
+    const missing = documentedValues(await readValues()).filter(({ path }) => !known.includes(path));
+    expect(missing).toEqual([]);
+  });
+
+  it('of the schema stands in values.yaml, or belongs to one that does', async () => {
+    const documented = documentedValues(await readValues()).map(({ path }) => path);
+    const forParentCharts = ['global', 'enabled'];
+    const unknown = keysOf(schema).filter(
+      (key) =>
+        !forParentCharts.includes(key) &&
+        !documented.some((path) => path === key || path.startsWith(`${key}.`) || key.startsWith(`${path}.`)),
+    );
+    expect(unknown).toEqual([]);
+  });
+});
+
+describe('the table of values', () => {
+  it('takes a comment for the key below it, a commented map for a value, another map for a group', () => {
+    const text = '# About the file.\n\n# First.\na: 1\n\nb:\n  # Of\n  # two lines.\n  c: x\n# Whole.\nd:\n  e: 1\n';
+    expect(documentedValues(text)).toEqual([
+      { path: 'a', default: 1, description: 'First.' },
+      { path: 'b.c', default: 'x', description: 'Of two lines.' },
+      { path: 'd', default: { e: 1 }, description: 'Whole.' },
+    ]);
+  });
+
+  it('refuses a value without a comment, by name', () => {
+    expect(() => documentedValues('# First.\na: 1\nb:\n  # Second.\n  c: 1\n  d: 2\n')).toThrow('b.d has no comment');
+  });
+});
+
+describe('versions', () => {
+  it("are one: the package's, the chart's, the image's", async () => {
+    const { version, appVersion } = parse(await readFile(join(chart, 'Chart.yaml'), 'utf8'));
+    const manifest = JSON.parse(await readFile(join(chart, '../../package.json'), 'utf8'));
+    expect({ version, appVersion }).toEqual({ version: manifest.version, appVersion: manifest.version });
+  });
+});

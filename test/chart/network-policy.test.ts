@@ -1,0 +1,72 @@
+import { describe, expect, it } from '@jest/globals';
+import { Helm, helmNames } from './helm.ts';
+
+const tcp = (port: number | string) => ({ protocol: 'TCP', port });
+const testPod = {
+  podSelector: {
+    matchLabels: { 'app.kubernetes.io/name': 'echoperator-test', 'app.kubernetes.io/instance': 'demo' },
+  },
+};
+
+describe.each(helmNames)('network policies, by %s', (name) => {
+  const render = async (networkPolicy: object = {}, values: object = {}) =>
+    (await Helm.find(name)).render({ values: { ...values, networkPolicy: { enabled: true, ...networkPolicy } } });
+
+  it('are not made unless asked for', async () => {
+    expect((await render({ enabled: false })).all('NetworkPolicy')).toEqual([]);
+  });
+
+  it('let the operator reach the API server, and be asked for health and metrics', async () => {
+    const rendering = await render();
+    expect(rendering.one('NetworkPolicy', 'demo-echoperator').spec).toEqual({
+      podSelector: rendering.one('Deployment').spec?.selector,
+      policyTypes: ['Ingress', 'Egress'],
+      ingress: [{ ports: [tcp('health')] }, { ports: [tcp('metrics')] }],
+      egress: [{ ports: [tcp(443), tcp(6443)] }],
+    });
+  });
+
+  it('can be narrowed and widened', async () => {
+    const scraper = { namespaceSelector: { matchLabels: { name: 'monitoring' } } };
+    const database = { ports: [tcp(5432)] };
+    const rendering = await render({
+      apiServer: { ports: [443], cidrs: ['10.96.0.1/32', 'fd00::1/128'] },
+      metrics: { from: [scraper] },
+      extraEgress: [database],
+    });
+    expect(rendering.one('NetworkPolicy', 'demo-echoperator').spec).toMatchObject({
+      ingress: [{ ports: [tcp('health')] }, { ports: [tcp('metrics')], from: [testPod, scraper] }],
+      egress: [
+        { ports: [tcp(443)], to: [{ ipBlock: { cidr: '10.96.0.1/32' } }, { ipBlock: { cidr: 'fd00::1/128' } }] },
+        database,
+      ],
+    });
+  });
+
+  it('do not open the port of metrics that are switched off', async () => {
+    const rendering = await render({}, { monitoring: { enabled: false } });
+    expect(rendering.one('NetworkPolicy', 'demo-echoperator').spec?.ingress).toEqual([{ ports: [tcp('health')] }]);
+  });
+
+  it('let the CRD Job reach the API server, and nothing reach the Job', async () => {
+    const rendering = await render();
+    const { podSelector, policyTypes, ingress, egress } = rendering.one('NetworkPolicy', 'demo-echoperator-crds').spec!;
+    expect({ policyTypes, ingress, egress }).toEqual({
+      policyTypes: ['Ingress', 'Egress'],
+      ingress: undefined,
+      egress: [{ ports: [tcp(443), tcp(6443)] }],
+    });
+    expect(rendering.one('Job').spec?.template.metadata?.labels).toMatchObject(podSelector!.matchLabels!);
+  });
+
+  it('let `helm test` resolve names and reach the operator', async () => {
+    const rendering = await render();
+    const { podSelector, egress } = rendering.one('NetworkPolicy', 'demo-echoperator-test').spec!;
+    expect(podSelector).toEqual(testPod.podSelector);
+    expect(rendering.one('Pod').metadata?.labels).toMatchObject(podSelector!.matchLabels!);
+    expect(egress).toEqual([
+      { ports: [{ protocol: 'UDP', port: 53 }, tcp(53)] },
+      { to: [{ podSelector: rendering.one('Deployment').spec?.selector }] },
+    ]);
+  });
+});

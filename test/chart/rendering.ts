@@ -1,0 +1,92 @@
+import type {
+  V1ClusterRole,
+  V1ClusterRoleBinding,
+  V1ConfigMap,
+  V1Deployment,
+  V1Job,
+  V1NetworkPolicy,
+  V1ObjectMeta,
+  V1Pod,
+  V1PodSpec,
+  V1Service,
+  V1ServiceAccount,
+} from '@kubernetes/client-node';
+import { parseAllDocuments } from 'yaml';
+
+/** A kind that no library of ours has types for. */
+export interface ServiceMonitor {
+  readonly metadata: V1ObjectMeta;
+  readonly spec: {
+    readonly namespaceSelector: { readonly matchNames: readonly string[] };
+    readonly selector: { readonly matchLabels: Readonly<Record<string, string>> };
+    readonly endpoints: readonly { readonly port: string; readonly path: string; readonly interval: string }[];
+  };
+}
+
+/** Every kind that the chart may render. */
+export interface Kinds {
+  ClusterRole: V1ClusterRole;
+  ClusterRoleBinding: V1ClusterRoleBinding;
+  ConfigMap: V1ConfigMap;
+  Deployment: V1Deployment;
+  Job: V1Job;
+  NetworkPolicy: V1NetworkPolicy;
+  Pod: V1Pod;
+  Service: V1Service;
+  ServiceAccount: V1ServiceAccount;
+  ServiceMonitor: ServiceMonitor;
+}
+
+export type Manifest = { readonly [K in keyof Kinds]: { readonly kind: K } & Kinds[K] }[keyof Kinds];
+
+/** What Helm made of the chart. */
+export class Rendering {
+  readonly manifests: readonly Manifest[];
+
+  /** @throws YAMLParseError if the text is not valid YAML, a key that is there twice included */
+  constructor(text: string) {
+    const documents = parseAllDocuments(text);
+    for (const { errors } of documents) if (errors[0] !== undefined) throw errors[0];
+    this.manifests = documents
+      .map((document) => document.toJSON() as Manifest | null)
+      .filter((found) => found !== null);
+  }
+
+  all<K extends keyof Kinds>(kind: K): readonly Kinds[K][] {
+    return this.manifests.filter((manifest) => manifest.kind === kind) as readonly Manifest[] as readonly Kinds[K][];
+  }
+
+  /** @throws RangeError unless there is exactly one, of that name where one is given */
+  one<K extends keyof Kinds>(kind: K, name?: string): Kinds[K] {
+    const found = this.all(kind).filter(({ metadata }) => name === undefined || metadata?.name === name);
+    if (found.length === 1 && found[0] !== undefined) return found[0];
+    throw new RangeError(`${found.length} of ${kind} ${name ?? ''} among ${this.names().join(', ')}`);
+  }
+
+  /** `kind/name` of all, sorted. */
+  names(): readonly string[] {
+    return this.manifests.map(({ kind, metadata }) => `${kind}/${metadata?.name}`).sort();
+  }
+
+  /** The specs of all pods, by the manifest that they stand in: `Job/demo-echoperator-crds`. */
+  podSpecs(): ReadonlyMap<string, V1PodSpec> {
+    return new Map(
+      this.manifests.flatMap((manifest): [string, V1PodSpec][] => {
+        const spec = podSpecOf(manifest);
+        return spec === undefined ? [] : [[`${manifest.kind}/${manifest.metadata?.name}`, spec]];
+      }),
+    );
+  }
+}
+
+function podSpecOf(manifest: Manifest): V1PodSpec | undefined {
+  switch (manifest.kind) {
+    case 'Pod':
+      return manifest.spec;
+    case 'Deployment':
+    case 'Job':
+      return manifest.spec?.template.spec;
+    default:
+      return undefined;
+  }
+}

@@ -1,0 +1,125 @@
+import { describe, expect, it } from '@jest/globals';
+import { Helm, helmNames } from './helm.ts';
+
+describe.each(helmNames)('security, by %s', (name) => {
+  const render = async (values: object = {}) => (await Helm.find(name)).render({ values });
+
+  it('every pod fits the Pod Security Standard `restricted`, and more', async () => {
+    const specs = (await render()).podSpecs();
+    expect([...specs.keys()].sort()).toEqual([
+      'Deployment/demo-echoperator',
+      'Job/demo-echoperator-crds',
+      'Pod/demo-echoperator-test',
+    ]);
+    for (const spec of specs.values()) {
+      expect(spec.securityContext).toEqual({
+        runAsNonRoot: true,
+        runAsUser: 65532,
+        runAsGroup: 65532,
+        seccompProfile: { type: 'RuntimeDefault' },
+      });
+      for (const { securityContext } of spec.containers) {
+        expect(securityContext).toEqual({
+          allowPrivilegeEscalation: false,
+          readOnlyRootFilesystem: true,
+          capabilities: { drop: ['ALL'] },
+        });
+      }
+      for (const field of ['hostNetwork', 'hostPID', 'hostIPC', 'volumes', 'initContainers']) {
+        expect(spec).not.toHaveProperty(field);
+      }
+    }
+  });
+
+  it('every container has requests and a limit of memory', async () => {
+    for (const { containers } of (await render()).podSpecs().values()) {
+      for (const { resources } of containers) {
+        expect(resources).toEqual({ requests: { cpu: '50m', memory: '128Mi' }, limits: { memory: '512Mi' } });
+      }
+    }
+  });
+
+  it('a default can be taken away with null', async () => {
+    const rendering = await render({
+      podSecurityContext: { runAsUser: null, runAsGroup: null },
+      resources: { limits: null },
+    });
+    for (const spec of rendering.podSpecs().values()) {
+      expect(spec.securityContext).toEqual({ runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } });
+      expect(spec.containers[0]?.resources).toEqual({ requests: { cpu: '50m', memory: '128Mi' } });
+    }
+  });
+
+  it('only who talks to the API server has a token, and no environment comes from Services', async () => {
+    const specs = (await render()).podSpecs();
+    for (const spec of specs.values()) expect(spec.enableServiceLinks).toBe(false);
+    expect(Object.fromEntries([...specs].map(([pod, spec]) => [pod, spec.automountServiceAccountToken]))).toEqual({
+      'Deployment/demo-echoperator': true,
+      'Job/demo-echoperator-crds': true,
+      'Pod/demo-echoperator-test': false,
+    });
+    for (const account of (await render()).all('ServiceAccount')) {
+      expect(account.automountServiceAccountToken).toBe(false);
+    }
+  });
+
+  it('the operator runs as the ServiceAccount that is made', async () => {
+    const rendering = await render({ serviceAccount: { name: 'echo', annotations: { 'example.com/role': 'r' } } });
+    expect(rendering.one('ServiceAccount', 'echo').metadata?.annotations).toEqual({ 'example.com/role': 'r' });
+    expect(rendering.one('Deployment').spec?.template.spec?.serviceAccountName).toBe('echo');
+    expect(rendering.one('ClusterRoleBinding', 'demo-echoperator').subjects).toEqual([
+      { kind: 'ServiceAccount', name: 'echo', namespace: 'operators' },
+    ]);
+  });
+
+  it.each([
+    [{ create: false }, 'default'],
+    [{ create: false, name: 'given' }, 'given'],
+  ])('makes no ServiceAccount with %j', async (serviceAccount, expected) => {
+    const rendering = await render({ serviceAccount });
+    expect(rendering.all('ServiceAccount').map(({ metadata }) => metadata?.name)).toEqual(['demo-echoperator-crds']);
+    expect(rendering.one('Deployment').spec?.template.spec?.serviceAccountName).toBe(expected);
+    expect(rendering.one('ClusterRoleBinding', 'demo-echoperator').subjects?.[0]?.name).toBe(expected);
+  });
+
+  it('the operator may do exactly what it does', async () => {
+    const rendering = await render();
+    expect(rendering.one('ClusterRole', 'demo-echoperator').rules).toEqual([
+      { apiGroups: ['mmontes.io'], resources: ['echos'], verbs: ['get', 'list', 'watch'] },
+      { apiGroups: ['mmontes.io'], resources: ['echos/status'], verbs: ['patch'] },
+      { apiGroups: ['mmontes.io'], resources: ['echos/finalizers'], verbs: ['update'] },
+      { apiGroups: ['batch'], resources: ['jobs'], verbs: ['get', 'list', 'watch', 'create', 'delete'] },
+      { apiGroups: ['events.k8s.io'], resources: ['events'], verbs: ['create', 'patch'] },
+    ]);
+    expect(rendering.one('ClusterRoleBinding', 'demo-echoperator').roleRef).toEqual({
+      apiGroup: 'rbac.authorization.k8s.io',
+      kind: 'ClusterRole',
+      name: 'demo-echoperator',
+    });
+  });
+
+  it("adds Echos to the cluster's own roles for people, and nothing more", async () => {
+    const rendering = await render();
+    const aggregated = rendering
+      .all('ClusterRole')
+      .map(({ metadata, rules }) => ({
+        into: Object.keys(metadata?.labels ?? {})
+          .filter((label) => label.startsWith('rbac.authorization.k8s.io/aggregate-to-'))
+          .map((label) => label.slice('rbac.authorization.k8s.io/aggregate-to-'.length)),
+        rules,
+      }))
+      .filter(({ into }) => into.length > 0);
+    const status = { apiGroups: ['mmontes.io'], resources: ['echos/status'], verbs: ['get'] };
+    const write = ['create', 'update', 'patch', 'delete', 'deletecollection'];
+    expect(aggregated).toEqual([
+      {
+        into: ['admin', 'edit'],
+        rules: [{ apiGroups: ['mmontes.io'], resources: ['echos'], verbs: ['get', 'list', 'watch', ...write] }, status],
+      },
+      {
+        into: ['admin', 'edit', 'view'],
+        rules: [{ apiGroups: ['mmontes.io'], resources: ['echos'], verbs: ['get', 'list', 'watch'] }, status],
+      },
+    ]);
+  });
+});

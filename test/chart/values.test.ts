@@ -1,0 +1,155 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, expect, it } from '@jest/globals';
+import { parse } from 'yaml';
+import { chart, Helm, HelmError, helmNames } from './helm.ts';
+
+const originalValues = join(import.meta.dirname, 'original-values.yaml');
+
+/** A change that has to be refused, and what the refusal has to name. */
+const refused: readonly (readonly [what: string, values: object, names: readonly string[]])[] = [
+  ['a misspelt key', { numWorker: 4 }, ['numWorker']],
+  ['a misspelt key in a group', { image: { tga: '1' } }, ['image', 'tga']],
+  [
+    'a misspelt key two groups down',
+    { ha: { leaderElection: { leaseDuration: 15 } } },
+    ['leaderElection', 'leaseDuration'],
+  ],
+  [
+    'a misspelt key of a securityContext',
+    { securityContext: { runAsNonroot: true } },
+    ['securityContext', 'runAsNonroot'],
+  ],
+  ['a misspelt key of a toleration', { tolerations: [{ kee: 'a' }] }, ['tolerations', 'kee']],
+  ['a misspelt key of an affinity', { affinity: { podAfinity: {} } }, ['affinity', 'podAfinity']],
+  ['a misspelt key of a resource list', { resources: { limit: {} } }, ['resources', 'limit']],
+  ['a text for a number', { numWorkers: 'four' }, ['numWorkers']],
+  ['a number for a text', { image: { tag: 1.5 } }, ['image', 'tag']],
+  ['a text for a truth', { monitoring: { enabled: 'yes please' } }, ['monitoring', 'enabled']],
+  ['no workers', { numWorkers: 0 }, ['numWorkers']],
+  ['more workers than the operator takes', { numWorkers: 1001 }, ['numWorkers']],
+  ['half a second', { shutdownTimeoutSeconds: 0.5 }, ['shutdownTimeoutSeconds']],
+  ['a port that there is not', { monitoring: { port: 65_536 } }, ['monitoring', 'port']],
+  ['a level that there is not', { logLevel: 'verbose' }, ['logLevel']],
+  ['a policy that there is not', { image: { pullPolicy: 'Sometimes' } }, ['pullPolicy']],
+  ['a digest that is none', { image: { digest: 'latest' } }, ['digest']],
+  ['a path that is none', { monitoring: { path: 'metrics' } }, ['monitoring', 'path']],
+  ['an interval without a unit', { monitoring: { interval: '10' } }, ['monitoring', 'interval']],
+  ['a name that is none', { fullnameOverride: 'Echo_Operator' }, ['fullnameOverride']],
+  ['a variable without a name', { extraEnv: [{ value: 'a' }] }, ['extraEnv', 'name']],
+  ['a variable that is not a text', { extraEnv: [{ name: 'A', value: 1 }] }, ['extraEnv', 'value']],
+  ['a pull secret as a text', { imagePullSecrets: ['registry'] }, ['imagePullSecrets']],
+  ['a label that is not a text', { podLabels: { tier: 1 } }, ['podLabels', 'tier']],
+  ['a mode that there is not', { monitoring: { serviceMonitor: true } }, ['serviceMonitor']],
+];
+
+describe.each(helmNames)('values, by %s', (name) => {
+  const render = async (values: object) => (await Helm.find(name)).render({ values });
+  const refusal = async (values: object): Promise<string> => {
+    const outcome = await render(values).catch((error: unknown) => error);
+    expect(outcome).toBeInstanceOf(HelmError);
+    return (outcome as HelmError).message;
+  };
+
+  it.each(refused)('%s is refused by name', async (_, values, names) => {
+    const said = await refusal(values);
+    for (const named of names) expect(said).toContain(named);
+  });
+
+  it('high availability is refused in words', async () => {
+    expect(await refusal({ ha: { enabled: true } })).toContain(
+      'HA_ENABLED=true is not supported yet: high availability (leader election by Lease) comes with a later release; set ha.enabled=false.',
+    );
+  });
+
+  it.each([
+    [{ terminationGracePeriodSeconds: 20 }, 'terminationGracePeriodSeconds (20)', 'shutdownTimeoutSeconds (20)'],
+    [{ shutdownTimeoutSeconds: 45 }, 'terminationGracePeriodSeconds (30)', 'shutdownTimeoutSeconds (45)'],
+    [{ health: { port: 2112 } }, 'monitoring.port (2112)', 'health.port (2112)'],
+  ])('%j, which does not fit another value, is refused with both', async (values, ...both) => {
+    const said = await refusal(values);
+    for (const named of both) expect(said).toContain(named);
+  });
+
+  it('two servers may have the same port where only one of them runs', async () => {
+    const rendering = await render({ health: { port: 2112 }, monitoring: { enabled: false } });
+    expect(rendering.one('ConfigMap').data?.HEALTH_PORT).toBe('2112');
+  });
+
+  it('what a parent chart hands down is taken', async () => {
+    const { manifests } = await render({ global: { imageRegistry: 'example.com' }, enabled: true });
+    expect(manifests.length).toBeGreaterThan(0);
+  });
+
+  it("the original chart's values file works unchanged", async () => {
+    const rendering = await (await Helm.find(name)).render({
+      valuesFiles: [originalValues],
+      apiVersions: ['monitoring.coreos.com/v1/ServiceMonitor'],
+    });
+    expect(rendering.one('ConfigMap', 'echoes').data).toMatchObject({
+      NAMESPACE: 'operators',
+      NUM_WORKERS: '8',
+      HA_ENABLED: 'false',
+      HA_LEASE_LOCK_NAME: 'echoes',
+      HA_LEASE_DURATION_SECONDS: '30',
+      HA_RENEW_DEADLINE_SECONDS: '20',
+      HA_RETRY_PERIOD_SECONDS: '4',
+      METRICS_ENABLED: 'true',
+      METRICS_PATH: '/prometheus',
+      METRICS_PORT: '9090',
+      ENV: 'staging',
+      LOG_LEVEL: 'debug',
+    });
+    const { replicas, template } = rendering.one('Deployment', 'echoes').spec!;
+    expect(replicas).toBe(1);
+    expect(template.spec).toMatchObject({
+      nodeSelector: { 'kubernetes.io/arch': 'amd64' },
+      containers: [{ image: 'registry.example.com/mirror/echoperator:0.1.0', imagePullPolicy: 'Always' }],
+    });
+    expect(rendering.one('ServiceMonitor', 'echoes')).toMatchObject({
+      metadata: { namespace: 'observability', labels: { release: 'prometheus', team: 'platform' } },
+      spec: { endpoints: [{ port: 'metrics', path: '/prometheus', interval: '1m30s' }] },
+    });
+  });
+
+  it("the original's keys and defaults are the chart's, but for the image and high availability", async () => {
+    const values = parse(await readFile(join(chart, 'values.yaml'), 'utf8'));
+    expect(values).toMatchObject({
+      nameOverride: '',
+      fullnameOverride: '',
+      image: { pullPolicy: 'IfNotPresent' },
+      env: 'production',
+      logLevel: 'info',
+      numWorkers: 4,
+      ha: {
+        enabled: false,
+        leaderElection: { leaseDurationSeconds: 15, renewDeadlineSeconds: 10, retryPeriodSeconds: 2 },
+        replicaCount: 3,
+      },
+      monitoring: {
+        enabled: true,
+        path: '/metrics',
+        port: 2112,
+        namespace: 'monitoring',
+        interval: '10s',
+        labels: { release: 'monitoring' },
+      },
+      nodeSelector: {},
+    });
+  });
+});
+
+describe.each(helmNames)("the cluster's version, by %s", (name) => {
+  const render = async (kubeVersion: string) => (await Helm.find(name)).render({ kubeVersion });
+
+  it.each(['v1.30.0', 'v1.36.3', 'v1.36.3-gke.1', 'v1.33.1+k3s1', 'v1.31.2-eks-7f9249a'])(
+    '%s is taken',
+    async (version) => {
+      expect((await render(version)).all('Deployment')).toHaveLength(1);
+    },
+  );
+
+  it.each(['v1.29.15', 'v1.29.9-gke.200'])('%s is refused', async (version) => {
+    await expect(render(version)).rejects.toThrow('>=1.30.0-0');
+  });
+});
