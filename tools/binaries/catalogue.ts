@@ -3,7 +3,7 @@ export interface Binary {
   readonly name: string;
   /** The folder below `tools` whose go.mod pins it; one group shares dependencies, and so a key in the cache. */
   readonly group: string;
-  /** The main package: an import path, or `.` for the group's own sources. */
+  /** The main package: an import path, or a folder of the group's own sources. */
   readonly package: string;
   /** Build tags. */
   readonly tags?: readonly string[];
@@ -75,16 +75,16 @@ export const catalogue = [
   { ...kubernetes('kube-apiserver', 178), assets: 'required' },
   kubernetes('kube-controller-manager', 50),
   { ...kubernetes('kubectl', 20), assets: 'optional' },
-  { name: 'helm', group: 'helm3', package: 'helm.sh/helm/v3/cmd/helm', stamp: helm3Version, coldSeconds: 60 },
+  { name: 'helm', group: 'helm', package: 'helm.sh/helm/v3/cmd/helm', stamp: helm3Version, coldSeconds: 60 },
   containerd('containerd', 46),
   { ...containerd('containerd-shim-runc-v2', 1), tags: ['no_grpc'] },
   containerd('ctr', 4),
   kubernetes('kubelet', 16),
   kubernetes('kube-scheduler', 5),
   kubernetes('kube-proxy', 7),
-  { name: 'coredns', group: 'coredns', package: '.', coldSeconds: 51 },
-  { name: 'provisioner', group: 'provisioner', package: '.', coldSeconds: 67 },
-  { name: 'helm4', group: 'helm4', package: 'helm.sh/helm/v4/cmd/helm', stamp: helm4Version, coldSeconds: 91 },
+  { name: 'coredns', group: 'addons', package: './coredns', coldSeconds: 51 },
+  { name: 'provisioner', group: 'addons', package: './provisioner', coldSeconds: 20 },
+  { name: 'helm4', group: 'helm', package: 'helm.sh/helm/v4/cmd/helm', stamp: helm4Version, coldSeconds: 40 },
 ] as const satisfies readonly Binary[];
 
 export type BinaryName = (typeof catalogue)[number]['name'];
