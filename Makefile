@@ -69,6 +69,10 @@ generate: $(installed) ## Write crds/ and the chart's copy of them from src/api
 format: $(installed) ## Let Biome format the tree
 	@npm run --silent format
 
+.PHONY: binaries
+binaries: $(installed) ## Build the cluster's programs (Kubernetes, etcd, containerd, Helm ...) into the cache
+	@node tools/build.ts
+
 .PHONY: build
 build: $(installed) ## Bundle the operator into dist/
 	@npm run --silent build

@@ -8,8 +8,8 @@
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { build, type Metafile } from 'esbuild';
+import { leanClientNode } from './bundle/lean-client-node.ts';
 import { licenses } from './bundle/licenses.ts';
-import { withoutSideEffects } from './bundle/without-side-effects.ts';
 
 const repository = join(import.meta.dirname, '..');
 
@@ -63,7 +63,7 @@ export async function bundle({
     define: { ECHOPERATOR_VERSION: JSON.stringify(version) },
     metafile: true,
     logLevel: 'warning',
-    plugins: [withoutSideEffects('@kubernetes/client-node')],
+    plugins: [leanClientNode],
     // CommonJS packages call require() for Node's own modules, and an ES module has none.
     banner: {
       js: `import{createRequire as requireFrom}from'node:module';const require=requireFrom(import.meta.url);`,
@@ -101,23 +101,22 @@ function staticClosure(metafile: Metafile): readonly string[] {
 
 function refuseHeavyStart(metafile: Metafile, start: readonly string[]): void {
   for (const output of start) {
-    const inputs = Object.keys(metafile.outputs[output]?.inputs ?? {});
-    const heavy = inputs.find((input) => input.includes('node_modules/@kubernetes/client-node/'));
+    const heavy = Object.keys(metafile.outputs[output]?.inputs ?? {}).find(isGenerated);
     if (heavy === undefined) continue;
     const importers = Object.entries(metafile.inputs)
       .filter(
-        ([path, input]) =>
-          path.startsWith('src/') &&
-          input.imports.some(
-            ({ path, kind }) => kind === 'import-statement' && path.includes('@kubernetes/client-node'),
-          ),
+        ([path, { imports }]) =>
+          !isGenerated(path) &&
+          imports.some((imported) => imported.kind === 'import-statement' && isGenerated(imported.path)),
       )
       .map(([path]) => path);
     throw new HeavyStartError(
-      `${output} carries ${heavy}: import @kubernetes/client-node on demand (await import), not statically, in ${importers.join(', ')}.`,
+      `main.js would load ${heavy} at every start: import ${importers.join(' and ')} on demand.`,
     );
   }
 }
+
+const isGenerated = (path: string): boolean => path.includes('node_modules/@kubernetes/client-node/');
 
 const kilobytes = (bytes: number): string => `${Math.round(bytes / 1000)} kB`;
 

@@ -8,10 +8,10 @@
  */
 import { createHash } from 'node:crypto';
 import { cp, mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
-import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { execa } from 'execa';
 import { bundle } from './bundle.ts';
+import { cacheFolder } from './cache-folder.ts';
 import { buildahIn } from './image/buildah.ts';
 
 const repository = join(import.meta.dirname, '..');
@@ -54,7 +54,7 @@ export async function buildImage({ signal }: { readonly signal?: AbortSignal } =
   if (process.platform !== 'linux' || process.getuid?.() !== 0) {
     throw new ImageError('Building the image without a registry needs root on Linux; with a registry: docker build .');
   }
-  const cache = join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'echoperator', 'images');
+  const cache = join(cacheFolder(), 'images');
   await mkdir(cache, { recursive: true });
   const { text: dockerfile, base } = await readDockerfile();
   const { version } = JSON.parse(await readFile(join(repository, 'package.json'), 'utf8')) as {

@@ -4,7 +4,7 @@ import { type Connection, ConnectionError, type TlsOptions } from './connection.
 /** Exec plugins and OIDC hand out tokens that expire; KubeConfig caches them and knows when. */
 export async function kubeconfigConnection(path?: string): Promise<Connection> {
   // On demand: a pod never needs it, and it brings the whole generated API with it.
-  const { KubeConfig } = await import('@kubernetes/client-node');
+  const { KubeConfig } = await import('./client-node.ts');
   const kubeConfig = new KubeConfig();
   try {
     if (path === undefined) kubeConfig.loadFromDefault();

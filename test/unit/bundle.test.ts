@@ -1,0 +1,60 @@
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { execa } from 'execa';
+import { bundle, HeavyStartError } from '../../tools/bundle.ts';
+
+const clientNode = join(import.meta.dirname, '../../node_modules/@kubernetes/client-node/dist/index.js');
+
+let folder: string;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'bundle-test-'));
+});
+afterEach(() => rm(folder, { recursive: true }));
+
+describe('the bundle', () => {
+  test('runs with nothing beside it, and knows its version', async () => {
+    await bundle({ folder });
+    const { version } = JSON.parse(await readFile(join(folder, 'package.json'), 'utf8')) as { version: string };
+    const { stdout } = await execa(process.execPath, [join(folder, 'main.js'), 'version'], {
+      cwd: '/',
+      env: {},
+      extendEnv: false,
+    });
+    expect(stdout).toBe(version);
+  }, 60_000);
+
+  test('carries the licences of what is in it, and nothing of a former bundle', async () => {
+    await bundle({ folder });
+    await writeFile(join(folder, 'chunks', 'former.js'), '');
+    await bundle({ folder });
+    expect(await readdir(join(folder, 'chunks'))).not.toContain('former.js');
+    const licenses = await readFile(join(folder, 'LICENSES.txt'), 'utf8');
+    for (const name of ['undici', 'pino', 'prom-client', 'envalid'])
+      expect(licenses).toMatch(new RegExp(`^${name} \\d`, 'm'));
+    expect(licenses).not.toMatch(/^(jest|typescript|esbuild) \d/m);
+  }, 60_000);
+
+  test('is refused where the generated API would be loaded at every start', async () => {
+    const entry = join(folder, 'entry.ts');
+    await writeFile(entry, `import { KubeConfig } from '${clientNode}';\nconsole.log(new KubeConfig());\n`);
+    const refused = bundle({ folder: join(folder, 'out'), entry });
+    await expect(refused).rejects.toThrow(HeavyStartError);
+    await expect(refused).rejects.toThrow(/entry\.ts on demand/);
+  }, 60_000);
+
+  test('may load it on demand', async () => {
+    const entry = join(folder, 'entry.ts');
+    await writeFile(entry, `const { KubeConfig } = await import('${clientNode}');\nconsole.log(new KubeConfig());\n`);
+    const { startBytes, lazyBytes } = await bundle({ folder: join(folder, 'out'), entry });
+    expect(startBytes).toBeLessThan(10_000);
+    expect(lazyBytes).toBeGreaterThan(100_000);
+  }, 60_000);
+
+  test('leaves out what is not used of it', async () => {
+    const { lazyBytes } = await bundle({ folder });
+    expect(lazyBytes).toBeGreaterThan(100_000);
+    expect(lazyBytes).toBeLessThan(500_000);
+  }, 60_000);
+});
