@@ -56,7 +56,7 @@ async function applyCrds(
   await applyCustomResourceDefinitions(client, kinds, log, limited).finally(() => transport.close());
 }
 
-/** Aborted by SIGTERM or SIGINT. A second one of them ends the process at once. */
+/** Aborted by SIGTERM or SIGINT. A second one of the same ends the process at once. */
 function untilTerminated(log: Logger): AbortSignal {
   const controller = new AbortController();
   for (const name of ['SIGTERM', 'SIGINT'] as const) {

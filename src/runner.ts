@@ -17,6 +17,9 @@ import {
 /** The name under which the API server tracks the fields that the operator sets. */
 export const fieldManager = 'echoperator';
 
+/** Events are a courtesy: the process does not outstay its grace period for one. */
+const eventFlushTimeoutMs = 2000;
+
 /** What a run of the operator needs beside its config. */
 export interface RunOptions {
   readonly config: Config;
@@ -50,7 +53,7 @@ export async function run({ config, environment, log, signal, userAgent }: RunOp
   log.info({ server: connection.server.origin, workers: config.numWorkers, ha: false }, 'operator starts');
   try {
     await manager.run(signal);
-    await events.flush();
+    await events.flush(eventFlushTimeoutMs);
   } finally {
     await Promise.all(servers.map((server) => server.close()));
     await transport.close();

@@ -47,7 +47,7 @@ export class Transport {
     const connect = { ...connection.tls, timeout: 10_000 };
     this.#connection = connection;
     this.#requests = new Pool(origin, { connections: options.connections ?? 32, connect, keepAliveTimeout: 60_000 });
-    this.#watches = new Pool(origin, { connect, bodyTimeout: watchSilenceMs, keepAliveTimeout: 10_000 });
+    this.#watches = new Pool(origin, { connect, headersTimeout: 30_000, bodyTimeout: watchSilenceMs });
     this.#userAgent = options.userAgent;
     this.#timeoutMs = options.timeoutMs ?? 30_000;
     this.#observe = options.observe ?? (() => {});

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { EventsV1Event } from '@kubernetes/client-node';
 import type { Client } from '../client/index.ts';
 import { apiVersionOf, builtInKind, type Kind, type KubeObject } from '../kind/index.ts';
@@ -54,9 +55,12 @@ export class EventRecorder {
     this.#pending.add(write);
   }
 
-  /** Resolves when what has been recorded so far is written or has failed. */
-  async flush(): Promise<void> {
-    await Promise.all(this.#pending);
+  /** Resolves when what has been recorded so far is written or has failed, or when the time is over. */
+  async flush(timeoutMs: number): Promise<void> {
+    const over = new AbortController();
+    const timeout = delay(timeoutMs, undefined, { signal: over.signal }).catch(() => {});
+    await Promise.race([Promise.all(this.#pending), timeout]);
+    over.abort();
   }
 
   async #write(kind: Kind, object: KubeObject, notice: EventNotice): Promise<void> {
