@@ -21,12 +21,18 @@ const jestCommand = [
   'node_modules/jest/bin/jest.js',
 ] as const;
 
-const jest = (name: string, leftOut?: Suite['leftOut']): Suite => ({
+const jest = (
+  name: string,
+  rest: { readonly flags?: readonly string[]; readonly leftOut?: Suite['leftOut'] } = {},
+): Suite => ({
   name,
   kind: 'jest',
-  command: [...jestCommand, '--selectProjects', name],
-  ...(leftOut === undefined ? {} : { leftOut }),
+  command: [...jestCommand, '--selectProjects', name, ...(rest.flags ?? [])],
+  ...(rest.leftOut === undefined ? {} : { leftOut: rest.leftOut }),
 });
+
+/** For suites whose files share one cluster: two operators there at once would do each other's work. */
+const inBand = { flags: ['--runInBand'] };
 
 export const suites: readonly Suite[] = [
   check('lint', 'npm', 'run', '--silent', 'lint'),
@@ -34,10 +40,12 @@ export const suites: readonly Suite[] = [
   check('generated', 'npm', 'run', '--silent', 'generate', '--', '--check'),
   jest('unit'),
   jest('chart'),
-  jest('integration'),
-  jest('e2e', ({ platform, root }) =>
-    platform === 'linux' && root
-      ? undefined
-      : `e2e needs a cluster, and the project's own needs root on Linux (this is ${root ? 'root' : 'not root'} on ${platform})`,
-  ),
+  jest('integration', inBand),
+  jest('e2e', {
+    ...inBand,
+    leftOut: ({ platform, root }) =>
+      platform === 'linux' && root
+        ? undefined
+        : `e2e needs a cluster, and the project's own needs root on Linux (this is ${root ? 'root' : 'not root'} on ${platform})`,
+  }),
 ];
