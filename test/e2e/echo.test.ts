@@ -1,0 +1,138 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { jobsCreated, operatorWrites } from '../integration/environment/audit.ts';
+import { eventually } from '../integration/environment/eventually.ts';
+import { E2eCluster, echo, listOf } from './environment/cluster.ts';
+import { Release } from './environment/release.ts';
+
+let cluster: E2eCluster;
+let release: Release;
+const namespaces: string[] = [];
+
+beforeAll(async () => {
+  cluster = await E2eCluster.connect();
+  release = await Release.install(cluster);
+});
+
+afterAll(async () => {
+  for (const name of namespaces) await cluster.deleteNamespace(name);
+  await release?.uninstall();
+});
+
+async function namespace(labels?: Readonly<Record<string, string>>): Promise<string> {
+  const name = await cluster.namespace(labels);
+  namespaces.push(name);
+  return name;
+}
+
+const printed = (name: string, namespace: string) =>
+  cluster.kubectl(['wait', '--for=condition=Ready', `echo/${name}`, '--namespace', namespace, '--timeout=90s']);
+
+const allPrinted = (namespace: string) =>
+  cluster.kubectl(['wait', '--for=condition=Ready', 'echo', '--all', '--namespace', namespace, '--timeout=240s']);
+
+/** What a person may write and a shell, the kubelet, echo or a log may read as their own. */
+const messages: Readonly<Record<string, string>> = {
+  greeting: 'Hola, 世界!',
+  quotes: `"double", 'single' and \`back\``,
+  lines: 'first\n\nthird\n',
+  emoji: '👩‍🚀 🏳️‍🌈 e\u0301',
+  variable: '$(HOME) $HOME ${HOME} $$(HOME) $$ $',
+  option: '-n',
+  'long-option': '--help',
+  format: '%s %d %% \\x41',
+  backslashes: '\\n \\t \\\\ \\c \\0101',
+  spaces: '  two before, two after  ',
+  tab: '\t',
+  'carriage-return': 'over\rwritten',
+  'kibibytes-4': 'x'.repeat(4096),
+  'wide-4096': '界'.repeat(4096),
+};
+
+describe('a message is printed exactly', () => {
+  test('whatever is in it', async () => {
+    const ns = await namespace();
+    await cluster.apply(listOf(Object.entries(messages).map(([name, message]) => echo(name, ns, { message }))));
+    await allPrinted(ns);
+    const logs: Record<string, string> = {};
+    for (const name of Object.keys(messages)) logs[name] = await cluster.logOf(name, ns);
+    expect(logs).toEqual(Object.fromEntries(Object.entries(messages).map(([name, text]) => [name, `${text}\n`])));
+  });
+
+  test('in a namespace that enforces the restricted Pod Security Standard', async () => {
+    const ns = await namespace({ 'pod-security.kubernetes.io/enforce': 'restricted' });
+    await cluster.apply(echo('confined', ns, { message: 'within bounds' }));
+    await printed('confined', ns);
+    expect(await cluster.logOf('confined', ns)).toBe('within bounds\n');
+  });
+});
+
+describe('an Echo', () => {
+  test('is seen by kubectl get with its message and phase', async () => {
+    const ns = await namespace();
+    await cluster.apply(echo('seen', ns, { message: 'see me' }));
+    await printed('seen', ns);
+    const [header, row] = (await cluster.kubectl(['get', 'ec', '--namespace', ns])).split('\n');
+    expect(header?.split(/\s+/)).toEqual(['NAME', 'MESSAGE', 'PHASE', 'AGE']);
+    expect(row).toMatch(/^seen +see me +Succeeded +\S+$/);
+    expect(await cluster.kubectl(['describe', 'echo', 'seen', '--namespace', ns])).toMatch(
+      /Normal +Printed .*Job seen/,
+    );
+    expect(await cluster.kubectl(['explain', 'echo.spec.message'])).toContain('exactly as it stands here');
+  });
+
+  test('with a new message prints it too', async () => {
+    const ns = await namespace();
+    await cluster.apply(echo('twice', ns, { message: 'first' }));
+    await printed('twice', ns);
+    expect(await cluster.logOf('twice', ns)).toBe('first\n');
+    await cluster.apply(echo('twice', ns, { message: 'second' }));
+    await cluster.kubectl([
+      'wait',
+      '--for=jsonpath={.status.completedGeneration}=2',
+      'echo/twice',
+      '-n',
+      ns,
+      '--timeout=90s',
+    ]);
+    expect(await cluster.logOf('twice', ns)).toBe('second\n');
+  });
+
+  test('that is deleted leaves no Job and no pod', async () => {
+    const ns = await namespace();
+    await cluster.apply(echo('leaving', ns, { message: 'bye' }));
+    await printed('leaving', ns);
+    await cluster.kubectl(['delete', 'echo', 'leaving', '--namespace', ns]);
+    await eventually('nothing is left', async () => {
+      const { items } = await cluster.get<{ items: unknown[] }>('jobs,pods', '--namespace', ns);
+      return items.length === 0;
+    });
+  });
+});
+
+describe('30 Echos at once', () => {
+  const names = Array.from({ length: 30 }, (_, i) => `many-${i}`);
+  const all = (ns: string) => listOf(names.map((name) => echo(name, ns, { message: `I am ${name}` })));
+  const once = new Map(names.toSorted().map((name) => [name, 1]));
+  const created = async (ns: string) => jobsCreated(await operatorWrites(cluster.auditLog, ns));
+
+  const expectAllPrinted = async (ns: string) => {
+    await allPrinted(ns);
+    for (const name of names) expect(await cluster.logOf(name, ns)).toBe(`I am ${name}\n`);
+    expect(new Map([...(await created(ns))].sort(([a], [b]) => (a < b ? -1 : 1)))).toEqual(once);
+  };
+
+  test('are 30 pods that print', async () => {
+    const ns = await namespace();
+    await cluster.apply(all(ns));
+    await expectAllPrinted(ns);
+  });
+
+  test('with the operator killed in the middle are 30 pods still, none twice', async () => {
+    const ns = await namespace();
+    const applying = cluster.apply(all(ns));
+    await eventually('some Jobs are there', async () => (await created(ns)).size >= 5);
+    await release.kill();
+    await applying;
+    await expectAllPrinted(ns);
+  });
+});

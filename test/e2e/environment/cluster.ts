@@ -1,0 +1,80 @@
+import { randomBytes } from 'node:crypto';
+import { execa } from 'execa';
+import { ensureBinaries } from '../../../tools/index.ts';
+
+/** The shared cluster, through the eyes of a user: kubectl and helm. */
+export class E2eCluster {
+  readonly kubeconfig: string;
+  /** The API server's audit log: a JSON line a request. */
+  readonly auditLog: string;
+  readonly #kubectl: string;
+  readonly #helm: string;
+
+  private constructor(options: { kubeconfig: string; auditLog: string; kubectl: string; helm: string }) {
+    this.kubeconfig = options.kubeconfig;
+    this.auditLog = options.auditLog;
+    this.#kubectl = options.kubectl;
+    this.#helm = options.helm;
+  }
+
+  /** Connects to the cluster that the global set-up has brought up. */
+  static async connect(): Promise<E2eCluster> {
+    const { E2E_KUBECONFIG: kubeconfig, E2E_AUDIT_LOG: auditLog } = process.env;
+    if (kubeconfig === undefined || auditLog === undefined) throw new Error('the global set-up has not run');
+    const binaries = await ensureBinaries(['kubectl', 'helm']);
+    const [kubectl, helm] = [binaries.get('kubectl') ?? '', binaries.get('helm') ?? ''];
+    return new E2eCluster({ kubeconfig, auditLog, kubectl, helm });
+  }
+
+  /** Runs kubectl. @throws ExecaError with kubectl's words when it fails. */
+  async kubectl(args: readonly string[], input?: string): Promise<string> {
+    const env = { KUBECONFIG: this.kubeconfig };
+    const { stdout } = await execa(this.#kubectl, args, { env, ...(input !== undefined && { input }) });
+    return stdout;
+  }
+
+  /** Runs helm. @throws ExecaError with helm's words when it fails. */
+  async helm(args: readonly string[]): Promise<string> {
+    return (await execa(this.#helm, args, { env: { KUBECONFIG: this.kubeconfig } })).stdout;
+  }
+
+  /** kubectl's answer as JSON. */
+  async get<T>(...args: readonly string[]): Promise<T> {
+    return JSON.parse(await this.kubectl(['get', ...args, '--output=json'])) as T;
+  }
+
+  async apply(object: object): Promise<void> {
+    await this.kubectl(['apply', '--server-side', '--filename=-'], JSON.stringify(object));
+  }
+
+  /** A namespace of the test's own; whoever asked for it deletes it by {@link deleteNamespace}. */
+  async namespace(labels: Readonly<Record<string, string>> = {}): Promise<string> {
+    const name = `e2e-${randomBytes(5).toString('hex')}`;
+    await this.apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels } });
+    return name;
+  }
+
+  async deleteNamespace(name: string): Promise<void> {
+    await this.kubectl(['delete', 'namespace', name, '--ignore-not-found', '--wait', '--timeout=120s']);
+  }
+
+  /** What the pod of a Job has written, byte for byte. */
+  async logOf(job: string, namespace: string): Promise<string> {
+    const { stdout } = await execa(this.#kubectl, ['logs', `job/${job}`, '--namespace', namespace], {
+      env: { KUBECONFIG: this.kubeconfig },
+      stripFinalNewline: false,
+    });
+    return stdout;
+  }
+}
+
+/** An Echo to apply. */
+export const echo = (name: string, namespace: string, spec: object): object => ({
+  apiVersion: 'mmontes.io/v1alpha1',
+  kind: 'Echo',
+  metadata: { name, namespace },
+  spec,
+});
+
+/** Several objects in one. */
+export const listOf = (items: readonly object[]): object => ({ apiVersion: 'v1', kind: 'List', items });

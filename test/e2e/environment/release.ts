@@ -1,0 +1,61 @@
+import { join } from 'node:path';
+import type { E2eCluster } from './cluster.ts';
+
+const chart = join(import.meta.dirname, '../../../charts/echoperator');
+const name = 'echoperator';
+
+/** A release of the chart, in a namespace of its own. */
+export class Release {
+  readonly namespace: string;
+  readonly #cluster: E2eCluster;
+
+  private constructor(cluster: E2eCluster, namespace: string) {
+    this.#cluster = cluster;
+    this.namespace = namespace;
+  }
+
+  /** Installs the chart and waits until the operator is ready. */
+  static async install(cluster: E2eCluster, flags: readonly string[] = [], chartFolder = chart): Promise<Release> {
+    const release = new Release(cluster, await cluster.namespace());
+    try {
+      await release.upgrade(flags, chartFolder);
+    } catch (error) {
+      await release.uninstall();
+      throw error;
+    }
+    return release;
+  }
+
+  /** As `helm upgrade --install`. */
+  async upgrade(flags: readonly string[] = [], chartFolder = chart): Promise<void> {
+    await this.#helm('upgrade', '--install', name, chartFolder, '--wait', '--timeout=120s', ...flags);
+  }
+
+  async rollback(revision: number): Promise<void> {
+    await this.#helm('rollback', name, String(revision), '--wait', '--timeout=120s');
+  }
+
+  /** What `helm test` prints. @throws ExecaError when the test fails. */
+  async test(): Promise<string> {
+    return this.#helm('test', name, '--logs', '--timeout=120s');
+  }
+
+  /** Ends the operator's process at once, without asking it; its Deployment starts another. */
+  async kill(): Promise<void> {
+    const selector = `app.kubernetes.io/instance=${name},app.kubernetes.io/component=operator`;
+    await this.#cluster.kubectl([
+      ...['delete', 'pod', '--selector', selector, '--namespace', this.namespace],
+      ...['--force', '--grace-period=0', '--wait=false'],
+    ]);
+  }
+
+  /** Uninstalls it and deletes its namespace; the CRDs and the Echos stay, as Helm has it. */
+  async uninstall(): Promise<void> {
+    await this.#helm('uninstall', name, '--ignore-not-found', '--wait');
+    await this.#cluster.deleteNamespace(this.namespace);
+  }
+
+  #helm(...args: readonly string[]): Promise<string> {
+    return this.#cluster.helm([...args, '--namespace', this.namespace]);
+  }
+}
