@@ -89,7 +89,7 @@ clean: ## Remove what is built in the tree: dist/, coverage/, node_modules/
 
 # Node 26's official binary needs libatomic, which a minimal Debian does not have.
 $(installed): package-lock.json
-	PATH="$(machine_path)" npm ci
+	PATH="$(machine_path)" npm ci --loglevel=error
 	@if ! node --version > /dev/null; then \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
 	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends libatomic1; \
