@@ -33,23 +33,24 @@ export type HelmName = (typeof helmNames)[number];
 
 /** One of them. No cluster is asked. */
 export class Helm {
-  readonly name: HelmName;
-  readonly #path: string;
+  readonly #program: string;
+  readonly #chart: string;
 
-  private constructor(name: HelmName, path: string) {
-    this.name = name;
-    this.#path = path;
+  private constructor(program: string, chartPath: string) {
+    this.#program = program;
+    this.#chart = chartPath;
   }
 
-  static async find(name: HelmName): Promise<Helm> {
-    const path = (await ensureBinaries([name])).get(name);
-    if (path === undefined) throw new Error(`${name} was not built`);
-    return new Helm(name, path);
+  /** @param chartPath the chart that it works on, a folder or a package; ours by default */
+  static async find(name: HelmName, chartPath = chart): Promise<Helm> {
+    const program = (await ensureBinaries([name])).get(name);
+    if (program === undefined) throw new Error(`${name} was not built`);
+    return new Helm(program, chartPath);
   }
 
   /** @returns what `helm lint --strict` said. @throws HelmError if it found fault */
   async lint(values: object = {}): Promise<string> {
-    return this.#run(['lint', '--strict', chart], values);
+    return this.#run(['lint', '--strict', this.#chart], values);
   }
 
   /** @throws HelmError if the chart refuses the values or the cluster's version */
@@ -66,7 +67,7 @@ export class Helm {
       [
         'template',
         release,
-        chart,
+        this.#chart,
         `--namespace=${namespace}`,
         `--kube-version=${kubeVersion}`,
         ...apiVersions.map((version) => `--api-versions=${version}`),
@@ -80,7 +81,26 @@ export class Helm {
 
   /** @returns what `helm show crds` prints, for kubectl to apply */
   async showCrds(): Promise<string> {
-    return this.#run(['show', 'crds', chart]);
+    return this.#run(['show', 'crds', this.#chart]);
+  }
+
+  /**
+   * Helm 4 alone: Helm 3 asks a cluster even for a dry run.
+   *
+   * @returns what a user is told after the installation
+   */
+  async notes(values: object = {}): Promise<string> {
+    const output = await this.#run(
+      ['install', 'demo', this.#chart, '--namespace=operators', '--dry-run=client'],
+      values,
+    );
+    return output.slice(output.indexOf('NOTES:'));
+  }
+
+  /** Packages the chart into the folder. @returns the package's path */
+  async package(folder: string): Promise<string> {
+    const said = await this.#run(['package', this.#chart, `--destination=${folder}`]);
+    return said.slice(said.indexOf(folder)).trim();
   }
 
   async #run(command: readonly string[], values?: object): Promise<string> {
@@ -91,7 +111,7 @@ export class Helm {
       const options = values === undefined ? [] : [`--values=${file}`];
       // A folder of its own for what Helm keeps, so that the user's plugins and repositories play no part.
       const env = { HELM_CACHE_HOME: folder, HELM_CONFIG_HOME: folder, HELM_DATA_HOME: folder, KUBECONFIG: '' };
-      const result = await execa(this.#path, [...command, ...options], { env, reject: false });
+      const result = await execa(this.#program, [...command, ...options], { env, reject: false });
       if (result.exitCode === 0) return result.stdout;
       throw new HelmError(result.stderr || result.stdout, { cause: result });
     } finally {

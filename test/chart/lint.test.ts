@@ -1,5 +1,8 @@
-import { describe, expect, it } from '@jest/globals';
-import { Helm, helmNames } from './helm.ts';
+import { cp, mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { chart, Helm, helmNames } from './helm.ts';
 
 const combinations: readonly (readonly [what: string, values: object])[] = [
   ['the defaults', {}],
@@ -10,12 +13,32 @@ const combinations: readonly (readonly [what: string, values: object])[] = [
   ],
 ];
 
+let folder: string;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'chart-'));
+});
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
 describe.each(helmNames)('%s', (name) => {
   it.each(combinations)('finds no fault with %s', async (_, values) => {
     const helm = await Helm.find(name);
     const said = await helm.lint(values);
     expect(said).toContain('1 chart(s) linted, 0 chart(s) failed');
     expect(said).not.toMatch(/\[(INFO|WARNING|ERROR)\]/);
+  });
+
+  it('renders the same of the package as of the folder', async () => {
+    const helm = await Helm.find(name);
+    const packaged = await Helm.find(name, await helm.package(folder));
+    expect((await packaged.render()).manifests).toEqual((await helm.render()).manifests);
+    expect(await packaged.showCrds()).toEqual(await helm.showCrds());
+  });
+
+  it('refuses a chart without CustomResourceDefinitions, whose Job could be allowed to change any', async () => {
+    const copy = join(folder, `without-crds-${name}`);
+    await cp(chart, copy, { recursive: true });
+    for (const file of await readdir(join(copy, 'crds'))) await rm(join(copy, 'crds', file));
+    await expect((await Helm.find(name, copy)).render()).rejects.toThrow('make generate');
   });
 });
 

@@ -1,0 +1,43 @@
+import { describe, expect, it } from '@jest/globals';
+import { Helm } from './helm.ts';
+
+const noServiceMonitor = 'There is no ServiceMonitor';
+const crdWarning = 'WARNING: crds.upgradeJob.enabled is false';
+
+describe('what a user is told', () => {
+  const notes = async (values: object = {}) => (await Helm.find('helm4')).notes(values);
+
+  it('is how to see that it runs, how to make an Echo, and where its message is', async () => {
+    const said = await notes();
+    for (const command of [
+      'kubectl --namespace operators rollout status deployment/demo-echoperator',
+      'helm test demo --namespace operators --logs',
+      'kubectl apply -f -',
+      'kubectl --namespace default logs job/hello',
+    ]) {
+      expect(said).toContain(command);
+    }
+  });
+
+  it('is what uninstalling leaves, and the command that removes it', async () => {
+    expect(await notes()).toMatch(/^ {2}kubectl delete customresourcedefinition( \S+)* echos\.mmontes\.io( \S+)*$/m);
+  });
+
+  it('warns where nothing upgrades the CustomResourceDefinitions, with the command that does', async () => {
+    expect(await notes()).not.toContain(crdWarning);
+    const said = await notes({ crds: { upgradeJob: { enabled: false } } });
+    expect(said).toContain(crdWarning);
+    expect(said).toContain('helm show crds CHART | kubectl apply --server-side --force-conflicts -f -');
+  });
+
+  it.each([
+    ['auto', true],
+    ['never', false],
+    ['always', false],
+  ])(
+    'with monitoring.serviceMonitor=%s, on a cluster without that kind, mentions that: %s',
+    async (mode, mentioned) => {
+      expect((await notes({ monitoring: { serviceMonitor: mode } })).includes(noServiceMonitor)).toBe(mentioned);
+    },
+  );
+});
