@@ -27,7 +27,7 @@ export class ExclusiveLock implements Disposable {
   static tryAcquire(file: string, purpose: string): ExclusiveLock | undefined {
     const database = new DatabaseSync(file, { timeout: 0 });
     try {
-      database.exec('BEGIN EXCLUSIVE');
+      database.exec('PRAGMA journal_mode = OFF; BEGIN EXCLUSIVE');
     } catch (error) {
       database.close();
       if ((error as { errcode?: unknown }).errcode === sqliteBusy) return undefined;

@@ -8,5 +8,6 @@ export type { BinaryName } from './binaries/catalogue.ts';
 export { type EnsureOptions, ensureBinaries, ensureBinFolder } from './binaries/ensure.ts';
 export { GoToolchainError } from './binaries/go-toolchain.ts';
 export { cacheFolder } from './cache-folder.ts';
+export { clusterPackages, ensureDebianPackages, PackagesError, type PackagesOptions } from './debian.ts';
 export { ExclusiveLock } from './exclusive-lock.ts';
-export { type Display, runSteps, type Step, standardDisplay } from './steps.ts';
+export { type Display, type Report, runSteps, type Step, standardDisplay } from './steps.ts';

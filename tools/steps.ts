@@ -1,12 +1,19 @@
 import { Listr, ListrLogger, ProcessOutput } from 'listr2';
 
+/** How a step tells what is going on. */
+export interface Report {
+  /** What it is doing now, in place of what it said before: shown live, or with the next sign of life. */
+  readonly doing: (what: string) => void;
+  /** What has to be known at once, such as what it waits for. */
+  readonly notice: (what: string) => void;
+}
+
 /** A piece of work that may take minutes. */
 export interface Step {
   readonly title: string;
   /** About how long it takes on two cores, in milliseconds; undefined where nobody knows. */
   readonly expectedMs?: number;
-  /** Does the work; `say` replaces what was said before of what it is doing. */
-  readonly run: (say: (status: string) => void) => Promise<void>;
+  readonly run: (report: Report) => Promise<void>;
 }
 
 /** Where those who watch look. */
@@ -44,9 +51,10 @@ async function runLive(steps: readonly Step[], terminal: NodeJS.WriteStream): Pr
       };
       const ticking = setInterval(showElapsed, 1000);
       try {
-        await step.run((status) => {
-          task.output = status;
-        });
+        const show = (what: string) => {
+          task.output = what;
+        };
+        await step.run({ doing: show, notice: show });
         task.title = `${step.title}: ${duration(performance.now() - started)}`;
       } finally {
         clearInterval(ticking);
@@ -66,16 +74,19 @@ async function runLive(steps: readonly Step[], terminal: NodeJS.WriteStream): Pr
 async function runInLines(steps: readonly Step[], { line, heartbeatMs }: Display): Promise<void> {
   for (const [index, step] of steps.entries()) {
     const prefix = steps.length > 1 ? `[${index + 1}/${steps.length}] ` : '';
-    let status = '';
+    let doing = '';
     const started = performance.now();
     line(prefix + titleWithEstimate(step));
     const beating = setInterval(
-      () => line(`${prefix}${step.title}: ${elapsedOf(step, started)}${status && `, ${status}`}`),
+      () => line(`${prefix}${step.title}: ${elapsedOf(step, started)}${doing && `, ${doing}`}`),
       heartbeatMs,
     );
     try {
-      await step.run((text) => {
-        status = text;
+      await step.run({
+        doing: (what) => {
+          doing = what;
+        },
+        notice: (what) => line(`${prefix}${step.title}: ${what}`),
       });
     } finally {
       clearInterval(beating);

@@ -30,8 +30,9 @@ function killGroup(): void {
 process.stdin.on('close', killGroup);
 process.stdin.resume();
 process.on('SIGTERM', killGroup);
-// A terminal sends Ctrl-C to this process as well; the starter decides what follows from it.
-process.on('SIGINT', () => undefined);
+// A terminal sends these to this process as well. What follows from them is for the starter to decide: if it ends, the
+// pipe says so.
+for (const signal of ['SIGINT', 'SIGHUP', 'SIGQUIT'] as const) process.on(signal, () => undefined);
 
 child.on('error', (error) => {
   console.error(error.message);

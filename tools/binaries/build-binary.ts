@@ -3,6 +3,7 @@ import { basename, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { execa } from 'execa';
 import { ExclusiveLock } from '../exclusive-lock.ts';
+import type { Report } from '../steps.ts';
 import type { Binary } from './catalogue.ts';
 import { type GoToolchain, goSettings } from './go-toolchain.ts';
 import type { Group } from './group.ts';
@@ -33,7 +34,6 @@ const lastLines = 25;
  * interrupted, or killed, leaves nothing that the next one takes for a program.
  *
  * @param path in a folder that exists
- * @param say told what is going on
  * @throws BuildError if it does not compile; the signal's reason if it is aborted
  */
 export async function buildBinary(
@@ -41,17 +41,20 @@ export async function buildBinary(
   group: Group,
   path: string,
   builds: Builds,
-  say: (status: string) => void,
+  report: Report,
 ): Promise<void> {
   const { lockFile, signal } = builds;
+  let waitingFor: string | undefined;
   while (!(await exists(path))) {
     signal?.throwIfAborted();
     using lock = ExclusiveLock.tryAcquire(lockFile, `building ${binary.name}`);
     if (lock === undefined) {
-      say(`waiting for another build: ${ExclusiveLock.lastHolder(lockFile)}`);
+      const holder = ExclusiveLock.lastHolder(lockFile);
+      if (holder !== waitingFor) report.notice(`waiting for another builder: ${holder}`);
+      waitingFor = holder;
       await sleep(lockPollMs, undefined, signal && { signal });
     } else if (!(await exists(path))) {
-      await buildUnderLock(binary, group, path, builds, say);
+      await buildUnderLock(binary, group, path, builds, report);
     }
   }
 }
@@ -61,14 +64,14 @@ async function buildUnderLock(
   group: Group,
   path: string,
   builds: Builds,
-  say: (status: string) => void,
+  report: Report,
 ): Promise<void> {
   const folder = join(path, '..');
   await removePartials(folder);
   const partial = await mkdtemp(join(folder, `${partialPrefix}${binary.name}-`));
   const log = join(folder, `${binary.name}.log`);
   const output = join(partial, basename(path));
-  await compile(binary, group, output, log, partial, builds, say);
+  await compile(binary, group, output, log, partial, builds, report);
   await syncToDisk(output);
   await rename(output, path);
   await rm(partial, { recursive: true });
@@ -89,7 +92,7 @@ async function compile(
   log: string,
   temporary: string,
   { go, environment, signal }: Builds,
-  say: (status: string) => void,
+  report: Report,
 ): Promise<void> {
   const [verb, ...rest] = group.buildArguments(binary);
   const build = execa(process.execPath, [tether, 'go', verb ?? '', '-o', output, ...rest], {
@@ -113,8 +116,8 @@ async function compile(
   });
   const tail: string[] = [];
   for await (const line of build.iterable({ from: 'all' })) {
-    if (isPackage(line)) say(`compiling ${line}`);
-    else if (line.startsWith('go: downloading ')) say(line.slice('go: '.length));
+    if (isPackage(line)) report.doing(`compiling ${line}`);
+    else if (line.startsWith('go: downloading ')) report.doing(line.slice('go: '.length));
     else tail.push(line);
     if (tail.length > lastLines) tail.shift();
   }

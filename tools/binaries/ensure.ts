@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
-import { mkdir, mkdtemp, rename, rm, symlink, utimes } from 'node:fs/promises';
-import { join } from 'node:path';
+import { mkdir, mkdtemp, readdir, rename, rm, symlink, utimes } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { cacheFolder } from '../cache-folder.ts';
-import { type Display, duration, runSteps, standardDisplay } from '../steps.ts';
+import { type Display, duration, type Report, runSteps, type Step, standardDisplay } from '../steps.ts';
 import { findAssets } from './assets.ts';
-import { buildBinary, exists } from './build-binary.ts';
-import { type Binary, type BinaryName, catalogue } from './catalogue.ts';
+import { type Builds, buildBinary, exists } from './build-binary.ts';
+import { type Binary, type BinaryName, catalogue, sharedSeconds } from './catalogue.ts';
 import { findGo, type GoToolchain } from './go-toolchain.ts';
 import { type Group, readGroup } from './group.ts';
 import { pruneUnused } from './prune.ts';
@@ -89,19 +89,32 @@ export async function ensureIn(
   for (const one of placed) if (!(await exists(one.path))) missing.push(one);
   if (missing.length > 0) {
     const builds = { lockFile: join(cache, '.lock'), go, environment, signal };
-    const expectedMs = missing.reduce((sum, { binary }) => sum + binary.coldSeconds * 1000, 0);
-    display.line(`Building ${missing.length} programs into ${cache}: about ${duration(expectedMs)} on two cores`);
-    await runSteps(
-      missing.map(({ binary, group, path }) => ({
-        title: binary.name,
-        expectedMs: binary.coldSeconds * 1000,
-        run: (say) => buildBinary(binary, group, path, builds, say),
-      })),
-      display,
-    );
+    const steps = await buildSteps(missing, builds);
+    const expectedMs = steps.reduce((sum, step) => sum + step.expectedMs, 0);
+    const programs = steps.length === 1 ? 'a program' : `${steps.length} programs`;
+    display.line(`Building ${programs} into ${cache}: about ${duration(expectedMs)} on two cores`);
+    await runSteps(steps, display);
     await pruneUnused(cache, Date.now());
   }
   return new Map([...assets, ...placed.map(({ binary, path }) => [binary.name, path] as const)]);
+}
+
+async function buildSteps(
+  missing: readonly Placed[],
+  builds: Builds,
+): Promise<readonly (Step & { expectedMs: number })[]> {
+  const begun = new Set<Group>();
+  const steps = [];
+  for (const { binary, group, path } of missing) {
+    const first = !begun.has(group) && (await readdir(dirname(path))).length === 0;
+    begun.add(group);
+    steps.push({
+      title: binary.name,
+      expectedMs: 1000 * (binary.seconds + (first ? (sharedSeconds[group.name] ?? 0) : 0)),
+      run: (report: Report) => buildBinary(binary, group, path, builds, report),
+    });
+  }
+  return steps;
 }
 
 /** Marks the groups' folders as used, so that nobody prunes them from here on. */

@@ -29,7 +29,9 @@ export async function readGroup(
   go: GoToolchain,
 ): Promise<Group> {
   const folder = join(toolsFolder, name);
-  const files = (await readdir(folder, { recursive: true })).filter((file) => /\.go$|^go\.(mod|sum)$/.test(file)).sort();
+  const files = (await readdir(folder, { recursive: true }))
+    .filter((file) => /\.go$|^go\.(mod|sum)$/.test(file))
+    .sort();
   const sources = await Promise.all(
     files.map(async (file) => [file, await readFile(join(folder, file), 'utf8')] as const),
   );
