@@ -12,6 +12,7 @@ import { dirname, join } from 'node:path';
 import { execa } from 'execa';
 import { bundle } from './bundle.ts';
 import { cacheFolder } from './cache-folder.ts';
+import { ensureDebianPackages, PackagesError } from './debian.ts';
 import { buildahIn } from './image/buildah.ts';
 
 const repository = join(import.meta.dirname, '..');
@@ -48,7 +49,7 @@ const kept = 3;
 /**
  * Builds the image, or finds it in the cache where nothing that goes into it has changed.
  * Two builds at once are safe: each works in a folder of its own, and the finished archive is moved into its place.
- * @throws ImageError where this machine cannot build it
+ * @throws ImageError where this machine cannot build it; PackagesError where buildah is missing and cannot be installed
  */
 export async function buildImage({ signal }: { readonly signal?: AbortSignal } = {}): Promise<Image> {
   if (process.platform !== 'linux' || process.getuid?.() !== 0) {
@@ -65,6 +66,7 @@ export async function buildImage({ signal }: { readonly signal?: AbortSignal } =
   const key = await fingerprint([dockerfile, process.version, process.arch], [...sources, ...libraries]);
   const archive = join(cache, `${key}.tar`);
   if (!(await exists(archive))) {
+    await ensureDebianPackages(['buildah'], signal === undefined ? {} : { signal });
     await removeAbandoned(cache);
     const work = await mkdtemp(join(cache, `building-${process.pid}-`));
     try {
@@ -192,7 +194,7 @@ if (import.meta.main) {
     const seconds = ((performance.now() - started) / 1000).toFixed(1);
     console.log(`${name}: ${Math.round(bytes / 1e6)} MB in ${seconds} s\n${archive}`);
   } catch (error) {
-    if (!(error instanceof ImageError)) throw error;
+    if (!(error instanceof ImageError || error instanceof PackagesError)) throw error;
     console.error(error.message);
     process.exitCode = 1;
   }
