@@ -21,7 +21,7 @@ import {
   sum,
   table,
 } from './run/outcome.ts';
-import { type Machine, type Suite, suites } from './run/suites.ts';
+import { type Machine, type Suite, suites, withBinaries } from './run/suites.ts';
 
 /** How long a suite gets, after a signal, to take down what it brought up. */
 const graceMs = 60_000;
@@ -86,7 +86,7 @@ function choose(names: readonly string[]): readonly Suite[] {
 }
 
 async function main(names: readonly string[]): Promise<number> {
-  const chosen = choose(names);
+  const chosen = withBinaries(choose(names), machine);
   const runner = new Runner();
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => runner.interrupt(signal));
 

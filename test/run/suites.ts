@@ -1,10 +1,13 @@
 /** The suites of `make test`, in the order in which they run: what fails fastest comes first. */
+import { type BinaryName, catalogue } from '../../tools/binaries/catalogue.ts';
 
 export type Suite = {
   readonly name: string;
   /** `check`: a program whose exit code is the result. `jest`: a project of jest.config.js. */
   readonly kind: 'check' | 'jest';
   readonly command: readonly [string, ...string[]];
+  /** The cluster's programs that it runs. */
+  readonly programs?: readonly BinaryName[];
   /** Why this machine cannot run the suite; undefined where it can, and then it must. */
   readonly leftOut?: (machine: Machine) => string | undefined;
 };
@@ -21,31 +24,39 @@ const jestCommand = [
   'node_modules/jest/bin/jest.js',
 ] as const;
 
-const jest = (
-  name: string,
-  rest: { readonly flags?: readonly string[]; readonly leftOut?: Suite['leftOut'] } = {},
-): Suite => ({
+const jest = (name: string, rest: Pick<Suite, 'programs' | 'leftOut'> = {}): Suite => ({
   name,
   kind: 'jest',
-  command: [...jestCommand, '--selectProjects', name, ...(rest.flags ?? [])],
-  ...(rest.leftOut === undefined ? {} : { leftOut: rest.leftOut }),
+  command: [...jestCommand, '--selectProjects', name],
+  ...rest,
 });
-
-/** For suites whose files share one cluster: two operators there at once would do each other's work. */
-const inBand = { flags: ['--runInBand'] };
 
 export const suites: readonly Suite[] = [
   check('lint', 'npm', 'run', '--silent', 'lint'),
   check('types', 'npm', 'run', '--silent', 'types'),
   check('generated', 'npm', 'run', '--silent', 'generate', '--', '--check'),
   jest('unit'),
-  jest('chart'),
-  jest('integration', inBand),
+  jest('chart', { programs: ['helm', 'helm4'] }),
+  jest('integration', { programs: ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kubectl', 'helm'] }),
   jest('e2e', {
-    ...inBand,
+    programs: catalogue.map(({ name }) => name),
     leftOut: ({ platform, root }) =>
       platform === 'linux' && root
         ? undefined
-        : `e2e needs a cluster, and the project's own needs root on Linux (this is ${root ? 'root' : 'not root'} on ${platform})`,
+        : `needs a cluster, and the project's own needs root on Linux (this is ${root ? 'root' : 'not root'} on ${platform})`,
   }),
 ];
+
+/**
+ * The suites, and before the first that needs them the building of the cluster's programs: ten minutes on a new
+ * machine, which are not the suite's own.
+ */
+export function withBinaries(chosen: readonly Suite[], machine: Machine): readonly Suite[] {
+  const needs = (suite: Suite): readonly BinaryName[] =>
+    suite.leftOut?.(machine) === undefined ? (suite.programs ?? []) : [];
+  const first = chosen.findIndex((suite) => needs(suite).length > 0);
+  if (first === -1) return chosen;
+  const needed = new Set(chosen.flatMap(needs));
+  const programs = catalogue.map(({ name }) => name).filter((name) => needed.has(name));
+  return chosen.toSpliced(first, 0, check('binaries', process.execPath, 'tools/build.ts', ...programs));
+}

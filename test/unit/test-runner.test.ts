@@ -10,7 +10,7 @@ import {
   sum,
   table,
 } from '../run/outcome.ts';
-import { suites } from '../run/suites.ts';
+import { suites, withBinaries } from '../run/suites.ts';
 
 const clean: JestResults = {
   success: true,
@@ -63,6 +63,29 @@ describe('a whole run', () => {
       'unit   passed        3  1.0 s',
       'e2e    left out         1.0 s  no root',
     ]);
+  });
+});
+
+describe("the cluster's programs", () => {
+  const named = (...names: readonly string[]) => suites.filter((suite) => names.includes(suite.name));
+  const root = { platform: 'linux', root: true } as const;
+
+  test('are built before the first suite that runs them, and only those that are run', () => {
+    const chosen = withBinaries(named('unit', 'chart', 'integration'), root);
+    expect(chosen.map(({ name }) => name)).toEqual(['unit', 'binaries', 'chart', 'integration']);
+    const names = ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kubectl', 'helm', 'helm4'];
+    expect(chosen[1]?.command.slice(2)).toEqual(names);
+  });
+
+  test('are not built for nobody', () => {
+    expect(withBinaries(named('lint', 'unit'), root)).toEqual(named('lint', 'unit'));
+    expect(withBinaries(named('e2e'), { platform: 'darwin', root: false })).toEqual(named('e2e'));
+  });
+
+  test("are all of them for e2e, with what the control plane's suites wait for first", () => {
+    const [binaries] = withBinaries(named('e2e'), root);
+    expect(binaries?.command).toEqual(expect.arrayContaining(['kubelet', 'containerd', 'coredns', 'kubectl']));
+    expect(binaries?.command.slice(2, 4)).toEqual(['etcd', 'kube-apiserver']);
   });
 });
 
