@@ -1,4 +1,4 @@
-import { Listr, ListrLogger, ProcessOutput } from 'listr2';
+import { DefaultRenderer, Listr, ListrLogger, ProcessOutput } from 'listr2';
 
 /** How a step tells what is going on. */
 export interface Report {
@@ -41,6 +41,11 @@ export async function runSteps(steps: readonly Step[], display: Display): Promis
   else await runInLines(steps, display);
 }
 
+/** Listr's own renderer gives way to plain lines unless standard output is a terminal; here another stream is. */
+class TerminalRenderer extends DefaultRenderer {
+  static override nonTTY = true;
+}
+
 async function runLive(steps: readonly Step[], terminal: NodeJS.WriteStream): Promise<void> {
   const tasks = steps.map((step) => ({
     title: titleWithEstimate(step),
@@ -64,6 +69,7 @@ async function runLive(steps: readonly Step[], terminal: NodeJS.WriteStream): Pr
   await new Listr(tasks, {
     // The caller's signal ends a step; a handler here would end the whole process and skip all cleaning up.
     registerSignalListeners: false,
+    renderer: TerminalRenderer,
     rendererOptions: {
       logger: new ListrLogger({ processOutput: new ProcessOutput(terminal, terminal) }),
       showErrorMessage: false,

@@ -1,0 +1,95 @@
+import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, it, jest } from '@jest/globals';
+import { ensureDebianPackages, PackagesError } from '../../../tools/debian.ts';
+import { recordingDisplay } from './fake-workshop.ts';
+
+/** Knows the packages that the file `installed` lists; apt-get installs into that file, and notes its calls. */
+const commands = {
+  'dpkg-query': 'for name in $(cat installed); do echo "$name installed"; done; echo "gone not-installed"; exit 1',
+  'apt-get': `
+shift 2
+echo "$*" >> calls
+if [ "$1" = update ]; then rm -f stale; exit 0; fi
+if [ -e stale ]; then echo 'E: Unable to locate package' >&2; exit 100; fi
+shift 3
+for name; do echo "$name" >> installed; done`,
+  dpkg: 'echo "dpkg $*" >> calls',
+};
+
+let folder: string;
+let environment: NodeJS.ProcessEnv;
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'debian-'));
+  await mkdir(join(folder, 'bin'));
+  for (const [name, script] of Object.entries(commands)) {
+    await writeFile(join(folder, 'bin', name), `#!/bin/sh\ncd "$(dirname "$0")/.."\n${script}\n`);
+    await chmod(join(folder, 'bin', name), 0o755);
+  }
+  await writeFile(join(folder, 'installed'), 'runc\n');
+  environment = { PATH: `${join(folder, 'bin')}:${process.env.PATH}`, XDG_CACHE_HOME: join(folder, 'cache') };
+});
+
+afterEach(async () => {
+  jest.restoreAllMocks();
+  await rm(folder, { recursive: true });
+});
+
+const beUser = (id: number) => jest.spyOn(process, 'getuid').mockReturnValue(id);
+const read = (name: string) => readFile(join(folder, name), 'utf8').catch(() => '');
+
+it('does nothing, and needs no root, where all is there', async () => {
+  beUser(1000);
+  await ensureDebianPackages(['runc'], { environment, display: recordingDisplay() });
+  expect(await read('calls')).toBe('');
+});
+
+it('installs just what is missing, without what is only recommended', async () => {
+  beUser(0);
+  await ensureDebianPackages(['runc', 'nftables', 'gone'], { environment, display: recordingDisplay() });
+  expect(await read('calls')).toBe('install --yes --no-install-recommends nftables gone\n');
+});
+
+it('updates the lists where they are missing or old', async () => {
+  beUser(0);
+  await writeFile(join(folder, 'stale'), '');
+  await ensureDebianPackages(['nftables'], { environment, display: recordingDisplay() });
+  expect((await read('calls')).split('\n')).toEqual([
+    'install --yes --no-install-recommends nftables',
+    'dpkg --configure --pending',
+    'update',
+    'install --yes --no-install-recommends nftables',
+    '',
+  ]);
+});
+
+it('installs once when it is asked twice at the same time', async () => {
+  beUser(0);
+  const ask = () => ensureDebianPackages(['nftables'], { environment, display: recordingDisplay() });
+  await Promise.all([ask(), ask()]);
+  expect(await read('installed')).toBe('runc\nnftables\n');
+});
+
+it('tells one who is not root what to install', async () => {
+  beUser(1000);
+  const asked = ensureDebianPackages(['runc', 'nftables', 'openssl'], { environment });
+  await expect(asked).rejects.toThrow(
+    new PackagesError(
+      "Debian's packages nftables, openssl are needed, and only root can install them: sudo apt-get install --no-install-recommends nftables openssl",
+    ),
+  );
+});
+
+it('tells one whose system is not Debian what is needed', async () => {
+  const asked = ensureDebianPackages(['runc'], { environment: { ...environment, PATH: join(folder, 'empty') } });
+  await expect(asked).rejects.toThrow(/^This is not Debian or one of its family, where the packages runc/);
+});
+
+it('tells what apt-get said when it fails', async () => {
+  beUser(0);
+  await writeFile(join(folder, 'bin', 'apt-get'), "#!/bin/sh\necho 'E: no room on the disk'; exit 100\n");
+  const asked = ensureDebianPackages(['nftables'], { environment, display: recordingDisplay() });
+  await expect(asked).rejects.toThrow(/^apt-get can't install nftables:\n {2}E: no room on the disk/);
+});

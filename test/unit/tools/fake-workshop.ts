@@ -1,0 +1,112 @@
+import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Binary } from '../../../tools/binaries/catalogue.ts';
+import type { Workshop } from '../../../tools/binaries/ensure.ts';
+import type { Display } from '../../../tools/steps.ts';
+
+/**
+ * A workshop in a folder of its own, with a `go` that writes a script in place of compiling: it notes each build,
+ * stops while the file `hold` is there, and fails with the text in the file `fail`.
+ */
+const fakeGo = `#!/bin/sh
+cd "$(dirname "$0")/.."
+if [ "$1" = env ]; then cat go-env; exit; fi
+echo "$3" >> builds
+printf half > "$3"
+echo $$ > held
+while [ -e hold ]; do sleep 0.02; done
+if [ -e fail ]; then cat fail >&2; exit 1; fi
+printf '#!/bin/sh\\necho built\\n' > "$3"
+chmod +x "$3"
+`;
+
+export class FakeWorkshop implements Workshop, AsyncDisposable {
+  readonly binaries: readonly Binary[] = [
+    { name: 'alpha', group: 'letters', package: './alpha', assets: 'required', seconds: 1 },
+    { name: 'beta', group: 'letters', package: './beta', assets: 'optional', seconds: 1 },
+    { name: 'one', group: 'digits', package: './one', seconds: 1 },
+  ];
+  readonly folder: string;
+  readonly environment: NodeJS.ProcessEnv;
+
+  private constructor(folder: string) {
+    this.folder = folder;
+    this.environment = {
+      PATH: `${join(folder, 'bin')}:${process.env.PATH}`,
+      XDG_CACHE_HOME: join(folder, 'cache'),
+    };
+  }
+
+  static async make(): Promise<FakeWorkshop> {
+    const workshop = new FakeWorkshop(await mkdtemp(join(tmpdir(), 'workshop-')));
+    for (const group of ['letters', 'digits']) {
+      await workshop.write(`tools/${group}/go.mod`, `module ${group}\n\ngo 1.26.0\n`);
+      await workshop.write(`tools/${group}/go.sum`, '');
+    }
+    await workshop.write('go-env', '{"GOVERSION":"go1.26.8","GOHOSTOS":"linux","GOHOSTARCH":"amd64"}');
+    await workshop.write('bin/go', fakeGo);
+    await chmod(join(workshop.folder, 'bin/go'), 0o755);
+    return workshop;
+  }
+
+  get toolsFolder(): string {
+    return join(this.folder, 'tools');
+  }
+
+  async write(path: string, text: string): Promise<void> {
+    await mkdir(join(this.folder, path, '..'), { recursive: true });
+    await writeFile(join(this.folder, path), text);
+  }
+
+  /** From now on a build stops half-way until it is released. */
+  async hold(): Promise<void> {
+    await this.write('hold', '');
+  }
+
+  async release(): Promise<void> {
+    await rm(join(this.folder, 'hold'), { force: true });
+  }
+
+  /** @returns the process id of a build that has begun, once there is one */
+  async held(): Promise<number> {
+    let text = '';
+    await until(async () => {
+      text = await readFile(join(this.folder, 'held'), 'utf8').catch(() => '');
+      return text.endsWith('\n');
+    });
+    return Number(text);
+  }
+
+  /** How often a build was begun. */
+  async builds(): Promise<number> {
+    const text = await readFile(join(this.folder, 'builds'), 'utf8').catch(() => '');
+    return text.split('\n').length - 1;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.release();
+    await rm(this.folder, { recursive: true, force: true });
+  }
+}
+
+/** A display that keeps what it is shown. */
+export function recordingDisplay(heartbeatMs = 60_000): Display & { readonly lines: string[] } {
+  const lines: string[] = [];
+  return { lines, line: (text) => void lines.push(text), heartbeatMs };
+}
+
+/** Waits until a condition holds; the test's own time-out is the limit. */
+export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await condition())) await sleep(10);
+}
+
+export function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}
