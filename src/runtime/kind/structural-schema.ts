@@ -53,8 +53,11 @@ function jsonType(value: Json, path: string): string {
 
 function enumOf(values: readonly Json[], path: string): JsonObject {
   const types = new Set(values.map((value) => jsonType(value, path)));
+  // A whole number is a number too.
+  if (types.has('number')) types.delete('integer');
   const [type] = types;
-  if (type === undefined || types.size > 1) {
+  if (type === undefined) throw new NotStructuralError(path, 'an enum must have a value');
+  if (types.size > 1) {
     throw new NotStructuralError(path, `the values of an enum must have one type, not ${[...types].join(' and ')}`);
   }
   return { type, enum: values };
@@ -71,7 +74,11 @@ function unionOf(branches: readonly Json[], path: string): JsonObject {
   const present = branches.filter((branch) => !(isObject(branch) && branch.type === 'null'));
   const [only] = present;
   if (present.length === 1 && branches.length === 2 && only !== undefined) {
-    return { ...structuralSchema(only, path), nullable: true };
+    const schema = structuralSchema(only, path);
+    // The API server compares null with the enum's values and finds it equal to none, whatever `nullable` says and
+    // even if null is among them (k8s.io/kube-openapi/pkg/validation/validate, basicCommonValidator).
+    if ('enum' in schema) throw new NotStructuralError(path, 'an enum cannot be null: make the field optional instead');
+    return { ...schema, nullable: true };
   }
   throw new NotStructuralError(path, 'anyOf has no structural form but an enum of literals or one type with null');
 }
