@@ -1,0 +1,68 @@
+import { expect, test } from '@jest/globals';
+import Type from 'typebox';
+import { customResourceDefinition, defineKind, NotStructuralError } from '../../../../src/runtime/kind/index.ts';
+
+const definition = {
+  group: 'test.example',
+  version: 'v1beta1',
+  kind: 'PetShop',
+  plural: 'petshops',
+  description: 'PetShop sells.',
+  spec: Type.Object({ city: Type.String() }),
+  status: Type.Object({}),
+  printerColumns: [
+    { name: 'City', type: 'string', jsonPath: '.spec.city' },
+    { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp', priority: 1 },
+  ],
+} as const;
+
+test('names, scope and columns stand where the API wants them', () => {
+  const crd = customResourceDefinition(
+    defineKind({ ...definition, shortNames: ['ps'], categories: ['all'], singular: 'shop', scope: 'Cluster' }),
+  );
+  expect(crd).toMatchObject({
+    apiVersion: 'apiextensions.k8s.io/v1',
+    kind: 'CustomResourceDefinition',
+    metadata: { name: 'petshops.test.example' },
+    spec: {
+      group: 'test.example',
+      scope: 'Cluster',
+      names: {
+        kind: 'PetShop',
+        listKind: 'PetShopList',
+        plural: 'petshops',
+        singular: 'shop',
+        shortNames: ['ps'],
+        categories: ['all'],
+      },
+      versions: [
+        {
+          name: 'v1beta1',
+          served: true,
+          storage: true,
+          subresources: { status: {} },
+          additionalPrinterColumns: definition.printerColumns,
+          schema: { openAPIV3Schema: { type: 'object', description: 'PetShop sells.', required: ['spec'] } },
+        },
+      ],
+    },
+  });
+});
+
+test('what was not said is left out or follows from the kind', () => {
+  const { names } = customResourceDefinition(defineKind(definition)).spec ?? {};
+  expect(names).toEqual({ kind: 'PetShop', listKind: 'PetShopList', plural: 'petshops', singular: 'petshop' });
+});
+
+test('is plain JSON: what is written to a file is what is applied', () => {
+  const crd = customResourceDefinition(defineKind(definition));
+  expect(JSON.parse(JSON.stringify(crd))).toEqual(crd);
+});
+
+test('a schema without a structural form is refused with where it is', () => {
+  const inSpec = defineKind({ ...definition, spec: Type.Object({ any: Type.Any() }) });
+  expect(() => customResourceDefinition(inSpec)).toThrow(NotStructuralError);
+  expect(() => customResourceDefinition(inSpec)).toThrow('schema at spec.any: ');
+  const inStatus = defineKind({ ...definition, status: Type.Object({ list: Type.Array(Type.Any()) }) });
+  expect(() => customResourceDefinition(inStatus)).toThrow('schema at status.list[]: ');
+});

@@ -1,0 +1,107 @@
+import { describe, expect, test } from '@jest/globals';
+import Type from 'typebox';
+import {
+  type Condition,
+  customResourceDefinition,
+  defineKind,
+  type ObjectOf,
+} from '../../../../src/runtime/kind/index.ts';
+
+const Pet = defineKind({
+  group: 'test.example',
+  version: 'v1',
+  kind: 'Pet',
+  plural: 'pets',
+  shortNames: ['pt'],
+  description: 'Pet is an animal.',
+  spec: Type.Object(
+    { name: Type.String(), age: Type.Optional(Type.Integer()), tags: Type.Array(Type.String()) },
+    { description: 'The animal.' },
+  ),
+  status: Type.Object(
+    { id: Type.Optional(Type.String({ description: 'In the store.' })) },
+    { description: 'How it is.', 'x-kubernetes-validations': [{ rule: 'has(self.id)' }] },
+  ),
+  printerColumns: [{ name: 'Name', type: 'string', jsonPath: '.spec.name' }],
+});
+type Pet = ObjectOf<typeof Pet>;
+
+const schemaOf = (kind: Parameters<typeof customResourceDefinition>[0]) =>
+  customResourceDefinition(kind).spec?.versions[0]?.schema?.openAPIV3Schema?.properties;
+
+describe('the status', () => {
+  test('has the own fields and those that every status has', () => {
+    const status = schemaOf(Pet)?.status;
+    expect(status?.properties).toMatchObject({
+      id: { type: 'string', description: 'In the store.' },
+      observedGeneration: { type: 'integer', format: 'int64', minimum: 0 },
+      conditions: {
+        type: 'array',
+        'x-kubernetes-list-type': 'map',
+        'x-kubernetes-list-map-keys': ['type'],
+        items: {
+          type: 'object',
+          required: ['type', 'status', 'reason', 'message', 'lastTransitionTime'],
+          properties: { status: { type: 'string', enum: ['True', 'False', 'Unknown'] } },
+        },
+      },
+    });
+    expect(Object.keys(status?.properties ?? {})).toEqual(['id', 'observedGeneration', 'conditions']);
+  });
+
+  test('requires none of the fields that come by themselves', () => {
+    expect(schemaOf(Pet)?.status).not.toHaveProperty('required');
+    const Strict = defineKind({ ...Pet.definition, status: Type.Object({ id: Type.String() }) });
+    expect(schemaOf(Strict)?.status?.required).toEqual(['id']);
+  });
+
+  test('keeps its description and its rules', () => {
+    expect(schemaOf(Pet)?.status).toMatchObject({
+      description: 'How it is.',
+      'x-kubernetes-validations': [{ rule: 'has(self.id)' }],
+    });
+  });
+});
+
+describe('the kind', () => {
+  test('is namespaced unless said otherwise', () => {
+    expect(Pet.scope).toBe('Namespaced');
+    expect(defineKind({ ...Pet.definition, scope: 'Cluster' }).scope).toBe('Cluster');
+  });
+
+  test('leaves the definition that it was given as it was', () => {
+    const status = Type.Object({ id: Type.String() });
+    defineKind({ ...Pet.definition, status });
+    expect(Object.keys(status.properties)).toEqual(['id']);
+  });
+});
+
+describe('the types', () => {
+  const pet = {
+    metadata: { name: 'rex', uid: 'u', resourceVersion: '1', generation: 1, creationTimestamp: '2026-01-01T00:00:00Z' },
+    spec: { name: 'Rex', tags: [] },
+  } satisfies Pet;
+
+  test('of spec and status follow from the schemas', () => {
+    const condition: Condition = { type: 'Ready', status: 'True', reason: 'R', message: '', lastTransitionTime: '' };
+    const full = { ...pet, spec: { ...pet.spec, age: 3 }, status: { id: 'x', conditions: [condition] } } satisfies Pet;
+    expect(full.status.conditions).toHaveLength(1);
+    // @ts-expect-error a name is a text
+    expect({ ...pet, spec: { name: 1, tags: [] } } satisfies Pet).toBeDefined();
+    // @ts-expect-error tags are required
+    expect({ ...pet, spec: { name: 'Rex' } } satisfies Pet).toBeDefined();
+    // @ts-expect-error a condition's status is one of three words
+    expect({ ...pet, status: { conditions: [{ ...condition, status: 'Maybe' }] } } satisfies Pet).toBeDefined();
+    // @ts-expect-error the API server counts the generations of a custom kind
+    expect({ ...pet, metadata: { name: 'rex' } } satisfies Pet).toBeDefined();
+  });
+
+  test('are readonly all the way down', () => {
+    const frozen: Pet = pet;
+    // @ts-expect-error the store's objects are shared
+    expect(() => frozen.spec.tags.push('a')).not.toThrow();
+    // @ts-expect-error the store's objects are shared
+    frozen.spec.name = 'Max';
+    expect(frozen.spec.tags).toEqual(['a']);
+  });
+});
