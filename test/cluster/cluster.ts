@@ -1,0 +1,298 @@
+import { createReadStream, existsSync } from 'node:fs';
+import { copyFile, mkdir, readdir, rm, stat } from 'node:fs/promises';
+import { basename, join, resolve } from 'node:path';
+import { createInterface } from 'node:readline';
+import { setTimeout as delay } from 'node:timers/promises';
+import { execa } from 'execa';
+import { ensureDebianPackages } from '../../tools/debian.ts';
+import { ExclusiveLock, runSteps, type Step, standardDisplay } from '../../tools/index.ts';
+import { makeCredentials } from './certificates.ts';
+import { type Cgroups, detectCgroups, killAll, makeCgroup, processesIn, removeCgroup } from './cgroups.ts';
+import { isApiServerReady, startControlPlane } from './control-plane.ts';
+import { ClusterError, requireRootOnLinux, UsageError } from './errors.ts';
+import { baseImageArchives } from './images.ts';
+import { clustersFolder, controlPlaneCgroup, type Layout, layoutOf, nodeLayout, nodeNames } from './layout.ts';
+import { freeNetwork, makeNetwork, removeNetwork } from './network.ts';
+import { importImage, killNode, startNode } from './node.ts';
+import { findPrograms, type Programs } from './programs.ts';
+import { type ClusterState, readState, writeState } from './state.ts';
+
+/** What to bring up. */
+export interface UpOptions {
+  /** Clusters of different names live side by side. Default `demo`. */
+  readonly name?: string;
+  /** 1 to 5. Default 2. */
+  readonly nodes?: number;
+  readonly signal?: AbortSignal;
+}
+
+/** One line of the API server's audit log: a write that was answered. */
+export interface AuditEvent {
+  readonly verb: string;
+  readonly user: { readonly username: string };
+  readonly userAgent?: string;
+  readonly requestReceivedTimestamp: string;
+  readonly stageTimestamp: string;
+  readonly objectRef?: {
+    readonly resource?: string;
+    readonly namespace?: string;
+    readonly name?: string;
+    readonly subresource?: string;
+  };
+  readonly responseStatus?: { readonly code?: number };
+}
+
+const maxNodes = 5;
+
+/**
+ * A real Kubernetes cluster on this machine: etcd, kube-apiserver, kube-controller-manager, kube-scheduler and CoreDNS;
+ * on each node containerd, kubelet, kube-proxy and a volume provisioner. It lives in network, mount and process
+ * namespaces of its own and reaches nothing outside; the host sees one link and the cluster's cgroups.
+ */
+export class Cluster {
+  readonly name: string;
+  readonly nodes: readonly string[];
+  readonly kubeconfigPath: string;
+  readonly auditLog: string;
+  readonly #layout: Layout;
+  readonly #state: ClusterState;
+  readonly #programs: Programs;
+  readonly #cgroups: Cgroups;
+
+  private constructor(layout: Layout, state: ClusterState, programs: Programs, cgroups: Cgroups) {
+    this.name = layout.name;
+    this.nodes = nodeNames(state.nodes);
+    this.kubeconfigPath = layout.adminKubeconfig;
+    this.auditLog = layout.auditLog;
+    this.#layout = layout;
+    this.#state = state;
+    this.#programs = programs;
+    this.#cgroups = cgroups;
+  }
+
+  /**
+   * Brings the cluster up and returns when every node is ready. One that runs already in this shape stays; one that
+   * does not, or that was interrupted, is removed first.
+   *
+   * @throws UsageError for a bad name or number of nodes; UnsupportedMachineError; ClusterError when it does not get
+   *   ready; the signal's reason. What was begun is removed then.
+   */
+  static async up({ name = 'demo', nodes = 2, signal }: UpOptions = {}): Promise<Cluster> {
+    const layout = layoutOf(name);
+    if (!Number.isInteger(nodes) || nodes < 1 || nodes > maxNodes) {
+      throw new UsageError(`--nodes: got ${nodes}, takes 1 to ${maxNodes}`);
+    }
+    requireRootOnLinux();
+    const context = { ...(signal && { signal }) };
+    await ensureDebianPackages(undefined, context);
+    const programs = await findPrograms(signal);
+    const cgroups = await detectCgroups();
+    using _lock = await lock(layout, signal);
+    const running = await findRunning(layout, programs, cgroups);
+    if (running?.nodes.length === nodes) return running;
+    await remove(layout, cgroups);
+    try {
+      return await bringUp(layout, nodes, programs, cgroups, signal);
+    } catch (error) {
+      await remove(layout, cgroups, { keepLogs: true });
+      throw error;
+    }
+  }
+
+  /** @throws ClusterError where no cluster of that name runs */
+  static async find(name = 'demo'): Promise<Cluster> {
+    const layout = layoutOf(name);
+    requireRootOnLinux();
+    const state = await readState(layout);
+    if (state === undefined) {
+      throw new ClusterError(
+        `there is no cluster "${name}": bring it up with \`npm run cluster -- up --name ${name}\``,
+      );
+    }
+    return new Cluster(layout, state, await findPrograms(undefined), await detectCgroups());
+  }
+
+  /** Removes every trace of the cluster of that name, whatever state it is in; nothing where there is none. */
+  static async down(name = 'demo', signal?: AbortSignal): Promise<void> {
+    const layout = layoutOf(name);
+    requireRootOnLinux();
+    {
+      using _lock = await lock(layout, signal);
+      await remove(layout, await detectCgroups());
+    }
+    await removeLockFile(layout);
+  }
+
+  /** @internal for {@link up} */
+  static of(layout: Layout, state: ClusterState, programs: Programs, cgroups: Cgroups): Cluster {
+    return new Cluster(layout, state, programs, cgroups);
+  }
+
+  down(): Promise<void> {
+    return Cluster.down(this.name);
+  }
+
+  /** Runs kubectl as the cluster's administrator. @throws ExecaError with kubectl's words when it fails */
+  async kubectl(args: readonly string[], input?: string): Promise<string> {
+    const { stdout } = await execa(this.#programs.kubectl, [`--kubeconfig=${this.kubeconfigPath}`, ...args], {
+      ...(input !== undefined && { input }),
+    });
+    return stdout;
+  }
+
+  /**
+   * Puts an image on every node: those that run, and those that are started later.
+   *
+   * @param archive a docker-archive or an OCI archive
+   * @throws UsageError where there is no such file
+   */
+  async loadImage(archive: string): Promise<void> {
+    const isFile = await stat(archive).then(
+      (found) => found.isFile(),
+      () => false,
+    );
+    if (!isFile) throw new UsageError(`IMAGE.tar: got ${archive}, takes the path of an image archive`);
+    await Promise.all(this.nodes.map((name) => this.#loadOnNode(name, resolve(archive))));
+  }
+
+  /** Cuts a node's power: all its processes end at once. It stays in the cluster, and is NotReady after about 15 s. */
+  async killNode(name: string): Promise<void> {
+    await killNode(this.#layout, this.#known(name), this.#cgroups);
+  }
+
+  /** Starts a node that was killed; one that runs stays as it is. Returns when its containerd answers. */
+  async startNode(name: string, signal?: AbortSignal): Promise<void> {
+    const node = nodeLayout(this.#layout, this.#known(name));
+    if ((await processesIn(this.#cgroups, node.systemCgroup)).length > 0) return;
+    await startNode(this.#layout, this.#state, name, this.#programs, this.#cgroups, signal);
+    await this.#importPending(name);
+  }
+
+  /** What the API server's audit log holds now, oldest first. */
+  async *auditEvents(): AsyncGenerator<AuditEvent> {
+    for await (const line of createInterface({ input: createReadStream(this.auditLog) })) {
+      // The server may be writing the last line.
+      if (line.endsWith('}')) yield JSON.parse(line) as AuditEvent;
+    }
+  }
+
+  /** Waits until every node is Ready. */
+  async nodesReady(signal?: AbortSignal): Promise<void> {
+    const nodes = this.nodes.map((name) => `node/${name}`);
+    for (const node of nodes) {
+      while (!(await this.kubectl(['get', node, '--ignore-not-found', '--output=name']))) {
+        await delay(100, undefined, { signal });
+      }
+    }
+    await this.kubectl(['wait', '--for=condition=Ready', ...nodes, '--timeout=60s']);
+  }
+
+  #known(name: string): string {
+    if (this.nodes.includes(name)) return name;
+    throw new UsageError(`NODE: got "${name}", takes one of ${this.nodes.join(', ')}`);
+  }
+
+  /** A node that is down imports it when it is started. */
+  async #loadOnNode(name: string, archive: string): Promise<void> {
+    const node = nodeLayout(this.#layout, name);
+    if (existsSync(node.containerdSocket)) return importImage(node, archive, this.#programs);
+    await mkdir(join(node.folder, 'pending-images'), { recursive: true });
+    await copyFile(archive, join(node.folder, 'pending-images', basename(archive)));
+  }
+
+  async #importPending(name: string): Promise<void> {
+    const node = nodeLayout(this.#layout, name);
+    const pending = join(node.folder, 'pending-images');
+    for (const archive of await readdir(pending).catch(() => [])) {
+      await importImage(node, join(pending, archive), this.#programs);
+      await rm(join(pending, archive));
+    }
+  }
+}
+
+async function bringUp(
+  layout: Layout,
+  nodes: number,
+  programs: Programs,
+  cgroups: Cgroups,
+  signal: AbortSignal | undefined,
+): Promise<Cluster> {
+  const startedAtMs = performance.now();
+  await mkdir(layout.logs, { recursive: true });
+  const state: ClusterState = { nodes, network: await freeNetwork(layout) };
+  await writeState(layout, state);
+  const cluster = Cluster.of(layout, state, programs, cgroups);
+  const step = (title: string, run: () => Promise<void>): Step => ({
+    title,
+    run: async () => {
+      signal?.throwIfAborted();
+      await run();
+    },
+  });
+  const display = standardDisplay();
+  await runSteps(
+    [
+      step('network', () => makeNetwork(layout, state)),
+      step('certificates', () => makeCredentials(layout, state)),
+      step('control plane', async () => {
+        await makeCgroup(cgroups, controlPlaneCgroup(layout));
+        await startControlPlane(layout, state, programs, cgroups, signal);
+      }),
+      step('base images', async () => {
+        await baseImageArchives(signal);
+      }),
+      step(`${nodes} nodes`, async () => {
+        await Promise.all(cluster.nodes.map((node) => startNode(layout, state, node, programs, cgroups, signal)));
+        for (const archive of await baseImageArchives(signal)) await cluster.loadImage(archive);
+        await cluster.nodesReady(signal);
+      }),
+    ],
+    display,
+  );
+  display.line(`cluster ${layout.name} is ready after ${((performance.now() - startedAtMs) / 1000).toFixed(1)} s`);
+  return cluster;
+}
+
+/** The cluster if all of it runs. */
+async function findRunning(layout: Layout, programs: Programs, cgroups: Cgroups): Promise<Cluster | undefined> {
+  const state = await readState(layout);
+  if (state === undefined || !(await isApiServerReady(layout, programs))) return undefined;
+  for (const name of nodeNames(state.nodes)) {
+    if ((await processesIn(cgroups, nodeLayout(layout, name).systemCgroup)).length === 0) return undefined;
+  }
+  const cluster = Cluster.of(layout, state, programs, cgroups);
+  const ready = await cluster.nodesReady().then(
+    () => true,
+    () => false,
+  );
+  return ready ? cluster : undefined;
+}
+
+/** Ends and removes all that there is of the cluster. What it needs to know it reads off the machine, not off a file. */
+async function remove(layout: Layout, cgroups: Cgroups, { keepLogs = false } = {}): Promise<void> {
+  await killAll(cgroups, layout.cgroup);
+  await removeCgroup(cgroups, layout.cgroup);
+  await removeNetwork(layout);
+  for (const name of await readdir(layout.folder).catch(() => [])) {
+    if (keepLogs && name === basename(layout.logs)) continue;
+    await rm(join(layout.folder, name), { recursive: true, force: true });
+  }
+  if (!keepLogs) await rm(layout.folder, { recursive: true, force: true });
+}
+
+const lockPollMs = 500;
+
+/** One command at a time changes a cluster. */
+async function lock(layout: Layout, signal: AbortSignal | undefined): Promise<ExclusiveLock> {
+  await mkdir(clustersFolder(), { recursive: true });
+  for (let told = false; ; told = true) {
+    const held = ExclusiveLock.tryAcquire(layout.lockFile, `cluster ${layout.name}`);
+    if (held !== undefined) return held;
+    if (!told) standardDisplay().line(`waiting for ${ExclusiveLock.lastHolder(layout.lockFile)}`);
+    await delay(lockPollMs, undefined, { signal });
+  }
+}
+
+async function removeLockFile(layout: Layout): Promise<void> {
+  for (const file of [layout.lockFile, `${layout.lockFile}-holder`]) await rm(file, { force: true });
+}

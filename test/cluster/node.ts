@@ -1,0 +1,223 @@
+import { mkdir, rm, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { execa } from 'execa';
+import { stringify } from 'yaml';
+import { addressesOf, dnsServiceIp, podNetwork } from './addresses.ts';
+import { type Cgroups, killAll, makeCgroup, removeCgroup } from './cgroups.ts';
+import { startDaemon } from './daemon.ts';
+import { ClusterError } from './errors.ts';
+import { pauseImage } from './images.ts';
+import { type Layout, type NodeLayout, nodeLayout, nodeNames } from './layout.ts';
+import type { Programs } from './programs.ts';
+import type { ClusterState } from './state.ts';
+
+/**
+ * What the kubelet wants these to be, and would write. They are the host's own, whatever the namespace, so the node
+ * sees files that hold these values already in their place.
+ */
+const kubeletSysctls = {
+  'vm/overcommit_memory': 1,
+  'vm/panic_on_oom': 0,
+  'kernel/panic': 10,
+  'kernel/panic_on_oops': 1,
+  'kernel/keys/root_maxkeys': 1_000_000,
+  'kernel/keys/root_maxbytes': 25_000_000,
+} as const;
+
+/** Debian's places. */
+const runc = '/usr/sbin/runc';
+const cniPlugins = '/usr/lib/cni';
+
+/** Where a node keeps the volumes that its provisioner makes, as the node sees it. */
+const volumesFolder = '/var/lib/local-volumes';
+
+/**
+ * Starts a node: containerd, kubelet, kube-proxy and the volume provisioner in namespaces of their own (network, mounts,
+ * processes). Returns when containerd answers.
+ */
+export async function startNode(
+  layout: Layout,
+  state: ClusterState,
+  name: string,
+  programs: Programs,
+  cgroups: Cgroups,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const node = nodeLayout(layout, name);
+  await rm(node.run, { recursive: true, force: true });
+  for (const folder of [node.run, node.varLib, node.varLog, `${node.varLib}/kubelet`, `${node.varLib}/local-volumes`]) {
+    await mkdir(folder, { recursive: true });
+  }
+  for (const group of [node.cgroup, node.systemCgroup]) await makeCgroup(cgroups, group);
+  await writeFiles(layout, state, node, cgroups);
+  await writeFile(join(node.folder, 'start.sh'), startScript(layout, node, programs));
+  await startDaemon(cgroups, {
+    cgroup: node.systemCgroup,
+    namespace: node.namespace,
+    logFile: join(layout.logs, `${name}.log`),
+    // All of the node's processes end with the first of its PID namespace, which --kill-child ends with unshare.
+    command: [
+      ...(['unshare', '--mount', '--propagation=private', '--pid', '--fork', '--kill-child', '--mount-proc'] as const),
+      ...['bash', join(node.folder, 'start.sh')],
+    ],
+  });
+  await containerdAnswers(layout, node, programs, signal);
+}
+
+/** Ends a node as a power cut does: every process at once, nothing is told. */
+export async function killNode(layout: Layout, name: string, cgroups: Cgroups): Promise<void> {
+  const node = nodeLayout(layout, name);
+  for (const group of [node.systemCgroup, node.cgroup]) {
+    await killAll(cgroups, group);
+    await removeCgroup(cgroups, group);
+  }
+}
+
+const containerdTimeoutMs = 30_000;
+
+async function containerdAnswers(
+  layout: Layout,
+  node: NodeLayout,
+  programs: Programs,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const deadlineMs = performance.now() + containerdTimeoutMs;
+  for (;;) {
+    const { failed } = await execa(programs.ctr, ['--address', node.containerdSocket, 'version'], { reject: false });
+    if (!failed) return;
+    if (performance.now() > deadlineMs) {
+      throw new ClusterError(
+        `containerd of ${node.name} does not answer after ${containerdTimeoutMs / 1000} s: see ${layout.logs}/${node.name}*.log`,
+      );
+    }
+    await delay(100, undefined, { signal });
+  }
+}
+
+/** Imports a docker-archive or an OCI archive into a running node. */
+export async function importImage(node: NodeLayout, archive: string, programs: Programs): Promise<void> {
+  await execa(programs.ctr, ['--address', node.containerdSocket, '--namespace=k8s.io', 'images', 'import', archive]);
+}
+
+async function writeFiles(layout: Layout, state: ClusterState, node: NodeLayout, cgroups: Cgroups): Promise<void> {
+  const index = nodeNames(state.nodes).indexOf(node.name);
+  const addresses = addressesOf(state.network);
+  const files: Readonly<Record<string, string>> = {
+    'containerd.toml': containerdConfig(node),
+    'cni/10-pods.conflist': JSON.stringify(podNetworkConfig(addresses.pods(index))),
+    'kubelet.yaml': stringify(kubeletConfig(layout, node, cgroups)),
+    'proxy.yaml': stringify(proxyConfig(layout, node)),
+    ...Object.fromEntries(Object.entries(kubeletSysctls).map(([path, value]) => [`sysctls/${path}`, `${value}\n`])),
+  };
+  for (const [path, content] of Object.entries(files)) {
+    await mkdir(dirname(join(node.folder, path)), { recursive: true });
+    await writeFile(join(node.folder, path), content);
+  }
+  await writeFile(join(node.folder, 'address'), addresses.node(index));
+}
+
+const containerdConfig = (node: NodeLayout): string => `version = 3
+root = "/var/lib/containerd"
+state = "/run/containerd"
+
+[grpc]
+  address = "/run/containerd/containerd.sock"
+
+[plugins."io.containerd.cri.v1.images"]
+  snapshotter = "overlayfs"
+  [plugins."io.containerd.cri.v1.images".pinned_images]
+    sandbox = "${pauseImage}"
+
+[plugins."io.containerd.cri.v1.runtime"]
+  # Without CAP_SYS_RESOURCE no process may lower its own oom_score_adj, and no sandbox would start.
+  restrict_oom_score_adj = true
+  [plugins."io.containerd.cri.v1.runtime".cni]
+    bin_dirs = ["${cniPlugins}"]
+    conf_dir = "${join(node.folder, 'cni')}"
+  [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
+    runtime_type = "io.containerd.runc.v2"
+    [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
+      BinaryName = "${runc}"
+      SystemdCgroup = false
+`;
+
+const podNetworkConfig = (subnet: string): object => ({
+  cniVersion: '1.0.0',
+  name: 'pods',
+  plugins: [
+    {
+      type: 'bridge',
+      bridge: 'cni0',
+      isGateway: true,
+      hairpinMode: true,
+      // Below /run: a node that lost its power has no pods, and their addresses are free again.
+      ipam: { type: 'host-local', dataDir: '/run/cni', ranges: [[{ subnet }]], routes: [{ dst: '0.0.0.0/0' }] },
+    },
+    { type: 'portmap', capabilities: { portMappings: true } },
+  ],
+});
+
+const kubeletConfig = ({ pki }: Layout, node: NodeLayout, cgroups: Cgroups): object => ({
+  apiVersion: 'kubelet.config.k8s.io/v1beta1',
+  kind: 'KubeletConfiguration',
+  authentication: {
+    x509: { clientCAFile: join(pki, 'ca.crt') },
+    webhook: { enabled: true },
+    anonymous: { enabled: false },
+  },
+  authorization: { mode: 'Webhook' },
+  cgroupDriver: 'cgroupfs',
+  cgroupRoot: `/${node.cgroup}`,
+  ...(cgroups.version === 1 && { failCgroupV1: false }),
+  failSwapOn: false,
+  containerRuntimeEndpoint: 'unix:///run/containerd/containerd.sock',
+  tlsCertFile: join(pki, `${node.name}.crt`),
+  tlsPrivateKeyFile: join(pki, `${node.name}.key`),
+  clusterDNS: [dnsServiceIp],
+  clusterDomain: 'cluster.local',
+  resolvConf: '',
+  // The host's disk is whatever it is: its being full is not this node's pressure.
+  evictionHard: { 'memory.available': '100Mi', 'nodefs.available': '0%', 'imagefs.available': '0%' },
+  imageGCHighThresholdPercent: 100,
+  enforceNodeAllocatable: [],
+  nodeStatusUpdateFrequency: '5s',
+  registryPullQPS: 0,
+  kubeAPIQPS: 200,
+  kubeAPIBurst: 400,
+  maxPods: 250,
+});
+
+const proxyConfig = ({ kubeconfigs }: Layout, node: NodeLayout): object => ({
+  apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
+  kind: 'KubeProxyConfiguration',
+  mode: 'nftables',
+  clientConnection: { kubeconfig: join(kubeconfigs, 'proxy') },
+  clusterCIDR: podNetwork,
+  hostnameOverride: node.name,
+  // Zero leaves the host's connection tracking as it is.
+  conntrack: { maxPerCore: 0, min: 0, tcpEstablishedTimeout: '0s', tcpCloseWaitTimeout: '0s' },
+});
+
+/** The first process of the node. As such it also reaps what containerd's shims leave behind. */
+function startScript(layout: Layout, node: NodeLayout, programs: Programs): string {
+  const log = (name: string) => `>> '${layout.logs}/${node.name}-${name}.log' 2>&1 &`;
+  const kubeconfig = (name: string) => `'--kubeconfig=${join(layout.kubeconfigs, name)}'`;
+  const hidden = Object.entries({ '/run': node.run, '/var/lib': node.varLib, '/var/log': node.varLog });
+  return `set -e
+${hidden.map(([path, folder]) => `mount --bind '${folder}' ${path}`).join('\n')}
+${Object.keys(kubeletSysctls)
+  .map((path) => `mount --bind '${node.folder}/sysctls/${path}' /proc/sys/${path}`)
+  .join('\n')}
+# Volumes that a driver mounts must be seen by the pods that are started after.
+mount --make-rshared /
+export PATH='${dirname(programs.containerd)}':$PATH
+'${programs.containerd}' --config='${node.folder}/containerd.toml' ${log('containerd')}
+until [ -S /run/containerd/containerd.sock ]; do sleep 0.05; done
+'${programs['kube-proxy']}' --config='${node.folder}/proxy.yaml' ${log('proxy')}
+'${programs.kubelet}' ${kubeconfig(node.name)} --config='${node.folder}/kubelet.yaml' --hostname-override=${node.name} \\
+  --node-ip="$(cat '${node.folder}/address')" --root-dir=/var/lib/kubelet ${log('kubelet')}
+'${programs.provisioner}' ${kubeconfig('provisioner')} --node-name=${node.name} --root=${volumesFolder} ${log('provisioner')}
+wait
+`;
+}
