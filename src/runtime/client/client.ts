@@ -1,7 +1,7 @@
 import { apiVersionOf, type Kind, type KubeObject, type Manifest, type ObjectKey } from '../kind/index.ts';
 import { ApiError, type Status } from './api-error.ts';
 import { lines } from './lines.ts';
-import { collectionPath, objectPath } from './resource-path.ts';
+import { collectionPath, creationPath, objectPath } from './resource-path.ts';
 import type { HttpRequest, Transport } from './transport.ts';
 
 /** Which objects a list or a watch is about. */
@@ -136,7 +136,7 @@ export class HttpClient implements Client {
   async create<T extends KubeObject>(kind: Kind<T>, manifest: Manifest<T>, options: RequestOptions = {}): Promise<T> {
     return this.#object<T>({
       method: 'POST',
-      path: collectionPath(kind, manifest.metadata.namespace),
+      path: creationPath(kind, manifest.metadata),
       query: queryOf({ fieldManager: this.#fieldManager }),
       body: complete(kind, manifest),
       ...options,

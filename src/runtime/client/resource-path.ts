@@ -9,14 +9,29 @@ export function collectionPath(kind: Kind, namespace?: string): string {
 }
 
 /**
+ * The URL path to which an object with this key is posted.
+ *
+ * @throws TypeError when the key does not fit the kind's scope, or a part of it can be no segment of a path.
+ */
+export function creationPath(kind: Kind, { name, namespace }: ObjectKey): string {
+  if (!isSegment(name)) throw new TypeError(`${resourceName(kind)}: no object has the name "${name}"`);
+  if ((kind.scope === 'Namespaced') !== (namespace !== undefined && namespace !== '')) {
+    throw new TypeError(`${resourceName(kind)} ${name} is ${kind.scope}: namespace is "${namespace ?? ''}"`);
+  }
+  if (namespace !== undefined && !isSegment(namespace)) {
+    throw new TypeError(`${resourceName(kind)} ${name}: there is no namespace "${namespace}"`);
+  }
+  return collectionPath(kind, namespace);
+}
+
+/**
  * The URL path of one object.
  *
- * @throws TypeError when the key does not fit the kind's scope or has no name: the path would name a collection.
+ * @throws TypeError as {@link creationPath} does: the path would name another object, or a collection.
  */
 export function objectPath(kind: Kind, key: ObjectKey): string {
-  if (key.name === '') throw new TypeError(`${resourceName(kind)}: the name is empty`);
-  if ((kind.scope === 'Namespaced') !== (key.namespace !== undefined && key.namespace !== '')) {
-    throw new TypeError(`${resourceName(kind)} ${key.name} is ${kind.scope}: namespace is "${key.namespace ?? ''}"`);
-  }
-  return `${collectionPath(kind, key.namespace)}/${encodeURIComponent(key.name)}`;
+  return `${creationPath(kind, key)}/${encodeURIComponent(key.name)}`;
 }
+
+/** Dots mean this folder and the one above to whoever cleans a path on its way, encoded or not. */
+const isSegment = (text: string): boolean => text !== '' && text !== '.' && text !== '..';
