@@ -57,7 +57,8 @@ export class Transport {
   /**
    * Sends a request and returns the answer's JSON.
    *
-   * @throws ApiError for an answer of 400 and above; undici's errors where there was none; the signal's reason.
+   * @throws ApiError for an answer of 400 and above, or for one that is not JSON; undici's errors where there was none;
+   *   the signal's reason.
    */
   async request(request: HttpRequest): Promise<unknown> {
     const timeout = AbortSignal.timeout(request.timeoutMs ?? this.#timeoutMs);
@@ -65,7 +66,7 @@ export class Transport {
     const response = await this.#send(this.#requests, { ...request, signal });
     const text = await response.body.text();
     if (response.statusCode >= 400) throw apiError(request, response.statusCode, text);
-    return JSON.parse(text);
+    return parseAnswer(request, response.statusCode, text);
   }
 
   /**
@@ -108,6 +109,16 @@ export class Transport {
       this.#observe(request.method, '<error>');
       throw error;
     }
+  }
+}
+
+/** The API server answers in JSON: what does not is a proxy's log-in page, or a redirection. */
+function parseAnswer(request: HttpRequest, code: number, text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    const message = `the answer is not JSON: ${JSON.stringify(text.slice(0, 200))}`;
+    throw new ApiError(`${request.method} ${request.path}`, code, { code, message });
   }
 }
 
