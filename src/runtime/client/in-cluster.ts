@@ -9,7 +9,7 @@ const tokenMaxAgeMs = 60_000;
 
 /** Whether the environment is a pod's. */
 export function isInCluster(environment: NodeJS.ProcessEnv): boolean {
-  return environment.KUBERNETES_SERVICE_HOST !== undefined && environment.KUBERNETES_SERVICE_PORT !== undefined;
+  return Boolean(environment.KUBERNETES_SERVICE_HOST && environment.KUBERNETES_SERVICE_PORT);
 }
 
 /**

@@ -1,8 +1,15 @@
 import type { RequestOptions } from 'node:https';
 import { type Connection, ConnectionError, type TlsOptions } from './connection.ts';
 
-/** Exec plugins and OIDC hand out tokens that expire; KubeConfig caches them and knows when. */
+/**
+ * The connection that a kubeconfig's current context describes. Exec plugins and OIDC hand out tokens that expire;
+ * KubeConfig caches them and knows when.
+ *
+ * @param path absent: where kubectl looks, `KUBECONFIG` or `~/.kube/config`.
+ * @throws ConnectionError naming the kubeconfig when it or a file that it refers to can't be read, or leads nowhere.
+ */
 export async function kubeconfigConnection(path?: string): Promise<Connection> {
+  const name = `kubeconfig ${path ?? 'at its default place'}`;
   // On demand: a pod never needs it, and it brings the whole generated API with it.
   const { KubeConfig } = await import('./client-node.ts');
   const kubeConfig = new KubeConfig();
@@ -10,22 +17,24 @@ export async function kubeconfigConnection(path?: string): Promise<Connection> {
     if (path === undefined) kubeConfig.loadFromDefault();
     else kubeConfig.loadFromFile(path);
   } catch (cause) {
-    throw new ConnectionError(`cannot read the kubeconfig ${path ?? 'at its default place'}: ${String(cause)}`, {
-      cause,
-    });
+    throw new ConnectionError(`cannot read the ${name}: ${String(cause)}`, { cause });
   }
   const cluster = kubeConfig.getCurrentCluster();
   if (cluster === null) {
-    throw new ConnectionError(
-      `the kubeconfig ${path ?? 'at its default place'} has no cluster for its current context "${kubeConfig.getCurrentContext()}"`,
-    );
+    throw new ConnectionError(`the ${name} has no cluster for its current context "${kubeConfig.getCurrentContext()}"`);
   }
   if (cluster.proxyUrl !== undefined) {
-    throw new ConnectionError(`the kubeconfig asks for the proxy ${cluster.proxyUrl}: proxies are not supported`);
+    throw new ConnectionError(`the ${name} asks for the proxy ${cluster.proxyUrl}: proxies are not supported`);
   }
-  const options = await httpsOptions(kubeConfig);
+  const server = URL.parse(cluster.server);
+  if (server === null) {
+    throw new ConnectionError(`the ${name} names the server "${cluster.server}", which is not a URL`);
+  }
+  const options = await httpsOptions(kubeConfig).catch((cause: unknown) => {
+    throw new ConnectionError(`cannot use the ${name}: ${String(cause)}`, { cause });
+  });
   return {
-    server: new URL(cluster.server),
+    server,
     tls: tlsOptions(options),
     authentication: async () => {
       const current = await httpsOptions(kubeConfig);
