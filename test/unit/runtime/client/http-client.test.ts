@@ -1,0 +1,241 @@
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { HttpClient, isExpired, isNotFound, Transport, type WatchEvent } from '../../../../src/runtime/client/index.ts';
+import { eventually } from '../../../integration/environment/eventually.ts';
+import { ScriptedServer, type Stream } from '../../environment/scripted-server.ts';
+import { Planet, stored, Widget, widgetsPath } from '../../environment/widgets.ts';
+
+let server: ScriptedServer;
+let transport: Transport;
+let client: HttpClient;
+
+beforeEach(async () => {
+  server = await ScriptedServer.start();
+  transport = new Transport(server.connection, { userAgent: 'test/1' });
+  client = new HttpClient(transport, 'tester');
+});
+afterEach(async () => {
+  await transport.close();
+  await server.close();
+});
+
+const path = '/apis/test.example/v1/namespaces/default/widgets';
+const key = { name: 'a', namespace: 'default' };
+
+describe('requests', () => {
+  test('get', async () => {
+    const answer = client.get(Widget, key);
+    const request = await server.next({ method: 'GET', path: `${path}/a` });
+    request.json(200, stored('a', '1'));
+    expect(await answer).toEqual(stored('a', '1'));
+  });
+
+  test('get of what is not there', async () => {
+    const answer = client.get(Widget, key).catch((error: unknown) => error);
+    (await server.next()).refuse(404, 'NotFound');
+    expect(isNotFound(await answer)).toBe(true);
+  });
+
+  test('a key that does not fit is a rejection, and asks for nothing', async () => {
+    await expect(client.get(Widget, { name: 'a' })).rejects.toThrow(TypeError);
+    await expect(client.delete(Planet, { name: '' })).rejects.toThrow(TypeError);
+    await expect(client.apply(Widget, { metadata: { name: 'a' } })).rejects.toThrow(TypeError);
+    await expect(client.mergeStatus(Widget, { name: 'a', resourceVersion: '1' }, {})).rejects.toThrow(TypeError);
+    await expect(client.create(Widget, { metadata: { name: 'a' } })).rejects.toThrow(TypeError);
+    await expect(client.create(Planet, { metadata: key })).rejects.toThrow(TypeError);
+    expect(server.unclaimed).toBe(0);
+  });
+
+  test('list with all that can be asked', async () => {
+    const options = { namespace: 'default', labelSelector: 'a=b', fieldSelector: 'c=d', limit: 2, continue: 'token' };
+    const answer = client.list(Widget, options);
+    const request = await server.next({ method: 'GET', path });
+    expect(Object.fromEntries(request.query)).toEqual({
+      labelSelector: 'a=b',
+      fieldSelector: 'c=d',
+      limit: '2',
+      continue: 'token',
+    });
+    request.list('7', [stored('a', '1')], 'more');
+    expect(await answer).toEqual({ metadata: { resourceVersion: '7', continue: 'more' }, items: [stored('a', '1')] });
+  });
+
+  test('list of every namespace, asking nothing', async () => {
+    const answer = client.list(Widget);
+    const request = await server.next({ method: 'GET', path: widgetsPath });
+    expect([...request.query]).toEqual([]);
+    request.list('7', []);
+    expect((await answer).items).toEqual([]);
+  });
+
+  test('create', async () => {
+    const answer = client.create(Widget, { metadata: key, spec: { size: 1 } });
+    const request = await server.next({ method: 'POST', path });
+    expect(Object.fromEntries(request.query)).toEqual({ fieldManager: 'tester' });
+    expect(request.body).toEqual({
+      apiVersion: 'test.example/v1',
+      kind: 'Widget',
+      metadata: key,
+      spec: { size: 1 },
+    });
+    request.json(201, stored('a', '1'));
+    expect(await answer).toEqual(stored('a', '1'));
+  });
+
+  test.each([
+    [{}, 'false'],
+    [{ force: true }, 'true'],
+  ])('apply with %j', async (options, force) => {
+    const answer = client.apply(Widget, { metadata: key }, options);
+    const request = await server.next({ method: 'PATCH', path: `${path}/a` });
+    expect(Object.fromEntries(request.query)).toEqual({ fieldManager: 'tester', force });
+    expect(request.headers['content-type']).toBe('application/apply-patch+yaml');
+    expect(request.body).toEqual({ apiVersion: 'test.example/v1', kind: 'Widget', metadata: key });
+    request.json(200, stored('a', '2'));
+    await answer;
+  });
+
+  test('mergeStatus holds the resourceVersion that the status was computed from', async () => {
+    const answer = client.mergeStatus(Widget, { ...key, resourceVersion: '5' }, { phase: null });
+    const request = await server.next({ method: 'PATCH', path: `${path}/a/status` });
+    expect(request.headers['content-type']).toBe('application/merge-patch+json');
+    expect(request.body).toEqual({ metadata: { resourceVersion: '5' }, status: { phase: null } });
+    expect(Object.fromEntries(request.query)).toEqual({ fieldManager: 'tester' });
+    request.json(200, stored('a', '6'));
+    expect(await answer).toEqual(stored('a', '6'));
+  });
+
+  test('delete of what is gone at once, and of what still waits', async () => {
+    const gone = client.delete(Widget, key);
+    const request = await server.next({ method: 'DELETE', path: `${path}/a` });
+    expect(request.body).toEqual({
+      apiVersion: 'v1',
+      kind: 'DeleteOptions',
+      propagationPolicy: 'Background',
+      preconditions: {},
+    });
+    request.json(200, { kind: 'Status', status: 'Success' });
+    expect(await gone).toBeUndefined();
+
+    const waiting = client.delete(Widget, key, { uid: 'u', resourceVersion: '3', propagationPolicy: 'Foreground' });
+    const second = await server.next({ method: 'DELETE' });
+    expect(second.body).toMatchObject({
+      propagationPolicy: 'Foreground',
+      preconditions: { uid: 'u', resourceVersion: '3' },
+    });
+    second.json(200, { kind: 'Widget', ...stored('a', '4', { deletionTimestamp: '2026-01-01T00:00:00Z' }) });
+    expect((await waiting)?.metadata.resourceVersion).toBe('4');
+  });
+
+  test.each<[string, (signal: AbortSignal) => Promise<unknown>]>([
+    ['get', (signal) => client.get(Widget, key, { signal })],
+    ['list', (signal) => client.list(Widget, { signal })],
+    ['create', (signal) => client.create(Widget, { metadata: key }, { signal })],
+    ['apply', (signal) => client.apply(Widget, { metadata: key }, { signal })],
+    ['mergeStatus', (signal) => client.mergeStatus(Widget, { ...key, resourceVersion: '1' }, {}, { signal })],
+    ['delete', (signal) => client.delete(Widget, key, { signal })],
+  ])('%s ends with the signal', async (_, request) => {
+    const controller = new AbortController();
+    const ended = expect(request(controller.signal)).rejects.toThrow('enough');
+    await server.next();
+    controller.abort(new Error('enough'));
+    await ended;
+  });
+});
+
+describe('a watch', () => {
+  let controller: AbortController;
+  let seen: WatchEvent<Widget>[];
+  let ended: Promise<unknown>;
+
+  /** Begins to watch; `ended` resolves with what the loop threw, undefined if it came to its end. */
+  async function open(): Promise<Stream> {
+    controller = new AbortController();
+    seen = [];
+    const events = client.watch(Widget, { resourceVersion: '5', timeoutSeconds: 300, signal: controller.signal });
+    ended = (async () => {
+      for await (const event of events) seen.push(event);
+    })().catch((error: unknown) => error);
+    const request = await server.next({ method: 'GET', path: widgetsPath, watch: true });
+    expect(Object.fromEntries(request.query)).toEqual({
+      watch: 'true',
+      allowWatchBookmarks: 'true',
+      resourceVersion: '5',
+      timeoutSeconds: '300',
+    });
+    return request.stream();
+  }
+
+  test('gives the events in order until the server ends it', async () => {
+    const stream = await open();
+    stream.send('ADDED', stored('a', '6'));
+    stream.send('BOOKMARK', { metadata: { resourceVersion: '7' } });
+    stream.send('DELETED', stored('a', '8'));
+    stream.end();
+    expect(await ended).toBeUndefined();
+    expect(seen.map(({ type, object }) => `${type} ${object.metadata.resourceVersion}`)).toEqual([
+      'ADDED 6',
+      'BOOKMARK 7',
+      'DELETED 8',
+    ]);
+  });
+
+  test('drops half a line at its end: the server says it again', async () => {
+    const stream = await open();
+    stream.send('ADDED', stored('a', '6'));
+    stream.write('{"type":"MODIFIED","obj');
+    stream.end();
+    expect(await ended).toBeUndefined();
+    expect(seen).toHaveLength(1);
+  });
+
+  test('throws an ERROR event: the resourceVersion has expired', async () => {
+    const stream = await open();
+    stream.send('ADDED', stored('a', '6'));
+    stream.send('ERROR', { kind: 'Status', code: 410, reason: 'Expired', message: 'too old resource version: 5 (9)' });
+    const error = await ended;
+    expect(isExpired(error)).toBe(true);
+    expect(error).toMatchObject({ message: `WATCH ${widgetsPath}: 410 Expired: too old resource version: 5 (9)` });
+    expect(seen).toHaveLength(1);
+  });
+
+  test('throws an ERROR event without a code as a failure of the server', async () => {
+    const stream = await open();
+    stream.send('ERROR', { message: 'etcd is away' });
+    expect(await ended).toMatchObject({ name: 'ApiError', code: 500, reason: 'Unknown' });
+  });
+
+  test('throws when the connection breaks', async () => {
+    const stream = await open();
+    stream.send('ADDED', stored('a', '6'));
+    stream.write('{"type":');
+    await eventually('the event is there', async () => seen.length === 1);
+    stream.cut();
+    expect(await ended).toBeInstanceOf(Error);
+    expect(seen).toHaveLength(1);
+  });
+
+  test('throws at a line that is no JSON', async () => {
+    const stream = await open();
+    stream.write('<html>\n');
+    expect(await ended).toBeInstanceOf(SyntaxError);
+  });
+
+  test('ends by the signal', async () => {
+    await open();
+    controller.abort();
+    expect(await ended).toMatchObject({ name: 'AbortError' });
+  });
+
+  test('closes the connection when its reader has had enough', async () => {
+    const { signal } = new AbortController();
+    const reading = (async () => {
+      for await (const event of client.watch(Widget, { resourceVersion: '5', timeoutSeconds: 300, signal }))
+        return event;
+      return undefined;
+    })();
+    const request = await server.next({ watch: true });
+    request.stream().send('ADDED', stored('a', '6'));
+    expect(await reading).toMatchObject({ type: 'ADDED' });
+    await request.closed;
+  });
+});

@@ -1,0 +1,81 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
+import { ConnectionError, inClusterConnection, isInCluster } from '../../../../src/runtime/client/index.ts';
+
+const environment = { KUBERNETES_SERVICE_HOST: '10.96.0.1', KUBERNETES_SERVICE_PORT: '443' };
+
+let directory: string;
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'service-account-'));
+  await writeFile(join(directory, 'ca.crt'), 'the CA\n');
+  await writeFile(join(directory, 'token'), 'first\n');
+});
+afterEach(async () => {
+  jest.useRealTimers();
+  await rm(directory, { recursive: true });
+});
+
+describe('a pod', () => {
+  test.each([
+    [environment, true],
+    [{}, false],
+    [{ KUBERNETES_SERVICE_HOST: '10.96.0.1' }, false],
+    [{ KUBERNETES_SERVICE_PORT: '443' }, false],
+    [{ KUBERNETES_SERVICE_HOST: '', KUBERNETES_SERVICE_PORT: '' }, false],
+  ])('is known by its environment: %j', (variables, expected) => {
+    expect(isInCluster(variables)).toBe(expected);
+  });
+
+  test('reaches the server by TLS, with the CA of its service account', async () => {
+    const { server, tls } = await inClusterConnection(environment, directory);
+    expect(server.href).toBe('https://10.96.0.1/');
+    expect(tls).toEqual({ ca: 'the CA' });
+  });
+
+  test('reaches a server at an IPv6 address and another port', async () => {
+    const variables = { KUBERNETES_SERVICE_HOST: 'fd00::1', KUBERNETES_SERVICE_PORT: '6443' };
+    expect((await inClusterConnection(variables, directory)).server.host).toBe('[fd00::1]:6443');
+  });
+});
+
+describe('the token', () => {
+  // Only the clock: reading files needs the real timers.
+  const pretendTime = (): void => {
+    jest.useFakeTimers({
+      doNotFake: ['nextTick', 'setImmediate', 'clearImmediate', 'setTimeout', 'clearTimeout', 'queueMicrotask'],
+    });
+  };
+
+  test('is kept for a minute and then read anew: the kubelet has rotated it', async () => {
+    pretendTime();
+    const connection = await inClusterConnection(environment, directory);
+    expect(await connection.authentication()).toEqual({ authorization: 'Bearer first' });
+    await writeFile(join(directory, 'token'), 'second\n');
+    jest.advanceTimersByTime(60_000);
+    expect(await connection.authentication()).toEqual({ authorization: 'Bearer first' });
+    jest.advanceTimersByTime(1);
+    expect(await connection.authentication()).toEqual({ authorization: 'Bearer second' });
+  });
+
+  test('that cannot be read is asked for again by the next request', async () => {
+    const connection = await inClusterConnection(environment, directory);
+    await rm(join(directory, 'token'));
+    const missing = connection.authentication();
+    await expect(missing).rejects.toThrow(ConnectionError);
+    await expect(missing).rejects.toThrow(`cannot read ${directory}/token`);
+    await writeFile(join(directory, 'token'), 'third');
+    expect(await connection.authentication()).toEqual({ authorization: 'Bearer third' });
+  });
+});
+
+test('a service account that is not mounted is named, and what to look at', async () => {
+  await rm(join(directory, 'ca.crt'));
+  const refused = inClusterConnection(environment, directory);
+  await expect(refused).rejects.toThrow(ConnectionError);
+  await expect(refused).rejects.toThrow(
+    `cannot read ${directory}/ca.crt: is automountServiceAccountToken off for this pod?`,
+  );
+  await expect(refused).rejects.toMatchObject({ cause: { code: 'ENOENT' } });
+});

@@ -1,0 +1,70 @@
+import { describe, expect, test } from '@jest/globals';
+import { collectionPath, objectPath } from '../../../../src/runtime/client/resource-path.ts';
+import { builtInKind, type Kind, type ObjectKey } from '../../../../src/runtime/kind/index.ts';
+import { Planet, Widget } from '../../environment/widgets.ts';
+
+const Pod = builtInKind({ group: '', version: 'v1', kind: 'Pod', plural: 'pods' });
+
+describe('paths', () => {
+  test.each([
+    [Pod, undefined, '/api/v1/pods'],
+    [Pod, 'default', '/api/v1/namespaces/default/pods'],
+    [Widget, undefined, '/apis/test.example/v1/widgets'],
+    [Widget, 'default', '/apis/test.example/v1/namespaces/default/widgets'],
+    [Planet, undefined, '/apis/test.example/v1/planets'],
+  ])('of a collection', (kind, namespace, path) => {
+    expect(collectionPath(kind, namespace)).toBe(path);
+  });
+
+  test('of an object', () => {
+    expect(objectPath(Pod, { name: 'a', namespace: 'default' })).toBe('/api/v1/namespaces/default/pods/a');
+    expect(objectPath(Planet, { name: 'earth' })).toBe('/apis/test.example/v1/planets/earth');
+  });
+
+  test('no name leads out of its segment', () => {
+    expect(objectPath(Pod, { name: 'a/../b?c#d', namespace: 'x/y' })).toBe(
+      '/api/v1/namespaces/x%2Fy/pods/a%2F..%2Fb%3Fc%23d',
+    );
+  });
+});
+
+describe('a key that would name something else is refused, with what was given', () => {
+  test.each<[string, Kind, ObjectKey, RegExp]>([
+    ['an empty name', Widget, { name: '', namespace: 'default' }, /widgets\.test\.example: no object has the name ""/],
+    [
+      'an empty name of a cluster-scoped kind',
+      Planet,
+      { name: '' },
+      /planets\.test\.example: no object has the name ""/,
+    ],
+    [
+      'the folder itself',
+      Widget,
+      { name: '.', namespace: 'default' },
+      /widgets\.test\.example: no object has the name "\."/,
+    ],
+    [
+      'the folder above',
+      Widget,
+      { name: '..', namespace: 'default' },
+      /widgets\.test\.example: no object has the name "\.\."/,
+    ],
+    [
+      'a namespace that leads above',
+      Widget,
+      { name: 'a', namespace: '..' },
+      /widgets\.test\.example a: there is no namespace "\.\."/,
+    ],
+    ['no namespace', Widget, { name: 'a' }, /widgets\.test\.example a is Namespaced: namespace is ""/],
+    ['an empty namespace', Widget, { name: 'a', namespace: '' }, /widgets\.test\.example a is Namespaced/],
+    [
+      'a namespace too many',
+      Planet,
+      { name: 'a', namespace: 'b' },
+      /planets\.test\.example a is Cluster: namespace is "b"/,
+    ],
+  ])('%s', (_, kind, key, message) => {
+    expect(() => objectPath(kind, key)).toThrow(TypeError);
+    expect(() => objectPath(kind, key)).toThrow(message);
+  });
+});
