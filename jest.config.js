@@ -27,6 +27,10 @@ export default {
       globalTeardown: '<rootDir>/test/integration/global-teardown.ts',
       setupFilesAfterEnv: ['<rootDir>/test/integration/time-limit.ts'],
     }),
-    suite('e2e'),
+    suite('e2e', {
+      globalSetup: '<rootDir>/test/e2e/global-setup.ts',
+      globalTeardown: '<rootDir>/test/e2e/global-teardown.ts',
+      setupFilesAfterEnv: ['<rootDir>/test/e2e/time-limit.ts'],
+    }),
   ],
 };

@@ -185,7 +185,7 @@ async function removeOld(cache: string): Promise<void> {
   for (const { archive } of old) await rm(archive, { force: true });
 }
 
-if (import.meta.main) {
+async function main(): Promise<void> {
   const interrupted = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => interrupted.abort());
   const started = performance.now();
@@ -199,3 +199,6 @@ if (import.meta.main) {
     process.exitCode = 1;
   }
 }
+
+// No await at the top: jest's global set-up, which imports this, can't load a module that has one.
+if (import.meta.main) void main();

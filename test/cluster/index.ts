@@ -1,3 +1,4 @@
 /** A real Kubernetes cluster on one Linux machine, without Docker or an image registry: as a library and a command. */
 export { type AuditEvent, Cluster, type UpOptions } from './cluster.ts';
 export { ClusterError, UnsupportedMachineError, UsageError } from './errors.ts';
+export { removeWhenWeDie, type Watchdog } from './watchdog.ts';
