@@ -1,0 +1,194 @@
+import { describe, expect, test } from '@jest/globals';
+import fc from 'fast-check';
+import { type Delta, Store } from '../../../../src/runtime/cache/index.ts';
+import { keyOf, keyString } from '../../../../src/runtime/kind/index.ts';
+import { stored, type Widget } from '../../environment/widgets.ts';
+
+const byColour = (object: Widget): readonly string[] => object.metadata.labels?.colours?.split(' ') ?? [];
+const coloured = (name: string, resourceVersion: string, colours: string): Widget =>
+  stored(name, resourceVersion, { labels: { colours } });
+
+describe('the deltas', () => {
+  test('of set', () => {
+    const store = new Store<Widget>();
+    const [first, second] = [stored('a', '1'), stored('a', '2')];
+    expect(store.set(first)).toEqual({ type: 'added', object: first });
+    expect(store.set(second)).toEqual({ type: 'modified', object: second, previous: first });
+    expect(store.get({ name: 'a', namespace: 'default' })).toBe(second);
+    expect(store.size).toBe(1);
+  });
+
+  test('of an object that is there already: none', () => {
+    const store = new Store<Widget>();
+    const object = stored('a', '1');
+    store.set(object);
+    expect(store.set(stored('a', '1'))).toBeUndefined();
+    expect(store.get(keyOf(object))).toBe(object);
+  });
+
+  test("of delete: with the server's last word, and none for what is not there", () => {
+    const store = new Store<Widget>();
+    store.set(stored('a', '1'));
+    const last = stored('a', '2');
+    expect(store.delete(last)).toEqual({ type: 'deleted', object: last });
+    expect(store.delete(last)).toBeUndefined();
+    expect([store.size, store.get(keyOf(last))]).toEqual([0, undefined]);
+  });
+
+  test('of replace: what is new, what has changed, what is gone in the last state known', () => {
+    const store = new Store<Widget>();
+    const [same, old, gone] = [stored('same', '1'), stored('changed', '2'), stored('gone', '3')];
+    for (const object of [same, old, gone]) store.set(object);
+    const [changed, added] = [stored('changed', '4'), stored('new', '5')];
+    expect(store.replace([stored('same', '1'), changed, added])).toEqual([
+      { type: 'modified', object: changed, previous: old },
+      { type: 'added', object: added },
+      { type: 'deleted', object: gone },
+    ]);
+    expect([...store.list()].map(({ metadata }) => metadata.name).sort()).toEqual(['changed', 'new', 'same']);
+  });
+
+  test('of replace where an object was made again under its name: the old one goes, then the new one comes', () => {
+    const store = new Store<Widget>();
+    const old = stored('a', '1', { uid: 'old' });
+    store.set(old);
+    const made = stored('a', '9', { uid: 'new' });
+    expect(store.replace([made])).toEqual([
+      { type: 'deleted', object: old },
+      { type: 'added', object: made },
+    ]);
+    expect(store.get(keyOf(made))).toBe(made);
+  });
+
+  test('of objects of one name in two namespaces: they are two', () => {
+    const store = new Store<Widget>();
+    store.set(stored('a', '1'));
+    expect(store.set(stored('a', '2', { namespace: 'other' }))?.type).toBe('added');
+    expect(store.size).toBe(2);
+  });
+});
+
+describe('an index', () => {
+  const store = (): Store<Widget> => {
+    const indexed = new Store<Widget>();
+    indexed.addIndex('colour', byColour);
+    return indexed;
+  };
+  const names = (objects: Iterable<Widget>): string[] => [...objects].map(({ metadata }) => metadata.name).sort();
+
+  test('finds objects under each of their values', () => {
+    const indexed = store();
+    indexed.set(coloured('a', '1', 'red blue'));
+    indexed.set(coloured('b', '2', 'red'));
+    expect(names(indexed.byIndex('colour', 'red'))).toEqual(['a', 'b']);
+    expect(names(indexed.byIndex('colour', 'blue'))).toEqual(['a']);
+    expect(names(indexed.byIndex('colour', 'green'))).toEqual([]);
+  });
+
+  test('follows changes, deletions and replacements', () => {
+    const indexed = store();
+    indexed.set(coloured('a', '1', 'red'));
+    indexed.set(coloured('a', '2', 'blue'));
+    expect(names(indexed.byIndex('colour', 'red'))).toEqual([]);
+    expect([...indexed.byIndex('colour', 'blue')]).toEqual([coloured('a', '2', 'blue')]);
+    indexed.replace([coloured('b', '3', 'blue')]);
+    expect(names(indexed.byIndex('colour', 'blue'))).toEqual(['b']);
+    indexed.delete(coloured('b', '4', 'another'));
+    expect(names(indexed.byIndex('colour', 'blue'))).toEqual([]);
+  });
+
+  test('added late holds what is stored', () => {
+    const late = new Store<Widget>();
+    late.set(coloured('a', '1', 'red'));
+    late.addIndex('colour', byColour);
+    expect(names(late.byIndex('colour', 'red'))).toEqual(['a']);
+    expect(names(late.byIndex('colour', 'blue'))).toEqual([]);
+  });
+
+  test('beside another leaves that one as it was', () => {
+    const indexed = store();
+    indexed.set(coloured('a', '1', 'red'));
+    indexed.addIndex('name', ({ metadata }) => [metadata.name]);
+    indexed.set(coloured('a', '2', 'blue'));
+    expect(names(indexed.byIndex('colour', 'red'))).toEqual([]);
+    expect(names(indexed.byIndex('name', 'a'))).toEqual(['a']);
+  });
+
+  test('of an unknown or a taken name is refused', () => {
+    expect(() => store().byIndex('size', '1')).toThrow(new RangeError('no index "size": there are colour'));
+    expect(() => store().addIndex('colour', byColour)).toThrow(new RangeError('there is an index "colour" already'));
+  });
+});
+
+describe('after any sequence of changes', () => {
+  const colours = ['red', 'blue', 'green'] as const;
+  // Few names, uids and versions, so that sequences meet the same object again and again.
+  const object = fc
+    .record({
+      name: fc.constantFrom('a', 'b', 'c', 'd'),
+      namespace: fc.constantFrom('default', 'other'),
+      uid: fc.constantFrom('1', '2'),
+      colours: fc.subarray([...colours]),
+    })
+    .map(({ name, namespace, uid, colours: own }) =>
+      stored(name, '?', { namespace, uid, labels: { colours: own.join(' ') } }),
+    );
+  const step = fc.oneof(
+    fc.record({ type: fc.constant('set' as const), object }),
+    fc.record({ type: fc.constant('delete' as const), object }),
+    fc.record({
+      type: fc.constant('replace' as const),
+      objects: fc.uniqueArray(object, { maxLength: 6, selector: (candidate) => keyString(keyOf(candidate)) }),
+    }),
+  );
+
+  test('store and indexes equal a naive model, and so does what the deltas tell', () => {
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 30 }), (steps) => {
+        const store = new Store<Widget>();
+        store.addIndex('colour', byColour);
+        const model = new Map<string, Widget>();
+        const told = new Map<string, Widget>();
+        let version = 0;
+        const now = (candidate: Widget): Widget => ({
+          ...candidate,
+          metadata: { ...candidate.metadata, resourceVersion: String(++version) },
+        });
+        for (const current of steps) {
+          if (current.type === 'replace') {
+            const objects = current.objects.map(now);
+            model.clear();
+            for (const each of objects) model.set(keyString(keyOf(each)), each);
+            for (const delta of store.replace(objects)) tell(told, delta);
+          } else {
+            const changed = now(current.object);
+            if (current.type === 'set') model.set(keyString(keyOf(changed)), changed);
+            else model.delete(keyString(keyOf(changed)));
+            tell(told, store[current.type](changed));
+          }
+          expect(byKey(store.list())).toEqual(byKey(model.values()));
+          expect(byKey(told.values())).toEqual(byKey(model.values()));
+          expect(store.size).toBe(model.size);
+          for (const colour of colours) {
+            const expected = [...model.values()].filter((each) => byColour(each).includes(colour));
+            expect(byKey(store.byIndex('colour', colour))).toEqual(byKey(expected));
+          }
+        }
+      }),
+    );
+  });
+
+  const byKey = (objects: Iterable<Widget>): (readonly [string, Widget])[] =>
+    [...objects].map((each) => [keyString(keyOf(each)), each] as const).sort(([a], [b]) => (a < b ? -1 : 1));
+
+  /** Does to `told` what the delta says, and sees that the delta could be true. */
+  function tell(told: Map<string, Widget>, delta: Delta<Widget> | undefined): void {
+    if (delta === undefined) return;
+    const key = keyString(keyOf(delta.object));
+    const known = told.get(key);
+    expect(known === undefined).toBe(delta.type === 'added');
+    if (delta.type === 'modified') expect(delta.previous).toBe(known);
+    if (delta.type === 'deleted') told.delete(key);
+    else told.set(key, delta.object);
+  }
+});
