@@ -1,0 +1,57 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { describe, expect, test } from '@jest/globals';
+
+const repository = join(import.meta.dirname, '../..');
+
+const ours = readdirSync(repository, { withFileTypes: true })
+  .filter((entry) => !entry.name.startsWith('.') && !['node_modules', 'dist', 'coverage'].includes(entry.name))
+  .flatMap((entry) => {
+    if (!entry.isDirectory()) return [entry.name];
+    return readdirSync(join(repository, entry.name), { recursive: true, encoding: 'utf8' }).map((path) =>
+      join(entry.name, path),
+    );
+  });
+const documents = ours
+  .filter((path) => path.endsWith('.md'))
+  .map((path) => ({ path, text: readFileSync(join(repository, path), 'utf8') }));
+
+const makefile = readFileSync(join(repository, 'Makefile'), 'utf8');
+const targets = [...makefile.matchAll(/^([a-z0-9-]+):/gm)].map((match) => match[1]);
+const { scripts } = JSON.parse(readFileSync(join(repository, 'package.json'), 'utf8')) as {
+  scripts: Record<string, string>;
+};
+
+describe('the documents', () => {
+  test('are found', () => {
+    expect(documents.map(({ path }) => path)).toEqual(
+      expect.arrayContaining(['README.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'charts/echoperator/README.md']),
+    );
+  });
+
+  test.each(documents)('$path links to files that are there', ({ path, text }) => {
+    const links = [...text.matchAll(/\]\(([^)#\s]+)[^)]*\)/g)].map((match) => String(match[1]));
+    const local = links.filter((link) => !/^[a-z]+:/.test(link));
+    expect(local.filter((link) => !existsSync(join(repository, dirname(path), link)))).toEqual([]);
+  });
+
+  test.each(documents)('$path names targets of make and scripts of npm that there are', ({ text }) => {
+    const made = [...text.matchAll(/(?:`|^ {4})make ([a-z0-9-]+)/gm)].map((match) => match[1]);
+    const run = [...text.matchAll(/npm run ([a-z:-]+)/g)].map((match) => String(match[1]));
+    expect(made.filter((target) => !targets.includes(target))).toEqual([]);
+    expect(run.filter((script) => !(script in scripts))).toEqual([]);
+  });
+});
+
+describe('the Makefile', () => {
+  test('explains every target that a person calls', () => {
+    const explained = [...makefile.matchAll(/^([a-z0-9-]+):.*## .+$/gm)].map((match) => match[1]);
+    expect(targets.filter((target) => !explained.includes(target))).toEqual([]);
+  });
+
+  test('runs only files that are there', () => {
+    const files = [...makefile.matchAll(/@node (\S+\.ts)/g)].map((match) => String(match[1]));
+    expect(files.length).toBeGreaterThan(3);
+    expect(files.filter((file) => !existsSync(join(repository, file)))).toEqual([]);
+  });
+});
