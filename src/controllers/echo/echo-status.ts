@@ -7,7 +7,7 @@ import { failureMessage, jobKeyOf, jobPhase } from './echo-job.ts';
 type EchoStatus = NonNullable<Echo['status']>;
 
 /** Why `Ready` is what it is: its reasons, each with its status. */
-const readyByReason = {
+export const readyByReason = {
   Printed: 'True',
   Printing: 'False',
   Replacing: 'False',

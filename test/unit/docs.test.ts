@@ -1,0 +1,249 @@
+import { existsSync, globSync, readFileSync } from 'node:fs';
+import { mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { hostname, tmpdir } from 'node:os';
+import { dirname, join, normalize, relative } from 'node:path';
+import { describe, expect, test } from '@jest/globals';
+import { execa } from 'execa';
+import { collectDefaultMetrics, Registry } from 'prom-client';
+import type { TSchema } from 'typebox';
+import { Check, Errors } from 'typebox/value';
+import { parse, parseAllDocuments } from 'yaml';
+import { Echo } from '../../src/api/index.ts';
+import { readConfig } from '../../src/config.ts';
+import { isWarning, type Reason, readyByReason } from '../../src/controllers/echo/echo-status.ts';
+import { Metrics } from '../../src/runtime/index.ts';
+import { clusterPackages } from '../../tools/debian.ts';
+import { codeBlocks, codeIn, headingAnchors, linksOf, tableAfter } from './environment/markdown.ts';
+
+const root = join(import.meta.dirname, '../..');
+const read = (path: string): string => readFileSync(join(root, path), 'utf8');
+const page = (name: string): string => read(`docs/${name}.md`);
+
+const notOurs = ['node_modules/**', 'dist/**', 'coverage/**'];
+const pages = globSync('**/*.md', { cwd: root, exclude: notOurs }).sort();
+
+describe('links', () => {
+  test('are looked for in every page', () => {
+    expect(pages).toEqual(expect.arrayContaining(['README.md', 'docs/index.md', 'charts/echoperator/README.md']));
+  });
+
+  test.each(pages)('of %s lead to files and headings that there are', (path) => {
+    const broken = linksOf(read(path))
+      .filter((link) => !/^[a-z]+:/.test(link))
+      .filter((link) => {
+        const [file = '', anchor] = link.split('#');
+        const target = file === '' ? path : normalize(join(dirname(path), file));
+        if (!existsSync(join(root, target))) return true;
+        return anchor !== undefined && !headingAnchors(read(target)).includes(anchor);
+      });
+    expect(broken).toEqual([]);
+  });
+
+  test('of docs/index.md lead to every page beside it', () => {
+    const linked = linksOf(page('index'));
+    const others = pages.filter((path) => dirname(path) === 'docs').map((path) => relative('docs', path));
+    expect(others.filter((name) => name !== 'index.md' && !linked.includes(name))).toEqual([]);
+  });
+});
+
+describe('docs/settings.md', () => {
+  const rows = tableAfter(page('settings'), '| variable |');
+  const chartValues: unknown = parse(read('charts/echoperator/values.yaml'));
+
+  /** `ha.nodeId` is read from HA_NODE_ID. */
+  const variables = (config: object, prefix = ''): [string, unknown][] =>
+    Object.entries(config).flatMap(([key, value]) => {
+      const name = `${prefix}${key.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}`;
+      return typeof value === 'object' && value !== null ? variables(value, `${name}_`) : [[name, value]];
+    });
+  const defaults = new Map(variables(readConfig({})));
+
+  test('has every variable of the config, and no other, with its default', () => {
+    const spoken = (value: unknown): string => {
+      if (value === undefined) return 'none';
+      return value === hostname() ? "the host's name" : `\`${value}\``;
+    };
+    const expected = [...defaults].map(([name, value]) => [name, spoken(value)]);
+    expect(rows.map((row) => [codeIn(row.variable), row.default]).sort()).toEqual(expected.sort());
+  });
+
+  test.each(rows)('says what $variable takes, in the words of its error', ({ variable, takes }) => {
+    const name = codeIn(variable);
+    expect(() => readConfig({ [name]: ' ' })).toThrow(`${name}: got " ", takes ${takes}`);
+  });
+
+  test('says which value of the chart sets a variable, and its default where it differs', () => {
+    const set = [...read('charts/echoperator/templates/_config.tpl').matchAll(/^(\w+): \{\{ \.Values\.([\w.]+)/gm)];
+    const expected = set.map(([, name = '', path = '']) => {
+      const value = path.split('.').reduce<unknown>((part, key) => (part as Record<string, unknown>)[key], chartValues);
+      expect(value).toBeDefined();
+      return [name, value === defaults.get(name) ? `\`${path}\`` : `\`${path}\`, there \`${value}\``];
+    });
+    const said = rows.filter((row) => row['chart value']?.startsWith('`'));
+    expect(said.map((row) => [codeIn(row.variable), row['chart value']]).sort()).toEqual(expected.sort());
+  });
+});
+
+describe('docs/metrics.md', () => {
+  const text = page('metrics');
+  const registry = new Registry();
+  const metrics = new Metrics(registry);
+
+  test('has every metric of the runtime, and no other, with type and labels', async () => {
+    expect(metrics.registry).toBe(registry);
+    const registered = registry.getMetricsAsArray() as unknown as { name: string; labelNames: string[] }[];
+    const types = new Map((await registry.getMetricsAsJSON()).map(({ name, type }) => [name, String(type)]));
+    const expected = registered.map(({ name, labelNames }) => [name, types.get(name), labelNames.toSorted()]);
+    const said = tableAfter(text, '| metric | type | labels |').map((row) => [
+      codeIn(row.metric),
+      row.type,
+      [...(row.labels ?? '').matchAll(/`(\w+)`/g)].map(([, label]) => label).sort(),
+    ]);
+    expect(said.sort()).toEqual(expected.sort());
+  });
+
+  test('names no metric that there is not', () => {
+    const everything = new Registry();
+    new Metrics(everything);
+    collectDefaultMetrics({ register: everything });
+    const known = everything.getMetricsAsArray().map(({ name }) => name);
+    const mentioned = pages.flatMap((path) =>
+      [...read(path).matchAll(/\b(?:controller_runtime|workqueue|rest_client|process|nodejs)_\w+/g)].map(([name]) =>
+        name.replace(/_(?:bucket|sum|count)$/, ''),
+      ),
+    );
+    expect(mentioned.length).toBeGreaterThan(20);
+    expect(mentioned.filter((name) => !known.includes(name))).toEqual([]);
+  });
+});
+
+describe('docs/echo.md', () => {
+  const text = page('echo');
+  const { spec, status } = Echo.definition;
+
+  test('has every field of the spec and of the status', () => {
+    expect(tableAfter(text, '| field | takes |').map((row) => codeIn(row.field))).toEqual(Object.keys(spec.properties));
+    const fields = tableAfter(text, '| field of the status |').map((row) => codeIn(row['field of the status']));
+    expect(fields).toEqual(Object.keys(status.properties));
+  });
+
+  test('has every phase', () => {
+    const phases = tableAfter(text, '| phase |').map((row) => codeIn(row.phase));
+    expect(phases).toEqual((status.properties.phase as { enum?: string[] }).enum);
+  });
+
+  test('has every reason of Ready, with its status and the type of its Event', () => {
+    const said = tableAfter(text, '| reason of Ready |').map((row) => [
+      codeIn(row['reason of Ready']),
+      row.status,
+      row.Event,
+    ]);
+    const expected = Object.entries(readyByReason).map(([reason, ready]) => [
+      reason,
+      ready,
+      isWarning(reason as Reason) ? 'Warning' : 'Normal',
+    ]);
+    expect(said).toEqual(expected);
+  });
+});
+
+describe('the Echos that the pages show', () => {
+  const shown = pages
+    .flatMap((path) => codeBlocks(read(path)).map((block) => ({ path, text: block.text })))
+    .filter(({ text }) => /^kind: Echo$/m.test(text));
+
+  /** A manifest stands alone, or as what a shell hands to kubectl. */
+  const manifests = (text: string): string[] =>
+    text.startsWith('apiVersion:')
+      ? [text]
+      : [...text.matchAll(/<<'?END'?\n([\s\S]*?)^END$/gm)].map(([, body = '']) => body);
+
+  const problems = (schema: TSchema, value: unknown): string[] =>
+    Check(schema, value) ? [] : Errors(schema, value).map(({ instancePath, message }) => `${instancePath} ${message}`);
+
+  const unknownFields = (schema: { properties: object }, value: object): string[] =>
+    Object.keys(value).filter((field) => !(field in schema.properties));
+
+  test('are found', () => {
+    expect(shown.map(({ path }) => path)).toEqual(expect.arrayContaining(['README.md', 'docs/echo.md']));
+  });
+
+  test.each(shown)('are Echos that the API server would take: $path', ({ text }) => {
+    const found = manifests(text).flatMap((manifest) => parseAllDocuments(manifest).map((each) => each.toJS()));
+    expect(found.length).toBeGreaterThan(0);
+    for (const echo of found) {
+      expect(echo).toMatchObject({
+        apiVersion: 'mmontes.io/v1alpha1',
+        kind: 'Echo',
+        metadata: { name: expect.any(String) },
+      });
+      const { spec, status } = Echo.definition;
+      expect(problems(spec, echo.spec)).toEqual([]);
+      expect(unknownFields(spec, echo.spec)).toEqual([]);
+      expect(problems(status, echo.status ?? {})).toEqual([]);
+      expect(unknownFields(status, echo.status ?? {})).toEqual([]);
+    }
+  });
+});
+
+describe('docs/failure-modes.md', () => {
+  test('has every line of the log with its level', () => {
+    const sources = globSync('src/**/*.ts', { cwd: root }).map(read).join('\n');
+    const calls = [...sources.matchAll(/log\.(debug|info|warn|error)\(\s*\{[^}]*\},\s*'([^']+)',?\s*\)/g)];
+    const logged = calls.map(([, level, message]) => [level, `\`${message}\``]);
+    expect(logged.length).toBeGreaterThan(10);
+    const said = tableAfter(page('failure-modes'), '| level | msg |').map((row) => [row.level, row.msg]);
+    expect(said.sort()).toEqual(logged.sort());
+  });
+});
+
+describe('docs/cluster.md', () => {
+  const text = page('cluster');
+
+  test('has every command of `npm run cluster`', async () => {
+    const { stdout } = await execa(process.execPath, [join(root, 'test/cluster/main.ts'), '--help']);
+    const [, commands = ''] = stdout.split(/^Commands:$|^Options:$/m);
+    const expected = [...commands.matchAll(/^ {2}(\S.*?) {2,}/gm)].map(([, command]) => `\`${command}\``);
+    expect(expected.length).toBeGreaterThan(4);
+    expect(tableAfter(text, '| command |').map((row) => row.command)).toEqual(expected);
+  });
+
+  test('has the packages that are installed, and the version of Kubernetes', () => {
+    expect(text.replaceAll(/\s+/g, ' ')).toContain(`Missing packages are installed: ${clusterPackages.join(', ')}.`);
+    const [, version] = /^\s*k8s\.io\/kubernetes v(\S+)/m.exec(read('tools/kubernetes/go.mod')) ?? [];
+    expect(text).toContain(`Kubernetes ${version}, unchanged.`);
+  });
+});
+
+describe('docs/writing-an-operator.md', () => {
+  const examples = codeBlocks(page('writing-an-operator')).filter(({ language }) => language === 'ts');
+
+  test('shows TypeScript that type-checks against the runtime', async () => {
+    expect(examples).toHaveLength(1);
+    const folder = await mkdtemp(join(tmpdir(), 'echoperator-docs-'));
+    try {
+      // Where the example's imports are found, as after `npm install`.
+      await symlink(join(root, 'node_modules'), join(folder, 'node_modules'));
+      const config = {
+        extends: join(root, 'tsconfig.json'),
+        compilerOptions: {
+          noEmit: true,
+          rootDir: '/',
+          paths: { 'echoperator/runtime': [join(root, 'src/runtime/index.ts')] },
+        },
+        include: ['*.ts'],
+      };
+      await writeFile(join(folder, 'tsconfig.json'), JSON.stringify(config));
+      await writeFile(join(folder, 'package.json'), JSON.stringify({ type: 'module' }));
+      for (const [i, { text }] of examples.entries()) await writeFile(join(folder, `example-${i}.ts`), text);
+      const tsc = join(root, 'node_modules/.bin/tsc');
+      const { all, exitCode } = await execa(tsc, ['--project', folder, '--pretty', 'false'], {
+        all: true,
+        reject: false,
+      });
+      expect({ all, exitCode }).toEqual({ all: '', exitCode: 0 });
+    } finally {
+      await rm(folder, { recursive: true, force: true });
+    }
+  });
+});
