@@ -26,9 +26,10 @@ export class Release {
     return release;
   }
 
-  /** As `helm upgrade --install`. */
+  /** As `helm upgrade --install`, with the values of `flags` and no others: by itself Helm keeps those of before. */
   async upgrade(flags: readonly string[] = [], chartFolder = chart): Promise<void> {
-    await this.#helm('upgrade', '--install', name, chartFolder, '--wait', '--timeout=120s', ...flags);
+    const wait = ['--wait', '--timeout=120s'];
+    await this.#helm('upgrade', '--install', name, chartFolder, '--reset-values', ...wait, ...flags);
   }
 
   async rollback(revision: number): Promise<void> {
