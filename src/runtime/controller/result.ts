@@ -4,8 +4,15 @@ export type Result = { readonly type: 'done' } | { readonly type: 'requeueAfter'
 /** Nothing more to do until something changes. */
 export const done: Result = { type: 'done' };
 
-/** Reconcile again after a time even if nothing changes: for what no watch can tell. */
-export const requeueAfter = (delayMs: number): Result => ({ type: 'requeueAfter', delayMs });
+/**
+ * Reconcile again after a time even if nothing changes: for what no watch can tell.
+ *
+ * @throws RangeError for a time that is none: it would mean at once, for ever.
+ */
+export function requeueAfter(delayMs: number): Result {
+  if (!(delayMs >= 0)) throw new RangeError(`requeueAfter takes milliseconds from 0 on, not ${delayMs}`);
+  return { type: 'requeueAfter', delayMs };
+}
 
 /** An error that trying again cannot mend: counted and logged, and the key rests until its object changes. */
 export class TerminalError extends Error {

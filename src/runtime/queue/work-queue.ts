@@ -16,6 +16,9 @@ export interface WorkQueueOptions {
   readonly observer?: QueueObserver;
 }
 
+/** A timer set for longer than this Node fires at once. */
+const maxTimerMs = 2 ** 31 - 1;
+
 /**
  * Keys waiting for a worker. A key waits once however often it is added; it is never with two workers: added while
  * one works on it, it waits until {@link WorkQueue.done}. First come, first served.
@@ -73,11 +76,7 @@ export class WorkQueue {
       if (pending.dueMs <= dueMs) return;
       clearTimeout(pending.timer);
     }
-    const timer = setTimeout(() => {
-      this.#timers.delete(key);
-      this.add(key);
-    }, delayMs);
-    this.#timers.set(key, { timer, dueMs });
+    this.#startTimer(key, dueMs);
   }
 
   /** Adds the key after a pause that doubles with each failure since the last {@link forget}, with up to a tenth more. */
@@ -120,6 +119,23 @@ export class WorkQueue {
     this.#again.clear();
     for (const { timer } of this.#timers.values()) clearTimeout(timer);
     this.#timers.clear();
+    this.#observer.depth?.(0);
     for (const idle of this.#idleWorkers.splice(0)) idle(undefined);
+  }
+
+  #startTimer(key: string, dueMs: number): void {
+    const leftMs = dueMs - performance.now();
+    const timer = setTimeout(
+      () => {
+        if (leftMs > maxTimerMs) {
+          this.#startTimer(key, dueMs);
+          return;
+        }
+        this.#timers.delete(key);
+        this.add(key);
+      },
+      Math.min(leftMs, maxTimerMs),
+    );
+    this.#timers.set(key, { timer, dueMs });
   }
 }
