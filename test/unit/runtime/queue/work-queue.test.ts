@@ -1,0 +1,286 @@
+import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
+import { type QueueObserver, WorkQueue } from '../../../../src/runtime/queue/index.ts';
+
+let queue: WorkQueue;
+beforeEach(() => {
+  jest.useFakeTimers();
+  // No jitter: a pause is what it says.
+  jest.spyOn(Math, 'random').mockReturnValue(0);
+  queue = new WorkQueue();
+});
+afterEach(() => {
+  queue.close();
+  jest.useRealTimers();
+  jest.restoreAllMocks();
+});
+
+/** Takes what is waiting now, giving nothing back. */
+async function taken(from: WorkQueue = queue): Promise<(string | undefined)[]> {
+  const keys: (string | undefined)[] = [];
+  while (from.depth > 0) keys.push(await from.next());
+  return keys;
+}
+
+/** How long it takes until the key waits, in milliseconds. */
+function pause(limitMs = 200_000): number | undefined {
+  for (let waitedMs = 0; waitedMs <= limitMs; waitedMs += 1) {
+    if (queue.depth > 0) return waitedMs;
+    jest.advanceTimersByTime(1);
+  }
+  return undefined;
+}
+
+describe('keys', () => {
+  test('are handed out in the order in which they came, each once however often it was added', async () => {
+    for (const key of ['a', 'b', 'a', 'c', 'b']) queue.add(key);
+    expect(queue.depth).toBe(3);
+    expect(await taken()).toEqual(['a', 'b', 'c']);
+    expect(queue.depth).toBe(0);
+  });
+
+  test('added again before a worker takes them keep their place', async () => {
+    queue.add('a');
+    queue.add('b');
+    queue.add('a');
+    expect(await queue.next()).toBe('a');
+  });
+
+  test('go to workers in the order in which these asked', async () => {
+    const order: string[] = [];
+    const first = queue.next().then((key) => order.push(`first ${key}`));
+    const second = queue.next().then((key) => order.push(`second ${key}`));
+    queue.add('a');
+    queue.add('b');
+    await Promise.all([first, second]);
+    expect(order).toEqual(['first a', 'second b']);
+  });
+
+  test('added while a worker has them wait until it is done', async () => {
+    queue.add('a');
+    await queue.next();
+    queue.add('a');
+    queue.add('a');
+    expect(queue.depth).toBe(0);
+    queue.done('a');
+    expect(queue.depth).toBe(1);
+    await queue.next();
+    queue.done('a');
+    expect(queue.depth).toBe(0);
+  });
+
+  test('added while a worker has them do not go to an idle one', async () => {
+    queue.add('a');
+    await queue.next();
+    const idle = jest.fn();
+    const waiting = queue.next().then(idle);
+    queue.add('a');
+    await Promise.resolve();
+    expect(idle).not.toHaveBeenCalled();
+    queue.done('a');
+    await waiting;
+    expect(idle).toHaveBeenCalledWith('a');
+  });
+
+  test('added again go to the end: others are not starved', async () => {
+    queue.add('a');
+    queue.add('b');
+    const first = await queue.next();
+    queue.add('a');
+    queue.done(String(first));
+    expect(await taken()).toEqual(['b', 'a']);
+  });
+});
+
+describe('a key for later', () => {
+  test('waits from then on', () => {
+    queue.addAfter('a', 100);
+    jest.advanceTimersByTime(99);
+    expect(queue.depth).toBe(0);
+    jest.advanceTimersByTime(1);
+    expect(queue.depth).toBe(1);
+  });
+
+  test.each([
+    ['the second', 100, 50, 50],
+    ['the first', 50, 100, 50],
+  ])('comes at the earlier of two times: %s', (_, firstMs, secondMs, expectedMs) => {
+    queue.addAfter('a', firstMs);
+    queue.addAfter('a', secondMs);
+    expect(pause()).toBe(expectedMs);
+  });
+
+  test('comes once for two times', async () => {
+    queue.addAfter('a', 100);
+    queue.addAfter('a', 50);
+    expect(pause()).toBe(50);
+    expect(await taken()).toEqual(['a']);
+    queue.done('a');
+    expect(pause(200)).toBeUndefined();
+  });
+
+  test('compares times, not delays', () => {
+    queue.addAfter('a', 100);
+    jest.advanceTimersByTime(80);
+    queue.addAfter('a', 50);
+    expect(pause()).toBe(20);
+  });
+
+  test('can come at once', () => {
+    queue.addAfter('a', 0);
+    expect(pause()).toBeLessThanOrEqual(1);
+  });
+
+  test('while a worker has it waits for the worker', async () => {
+    queue.add('a');
+    await queue.next();
+    queue.addAfter('a', 10);
+    jest.advanceTimersByTime(10);
+    expect(queue.depth).toBe(0);
+    queue.done('a');
+    expect(queue.depth).toBe(1);
+  });
+
+  test.each([30, 365])('may be %d days away: longer than a timer of Node can be', (days) => {
+    const dayMs = 86_400_000;
+    queue.addAfter('a', days * dayMs);
+    jest.advanceTimersByTime(days * dayMs - 1);
+    expect(queue.depth).toBe(0);
+    jest.advanceTimersByTime(1);
+    expect(queue.depth).toBe(1);
+  });
+
+  test('of days away gives way to an earlier time', () => {
+    queue.addAfter('a', 30 * 86_400_000);
+    jest.advanceTimersByTime(26 * 86_400_000);
+    queue.addAfter('a', 10);
+    expect(pause()).toBe(10);
+  });
+});
+
+describe('a key that failed', () => {
+  /** The pauses after each of so many failures. */
+  const pauses = async (count: number): Promise<(number | undefined)[]> => {
+    const found: (number | undefined)[] = [];
+    for (let failure = 0; failure < count; failure += 1) {
+      queue.addRateLimited('a');
+      found.push(pause());
+      await taken();
+      queue.done('a');
+    }
+    return found;
+  };
+
+  test('comes back after 5 ms, then twice as long each time', async () => {
+    expect(await pauses(6)).toEqual([5, 10, 20, 40, 80, 160]);
+  });
+
+  test('never waits longer than a minute', async () => {
+    expect((await pauses(17)).slice(-4)).toEqual([40_960, 60_000, 60_000, 60_000]);
+  });
+
+  test('is not counted beyond all numbers', async () => {
+    queue = new WorkQueue({ initialBackoffMs: 1, maxBackoffMs: 2 });
+    expect((await pauses(1100)).at(-1)).toBe(2);
+  });
+
+  test('waits as the options say', async () => {
+    queue = new WorkQueue({ initialBackoffMs: 100, maxBackoffMs: 300 });
+    expect(await pauses(4)).toEqual([100, 200, 300, 300]);
+  });
+
+  test('waits up to a tenth more by chance', () => {
+    jest.spyOn(Math, 'random').mockReturnValue(0.99);
+    queue = new WorkQueue({ initialBackoffMs: 1000 });
+    queue.addRateLimited('a');
+    expect(pause()).toBe(1099);
+  });
+
+  test('that is forgotten begins anew', async () => {
+    await pauses(4);
+    queue.forget('a');
+    expect(await pauses(2)).toEqual([5, 10]);
+  });
+
+  test('does not make others wait', async () => {
+    await pauses(6);
+    queue.addRateLimited('b');
+    expect(pause()).toBe(5);
+    expect(await taken()).toEqual(['b']);
+  });
+});
+
+describe('a closed queue', () => {
+  test('wakes its workers with nothing', async () => {
+    const workers = [queue.next(), queue.next()];
+    queue.close();
+    expect(await Promise.all(workers)).toEqual([undefined, undefined]);
+    expect(await queue.next()).toBeUndefined();
+  });
+
+  test('drops what waits, what is for later and what was to come again', async () => {
+    queue.add('with a worker');
+    await queue.next();
+    queue.add('with a worker');
+    queue.add('waiting');
+    queue.addAfter('later', 10);
+    queue.addRateLimited('failed');
+    queue.close();
+    queue.done('with a worker');
+    jest.advanceTimersByTime(100_000);
+    expect(queue.depth).toBe(0);
+    expect(jest.getTimerCount()).toBe(0);
+    expect(await queue.next()).toBeUndefined();
+  });
+
+  test('takes nothing more', () => {
+    queue.close();
+    queue.add('a');
+    queue.addAfter('b', 10);
+    queue.addRateLimited('c');
+    jest.advanceTimersByTime(100_000);
+    expect(queue.depth).toBe(0);
+    expect(jest.getTimerCount()).toBe(0);
+  });
+
+  test('may be closed again', () => {
+    queue.close();
+    expect(() => queue.close()).not.toThrow();
+  });
+});
+
+describe('the observer', () => {
+  test('is told of adds, retries, the depth and how long a key waited', async () => {
+    const told: string[] = [];
+    const observer: QueueObserver = {
+      added: () => told.push('added'),
+      retried: () => told.push('retried'),
+      depth: (items) => told.push(`depth ${items}`),
+      waited: (seconds) => told.push(`waited ${seconds}`),
+    };
+    queue = new WorkQueue({ observer });
+    queue.add('a');
+    queue.add('a');
+    jest.advanceTimersByTime(1500);
+    await queue.next();
+    expect(told.splice(0)).toEqual(['added', 'depth 1', 'depth 0', 'waited 1.5']);
+    queue.add('a');
+    queue.done('a');
+    expect(told.splice(0)).toEqual(['added', 'depth 1']);
+    await queue.next();
+    told.splice(0);
+    queue.addRateLimited('b');
+    expect(told.splice(0)).toEqual(['retried']);
+    const idle = queue.next();
+    jest.advanceTimersByTime(5);
+    await idle;
+    expect(told).toEqual(['added', 'waited 0']);
+  });
+
+  test('is told that a closed queue is empty', () => {
+    const depths: number[] = [];
+    queue = new WorkQueue({ observer: { depth: (items) => depths.push(items) } });
+    queue.add('a');
+    queue.close();
+    expect(depths).toEqual([1, 0]);
+  });
+});
