@@ -43,10 +43,15 @@ const kubernetes = <const Name extends string>(name: Name, seconds: number) => (
   seconds,
 });
 
+const containerdVersion = (versionOf: VersionOf): Record<string, string> => ({
+  'github.com/containerd/containerd/v2/version.Version': versionOf('github.com/containerd/containerd/v2'),
+});
+
 const containerd = <const Name extends string>(name: Name, seconds: number) => ({
   name,
   group: 'containerd' as const,
   package: `github.com/containerd/containerd/v2/cmd/${name}`,
+  stamp: containerdVersion,
   seconds,
 });
 
