@@ -14,6 +14,7 @@ import { bundle } from './bundle.ts';
 import { cacheFolder } from './cache-folder.ts';
 import { ensureDebianPackages, PackagesError } from './debian.ts';
 import { buildahIn } from './image/buildah.ts';
+import { exitCodeOf, interruption } from './interruption.ts';
 
 const repository = join(import.meta.dirname, '..');
 
@@ -186,14 +187,17 @@ async function removeOld(cache: string): Promise<void> {
 }
 
 async function main(): Promise<void> {
-  const interrupted = new AbortController();
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => interrupted.abort());
+  const signal = interruption();
   const started = performance.now();
   try {
-    const { name, archive, bytes } = await buildImage({ signal: interrupted.signal });
+    const { name, archive, bytes } = await buildImage({ signal });
     const seconds = ((performance.now() - started) / 1000).toFixed(1);
     console.log(`${name}: ${Math.round(bytes / 1e6)} MB in ${seconds} s\n${archive}`);
   } catch (error) {
+    if (signal.aborted) {
+      process.exitCode = exitCodeOf(signal.reason as NodeJS.Signals);
+      return;
+    }
     if (!(error instanceof ImageError || error instanceof PackagesError)) throw error;
     console.error(error.message);
     process.exitCode = 1;

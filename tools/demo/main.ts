@@ -7,9 +7,9 @@
  * A KUBECONFIG that is set is passed over: the demo touches its own cluster and no other. Exits with 0 when the pod
  * printed what it had to, 1 when it did not or something failed, 2 for an unknown command, 128 + n after signal n.
  */
-import { constants } from 'node:os';
 import { ExecaError } from 'execa';
 import { standardDisplay } from '../index.ts';
+import { exitCodeOf, interruption } from '../interruption.ts';
 import { duration } from '../steps.ts';
 import { DemoError, demo, removeDemo } from './demo.ts';
 import { farewell } from './farewell.ts';
@@ -39,9 +39,7 @@ async function main([command = 'up', ...rest]: readonly string[]): Promise<numbe
     console.error(`Unknown arguments: ${[command, ...rest].join(' ')}\nUsage: node tools/demo/main.ts [up | down]`);
     return 2;
   }
-  const interruption = new AbortController();
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => interruption.abort(signal));
-  const { signal } = interruption;
+  const signal = interruption();
   const show = showOn(standardDisplay());
   const keep = process.env.DEMO_KEEP !== '0';
   try {
@@ -54,7 +52,7 @@ async function main([command = 'up', ...rest]: readonly string[]): Promise<numbe
       return 1;
     }
     if (keep) console.error('\nInterrupted. `make demo` goes on from here, `make clean-demo` removes what there is.');
-    return 128 + constants.signals[signal.reason as NodeJS.Signals];
+    return exitCodeOf(signal.reason as NodeJS.Signals);
   }
 }
 
