@@ -6,7 +6,6 @@
  *
  * Exits with 0 when they are there, 1 when one can't be built, 2 for an unknown name, 130 after Ctrl-C.
  */
-import { parseArgs } from 'node:util';
 import { AssetsError } from './binaries/assets.ts';
 import { BuildError } from './binaries/build-binary.ts';
 import { type BinaryName, catalogue } from './binaries/catalogue.ts';
@@ -19,11 +18,14 @@ function isBinaryName(name: string): name is BinaryName {
   return (all as readonly string[]).includes(name);
 }
 
-async function main(): Promise<number> {
-  const { positionals } = parseArgs({ allowPositionals: true });
-  const names = positionals.filter(isBinaryName);
-  if (names.length < positionals.length) {
-    const unknown = positionals.filter((name) => !isBinaryName(name));
+async function main(args: readonly string[]): Promise<number> {
+  if (args.includes('--help')) {
+    console.log(`usage: node tools/build.ts [PROGRAM…]\n\nPrograms: ${all.join(', ')}`);
+    return 0;
+  }
+  const names = args.filter(isBinaryName);
+  if (names.length < args.length) {
+    const unknown = args.filter((name) => !isBinaryName(name));
     console.error(`no such program: ${unknown.join(', ')}. There are ${all.join(', ')}.`);
     return 2;
   }
@@ -49,4 +51,4 @@ async function main(): Promise<number> {
   }
 }
 
-process.exitCode = await main();
+process.exitCode = await main(process.argv.slice(2));

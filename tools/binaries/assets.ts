@@ -30,8 +30,8 @@ export async function findAssets(
   }
   if (missing.length > 0) {
     throw new AssetsError(
-      `KUBEBUILDER_ASSETS is ${JSON.stringify(folder)}, where there is no program ${missing.join(' and no program ')}: ` +
-        'point it at a folder that has them, or unset it to have them built.',
+      `KUBEBUILDER_ASSETS is ${JSON.stringify(folder)}, a folder without ${missing.join(' and ')}: ` +
+        'point it at one that has them, or unset it to have them built.',
     );
   }
   return found;

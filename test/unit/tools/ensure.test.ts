@@ -184,7 +184,7 @@ describe('KUBEBUILDER_ASSETS', () => {
     const error = await ensureIn(withAssets(assets), ['alpha', 'beta', 'one']).catch((thrown) => thrown);
     expect(error).toBeInstanceOf(AssetsError);
     expect(error.message).toBe(
-      `KUBEBUILDER_ASSETS is ${JSON.stringify(assets)}, where there is no program alpha: point it at a folder that has them, or unset it to have them built.`,
+      `KUBEBUILDER_ASSETS is ${JSON.stringify(assets)}, a folder without alpha: point it at one that has them, or unset it to have them built.`,
     );
     expect(existsSync(join(workshop.folder, 'builds'))).toBe(false);
   });
