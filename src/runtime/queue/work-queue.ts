@@ -76,7 +76,7 @@ export class WorkQueue {
       if (pending.dueMs <= dueMs) return;
       clearTimeout(pending.timer);
     }
-    this.#startTimer(key, dueMs);
+    this.#startTimer(key, dueMs, delayMs);
   }
 
   /** Adds the key after a pause that doubles with each failure since the last {@link forget}, with up to a tenth more. */
@@ -123,12 +123,11 @@ export class WorkQueue {
     for (const idle of this.#idleWorkers.splice(0)) idle(undefined);
   }
 
-  #startTimer(key: string, dueMs: number): void {
-    const leftMs = dueMs - performance.now();
+  #startTimer(key: string, dueMs: number, leftMs: number): void {
     const timer = setTimeout(
       () => {
         if (leftMs > maxTimerMs) {
-          this.#startTimer(key, dueMs);
+          this.#startTimer(key, dueMs, dueMs - performance.now());
           return;
         }
         this.#timers.delete(key);
