@@ -1,0 +1,245 @@
+import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
+import { ApiError } from '../../../../src/runtime/client/index.ts';
+import {
+  type ControllerOptions,
+  done,
+  type ReconcileContext,
+  type Result,
+  requeueAfter,
+  TerminalError,
+} from '../../../../src/runtime/controller/index.ts';
+import { keyString, type ObjectKey } from '../../../../src/runtime/kind/index.ts';
+import { eventually } from '../../../integration/environment/eventually.ts';
+import { Managed } from '../../environment/managed.ts';
+import { stored, Widget, widgetsPath } from '../../environment/widgets.ts';
+
+let managed: Managed;
+let setTimer: jest.SpiedFunction<typeof setTimeout>;
+/** The keys of all reconciles begun, and when. */
+let begun: { readonly key: string; readonly atMs: number }[];
+
+beforeEach(async () => {
+  // No jitter: a pause is what it says.
+  jest.spyOn(Math, 'random').mockReturnValue(0);
+  setTimer = jest.spyOn(globalThis, 'setTimeout');
+  managed = await Managed.start();
+  begun = [];
+});
+afterEach(async () => {
+  await managed.close();
+  jest.restoreAllMocks();
+});
+
+type Act = (key: string, context: ReconcileContext) => Result | Promise<Result>;
+
+/** Runs a controller over these objects; `act` is its reconcile. */
+async function controller(names: readonly string[], act: Act, options: Partial<ControllerOptions<Widget>> = {}) {
+  managed.manager.controller(Widget, {
+    ...options,
+    reconcile: async (key: ObjectKey, context) => {
+      begun.push({ key: keyString(key), atMs: performance.now() });
+      return act(key.name, context);
+    },
+  });
+  managed.run();
+  const items = names.map((name, index) => stored(name, String(index + 1)));
+  return (await managed.sync({ [widgetsPath]: { resourceVersion: '10', items } }))[widgetsPath];
+}
+
+const times = (name: string): number => begun.filter(({ key }) => key === `default/${name}`).length;
+const reconciled = (name: string, count: number): Promise<boolean> =>
+  eventually(`${name} is reconciled ${count} times`, async () => times(name) >= count);
+const result = (outcome: string): Promise<number> =>
+  managed.metric('controller_runtime_reconcile_total', { controller: 'widget', result: outcome });
+/** The pauses that the queue has asked for, by the pauses that it can ask for first. */
+const pausesMs = (): unknown[] =>
+  setTimer.mock.calls.map(([, delayMs]) => delayMs).filter((delayMs) => [5, 10, 20, 40].includes(Number(delayMs)));
+const errors = (): string[] => managed.log.messages('error');
+
+/** Fails as often as it takes for others to have been tried again too, were they to be. */
+const failsThrice: Act = (name) => {
+  if (times(name) <= 3) throw new Error('not yet');
+  return done;
+};
+
+describe('a reconcile', () => {
+  test('is called with each key, and a log that names controller and object', async () => {
+    await controller(['a', 'b'], (name, { log }) => {
+      log.info({ name }, 'seen');
+      return done;
+    });
+    await reconciled('b', 1);
+    expect(begun.map(({ key }) => key)).toEqual(['default/a', 'default/b']);
+    expect(managed.log.lines.filter(({ message }) => message === 'seen').map(({ details }) => details)).toEqual([
+      { controller: 'widget', object: 'default/a', name: 'a' },
+      { controller: 'widget', object: 'default/b', name: 'b' },
+    ]);
+  });
+
+  test('is called for what comes, changes and goes', async () => {
+    const stream = await controller([], () => done);
+    stream.send('ADDED', stored('a', '11'));
+    await reconciled('a', 1);
+    stream.send('MODIFIED', stored('a', '12'));
+    await reconciled('a', 2);
+    stream.send('DELETED', stored('a', '13'));
+    await reconciled('a', 3);
+    expect(await result('success')).toBe(3);
+  });
+
+  test('is not called for what the predicate leaves out', async () => {
+    const stream = await controller(['left-out', 'a'], () => done, {
+      predicate: ({ object }) => object.metadata.name !== 'left-out',
+    });
+    stream.send('MODIFIED', stored('left-out', '11'));
+    stream.send('ADDED', stored('b', '12'));
+    await reconciled('b', 1);
+    expect(begun.map(({ key }) => key)).toEqual(['default/a', 'default/b']);
+  });
+
+  test('is never under way twice for one key, and is repeated for what came meanwhile', async () => {
+    let underWay = 0;
+    const gate = Promise.withResolvers<void>();
+    const stream = await controller(['a'], async (name) => {
+      if (name === 'b') return done;
+      underWay += 1;
+      expect(underWay).toBe(1);
+      if (times('a') === 1) await gate.promise;
+      underWay -= 1;
+      return done;
+    });
+    await reconciled('a', 1);
+    stream.send('MODIFIED', stored('a', '11'));
+    stream.send('MODIFIED', stored('a', '12'));
+    stream.send('ADDED', stored('b', '13'));
+    await reconciled('b', 1);
+    expect(times('a')).toBe(1);
+    gate.resolve();
+    await reconciled('a', 2);
+    expect(errors()).toEqual([]);
+  });
+
+  test('is under way for as many keys as there are workers', async () => {
+    const gate = Promise.withResolvers<void>();
+    await controller(
+      ['a', 'b', 'c'],
+      async () => {
+        await gate.promise;
+        return done;
+      },
+      { workers: 2 },
+    );
+    await reconciled('b', 1);
+    expect(await managed.metric('controller_runtime_active_workers', { controller: 'widget' })).toBe(2);
+    expect(await managed.metric('workqueue_depth', { name: 'widget' })).toBe(1);
+    expect(times('c')).toBe(0);
+    gate.resolve();
+    await reconciled('c', 1);
+  });
+
+  test('of a controller with a name is told of under that name', async () => {
+    await controller(['a'], () => done, { name: 'sprocket' });
+    await reconciled('a', 1);
+    await eventually('it is counted', async () => {
+      const labels = { controller: 'sprocket', result: 'success' };
+      return (await managed.metric('controller_runtime_reconcile_total', labels)) === 1;
+    });
+  });
+});
+
+describe('the outcome', () => {
+  test('a throw is tried again after a pause that doubles, and told as an error each time', async () => {
+    await controller(['a'], failsThrice);
+    await reconciled('a', 4);
+    expect(pausesMs()).toEqual([5, 10, 20]);
+    expect(errors()).toEqual(Array(3).fill('reconcile failed: trying again'));
+    expect(managed.log.lines.find(({ level }) => level === 'error')?.details).toMatchObject({
+      controller: 'widget',
+      object: 'default/a',
+      err: { message: 'not yet' },
+    });
+    await eventually('all are counted', async () => (await result('success')) === 1);
+    expect(await result('error')).toBe(3);
+    expect(await managed.metric('workqueue_retries_total', { name: 'widget' })).toBe(3);
+  });
+
+  test('a success ends the growth of the pauses', async () => {
+    const stream = await controller(['a'], (name) => {
+      if (times(name) === 3 || times(name) === 6) return done;
+      throw new Error('not yet');
+    });
+    await reconciled('a', 3);
+    stream.send('MODIFIED', stored('a', '11'));
+    await reconciled('a', 6);
+    expect(pausesMs()).toEqual([5, 10, 5, 10]);
+  });
+
+  test('a throw outside of any promise is a failure like another', async () => {
+    managed.manager.controller(Widget, {
+      reconcile: ({ name }) => {
+        begun.push({ key: `default/${name}`, atMs: performance.now() });
+        if (times('a') === 1) throw new Error('synchronous');
+        return Promise.resolve(done);
+      },
+    });
+    managed.run();
+    await managed.sync({ [widgetsPath]: { resourceVersion: '10', items: [stored('a', '1')] } });
+    await reconciled('a', 2);
+    expect(errors()).toEqual(['reconcile failed: trying again']);
+  });
+
+  test('a TerminalError is told, counted and not tried again before the object changes', async () => {
+    const act: Act = (name) => {
+      if (name === 'a') throw new TerminalError('bad spec');
+      return failsThrice(name, undefined as never);
+    };
+    const stream = await controller(['a', 'b'], act);
+    await reconciled('b', 4);
+    expect(times('a')).toBe(1);
+    expect(errors()).toContain('reconcile failed, and trying again cannot help');
+    expect(await result('error')).toBe(4);
+    stream.send('MODIFIED', stored('a', '11'));
+    await reconciled('a', 2);
+  });
+
+  test('a namespace on its way out is nobody’s failure: not told, not tried again', async () => {
+    const terminating = new ApiError('POST /x', 403, {
+      reason: 'Forbidden',
+      details: { causes: [{ reason: 'NamespaceTerminating' }] },
+    });
+    const act: Act = (name) => {
+      if (name === 'a') throw terminating;
+      return failsThrice(name, undefined as never);
+    };
+    await controller(['a', 'b'], act);
+    await reconciled('b', 4);
+    expect(times('a')).toBe(1);
+    expect(managed.log.lines.filter(({ details }) => details.object === 'default/a')).toEqual([]);
+    await eventually('both are counted as successes', async () => (await result('success')) === 2);
+  });
+
+  test('a conflict is tried again, and no error in the log', async () => {
+    await controller(['a'], (name) => {
+      if (times(name) === 1) throw new ApiError('PATCH /x', 409, { reason: 'Conflict' });
+      return done;
+    });
+    await reconciled('a', 2);
+    expect(errors()).toEqual([]);
+    expect(managed.log.messages('debug')).toContain('reconcile met a conflict: trying again');
+    expect(await result('error')).toBe(1);
+  });
+
+  test('requeueAfter brings the key back after its time', async () => {
+    await controller(['a'], (name) => (times(name) === 1 ? requeueAfter(30) : done));
+    await reconciled('a', 2);
+    expect(Number(begun[1]?.atMs) - Number(begun[0]?.atMs)).toBeGreaterThanOrEqual(29);
+    expect(await result('requeue_after')).toBe(1);
+    expect(await managed.metric('workqueue_retries_total', { name: 'widget' })).toBe(0);
+  });
+
+  test.each([Number.NaN, -1])('requeueAfter(%d) is refused: it would be a loop without a pause', (delayMs) => {
+    expect(() => requeueAfter(delayMs)).toThrow(
+      new RangeError(`requeueAfter takes milliseconds from 0 on, not ${delayMs}`),
+    );
+  });
+});

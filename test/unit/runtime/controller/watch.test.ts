@@ -1,0 +1,91 @@
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { Informer } from '../../../../src/runtime/cache/index.ts';
+import { HttpClient, Transport } from '../../../../src/runtime/client/index.ts';
+import { owns, type Watch, watches } from '../../../../src/runtime/controller/index.ts';
+import { controllerReference, type Kind, keyString, type OwnerReference } from '../../../../src/runtime/kind/index.ts';
+import { eventually } from '../../../integration/environment/eventually.ts';
+import { RecordingLog } from '../../environment/recording-log.ts';
+import { ScriptedServer, type Stream } from '../../environment/scripted-server.ts';
+import { Part, Planet, stored, Widget } from '../../environment/widgets.ts';
+
+let server: ScriptedServer;
+let transport: Transport;
+let stop: AbortController;
+let running: Promise<void>;
+/** The keys that were enqueued. */
+let keys: string[];
+
+beforeEach(async () => {
+  server = await ScriptedServer.start();
+  transport = new Transport(server.connection, { userAgent: 'test/1' });
+  stop = new AbortController();
+  running = Promise.resolve();
+  keys = [];
+});
+afterEach(async () => {
+  stop.abort();
+  await running;
+  await transport.close();
+  await server.close();
+});
+
+/** Attaches the watch to an informer of Parts, which has these. */
+async function attach(watch: Watch, parts: readonly Part[]): Promise<Stream> {
+  const informer = new Informer({ client: new HttpClient(transport, 'tester'), kind: Part, log: new RecordingLog() });
+  watch.attach(
+    <T>() => informer as unknown as Informer<T & Part>,
+    (key) => keys.push(keyString(key)),
+  );
+  running = informer.run(stop.signal);
+  (await server.next({ watch: false })).list('5', parts);
+  return (await server.next({ watch: true })).stream();
+}
+
+const part = (name: string, resourceVersion: string, ...ownerReferences: readonly OwnerReference[]): Part =>
+  stored(name, resourceVersion, { ownerReferences });
+const ownedBy = (kind: Kind, name: string): OwnerReference => controllerReference(kind, stored(name, '1'));
+const enqueued = (...expected: readonly string[]): Promise<boolean> =>
+  eventually(`the keys ${expected}`, async () => keys.length >= expected.length).finally(() =>
+    expect(keys).toEqual(expected),
+  );
+
+describe('owns', () => {
+  test('leads from a child to its controller, when it comes, changes and goes', async () => {
+    const stream = await attach(owns(Widget, Part), [part('p', '1', ownedBy(Widget, 'w'))]);
+    await enqueued('default/w');
+    stream.send('DELETED', part('p', '6', ownedBy(Widget, 'w')));
+    await enqueued('default/w', 'default/w');
+  });
+
+  test('leads from a child that changes hands to both owners', async () => {
+    const stream = await attach(owns(Widget, Part), [part('p', '1', ownedBy(Widget, 'w'))]);
+    stream.send('MODIFIED', part('p', '6', ownedBy(Widget, 'v')));
+    await enqueued('default/w', 'default/w', 'default/v');
+    stream.send('MODIFIED', part('p', '7'));
+    await enqueued('default/w', 'default/w', 'default/v', 'default/v');
+  });
+
+  test('leads nowhere from what others own, and from an owner that is not the controller', async () => {
+    const other = { ...ownedBy(Widget, 'v'), controller: false };
+    await attach(owns(Widget, Part), [
+      part('none', '1'),
+      part('of-another-kind', '2', { ...ownedBy(Widget, 'v'), kind: 'Gadget' }),
+      part('of-another-group', '3', { ...ownedBy(Widget, 'v'), apiVersion: 'elsewhere.example/v1' }),
+      part('not-controlled', '4', other),
+      part('p', '5', other, ownedBy(Widget, 'w')),
+    ]);
+    await enqueued('default/w');
+  });
+
+  test('leads to a cluster-scoped owner without the namespace of the child', async () => {
+    await attach(owns(Planet, Part), [part('p', '1', ownedBy(Planet, 'earth'))]);
+    await enqueued('earth');
+  });
+});
+
+test('watches leads wherever it is told, with the delta at hand', async () => {
+  const watch = watches(Part, ({ type, object }) => [{ name: type }, { name: object.metadata.name }]);
+  const stream = await attach(watch, [part('p', '1')]);
+  stream.send('DELETED', part('p', '6'));
+  await enqueued('added', 'p', 'deleted', 'p');
+});
