@@ -70,7 +70,7 @@ const integer = (min: number, max: number) =>
     return /^\d+$/.test(text) && value >= min && value <= max ? value : undefined;
   });
 
-const seconds = accept('a number of seconds above 0', (text) => {
+const seconds = accept('a number of seconds above 0, 86400 at most', (text) => {
   const value = Number(text);
   return /^\d+(\.\d+)?$/.test(text) && value > 0 && value <= 86_400 ? value : undefined;
 });

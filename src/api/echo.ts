@@ -34,7 +34,7 @@ export const Echo = defineKind({
     {
       phase: Type.Optional(
         Type.Enum(['Pending', 'Running', 'Succeeded', 'Failed'], {
-          description: 'Pending until the pod runs, Running, then Succeeded or Failed.',
+          description: 'Pending until the Job has a pod, Running until the pod has ended, then Succeeded or Failed.',
         }),
       ),
       jobName: Type.Optional(Type.String({ description: 'The Job that prints the message.' })),

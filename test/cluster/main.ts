@@ -59,6 +59,7 @@ function parse(argv: string[]): { readonly command: Command; readonly args: Argu
   if ((command.operand === undefined) !== (operand === undefined) || rest.length > 0) {
     throw new UsageError(`${word}: got ${positionals.length - 1} operands, takes ${command.operand ?? 'none'}`);
   }
+  if (!/^\d+$/.test(values.nodes)) throw new UsageError(`--nodes: got "${values.nodes}", takes 1 to 5`);
   return { command: command.run, args: { name: values.name, nodes: Number(values.nodes), operand } };
 }
 

@@ -86,8 +86,8 @@ export class EchoReconciler {
         const finding = waitingFinding(echo, 'JobRefused', error.status.message ?? error.message);
         await this.#report(echo, finding, context);
       }
-      // The API server will say the same of the same Job; a new spec or image is another one.
-      if (error instanceof ApiError && error.code === 422) throw new TerminalError(error.message, { cause: error });
+      // Of a bad field the API server will say the same again. A policy, which names none, may be changed.
+      if (isInvalidField(error)) throw new TerminalError(error.message, { cause: error });
       throw error;
     }
   }
@@ -124,6 +124,11 @@ export class EchoReconciler {
     });
   }
 }
+
+const isInvalidField = (error: unknown): error is ApiError =>
+  error instanceof ApiError &&
+  error.code === 422 &&
+  (error.status.details?.causes?.some(({ field }) => field) ?? false);
 
 /** The server will not have this Job: a quota, a policy, a bad field. In a namespace on its way out nobody cares. */
 function isRefusal(error: unknown): error is ApiError {

@@ -1,0 +1,167 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, expect, test } from '@jest/globals';
+import { execa } from 'execa';
+import { cacheFolder } from '../../tools/index.ts';
+import { Cluster } from '../cluster/index.ts';
+import { eventually } from '../integration/environment/eventually.ts';
+import { hostState, processesMentioning } from './environment/host.ts';
+
+const main = join(import.meta.dirname, '../cluster/main.ts');
+const folderOf = (name: string) => join(cacheFolder(), 'clusters', name);
+const command = (...args: readonly string[]) => execa(process.execPath, [main, ...args], { reject: false, all: true });
+
+/** Every cluster that a test brings up, so that a failed one leaves none behind either. */
+const names = ['t-one', 't-two', 't-killed', 't-interrupted', 't-orphan'];
+
+afterEach(async () => {
+  for (const name of names) await Cluster.down(name);
+});
+
+const pod = (name: string, spec: object): string =>
+  JSON.stringify({ apiVersion: 'v1', kind: 'Pod', metadata: { name, labels: { app: name } }, spec });
+
+const shell = (script: string) => ({ name: 'c', image: 'busybox:1.36', command: ['sh', '-c', script] });
+
+const succeeded = (cluster: Cluster, name: string) =>
+  cluster.kubectl(['wait', '--for=jsonpath={.status.phase}=Succeeded', `pod/${name}`, '--timeout=60s']);
+
+test('two clusters side by side: names resolve, services answer, volumes hold, and nothing is left of them', async () => {
+  const before = await hostState();
+  const [one, two] = await Promise.all([
+    Cluster.up({ name: 't-one', nodes: 2 }),
+    Cluster.up({ name: 't-two', nodes: 1 }),
+  ]);
+  for (const cluster of [one, two]) {
+    const volume = { name: 'data', persistentVolumeClaim: { claimName: 'data' } };
+    const mounts = [{ name: 'data', mountPath: '/data' }];
+    await cluster.kubectl(
+      ['apply', '--filename=-'],
+      JSON.stringify({
+        apiVersion: 'v1',
+        kind: 'PersistentVolumeClaim',
+        metadata: { name: 'data' },
+        spec: { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '10Mi' } } },
+      }),
+    );
+    const serve = `echo "I am ${cluster.name}" > /data/index.html && exec httpd -f -p 8080 -h /data`;
+    const server = pod('web', { containers: [{ ...shell(serve), volumeMounts: mounts }], volumes: [volume] });
+    await cluster.kubectl(['apply', '--filename=-'], server);
+    await cluster.kubectl(['expose', 'pod', 'web', '--port=80', '--target-port=8080']);
+    await cluster.kubectl(['wait', '--for=condition=Ready', 'pod/web', '--timeout=60s']);
+    const address = await cluster.kubectl(['get', 'service', 'web', '--output=jsonpath={.spec.clusterIP}']);
+    const ask = `nslookup web.default.svc.cluster.local && until wget -q -T 2 -O - http://${address}; do sleep 1; done`;
+    await cluster.kubectl(['apply', '--filename=-'], pod('ask', { restartPolicy: 'Never', containers: [shell(ask)] }));
+    await succeeded(cluster, 'ask');
+    const log = await cluster.kubectl(['logs', 'ask']);
+    expect(log).toContain('Name:\tweb.default.svc.cluster.local');
+    expect(log).toContain(`I am ${cluster.name}`);
+
+    // Another pod finds what the first one wrote.
+    await cluster.kubectl(['delete', 'pod', 'web', '--grace-period=1']);
+    const reader = { ...shell('cat /data/index.html'), volumeMounts: mounts };
+    const read = pod('read', { restartPolicy: 'Never', containers: [reader], volumes: [volume] });
+    await cluster.kubectl(['apply', '--filename=-'], read);
+    await succeeded(cluster, 'read');
+    expect(await cluster.kubectl(['logs', 'read'])).toBe(`I am ${cluster.name}`);
+  }
+  const audited: string[] = [];
+  for await (const { verb, objectRef } of one.auditEvents())
+    audited.push(`${verb} ${objectRef?.resource} ${objectRef?.name}`);
+  expect(audited).toContain('patch persistentvolumeclaims data');
+  expect((await hostState()).links).toHaveLength(before.links.length + 2);
+  expect((await hostState()).sysctls).toEqual(before.sysctls);
+
+  await Promise.all([one.down(), two.down()]);
+  expect(await hostState()).toEqual(before);
+  expect(existsSync(folderOf('t-one'))).toBe(false);
+});
+
+test('a node that loses its power is NotReady, and Ready again when it is started', async () => {
+  const cluster = await Cluster.up({ name: 't-one', nodes: 2 });
+  const ready = (status: string) =>
+    cluster.kubectl(['wait', `--for=condition=Ready=${status}`, 'node/node2', '--timeout=60s']);
+  await cluster.killNode('node2');
+  await ready('Unknown');
+  await cluster.startNode('node2');
+  await ready('True');
+  const spec = { nodeName: 'node2', restartPolicy: 'Never', containers: [shell('echo back')] };
+  await cluster.kubectl(['apply', '--filename=-'], pod('after', spec));
+  await succeeded(cluster, 'after');
+  await expect(cluster.killNode('node3')).rejects.toThrow('NODE: got "node3", takes one of node1, node2');
+});
+
+test('after a kill -9 of everything, down leaves nothing and up works', async () => {
+  const before = await hostState();
+  expect((await command('up', '--name', 't-killed', '--nodes', '1')).exitCode).toBe(0);
+  const again = await command('up', '--name', 't-killed', '--nodes', '1');
+  expect(again.exitCode).toBe(0);
+  expect(again.all).not.toContain('network');
+  const processes = await processesMentioning(folderOf('t-killed'));
+  expect(processes.length).toBeGreaterThan(5);
+  for (const line of processes) kill(Number(line.split(' ')[0]));
+  expect((await command('up', '--name', 't-killed', '--nodes', '1')).exitCode).toBe(0);
+  for (const line of await processesMentioning(folderOf('t-killed'))) kill(Number(line.split(' ')[0]));
+  expect((await command('down', '--name', 't-killed')).exitCode).toBe(0);
+  expect(await processesMentioning(folderOf('t-killed'))).toEqual([]);
+  expect(await hostState()).toEqual(before);
+});
+
+test('an up that is killed in the middle hinders nothing', async () => {
+  const before = await hostState();
+  const first = command('up', '--name', 't-interrupted', '--nodes', '1');
+  await eventually('the API server is being started', async () =>
+    existsSync(join(folderOf('t-interrupted'), 'logs/apiserver.log')),
+  );
+  first.kill('SIGKILL');
+  await first;
+  expect((await command('up', '--name', 't-interrupted', '--nodes', '1')).exitCode).toBe(0);
+  await Cluster.down('t-interrupted');
+  expect(await hostState()).toEqual(before);
+});
+
+test("a test run's cluster goes when the run is killed", async () => {
+  const before = await hostState();
+  const holder = execa(process.execPath, [join(import.meta.dirname, 'environment/holds-a-cluster.ts'), 't-orphan'], {
+    reject: false,
+  });
+  await eventually('its cluster is up', async () => (await command('kubeconfig', '--name', 't-orphan')).exitCode === 0);
+  holder.kill('SIGKILL');
+  await holder;
+  await eventually('its folder is gone', async () => !existsSync(folderOf('t-orphan')), 60_000);
+  await eventually('nobody works on it any more', async () => (await processesMentioning('t-orphan')).length === 0);
+  expect(await hostState()).toEqual(before);
+});
+
+test.each([
+  [['up', '--nodes', '6'], '--nodes: got 6, takes 1 to 5'],
+  [['up', '--nodes', 'two'], '--nodes: got "two", takes 1 to 5'],
+  [['up', '--name', 'Bad_Name'], '--name: got "Bad_Name"'],
+  [['start'], 'COMMAND: got "start", takes one of up, down'],
+  [['up', '--node', '2'], '--node'],
+  [['load'], 'load: got 0 operands, takes IMAGE.tar'],
+])('%j is refused: %s', async (args, message) => {
+  const { exitCode, all } = await command(...args);
+  expect(exitCode).toBe(2);
+  expect(all).toContain(message);
+});
+
+test('without root it says in one sentence what is needed and what to do instead', async () => {
+  // Loaded as root, then run as nobody, who may not be allowed to read this folder.
+  const script = `
+    const { requireRootOnLinux } = await import(${JSON.stringify(join(import.meta.dirname, '../cluster/errors.ts'))});
+    process.setuid(65534);
+    try { requireRootOnLinux(); } catch (error) { console.log(error.message); }`;
+  const { stdout } = await execa(process.execPath, ['--input-type=module', '--eval', script]);
+  expect(stdout).toMatch(
+    /^the cluster needs root on Linux, and this is Linux as user 65534: set KUBECONFIG .* kind .*\.$/,
+  );
+});
+
+function kill(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch {
+    // Its parent's end was its own.
+  }
+}
