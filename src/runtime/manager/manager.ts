@@ -58,6 +58,9 @@ export class Manager {
 
   /** Adds a controller. Only before {@link run}. */
   controller<T extends KubeObject>(kind: Kind<T>, options: ControllerOptions<T>): void {
+    if (this.#state !== 'new') {
+      throw new Error(`the controller of ${resourceName(kind)} must be added before the manager runs`);
+    }
     const controller = new Controller(kind, options, {
       client: this.client,
       informers: (other) => this.informer(other),
@@ -104,7 +107,8 @@ export class Manager {
   async #reconcileUntil(signal: AbortSignal): Promise<void> {
     const abandon = new AbortController();
     const workers = Promise.all(this.#controllers.map((controller) => controller.run(abandon.signal)));
-    await Promise.race([workers, aborted(signal)]);
+    // Workers end before the signal only by a defect; a manager of informers alone has none.
+    await Promise.race([workers.then(() => aborted(signal)), aborted(signal)]);
     this.log.info({ drainTimeoutMs: this.#drainTimeoutMs }, 'stopping: reconciles under way are brought to their end');
     for (const controller of this.#controllers) controller.drain();
     const deadline = setTimeout(() => abandon.abort(), this.#drainTimeoutMs);
