@@ -31,6 +31,8 @@ export class ReadYourWrites {
   readonly #resume: (key: string) => void;
   readonly #floors = new Map<string, Map<string, Floor>>();
   readonly #parked = new Map<Informer<KubeObject>, ParkedKey[]>();
+  /** The keys in the lists of {@link #parked}, each of which is in one of them, once. */
+  readonly #parkedKeys = new Set<string>();
 
   /**
    * @param informers those that the controller reads from; writes to other kinds set no floor.
@@ -47,6 +49,7 @@ export class ReadYourWrites {
 
   /** Parks the key if a store that its reconcile reads is behind its own writes, and tells whether it did. */
   parked(key: string): boolean {
+    if (this.#parkedKeys.has(key)) return true;
     const floors = this.#floors.get(key);
     if (floors === undefined) return false;
     for (const { informer, resourceVersion } of floors.values()) {
@@ -69,6 +72,9 @@ export class ReadYourWrites {
     const informer = this.#informers.get(resource);
     if (informer === undefined || informer.hasReached(resourceVersion)) return;
     const floors = this.#floors.get(key) ?? new Map<string, Floor>();
+    const floor = floors.get(resource);
+    // Of writes under way at once the older may be answered last.
+    if (floor !== undefined && isNewer(floor.resourceVersion, resourceVersion)) return;
     floors.set(resource, { informer, resourceVersion });
     this.#floors.set(key, floors);
   }
@@ -78,12 +84,14 @@ export class ReadYourWrites {
     const parked = this.#parked.get(informer) ?? [];
     const after = parked.findLastIndex(({ resourceVersion }) => !isNewer(resourceVersion, entry.resourceVersion));
     parked.splice(after + 1, 0, entry);
+    this.#parkedKeys.add(entry.key);
   }
 
   #release(informer: Informer<KubeObject>): void {
     const parked = this.#parked.get(informer) ?? [];
     for (let first = parked[0]; first !== undefined && informer.hasReached(first.resourceVersion); first = parked[0]) {
       parked.shift();
+      this.#parkedKeys.delete(first.key);
       this.#resume(first.key);
     }
   }
@@ -143,6 +151,8 @@ class NotingClient implements Client {
   }
 
   #bound<O extends { readonly signal?: AbortSignal }>(options: O | undefined): O {
-    return { signal: this.#signal, ...options } as O;
+    const own = options?.signal;
+    const signal = own === undefined ? this.#signal : AbortSignal.any([this.#signal, own]);
+    return { ...options, signal } as O;
   }
 }
