@@ -1,0 +1,249 @@
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import type { Client } from '../../../../src/runtime/client/index.ts';
+import { done } from '../../../../src/runtime/controller/index.ts';
+import { ReadYourWrites } from '../../../../src/runtime/controller/read-your-writes.ts';
+import { eventually } from '../../../integration/environment/eventually.ts';
+import { Managed } from '../../environment/managed.ts';
+import type { Exchange, Stream } from '../../environment/scripted-server.ts';
+import { Part, Planet, partsPath, stored, Widget, widgetsPath } from '../../environment/widgets.ts';
+
+let managed: Managed;
+/** The names of all Widgets whose reconcile has begun, in order. */
+let begun: string[];
+let widgets: Stream;
+let parts: Stream;
+
+/** A controller of Widgets that owns Parts; `a` and `b` write as the test says, once, and other names do nothing. */
+async function controller(writes: Readonly<Record<string, (client: Client) => Promise<unknown>>>): Promise<void> {
+  managed.manager.controller(Widget, {
+    owns: [Part],
+    reconcile: async ({ name }, { client }) => {
+      begun.push(name);
+      if (times(name) === 1) await writes[name]?.(client);
+      return done;
+    },
+  });
+  managed.run();
+  const items = Object.keys(writes).map((name, index) => stored(name, String(index + 1)));
+  const streams = await managed.sync({
+    [widgetsPath]: { resourceVersion: '10', items },
+    [partsPath]: { resourceVersion: '10' },
+  });
+  widgets = streams[widgetsPath] as Stream;
+  parts = streams[partsPath] as Stream;
+}
+
+beforeEach(async () => {
+  managed = await Managed.start();
+  begun = [];
+});
+afterEach(() => managed.close());
+
+const times = (name: string): number => begun.filter((each) => each === name).length;
+const reconciled = (name: string, count: number): Promise<boolean> =>
+  eventually(`${name} is reconciled ${count} times, of ${begun}`, async () => times(name) >= count);
+
+const createPart = (client: Client): Promise<unknown> =>
+  client.create(Part, { metadata: { name: 'p', namespace: 'default' } });
+const nextWrite = (method: string): Promise<Exchange> => managed.server.next({ method });
+
+/** Has so many keys changed and reconciled, after which whatever could be reconciled before them has been. */
+let others = 0;
+async function othersGoOn(resourceVersion: string): Promise<void> {
+  others += 1;
+  widgets.send('ADDED', stored(`other-${others}`, resourceVersion));
+  await reconciled(`other-${others}`, 1);
+}
+
+const partsReach = (resourceVersion: string): Promise<boolean> => {
+  parts.send('BOOKMARK', { metadata: { resourceVersion } });
+  return eventually(`the parts reach ${resourceVersion}`, async () =>
+    managed.manager.informer(Part).hasReached(resourceVersion),
+  );
+};
+
+/** The reconcile of the write's key has ended when the key could be taken again. */
+async function settled(): Promise<void> {
+  await eventually('no worker is at work', async () => {
+    const labels = { controller: 'widget' };
+    return (await managed.metric('controller_runtime_active_workers', labels)) === 0;
+  });
+}
+
+describe('a key whose reconcile has written', () => {
+  test('is not reconciled before the store has seen it, while other keys are', async () => {
+    await controller({ a: createPart });
+    (await nextWrite('POST')).json(201, stored('p', '20'));
+    await settled();
+    widgets.send('MODIFIED', stored('a', '11'));
+    await othersGoOn('12');
+    expect(times('a')).toBe(1);
+    await partsReach('19');
+    await othersGoOn('13');
+    expect(times('a')).toBe(1);
+    parts.send('ADDED', stored('p', '20'));
+    await reconciled('a', 2);
+  });
+
+  test('is reconciled once for all that came while it waited', async () => {
+    await controller({ a: createPart });
+    (await nextWrite('POST')).json(201, stored('p', '20'));
+    await settled();
+    for (const version of ['11', '12', '13']) {
+      widgets.send('MODIFIED', stored('a', version));
+      await othersGoOn(`${version}0`);
+    }
+    await partsReach('20');
+    await reconciled('a', 2);
+    await othersGoOn('200');
+    expect(times('a')).toBe(2);
+  });
+
+  test('waits for the newest of several writes, in whatever order their answers come', async () => {
+    await controller({
+      a: (client) => Promise.all([createPart(client), client.delete(Part, { name: 'q', namespace: 'default' })]),
+    });
+    const [create, remove] = [await nextWrite('POST'), await nextWrite('DELETE')];
+    remove.json(200, { kind: 'Part', ...stored('q', '30') });
+    // Its answer is in before the other is sent.
+    await remove.closed;
+    await new Promise((resolve) => setImmediate(resolve));
+    create.json(201, stored('p', '20'));
+    await settled();
+    widgets.send('MODIFIED', stored('a', '11'));
+    await partsReach('20');
+    await othersGoOn('12');
+    expect(times('a')).toBe(1);
+    await partsReach('30');
+    await reconciled('a', 2);
+  });
+
+  test('waits for each kind that it wrote', async () => {
+    await controller({
+      a: async (client) => {
+        await createPart(client);
+        await client.mergeStatus(Widget, { name: 'a', namespace: 'default', resourceVersion: '1' }, {});
+      },
+    });
+    (await nextWrite('POST')).json(201, stored('p', '20'));
+    (await nextWrite('PATCH')).json(200, stored('a', '30'));
+    await settled();
+    await partsReach('20');
+    widgets.send('MODIFIED', stored('a', '11'));
+    await othersGoOn('12');
+    expect(times('a')).toBe(1);
+    widgets.send('MODIFIED', stored('a', '30'));
+    await reconciled('a', 2);
+  });
+
+  test('waits for its own writes alone, the earlier of which lets it go first', async () => {
+    await controller({ a: createPart, b: createPart });
+    (await nextWrite('POST')).json(201, stored('p', '30'));
+    (await nextWrite('POST')).json(201, stored('p', '20'));
+    await settled();
+    const [later, earlier] = begun.slice(0, 2) as [string, string];
+    widgets.send('MODIFIED', stored(later, '11'));
+    widgets.send('MODIFIED', stored(earlier, '12'));
+    await othersGoOn('13');
+    expect([times('a'), times('b')]).toEqual([1, 1]);
+    await partsReach('20');
+    await reconciled(earlier, 2);
+    expect(times(later)).toBe(1);
+    await partsReach('30');
+    await reconciled(later, 2);
+  });
+
+  test('waits for a list too that brings the store beyond the write', async () => {
+    await controller({ a: createPart });
+    (await nextWrite('POST')).json(201, stored('p', '20'));
+    await settled();
+    widgets.send('MODIFIED', stored('a', '11'));
+    await othersGoOn('12');
+    expect(times('a')).toBe(1);
+    parts.send('ERROR', { kind: 'Status', code: 410, reason: 'Expired' });
+    (await managed.server.next({ path: partsPath, watch: false })).list('25', [stored('p', '20')]);
+    await reconciled('a', 2);
+  });
+});
+
+describe('nothing to wait for', () => {
+  test.each<[string, (client: Client) => Promise<unknown>, (exchange: Exchange) => void]>([
+    ['a write that the store has seen by now', createPart, (exchange) => exchange.json(201, stored('p', '9'))],
+    [
+      'a write to a kind that the controller does not read',
+      (client) => client.create(Planet, { metadata: { name: 'earth' } }),
+      (exchange) => exchange.json(201, stored('earth', '99')),
+    ],
+    [
+      'a deletion after which nothing is there',
+      (client) => client.delete(Part, { name: 'p', namespace: 'default' }),
+      (exchange) => exchange.json(200, { kind: 'Status', status: 'Success' }),
+    ],
+    [
+      'a write that was refused',
+      (client) => createPart(client).catch(() => {}),
+      (exchange) => exchange.refuse(409, 'AlreadyExists'),
+    ],
+    [
+      'a read',
+      (client) => client.get(Part, { name: 'p', namespace: 'default' }),
+      (exchange) => exchange.json(200, stored('p', '99')),
+    ],
+  ])('%s', async (_, write, answer) => {
+    await controller({ a: write });
+    const names = [partsPath, '/apis/test.example/v1/planets', '/apis/test.example/v1/namespaces/default/parts'];
+    const exchange = await Promise.any([
+      ...names.slice(1).flatMap((path) => [managed.server.next({ path }), managed.server.next({ path: `${path}/p` })]),
+    ]);
+    answer(exchange);
+    await settled();
+    widgets.send('MODIFIED', stored('a', '11'));
+    await reconciled('a', 2);
+  });
+});
+
+describe('the client of a reconcile', () => {
+  const key = { name: 'p', namespace: 'default' };
+  const requests: readonly [string, (client: Client, signal?: AbortSignal) => Promise<unknown>][] = [
+    ['get', (client, signal) => client.get(Part, key, signal && { signal })],
+    ['list', (client, signal) => client.list(Part, signal && { signal })],
+    ['create', (client, signal) => client.create(Part, { metadata: key }, signal && { signal })],
+    ['apply', (client, signal) => client.apply(Part, { metadata: key }, signal && { signal })],
+    [
+      'mergeStatus',
+      (client, signal) => client.mergeStatus(Part, { ...key, resourceVersion: '1' }, {}, signal && { signal }),
+    ],
+    ['delete', (client, signal) => client.delete(Part, key, signal && { signal })],
+  ];
+
+  test.each(requests)('%s ends with the signal of the reconcile', async (_, request) => {
+    const reconcile = new AbortController();
+    const client = new ReadYourWrites([], () => {}).client(managed.client, 'default/a', reconcile.signal);
+    const ended = expect(request(client)).rejects.toThrow('time is over');
+    await managed.server.next();
+    reconcile.abort(new Error('time is over'));
+    await ended;
+  });
+
+  test.each(requests)('%s with a signal of its own ends with either', async (_, request) => {
+    for (const which of ['reconcile', 'own'] as const) {
+      const signals = { reconcile: new AbortController(), own: new AbortController() };
+      const client = new ReadYourWrites([], () => {}).client(managed.client, 'default/a', signals.reconcile.signal);
+      const ended = expect(request(client, signals.own.signal)).rejects.toThrow('time is over');
+      await managed.server.next();
+      signals[which].abort(new Error('time is over'));
+      await ended;
+    }
+  });
+
+  test('watches as the client does', async () => {
+    const { signal } = new AbortController();
+    const client = new ReadYourWrites([], () => {}).client(managed.client, 'default/a', signal);
+    const first = (async () => {
+      for await (const event of client.watch(Part, { resourceVersion: '5', timeoutSeconds: 60, signal })) return event;
+      return undefined;
+    })();
+    (await managed.server.next({ watch: true })).stream().send('ADDED', stored('p', '6'));
+    expect(await first).toEqual({ type: 'ADDED', object: stored('p', '6') });
+  });
+});

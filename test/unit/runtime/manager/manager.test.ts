@@ -1,0 +1,212 @@
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { done, type Metrics, type Reconcile } from '../../../../src/runtime/index.ts';
+import { eventually } from '../../../integration/environment/eventually.ts';
+import { Managed } from '../../environment/managed.ts';
+import { Part, Planet, partsPath, stored, Widget, widgetsPath } from '../../environment/widgets.ts';
+
+let managed: Managed;
+let begun: string[];
+beforeEach(() => {
+  begun = [];
+});
+afterEach(() => managed.close());
+
+const noting =
+  (then: Reconcile = async () => done): Reconcile =>
+  (key, context) => {
+    begun.push(key.name);
+    return then(key, context);
+  };
+const reconciled = (...names: readonly string[]): Promise<boolean> =>
+  eventually(`${names} are reconciled`, async () => begun.length >= names.length).finally(() =>
+    expect(begun).toEqual(names),
+  );
+
+const oneWidget = { resourceVersion: '10', items: [stored('a', '1')] };
+
+describe('the start', () => {
+  test('is of workers only when every cache has synced', async () => {
+    managed = await Managed.start();
+    managed.manager.controller(Widget, { owns: [Part], reconcile: noting() });
+    expect(managed.manager.readiness()).toEqual({
+      ready: false,
+      waitingFor: ['widgets.test.example', 'parts.test.example'],
+    });
+    managed.run();
+    await managed.sync({ [widgetsPath]: oneWidget });
+    await managed.manager.informer(Widget).synced;
+    expect(managed.manager.readiness()).toEqual({ ready: false, waitingFor: ['parts.test.example'] });
+    expect(begun).toEqual([]);
+    await managed.sync({ [partsPath]: { resourceVersion: '10' } });
+    await reconciled('a');
+    expect(managed.manager.readiness()).toEqual({ ready: true, waitingFor: [] });
+  });
+
+  test('asks once for a kind that two controllers watch', async () => {
+    managed = await Managed.start();
+    managed.manager.controller(Widget, { name: 'first', owns: [Part], reconcile: noting() });
+    managed.manager.controller(Part, { name: 'second', reconcile: noting() });
+    managed.run();
+    await managed.sync({ [widgetsPath]: { resourceVersion: '1' }, [partsPath]: oneWidget });
+    await reconciled('a');
+    expect(managed.server.unclaimed).toBe(0);
+  });
+
+  test('waits for an API server that is away', async () => {
+    managed = await Managed.start();
+    managed.manager.controller(Widget, { reconcile: noting() });
+    managed.run();
+    (await managed.server.next()).refuse(503, 'ServiceUnavailable');
+    await managed.sync({ [widgetsPath]: oneWidget });
+    await reconciled('a');
+  });
+
+  test('is not, if the manager was to stop before', async () => {
+    managed = await Managed.start();
+    managed.manager.controller(Widget, { reconcile: noting() });
+    managed.abort();
+    managed.run();
+    await managed.ended;
+    expect(begun).toEqual([]);
+    expect(managed.manager.readiness().ready).toBe(false);
+  });
+
+  test('ends while it waits for a cache, at once and without a reconcile', async () => {
+    managed = await Managed.start();
+    managed.manager.controller(Widget, { owns: [Part], reconcile: noting() });
+    managed.run();
+    await managed.sync({ [widgetsPath]: oneWidget });
+    managed.abort();
+    await managed.ended;
+    expect(begun).toEqual([]);
+  });
+});
+
+describe('the stop', () => {
+  test('waits for the reconcile under way, whose writes arrive, and begins no other', async () => {
+    managed = await Managed.start();
+    const gate = Promise.withResolvers<void>();
+    managed.manager.controller(Widget, {
+      workers: 1,
+      reconcile: noting(async (key, { client, signal }) => {
+        await gate.promise;
+        await client.mergeStatus(Widget, { ...key, resourceVersion: '1' }, {});
+        expect(signal.aborted).toBe(false);
+        return done;
+      }),
+    });
+    managed.run();
+    const streams = await managed.sync({
+      [widgetsPath]: { resourceVersion: '10', items: [stored('a', '1'), stored('b', '2')] },
+    });
+    await reconciled('a');
+    let ended = false;
+    void managed.ended.then(() => {
+      ended = true;
+    });
+    managed.abort();
+    await eventually('it stops', async () =>
+      managed.log.messages('info').some((message) => message.startsWith('stopping')),
+    );
+    streams[widgetsPath]?.send('ADDED', stored('c', '11'));
+    await eventually('the caches go on', async () => managed.manager.informer(Widget).hasReached('11'));
+    expect(ended).toBe(false);
+    gate.resolve();
+    (await managed.server.next({ method: 'PATCH' })).json(200, stored('a', '12'));
+    await managed.ended;
+    expect(begun).toEqual(['a']);
+    expect(managed.log.messages('error')).toEqual([]);
+    expect(managed.manager.readiness()).toEqual({ ready: false, waitingFor: [] });
+  });
+
+  test('gives a reconcile up that takes longer than the drain may', async () => {
+    managed = await Managed.start({ drainTimeoutMs: 30 });
+    managed.manager.controller(Widget, {
+      reconcile: noting(async (key, { client }) => {
+        await client.get(Widget, key);
+        return done;
+      }),
+    });
+    managed.run();
+    await managed.sync({ [widgetsPath]: oneWidget });
+    const request = await managed.server.next({ method: 'GET' });
+    managed.abort();
+    await managed.ended;
+    await request.closed;
+    expect(managed.log.messages('info')).toContain('reconcile given up: the time to drain is over');
+    expect(managed.log.messages('error')).toEqual([]);
+    expect(begun).toEqual(['a']);
+  });
+
+  test('closes the watches', async () => {
+    managed = await Managed.start();
+    managed.manager.controller(Widget, { reconcile: noting() });
+    managed.run();
+    (await managed.server.next({ watch: false })).list('10', []);
+    const watch = await managed.server.next({ watch: true });
+    watch.stream();
+    await eventually('it is ready', async () => managed.manager.readiness().ready);
+    managed.abort();
+    await managed.ended;
+    await watch.closed;
+  });
+});
+
+describe('a manager', () => {
+  test('without a controller runs until it is stopped: others read its informers', async () => {
+    managed = await Managed.start();
+    const informer = managed.manager.informer(Widget);
+    managed.run();
+    const streams = await managed.sync({ [widgetsPath]: oneWidget });
+    await informer.synced;
+    streams[widgetsPath]?.send('ADDED', stored('b', '11'));
+    await eventually('the informer lives', async () => informer.store.size === 2);
+    expect(managed.manager.readiness().ready).toBe(true);
+    managed.abort();
+    await managed.ended;
+  });
+
+  test('runs once', async () => {
+    managed = await Managed.start();
+    managed.run();
+    const { signal } = new AbortController();
+    await expect(managed.manager.run(signal)).rejects.toThrow('a manager runs once');
+    managed.abort();
+    await managed.ended;
+    await expect(managed.manager.run(signal)).rejects.toThrow('a manager runs once');
+  });
+
+  test('takes neither informers nor controllers once it runs: they would never start', async () => {
+    managed = await Managed.start();
+    const informer = managed.manager.informer(Widget);
+    managed.run();
+    expect(managed.manager.informer(Widget)).toBe(informer);
+    expect(() => managed.manager.informer(Planet)).toThrow(
+      'the informer of planets.test.example must be asked for before the manager runs',
+    );
+    expect(() => managed.manager.controller(Widget, { reconcile: noting() })).toThrow(
+      'the controller of widgets.test.example must be added before the manager runs',
+    );
+  });
+
+  test('fails with a defect of a worker, and stops its caches', async () => {
+    const defect = new Error('a defect');
+    const metrics = {
+      queue: () => ({}),
+      reconciles: () => ({
+        started: () => {
+          throw defect;
+        },
+        finished: () => {},
+      }),
+    } as unknown as Metrics;
+    managed = await Managed.start({ metrics });
+    managed.manager.controller(Widget, { reconcile: noting() });
+    managed.run();
+    (await managed.server.next({ watch: false })).list('10', []);
+    const watch = await managed.server.next({ watch: true });
+    watch.stream().send('ADDED', stored('a', '11'));
+    await expect(managed.ended).rejects.toBe(defect);
+    await watch.closed;
+  });
+});
