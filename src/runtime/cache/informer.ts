@@ -1,11 +1,11 @@
 import type { Client, Selection, WatchEvent } from '../client/index.ts';
-import type { Kind, KubeObject } from '../kind/index.ts';
+import { type Kind, type KubeObject, keyOf, keyString, resourceName } from '../kind/index.ts';
 import type { Logger } from '../observability/index.ts';
 import { Reflector } from './reflector.ts';
 import { compareResourceVersions } from './resource-version.ts';
 import { type Delta, type IndexFunction, type ReadonlyStore, Store } from './store.ts';
 
-/** Is told of every change, in order, after the store has it. Must not throw and must not wait. */
+/** Is told of every change, in order, after the store has it. Must not wait; one that throws has missed the change. */
 export type DeltaHandler<T extends KubeObject> = (delta: Delta<T>) => void;
 
 /** One kind's reflector and store, shared by all who watch the kind. */
@@ -15,6 +15,7 @@ export class Informer<T extends KubeObject> {
   readonly #handlers: DeltaHandler<T>[] = [];
   readonly #progress: (() => void)[] = [];
   readonly #reflector: Reflector<T>;
+  readonly #log: Logger;
   readonly #synced = Promise.withResolvers<void>();
   #resourceVersion: string | undefined;
 
@@ -26,6 +27,7 @@ export class Informer<T extends KubeObject> {
   }) {
     const { client, kind, selection = {}, log } = options;
     this.kind = kind;
+    this.#log = log.child({ resource: resourceName(kind) });
     this.#reflector = new Reflector({
       client,
       kind,
@@ -96,7 +98,16 @@ export class Informer<T extends KubeObject> {
   }
 
   #emit(delta: Delta<T>): void {
-    for (const handler of this.#handlers) handler(delta);
+    for (const handler of this.#handlers) {
+      try {
+        handler(delta);
+      } catch (error) {
+        // The store has the change: thrown on, the error would be taken for the watch's, and every other handler
+        // would miss what follows, for a new list finds no difference any more.
+        const details = { err: error, object: keyString(keyOf(delta.object)), change: delta.type };
+        this.#log.error(details, 'a handler threw: it has missed a change');
+      }
+    }
   }
 
   #advanced(): void {
