@@ -9,6 +9,7 @@ import { stored, Widget } from '../../environment/widgets.ts';
 let server: ScriptedServer;
 let transport: Transport;
 let stop: AbortController;
+let log: RecordingLog;
 let informer: Informer<Widget>;
 let running: Promise<void> | undefined;
 /** What a handler was told: `added a @1`. */
@@ -20,7 +21,8 @@ beforeEach(async () => {
   server = await ScriptedServer.start();
   transport = new Transport(server.connection, { userAgent: 'test/1' });
   stop = new AbortController();
-  informer = new Informer({ client: new HttpClient(transport, 'tester'), kind: Widget, log: new RecordingLog() });
+  log = new RecordingLog();
+  informer = new Informer({ client: new HttpClient(transport, 'tester'), kind: Widget, log });
   deltas = [];
   running = undefined;
   informer.addHandler(({ type, object }) => {
@@ -131,4 +133,27 @@ test('indexes what it holds', async () => {
   informer.addIndex('uid', ({ metadata }) => [metadata.uid]);
   await watching('5', [stored('a', '1')]);
   expect([...informer.store.byIndex('uid', 'uid-a')]).toHaveLength(1);
+});
+
+test('a handler that throws has missed a change, which is told; nobody else has', async () => {
+  const after: string[] = [];
+  informer.addHandler(({ object }) => {
+    if (object.metadata.name === 'bad') throw new Error('a defect');
+  });
+  informer.addHandler(({ object }) => after.push(object.metadata.name));
+  const stream = await watching('5', [stored('bad', '1'), stored('a', '2')]);
+  stream.send('MODIFIED', stored('bad', '6'));
+  stream.send('ADDED', stored('b', '7'));
+  await told(4);
+  expect(deltas).toEqual(['added bad @1', 'added a @2', 'modified bad @6', 'added b @7']);
+  expect(after).toEqual(['bad', 'a', 'bad', 'b']);
+  expect(informer.hasSynced).toBe(true);
+  expect(log.lines.filter(({ level }) => level === 'error')).toEqual([
+    {
+      level: 'error',
+      message: 'a handler threw: it has missed a change',
+      details: expect.objectContaining({ resource: 'widgets.test.example', object: 'default/bad', change: 'added' }),
+    },
+    expect.objectContaining({ details: expect.objectContaining({ change: 'modified', object: 'default/bad' }) }),
+  ]);
 });
