@@ -1,6 +1,9 @@
 /**
  * What the project needs on a machine and brings itself: the programs of a Kubernetes cluster, pinned by the Go modules
  * in the folders here and built once into the user's cache, and Debian's packages.
+ *
+ * To move a pin: `go get MODULE@VERSION && go mod tidy` in its folder. Kubernetes has its staging modules beside it: all of
+ * the `replace` lines move with k8s.io/kubernetes v1.N to v0.N.
  */
 export { AssetsError } from './binaries/assets.ts';
 export { BuildError } from './binaries/build-binary.ts';
