@@ -24,10 +24,12 @@ export interface Listening {
  */
 export async function serve(port: number, routes: Readonly<Record<string, Route>>): Promise<Listening> {
   const server = createServer((request, response) => {
-    const path = new URL(request.url ?? '/', 'http://localhost').pathname;
+    // Not by URL, which throws for what a client may well send ("//"): here that would end the process.
+    const [path = '/'] = (request.url ?? '/').split('?', 1);
     const route = Object.hasOwn(routes, path) ? routes[path] : undefined;
     answer(request.method ?? 'GET', route).then(
       ({ code, contentType = 'text/plain; charset=utf-8', text }) => {
+        if (code === 405) response.setHeader('allow', 'GET, HEAD');
         response.writeHead(code, { 'content-type': contentType }).end(request.method === 'HEAD' ? undefined : text);
       },
       (error: unknown) => {
