@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { EventsV1Event } from '@kubernetes/client-node';
 import type { Client } from '../client/index.ts';
-import { apiVersionOf, builtInKind, type Kind, type KubeObject } from '../kind/index.ts';
+import { apiVersionOf, builtInKind, type Kind, type KubeObject, keyOf } from '../kind/index.ts';
 import type { Logger } from './logger.ts';
 
 const Event = builtInKind<EventsV1Event>({ group: 'events.k8s.io', version: 'v1', kind: 'Event', plural: 'events' });
@@ -14,7 +14,7 @@ export interface EventNotice {
   readonly reason: string;
   /** One CamelCase word: what was done. */
   readonly action: string;
-  /** For a person. Cut at 1,024 characters, the API's limit. */
+  /** For a person. Cut at 1,024 bytes, the API's limit. */
   readonly note: string;
 }
 
@@ -64,19 +64,30 @@ export class EventRecorder {
   }
 
   async #write(kind: Kind, object: KubeObject, notice: EventNotice): Promise<void> {
-    const { name, namespace = 'default', uid, resourceVersion } = object.metadata;
+    const { uid, resourceVersion } = object.metadata;
     await this.#client.create(Event, {
-      metadata: { name: `${name.slice(0, 236)}.${randomBytes(8).toString('hex')}`, namespace },
+      // An Event about an object without a namespace is in this one.
+      metadata: { name: eventName(object.metadata.name), namespace: object.metadata.namespace ?? 'default' },
       eventTime: microTime(new Date()),
       type: notice.type,
       reason: notice.reason,
       action: notice.action,
-      note: notice.note.slice(0, 1024),
+      note: beginning(notice.note, 1024),
       reportingController: this.#controller,
       reportingInstance: this.#instance,
-      regarding: { apiVersion: apiVersionOf(kind), kind: kind.kind, name, namespace, uid, resourceVersion },
+      regarding: { apiVersion: apiVersionOf(kind), kind: kind.kind, ...keyOf(object), uid, resourceVersion },
     });
   }
+}
+
+/** 253 characters at the most, of parts that end in a letter or a digit. */
+function eventName(objectName: string): string {
+  return `${objectName.slice(0, 236).replace(/[^a-z0-9]+$/, '')}.${randomBytes(8).toString('hex')}`;
+}
+
+/** The longest beginning of the text that has so many bytes at the most and ends with a whole character. */
+function beginning(text: string, maxBytes: number): string {
+  return text.slice(0, new TextEncoder().encodeInto(text, new Uint8Array(maxBytes)).read);
 }
 
 /** The API's MicroTime wants six digits. */
