@@ -128,6 +128,8 @@ export class Metrics {
   queue(controller: string): QueueObserver {
     const label = { name: controller, controller };
     this.#queueDepth.set(label, 0);
+    this.#queueAdds.inc(label, 0);
+    this.#queueRetries.inc(label, 0);
     return {
       added: () => this.#queueAdds.inc(label),
       retried: () => this.#queueRetries.inc(label),
