@@ -1,0 +1,109 @@
+import { connect, type Socket } from 'node:net';
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { type Listening, serve } from '../../../../src/runtime/observability/index.ts';
+
+let listening: Listening;
+let calls: number;
+beforeEach(async () => {
+  calls = 0;
+  listening = await serve(0, {
+    '/healthz': () => {
+      calls += 1;
+      return { code: 200, text: 'ok\n' };
+    },
+    '/readyz': async () => ({ code: 503, text: 'waiting\n' }),
+    '/metrics': () => ({ code: 200, contentType: 'text/x-metrics', text: 'up 1\n' }),
+    '/throws': () => {
+      throw new Error('a defect');
+    },
+    '/rejects': () => Promise.reject(new Error('another')),
+  });
+});
+afterEach(() => listening.close());
+
+async function ask(path: string, method = 'GET') {
+  const response = await fetch(`http://127.0.0.1:${listening.port}${path}`, { method });
+  return { code: response.status, type: response.headers.get('content-type'), text: await response.text(), response };
+}
+
+/** What is answered to these very bytes. */
+function raw(request: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    let answer = '';
+    const socket: Socket = connect(listening.port, '127.0.0.1', () => socket.end(request));
+    socket.on('data', (chunk) => {
+      answer += chunk;
+    });
+    socket.on('error', reject);
+    socket.on('close', () => resolve(answer));
+  });
+}
+
+describe('a path', () => {
+  test('is answered as its route says', async () => {
+    expect(await ask('/healthz')).toMatchObject({ code: 200, type: 'text/plain; charset=utf-8', text: 'ok\n' });
+    expect(await ask('/readyz')).toMatchObject({ code: 503, text: 'waiting\n' });
+    expect(await ask('/metrics')).toMatchObject({ code: 200, type: 'text/x-metrics', text: 'up 1\n' });
+  });
+
+  test('is the same with a query', async () => {
+    expect(await ask('/healthz?verbose=1&x=/y')).toMatchObject({ code: 200, text: 'ok\n' });
+  });
+
+  test.each(['/', '/health', '/healthz/', '/healthz/x', '/constructor', '/__proto__', '/toString'])(
+    '%s that nobody serves is not found',
+    async (path) => {
+      expect(await ask(path)).toMatchObject({ code: 404, text: 'not found\n' });
+    },
+  );
+
+  test.each(['//', '///', '//[', '/\\', '*', 'http://[/', '%'])(
+    '%s that is no URL is not found either, and the server lives on',
+    async (target) => {
+      expect(await raw(`GET ${target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`)).toMatch(
+        /^HTTP\/1\.1 40[04] /,
+      );
+      expect(await ask('/healthz')).toMatchObject({ code: 200 });
+    },
+  );
+
+  test.each([
+    ['/throws', 'Error: a defect'],
+    ['/rejects', 'Error: another'],
+  ])('%s whose route fails is answered by 500 and why', async (path, text) => {
+    expect(await ask(path)).toMatchObject({ code: 500, text });
+    expect(await ask('/healthz')).toMatchObject({ code: 200 });
+  });
+});
+
+describe('a method', () => {
+  test('HEAD gets the code and the type, and no text', async () => {
+    expect(await ask('/metrics', 'HEAD')).toMatchObject({ code: 200, type: 'text/x-metrics', text: '' });
+    expect(await ask('/readyz', 'HEAD')).toMatchObject({ code: 503, text: '' });
+  });
+
+  test.each(['POST', 'PUT', 'DELETE', 'OPTIONS'])('%s is refused, and the route not called', async (method) => {
+    const { code, response } = await ask('/healthz', method);
+    expect([code, response.headers.get('allow')]).toEqual([405, 'GET, HEAD']);
+    expect(calls).toBe(0);
+  });
+});
+
+describe('a port', () => {
+  test('that is taken is an error that names it', async () => {
+    const { port } = listening;
+    await expect(serve(port, {})).rejects.toMatchObject({ code: 'EADDRINUSE', port });
+  });
+
+  test('is free again after the close, which waits for no client', async () => {
+    const { port } = listening;
+    const socket = connect(port, '127.0.0.1');
+    await new Promise((resolve) => socket.once('connect', resolve));
+    const closed = new Promise((resolve) => socket.once('close', resolve));
+    socket.on('error', () => {});
+    await listening.close();
+    await closed;
+    listening = await serve(port, { '/healthz': () => ({ code: 200, text: 'again' }) });
+    expect(await ask('/healthz')).toMatchObject({ text: 'again' });
+  });
+});
