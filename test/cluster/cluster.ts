@@ -220,7 +220,6 @@ async function bringUp(
   const startedAtMs = performance.now();
   await mkdir(layout.logs, { recursive: true });
   const state: ClusterState = { nodes, network: await freeNetwork(layout) };
-  await writeState(layout, state);
   const cluster = Cluster.of(layout, state, programs, cgroups);
   const step = (title: string, run: () => Promise<void>): Step => ({
     title,
@@ -249,6 +248,8 @@ async function bringUp(
     ],
     display,
   );
+  // Last of all: one that was killed in the middle of this is not taken for a cluster that can be used.
+  await writeState(layout, state);
   display.line(`cluster ${layout.name} is ready after ${((performance.now() - startedAtMs) / 1000).toFixed(1)} s`);
   return cluster;
 }
