@@ -3,7 +3,6 @@ import { copyFile, mkdir, readdir, rm, stat } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
-import { execa } from 'execa';
 import { ensureDebianPackages } from '../../tools/debian.ts';
 import { ExclusiveLock, runSteps, type Step, standardDisplay } from '../../tools/index.ts';
 import { makeCredentials } from './certificates.ts';
@@ -11,6 +10,7 @@ import { type Cgroups, detectCgroups, killAll, makeCgroup, processesIn, removeCg
 import { isApiServerReady, startControlPlane } from './control-plane.ts';
 import { ClusterError, requireRootOnLinux, UsageError } from './errors.ts';
 import { baseImageArchives } from './images.ts';
+import { kubectl } from './kubectl.ts';
 import { clustersFolder, controlPlaneCgroup, type Layout, layoutOf, nodeLayout, nodeNames } from './layout.ts';
 import { freeNetwork, makeNetwork, removeNetwork } from './network.ts';
 import { importImage, killNode, startNode } from './node.ts';
@@ -133,11 +133,8 @@ export class Cluster {
   }
 
   /** Runs kubectl as the cluster's administrator. @throws ExecaError with kubectl's words when it fails */
-  async kubectl(args: readonly string[], input?: string): Promise<string> {
-    const { stdout } = await execa(this.#programs.kubectl, [`--kubeconfig=${this.kubeconfigPath}`, ...args], {
-      ...(input !== undefined && { input }),
-    });
-    return stdout;
+  kubectl(args: readonly string[], input?: string): Promise<string> {
+    return kubectl(this.#layout, this.#programs, args, input);
   }
 
   /**

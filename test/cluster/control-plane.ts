@@ -1,11 +1,11 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { execa } from 'execa';
 import { addressesOf, dnsServiceIp, podNetwork, serviceNetwork } from './addresses.ts';
 import type { Cgroups } from './cgroups.ts';
 import { startDaemon } from './daemon.ts';
 import { ClusterError } from './errors.ts';
+import { kubectl } from './kubectl.ts';
 import { controlPlaneCgroup, controlPlaneNamespace, type Layout } from './layout.ts';
 import type { Programs } from './programs.ts';
 import type { ClusterState } from './state.ts';
@@ -82,11 +82,15 @@ function commands(
       '--authorization-mode=Node,RBAC',
       '--enable-admission-plugins=NodeRestriction,OwnerReferencesPermissionEnforcement',
       '--allow-privileged',
+      // A webhook behind a Service is called at its pods: no kube-proxy rewrites the Service's address here.
+      '--enable-aggregator-routing',
       `--kubelet-client-certificate=${kubeletCertificate}`,
       `--kubelet-client-key=${kubeletKey}`,
       `--kubelet-certificate-authority=${pki}/ca.crt`,
       '--kubelet-preferred-address-types=InternalIP',
       `--audit-log-path=${layout.auditLog}`,
+      // In one file: from 100 MB on it would be rotated.
+      '--audit-log-maxsize=10000',
       `--audit-policy-file=${join(folder, 'audit-policy.yaml')}`,
     ],
     'controller-manager': [
@@ -158,20 +162,18 @@ async function apiServerReady(layout: Layout, programs: Programs, signal: AbortS
 
 /** Whether the API server answers and its caches have synced. */
 export async function isApiServerReady(layout: Layout, programs: Pick<Programs, 'kubectl'>): Promise<boolean> {
-  const { stdout } = await execa(
-    programs.kubectl,
-    ['get', '--raw=/readyz', '--request-timeout=5s', `--kubeconfig=${layout.adminKubeconfig}`],
-    { reject: false },
+  return kubectl(layout, programs, ['get', '--raw=/readyz', '--request-timeout=5s']).then(
+    (answer) => answer === 'ok',
+    () => false,
   );
-  return stdout === 'ok';
 }
 
 /** Names for services, rights for the API server's kubelet client, and the StorageClass. */
 async function applyAddons(layout: Layout, state: ClusterState, programs: Programs): Promise<void> {
   const storage = join(import.meta.dirname, '../../tools/addons/provisioner/manifest.yaml');
-  const kubectl = [`--kubeconfig=${layout.adminKubeconfig}`, 'apply', '--server-side', '--filename'];
-  await execa(programs.kubectl, [...kubectl, '-'], { input: addons(addressesOf(state.network).controlPlane) });
-  await execa(programs.kubectl, [...kubectl, storage]);
+  const files = ['--filename=-', `--filename=${storage}`];
+  const input = addons(addressesOf(state.network).controlPlane);
+  await kubectl(layout, programs, ['apply', '--server-side', ...files], input);
 }
 
 /** CoreDNS is no pod, so its Service names its address itself. */

@@ -3,6 +3,12 @@ import { once } from 'node:events';
 import { open } from 'node:fs/promises';
 import { type Cgroups, enterCgroup } from './cgroups.ts';
 
+/**
+ * Nothing of the environment of whoever starts it: a proxy that is set there would be asked for the cluster's own
+ * addresses.
+ */
+const environment = { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin' };
+
 /** A process that outlives whoever starts it. */
 export interface Daemon {
   /** Its group, which is how it is found again. */
@@ -21,6 +27,7 @@ export async function startDaemon(cgroups: Cgroups, { cgroup, namespace, logFile
     const script = `set -e\n${enterCgroup(cgroups, cgroup)}\nexec nsenter --net="$1" -- "\${@:2}"`;
     const child = spawn('bash', ['-c', script, 'daemon', namespace, ...command], {
       cwd: '/',
+      env: environment,
       detached: true,
       stdio: ['ignore', log.fd, log.fd],
     });

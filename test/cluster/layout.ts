@@ -6,10 +6,13 @@ import { UsageError } from './errors.ts';
 /** The longest path that a Unix socket can have on Linux. */
 const maxSocketPath = 107;
 
-/** Where everything of one cluster is, and how it is called: all of it follows from the cluster's name. */
+/** Where everything of one cluster is, and how it is called: all of it follows from the cluster's name and the cache. */
 export interface Layout {
   readonly name: string;
-  /** Six hex digits of the name's hash: what links and cgroups, whose names are short or shared, are called by. */
+  /**
+   * Six hex digits of the folder's hash: what links and cgroups, whose names are short or shared, are called by. Of the
+   * folder's and not of the name's, because another user's cache may hold a cluster of the same name.
+   */
   readonly id: string;
   /** Everything that the cluster writes on the host's disk. */
   readonly folder: string;
@@ -57,8 +60,8 @@ export function layoutOf(name: string): Layout {
       `--name: got "${name}", takes 1 to 20 lower-case letters, digits and "-", a letter first and no "-" last`,
     );
   }
-  const id = createHash('sha256').update(name).digest('hex').slice(0, 6);
   const folder = join(clustersFolder(), name);
+  const id = createHash('sha256').update(folder).digest('hex').slice(0, 6);
   return {
     name,
     id,

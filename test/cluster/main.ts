@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util';
+import { exitCodeOf, interruption } from '../../tools/interruption.ts';
 import { Cluster, ClusterError, UnsupportedMachineError, UsageError } from './index.ts';
 
 const usage = `Usage: npm run cluster -- COMMAND [--name NAME]
@@ -77,7 +78,7 @@ async function main(argv: string[], signal: AbortSignal): Promise<number> {
 function report(error: unknown, signal: AbortSignal): number {
   if (signal.aborted) {
     process.stderr.write('interrupted\n');
-    return 130;
+    return exitCodeOf(signal.reason as NodeJS.Signals);
   }
   const usageProblem = error instanceof UsageError || (error instanceof TypeError && 'code' in error);
   if (usageProblem || error instanceof ClusterError || error instanceof UnsupportedMachineError) {
@@ -88,6 +89,4 @@ function report(error: unknown, signal: AbortSignal): number {
   return 1;
 }
 
-const interrupted = new AbortController();
-for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => interrupted.abort());
-process.exitCode = await main(process.argv.slice(2), interrupted.signal);
+process.exitCode = await main(process.argv.slice(2), interruption());

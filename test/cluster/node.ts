@@ -58,8 +58,8 @@ export async function startNode(
     logFile: join(layout.logs, `${name}.log`),
     // All of the node's processes end with the first of its PID namespace, which --kill-child ends with unshare.
     command: [
-      ...(['unshare', '--mount', '--propagation=private', '--pid', '--fork', '--kill-child', '--mount-proc'] as const),
-      ...['bash', join(node.folder, 'start.sh')],
+      ...(['unshare', '--uts', '--mount', '--propagation=private', '--mount-proc'] as const),
+      ...['--pid', '--fork', '--kill-child', 'bash', join(node.folder, 'start.sh')],
     ],
   });
   await containerdAnswers(layout, node, programs, signal);
@@ -72,6 +72,8 @@ export async function killNode(layout: Layout, name: string, cgroups: Cgroups): 
     await killAll(cgroups, group);
     await removeCgroup(cgroups, group);
   }
+  // So that nobody takes a socket that nobody listens to for a node that runs.
+  await rm(node.run, { recursive: true, force: true });
 }
 
 const containerdTimeoutMs = 30_000;
@@ -124,6 +126,10 @@ state = "/run/containerd"
 [grpc]
   address = "/run/containerd/containerd.sock"
 
+# Its default is a folder in the host's /opt.
+[plugins."io.containerd.internal.v1.opt"]
+  path = "/var/lib/containerd/opt"
+
 [plugins."io.containerd.cri.v1.images"]
   snapshotter = "overlayfs"
   [plugins."io.containerd.cri.v1.images".pinned_images]
@@ -147,10 +153,9 @@ const podNetworkConfig = (subnet: string): object => ({
   name: 'pods',
   plugins: [
     {
-      type: 'bridge',
-      bridge: 'cni0',
-      isGateway: true,
-      hairpinMode: true,
+      // Every packet is routed by the node, where kube-proxy's rules see it. On a bridge, a pod's answer to another of
+      // the same node would pass them by, unless the host has loaded br_netfilter.
+      type: 'ptp',
       // Below /run: a node that lost its power has no pods, and their addresses are free again.
       ipam: { type: 'host-local', dataDir: '/run/cni', ranges: [[{ subnet }]], routes: [{ dst: '0.0.0.0/0' }] },
     },
@@ -205,6 +210,7 @@ function startScript(layout: Layout, node: NodeLayout, programs: Programs): stri
   const kubeconfig = (name: string) => `'--kubeconfig=${join(layout.kubeconfigs, name)}'`;
   const hidden = Object.entries({ '/run': node.run, '/var/lib': node.varLib, '/var/log': node.varLog });
   return `set -e
+echo ${node.name} > /proc/sys/kernel/hostname
 ${hidden.map(([path, folder]) => `mount --bind '${folder}' ${path}`).join('\n')}
 ${Object.keys(kubeletSysctls)
   .map((path) => `mount --bind '${node.folder}/sysctls/${path}' /proc/sys/${path}`)
