@@ -4,13 +4,14 @@
  *     node tools/build.ts                        all of them
  *     node tools/build.ts etcd kube-apiserver    these alone
  *
- * Exits with 0 when they are there, 1 when one can't be built, 2 for an unknown name, 130 after Ctrl-C.
+ * Exits with 0 when they are there, 1 when one can't be built, 2 for an unknown name, 128 + n after signal n.
  */
 import { AssetsError } from './binaries/assets.ts';
 import { BuildError } from './binaries/build-binary.ts';
 import { type BinaryName, catalogue } from './binaries/catalogue.ts';
 import { ensureBinaries } from './binaries/ensure.ts';
 import { GoToolchainError } from './binaries/go-toolchain.ts';
+import { exitCodeOf, interruption } from './interruption.ts';
 
 const all = catalogue.map(({ name }) => name);
 
@@ -29,19 +30,16 @@ async function main(args: readonly string[]): Promise<number> {
     console.error(`no such program: ${unknown.join(', ')}. There are ${all.join(', ')}.`);
     return 2;
   }
-  const interrupted = new AbortController();
-  const interrupt = () => interrupted.abort();
-  process.once('SIGINT', interrupt);
-  process.once('SIGTERM', interrupt);
+  const signal = interruption();
   try {
-    const paths = await ensureBinaries(names.length > 0 ? names : all, { signal: interrupted.signal });
+    const paths = await ensureBinaries(names.length > 0 ? names : all, { signal });
     const width = Math.max(...[...paths.keys()].map((name) => name.length));
     for (const [name, path] of paths) console.log(`${name.padEnd(width)}  ${path}`);
     return 0;
   } catch (error) {
-    if (interrupted.signal.aborted) {
+    if (signal.aborted) {
       console.error('interrupted: what was built so far is kept');
-      return 130;
+      return exitCodeOf(signal.reason as NodeJS.Signals);
     }
     if (error instanceof BuildError || error instanceof GoToolchainError || error instanceof AssetsError) {
       console.error(error.message);
