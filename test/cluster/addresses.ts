@@ -4,6 +4,9 @@ export const serviceNetwork = '10.96.0.0/16';
 export const apiServerServiceIp = '10.96.0.1';
 export const dnsServiceIp = '10.96.0.10';
 
+/** The networks of the machines of all clusters, of which each has one: what the host sees of them. */
+export const addressesOfAllClusters = '10.213.0.0/16';
+
 /** The addresses of one cluster's machines. */
 export interface Addresses {
   /** With its prefix length, for the host's end of the link. */

@@ -1,4 +1,5 @@
 /** A real Kubernetes cluster on one Linux machine, without Docker or an image registry: as a library and a command. */
+export { addressesOfAllClusters } from './addresses.ts';
 export { type AuditEvent, Cluster, type UpOptions } from './cluster.ts';
 export { ClusterError, UnsupportedMachineError, UsageError } from './errors.ts';
 export { removeWhenWeDie, type Watchdog } from './watchdog.ts';

@@ -1,8 +1,11 @@
 import { existsSync } from 'node:fs';
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, expect, test } from '@jest/globals';
 import { execa } from 'execa';
-import { cacheFolder } from '../../tools/index.ts';
+import { cacheFolder, ensureBinaries } from '../../tools/index.ts';
+import { baseImageArchives } from '../cluster/images.ts';
 import { Cluster } from '../cluster/index.ts';
 import { eventually } from '../integration/environment/eventually.ts';
 import { hostState, processesMentioning } from './environment/host.ts';
@@ -49,15 +52,19 @@ test('two clusters side by side: names resolve, services answer, volumes hold, a
     await cluster.kubectl(['apply', '--filename=-'], server);
     await cluster.kubectl(['expose', 'pod', 'web', '--port=80', '--target-port=8080']);
     await cluster.kubectl(['wait', '--for=condition=Ready', 'pod/web', '--timeout=60s']);
-    const address = await cluster.kubectl(['get', 'service', 'web', '--output=jsonpath={.spec.clusterIP}']);
-    // nc, because the static busybox's wget needs the C library's resolver, which a static program has not.
-    const request = `printf 'GET / HTTP/1.0\\r\\n\\r\\n' | nc -w 2 ${address} 80`;
-    const ask = `nslookup web.default.svc.cluster.local && until ${request}; do sleep 1; done`;
-    await cluster.kubectl(['apply', '--filename=-'], pod('ask', { restartPolicy: 'Never', containers: [shell(ask)] }));
-    await succeeded(cluster, 'ask');
-    const log = await cluster.kubectl(['logs', 'ask']);
-    expect(log).toContain('Name:\tweb.default.svc.cluster.local');
-    expect(log).toContain(`I am ${cluster.name}`);
+    // From every node: a pod beside the server has another way to it than one of the next node. Without wget's -T,
+    // which this busybox does not survive.
+    const ask = 'nslookup kubernetes.default.svc.cluster.local && until wget -q -O - http://web; do sleep 1; done';
+    for (const node of cluster.nodes) {
+      const spec = { nodeName: node, restartPolicy: 'Never', containers: [shell(ask)] };
+      await cluster.kubectl(['apply', '--filename=-'], pod(`ask-${node}`, spec));
+      await succeeded(cluster, `ask-${node}`);
+      const log = await cluster.kubectl(['logs', `ask-${node}`]);
+      expect(log).toContain('Name:\tkubernetes.default.svc.cluster.local');
+      expect(log).toContain(`I am ${cluster.name}`);
+    }
+    expect(await cluster.kubectl(['exec', 'web', '--', 'cat', '/data/index.html'])).toBe(`I am ${cluster.name}`);
+    expect(await throughPortForward(cluster, 'service/web', 80)).toBe(`I am ${cluster.name}\n`);
 
     // Another pod finds what the first one wrote.
     await cluster.kubectl(['delete', 'pod', 'web', '--grace-period=1']);
@@ -74,6 +81,10 @@ test('two clusters side by side: names resolve, services answer, volumes hold, a
   expect((await hostState()).links).toHaveLength(before.links.length + 2);
   expect((await hostState()).sysctls).toEqual(before.sysctls);
 
+  // Of the same name, and not the same.
+  await inAnotherCache('down', '--name', 't-one');
+  expect(await one.kubectl(['get', '--raw=/readyz'])).toBe('ok');
+
   await Promise.all([one.down(), two.down()]);
   expect(await hostState()).toEqual(before);
   expect(existsSync(folderOf('t-one'))).toBe(false);
@@ -84,18 +95,31 @@ test('a node that loses its power is NotReady, and Ready again when it is starte
   const ready = (status: string) =>
     cluster.kubectl(['wait', `--for=condition=Ready=${status}`, 'node/node2', '--timeout=60s']);
   await cluster.killNode('node2');
+  const folder = await mkdtemp(join(tmpdir(), 'echoperator-image-'));
+  try {
+    await cluster.loadImage(await archiveOf('example.com/loaded:1', folder));
+  } finally {
+    await rm(folder, { recursive: true });
+  }
   await ready('Unknown');
   await cluster.startNode('node2');
   await ready('True');
-  const spec = { nodeName: 'node2', restartPolicy: 'Never', containers: [shell('echo back')] };
-  await cluster.kubectl(['apply', '--filename=-'], pod('after', spec));
-  await succeeded(cluster, 'after');
+  for (const node of cluster.nodes) {
+    const containers = [{ ...shell('echo back'), image: 'example.com/loaded:1', imagePullPolicy: 'Never' }];
+    const spec = { nodeName: node, restartPolicy: 'Never', containers };
+    await cluster.kubectl(['apply', '--filename=-'], pod(`on-${node}`, spec));
+    await succeeded(cluster, `on-${node}`);
+  }
   await expect(cluster.killNode('node3')).rejects.toThrow('NODE: got "node3", takes one of node1, node2');
 });
 
 test('after a kill -9 of everything, down leaves nothing and up works', async () => {
   const before = await hostState();
-  expect((await command('up', '--name', 't-killed', '--nodes', '1')).exitCode).toBe(0);
+  // Nobody listens there: a proxy is not asked for what is on this machine.
+  const proxy = 'http://127.0.0.1:1';
+  const env = { HTTP_PROXY: proxy, HTTPS_PROXY: proxy, http_proxy: proxy, https_proxy: proxy };
+  const up = await execa(process.execPath, [main, 'up', '--name', 't-killed', '--nodes', '1'], { env, reject: false });
+  expect([up.exitCode, up.stderr]).toEqual([0, expect.stringContaining('ready after')]);
   const again = await command('up', '--name', 't-killed', '--nodes', '1');
   expect(again.exitCode).toBe(0);
   expect(again.all).not.toContain('network');
@@ -159,6 +183,46 @@ test('without root it says in one sentence what is needed and what to do instead
     /^the cluster needs root on Linux, and this is Linux as user 65534: set KUBECONFIG .* kind .*\.$/,
   );
 });
+
+/** Runs the command as somebody with another, empty cache. */
+async function inAnotherCache(...args: readonly string[]): Promise<void> {
+  const cache = await mkdtemp(join(tmpdir(), 'echoperator-cache-'));
+  try {
+    await execa(process.execPath, [main, ...args], { env: { XDG_CACHE_HOME: cache } });
+  } finally {
+    await rm(cache, { recursive: true });
+  }
+}
+
+/** What an HTTP server in the cluster answers to somebody on the host. */
+async function throughPortForward(cluster: Cluster, target: string, port: number): Promise<string> {
+  const kubectl = (await ensureBinaries(['kubectl'])).get('kubectl') ?? '';
+  const args = [`--kubeconfig=${cluster.kubeconfigPath}`, 'port-forward', target, `:${port}`];
+  const forward = execa(kubectl, args, { reject: false, env: { NO_PROXY: '*' } });
+  try {
+    for await (const line of forward) {
+      const local = /127\.0\.0\.1:(\d+) ->/.exec(line)?.[1];
+      if (local !== undefined) return await (await fetch(`http://127.0.0.1:${local}/`)).text();
+    }
+    throw new Error(`kubectl port-forward ended: ${(await forward).stderr}`);
+  } finally {
+    forward.kill();
+    await forward;
+  }
+}
+
+/** A docker-archive of the busybox image under another name. */
+async function archiveOf(name: string, folder: string): Promise<string> {
+  const [busybox = ''] = await baseImageArchives(undefined);
+  await mkdir(join(folder, 'content'));
+  await execa('tar', ['--extract', '--file', busybox, '--directory', join(folder, 'content')]);
+  const manifest = join(folder, 'content/manifest.json');
+  const [image] = JSON.parse(await readFile(manifest, 'utf8')) as [object];
+  await writeFile(manifest, JSON.stringify([{ ...image, RepoTags: [name] }]));
+  const archive = join(folder, 'image.tar');
+  await execa('tar', ['--create', '--file', archive, '--directory', join(folder, 'content'), '.']);
+  return archive;
+}
 
 function kill(pid: number): void {
   try {

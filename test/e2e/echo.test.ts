@@ -112,19 +112,18 @@ describe('an Echo', () => {
 describe('30 Echos at once', () => {
   const names = Array.from({ length: 30 }, (_, i) => `many-${i}`);
   const all = (ns: string) => listOf(names.map((name) => echo(name, ns, { message: `I am ${name}` })));
-  const once = new Map(names.toSorted().map((name) => [name, 1]));
   const created = async (ns: string) => jobsCreated(await operatorWrites(cluster.auditLog, ns));
 
-  const expectAllPrinted = async (ns: string) => {
+  const expectAllPrintedOnce = async (ns: string) => {
     await allPrinted(ns);
     for (const name of names) expect(await cluster.logOf(name, ns)).toBe(`I am ${name}\n`);
-    expect(new Map([...(await created(ns))].sort(([a], [b]) => (a < b ? -1 : 1)))).toEqual(once);
+    expect([...(await created(ns))].filter(([, count]) => count > 1)).toEqual([]);
   };
 
   test('are 30 pods that print', async () => {
     const ns = await namespace();
     await cluster.apply(all(ns));
-    await expectAllPrinted(ns);
+    await expectAllPrintedOnce(ns);
   });
 
   test('with the operator killed in the middle are 30 pods still, none twice', async () => {
@@ -133,6 +132,6 @@ describe('30 Echos at once', () => {
     await eventually('some Jobs are there', async () => (await created(ns)).size >= 5);
     await release.kill();
     await applying;
-    await expectAllPrinted(ns);
+    await expectAllPrintedOnce(ns);
   });
 });

@@ -27,7 +27,10 @@ export async function operatorWrites(auditLog: string, namespace: string): Promi
     .filter((request) => request.userAgent?.startsWith('echoperator/') && request.objectRef?.namespace === namespace);
 }
 
-/** How often the operator's creation of each Job succeeded, by the Job's name. */
+/**
+ * How often the operator's creation of each Job was answered with success, by the Job's name. A creation whose sender
+ * was killed before the answer is not among them, though it may have happened.
+ */
 export function jobsCreated(writes: readonly AuditedRequest[]): ReadonlyMap<string, number> {
   const counts = new Map<string, number>();
   for (const { verb, objectRef, responseStatus } of writes) {

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { chmod, readdir, readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { AssetsError } from '../../../tools/binaries/assets.ts';
 import { BuildError } from '../../../tools/binaries/build-binary.ts';
 import { ensureIn } from '../../../tools/binaries/ensure.ts';
@@ -11,6 +11,9 @@ import { GoToolchainError } from '../../../tools/binaries/go-toolchain.ts';
 import { FakeWorkshop, isRunning, recordingDisplay, until } from './fake-workshop.ts';
 
 const repository = join(import.meta.dirname, '../../..');
+
+// Other processes are started and waited for, on a machine that may be busy.
+jest.setTimeout(60_000);
 
 let workshop: FakeWorkshop;
 

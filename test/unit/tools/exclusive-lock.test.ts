@@ -3,8 +3,11 @@ import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, expect, it, jest } from '@jest/globals';
 import { ExclusiveLock } from '../../../tools/exclusive-lock.ts';
+
+// Other processes are started and waited for, on a machine that may be busy.
+jest.setTimeout(60_000);
 
 let folder: string;
 let file: string;

@@ -3,11 +3,14 @@ import { once } from 'node:events';
 import { copyFile, mkdir, mkdtemp, readdir, rm, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, expect, it, jest } from '@jest/globals';
 import { pruneUnused } from '../../../tools/binaries/prune.ts';
 
 const dayMs = 24 * 60 * 60 * 1000;
 const now = Date.now();
+
+// Other processes are started and waited for, on a machine that may be busy.
+jest.setTimeout(60_000);
 
 let cache: string;
 
