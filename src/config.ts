@@ -75,10 +75,13 @@ const seconds = accept('a number of seconds above 0, 86400 at most', (text) => {
   return /^\d+(\.\d+)?$/.test(text) && value > 0 && value <= 86_400 ? value : undefined;
 });
 
-const boolean = accept(
-  'true or false',
-  (text) => ({ true: true, false: false, '1': true, '0': false })[text.toLowerCase()],
-);
+const booleans: ReadonlyMap<string, boolean> = new Map([
+  ['true', true],
+  ['1', true],
+  ['false', false],
+  ['0', false],
+]);
+const boolean = accept('true or false', (text) => booleans.get(text.toLowerCase()));
 
 const matching = (takes: string, pattern: RegExp) => accept(takes, (text) => (pattern.test(text) ? text : undefined));
 
