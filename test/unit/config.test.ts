@@ -1,0 +1,172 @@
+import { hostname } from 'node:os';
+import { describe, expect, test } from '@jest/globals';
+import { type Config, ConfigError, readConfig } from '../../src/config.ts';
+
+const defaults: Config = {
+  namespace: 'default',
+  numWorkers: 4,
+  ha: {
+    enabled: false,
+    nodeId: hostname(),
+    leaseLockName: 'echoperator',
+    leaseDurationSeconds: 15,
+    renewDeadlineSeconds: 10,
+    retryPeriodSeconds: 2,
+  },
+  metrics: { enabled: true, path: '/metrics', port: 2112 },
+  healthPort: 8081,
+  shutdownTimeoutSeconds: 20,
+  env: 'local',
+  logLevel: 'debug',
+  echoImage: 'busybox:1.36',
+  kubeconfig: undefined,
+};
+
+/** One value that each variable takes, other than its default. */
+const full = {
+  NAMESPACE: 'echo-system',
+  NUM_WORKERS: '8',
+  HA_ENABLED: 'true',
+  HA_NODE_ID: 'node-1',
+  HA_LEASE_LOCK_NAME: 'lock',
+  HA_LEASE_DURATION_SECONDS: '30',
+  HA_RENEW_DEADLINE_SECONDS: '20.5',
+  HA_RETRY_PERIOD_SECONDS: '0.5',
+  METRICS_ENABLED: 'false',
+  METRICS_PATH: '/m/x.y-z',
+  METRICS_PORT: '9090',
+  HEALTH_PORT: '9091',
+  SHUTDOWN_TIMEOUT_SECONDS: '5',
+  ENV: 'production',
+  LOG_LEVEL: 'warn',
+  ECHO_IMAGE: 'registry.example:5000/library/busybox@sha256:abc',
+  KUBECONFIG: '/home/jane/.kube/config',
+};
+
+test('an empty environment gives the defaults', () => {
+  expect(readConfig({})).toEqual(defaults);
+});
+
+test('every variable is read', () => {
+  expect(readConfig(full)).toEqual({
+    namespace: 'echo-system',
+    numWorkers: 8,
+    ha: {
+      enabled: true,
+      nodeId: 'node-1',
+      leaseLockName: 'lock',
+      leaseDurationSeconds: 30,
+      renewDeadlineSeconds: 20.5,
+      retryPeriodSeconds: 0.5,
+    },
+    metrics: { enabled: false, path: '/m/x.y-z', port: 9090 },
+    healthPort: 9091,
+    shutdownTimeoutSeconds: 5,
+    env: 'production',
+    logLevel: 'warn',
+    echoImage: 'registry.example:5000/library/busybox@sha256:abc',
+    kubeconfig: '/home/jane/.kube/config',
+  });
+});
+
+test('an empty variable counts as absent: a ConfigMap cannot unset one', () => {
+  const empty = Object.fromEntries(Object.keys(full).map((variable) => [variable, '']));
+  expect(readConfig(empty)).toEqual(defaults);
+});
+
+test('the environment is left as it was, and what else is in it does not matter', () => {
+  const environment = Object.freeze({ NUM_WORKERS: '2', PATH: '/bin', NUM_WORKER: 'x' });
+  expect(readConfig(environment).numWorkers).toBe(2);
+});
+
+test.each([
+  ['true', true],
+  ['TRUE', true],
+  ['1', true],
+  ['false', false],
+  ['False', false],
+  ['0', false],
+])('METRICS_ENABLED=%s is %s', (text, expected) => {
+  expect(readConfig({ METRICS_ENABLED: text }).metrics.enabled).toBe(expected);
+});
+
+test.each(['trace', 'debug', 'info', 'warn', 'error', 'fatal'])('LOG_LEVEL=%s', (level) => {
+  expect(readConfig({ LOG_LEVEL: level }).logLevel).toBe(level);
+});
+
+const refusal = (environment: NodeJS.ProcessEnv): string => {
+  try {
+    readConfig(environment);
+  } catch (error) {
+    expect(error).toBeInstanceOf(ConfigError);
+    return (error as ConfigError).message;
+  }
+  throw new Error(`not refused: ${JSON.stringify(environment)}`);
+};
+
+describe('a value that cannot be is refused by a line that names the variable, what it got and what it takes', () => {
+  const label = 'a DNS label: lower-case letters, digits and "-", 63 at most';
+  const port = 'a whole number from 1 to 65535';
+  const seconds = 'a number of seconds above 0, 86400 at most';
+  const notEmpty = 'a text that is not empty';
+  const boolean = 'true or false';
+  test.each([
+    ['NAMESPACE', 'Default', label],
+    ['NAMESPACE', '-a', label],
+    ['NAMESPACE', 'a-', label],
+    ['NAMESPACE', 'a.b', label],
+    ['NAMESPACE', 'x'.repeat(64), label],
+    ['NUM_WORKERS', '0', 'a whole number from 1 to 1000'],
+    ['NUM_WORKERS', '1001', 'a whole number from 1 to 1000'],
+    ['NUM_WORKERS', '4.5', 'a whole number from 1 to 1000'],
+    ['NUM_WORKERS', 'four', 'a whole number from 1 to 1000'],
+    ['NUM_WORKERS', '1e2', 'a whole number from 1 to 1000'],
+    ['NUM_WORKERS', '-1', 'a whole number from 1 to 1000'],
+    ['HA_ENABLED', 'yes', boolean],
+    ['HA_NODE_ID', '   ', notEmpty],
+    ['HA_LEASE_LOCK_NAME', 'a_b', label],
+    ['HA_LEASE_DURATION_SECONDS', '0', seconds],
+    ['HA_LEASE_DURATION_SECONDS', '15s', seconds],
+    ['HA_RENEW_DEADLINE_SECONDS', '-10', seconds],
+    ['HA_RETRY_PERIOD_SECONDS', '86401', seconds],
+    ['METRICS_ENABLED', '2', boolean],
+    // Names of what every JavaScript object has.
+    ['METRICS_ENABLED', 'constructor', boolean],
+    ['METRICS_ENABLED', '__proto__', boolean],
+    ['METRICS_PATH', 'metrics', 'a path that begins with "/"'],
+    ['METRICS_PATH', '/metrics?x', 'a path that begins with "/"'],
+    ['METRICS_PORT', '0', port],
+    ['METRICS_PORT', '65536', port],
+    ['HEALTH_PORT', 'http', port],
+    ['SHUTDOWN_TIMEOUT_SECONDS', 'Infinity', seconds],
+    ['ENV', ' ', notEmpty],
+    ['LOG_LEVEL', 'verbose', 'one of trace, debug, info, warn, error, fatal'],
+    ['LOG_LEVEL', 'INFO', 'one of trace, debug, info, warn, error, fatal'],
+    ['ECHO_IMAGE', 'busy box', 'an image reference, as busybox:1.36'],
+    ['ECHO_IMAGE', '/busybox', 'an image reference, as busybox:1.36'],
+    ['KUBECONFIG', '\t', notEmpty],
+  ])('%s=%j', (variable, value, takes) => {
+    expect(refusal({ [variable]: value })).toBe(`${variable}: got ${JSON.stringify(value)}, takes ${takes}`);
+  });
+
+  test('a line for each, where there are several', () => {
+    expect(refusal({ NUM_WORKERS: 'x', LOG_LEVEL: 'loud', HEALTH_PORT: '1' }).split('\n')).toEqual([
+      'NUM_WORKERS: got "x", takes a whole number from 1 to 1000',
+      'LOG_LEVEL: got "loud", takes one of trace, debug, info, warn, error, fatal',
+    ]);
+  });
+});
+
+describe('one port for two servers', () => {
+  const line = "METRICS_PORT: got 9000, takes a port other than HEALTH_PORT's 9000";
+
+  test('is refused', () => {
+    expect(refusal({ METRICS_PORT: '9000', HEALTH_PORT: '9000' })).toBe(line);
+    expect(refusal({ METRICS_PORT: '8081' })).toContain('METRICS_PORT: got 8081');
+  });
+
+  test('is fine where only one of them is wanted', () => {
+    const environment = { METRICS_PORT: '9000', HEALTH_PORT: '9000', METRICS_ENABLED: 'false' };
+    expect(readConfig(environment).healthPort).toBe(9000);
+  });
+});

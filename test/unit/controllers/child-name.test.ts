@@ -1,0 +1,48 @@
+import { describe, expect, test } from '@jest/globals';
+import fc from 'fast-check';
+import { childName } from '../../../src/controllers/child-name.ts';
+
+const dnsName = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
+
+describe('the name of a child', () => {
+  test.each(['a', 'a.b-c', 'x'.repeat(63)])('is the owner’s own where it fits: %s', (name) => {
+    expect(childName(name, 63)).toBe(name);
+  });
+
+  test('is a prefix and a hash where it does not, the same each time', () => {
+    const name = childName('x'.repeat(64), 63);
+    expect(name).toMatch(/^x{52}-[0-9a-f]{10}$/);
+    expect(name).toHaveLength(63);
+    expect(childName('x'.repeat(64), 63)).toBe(name);
+  });
+
+  test('of two long names with one beginning is another', () => {
+    expect(childName(`${'x'.repeat(100)}a`, 63)).not.toBe(childName(`${'x'.repeat(100)}b`, 63));
+  });
+
+  test.each(['-', '.', '--'])('cut at "%s" keeps none of it', (cut) => {
+    const name = `${'x'.repeat(52 - cut.length)}${cut}${'y'.repeat(40)}`;
+    const child = childName(name, 63);
+    expect(child).toMatch(/^x+-[0-9a-f]{10}$/);
+    expect(child).toMatch(dnsName);
+  });
+});
+
+test('whatever the owner’s name, the child’s fits and is a DNS name, and two owners have two', () => {
+  const character = fc.constantFrom('a', 'b', '0', '9');
+  const label = fc
+    .tuple(character, fc.string({ unit: fc.constantFrom('a', '0', '-'), maxLength: 60 }), character)
+    .map((parts) => parts.join(''));
+  const name = fc
+    .array(label, { minLength: 1, maxLength: 6 })
+    .map((labels) => labels.join('.').slice(0, 253))
+    .filter((candidate) => dnsName.test(candidate));
+  fc.assert(
+    fc.property(name, name, fc.constantFrom(52, 63), (one, other, maxLength) => {
+      const child = childName(one, maxLength);
+      expect(child.length).toBeLessThanOrEqual(maxLength);
+      expect(child).toMatch(dnsName);
+      expect(child === childName(other, maxLength)).toBe(one === other);
+    }),
+  );
+});

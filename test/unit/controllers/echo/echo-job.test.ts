@@ -1,0 +1,76 @@
+import { describe, expect, test } from '@jest/globals';
+import {
+  echoJob,
+  failureMessage,
+  isOfCurrentGeneration,
+  jobKeyOf,
+  jobPhase,
+} from '../../../../src/controllers/echo/echo-job.ts';
+import { isControlledBy } from '../../../../src/runtime/index.ts';
+import { complete, echoOf, failed, jobOf } from './echos.ts';
+
+describe('the Job of an Echo', () => {
+  test('has its name and its namespace, belongs to it, and carries its generation', () => {
+    const echo = echoOf({ metadata: { namespace: 'other', generation: 3 } });
+    const manifest = echoJob(echo, 'busybox:1.36');
+    expect(manifest.metadata).toMatchObject({
+      name: 'hello',
+      namespace: 'other',
+      labels: { 'app.kubernetes.io/managed-by': 'echoperator' },
+      annotations: { 'mmontes.io/generation': '3' },
+      ownerReferences: [
+        { apiVersion: 'mmontes.io/v1alpha1', kind: 'Echo', name: 'hello', uid: 'uid-hello', controller: true },
+      ],
+    });
+    const job = jobOf(echo);
+    expect(isControlledBy(job, echo)).toBe(true);
+    expect(isOfCurrentGeneration(job, echo)).toBe(true);
+    expect(isOfCurrentGeneration(job, echoOf({ metadata: { generation: 4 } }))).toBe(false);
+    expect(isOfCurrentGeneration(jobOf(echo, {}, { annotations: {} }), echo)).toBe(false);
+  });
+
+  test('has a name that a label of its pods can hold', () => {
+    const { name, namespace } = jobKeyOf({ name: 'x'.repeat(253), namespace: 'default' });
+    expect([name.length, namespace]).toEqual([63, 'default']);
+  });
+
+  test.each([
+    [{ message: 'a' }, undefined],
+    [{ message: 'a', ttlSecondsAfterFinished: 0 }, 0],
+    [{ message: 'a', ttlSecondsAfterFinished: 60 }, 60],
+  ])('lives on as long as %j says', (spec, ttl) => {
+    const job = echoJob(echoOf({ spec }), 'busybox:1.36');
+    expect(job.spec?.ttlSecondsAfterFinished).toBe(ttl);
+    expect(Object.hasOwn(job.spec ?? {}, 'ttlSecondsAfterFinished')).toBe(ttl !== undefined);
+  });
+});
+
+describe('its phase', () => {
+  const not = (type: string) => ({ conditions: [{ type, status: 'False' }] });
+  test.each([
+    ['Pending', {}],
+    ['Pending', { active: 0 }],
+    ['Running', { active: 1 }],
+    ['Succeeded', complete],
+    ['Failed', failed],
+    ['Running', { active: 1, ...not('Complete') }],
+    ['Pending', not('Failed')],
+    // What is about to be is not yet: its pods still end.
+    ['Running', { active: 1, conditions: [{ type: 'SuccessCriteriaMet', status: 'True' }] }],
+  ] as const)('is %s for %j', (phase, status) => {
+    expect(jobPhase(jobOf(echoOf(), status))).toBe(phase);
+  });
+
+  test('is Pending for one that the job controller has not seen', () => {
+    const { status: _, ...job } = jobOf(echoOf());
+    expect(jobPhase(job)).toBe('Pending');
+  });
+});
+
+test('the failure is told in the words of the job controller, as far as it has any', () => {
+  const failure = (condition: object) =>
+    failureMessage(jobOf(echoOf(), { conditions: [{ type: 'Failed', status: 'True', ...condition }] }));
+  expect(failure({ message: 'too often', reason: 'BackoffLimitExceeded' })).toBe('too often');
+  expect(failure({ reason: 'BackoffLimitExceeded' })).toBe('BackoffLimitExceeded');
+  expect(failure({})).toBe('the job controller gives no reason');
+});

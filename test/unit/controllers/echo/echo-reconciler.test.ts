@@ -1,0 +1,301 @@
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import type { Echo } from '../../../../src/api/index.ts';
+import type { Job } from '../../../../src/controllers/built-in-kinds.ts';
+import { EchoReconciler } from '../../../../src/controllers/echo/echo-reconciler.ts';
+import { FinishedJobs } from '../../../../src/controllers/echo/finished-jobs.ts';
+import {
+  ApiError,
+  EventRecorder,
+  HttpClient,
+  isNamespaceTerminating,
+  type Result,
+  Store,
+  TerminalError,
+  Transport,
+} from '../../../../src/runtime/index.ts';
+import { RecordingLog } from '../../environment/recording-log.ts';
+import { type Exchange, ScriptedServer } from '../../environment/scripted-server.ts';
+import { complete, echoOf, jobOf } from './echos.ts';
+
+const key = { name: 'hello', namespace: 'default' };
+const jobsPath = '/apis/batch/v1/namespaces/default/jobs';
+const jobPath = `${jobsPath}/hello`;
+const statusPath = '/apis/mmontes.io/v1alpha1/namespaces/default/echos/hello/status';
+const eventsPath = '/apis/events.k8s.io/v1/namespaces/default/events';
+
+let server: ScriptedServer;
+let transport: Transport;
+let client: HttpClient;
+let echos: Store<Echo>;
+let jobs: Store<Job>;
+let finishedJobs: FinishedJobs;
+let events: EventRecorder;
+let log: RecordingLog;
+
+beforeEach(async () => {
+  server = await ScriptedServer.start();
+  transport = new Transport(server.connection, { userAgent: 'test/1' });
+  client = new HttpClient(transport, 'tester');
+  log = new RecordingLog();
+  echos = new Store();
+  jobs = new Store();
+  finishedJobs = new FinishedJobs();
+  events = new EventRecorder({ client, controller: 'test.example/operator', instance: 'pod-1', log });
+});
+afterEach(async () => {
+  await transport.close();
+  await server.close();
+});
+
+/** Begins to reconcile over what the stores hold; a failure is its outcome. */
+function reconcile(): Promise<Result | unknown> {
+  const reconciler = new EchoReconciler({ echos, jobs, finishedJobs, events, image: 'busybox:1.36' });
+  const { signal } = new AbortController();
+  return reconciler.reconcile(key, { client, signal, log }).catch((error: unknown) => error);
+}
+
+/** The status that is written next, which is accepted. */
+async function reported(): Promise<{ readonly reason: string; readonly status: Record<string, unknown> }> {
+  const request = await server.next({ method: 'PATCH', path: statusPath });
+  request.json(200, echoOf());
+  const { status } = request.body as { status: { conditions: { reason: string }[] } };
+  return { reason: status.conditions?.[0]?.reason ?? '', status };
+}
+
+/** The Event that is written next, which is accepted. */
+async function noted(): Promise<string> {
+  const request = await server.next({ method: 'POST', path: eventsPath });
+  request.json(201, echoOf());
+  const { type, reason } = request.body as { type: string; reason: string };
+  return `${type} ${reason}`;
+}
+
+const created = (): Promise<Exchange> => server.next({ method: 'POST', path: jobsPath });
+const done = { type: 'done' };
+
+describe('where there is no Job', () => {
+  test('one is made, and its state reported', async () => {
+    const echo = echoOf();
+    echos.set(echo);
+    const outcome = reconcile();
+    const request = await created();
+    expect(request.body).toMatchObject({ kind: 'Job', metadata: { name: 'hello' } });
+    request.json(201, jobOf(echo));
+    expect((await reported()).reason).toBe('Printing');
+    expect(await noted()).toBe('Normal Printing');
+    expect(await outcome).toEqual(done);
+  });
+
+  test('but one that the store has not seen, nothing is reported: its event comes', async () => {
+    echos.set(echoOf());
+    const outcome = reconcile();
+    (await created()).refuse(409, 'AlreadyExists');
+    expect(await outcome).toEqual(done);
+    expect(server.unclaimed).toBe(0);
+  });
+
+  test('but one finished before the status could say so, that is reported and none is made', async () => {
+    const echo = echoOf();
+    echos.set(echo);
+    finishedJobs.observe(echo, { type: 'deleted', object: jobOf(echo, complete) });
+    const outcome = reconcile();
+    const { reason, status } = await reported();
+    expect([reason, status.completedGeneration]).toEqual(['Printed', 1]);
+    expect(await noted()).toBe('Normal Printed');
+    expect(await outcome).toEqual(done);
+    expect(server.unclaimed).toBe(0);
+  });
+
+  test('and the status says that this generation was printed, none is made, and the memory is free', async () => {
+    const echo = echoOf({ status: { completedGeneration: 1 } });
+    echos.set(echo);
+    finishedJobs.observe(echo, { type: 'deleted', object: jobOf(echo, complete) });
+    expect(await reconcile()).toEqual(done);
+    expect(server.unclaimed).toBe(0);
+    expect(finishedJobs.of(echo, key)).toBeUndefined();
+  });
+
+  test('and an earlier generation was printed, one is made', async () => {
+    echos.set(echoOf({ metadata: { generation: 2 }, status: { completedGeneration: 1 } }));
+    const outcome = reconcile();
+    (await created()).refuse(409, 'AlreadyExists');
+    await outcome;
+  });
+});
+
+describe('a Job that the server will not have', () => {
+  test('for a quota: the status says so, and it is tried again', async () => {
+    echos.set(echoOf());
+    const outcome = reconcile();
+    (await created()).refuse(403, 'Forbidden', { message: 'exceeded quota' });
+    const { reason, status } = await reported();
+    expect(reason).toBe('JobRefused');
+    expect(status).toMatchObject({ phase: 'Pending', conditions: [{ status: 'False', message: 'exceeded quota' }] });
+    expect(await noted()).toBe('Warning JobRefused');
+    const error = await outcome;
+    expect(error).toBeInstanceOf(ApiError);
+    expect(error).toMatchObject({ code: 403 });
+  });
+
+  test('for a field in it: the status says so, and it is not tried again', async () => {
+    echos.set(echoOf());
+    const outcome = reconcile();
+    const details = { causes: [{ reason: 'FieldValueInvalid', field: 'spec.template', message: 'no' }] };
+    (await created()).refuse(422, 'Invalid', { message: 'spec.template: no', details });
+    expect((await reported()).reason).toBe('JobRefused');
+    expect(await noted()).toBe('Warning JobRefused');
+    const error = await outcome;
+    expect(error).toBeInstanceOf(TerminalError);
+    expect(error).toMatchObject({ cause: { code: 422 } });
+  });
+
+  test('for a policy, which names no field: the status says so, and it is tried again', async () => {
+    echos.set(echoOf());
+    const outcome = reconcile();
+    (await created()).refuse(422, 'Invalid', { message: 'images must come from the mirror' });
+    expect((await reported()).reason).toBe('JobRefused');
+    expect(await noted()).toBe('Warning JobRefused');
+    expect(await outcome).toMatchObject({ name: 'ApiError', code: 422 });
+  });
+
+  test('for a namespace on its way out: nothing is reported', async () => {
+    echos.set(echoOf());
+    const outcome = reconcile();
+    (await created()).refuse(403, 'Forbidden', { details: { causes: [{ reason: 'NamespaceTerminating' }] } });
+    expect(isNamespaceTerminating(await outcome)).toBe(true);
+    expect(server.unclaimed).toBe(0);
+  });
+
+  test('because it is out of order: nothing is reported, and it is tried again', async () => {
+    echos.set(echoOf());
+    const outcome = reconcile();
+    (await created()).refuse(500, 'InternalError');
+    expect(await outcome).toMatchObject({ name: 'ApiError', code: 500 });
+    expect(server.unclaimed).toBe(0);
+  });
+});
+
+describe('where there is a Job', () => {
+  test('of an earlier generation, it is deleted with its pods, if it still is that one', async () => {
+    jobs.set(jobOf(echoOf()));
+    echos.set(echoOf({ metadata: { generation: 2 } }));
+    const outcome = reconcile();
+    const request = await server.next({ method: 'DELETE', path: jobPath });
+    expect(request.body).toMatchObject({ propagationPolicy: 'Foreground', preconditions: { uid: 'uid-job' } });
+    request.json(200, { kind: 'Job', ...jobOf(echoOf(), {}, { deletionTimestamp: '2026-01-01T00:00:00Z' }) });
+    expect((await reported()).reason).toBe('Replacing');
+    expect(await noted()).toBe('Normal Replacing');
+    expect(await outcome).toEqual(done);
+  });
+
+  test('of an earlier generation that is gone by now, its event comes', async () => {
+    jobs.set(jobOf(echoOf()));
+    echos.set(echoOf({ metadata: { generation: 2 } }));
+    const outcome = reconcile();
+    (await server.next({ method: 'DELETE', path: jobPath })).refuse(404, 'NotFound');
+    expect((await reported()).reason).toBe('Replacing');
+    await noted();
+    expect(await outcome).toEqual(done);
+  });
+
+  test('of an earlier generation that is another by now, it is tried again', async () => {
+    jobs.set(jobOf(echoOf()));
+    echos.set(echoOf({ metadata: { generation: 2 } }));
+    const outcome = reconcile();
+    (await server.next({ method: 'DELETE', path: jobPath })).refuse(409, 'Conflict');
+    expect(await outcome).toMatchObject({ code: 409 });
+  });
+
+  test('of an earlier generation on its way out, it is waited for', async () => {
+    jobs.set(jobOf(echoOf(), {}, { deletionTimestamp: '2026-01-01T00:00:00Z' }));
+    echos.set(echoOf({ metadata: { generation: 2 } }));
+    const outcome = reconcile();
+    expect((await reported()).reason).toBe('Replacing');
+    await noted();
+    expect(await outcome).toEqual(done);
+    expect(server.unclaimed).toBe(0);
+  });
+
+  test('that is not ours, it is left alone and reported', async () => {
+    jobs.set(jobOf(echoOf(), {}, { ownerReferences: [] }));
+    echos.set(echoOf());
+    const outcome = reconcile();
+    expect((await reported()).reason).toBe('JobNameTaken');
+    expect(await noted()).toBe('Warning JobNameTaken');
+    expect(await outcome).toEqual(done);
+    expect(server.unclaimed).toBe(0);
+  });
+});
+
+describe('the report', () => {
+  const ready = {
+    type: 'Ready',
+    status: 'False',
+    reason: 'Printing',
+    message: 'earlier',
+    lastTransitionTime: '2026-01-01T00:00:00Z',
+  } as const;
+
+  test('comes with an Event only where the reason is another', async () => {
+    const echo = echoOf({ status: { conditions: [ready] } });
+    echos.set(echo);
+    jobs.set(jobOf(echo));
+    const outcome = reconcile();
+    expect((await reported()).reason).toBe('Printing');
+    expect(await outcome).toEqual(done);
+    await events.flush(4000);
+    expect(server.unclaimed).toBe(0);
+  });
+
+  test('holds the version that it was computed from', async () => {
+    const echo = echoOf();
+    echos.set(echo);
+    jobs.set(jobOf(echo, complete));
+    const outcome = reconcile();
+    const request = await server.next({ method: 'PATCH' });
+    expect(request.body).toMatchObject({ metadata: { resourceVersion: '5' } });
+    request.refuse(409, 'Conflict');
+    expect(await outcome).toMatchObject({ name: 'ApiError', code: 409 });
+    expect(server.unclaimed).toBe(0);
+  });
+
+  test('to an Echo that is gone by now is nobody’s failure, and no Event', async () => {
+    const echo = echoOf();
+    echos.set(echo);
+    jobs.set(jobOf(echo, complete));
+    const outcome = reconcile();
+    (await server.next({ method: 'PATCH' })).refuse(404, 'NotFound');
+    expect(await outcome).toEqual(done);
+    await events.flush(4000);
+    expect(server.unclaimed).toBe(0);
+  });
+});
+
+describe('an Echo', () => {
+  test('that is gone leaves nothing in memory', async () => {
+    const echo = echoOf();
+    finishedJobs.observe(echo, { type: 'deleted', object: jobOf(echo, complete) });
+    expect(await reconcile()).toEqual(done);
+    expect(finishedJobs.of(echo, key)).toBeUndefined();
+    expect(server.unclaimed).toBe(0);
+  });
+
+  test('on its way out gets no Job', async () => {
+    echos.set(echoOf({ metadata: { deletionTimestamp: '2026-01-01T00:00:00Z' } }));
+    expect(await reconcile()).toEqual(done);
+    expect(server.unclaimed).toBe(0);
+  });
+
+  test.each([{}, undefined])(
+    'without a message, stored under an older definition, gets a reason and no Job: spec %j',
+    async (spec) => {
+      const { spec: _, ...bare } = echoOf();
+      echos.set({ ...bare, ...(spec && { spec }) } as Echo);
+      const outcome = reconcile();
+      expect((await reported()).reason).toBe('InvalidSpec');
+      expect(await noted()).toBe('Warning InvalidSpec');
+      expect(await outcome).toEqual(done);
+      expect(server.unclaimed).toBe(0);
+    },
+  );
+});

@@ -1,0 +1,147 @@
+import { describe, expect, test } from '@jest/globals';
+import type { Echo } from '../../../../src/api/index.ts';
+import {
+  type Finding,
+  findingOf,
+  isWarning,
+  statusPatch,
+  waitingFinding,
+} from '../../../../src/controllers/echo/echo-status.ts';
+import type { Condition } from '../../../../src/runtime/index.ts';
+import { complete, completionTime, echoOf, failed, jobOf, startTime } from './echos.ts';
+
+const now = new Date('2026-02-02T00:00:00.5Z');
+const echo = echoOf({ metadata: { generation: 2 } });
+
+describe('what is found', () => {
+  test.each([
+    [{}, 'Printing', 'Job hello prints the message', { phase: 'Pending' }],
+    [{ active: 1, startTime }, 'Printing', 'Job hello prints the message', { phase: 'Running', startTime }],
+    [complete, 'Printed', 'Job hello has printed the message', { phase: 'Succeeded', startTime, completionTime }],
+    [failed, 'JobFailed', 'Job hello has failed: too often', { phase: 'Failed', startTime }],
+  ])('of a Job that is %j', (status, reason, message, fields) => {
+    expect(findingOf(echo, jobOf(echo, status))).toEqual({
+      reason,
+      message,
+      fields: { jobName: 'hello', ...fields },
+      ...(reason === 'Printed' && { completedGeneration: 2 }),
+    });
+  });
+
+  test('where no Job is yet', () => {
+    expect(waitingFinding(echo, 'Replacing', 'wait')).toEqual({
+      reason: 'Replacing',
+      message: 'wait',
+      fields: { phase: 'Pending', jobName: 'hello' },
+    });
+  });
+});
+
+describe('the patch', () => {
+  const printed = findingOf(echo, jobOf(echo, complete));
+  const printing = findingOf(echo, jobOf(echo));
+  const ready: Condition = {
+    type: 'Ready',
+    status: 'True',
+    reason: 'Printed',
+    message: 'Job hello has printed the message',
+    observedGeneration: 2,
+    lastTransitionTime: '2026-01-01T00:00:02Z',
+  };
+  const foreign: Condition = { ...ready, type: 'Foreign', reason: 'Other' };
+  const full: NonNullable<Echo['status']> = {
+    phase: 'Succeeded',
+    jobName: 'hello',
+    startTime,
+    completionTime,
+    completedGeneration: 2,
+    observedGeneration: 2,
+    conditions: [foreign, ready],
+  };
+  const withStatus = (status: NonNullable<Echo['status']>): Echo => ({ ...echo, status });
+
+  test('of an Echo without a status says everything that was found, and nothing that was not', () => {
+    expect(statusPatch(echo, printing, now)).toEqual({
+      phase: 'Pending',
+      jobName: 'hello',
+      observedGeneration: 2,
+      conditions: [
+        {
+          type: 'Ready',
+          status: 'False',
+          reason: 'Printing',
+          message: 'Job hello prints the message',
+          observedGeneration: 2,
+          lastTransitionTime: '2026-02-02T00:00:00Z',
+        },
+      ],
+    });
+  });
+
+  test('is none where the status says it already, in whatever order', () => {
+    expect(statusPatch(withStatus(full), printed, now)).toBeUndefined();
+    const reversed = Object.fromEntries(Object.entries(full).reverse()) as typeof full;
+    expect(statusPatch(withStatus(reversed), printed, now)).toBeUndefined();
+  });
+
+  test('removes what no longer holds, by null, and says nothing of what stays', () => {
+    expect(statusPatch(withStatus(full), printing, now)).toEqual({
+      phase: 'Pending',
+      startTime: null,
+      completionTime: null,
+      conditions: [
+        foreign,
+        {
+          ...ready,
+          status: 'False',
+          reason: 'Printing',
+          message: 'Job hello prints the message',
+          lastTransitionTime: '2026-02-02T00:00:00Z',
+        },
+      ],
+    });
+  });
+
+  test('removes all for a spec that cannot be', () => {
+    const invalid: Finding = { reason: 'InvalidSpec', message: 'no', fields: {} };
+    expect(statusPatch(withStatus(full), invalid, now)).toMatchObject({
+      phase: null,
+      jobName: null,
+      startTime: null,
+      completionTime: null,
+    });
+  });
+
+  test('never takes back that a generation was printed', () => {
+    expect(statusPatch(withStatus(full), printing, now)).not.toHaveProperty('completedGeneration');
+    expect(statusPatch(withStatus({ ...full, completedGeneration: 1 }), printed, now)).toEqual({
+      completedGeneration: 2,
+    });
+  });
+
+  test('of a new generation says that it was looked at', () => {
+    const newer = echoOf({ metadata: { generation: 3 }, status: full });
+    expect(statusPatch(newer, { ...printed, completedGeneration: 3 }, now)).toEqual({
+      observedGeneration: 3,
+      completedGeneration: 3,
+      conditions: [foreign, { ...ready, observedGeneration: 3 }],
+    });
+  });
+
+  test("keeps others' conditions, which a list in a merge patch would remove", () => {
+    const patch = statusPatch(withStatus({ ...full, conditions: [foreign] }), printed, now);
+    expect(patch).toEqual({ conditions: [foreign, { ...ready, lastTransitionTime: '2026-02-02T00:00:00Z' }] });
+  });
+});
+
+test.each([
+  ['Printed', false],
+  ['Printing', false],
+  ['Replacing', false],
+  ['JobFailed', true],
+  ['JobNameTaken', true],
+  ['JobRefused', true],
+  ['InvalidSpec', true],
+] as const)('%s is a warning: %s', (reason, expected) => {
+  expect(isWarning(reason)).toBe(expected);
+});

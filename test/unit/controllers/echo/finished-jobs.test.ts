@@ -1,0 +1,68 @@
+import { beforeEach, describe, expect, test } from '@jest/globals';
+import { jobKeyOf } from '../../../../src/controllers/echo/echo-job.ts';
+import { FinishedJobs } from '../../../../src/controllers/echo/finished-jobs.ts';
+import { keyOf } from '../../../../src/runtime/index.ts';
+import { complete, echoOf, failed, jobOf } from './echos.ts';
+
+const echo = echoOf();
+const key = jobKeyOf(keyOf(echo));
+const job = jobOf(echo, complete);
+
+let jobs: FinishedJobs;
+beforeEach(() => {
+  jobs = new FinishedJobs();
+});
+
+test('a Job that completed and was deleted is remembered', () => {
+  jobs.observe(echo, { type: 'deleted', object: job });
+  expect(jobs.of(echo, key)).toBe(job);
+});
+
+describe('not remembered is', () => {
+  const running = jobOf(echo, { active: 1 });
+  test.each([
+    ['one that is there', { type: 'modified', object: job, previous: running }],
+    ['one that has come', { type: 'added', object: job }],
+    ['one that had not completed', { type: 'deleted', object: running }],
+    ['one that failed', { type: 'deleted', object: jobOf(echo, failed) }],
+    [
+      'one of an earlier generation',
+      { type: 'deleted', object: jobOf(echoOf({ metadata: { generation: 0 } }), complete) },
+    ],
+    ['one that belongs to nobody', { type: 'deleted', object: jobOf(echo, complete, { ownerReferences: [] }) }],
+    [
+      'one of another Echo of that name',
+      { type: 'deleted', object: jobOf(echoOf({ metadata: { uid: 'uid-former' } }), complete) },
+    ],
+  ] as const)('%s', (_, delta) => {
+    jobs.observe(echo, delta);
+    expect(jobs.of(echo, key)).toBeUndefined();
+  });
+});
+
+describe('what is remembered', () => {
+  beforeEach(() => jobs.observe(echo, { type: 'deleted', object: job }));
+
+  test('is not of a later generation, nor of an Echo made again', () => {
+    expect(jobs.of(echoOf({ metadata: { generation: 2 } }), key)).toBeUndefined();
+    expect(jobs.of(echoOf({ metadata: { uid: 'uid-again' } }), key)).toBeUndefined();
+  });
+
+  test('is not of an Echo of that name in another namespace', () => {
+    const other = echoOf({ metadata: { namespace: 'other' } });
+    expect(jobs.of(other, jobKeyOf(keyOf(other)))).toBeUndefined();
+  });
+
+  test('is replaced by the Job of a later generation', () => {
+    const later = echoOf({ metadata: { generation: 2 } });
+    const laterJob = jobOf(later, complete);
+    jobs.observe(later, { type: 'deleted', object: laterJob });
+    expect(jobs.of(later, key)).toBe(laterJob);
+    expect(jobs.of(echo, key)).toBeUndefined();
+  });
+
+  test('can be forgotten', () => {
+    jobs.forget(key);
+    expect(jobs.of(echo, key)).toBeUndefined();
+  });
+});
