@@ -89,7 +89,8 @@ clean: ## Remove what is built in the tree: dist/, coverage/, node_modules/
 
 # Node 26's official binary needs libatomic, which a minimal Debian does not have.
 $(installed): package-lock.json
-	PATH="$(machine_path)" npm ci --loglevel=error
+	@echo "Installing what package-lock.json names (npm ci)"
+	@PATH="$(machine_path)" npm ci --loglevel=error
 	@if ! node --version > /dev/null; then \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
 	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends libatomic1; \
@@ -97,5 +98,9 @@ $(installed): package-lock.json
 	    echo "Node 26 does not start here: it needs the library libatomic.so.1 (Debian, Ubuntu: apt-get install libatomic1; Fedora: dnf install libatomic)." >&2; \
 	    exit 1; \
 	  fi; \
+	fi
+	@if [ "$$(node --print 'Number.parseInt(process.versions.node) >= 24')" != true ]; then \
+	  echo "No Node is pinned for this platform, and its own is $$(node --version): install Node 24 or later." >&2; \
+	  exit 1; \
 	fi
 	@touch $@

@@ -8,6 +8,7 @@
  * printed what it had to, 1 when it did not or something failed, 2 for an unknown command, 128 + n after signal n.
  */
 import { ExecaError } from 'execa';
+import { UnsupportedMachineError } from '../../test/cluster/index.ts';
 import { standardDisplay } from '../index.ts';
 import { exitCodeOf, interruption } from '../interruption.ts';
 import { duration } from '../steps.ts';
@@ -27,6 +28,9 @@ async function up(show: Show, keep: boolean, signal: AbortSignal): Promise<void>
 }
 
 function explain(error: unknown): string {
+  if (error instanceof UnsupportedMachineError) {
+    return `${error.message}\nThe demo touches no cluster but its own; on yours, install the chart as README.md says.`;
+  }
   // What the program said, and not the whole of how it was called.
   if (error instanceof DemoError) return `${error.message}\n\n${explain(error.cause)}`;
   if (error instanceof ExecaError) return `${error.shortMessage}\n${error.stderr}`;
