@@ -20,10 +20,10 @@ it('runs one step after the other and shows a notice at once', async () => {
   expect(display.lines).toEqual([
     '[1/2] first: about 1 min 1 s',
     '[1/2] first: waiting',
-    '[1/2] first: done in 0 s',
+    expect.stringMatching(/^\[1\/2\] first: done in \d+ s$/),
     '[2/2] second',
     'second runs',
-    '[2/2] second: done in 0 s',
+    expect.stringMatching(/^\[2\/2\] second: done in \d+ s$/),
   ]);
 });
 
@@ -34,7 +34,8 @@ it('gives a sign of life, with what is being done', async () => {
     await until(() => display.lines.length >= 3);
   };
   await runSteps([{ title: 'build', expectedMs: 2000, run }], display);
-  expect(display.lines.slice(1, 3)).toEqual(Array(2).fill('build: 0 s of about 2 s, compiling fmt'));
+  const beat = expect.stringMatching(/^build: \d+ s of about 2 s, compiling fmt$/);
+  expect(display.lines.slice(1, 3)).toEqual([beat, beat]);
 });
 
 it('stops at the first step that fails, with its error, on a terminal too', async () => {
