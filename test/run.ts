@@ -110,7 +110,7 @@ async function main(names: readonly string[]): Promise<number> {
     console.log(`Interrupted by ${runner.signal}: ${outcomes.length} of ${chosen.length} suites ran.`);
     return 128 + constants.signals[runner.signal];
   }
-  console.log(lastLine(sum(outcomes)));
+  if (chosen.some(({ kind }) => kind === 'jest')) console.log(lastLine(sum(outcomes)));
   return hasFailed(outcomes) ? 1 : 0;
 }
 
