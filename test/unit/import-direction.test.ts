@@ -1,0 +1,194 @@
+import { cp, mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { execa } from 'execa';
+
+const repository = join(import.meta.dirname, '../..');
+
+/**
+ * Who may import what: for a file of each layer what it may import, and what it may not. The lint matches what is
+ * written in the import, so each is written as that file would have to.
+ */
+const layers: Readonly<Record<string, { readonly allowed: readonly string[]; readonly forbidden: readonly string[] }>> =
+  {
+    'src/runtime/kind/planted.ts': {
+      allowed: ['../client/index.ts', '../cache/store.ts', './kind.ts', 'typebox', 'node:fs'],
+      forbidden: [
+        '../../api/index.ts',
+        '../../api/echo.ts',
+        '../../controllers/echo/index.ts',
+        '../../config.ts',
+        '../../operator.ts',
+        '../../runner.ts',
+        '../../main.ts',
+        '../../apply-crds.ts',
+        '../../petstore/main.ts',
+      ],
+    },
+    'src/runtime/planted.ts': {
+      allowed: ['./kind/index.ts', './index.ts'],
+      forbidden: ['../api/index.ts', '../controllers/child-name.ts', '../config.ts', '../operator.ts', '../main.ts'],
+    },
+    'src/api/planted.ts': {
+      allowed: ['../runtime/index.ts', './echo.ts', 'typebox'],
+      forbidden: [
+        '../runtime/kind/index.ts',
+        '../runtime/kind/define-kind.ts',
+        '../controllers/echo/index.ts',
+        '../controllers/child-name.ts',
+        '../config.ts',
+        '../operator.ts',
+        '../runner.ts',
+        '../main.ts',
+        '../apply-crds.ts',
+        '../petstore/main.ts',
+      ],
+    },
+    'src/controllers/planted/planted.ts': {
+      allowed: ['../../api/index.ts', '../../runtime/index.ts', '../child-name.ts', './another.ts'],
+      forbidden: [
+        '../../runtime/controller/index.ts',
+        '../../runtime/kind/object.ts',
+        '../../config.ts',
+        '../../operator.ts',
+        '../../runner.ts',
+        '../../main.ts',
+        '../../apply-crds.ts',
+        '../../petstore/main.ts',
+      ],
+    },
+    'src/config.ts': {
+      allowed: ['envalid', 'node:os'],
+      forbidden: [
+        './runtime/index.ts',
+        './runtime/kind/index.ts',
+        './api/index.ts',
+        './controllers/echo/index.ts',
+        './operator.ts',
+        './runner.ts',
+        './main.ts',
+        './apply-crds.ts',
+        './petstore/main.ts',
+      ],
+    },
+    'src/operator.ts': {
+      allowed: ['./config.ts', './controllers/echo/index.ts', './api/index.ts', './runtime/index.ts'],
+      forbidden: ['./runtime/manager/index.ts', './runner.ts', './main.ts', './apply-crds.ts', './petstore/main.ts'],
+    },
+    'src/runner.ts': {
+      allowed: ['./config.ts', './operator.ts', './runtime/index.ts'],
+      forbidden: [
+        './runtime/client/index.ts',
+        './api/index.ts',
+        './controllers/echo/index.ts',
+        './main.ts',
+        './apply-crds.ts',
+        './petstore/main.ts',
+      ],
+    },
+    'src/apply-crds.ts': {
+      allowed: ['./runtime/index.ts'],
+      forbidden: [
+        './runtime/client/index.ts',
+        './controllers/echo/index.ts',
+        './config.ts',
+        './operator.ts',
+        './runner.ts',
+        './main.ts',
+        './petstore/main.ts',
+      ],
+    },
+    'src/main.ts': {
+      allowed: ['./runner.ts', './config.ts', './apply-crds.ts', './api/index.ts', './runtime/index.ts'],
+      forbidden: ['./controllers/echo/index.ts', './runtime/observability/index.ts', './petstore/main.ts'],
+    },
+    'src/petstore/planted.ts': {
+      allowed: ['./server.ts', 'node:http'],
+      forbidden: [
+        '../api/index.ts',
+        '../controllers/echo/index.ts',
+        '../config.ts',
+        '../operator.ts',
+        '../runner.ts',
+        '../main.ts',
+        '../apply-crds.ts',
+      ],
+    },
+  };
+
+/** Every way to write an import. */
+const forms = {
+  'src/runtime/forms.ts': [
+    "import { a } from '../api/index.ts';",
+    "import type { b } from '../api/index.ts';",
+    "import * as c from '../api/index.ts';",
+    "import '../api/index.ts';",
+    "export { d } from '../api/index.ts';",
+    "export type { e } from '../api/index.ts';",
+    "export * from '../api/index.ts';",
+    "export const f = await import('../api/index.ts');",
+  ],
+} as const;
+
+interface Report {
+  readonly diagnostics: readonly {
+    readonly category: string;
+    readonly location: { readonly path: string; readonly start: { readonly line: number } };
+  }[];
+}
+
+let folder: string;
+/** `src/main.ts:3`: where the lint refused an import. */
+let refused: ReadonlySet<string>;
+
+const linesOf = (file: string): readonly string[] => {
+  const { allowed = [], forbidden = [] } = layers[file] ?? {};
+  return [...allowed, ...forbidden].map((specifier) => `import '${specifier}';`);
+};
+
+/**
+ * Plants the files in a folder of their own, under the repository's own settings, and lints them all at once. (Biome
+ * takes a file from standard input too, but then reports nothing: https://github.com/biomejs/biome/issues/10077.)
+ */
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'import-direction-'));
+  for (const settings of ['biome.json', '.gitignore']) await cp(join(repository, settings), join(folder, settings));
+  const planted = [...Object.keys(layers).map((file) => [file, linesOf(file)] as const), ...Object.entries(forms)];
+  for (const [file, lines] of planted) {
+    await mkdir(dirname(join(folder, file)), { recursive: true });
+    await writeFile(join(folder, file), `${lines.join('\n')}\n`);
+  }
+  const biome = join(repository, 'node_modules/.bin/biome');
+  const options = ['--only=style/noRestrictedImports', '--reporter=json', '--max-diagnostics=none'];
+  const { stdout } = await execa(process.execPath, [biome, 'lint', ...options, 'src'], { cwd: folder, reject: false });
+  const { diagnostics } = JSON.parse(stdout) as Report;
+  expect(new Set(diagnostics.map(({ category }) => category))).toEqual(new Set(['lint/style/noRestrictedImports']));
+  refused = new Set(diagnostics.map(({ location }) => `${location.path}:${location.start.line}`));
+});
+afterAll(() => rm(folder, { recursive: true }));
+
+describe.each(Object.entries(layers))('%s', (file, { allowed, forbidden }) => {
+  test.each(allowed.map((specifier, index) => [specifier, index + 1] as const))('may import %s', (_, line) => {
+    expect(refused).not.toContain(`${file}:${line}`);
+  });
+
+  test.each(forbidden.map((specifier, index) => [specifier, allowed.length + index + 1] as const))(
+    'must not import %s',
+    (_, line) => {
+      expect(refused).toContain(`${file}:${line}`);
+    },
+  );
+});
+
+test.each(forms['src/runtime/forms.ts'].map((form, index) => [form, index + 1] as const))(
+  'no way of importing is overlooked: %s',
+  (_, line) => {
+    expect(refused).toContain(`src/runtime/forms.ts:${line}`);
+  },
+);
+
+test('whatever is in src is of one of these layers', async () => {
+  const layered = new Set(Object.keys(layers).map((file) => file.split('/')[1]));
+  expect((await readdir(join(repository, 'src'))).filter((entry) => !layered.has(entry))).toEqual([]);
+});
