@@ -20,7 +20,7 @@ const suite = (name, rest = {}) => ({
 
 export default {
   projects: [
-    suite('unit'),
+    suite('unit', { setupFilesAfterEnv: ['<rootDir>/test/unit/time-limit.ts'] }),
     suite('chart', { globalSetup: '<rootDir>/test/chart/global-setup.ts' }),
     suite('integration', {
       globalSetup: '<rootDir>/test/integration/global-setup.ts',

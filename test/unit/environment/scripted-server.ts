@@ -10,7 +10,7 @@ export interface RequestFilter {
 }
 
 /** How long a test waits for a request before it says which one did not come. */
-const requestTimeoutMs = 4000;
+const requestTimeoutMs = 30_000;
 
 /**
  * A local HTTP server whose every answer the test writes itself: it takes the next request when it is there, looks at

@@ -243,7 +243,7 @@ describe('the report', () => {
     const outcome = reconcile();
     expect((await reported()).reason).toBe('Printing');
     expect(await outcome).toEqual(done);
-    await events.flush(4000);
+    await events.flush(30_000);
     expect(server.unclaimed).toBe(0);
   });
 
@@ -266,7 +266,7 @@ describe('the report', () => {
     const outcome = reconcile();
     (await server.next({ method: 'PATCH' })).refuse(404, 'NotFound');
     expect(await outcome).toEqual(done);
-    await events.flush(4000);
+    await events.flush(30_000);
     expect(server.unclaimed).toBe(0);
   });
 });

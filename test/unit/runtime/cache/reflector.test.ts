@@ -210,7 +210,8 @@ describe('the end', () => {
       'during a pause',
       async () => {
         const watch = await watching();
-        jest.spyOn(Math, 'random').mockReturnValue(0.5);
+        // A pause of 13 minutes: longer than the test may take.
+        jest.spyOn(Math, 'random').mockReturnValue(1000);
         watch.refuse(500, 'InternalError');
         await eventually('it waits', async () => pauses().length === 1);
       },
@@ -218,10 +219,8 @@ describe('the end', () => {
   ])('%s comes at once and is no failure', async (_, begin) => {
     await begin();
     const failures = pauses().length;
-    const startedAtMs = performance.now();
     stop.abort();
     await running;
-    expect(performance.now() - startedAtMs).toBeLessThan(300);
     expect(pauses()).toHaveLength(failures);
   });
 

@@ -171,7 +171,7 @@ describe('an end of waiting', () => {
   });
 
   test('comes in the middle of the body too', async () => {
-    const answer = transport.request({ ...get, timeoutMs: 200 });
+    const answer = transport.request({ ...get, timeoutMs: 500 });
     (await server.next()).stream().write('{"half":');
     await expect(answer).rejects.toThrow(expect.objectContaining({ name: 'TimeoutError' }) as never);
   });

@@ -38,7 +38,7 @@ afterEach(async () => {
 async function written(): Promise<WrittenEvent> {
   const request = await server.next();
   request.json(201, stored('event', '9'));
-  await recorder.flush(4000);
+  await recorder.flush(30_000);
   return request.body as WrittenEvent;
 }
 
@@ -68,7 +68,7 @@ describe('an Event', () => {
       },
     });
     request.json(201, stored('event', '9'));
-    await recorder.flush(4000);
+    await recorder.flush(30_000);
   });
 
   test('of a cluster-scoped object is in the namespace default, but does not say that the object is', async () => {
@@ -123,7 +123,7 @@ describe('nobody waits, and nobody fails', () => {
   test('a refusal is a line in the log', async () => {
     recorder.record(Widget, stored('a', '7'), notice);
     (await server.next()).refuse(403, 'Forbidden');
-    await recorder.flush(4000);
+    await recorder.flush(30_000);
     expect(log.lines).toEqual([
       {
         level: 'warn',
@@ -141,7 +141,7 @@ describe('nobody waits, and nobody fails', () => {
     } as unknown as Client;
     recorder = recorderOver(client);
     expect(() => recorder.record(Widget, stored('a', '7'), notice)).not.toThrow();
-    await recorder.flush(4000);
+    await recorder.flush(30_000);
     expect(log.messages('warn')).toEqual(['an event was not written']);
   });
 
@@ -153,7 +153,7 @@ describe('nobody waits, and nobody fails', () => {
     expect(writes).toHaveLength(1000);
     expect(log.messages('warn')).toEqual(Array(2).fill('too many events under way: one is dropped'));
     for (const finish of writes.splice(0)) finish();
-    await recorder.flush(4000);
+    await recorder.flush(30_000);
     recorder.record(Widget, stored('a', '7'), notice);
     expect(writes).toHaveLength(1);
   });
@@ -164,7 +164,7 @@ describe('flush', () => {
     recorder.record(Widget, stored('a', '7'), notice);
     recorder.record(Widget, stored('b', '8'), notice);
     let flushed = false;
-    const flushing = recorder.flush(4000).then(() => {
+    const flushing = recorder.flush(30_000).then(() => {
       flushed = true;
     });
     (await server.next()).json(201, stored('event', '9'));
@@ -179,7 +179,7 @@ describe('flush', () => {
     const request = await server.next();
     await recorder.flush(20);
     request.json(201, stored('event', '9'));
-    await recorder.flush(4000);
+    await recorder.flush(30_000);
     expect(log.lines).toEqual([]);
   });
 
