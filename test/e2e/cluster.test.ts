@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -200,11 +201,11 @@ async function throughPortForward(cluster: Cluster, target: string, port: number
   const args = [`--kubeconfig=${cluster.kubeconfigPath}`, 'port-forward', target, `:${port}`];
   const forward = execa(kubectl, args, { reject: false, env: { NO_PROXY: '*' } });
   try {
-    for await (const line of forward) {
-      const local = /127\.0\.0\.1:(\d+) ->/.exec(line)?.[1];
-      if (local !== undefined) return await (await fetch(`http://127.0.0.1:${local}/`)).text();
-    }
-    throw new Error(`kubectl port-forward ended: ${(await forward).stderr}`);
+    // It listens when it says where, or has ended when it says nothing.
+    const said = await Promise.race([once(forward.stdout, 'data'), forward.then(({ stderr }) => stderr)]);
+    const local = /127\.0\.0\.1:(\d+) ->/.exec(String(said))?.[1];
+    if (local === undefined) throw new Error(`kubectl port-forward: ${said}`);
+    return await (await fetch(`http://127.0.0.1:${local}/`)).text();
   } finally {
     forward.kill();
     await forward;
