@@ -1,3 +1,4 @@
+import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { execa } from 'execa';
 
@@ -9,7 +10,9 @@ export type Buildah = (...args: readonly string[]) => Promise<void>;
  * Needs root on Linux.
  */
 export function buildahIn(folder: string, signal: AbortSignal | undefined): Buildah {
+  const runtimeFolder = join(folder, 'run-user');
   return async (...args) => {
+    await mkdir(runtimeFolder, { recursive: true, mode: 0o700 });
     await execa('buildah', ['--root', join(folder, 'storage'), '--runroot', join(folder, 'run'), ...args], {
       env: {
         BUILDAH_ISOLATION: 'chroot',
@@ -19,6 +22,8 @@ export function buildahIn(folder: string, signal: AbortSignal | undefined): Buil
         // buildah believes to have been before `buildah unshare`, it is below XDG_DATA_HOME.
         _CONTAINERS_ROOTLESS_UID: '65532',
         XDG_DATA_HOME: join(folder, 'data'),
+        // What that user's processes share, otherwise in /run/user; passed over unless it is there.
+        XDG_RUNTIME_DIR: runtimeFolder,
       },
       ...(signal === undefined ? {} : { cancelSignal: signal }),
     });
