@@ -17,8 +17,8 @@ export interface Cgroups {
   readonly trackingRoot: string;
 }
 
-/** The controllers that the kubelet asks for. */
-const controllers = ['cpu', 'cpuset', 'io', 'memory', 'pids'];
+/** The controllers that the kubelet asks for, where the kernel has them. */
+const controllers = ['cpu', 'cpuset', 'hugetlb', 'io', 'memory', 'pids'];
 
 /** @throws ClusterError on a machine without cgroups */
 export async function detectCgroups(): Promise<Cgroups> {

@@ -44,6 +44,9 @@ export interface AuditEvent {
 
 const maxNodes = 5;
 
+/** How long all nodes together get until they are Ready. */
+const nodesTimeoutMs = 60_000;
+
 /**
  * A real Kubernetes cluster on this machine: etcd, kube-apiserver, kube-controller-manager, kube-scheduler and CoreDNS;
  * on each node containerd, kubelet, kube-proxy and a volume provisioner. It lives in network, mount and process
@@ -173,15 +176,25 @@ export class Cluster {
     }
   }
 
-  /** Waits until every node is Ready. */
+  /** Waits until every node is Ready. @throws ClusterError when one is not after a minute */
   async nodesReady(signal?: AbortSignal): Promise<void> {
-    const nodes = this.nodes.map((name) => `node/${name}`);
-    for (const node of nodes) {
-      while (!(await this.kubectl(['get', node, '--ignore-not-found', '--output=name']))) {
-        await delay(100, undefined, { signal });
+    const deadlineMs = performance.now() + nodesTimeoutMs;
+    for (const name of this.nodes) {
+      while (!(await this.#isReady(name))) {
+        if (performance.now() > deadlineMs) {
+          const log = join(this.#layout.logs, `${name}-kubelet.log`);
+          throw new ClusterError(`${name} is not Ready after ${nodesTimeoutMs / 1000} s: see ${log}`);
+        }
+        await delay(200, undefined, { signal });
       }
     }
-    await this.kubectl(['wait', '--for=condition=Ready', ...nodes, '--timeout=60s']);
+  }
+
+  async #isReady(node: string): Promise<boolean> {
+    const condition = '{.status.conditions[?(@.type=="Ready")].status}';
+    return (
+      (await this.kubectl(['get', 'node', node, '--ignore-not-found', `--output=jsonpath=${condition}`])) === 'True'
+    );
   }
 
   #known(name: string): string {
