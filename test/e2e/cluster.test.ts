@@ -199,7 +199,10 @@ async function inAnotherCache(...args: readonly string[]): Promise<void> {
 async function throughPortForward(cluster: Cluster, target: string, port: number): Promise<string> {
   const kubectl = (await ensureBinaries(['kubectl'])).get('kubectl') ?? '';
   const args = [`--kubeconfig=${cluster.kubeconfigPath}`, 'port-forward', target, `:${port}`];
-  const forward = execa(kubectl, args, { reject: false, env: { NO_PROXY: '*' } });
+  const forward = execa(kubectl, args, {
+    reject: false,
+    env: { NO_PROXY: '*', KUBECACHEDIR: join(folderOf(cluster.name), 'kubectl-cache') },
+  });
   try {
     // It listens when it says where, or has ended when it says nothing.
     const said = await Promise.race([once(forward.stdout, 'data'), forward.then(({ stderr }) => stderr)]);

@@ -1,4 +1,5 @@
 import { readdir, readFile } from 'node:fs/promises';
+import { homedir } from 'node:os';
 import { join } from 'node:path';
 
 /** What a cluster might change on its host, as sorted lines that can be compared. */
@@ -11,9 +12,12 @@ export interface HostState {
   readonly cgroups: readonly string[];
 }
 
-/** Where a container runtime, a kubelet, CNI plugins and image builders leave what they make. */
-const watchedFolders = ['/run', '/var/run', '/var/lib', '/var/log', '/var/cache', '/etc', '/opt'];
-const watchedDepth = 3;
+/** Where a container runtime, a kubelet, kubectl, CNI plugins and image builders leave what they make. */
+const watchedFolders = ['/run', '/var/lib', '/var/log', '/var/cache', '/etc', '/opt', join(homedir(), '.kube')];
+const watchedDepth = 4;
+
+/** What they call it: everything else changes there because of others. */
+const traces = /buildah|cni|containe|coredns|echoperator|etcd|kube|netns|\/pods|runc|volumes|xtables/;
 
 /** Change by themselves. */
 const volatileSysctls = [
@@ -30,7 +34,10 @@ export async function hostState(): Promise<HostState> {
   const mounts = (await readFile('/proc/self/mountinfo', 'utf8')).split('\n').map((line) => line.split(' ')[4] ?? '');
   const sysctls = await Promise.all(['kernel', 'vm', 'net', 'user'].map((folder) => readSysctls(folder)));
   return {
-    files: files.flat().sort(),
+    files: files
+      .flat()
+      .filter((path) => traces.test(path))
+      .sort(),
     mounts: mounts.sort(),
     sysctls: sysctls.flat().sort(),
     links: (await readdir('/sys/class/net')).sort(),
