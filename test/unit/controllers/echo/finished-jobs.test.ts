@@ -61,6 +61,11 @@ describe('what is remembered', () => {
     expect(jobs.of(echo, key)).toBeUndefined();
   });
 
+  test("is not replaced by somebody else's Job of that name", () => {
+    jobs.observe(echo, { type: 'deleted', object: jobOf(echo, complete, { ownerReferences: [] }) });
+    expect(jobs.of(echo, key)).toBe(job);
+  });
+
   test('can be forgotten', () => {
     jobs.forget(key);
     expect(jobs.of(echo, key)).toBeUndefined();

@@ -161,6 +161,12 @@ describe('an end of waiting', () => {
     expect(observed).toEqual(['GET <error>']);
   });
 
+  test('comes after the time out of a request that could be aborted too', async () => {
+    const { signal } = new AbortController();
+    const answer = transport.request({ ...get, timeoutMs: 20, signal });
+    await expect(answer).rejects.toThrow(expect.objectContaining({ name: 'TimeoutError' }) as never);
+  });
+
   test('comes after the time out of the transport', async () => {
     const impatient = new Transport(server.connection, { userAgent: 'test/1', timeoutMs: 20 });
     try {

@@ -195,6 +195,7 @@ describe('nothing to wait for', () => {
     await settled();
     widgets.send('MODIFIED', stored('a', '11'));
     await reconciled('a', 2);
+    expect(managed.log.messages('error')).toEqual([]);
   });
 });
 

@@ -183,8 +183,12 @@ describe('flush', () => {
     expect(log.lines).toEqual([]);
   });
 
-  test('resolves at once where there is nothing', async () => {
+  test('resolves at once where there is nothing, and leaves no timer that keeps the process', async () => {
+    const timers = (): number => process.getActiveResourcesInfo().filter((type) => type === 'Timeout').length;
+    const before = timers();
     await recorder.flush(600_000);
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(timers()).toBe(before);
     expect(server.unclaimed).toBe(0);
   });
 });

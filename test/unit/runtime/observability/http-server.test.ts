@@ -1,6 +1,7 @@
 import { connect, type Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { type Listening, serve } from '../../../../src/runtime/observability/index.ts';
+import { eventually } from '../../../integration/environment/eventually.ts';
 
 let listening: Listening;
 let calls: number;
@@ -15,6 +16,10 @@ beforeEach(async () => {
     '/metrics': () => ({ code: 200, contentType: 'text/x-metrics', text: 'up 1\n' }),
     '/throws': () => {
       throw new Error('a defect');
+    },
+    '/never': () => {
+      calls += 1;
+      return new Promise(() => {});
     },
     '/rejects': () => Promise.reject(new Error('another')),
   });
@@ -87,6 +92,13 @@ describe('a method', () => {
     expect([code, response.headers.get('allow')]).toEqual([405, 'GET, HEAD']);
     expect(calls).toBe(0);
   });
+});
+
+test('the close waits for no answer', async () => {
+  const broken = expect(ask('/never')).rejects.toThrow('fetch failed');
+  await eventually('the server has taken it', async () => calls === 1);
+  await listening.close();
+  await broken;
 });
 
 describe('a port', () => {
