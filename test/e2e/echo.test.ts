@@ -36,7 +36,7 @@ const messages: Readonly<Record<string, string>> = {
   quotes: `"double", 'single' and \`back\``,
   lines: 'first\n\nthird\n',
   emoji: '👩‍🚀 🏳️‍🌈 e\u0301',
-  variable: '$(HOME) $HOME ${HOME} $$(HOME) $$ $',
+  variable: `$(HOME) $HOME ${'$'}{HOME} $$(HOME) $$ $`,
   option: '-n',
   'long-option': '--help',
   format: '%s %d %% \\x41',
