@@ -1,5 +1,4 @@
 import { readdir, readFile } from 'node:fs/promises';
-import { homedir } from 'node:os';
 import { join } from 'node:path';
 
 /** What a cluster might change on its host, as sorted lines that can be compared. */
@@ -12,8 +11,8 @@ export interface HostState {
   readonly cgroups: readonly string[];
 }
 
-/** Where a container runtime, a kubelet, kubectl, CNI plugins and image builders leave what they make. */
-const watchedFolders = ['/run', '/var/lib', '/var/log', '/var/cache', '/etc', '/opt', join(homedir(), '.kube')];
+/** Where a container runtime, a kubelet, CNI plugins and image builders leave what they make. */
+const watchedFolders = ['/run', '/var/lib', '/var/log', '/var/cache', '/etc', '/opt'];
 const watchedDepth = 4;
 
 /** What they call it: everything else changes there because of others. */
