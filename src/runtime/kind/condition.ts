@@ -22,9 +22,13 @@ export function findCondition(conditions: readonly Condition[] | undefined, type
   return conditions?.find((condition) => condition.type === type);
 }
 
+/** What the API takes, in characters. */
+const maxMessageLength = 32_768;
+
 /**
  * The conditions with one set. Conditions of other types, whoever wrote them, stay as they are and where they are;
- * `lastTransitionTime` moves only with `status`, so that setting what is already there returns an equal list.
+ * `lastTransitionTime` moves only with `status`, so that setting what is already there returns an equal list. A message
+ * that the API would not take for its length is cut.
  */
 export function setCondition(
   conditions: readonly Condition[] | undefined,
@@ -34,7 +38,14 @@ export function setCondition(
   const current = findCondition(conditions, desired.type);
   const lastTransitionTime =
     current?.status === desired.status ? current.lastTransitionTime : now.toISOString().replace(/\.\d+Z$/, 'Z');
-  const next: Condition = { ...desired, lastTransitionTime };
+  const next: Condition = { ...desired, message: beginning(desired.message), lastTransitionTime };
   if (conditions === undefined || current === undefined) return [...(conditions ?? []), next];
   return conditions.map((condition) => (condition === current ? next : condition));
+}
+
+/** No half of a surrogate pair at its end: the API server would store another character for it. */
+function beginning(message: string): string {
+  return message.length <= maxMessageLength
+    ? message
+    : message.slice(0, maxMessageLength).replace(/[\uD800-\uDBFF]$/, '');
 }

@@ -57,6 +57,13 @@ describe('setCondition', () => {
     expect(setCondition([foreign], ready, now)[0]).toBe(foreign);
   });
 
+  test('a message that is too long for the API is cut, between characters, and the same again the next time', () => {
+    const desired = { ...ready, message: `${'x'.repeat(32_767)}👋 and more` };
+    const once = setCondition([ready], desired, now);
+    expect(once).toEqual([{ ...ready, message: 'x'.repeat(32_767) }]);
+    expect(setCondition(once, desired, now)).toEqual(once);
+  });
+
   test('changes no list that it was given', () => {
     const given = Object.freeze([Object.freeze({ ...ready })]);
     setCondition(given, { ...ready, status: 'True' }, now);
