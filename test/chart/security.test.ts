@@ -85,7 +85,7 @@ describe.each(helmNames)('security, by %s', (name) => {
   it('the operator may do exactly what it does', async () => {
     const rendering = await render();
     expect(rendering.one('ClusterRole', 'demo-echoperator').rules).toEqual([
-      { apiGroups: ['mmontes.io'], resources: ['echos'], verbs: ['list', 'watch'] },
+      { apiGroups: ['mmontes.io'], resources: ['echos'], verbs: ['get', 'list', 'watch'] },
       { apiGroups: ['mmontes.io'], resources: ['echos/status'], verbs: ['patch'] },
       { apiGroups: ['mmontes.io'], resources: ['echos/finalizers'], verbs: ['update'] },
       { apiGroups: ['batch'], resources: ['jobs'], verbs: ['list', 'watch', 'create', 'delete'] },

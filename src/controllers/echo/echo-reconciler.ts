@@ -16,15 +16,15 @@ import {
   TerminalError,
 } from '../../runtime/index.ts';
 import { Job } from '../built-in-kinds.ts';
-import { echoJob, isOfCurrentGeneration, jobKeyOf } from './echo-job.ts';
-import { type Finding, findingOf, isWarning, statusPatch, waitingFinding } from './echo-status.ts';
-import type { FinishedJobs } from './finished-jobs.ts';
+import type { DeletedJobs } from './deleted-jobs.ts';
+import { echoJob, isOfCurrentGeneration, jobKeyOf, jobPhase } from './echo-job.ts';
+import { type Finding, findingOf, isWarning, printedFinding, statusPatch, waitingFinding } from './echo-status.ts';
 
 /** What the reconciler reads and writes by. */
 export interface EchoReconcilerOptions {
   readonly echos: ReadonlyStore<Echo>;
   readonly jobs: ReadonlyStore<Job>;
-  readonly finishedJobs: FinishedJobs;
+  readonly deletedJobs: DeletedJobs;
   readonly events: EventRecorder;
   /** The image whose printf prints the message. */
   readonly image: string;
@@ -45,7 +45,7 @@ export class EchoReconciler {
     const echo = this.#options.echos.get(key);
     if (echo === undefined) {
       // Its Job goes with it: the garbage collector follows the owner reference.
-      this.#options.finishedJobs.forget(jobKeyOf(key));
+      this.#options.deletedJobs.forget(jobKeyOf(key));
       return done;
     }
     if (echo.metadata.deletionTimestamp !== undefined) return done;
@@ -61,6 +61,10 @@ export class EchoReconciler {
       return { reason: 'InvalidSpec', message: 'spec.message is missing', fields: {} };
     }
     const jobKey = jobKeyOf(keyOf(echo));
+    if (echo.status?.completedGeneration === echo.metadata.generation) {
+      this.#options.deletedJobs.forget(jobKey);
+      return printedFinding(echo);
+    }
     const job = this.#options.jobs.get(jobKey);
     if (job === undefined) return this.#withoutJob(echo, jobKey, context);
     if (!isControlledBy(job, echo)) {
@@ -71,12 +75,11 @@ export class EchoReconciler {
   }
 
   async #withoutJob(echo: Echo, jobKey: ObjectKey, context: ReconcileContext): Promise<Finding | undefined> {
-    if (echo.status?.completedGeneration === echo.metadata.generation) {
-      this.#options.finishedJobs.forget(jobKey);
-      return undefined;
+    const deleted = this.#options.deletedJobs.of(echo, jobKey);
+    if (deleted !== undefined) {
+      if (jobPhase(deleted) === 'Succeeded') return findingOf(echo, deleted);
+      if (!(await this.#isCurrent(echo, context))) return undefined;
     }
-    const finished = this.#options.finishedJobs.of(echo, jobKey);
-    if (finished !== undefined) return findingOf(echo, finished);
     try {
       return findingOf(echo, await context.client.create(Job, echoJob(echo, this.#options.image)));
     } catch (error) {
@@ -93,9 +96,10 @@ export class EchoReconciler {
   }
 
   /** The new Job comes when the old one's DELETED event brings the key back: two never run at once. */
-  async #replace(echo: Echo, job: Job, context: ReconcileContext): Promise<Finding> {
+  async #replace(echo: Echo, job: Job, context: ReconcileContext): Promise<Finding | undefined> {
     const { name, uid, deletionTimestamp } = job.metadata;
     if (deletionTimestamp === undefined) {
+      if (!(await this.#isCurrent(echo, context))) return undefined;
       await context.client.delete(Job, keyOf(job), { uid, propagationPolicy: 'Foreground' }).catch((error: unknown) => {
         if (!isNotFound(error)) throw error;
       });
@@ -103,16 +107,35 @@ export class EchoReconciler {
     return waitingFinding(echo, 'Replacing', `Job ${name} of an earlier spec is being deleted`);
   }
 
-  async #report(echo: Echo, finding: Finding, { client, log }: ReconcileContext): Promise<void> {
+  /**
+   * Asks the API server whether the Echo still is as the store has it. A watch that lags, or whose connection died
+   * without a word, leaves one there that was deleted or has another spec by now: what is done again for that one, or
+   * to a Job of a later spec, others undo at once, and so on until the watch is mended. The store's next change brings
+   * the key back.
+   */
+  async #isCurrent({ metadata }: Echo, { client }: ReconcileContext): Promise<boolean> {
+    try {
+      const { uid, generation, deletionTimestamp } = (await client.get(Echo, metadata)).metadata;
+      return uid === metadata.uid && generation === metadata.generation && deletionTimestamp === undefined;
+    } catch (error) {
+      if (isNotFound(error)) return false;
+      throw error;
+    }
+  }
+
+  async #report(echo: Echo, finding: Finding, context: ReconcileContext): Promise<void> {
+    const { client, log } = context;
     const patch = statusPatch(echo, finding, new Date());
     if (patch === undefined) return;
     const { resourceVersion } = echo.metadata;
     try {
       await client.mergeStatus(Echo, { ...keyOf(echo), resourceVersion }, patch);
     } catch (error) {
+      if (!isNotFound(error)) throw error;
       // Deleted meanwhile: there is nobody left to report to.
-      if (isNotFound(error)) return;
-      throw error;
+      if (!(await this.#isCurrent(echo, context))) return;
+      const message = "the Echo is there, but takes no status: apply this version's CustomResourceDefinition";
+      throw new Error(message, { cause: error });
     }
     if (findCondition(echo.status?.conditions, 'Ready')?.reason === finding.reason) return;
     log.info({ reason: finding.reason }, finding.message);
@@ -130,7 +153,10 @@ const isInvalidField = (error: unknown): error is ApiError =>
   error.code === 422 &&
   (error.status.details?.causes?.some(({ field }) => field) ?? false);
 
+/** Forbidden and Invalid; and what admission webhooks and policies say, a webhook that gives no code 400. */
+const refusalCodes: readonly number[] = [400, 403, 413, 422];
+
 /** The server will not have this Job: a quota, a policy, a bad field. In a namespace on its way out nobody cares. */
 function isRefusal(error: unknown): error is ApiError {
-  return error instanceof ApiError && (error.code === 403 || error.code === 422) && !isNamespaceTerminating(error);
+  return error instanceof ApiError && refusalCodes.includes(error.code) && !isNamespaceTerminating(error);
 }

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Echo } from '../../api/index.ts';
-import { type DesiredCondition, keyOf, setCondition } from '../../runtime/index.ts';
+import { type Delta, type DesiredCondition, keyOf, setCondition } from '../../runtime/index.ts';
 import type { Job } from '../built-in-kinds.ts';
 import { failureMessage, jobKeyOf, jobPhase } from './echo-job.ts';
 
@@ -55,6 +55,17 @@ export function findingOf(echo: Echo, job: Job): Finding {
   }
 }
 
+/** The finding for an Echo whose status says that its message was printed, whatever has become of the Job since. */
+export function printedFinding(echo: Echo): Finding {
+  const { jobName = jobKeyOf(keyOf(echo)).name, startTime, completionTime } = echo.status ?? {};
+  return {
+    reason: 'Printed',
+    message: `Job ${jobName} has printed the message`,
+    fields: { phase: 'Succeeded', jobName, ...(startTime && { startTime }), ...(completionTime && { completionTime }) },
+    completedGeneration: echo.metadata.generation,
+  };
+}
+
 /** The finding where no Job of this generation exists yet. */
 export function waitingFinding(echo: Echo, reason: Reason, message: string): Finding {
   return { reason, message, fields: { phase: 'Pending', jobName: jobKeyOf(keyOf(echo)).name } };
@@ -92,3 +103,18 @@ export function statusPatch(echo: Echo, finding: Finding, now: Date): object | u
 
 /** Whether a person should look at it. */
 export const isWarning = (reason: Reason): boolean => !['Printed', 'Printing', 'Replacing'].includes(reason);
+
+/**
+ * Whether a change of an Echo can matter to its reconcile: anything but new words in a condition. Those are most often
+ * our own, and a refusal that is worded anew each time (a policy may quote the time) would be tried again at once, for
+ * ever, past every pause.
+ */
+export function isMoreThanWords(delta: Delta<Echo>): boolean {
+  return delta.type !== 'modified' || !isDeepStrictEqual(withoutWords(delta.previous), withoutWords(delta.object));
+}
+
+function withoutWords({ metadata, status }: Echo): object {
+  const { generation, deletionTimestamp, labels, annotations } = metadata;
+  const conditions = status?.conditions?.map(({ message: _, ...condition }) => condition);
+  return { generation, deletionTimestamp, labels, annotations, status: { ...status, conditions } };
+}

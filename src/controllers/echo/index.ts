@@ -2,9 +2,10 @@
 import { Echo } from '../../api/index.ts';
 import { type EventRecorder, keyOf, keyString, type Manager, watches } from '../../runtime/index.ts';
 import { Job } from '../built-in-kinds.ts';
+import { DeletedJobs } from './deleted-jobs.ts';
 import { jobKeyOf } from './echo-job.ts';
 import { EchoReconciler } from './echo-reconciler.ts';
-import { FinishedJobs } from './finished-jobs.ts';
+import { isMoreThanWords } from './echo-status.ts';
 
 /** Finds an Echo by the key of its Job. */
 const byJob = 'job';
@@ -16,12 +17,12 @@ export function addEchoController(
 ): void {
   const echos = manager.informer(Echo);
   const jobs = manager.informer(Job);
-  const finishedJobs = new FinishedJobs();
+  const deletedJobs = new DeletedJobs();
   echos.addIndex(byJob, (echo) => [keyString(jobKeyOf(keyOf(echo)))]);
   const reconciler = new EchoReconciler({
     echos: echos.store,
     jobs: jobs.store,
-    finishedJobs,
+    deletedJobs,
     events: options.events,
     image: options.image,
   });
@@ -30,10 +31,11 @@ export function addEchoController(
     watches: [
       watches(Job, (delta) => {
         const named = [...echos.store.byIndex(byJob, keyString(keyOf(delta.object)))];
-        for (const echo of named) finishedJobs.observe(echo, delta);
+        for (const echo of named) deletedJobs.observe(echo, delta);
         return named.map(keyOf);
       }),
     ],
+    predicate: isMoreThanWords,
     workers: options.workers,
     reconcile: (key, context) => reconciler.reconcile(key, context),
   });

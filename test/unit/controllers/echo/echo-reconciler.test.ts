@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import type { Echo } from '../../../../src/api/index.ts';
 import type { Job } from '../../../../src/controllers/built-in-kinds.ts';
+import { DeletedJobs } from '../../../../src/controllers/echo/deleted-jobs.ts';
 import { EchoReconciler } from '../../../../src/controllers/echo/echo-reconciler.ts';
-import { FinishedJobs } from '../../../../src/controllers/echo/finished-jobs.ts';
 import {
   ApiError,
   EventRecorder,
@@ -20,7 +20,8 @@ import { complete, echoOf, jobOf } from './echos.ts';
 const key = { name: 'hello', namespace: 'default' };
 const jobsPath = '/apis/batch/v1/namespaces/default/jobs';
 const jobPath = `${jobsPath}/hello`;
-const statusPath = '/apis/mmontes.io/v1alpha1/namespaces/default/echos/hello/status';
+const echoPath = '/apis/mmontes.io/v1alpha1/namespaces/default/echos/hello';
+const statusPath = `${echoPath}/status`;
 const eventsPath = '/apis/events.k8s.io/v1/namespaces/default/events';
 
 let server: ScriptedServer;
@@ -28,7 +29,7 @@ let transport: Transport;
 let client: HttpClient;
 let echos: Store<Echo>;
 let jobs: Store<Job>;
-let finishedJobs: FinishedJobs;
+let deletedJobs: DeletedJobs;
 let events: EventRecorder;
 let log: RecordingLog;
 
@@ -39,7 +40,7 @@ beforeEach(async () => {
   log = new RecordingLog();
   echos = new Store();
   jobs = new Store();
-  finishedJobs = new FinishedJobs();
+  deletedJobs = new DeletedJobs();
   events = new EventRecorder({ client, controller: 'test.example/operator', instance: 'pod-1', log });
 });
 afterEach(async () => {
@@ -49,7 +50,7 @@ afterEach(async () => {
 
 /** Begins to reconcile over what the stores hold; a failure is its outcome. */
 function reconcile(): Promise<Result | unknown> {
-  const reconciler = new EchoReconciler({ echos, jobs, finishedJobs, events, image: 'busybox:1.36' });
+  const reconciler = new EchoReconciler({ echos, jobs, deletedJobs, events, image: 'busybox:1.36' });
   const { signal } = new AbortController();
   return reconciler.reconcile(key, { client, signal, log }).catch((error: unknown) => error);
 }
@@ -68,6 +69,11 @@ async function noted(): Promise<string> {
   request.json(201, echoOf());
   const { type, reason } = request.body as { type: string; reason: string };
   return `${type} ${reason}`;
+}
+
+/** The API server is asked for the Echo itself, and has this one. */
+async function asked(stored: Echo): Promise<void> {
+  (await server.next({ method: 'GET', path: echoPath })).json(200, stored);
 }
 
 const created = (): Promise<Exchange> => server.next({ method: 'POST', path: jobsPath });
@@ -97,7 +103,7 @@ describe('where there is no Job', () => {
   test('but one finished before the status could say so, that is reported and none is made', async () => {
     const echo = echoOf();
     echos.set(echo);
-    finishedJobs.observe(echo, { type: 'deleted', object: jobOf(echo, complete) });
+    deletedJobs.observe(echo, { type: 'deleted', object: jobOf(echo, complete) });
     const outcome = reconcile();
     const { reason, status } = await reported();
     expect([reason, status.completedGeneration]).toEqual(['Printed', 1]);
@@ -106,13 +112,40 @@ describe('where there is no Job', () => {
     expect(server.unclaimed).toBe(0);
   });
 
-  test('and the status says that this generation was printed, none is made, and the memory is free', async () => {
-    const echo = echoOf({ status: { completedGeneration: 1 } });
+  test('any more, deleted before it had completed, one is made again', async () => {
+    const echo = echoOf();
     echos.set(echo);
-    finishedJobs.observe(echo, { type: 'deleted', object: jobOf(echo, complete) });
-    expect(await reconcile()).toEqual(done);
+    deletedJobs.observe(echo, { type: 'deleted', object: jobOf(echo, { active: 1 }) });
+    const outcome = reconcile();
+    await asked(echo);
+    (await created()).json(201, jobOf(echo));
+    expect((await reported()).reason).toBe('Printing');
+    await noted();
+    expect(await outcome).toEqual(done);
+  });
+
+  test.each([
+    ['of another spec by now', { generation: 2 }],
+    ['another by now', { uid: 'uid-again' }],
+    ['on its way out by now', { deletionTimestamp: '2026-01-01T00:00:00Z' }],
+  ])('any more, of an Echo that is %s, none is made: the store is behind', async (_, metadata) => {
+    const echo = echoOf();
+    echos.set(echo);
+    deletedJobs.observe(echo, { type: 'deleted', object: jobOf(echo, { active: 1 }) });
+    const outcome = reconcile();
+    await asked(echoOf({ metadata }));
+    expect(await outcome).toEqual(done);
     expect(server.unclaimed).toBe(0);
-    expect(finishedJobs.of(echo, key)).toBeUndefined();
+  });
+
+  test('any more, of an Echo that is gone by now, none is made: the store is behind', async () => {
+    const echo = echoOf();
+    echos.set(echo);
+    deletedJobs.observe(echo, { type: 'deleted', object: jobOf(echo, { active: 1 }) });
+    const outcome = reconcile();
+    (await server.next({ method: 'GET', path: echoPath })).refuse(404, 'NotFound');
+    expect(await outcome).toEqual(done);
+    expect(server.unclaimed).toBe(0);
   });
 
   test('and an earlier generation was printed, one is made', async () => {
@@ -123,7 +156,54 @@ describe('where there is no Job', () => {
   });
 });
 
+describe('where the message was printed', () => {
+  const printedEcho = async (): Promise<Echo> => {
+    const echo = echoOf();
+    echos.set(echo);
+    jobs.set(jobOf(echo, complete));
+    const outcome = reconcile();
+    const { status } = await reported();
+    await noted();
+    await outcome;
+    return echoOf({ status: status as NonNullable<Echo['status']> });
+  };
+
+  test.each([
+    ['there is', []],
+    ['is gone', undefined],
+    ["is somebody else's by now", [{ ownerReferences: [] }]],
+    ["has lost the operator's annotation", [{ annotations: {} }]],
+  ] as const)('nothing is done and nothing reported, though the Job %s; the memory is free', async (_, edits) => {
+    const echo = await printedEcho();
+    echos.set(echoOf({ ...echo, metadata: { resourceVersion: '7' } }));
+    jobs.replace(edits === undefined ? [] : [jobOf(echo, complete, edits[0])]);
+    deletedJobs.observe(echo, { type: 'deleted', object: jobOf(echo, complete) });
+    expect(await reconcile()).toEqual(done);
+    await events.flush(30_000);
+    expect(server.unclaimed).toBe(0);
+    expect(deletedJobs.of(echo, key)).toBeUndefined();
+  });
+
+  test('a status that says something else is mended', async () => {
+    echos.set(echoOf({ status: { completedGeneration: 1, phase: 'Pending' } }));
+    const outcome = reconcile();
+    const { reason, status } = await reported();
+    expect([reason, status.phase, status.jobName]).toEqual(['Printed', 'Succeeded', 'hello']);
+    await noted();
+    expect(await outcome).toEqual(done);
+  });
+});
+
 describe('a Job that the server will not have', () => {
+  test.each([400, 413])('for a policy, by the code %d: the status says so, and it is tried again', async (code) => {
+    echos.set(echoOf());
+    const outcome = reconcile();
+    (await created()).refuse(code, 'BadRequest', { message: 'admission webhook "policy" denied the request' });
+    expect((await reported()).reason).toBe('JobRefused');
+    expect(await noted()).toBe('Warning JobRefused');
+    expect(await outcome).toMatchObject({ name: 'ApiError', code });
+  });
+
   test('for a quota: the status says so, and it is tried again', async () => {
     echos.set(echoOf());
     const outcome = reconcile();
@@ -180,6 +260,7 @@ describe('where there is a Job', () => {
     jobs.set(jobOf(echoOf()));
     echos.set(echoOf({ metadata: { generation: 2 } }));
     const outcome = reconcile();
+    await asked(echoOf({ metadata: { generation: 2 } }));
     const request = await server.next({ method: 'DELETE', path: jobPath });
     expect(request.body).toMatchObject({ propagationPolicy: 'Foreground', preconditions: { uid: 'uid-job' } });
     request.json(200, { kind: 'Job', ...jobOf(echoOf(), {}, { deletionTimestamp: '2026-01-01T00:00:00Z' }) });
@@ -192,6 +273,7 @@ describe('where there is a Job', () => {
     jobs.set(jobOf(echoOf()));
     echos.set(echoOf({ metadata: { generation: 2 } }));
     const outcome = reconcile();
+    await asked(echoOf({ metadata: { generation: 2 } }));
     (await server.next({ method: 'DELETE', path: jobPath })).refuse(404, 'NotFound');
     expect((await reported()).reason).toBe('Replacing');
     await noted();
@@ -202,8 +284,18 @@ describe('where there is a Job', () => {
     jobs.set(jobOf(echoOf()));
     echos.set(echoOf({ metadata: { generation: 2 } }));
     const outcome = reconcile();
+    await asked(echoOf({ metadata: { generation: 2 } }));
     (await server.next({ method: 'DELETE', path: jobPath })).refuse(409, 'Conflict');
     expect(await outcome).toMatchObject({ code: 409 });
+  });
+
+  test('of a later generation than the store has of the Echo, it is left alone: the store is behind', async () => {
+    jobs.set(jobOf(echoOf({ metadata: { generation: 2 } })));
+    echos.set(echoOf());
+    const outcome = reconcile();
+    await asked(echoOf({ metadata: { generation: 2 } }));
+    expect(await outcome).toEqual(done);
+    expect(server.unclaimed).toBe(0);
   });
 
   test('of an earlier generation on its way out, it is waited for', async () => {
@@ -259,12 +351,23 @@ describe('the report', () => {
     expect(server.unclaimed).toBe(0);
   });
 
+  test('to an Echo whose definition has no status says what to do, and is tried again', async () => {
+    const echo = echoOf();
+    echos.set(echo);
+    jobs.set(jobOf(echo));
+    const outcome = reconcile();
+    (await server.next({ method: 'PATCH' })).refuse(404, 'NotFound');
+    await asked(echo);
+    expect(await outcome).toMatchObject({ message: expect.stringContaining('CustomResourceDefinition') });
+  });
+
   test('to an Echo that is gone by now is nobody’s failure, and no Event', async () => {
     const echo = echoOf();
     echos.set(echo);
     jobs.set(jobOf(echo, complete));
     const outcome = reconcile();
     (await server.next({ method: 'PATCH' })).refuse(404, 'NotFound');
+    (await server.next({ method: 'GET', path: echoPath })).refuse(404, 'NotFound');
     expect(await outcome).toEqual(done);
     await events.flush(30_000);
     expect(server.unclaimed).toBe(0);
@@ -274,9 +377,9 @@ describe('the report', () => {
 describe('an Echo', () => {
   test('that is gone leaves nothing in memory', async () => {
     const echo = echoOf();
-    finishedJobs.observe(echo, { type: 'deleted', object: jobOf(echo, complete) });
+    deletedJobs.observe(echo, { type: 'deleted', object: jobOf(echo, complete) });
     expect(await reconcile()).toEqual(done);
-    expect(finishedJobs.of(echo, key)).toBeUndefined();
+    expect(deletedJobs.of(echo, key)).toBeUndefined();
     expect(server.unclaimed).toBe(0);
   });
 

@@ -3,6 +3,7 @@ import type { Echo } from '../../../../src/api/index.ts';
 import {
   type Finding,
   findingOf,
+  isMoreThanWords,
   isWarning,
   statusPatch,
   waitingFinding,
@@ -144,4 +145,30 @@ test.each([
   ['InvalidSpec', true],
 ] as const)('%s is a warning: %s', (reason, expected) => {
   expect(isWarning(reason)).toBe(expected);
+});
+
+describe('a change of an Echo', () => {
+  const conditions = [
+    { type: 'Ready', status: 'False', reason: 'JobRefused', message: 'no: 1', lastTransitionTime: '' },
+  ] as const;
+  const previous = echoOf({ status: { phase: 'Pending', conditions } });
+  const changed = (metadata: Partial<Echo['metadata']>, status: object) =>
+    echoOf({ metadata: { resourceVersion: '6', ...metadata }, status: { ...previous.status, ...status } });
+
+  test.each([
+    ['nothing but new words in a condition', {}, { conditions: [{ ...conditions[0], message: 'no: 2' }] }, false],
+    ['a new generation', { generation: 2 }, {}, true],
+    ['a label', { labels: { a: 'b' } }, {}, true],
+    ['an annotation', { annotations: { a: 'b' } }, {}, true],
+    ['its deletion', { deletionTimestamp: '2026-01-01T00:00:00Z' }, {}, true],
+    ['another reason', {}, { conditions: [{ ...conditions[0], reason: 'Printed' }] }, true],
+    ['another field of the status', {}, { phase: 'Succeeded' }, true],
+  ])('that is %s', (_, metadata, status, matters) => {
+    expect(isMoreThanWords({ type: 'modified', previous, object: changed(metadata, status) })).toBe(matters);
+  });
+
+  test('that is its coming or its going matters', () => {
+    expect(isMoreThanWords({ type: 'added', object: previous })).toBe(true);
+    expect(isMoreThanWords({ type: 'deleted', object: previous })).toBe(true);
+  });
 });

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from '@jest/globals';
+import { DeletedJobs } from '../../../../src/controllers/echo/deleted-jobs.ts';
 import { jobKeyOf } from '../../../../src/controllers/echo/echo-job.ts';
-import { FinishedJobs } from '../../../../src/controllers/echo/finished-jobs.ts';
 import { keyOf } from '../../../../src/runtime/index.ts';
 import { complete, echoOf, failed, jobOf } from './echos.ts';
 
@@ -8,14 +8,18 @@ const echo = echoOf();
 const key = jobKeyOf(keyOf(echo));
 const job = jobOf(echo, complete);
 
-let jobs: FinishedJobs;
+let jobs: DeletedJobs;
 beforeEach(() => {
-  jobs = new FinishedJobs();
+  jobs = new DeletedJobs();
 });
 
-test('a Job that completed and was deleted is remembered', () => {
-  jobs.observe(echo, { type: 'deleted', object: job });
-  expect(jobs.of(echo, key)).toBe(job);
+test.each([
+  ['completed', job],
+  ['had not completed', jobOf(echo, { active: 1 })],
+  ['failed', jobOf(echo, failed)],
+])('a Job that %s and was deleted is remembered', (_, deleted) => {
+  jobs.observe(echo, { type: 'deleted', object: deleted });
+  expect(jobs.of(echo, key)).toBe(deleted);
 });
 
 describe('not remembered is', () => {
@@ -23,8 +27,6 @@ describe('not remembered is', () => {
   test.each([
     ['one that is there', { type: 'modified', object: job, previous: running }],
     ['one that has come', { type: 'added', object: job }],
-    ['one that had not completed', { type: 'deleted', object: running }],
-    ['one that failed', { type: 'deleted', object: jobOf(echo, failed) }],
     [
       'one of an earlier generation',
       { type: 'deleted', object: jobOf(echoOf({ metadata: { generation: 0 } }), complete) },

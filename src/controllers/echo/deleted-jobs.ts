@@ -1,24 +1,26 @@
 import type { Echo } from '../../api/index.ts';
 import { type Delta, isControlledBy, keyOf, keyString, type ObjectKey } from '../../runtime/index.ts';
 import type { Job } from '../built-in-kinds.ts';
-import { isOfCurrentGeneration, jobPhase } from './echo-job.ts';
+import { isOfCurrentGeneration } from './echo-job.ts';
 
 /**
- * The last state of Jobs that completed and were deleted before their Echo's status could say so. Without it a Job
- * whose time to live is 0 would be made again: its message would be printed twice. After a restart the memory is
- * empty, which is why the promise is "at least once".
+ * The last state of the Jobs that were deleted before their Echo's status said that they had printed, one an Echo.
+ *
+ * One that had completed is not made again: without this memory a Job whose time to live is 0 would print twice. One
+ * that had not is made again, but then the store's Echo may be no more: its deletion is what deleted the Job. After a
+ * restart the memory is empty, which is why the promise is "at least once".
  */
-export class FinishedJobs {
+export class DeletedJobs {
   readonly #jobs = new Map<string, Job>();
 
-  /** Remembers the Echo's Job if this is its deletion and it had completed. */
+  /** Remembers the Echo's Job if this is its deletion. */
   observe(echo: Echo, delta: Delta<Job>): void {
-    if (delta.type === 'deleted' && isJobOf(echo, delta.object) && jobPhase(delta.object) === 'Succeeded') {
+    if (delta.type === 'deleted' && isJobOf(echo, delta.object)) {
       this.#jobs.set(keyString(keyOf(delta.object)), delta.object);
     }
   }
 
-  /** The completed Job of this Echo's current generation, if one was deleted. */
+  /** The Job of this Echo's current generation, if one was deleted. */
   of(echo: Echo, jobKey: ObjectKey): Job | undefined {
     const job = this.#jobs.get(keyString(jobKey));
     return job !== undefined && isJobOf(echo, job) ? job : undefined;
