@@ -3,19 +3,20 @@ import { copyFile, mkdir, readdir, rm, stat } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
+import { isDeepStrictEqual } from 'node:util';
 import { ensureDebianPackages } from '../../tools/debian.ts';
 import { ExclusiveLock, runSteps, type Step, standardDisplay } from '../../tools/index.ts';
 import { makeCredentials } from './certificates.ts';
-import { type Cgroups, detectCgroups, killAll, makeCgroup, processesIn, removeCgroup } from './cgroups.ts';
-import { isApiServerReady, startControlPlane } from './control-plane.ts';
+import { type Cgroups, detectCgroups, killAll, processesIn, removeCgroup } from './cgroups.ts';
+import { apiServerReady, isApiServerReady, startControlPlane, startProgram } from './control-plane.ts';
 import { ClusterError, requireRootOnLinux, UsageError } from './errors.ts';
 import { baseImageArchives } from './images.ts';
 import { kubectl } from './kubectl.ts';
 import { clustersFolder, controlPlaneCgroup, type Layout, layoutOf, nodeLayout, nodeNames } from './layout.ts';
-import { freeNetwork, makeNetwork, removeNetwork } from './network.ts';
+import { freeNetwork, makeNetwork, removeNetwork, setNodeLink } from './network.ts';
 import { importImage, killNode, startNode } from './node.ts';
 import { findPrograms, type Programs } from './programs.ts';
-import { type ClusterState, readState, writeState } from './state.ts';
+import { type ClusterState, type ControlPlaneFlags, type ControlPlaneProgram, readState, writeState } from './state.ts';
 
 /** What to bring up. */
 export interface UpOptions {
@@ -23,6 +24,8 @@ export interface UpOptions {
   readonly name?: string;
   /** 1 to 5. Default 2. */
   readonly nodes?: number;
+  /** Further arguments for the control plane's programs. Default none. */
+  readonly flags?: ControlPlaneFlags;
   readonly signal?: AbortSignal;
 }
 
@@ -80,7 +83,7 @@ export class Cluster {
    * @throws UsageError for a bad name or number of nodes; UnsupportedMachineError; ClusterError when it does not get
    *   ready; the signal's reason. What was begun is removed then.
    */
-  static async up({ name = 'demo', nodes = 2, signal }: UpOptions = {}): Promise<Cluster> {
+  static async up({ name = 'demo', nodes = 2, flags = {}, signal }: UpOptions = {}): Promise<Cluster> {
     const layout = layoutOf(name);
     if (!Number.isInteger(nodes) || nodes < 1 || nodes > maxNodes) {
       throw new UsageError(`--nodes: got ${nodes}, takes 1 to ${maxNodes}`);
@@ -92,10 +95,10 @@ export class Cluster {
     const cgroups = await detectCgroups();
     using _lock = await lock(layout, signal);
     const running = await findRunning(layout, programs, cgroups);
-    if (running?.nodes.length === nodes) return running;
+    if (running !== undefined && isDeepStrictEqual(shapeOf(running.#state), { nodes, flags })) return running;
     await remove(layout, cgroups);
     try {
-      return await bringUp(layout, nodes, programs, cgroups, signal);
+      return await bringUp(layout, { nodes, flags }, programs, cgroups, signal);
     } catch (error) {
       await remove(layout, cgroups, { keepLogs: true });
       throw error;
@@ -168,6 +171,31 @@ export class Cluster {
     await this.#importPending(name);
   }
 
+  /** Cuts a node off from all others, the API server too; its pods go on. */
+  async cutNetwork(name: string): Promise<void> {
+    await setNodeLink(this.#layout, this.#known(name), 'down');
+  }
+
+  /** Undoes {@link cutNetwork}. */
+  async restoreNetwork(name: string): Promise<void> {
+    await setNodeLink(this.#layout, this.#known(name), 'up');
+  }
+
+  /** Kills one of the control plane's programs. Nobody starts it again but {@link startProgram}. */
+  async stopProgram(name: ControlPlaneProgram): Promise<void> {
+    await killAll(this.#cgroups, controlPlaneCgroup(this.#layout, name));
+  }
+
+  /** Starts a program that was stopped; one that runs stays as it is. Does not wait until it is ready. */
+  async startProgram(name: ControlPlaneProgram): Promise<void> {
+    await startProgram(name, this.#layout, this.#state, this.#programs, this.#cgroups);
+  }
+
+  /** Waits until the API server is ready. @throws ClusterError when it is not after a minute */
+  async apiServerReady(signal?: AbortSignal): Promise<void> {
+    await apiServerReady(this.#layout, this.#programs, signal);
+  }
+
   /** What the API server's audit log holds now, oldest first. */
   async *auditEvents(): AsyncGenerator<AuditEvent> {
     for await (const line of createInterface({ input: createReadStream(this.auditLog) })) {
@@ -220,16 +248,21 @@ export class Cluster {
   }
 }
 
+/** What decides whether a running cluster is the one that is asked for. */
+type Shape = Pick<ClusterState, 'nodes' | 'flags'>;
+
+const shapeOf = ({ nodes, flags }: ClusterState): Shape => ({ nodes, flags });
+
 async function bringUp(
   layout: Layout,
-  nodes: number,
+  shape: Shape,
   programs: Programs,
   cgroups: Cgroups,
   signal: AbortSignal | undefined,
 ): Promise<Cluster> {
   const startedAtMs = performance.now();
   await mkdir(layout.logs, { recursive: true });
-  const state: ClusterState = { nodes, network: await freeNetwork(layout) };
+  const state: ClusterState = { ...shape, network: await freeNetwork(layout) };
   const cluster = Cluster.of(layout, state, programs, cgroups);
   const step = (title: string, run: () => Promise<void>): Step => ({
     title,
@@ -243,17 +276,16 @@ async function bringUp(
     [
       step('network', () => makeNetwork(layout, state)),
       step('certificates', () => makeCredentials(layout, state)),
-      step('control plane', async () => {
-        await makeCgroup(cgroups, controlPlaneCgroup(layout));
-        await startControlPlane(layout, state, programs, cgroups, signal);
-      }),
+      step('control plane', () => startControlPlane(layout, state, programs, cgroups, signal)),
       step('base images', async () => {
         await baseImageArchives(signal);
       }),
-      step(`${nodes} nodes`, async () => {
+      step(`${shape.nodes} nodes`, async () => {
         await Promise.all(cluster.nodes.map((node) => startNode(layout, state, node, programs, cgroups, signal)));
         for (const archive of await baseImageArchives(signal)) await cluster.loadImage(archive);
         await cluster.nodesReady(signal);
+        // Without it no pod is taken.
+        await cluster.kubectl(['wait', '--for=create', 'serviceaccount/default', '--timeout=60s']);
       }),
     ],
     display,

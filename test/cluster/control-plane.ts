@@ -2,13 +2,13 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { addressesOf, dnsServiceIp, podNetwork, serviceNetwork } from './addresses.ts';
-import type { Cgroups } from './cgroups.ts';
+import { type Cgroups, makeCgroup, processesIn } from './cgroups.ts';
 import { startDaemon } from './daemon.ts';
 import { ClusterError } from './errors.ts';
 import { kubectl } from './kubectl.ts';
 import { controlPlaneCgroup, controlPlaneNamespace, type Layout } from './layout.ts';
 import type { Programs } from './programs.ts';
-import type { ClusterState } from './state.ts';
+import type { ClusterState, ControlPlaneProgram } from './state.ts';
 
 /** Writes with who sent them and what was answered; reads are of no interest to anybody here. */
 const auditPolicy = `apiVersion: audit.k8s.io/v1
@@ -42,9 +42,6 @@ const corefile = (kubeconfig: string, address: string): string => `cluster.local
     }
 }
 `;
-
-/** What runs in the control plane, by name: the test of an outage ends and starts one alone. */
-export type ControlPlaneProgram = 'etcd' | 'apiserver' | 'controller-manager' | 'scheduler' | 'coredns';
 
 function commands(
   layout: Layout,
@@ -130,25 +127,41 @@ export async function startControlPlane(
   await mkdir(layout.logs, { recursive: true });
   await writeFile(join(layout.folder, 'audit-policy.yaml'), auditPolicy);
   await writeFile(join(layout.folder, 'Corefile'), corefile(join(layout.kubeconfigs, 'coredns'), controlPlane));
-  const all = commands(layout, state, programs);
-  for (const name of ['etcd', 'apiserver'] as const) await start(name, all[name]);
+  const start = (name: ControlPlaneProgram) => startProgram(name, layout, state, programs, cgroups);
+  await start('etcd');
+  await start('apiserver');
   await apiServerReady(layout, programs, signal);
   await applyAddons(layout, state, programs);
-  for (const name of ['controller-manager', 'scheduler', 'coredns'] as const) await start(name, all[name]);
+  for (const name of ['controller-manager', 'scheduler', 'coredns'] as const) await start(name);
+}
 
-  function start(name: ControlPlaneProgram, command: readonly [string, ...string[]]): Promise<void> {
-    return startDaemon(cgroups, {
-      cgroup: controlPlaneCgroup(layout),
-      namespace: controlPlaneNamespace(layout),
-      logFile: join(layout.logs, `${name}.log`),
-      command,
-    });
-  }
+/** Starts one of the control plane's programs; one that runs stays as it is. */
+export async function startProgram(
+  name: ControlPlaneProgram,
+  layout: Layout,
+  state: ClusterState,
+  programs: Programs,
+  cgroups: Cgroups,
+): Promise<void> {
+  const cgroup = controlPlaneCgroup(layout, name);
+  if ((await processesIn(cgroups, cgroup)).length > 0) return;
+  await makeCgroup(cgroups, cgroup);
+  await startDaemon(cgroups, {
+    cgroup,
+    namespace: controlPlaneNamespace(layout),
+    logFile: join(layout.logs, `${name}.log`),
+    command: [...commands(layout, state, programs)[name], ...(state.flags[name] ?? [])],
+  });
 }
 
 const readyTimeoutMs = 60_000;
 
-async function apiServerReady(layout: Layout, programs: Programs, signal: AbortSignal | undefined): Promise<void> {
+/** Waits until the API server is ready. @throws ClusterError when it is not after a minute */
+export async function apiServerReady(
+  layout: Layout,
+  programs: Programs,
+  signal: AbortSignal | undefined,
+): Promise<void> {
   const deadlineMs = performance.now() + readyTimeoutMs;
   while (!(await isApiServerReady(layout, programs))) {
     if (performance.now() > deadlineMs) {

@@ -2,4 +2,5 @@
 export { addressesOfAllClusters } from './addresses.ts';
 export { type AuditEvent, Cluster, type UpOptions } from './cluster.ts';
 export { ClusterError, UnsupportedMachineError, UsageError } from './errors.ts';
+export type { ControlPlaneFlags, ControlPlaneProgram } from './state.ts';
 export { removeWhenWeDie, type Watchdog } from './watchdog.ts';

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { cacheFolder } from '../../tools/index.ts';
 import { UsageError } from './errors.ts';
+import type { ControlPlaneProgram } from './state.ts';
 
 /** The longest path that a Unix socket can have on Linux. */
 const maxSocketPath = 107;
@@ -82,8 +83,9 @@ export function layoutOf(name: string): Layout {
 /** The network namespace of the API server and its companions. */
 export const controlPlaneNamespace = (layout: Layout): string => join(layout.namespaces, 'control-plane');
 
-/** The cgroup of the API server and its companions. */
-export const controlPlaneCgroup = (layout: Layout): string => `${layout.cgroup}/control-plane`;
+/** The cgroup of one of the control plane's programs. */
+export const controlPlaneCgroup = (layout: Layout, program: ControlPlaneProgram): string =>
+  `${layout.cgroup}/control-plane/${program}`;
 
 /** @throws UsageError where the cache's path is so long that a node's socket can't be made */
 export function nodeLayout(layout: Layout, name: string): NodeLayout {

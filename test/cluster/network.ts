@@ -61,6 +61,11 @@ export async function makeNetwork(layout: Layout, { nodes, network }: ClusterSta
   }
 }
 
+/** Plugs a node's cable in or out, at the bridge. */
+export async function setNodeLink(layout: Layout, node: string, state: 'up' | 'down'): Promise<void> {
+  await ipIn(controlPlaneNamespace(layout), `link set ${node} ${state}`);
+}
+
 /** Takes down what {@link makeNetwork} made, as far as it is there. */
 export async function removeNetwork(layout: Layout): Promise<void> {
   await execa('ip', ['link', 'delete', layout.hostLink], { reject: false });

@@ -6,7 +6,14 @@ export interface ClusterState {
   readonly nodes: number;
   /** The third number of the machines' addresses, 10.213.N.0/24: the one network of the cluster that the host sees. */
   readonly network: number;
+  readonly flags: ControlPlaneFlags;
 }
+
+/** What runs in the control plane, by name. */
+export type ControlPlaneProgram = 'etcd' | 'apiserver' | 'controller-manager' | 'scheduler' | 'coredns';
+
+/** Arguments for these programs, behind their own: of a flag that is there twice, the last one counts. */
+export type ControlPlaneFlags = Readonly<Partial<Record<ControlPlaneProgram, readonly string[]>>>;
 
 /** Undefined where there is no cluster of that name, or none that was brought up far enough to have one. */
 export async function readState(layout: Layout): Promise<ClusterState | undefined> {

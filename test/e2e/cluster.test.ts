@@ -91,11 +91,12 @@ test('two clusters side by side: names resolve, services answer, volumes hold, a
   expect(existsSync(folderOf('t-one'))).toBe(false);
 });
 
-test('a node that loses its power is NotReady, and Ready again when it is started', async () => {
+test('a node that loses its power or its network is NotReady, and Ready again when it is started', async () => {
   const cluster = await Cluster.up({ name: 't-one', nodes: 2 });
   const ready = (status: string) =>
-    cluster.kubectl(['wait', `--for=condition=Ready=${status}`, 'node/node2', '--timeout=60s']);
+    cluster.kubectl(['wait', `--for=condition=Ready=${status}`, 'node/node1', 'node/node2', '--timeout=60s']);
   await cluster.killNode('node2');
+  await cluster.cutNetwork('node1');
   const folder = await mkdtemp(join(tmpdir(), 'echoperator-image-'));
   try {
     await cluster.loadImage(await archiveOf('example.com/loaded:1', folder));
@@ -104,6 +105,7 @@ test('a node that loses its power is NotReady, and Ready again when it is starte
   }
   await ready('Unknown');
   await cluster.startNode('node2');
+  await cluster.restoreNetwork('node1');
   await ready('True');
   for (const node of cluster.nodes) {
     const containers = [{ ...shell('echo back'), image: 'example.com/loaded:1', imagePullPolicy: 'Never' }];
@@ -112,6 +114,21 @@ test('a node that loses its power is NotReady, and Ready again when it is starte
     await succeeded(cluster, `on-${node}`);
   }
   await expect(cluster.killNode('node3')).rejects.toThrow('NODE: got "node3", takes one of node1, node2');
+});
+
+test('the control plane takes further flags, and its programs can be stopped and started', async () => {
+  const flags = { apiserver: ['--event-ttl=7m'], 'controller-manager': ['--node-monitor-grace-period=9s'] };
+  const cluster = await Cluster.up({ name: 't-two', nodes: 1, flags });
+  const running = (await processesMentioning(folderOf('t-two'))).join('\n');
+  expect(running).toMatch(/kube-apiserver .* --event-ttl=7m/);
+  expect(running).toMatch(/kube-controller-manager .*=15s .*--node-monitor-grace-period=9s/);
+  await cluster.stopProgram('etcd');
+  await expect(cluster.kubectl(['get', 'nodes', '--request-timeout=2s'])).rejects.toThrow();
+  await cluster.stopProgram('apiserver');
+  await expect(cluster.kubectl(['version', '--request-timeout=2s'])).rejects.toThrow('was refused');
+  for (const name of ['etcd', 'apiserver'] as const) await cluster.startProgram(name);
+  await cluster.apiServerReady();
+  expect(await cluster.kubectl(['get', 'nodes', '--output=name'])).toBe('node/node1');
 });
 
 test('after a kill -9 of everything, down leaves nothing and up works', async () => {
