@@ -1,19 +1,20 @@
-import { createReadStream, existsSync } from 'node:fs';
-import { copyFile, mkdir, readdir, rm, stat } from 'node:fs/promises';
+import { randomUUID } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { copyFile, mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
-import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { ensureDebianPackages } from '../../tools/debian.ts';
-import { ExclusiveLock, runSteps, type Step, standardDisplay } from '../../tools/index.ts';
+import { runSteps, type Step, standardDisplay } from '../../tools/index.ts';
 import { makeCredentials } from './certificates.ts';
 import { type Cgroups, detectCgroups, killAll, processesIn, removeCgroup } from './cgroups.ts';
 import { apiServerReady, isApiServerReady, startControlPlane, startProgram } from './control-plane.ts';
 import { ClusterError, requireRootOnLinux, UsageError } from './errors.ts';
+import { exclusively } from './exclusively.ts';
 import { baseImageArchives } from './images.ts';
 import { kubectl } from './kubectl.ts';
-import { clustersFolder, controlPlaneCgroup, type Layout, layoutOf, nodeLayout, nodeNames } from './layout.ts';
-import { freeNetwork, makeNetwork, removeNetwork, setNodeLink } from './network.ts';
+import { controlPlaneCgroup, type Layout, layoutOf, nodeLayout, nodeNames } from './layout.ts';
+import { makeNetwork, removeNetwork, setNodeLink } from './network.ts';
 import { importImage, killNode, startNode } from './node.ts';
 import { findPrograms, type Programs } from './programs.ts';
 import { type ClusterState, type ControlPlaneFlags, type ControlPlaneProgram, readState, writeState } from './state.ts';
@@ -93,16 +94,17 @@ export class Cluster {
     await ensureDebianPackages(undefined, context);
     const programs = await findPrograms(signal);
     const cgroups = await detectCgroups();
-    using _lock = await lock(layout, signal);
-    const running = await findRunning(layout, programs, cgroups);
-    if (running !== undefined && isDeepStrictEqual(shapeOf(running.#state), { nodes, flags })) return running;
-    await remove(layout, cgroups);
-    try {
-      return await bringUp(layout, { nodes, flags }, programs, cgroups, signal);
-    } catch (error) {
-      await remove(layout, cgroups, { keepLogs: true });
-      throw error;
-    }
+    return exclusively(layout.lockFile, `cluster ${name}: up`, signal, async () => {
+      const running = await findRunning(layout, programs, cgroups);
+      if (running !== undefined && isDeepStrictEqual(shapeOf(running.#state), { nodes, flags })) return running;
+      await remove(layout, cgroups);
+      try {
+        return await bringUp(layout, { nodes, flags }, programs, cgroups, signal);
+      } catch (error) {
+        await remove(layout, cgroups, { keepLogs: true });
+        throw error;
+      }
+    });
   }
 
   /** @throws ClusterError where no cluster of that name runs */
@@ -122,11 +124,9 @@ export class Cluster {
   static async down(name = 'demo', signal?: AbortSignal): Promise<void> {
     const layout = layoutOf(name);
     requireRootOnLinux();
-    {
-      using _lock = await lock(layout, signal);
+    await exclusively(layout.lockFile, `cluster ${name}: down`, signal, async () => {
       await remove(layout, await detectCgroups());
-    }
-    await removeLockFile(layout);
+    });
   }
 
   /** @internal for {@link up} */
@@ -197,11 +197,10 @@ export class Cluster {
   }
 
   /** What the API server's audit log holds now, oldest first. */
-  async *auditEvents(): AsyncGenerator<AuditEvent> {
-    for await (const line of createInterface({ input: createReadStream(this.auditLog) })) {
-      // The server may be writing the last line.
-      if (line.endsWith('}')) yield JSON.parse(line) as AuditEvent;
-    }
+  async auditEvents(): Promise<readonly AuditEvent[]> {
+    const lines = (await readFile(this.auditLog, 'utf8')).split('\n');
+    // The server may be writing the last one.
+    return lines.slice(0, -1).map((line) => JSON.parse(line) as AuditEvent);
   }
 
   /** Waits until every node is Ready. @throws ClusterError when one is not after a minute */
@@ -235,7 +234,7 @@ export class Cluster {
     const node = nodeLayout(this.#layout, name);
     if (existsSync(node.containerdSocket)) return importImage(node, archive, this.#programs);
     await mkdir(join(node.folder, 'pending-images'), { recursive: true });
-    await copyFile(archive, join(node.folder, 'pending-images', basename(archive)));
+    await copyFile(archive, join(node.folder, 'pending-images', randomUUID()));
   }
 
   async #importPending(name: string): Promise<void> {
@@ -262,7 +261,7 @@ async function bringUp(
 ): Promise<Cluster> {
   const startedAtMs = performance.now();
   await mkdir(layout.logs, { recursive: true });
-  const state: ClusterState = { ...shape, network: await freeNetwork(layout) };
+  const state: ClusterState = { ...shape, network: await makeNetwork(layout, shape.nodes, signal) };
   const cluster = Cluster.of(layout, state, programs, cgroups);
   const step = (title: string, run: () => Promise<void>): Step => ({
     title,
@@ -274,7 +273,6 @@ async function bringUp(
   const display = standardDisplay();
   await runSteps(
     [
-      step('network', () => makeNetwork(layout, state)),
       step('certificates', () => makeCredentials(layout, state)),
       step('control plane', () => startControlPlane(layout, state, programs, cgroups, signal)),
       step('base images', async () => {
@@ -321,21 +319,4 @@ async function remove(layout: Layout, cgroups: Cgroups, { keepLogs = false } = {
     await rm(join(layout.folder, name), { recursive: true, force: true });
   }
   if (!keepLogs) await rm(layout.folder, { recursive: true, force: true });
-}
-
-const lockPollMs = 500;
-
-/** One command at a time changes a cluster. */
-async function lock(layout: Layout, signal: AbortSignal | undefined): Promise<ExclusiveLock> {
-  await mkdir(clustersFolder(), { recursive: true });
-  for (let told = false; ; told = true) {
-    const held = ExclusiveLock.tryAcquire(layout.lockFile, `cluster ${layout.name}`);
-    if (held !== undefined) return held;
-    if (!told) standardDisplay().line(`waiting for ${ExclusiveLock.lastHolder(layout.lockFile)}`);
-    await delay(lockPollMs, undefined, { signal });
-  }
-}
-
-async function removeLockFile(layout: Layout): Promise<void> {
-  for (const file of [layout.lockFile, `${layout.lockFile}-holder`]) await rm(file, { force: true });
 }

@@ -4,6 +4,9 @@ import { cacheFolder } from '../../tools/index.ts';
 import { UsageError } from './errors.ts';
 import type { ControlPlaneProgram } from './state.ts';
 
+/** Where a node sees folders of its own in the place of the host's. */
+export const hiddenFolders = ['/run', '/var/lib', '/var/log'] as const;
+
 /** The longest path that a Unix socket can have on Linux. */
 const maxSocketPath = 107;
 
@@ -54,7 +57,7 @@ export interface NodeLayout {
 /** The folder that holds a folder for each cluster. */
 export const clustersFolder = (): string => join(cacheFolder(), 'clusters');
 
-/** @throws UsageError for a name that can't be one */
+/** @throws UsageError for a name that can't be one, or a cache that a node could not see */
 export function layoutOf(name: string): Layout {
   if (!/^[a-z]([-a-z0-9]{0,18}[a-z0-9])?$/.test(name)) {
     throw new UsageError(
@@ -62,6 +65,12 @@ export function layoutOf(name: string): Layout {
     );
   }
   const folder = join(clustersFolder(), name);
+  const hidden = hiddenFolders.find((path) => folder.startsWith(`${path}/`));
+  if (hidden !== undefined) {
+    throw new UsageError(
+      `${folder} is below ${hidden}, of which each node has its own: set XDG_CACHE_HOME to another one`,
+    );
+  }
   const id = createHash('sha256').update(folder).digest('hex').slice(0, 6);
   return {
     name,

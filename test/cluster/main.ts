@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util';
+import { AssetsError, BuildError, GoToolchainError, PackagesError } from '../../tools/index.ts';
 import { exitCodeOf, interruption } from '../../tools/interruption.ts';
 import { Cluster, ClusterError, UnsupportedMachineError, UsageError } from './index.ts';
 
@@ -75,13 +76,16 @@ async function main(argv: string[], signal: AbortSignal): Promise<number> {
   }
 }
 
+/** What their messages say is all that a person needs. */
+const expected = [ClusterError, UnsupportedMachineError, PackagesError, BuildError, GoToolchainError, AssetsError];
+
 function report(error: unknown, signal: AbortSignal): number {
   if (signal.aborted) {
     process.stderr.write('interrupted\n');
     return exitCodeOf(signal.reason as NodeJS.Signals);
   }
   const usageProblem = error instanceof UsageError || (error instanceof TypeError && 'code' in error);
-  if (usageProblem || error instanceof ClusterError || error instanceof UnsupportedMachineError) {
+  if (error instanceof Error && (usageProblem || expected.some((type) => error instanceof type))) {
     process.stderr.write(`${error.message}\n`);
     return usageProblem ? 2 : 1;
   }

@@ -3,15 +3,15 @@ import { join } from 'node:path';
 import { execa } from 'execa';
 import { addressesOf, serviceNetwork } from './addresses.ts';
 import { ClusterError } from './errors.ts';
-import { controlPlaneNamespace, type Layout, nodeLayout, nodeNames } from './layout.ts';
-import type { ClusterState } from './state.ts';
+import { exclusively } from './exclusively.ts';
+import { clustersFolder, controlPlaneNamespace, type Layout, nodeLayout, nodeNames } from './layout.ts';
 
 interface InterfaceAddresses {
   readonly addr_info: readonly { readonly local: string }[];
 }
 
 /** A network for the machines that no link of this host has; the name decides where the search begins. */
-export async function freeNetwork(layout: Layout): Promise<number> {
+async function freeNetwork(layout: Layout): Promise<number> {
   const { stdout } = await execa('ip', ['-json', '-4', 'address']);
   const taken = new Set(
     (JSON.parse(stdout) as InterfaceAddresses[]).flatMap(({ addr_info }) =>
@@ -29,8 +29,19 @@ export async function freeNetwork(layout: Layout): Promise<number> {
 /**
  * A network namespace for the control plane and one for each node, joined by a bridge in the first. The host has one
  * link to that bridge, and no route leads through it to anywhere else: what runs in the cluster can't reach out.
+ *
+ * @returns the machines' network, as ClusterState has it
  */
-export async function makeNetwork(layout: Layout, { nodes, network }: ClusterState): Promise<void> {
+export function makeNetwork(layout: Layout, nodes: number, signal: AbortSignal | undefined): Promise<number> {
+  // Two at once would find the same network free.
+  return exclusively(join(clustersFolder(), 'network.lock'), `cluster ${layout.name}: network`, signal, async () => {
+    const network = await freeNetwork(layout);
+    await makeNetworkOf(layout, nodes, network);
+    return network;
+  });
+}
+
+async function makeNetworkOf(layout: Layout, nodes: number, network: number): Promise<void> {
   const addresses = addressesOf(network);
   const hub = controlPlaneNamespace(layout);
   await mkdir(layout.namespaces, { recursive: true });

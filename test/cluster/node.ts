@@ -8,7 +8,7 @@ import { type Cgroups, killAll, makeCgroup, removeCgroup } from './cgroups.ts';
 import { startDaemon } from './daemon.ts';
 import { ClusterError } from './errors.ts';
 import { pauseImage } from './images.ts';
-import { type Layout, type NodeLayout, nodeLayout, nodeNames } from './layout.ts';
+import { type hiddenFolders, type Layout, type NodeLayout, nodeLayout, nodeNames } from './layout.ts';
 import type { Programs } from './programs.ts';
 import type { ClusterState } from './state.ts';
 
@@ -208,10 +208,16 @@ const proxyConfig = ({ kubeconfigs }: Layout, node: NodeLayout): object => ({
 function startScript(layout: Layout, node: NodeLayout, programs: Programs): string {
   const log = (name: string) => `>> '${layout.logs}/${node.name}-${name}.log' 2>&1 &`;
   const kubeconfig = (name: string) => `'--kubeconfig=${join(layout.kubeconfigs, name)}'`;
-  const hidden = Object.entries({ '/run': node.run, '/var/lib': node.varLib, '/var/log': node.varLog });
+  const own: Record<(typeof hiddenFolders)[number], string> = {
+    '/run': node.run,
+    '/var/lib': node.varLib,
+    '/var/log': node.varLog,
+  };
   return `set -e
 echo ${node.name} > /proc/sys/kernel/hostname
-${hidden.map(([path, folder]) => `mount --bind '${folder}' ${path}`).join('\n')}
+${Object.entries(own)
+  .map(([path, folder]) => `mount --bind '${folder}' ${path}`)
+  .join('\n')}
 ${Object.keys(kubeletSysctls)
   .map((path) => `mount --bind '${node.folder}/sysctls/${path}' /proc/sys/${path}`)
   .join('\n')}
