@@ -4,7 +4,6 @@ import {
   done,
   type EventRecorder,
   findCondition,
-  isAlreadyExists,
   isControlledBy,
   isNamespaceTerminating,
   isNotFound,
@@ -83,8 +82,6 @@ export class EchoReconciler {
     try {
       return findingOf(echo, await context.client.create(Job, echoJob(echo, this.#options.image)));
     } catch (error) {
-      // The store has not seen it yet; its event brings the key back.
-      if (isAlreadyExists(error)) return undefined;
       if (isRefusal(error)) {
         const finding = waitingFinding(echo, 'JobRefused', error.status.message ?? error.message);
         await this.#report(echo, finding, context);

@@ -1,5 +1,5 @@
 import type { Delta, Informer } from '../cache/index.ts';
-import { type Client, isConflict, isNamespaceTerminating } from '../client/index.ts';
+import { type Client, isAlreadyExists, isConflict, isNamespaceTerminating } from '../client/index.ts';
 import { type Kind, type KubeObject, keyOf, keyString, type ObjectKey } from '../kind/index.ts';
 import type { Logger, Metrics, ReconcileObserver, ReconcileOutcome } from '../observability/index.ts';
 import { WorkQueue } from '../queue/index.ts';
@@ -118,6 +118,7 @@ export class Controller<T extends KubeObject> {
       const client = this.#writes.client(this.#client, key, signal);
       const result = await this.#reconcile(parseKey(key), { client, signal, log });
       this.#queue.forget(key);
+      this.#writes.follow(key);
       if (result.type === 'requeueAfter') {
         outcome = 'requeue_after';
         this.#queue.addAfter(key, result.delayMs);
@@ -140,8 +141,9 @@ export class Controller<T extends KubeObject> {
     } else if (error instanceof TerminalError) {
       log.error({ err: error }, 'reconcile failed, and trying again cannot help');
       this.#queue.forget(key);
-    } else if (isConflict(error)) {
-      // The store was behind: ordinary, and over with the next event.
+    } else if (isConflict(error) || isAlreadyExists(error)) {
+      // The store was behind: ordinary, and over with the next event. Which may never come: what came and went between
+      // two lists, no store has seen.
       log.debug({ err: error }, 'reconcile met a conflict: trying again');
       this.#queue.addRateLimited(key);
     } else {

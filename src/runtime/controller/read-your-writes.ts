@@ -62,6 +62,14 @@ export class ReadYourWrites {
     return false;
   }
 
+  /**
+   * Brings the key back, after a reconcile that has written, when the stores have seen the writes. Their events do so
+   * too, as a rule; but what came and went again between two lists has none.
+   */
+  follow(key: string): void {
+    if (this.#floors.has(key) && !this.parked(key)) this.#resume(key);
+  }
+
   /** The client for one reconcile: it notes its writes under the key, and its requests end with the signal. */
   client(client: Client, key: string, signal: AbortSignal): Client {
     return new NotingClient(client, signal, (kind, resourceVersion) => this.#note(key, kind, resourceVersion));

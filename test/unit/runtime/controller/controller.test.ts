@@ -218,9 +218,9 @@ describe('the outcome', () => {
     await eventually('both are counted as successes', async () => (await result('success')) === 2);
   });
 
-  test('a conflict is tried again, and no error in the log', async () => {
+  test.each(['Conflict', 'AlreadyExists'])('a 409 for %s is tried again, and no error in the log', async (reason) => {
     await controller(['a'], (name) => {
-      if (times(name) === 1) throw new ApiError('PATCH /x', 409, { reason: 'Conflict' });
+      if (times(name) === 1) throw new ApiError('PATCH /x', 409, { reason });
       return done;
     });
     await reconciled('a', 2);

@@ -85,6 +85,16 @@ describe('a key whose reconcile has written', () => {
     await reconciled('a', 2);
   });
 
+  test('is reconciled again when the store has got there, though no event tells of the write', async () => {
+    await controller({ a: createPart });
+    (await nextWrite('POST')).json(201, stored('p', '20'));
+    await settled();
+    await partsReach('20');
+    await reconciled('a', 2);
+    await othersGoOn('11');
+    expect(times('a')).toBe(2);
+  });
+
   test('is reconciled once for all that came while it waited', async () => {
     await controller({ a: createPart });
     (await nextWrite('POST')).json(201, stored('p', '20'));
