@@ -33,12 +33,16 @@ async function freeNetwork(layout: Layout): Promise<number> {
  * @returns the machines' network, as ClusterState has it
  */
 export function makeNetwork(layout: Layout, nodes: number, signal: AbortSignal | undefined): Promise<number> {
-  // Two at once would find the same network free.
-  return exclusively(join(clustersFolder(), 'network.lock'), `cluster ${layout.name}: network`, signal, async () => {
+  return alone(layout, signal, async () => {
     const network = await freeNetwork(layout);
     await makeNetworkOf(layout, nodes, network);
     return network;
   });
+}
+
+/** Two clusters that look for a free network at once would find the same one. */
+function alone<T>(layout: Layout, signal: AbortSignal | undefined, action: () => Promise<T>): Promise<T> {
+  return exclusively(join(clustersFolder(), 'network.lock'), `cluster ${layout.name}: network`, signal, action);
 }
 
 async function makeNetworkOf(layout: Layout, nodes: number, network: number): Promise<void> {
@@ -79,12 +83,14 @@ export async function setNodeLink(layout: Layout, node: string, state: 'up' | 'd
 
 /** Takes down what {@link makeNetwork} made, as far as it is there. */
 export async function removeNetwork(layout: Layout): Promise<void> {
-  await execa('ip', ['link', 'delete', layout.hostLink], { reject: false });
-  for (const name of await readdir(layout.namespaces).catch(() => [])) {
-    const path = join(layout.namespaces, name);
-    await execa('umount', [path], { reject: false });
-    await rm(path);
-  }
+  await alone(layout, undefined, async () => {
+    await execa('ip', ['link', 'delete', layout.hostLink], { reject: false });
+    for (const name of await readdir(layout.namespaces).catch(() => [])) {
+      const path = join(layout.namespaces, name);
+      await execa('umount', [path], { reject: false });
+      await rm(path);
+    }
+  });
 }
 
 /** A namespace that lives as long as it is mounted on its file; below /run/netns it would leave that mount behind. */
