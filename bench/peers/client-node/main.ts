@@ -1,0 +1,168 @@
+/**
+ * The client-node peer of the benchmark: per Echo one Job, one status write, one Event, by @kubernetes/client-node's
+ * own informer and typed API.
+ *
+ * Environment: NUM_WORKERS (reconciles at once, default 4), ECHO_IMAGE, KUBECONFIG.
+ */
+import { hostname } from 'node:os';
+import { isDeepStrictEqual } from 'node:util';
+import {
+  ApiException,
+  BatchV1Api,
+  CustomObjectsApi,
+  EventsV1Api,
+  type Informer,
+  KubeConfig,
+  type KubernetesListObject,
+  type KubernetesObject,
+  makeInformer,
+  PatchStrategy,
+  setHeaderOptions,
+  type V1Job,
+  V1MicroTime,
+} from '@kubernetes/client-node';
+import { pino } from 'pino';
+import { type Echo, type EchoStatus, echoApiVersion, echos, jobFor } from './echo.ts';
+import { Queue } from './queue.ts';
+
+const workers = Number(process.env.NUM_WORKERS ?? 4);
+const image = process.env.ECHO_IMAGE ?? 'busybox:1.36';
+const log = pino({ level: 'info' });
+
+const config = new KubeConfig();
+config.loadFromDefault();
+const batch = config.makeApiClient(BatchV1Api);
+const events = config.makeApiClient(EventsV1Api);
+const custom = config.makeApiClient(CustomObjectsApi);
+
+const queue = new Queue();
+const echoInformer = makeInformer<Echo>(
+  config,
+  `/apis/${echoApiVersion}/${echos.plural}`,
+  async () =>
+    (await custom.listCustomObjectForAllNamespaces({
+      ...echos,
+      resourcePlural: echos.plural,
+    })) as KubernetesListObject<Echo>,
+);
+const jobInformer = makeInformer<V1Job>(config, '/apis/batch/v1/jobs', () => batch.listJobForAllNamespaces());
+
+const keyOf = (object: KubernetesObject): string => `${object.metadata?.namespace}/${object.metadata?.name}`;
+
+async function reconcile(key: string): Promise<void> {
+  const [namespace = '', name = ''] = key.split('/');
+  const echo = echoInformer.get(name, namespace);
+  if (echo === undefined || echo.metadata.deletionTimestamp !== undefined) return;
+  const job =
+    jobInformer.get(name, namespace) ??
+    (await batch.createNamespacedJob({ namespace, body: jobFor(echo, image) }).catch((error: unknown) => {
+      // It exists and the informer has not seen it yet.
+      if (error instanceof ApiException && error.code === 409) return undefined;
+      throw error;
+    }));
+  if (job !== undefined) await report(echo, namespace, name, job);
+}
+
+/** Writes the status, and an Event, where the status says something else. */
+async function report(echo: Echo, namespace: string, name: string, job: V1Job): Promise<void> {
+  const { phase, ready, reason, message } = stateOf(job);
+  const { generation: observedGeneration = 0, resourceVersion = '', uid = '' } = echo.metadata;
+  const before = echo.status?.conditions?.find(({ type }) => type === 'Ready');
+  const status: EchoStatus = {
+    phase,
+    jobName: job.metadata?.name ?? '',
+    observedGeneration,
+    conditions: [
+      {
+        type: 'Ready',
+        status: ready,
+        reason,
+        message,
+        observedGeneration,
+        lastTransitionTime:
+          before?.status === ready ? before.lastTransitionTime : new Date().toISOString().replace(/\.\d+/, ''),
+      },
+    ],
+  };
+  if (isDeepStrictEqual(status, echo.status)) return;
+  await custom.patchNamespacedCustomObjectStatus(
+    { ...echos, namespace, name, body: { metadata: { resourceVersion }, status } },
+    setHeaderOptions('Content-Type', PatchStrategy.MergePatch),
+  );
+  log.info({ echo: name, namespace, reason }, message);
+  const now = new V1MicroTime();
+  await events.createNamespacedEvent({
+    namespace,
+    body: {
+      metadata: { name: `${name}.${process.hrtime.bigint().toString(16)}`, namespace },
+      eventTime: now,
+      type: 'Normal',
+      reason,
+      action: 'Reconcile',
+      note: message,
+      reportingController: 'mmontes.io/client-node-peer',
+      reportingInstance: hostname(),
+      regarding: { apiVersion: echoApiVersion, kind: 'Echo', namespace, name, uid, resourceVersion },
+    },
+  });
+}
+
+function stateOf(job: V1Job): { phase: string; ready: 'True' | 'False'; reason: string; message: string } {
+  const name = job.metadata?.name ?? '';
+  const has = (type: string): boolean =>
+    job.status?.conditions?.some((condition) => condition.type === type && condition.status === 'True') ?? false;
+  if (has('Complete')) {
+    return { phase: 'Succeeded', ready: 'True', reason: 'Printed', message: `Job ${name} has printed the message` };
+  }
+  if (has('Failed')) {
+    return { phase: 'Failed', ready: 'False', reason: 'JobFailed', message: `Job ${name} has failed` };
+  }
+  const phase = (job.status?.active ?? 0) > 0 ? 'Running' : 'Pending';
+  return { phase, ready: 'False', reason: 'Printing', message: `Job ${name} prints the message` };
+}
+
+/** The informer's cache holds the very object that its handlers get. */
+function dropManagedFields(object: KubernetesObject): void {
+  delete object.metadata?.managedFields;
+}
+
+function enqueueOwner(job: V1Job): void {
+  const owner = job.metadata?.ownerReferences?.find(({ controller }) => controller);
+  if (owner?.kind === 'Echo') queue.add(`${job.metadata?.namespace}/${owner.name}`);
+}
+
+/** The informer stops at an error; its documentation has the caller start it again. */
+function startAgainAfterError<T extends KubernetesObject>(informer: Informer<T>): void {
+  informer.on('error', (error: unknown) => {
+    log.warn({ err: error }, 'informer stopped: starting it again in a second');
+    setTimeout(() => void informer.start(), 1000);
+  });
+}
+
+const generations = new Map<string, number | undefined>();
+for (const verb of ['add', 'update'] as const) {
+  echoInformer.on(verb, (echo) => {
+    dropManagedFields(echo);
+    const { uid = '', generation } = echo.metadata;
+    // A status write, our own too, does not change what is asked for.
+    if (generations.get(uid) === generation) return;
+    generations.set(uid, generation);
+    queue.add(keyOf(echo));
+  });
+}
+echoInformer.on('delete', ({ metadata }) => void generations.delete(metadata.uid ?? ''));
+// A Job that was just created is our own creation, which needs no second look.
+jobInformer.on('add', dropManagedFields);
+jobInformer.on('update', (job) => {
+  dropManagedFields(job);
+  enqueueOwner(job);
+});
+jobInformer.on('delete', enqueueOwner);
+startAgainAfterError(echoInformer);
+startAgainAfterError(jobInformer);
+
+await Promise.all([echoInformer.start(), jobInformer.start()]);
+log.info('caches have synced');
+for (let worker = 0; worker < workers; worker++) {
+  void queue.work(reconcile, (key, error) => log.warn({ err: error, key }, 'reconcile failed'));
+}
