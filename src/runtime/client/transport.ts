@@ -98,7 +98,7 @@ export class Transport {
           accept: 'application/json',
           'user-agent': this.#userAgent,
           ...(request.body !== undefined && { 'content-type': request.contentType ?? 'application/json' }),
-          ...(await this.#connection.authentication()),
+          ...(await unlessAborted(this.#connection.authentication(), request.signal)),
         },
         body: request.body === undefined ? null : JSON.stringify(request.body),
         ...(request.signal !== undefined && { signal: request.signal }),
@@ -109,6 +109,20 @@ export class Transport {
       this.#observe(request.method, '<error>');
       throw error;
     }
+  }
+}
+
+/** A credential plugin may take for ever: the promise's value, or the signal's reason if that comes first. */
+async function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (signal === undefined) return promise;
+  const aborted = Promise.withResolvers<never>();
+  const abort = () => aborted.reject(signal.reason);
+  signal.addEventListener('abort', abort, { once: true });
+  if (signal.aborted) abort();
+  try {
+    return await Promise.race([promise, aborted.promise]);
+  } finally {
+    signal.removeEventListener('abort', abort);
   }
 }
 

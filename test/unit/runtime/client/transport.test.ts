@@ -182,6 +182,26 @@ describe('an end of waiting', () => {
     await expect(answer).rejects.toThrow(expect.objectContaining({ name: 'TimeoutError' }) as never);
   });
 
+  test('comes by the signal while the credentials are still awaited, as from a plugin that hangs', async () => {
+    const authentication = () => new Promise<never>(() => {});
+    const waiting = new Transport({ ...server.connection, authentication }, { userAgent: 'test/1' });
+    try {
+      const controller = new AbortController();
+      const reason = new Error('enough');
+      const answers = [waiting.request, waiting.stream].map((send) =>
+        send.call(waiting, { ...get, signal: controller.signal }),
+      );
+      const refused = answers.map((answer) => expect(answer).rejects.toBe(reason));
+      controller.abort(reason);
+      await Promise.all(refused);
+      await expect(waiting.request({ ...get, timeoutMs: 20 })).rejects.toThrow(
+        expect.objectContaining({ name: 'TimeoutError' }) as never,
+      );
+    } finally {
+      await waiting.close();
+    }
+  });
+
   test('comes by the signal, with its reason, and the server sees the connection go', async () => {
     const controller = new AbortController();
     const answer = transport.request({ ...get, signal: controller.signal });
