@@ -1,3 +1,5 @@
+import { homedir } from 'node:os';
+import { join } from 'node:path';
 import type { Connection } from './connection.ts';
 import { inClusterConnection, isInCluster } from './in-cluster.ts';
 import { kubeconfigConnection } from './kubeconfig.ts';
@@ -14,5 +16,7 @@ export async function connect(options: {
 }): Promise<Connection> {
   if (options.kubeconfigPath !== undefined) return kubeconfigConnection(options.kubeconfigPath);
   if (isInCluster(options.environment)) return inClusterConnection(options.environment);
-  return kubeconfigConnection();
+  if (options.environment.KUBECONFIG) return kubeconfigConnection();
+  // By its name: KubeConfig, where it finds no file, takes http://localhost:8080 for the server.
+  return kubeconfigConnection(join(options.environment.HOME ?? homedir(), '.kube', 'config'));
 }

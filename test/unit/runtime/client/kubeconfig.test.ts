@@ -134,6 +134,12 @@ describe('connect', () => {
     expect(server.host).toBe('127.0.0.1:6443');
   });
 
+  test('names the place where it has looked for a kubeconfig, if there is none', async () => {
+    await expect(connect({ kubeconfigPath: undefined, environment: { HOME: directory } })).rejects.toThrow(
+      `cannot read the kubeconfig ${join(directory, '.kube', 'config')}: `,
+    );
+  });
+
   test('takes the service account in a pod', async () => {
     const environment = { KUBERNETES_SERVICE_HOST: '10.96.0.1', KUBERNETES_SERVICE_PORT: '443' };
     const found = await connect({ kubeconfigPath: undefined, environment }).then(
