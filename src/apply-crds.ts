@@ -14,7 +14,7 @@ const pollMs = 200;
  * Applies the CustomResourceDefinitions of the kinds, over whatever is there under their names, and waits until the
  * API server serves each. Objects stay as they are. Needs get, create and patch on those CustomResourceDefinitions.
  *
- * @throws ApiError when the server refuses one; the signal's reason when it ends the wait.
+ * @throws ApiError when the server refuses one; an Error that tells the definition's state when the signal ends the wait.
  */
 export async function applyCustomResourceDefinitions(
   client: Client,
@@ -36,13 +36,32 @@ export async function applyCustomResourceDefinitions(
 }
 
 async function established(client: Client, name: string, signal: AbortSignal): Promise<void> {
-  for (;;) {
-    const crd = await client.get(CustomResourceDefinition, { name }, { signal });
-    if (isEstablished(crd)) return;
-    await delay(pollMs, undefined, { signal });
+  let state = 'unknown';
+  try {
+    for (;;) {
+      const crd = await client.get(CustomResourceDefinition, { name }, { signal });
+      if (isEstablished(crd)) return;
+      state = stateOf(crd);
+      await delay(pollMs, undefined, { signal });
+    }
+  } catch (error) {
+    if (!signal.aborted) throw error;
+    throw new Error(`${name} was applied, but the API server does not serve it; its state: ${state}`, { cause: error });
   }
 }
 
-function isEstablished(crd: ObjectOf<typeof CustomResourceDefinition>): boolean {
-  return crd.status?.conditions?.some(({ type, status }) => type === 'Established' && status === 'True') ?? false;
+type Definition = ObjectOf<typeof CustomResourceDefinition>;
+
+/** One on its way out is served still, but not for long. */
+function isEstablished({ metadata, status }: Definition): boolean {
+  if (metadata.deletionTimestamp !== undefined) return false;
+  return status?.conditions?.some(({ type, status }) => type === 'Established' && status === 'True') ?? false;
+}
+
+function stateOf({ metadata, status }: Definition): string {
+  if (metadata.deletionTimestamp !== undefined) return 'it is being deleted';
+  const conditions = status?.conditions ?? [];
+  return (
+    conditions.map(({ type, status, message }) => `${type} is ${status}: ${message}`).join('; ') || 'no conditions'
+  );
 }

@@ -1,0 +1,63 @@
+import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { kinds } from '../../src/api/index.ts';
+import { applyCustomResourceDefinitions } from '../../src/apply-crds.ts';
+import { HttpClient, Transport } from '../../src/runtime/index.ts';
+import { RecordingLog } from './environment/recording-log.ts';
+import { ScriptedServer } from './environment/scripted-server.ts';
+
+const path = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions/echos.mmontes.io';
+const established = { type: 'Established', status: 'True', message: 'the initial names have been accepted' };
+const taken = { type: 'NamesAccepted', status: 'False', message: '"EchoList" is already in use' };
+
+let server: ScriptedServer;
+let transport: Transport;
+let giveUp: AbortController;
+
+beforeEach(async () => {
+  server = await ScriptedServer.start();
+  transport = new Transport(server.connection, { userAgent: 'test/1' });
+  giveUp = new AbortController();
+});
+afterEach(async () => {
+  await transport.close();
+  await server.close();
+});
+
+/** Begins to apply; a failure is its outcome. */
+function apply(): Promise<unknown> {
+  const client = new HttpClient(transport, 'tester');
+  const applied = applyCustomResourceDefinitions(client, kinds, new RecordingLog(), giveUp.signal);
+  return applied.catch((error: unknown) => error);
+}
+
+const accept = async () => (await server.next({ method: 'PATCH', path })).json(200, {});
+const show = async (metadata: object, conditions: readonly object[]) =>
+  (await server.next({ method: 'GET', path })).json(200, { metadata, status: { conditions } });
+
+test('it ends when the definition is served', async () => {
+  const outcome = apply();
+  await accept();
+  await show({}, []);
+  await show({}, [established]);
+  expect(await outcome).toBeUndefined();
+});
+
+test.each([
+  ['refused its names', {}, [taken], 'NamesAccepted is False: "EchoList" is already in use'],
+  [
+    'on its way out, though served still',
+    { deletionTimestamp: '2026-01-01T00:00:00Z' },
+    [established],
+    'being deleted',
+  ],
+])(
+  'a definition that is %s is waited for, and at the end of the time its state is told',
+  async (_, metadata, conditions, told) => {
+    const outcome = apply();
+    await accept();
+    await show(metadata, conditions);
+    await server.next({ method: 'GET', path });
+    giveUp.abort();
+    expect(String(await outcome)).toMatch(new RegExp(`echos.mmontes.io was applied, but .*${told}`));
+  },
+);
