@@ -120,6 +120,20 @@ describe('an Echo', () => {
     expect((await cluster.client.get(Echo, key)).status?.phase).toBe('Succeeded');
   });
 
+  test('that was printed stays Printed when somebody makes another Job of that name', async () => {
+    const key = { name: 'printed', namespace: await cluster.namespace() };
+    await create(key.namespace, key.name, { message: 'printed for good' });
+    await cluster.endPods(key);
+    const { status } = await echoWithReason(cluster, key, 'Printed');
+    await cluster.client.delete(Job, key);
+    await eventually('the Job is gone', () => cluster.isGone(() => cluster.client.get(Job, key)));
+    const template = { spec: { restartPolicy: 'Never', containers: [{ name: 'other', image: 'busybox:1.36' }] } };
+    await afterAnotherReconcile(() => cluster.client.create(Job, { metadata: key, spec: { suspend: true, template } }));
+    await afterAnotherReconcile(() => cluster.client.delete(Job, key));
+    expect((await cluster.client.get(Echo, key)).status).toEqual(status);
+    expect(await created(key.namespace)).toEqual(new Map([['printed', 1]]));
+  });
+
   test('whose Job is deleted the moment it completes runs it once', async () => {
     const namespace = await cluster.namespace();
     const keys = Array.from({ length: 10 }, (_, i) => ({ name: `brief-${i}`, namespace }));
