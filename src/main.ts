@@ -56,11 +56,12 @@ async function applyCrds(
   await applyCustomResourceDefinitions(client, kinds, log, limited).finally(() => transport.close());
 }
 
-/** Aborted by SIGTERM or SIGINT. A second one of the same ends the process at once. */
+/** Aborted by SIGTERM or SIGINT; a second signal, while the first is being honoured, ends the process at once. */
 function untilTerminated(log: Logger): AbortSignal {
   const controller = new AbortController();
   for (const name of ['SIGTERM', 'SIGINT'] as const) {
-    process.once(name, () => {
+    process.on(name, () => {
+      if (controller.signal.aborted) process.exit(1);
       log.info({ signal: name }, 'asked to stop');
       controller.abort();
     });
@@ -77,4 +78,5 @@ function reportFailure(error: unknown): ExitCode {
   return 1;
 }
 
-process.exitCode = await main(process.argv.slice(2), process.env).catch(reportFailure);
+// By force: a credential plugin that hangs is a child, and would keep the process alive.
+process.exit(await main(process.argv.slice(2), process.env).catch(reportFailure));

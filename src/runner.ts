@@ -34,8 +34,8 @@ export interface RunOptions {
 /**
  * Runs the operator standalone: informers, then workers, until the signal is aborted.
  *
- * @throws ConfigError for settings that this version can't honour; ConnectionError when there is no way to the API
- *   server; the system's error where a port is taken.
+ * @throws ConfigError for settings that this version can't honour and ports that are taken; ConnectionError when there is no way to the API
+ *   server.
  */
 export async function run({ config, environment, log, signal, userAgent }: RunOptions): Promise<void> {
   refuseHighAvailability(config);
@@ -70,7 +70,7 @@ function refuseHighAvailability(config: Config): void {
 
 /** Opens the probes, and the metrics where they are wanted; on one of them failing, none stays open. */
 async function listen(config: Config, manager: Manager, metrics: Metrics): Promise<readonly Listening[]> {
-  const health = await serve(config.healthPort, {
+  const health = await serveOn('HEALTH_PORT', config.healthPort, {
     '/healthz': () => ({ code: 200, text: 'ok\n' }),
     '/readyz': () => readyz(manager),
   });
@@ -81,10 +81,18 @@ async function listen(config: Config, manager: Manager, metrics: Metrics): Promi
     text: await metrics.registry.metrics(),
   });
   try {
-    return [health, await serve(config.metrics.port, { [config.metrics.path]: expose })];
+    return [health, await serveOn('METRICS_PORT', config.metrics.port, { [config.metrics.path]: expose })];
   } catch (error) {
     await health.close();
     throw error;
+  }
+}
+
+async function serveOn(setting: string, port: number, routes: Readonly<Record<string, Route>>): Promise<Listening> {
+  try {
+    return await serve(port, routes);
+  } catch (cause) {
+    throw new ConfigError(`${setting}: got ${port}, takes a port that is free: ${String(cause)}`, { cause });
   }
 }
 

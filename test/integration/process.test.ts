@@ -56,6 +56,19 @@ test('SIGTERM ends it with 0; its probes and metrics tell how it is', async () =
   expect(output).toContain('operator has stopped');
 });
 
+test('a port that is taken is named with its setting', async () => {
+  const operator = await OperatorProcess.start(cluster.kubeconfig);
+  const { exitCode, stderr } = await runMain([], {
+    KUBECONFIG: cluster.kubeconfig,
+    HEALTH_PORT: String(operator.metricsPort),
+    METRICS_ENABLED: 'false',
+    LOG_LEVEL: 'error',
+  });
+  await operator.stop();
+  expect(exitCode).toBe(2);
+  expect(stderr).toContain(`HEALTH_PORT: got ${operator.metricsPort}, takes a port that is free`);
+});
+
 test('METRICS_ENABLED=false takes the metrics away, not the probes', async () => {
   const operator = await OperatorProcess.start(cluster.kubeconfig, { METRICS_ENABLED: 'false' });
   await expect(operator.metrics()).rejects.toThrow();

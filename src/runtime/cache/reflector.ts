@@ -63,6 +63,8 @@ export class Reflector<T extends KubeObject> {
     if (isExpired(error)) {
       this.#log.info({ resourceVersion: this.#resourceVersion }, 'the resource version has expired: listing anew');
       this.#resourceVersion = undefined;
+      // The server answers: what was waited for is over.
+      this.#backoff.reset();
     }
     const waitMs = Math.round(this.#backoff.next());
     this.#log.warn({ err: error, waitMs }, 'list or watch failed: trying again');
