@@ -1,0 +1,87 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { EventsV1Event } from '@kubernetes/client-node';
+import { Echo } from '../src/api/index.ts';
+import { Job } from '../src/controllers/built-in-kinds.ts';
+import { echoJob } from '../src/controllers/echo/echo-job.ts';
+import { findingOf, statusPatch } from '../src/controllers/echo/echo-status.ts';
+import { builtInKind, type Client, keyOf, type Manifest } from '../src/runtime/index.ts';
+import { namespace } from './api-server.ts';
+
+const Event = builtInKind<EventsV1Event>({ group: 'events.k8s.io', version: 'v1', kind: 'Event', plural: 'events' });
+
+/** How many create at once in a burst. */
+const writers = 16;
+
+const echoNamed = (name: string): Manifest<Echo> => ({
+  // The server sets the generation and ignores what is sent; the type of a stored Echo has it.
+  metadata: { name, namespace, generation: 0 },
+  spec: { message: `Hola, ${name}!` },
+});
+
+const nameOf = (prefix: string, index: number): string => `${prefix}${String(index).padStart(5, '0')}`;
+
+/** Opens the connections of all writers: a burst is not to wait for the bench's own handshakes. */
+export async function connectWriters(client: Client): Promise<void> {
+  await Promise.all(Array.from({ length: writers }, () => client.list(Echo, { namespace, limit: 1 })));
+}
+
+/** Creates Echos as fast as 16 writers can. @param created called with each one's name as soon as it exists */
+export async function burst(
+  client: Client,
+  prefix: string,
+  count: number,
+  created: (name: string) => void,
+): Promise<void> {
+  await byWriters(count, async (index) => {
+    const name = nameOf(prefix, index);
+    await client.create(Echo, echoNamed(name));
+    created(name);
+  });
+}
+
+/** Creates Echos at an even pace, however long the server takes for each. */
+export async function steady(
+  client: Client,
+  prefix: string,
+  { perSecond, seconds }: { readonly perSecond: number; readonly seconds: number },
+  created: (name: string) => void,
+): Promise<void> {
+  const begun = performance.now();
+  const creations: Promise<void>[] = [];
+  for (let index = 0; index < perSecond * seconds; index++) {
+    const dueMs = begun + (index * 1000) / perSecond - performance.now();
+    if (dueMs > 0) await delay(dueMs);
+    const name = nameOf(prefix, index);
+    creations.push(client.create(Echo, echoNamed(name)).then(() => created(name)));
+  }
+  await Promise.all(creations);
+}
+
+/** Creates Echos as an operator leaves them: each with its Job and its status. Nobody has anything to do for them. */
+export async function populate(client: Client, prefix: string, count: number): Promise<void> {
+  await byWriters(count, async (index) => {
+    const echo = await client.create(Echo, echoNamed(nameOf(prefix, index)));
+    const job = await client.create(Job, echoJob(echo, 'busybox:1.36'));
+    const patch = statusPatch(echo, findingOf(echo, job), new Date());
+    if (patch === undefined) throw new Error(`Echo ${echo.metadata.name} has a status already`);
+    const { resourceVersion } = echo.metadata;
+    await client.mergeStatus(Echo, { ...keyOf(echo), resourceVersion }, patch);
+  });
+}
+
+/** Waits until there are so many Events. */
+export async function eventsArrived(client: Client, count: number, signal: AbortSignal): Promise<void> {
+  for (;;) {
+    const { items, metadata } = await client.list(Event, { namespace, limit: 1, signal });
+    if (items.length + (metadata.remainingItemCount ?? 0) >= count) return;
+    await delay(100, undefined, { signal });
+  }
+}
+
+async function byWriters(count: number, write: (index: number) => Promise<void>): Promise<void> {
+  let next = 0;
+  const writer = async (): Promise<void> => {
+    while (next < count) await write(next++);
+  };
+  await Promise.all(Array.from({ length: writers }, writer));
+}

@@ -1,0 +1,121 @@
+import { createWriteStream } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
+import { execa } from 'execa';
+import type { ApiServer } from './api-server.ts';
+import type { Operator } from './operators.ts';
+
+/** What each of them logs once its caches hold everything. */
+const syncedMark = 'caches have synced';
+const syncTimeoutMs = 60_000;
+const stopTimeoutMs = 30_000;
+const workers = 32;
+
+/**
+ * Gives the process a mount namespace of its own, with the service account where a pod has it, and becomes the program:
+ * the process keeps its id, the kernel ends it with its parent, and the mount ends with it.
+ */
+const asPod = `mount -t tmpfs tmpfs /run &&
+mkdir -p /run/secrets/kubernetes.io/serviceaccount &&
+cp "$1"/* /run/secrets/kubernetes.io/serviceaccount/ &&
+shift && exec setpriv --pdeathsig KILL -- "$@"`;
+
+/** An operator that runs against an API server, connected as in a pod. */
+export class RunningOperator {
+  readonly pid: number;
+  /** Milliseconds from the start of the process until its caches had synced. */
+  readonly startMs: number;
+  readonly #process: ReturnType<typeof spawn>;
+
+  private constructor(process: ReturnType<typeof spawn>, pid: number, startMs: number) {
+    this.#process = process;
+    this.pid = pid;
+    this.startMs = startMs;
+  }
+
+  /** Starts it and returns when its caches have synced. @param logFile what it writes goes there */
+  static async start(operator: Operator, server: ApiServer, logFile: string): Promise<RunningOperator> {
+    const [healthPort, metricsPort] = await freePorts();
+    const started = performance.now();
+    const child = spawn(operator, server, {
+      HEALTH_PORT: String(healthPort),
+      METRICS_PORT: String(metricsPort),
+    });
+    const log = createWriteStream(logFile, { flags: 'a' });
+    child.all.pipe(log);
+    const synced = new Promise<number>((resolve) => {
+      child.all.on('data', function look(chunk: Buffer) {
+        // A line of a log is short enough to come in one piece.
+        if (!chunk.includes(syncedMark)) return;
+        child.all.off('data', look);
+        resolve(performance.now() - started);
+      });
+    });
+    const ended = child.then(({ exitCode }) => {
+      throw new Error(`${operator.name} ended with ${exitCode} before it was ready: see ${logFile}`);
+    });
+    ended.catch(() => {});
+    const late = delay(syncTimeoutMs, undefined, { ref: false }).then(() => {
+      throw new Error(`${operator.name} was not ready after ${syncTimeoutMs} ms: see ${logFile}`);
+    });
+    try {
+      const startMs = await Promise.race([synced, ended, late]);
+      if (child.pid === undefined) throw new Error(`${operator.name} has no process`);
+      await expectProgram(child.pid, operator);
+      return new RunningOperator(child, child.pid, startMs);
+    } catch (error) {
+      child.kill('SIGKILL');
+      throw error;
+    }
+  }
+
+  /** Asks it to stop, and kills it if it does not. */
+  async stop(): Promise<void> {
+    const kill = setTimeout(() => this.#process.kill('SIGKILL'), stopTimeoutMs);
+    this.#process.kill('SIGTERM');
+    await this.#process;
+    clearTimeout(kill);
+  }
+}
+
+function spawn({ command, environment }: Operator, server: ApiServer, more: Readonly<Record<string, string>>) {
+  const { PATH = '', HOME = '' } = process.env;
+  return execa('unshare', ['--mount', 'sh', '-c', asPod, 'as-pod', server.serviceAccount, ...command], {
+    env: {
+      PATH,
+      HOME: `${HOME}/nonexistent`,
+      NUM_WORKERS: String(workers),
+      KUBERNETES_SERVICE_HOST: server.host,
+      KUBERNETES_SERVICE_PORT: server.port,
+      ...environment,
+      ...more,
+    },
+    extendEnv: false,
+    reject: false,
+    all: true,
+    buffer: false,
+  });
+}
+
+/** What is measured must be the operator itself, not a shell that waits for it. */
+async function expectProgram(pid: number, { name, command }: Operator): Promise<void> {
+  const [program] = (await readFile(`/proc/${pid}/cmdline`, 'utf8')).split('\0');
+  if (program !== command[0]) throw new Error(`process ${pid} should be ${name} (${command[0]}) and is ${program}`);
+}
+
+async function freePorts(): Promise<readonly [number, number]> {
+  const servers = [createServer(), createServer()] as const;
+  const portOf = (server: (typeof servers)[number]) =>
+    new Promise<number>((resolve, reject) => {
+      server.on('error', reject);
+      server.listen(0, '127.0.0.1', () => {
+        const address = server.address();
+        if (address === null || typeof address === 'string') reject(new Error('no port'));
+        else resolve(address.port);
+      });
+    });
+  const ports = await Promise.all([portOf(servers[0]), portOf(servers[1])]);
+  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
+  return ports;
+}

@@ -1,0 +1,109 @@
+import { Echo } from '../src/api/index.ts';
+import { Job } from '../src/controllers/built-in-kinds.ts';
+import { type Client, findCondition, type Kind, type KubeObject } from '../src/runtime/index.ts';
+import { namespace } from './api-server.ts';
+
+/**
+ * Measures how long Echos wait: from the answer to an Echo's creation until its Job and its status have both been seen,
+ * by one watch of Echos and one of Jobs.
+ */
+export class Stopwatch {
+  readonly #created = new Map<string, number>();
+  readonly #jobSeen = new Map<string, number>();
+  readonly #statusSeen = new Map<string, number>();
+  readonly #abort = new AbortController();
+  readonly #watches: Promise<unknown>;
+  #served = 0;
+  #awaited: { readonly count: number; readonly resolve: () => void } | undefined;
+
+  private constructor(client: Client, resourceVersions: { readonly echos: string; readonly jobs: string }) {
+    this.#watches = Promise.all([
+      this.#watch(client, Echo, resourceVersions.echos, (echo) => {
+        if (hasStatus(echo)) this.#see(this.#statusSeen, this.#jobSeen, echo.metadata.name);
+      }),
+      this.#watch(client, Job, resourceVersions.jobs, (job) => {
+        this.#see(this.#jobSeen, this.#statusSeen, job.metadata.name);
+      }),
+    ]);
+    // Whoever waits is told; nobody waits between scenarios.
+    this.#watches.catch(() => {});
+  }
+
+  static async start(client: Client): Promise<Stopwatch> {
+    const echos = await client.list(Echo, { namespace, limit: 1 });
+    const jobs = await client.list(Job, { namespace, limit: 1 });
+    return new Stopwatch(client, {
+      echos: echos.metadata.resourceVersion,
+      jobs: jobs.metadata.resourceVersion,
+    });
+  }
+
+  /** The Echo has just been created. */
+  created(name: string): void {
+    this.#created.set(name, performance.now());
+  }
+
+  /** How many Echos have a Job and a status. */
+  get servedCount(): number {
+    return this.#served;
+  }
+
+  /** Waits until so many Echos in all have a Job and a status. */
+  async served(count: number, signal: AbortSignal): Promise<void> {
+    const enough = new Promise<void>((resolve) => {
+      this.#awaited = { count, resolve };
+      if (this.#served >= count) resolve();
+    });
+    const ended = this.#watches.then(() => {
+      throw new Error('a watch of the bench has ended');
+    });
+    const aborted = new Promise<never>((_, reject) => {
+      signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+      if (signal.aborted) reject(signal.reason);
+    });
+    await Promise.race([enough, ended, aborted]);
+  }
+
+  /** How long each Echo whose name begins so has waited, in milliseconds. */
+  waits(prefix: string): readonly number[] {
+    const waits: number[] = [];
+    for (const [name, created] of this.#created) {
+      if (!name.startsWith(prefix)) continue;
+      const seen = Math.max(this.#jobSeen.get(name) ?? Number.NaN, this.#statusSeen.get(name) ?? Number.NaN);
+      if (Number.isNaN(seen)) throw new Error(`Echo ${name} was never served`);
+      // An operator may be done before the answer to the creation has been read.
+      waits.push(Math.max(0, seen - created));
+    }
+    return waits;
+  }
+
+  async stop(): Promise<void> {
+    this.#abort.abort();
+    await this.#watches.catch(() => {});
+  }
+
+  #see(seen: Map<string, number>, other: ReadonlyMap<string, number>, name: string): void {
+    if (seen.has(name)) return;
+    seen.set(name, performance.now());
+    if (!other.has(name)) return;
+    this.#served++;
+    if (this.#awaited !== undefined && this.#served >= this.#awaited.count) this.#awaited.resolve();
+  }
+
+  async #watch<T extends KubeObject>(
+    client: Client,
+    kind: Kind<T>,
+    resourceVersion: string,
+    see: (object: T) => void,
+  ): Promise<void> {
+    const options = { namespace, resourceVersion, timeoutSeconds: 3600, signal: this.#abort.signal };
+    for await (const event of client.watch(kind, options)) {
+      if (event.type === 'ADDED' || event.type === 'MODIFIED') see(event.object);
+    }
+  }
+}
+
+const hasStatus = ({ metadata, status }: Echo): boolean =>
+  status?.phase !== undefined &&
+  findCondition(status.conditions, 'Ready')?.observedGeneration === metadata.generation &&
+  status.observedGeneration === metadata.generation;
