@@ -66,20 +66,30 @@ interface Apt {
   readonly signal: AbortSignal | undefined;
 }
 
+/** A package that another one provides is not missing: to install runc beside Docker's own would remove Docker. */
 async function findMissing(packages: readonly string[], environment: NodeJS.ProcessEnv): Promise<readonly string[]> {
-  // Exits with 1 when it does not know one of them, and still tells of the others.
-  const query = await execa('dpkg-query', ['--show', `--showformat=\${Package} \${db:Status-Status}\\n`, ...packages], {
-    env: environment,
-    extendEnv: false,
-    reject: false,
-  });
+  const query = await execa(
+    'dpkg-query',
+    ['--show', `--showformat=\${db:Status-Status} \${Package}, \${Provides}\\n`],
+    {
+      env: environment,
+      extendEnv: false,
+      reject: false,
+    },
+  );
   if (query.code === 'ENOENT') {
     throw new PackagesError(
       `This is not Debian or one of its family, where the packages ${packages.join(', ')} could be installed: use a machine that is, or a cluster of your own (KUBECONFIG).`,
     );
   }
-  const installed = new Set(query.stdout.split('\n').filter((line) => line.endsWith(' installed')));
-  return packages.filter((name) => !installed.has(`${name} installed`));
+  const lines = query.stdout.split('\n').filter((line) => line.startsWith('installed '));
+  const present = new Set(lines.flatMap((line) => namesIn(line.slice('installed '.length))));
+  return packages.filter((name) => !present.has(name));
+}
+
+/** Names separated by commas, each perhaps with a version: `containerd.io, containerd, runc (= 1.3.0)`. */
+function namesIn(list: string): readonly string[] {
+  return list.split(',').map((item) => item.trim().replace(/ .*$/, ''));
 }
 
 async function installUnlessDone(packages: readonly string[], apt: Apt, report: Report): Promise<void> {

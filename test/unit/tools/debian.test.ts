@@ -5,16 +5,19 @@ import { afterEach, beforeEach, expect, it, jest } from '@jest/globals';
 import { ensureDebianPackages, PackagesError } from '../../../tools/debian.ts';
 import { recordingDisplay } from './fake-workshop.ts';
 
-/** Knows the packages that the file `installed` lists; apt-get installs into that file, and notes its calls. */
+/**
+ * Knows the packages that the file `installed` lists, each behind it with what it provides; apt-get installs into that
+ * file, and notes its calls.
+ */
 const commands = {
-  'dpkg-query': 'for name in $(cat installed); do echo "$name installed"; done; echo "gone not-installed"; exit 1',
+  'dpkg-query': 'sed "s/^/installed /" installed; echo "config-files gone, "',
   'apt-get': `
 shift 2
 echo "$*" >> calls
 if [ "$1" = update ]; then rm -f stale; exit 0; fi
 if [ -e stale ]; then echo 'E: Unable to locate package' >&2; exit 100; fi
 shift 3
-for name; do echo "$name" >> installed; done`,
+for name; do echo "$name, " >> installed; done`,
   dpkg: 'echo "dpkg $*" >> calls',
 };
 
@@ -28,7 +31,7 @@ beforeEach(async () => {
     await writeFile(join(folder, 'bin', name), `#!/bin/sh\ncd "$(dirname "$0")/.."\n${script}\n`);
     await chmod(join(folder, 'bin', name), 0o755);
   }
-  await writeFile(join(folder, 'installed'), 'runc\n');
+  await writeFile(join(folder, 'installed'), 'runc, \n');
   environment = { PATH: `${join(folder, 'bin')}:${process.env.PATH}`, XDG_CACHE_HOME: join(folder, 'cache') };
 });
 
@@ -52,6 +55,13 @@ it('installs just what is missing, without what is only recommended', async () =
   expect(await read('calls')).toBe('install --yes --no-install-recommends nftables gone\n');
 });
 
+it('leaves alone what provides a package in its own way, as Docker does runc', async () => {
+  beUser(0);
+  await writeFile(join(folder, 'installed'), 'containerd.io, containerd, runc (= 1.3.0)\n');
+  await ensureDebianPackages(['runc'], { environment, display: recordingDisplay() });
+  expect(await read('calls')).toBe('');
+});
+
 it('updates the lists where they are missing or old', async () => {
   beUser(0);
   await writeFile(join(folder, 'stale'), '');
@@ -69,7 +79,7 @@ it('installs once when it is asked twice at the same time', async () => {
   beUser(0);
   const ask = () => ensureDebianPackages(['nftables'], { environment, display: recordingDisplay() });
   await Promise.all([ask(), ask()]);
-  expect(await read('installed')).toBe('runc\nnftables\n');
+  expect(await read('installed')).toBe('runc, \nnftables, \n');
 });
 
 it('tells one who is not root what to install', async () => {
