@@ -94,6 +94,24 @@ describe('the workflows', () => {
     for (const action of foreign) expect(action).toMatch(/^[\w.-]+\/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/);
   });
 
+  test('install a Go that is new enough for each module', () => {
+    const goOf = (file: string): readonly number[] =>
+      (/^go ([\d.]+)$/m.exec(read(file))?.[1] ?? '').split('.').map(Number);
+    const isOlder = (one: readonly number[], other: readonly number[]): boolean => {
+      const differs = other.findIndex((part, index) => part !== one[index]);
+      return differs !== -1 && (one[differs] ?? 0) < (other[differs] ?? 0);
+    };
+    const modules = readdirSync(join(repository, 'tools'), { recursive: true, encoding: 'utf8' }).filter((file) =>
+      file.endsWith('go.mod'),
+    );
+    expect(modules.length).toBeGreaterThan(3);
+    const named = workflows.flatMap(({ text }) => [...text.matchAll(/go-version-file: (\S+)/g)]);
+    expect(named.length).toBeGreaterThan(0);
+    for (const [, file = ''] of named) {
+      expect(modules.filter((module) => isOlder(goOf(file), goOf(`tools/${module}`)))).toEqual([]);
+    }
+  });
+
   test('agree on the commit of each action', () => {
     const all = workflows.flatMap(({ text }) => [...text.matchAll(/uses: (\S+)@([0-9a-f]{40})/g)]);
     const commits = new Map<string, Set<string>>();
