@@ -25,8 +25,7 @@ const kubeletSysctls = {
   'kernel/keys/root_maxbytes': 25_000_000,
 } as const;
 
-/** Debian's places. */
-const runc = '/usr/sbin/runc';
+/** Debian's place for them. */
 const cniPlugins = '/usr/lib/cni';
 
 /** Where a node keeps the volumes that its provisioner makes, as the node sees it. */
@@ -144,7 +143,8 @@ state = "/run/containerd"
   [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
     runtime_type = "io.containerd.runc.v2"
     [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
-      BinaryName = "${runc}"
+      # From the PATH: Debian's runc is in /usr/sbin, Docker's in /usr/bin.
+      BinaryName = "runc"
       SystemdCgroup = false
 `;
 
