@@ -1,8 +1,11 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { execa } from 'execa';
 import { TestCluster } from './environment/cluster.ts';
 import { eventually } from './environment/eventually.ts';
+import { freePorts } from './environment/free-ports.ts';
 import { OperatorProcess } from './environment/operator-process.ts';
 
 const main = join(import.meta.dirname, '../../src/main.ts');
@@ -86,11 +89,9 @@ test('without an API server it lives, is not ready, and says what it waits for',
     contexts: [{ name: 'x', context: { cluster: 'c', user: 'u' } }],
     'current-context': 'x',
   });
-  const { mkdtemp, rm, writeFile } = await import('node:fs/promises');
-  const { tmpdir } = await import('node:os');
   const folder = await mkdtemp(join(tmpdir(), 'echoperator-no-server-'));
   await writeFile(join(folder, 'config'), kubeconfig);
-  const healthPort = 30_000 + (process.pid % 20_000);
+  const [healthPort] = await freePorts();
   const child = runMain([], {
     KUBECONFIG: join(folder, 'config'),
     HEALTH_PORT: String(healthPort),

@@ -1,7 +1,7 @@
-import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { execa } from 'execa';
 import { eventually } from './eventually.ts';
+import { freePorts } from './free-ports.ts';
 
 const main = join(import.meta.dirname, '../../../src/main.ts');
 
@@ -58,18 +58,4 @@ export class OperatorProcess {
   async metrics(): Promise<string> {
     return (await fetch(`http://127.0.0.1:${this.metricsPort}/metrics`)).text();
   }
-}
-
-async function freePorts(): Promise<[number, number]> {
-  const servers = [createServer(), createServer()] as const;
-  const ports = await Promise.all(
-    servers.map(
-      (server) =>
-        new Promise<number>((resolve) => {
-          server.listen(0, '127.0.0.1', () => resolve((server.address() as { port: number }).port));
-        }),
-    ),
-  );
-  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
-  return ports as [number, number];
 }
