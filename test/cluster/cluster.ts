@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { copyFile, mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';
+import { copyFile, mkdir, readdir, rm, stat } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
-import { ensureDebianPackages } from '../../tools/debian.ts';
-import { runSteps, type Step, standardDisplay } from '../../tools/index.ts';
+import { ensureDebianPackages, runSteps, type Step, standardDisplay } from '../../tools/index.ts';
+import { type AuditEvent, readAuditLog } from './audit-log.ts';
 import { makeCredentials } from './certificates.ts';
 import { type Cgroups, detectCgroups, killAll, processesIn, removeCgroup } from './cgroups.ts';
 import { apiServerReady, isApiServerReady, startControlPlane, startProgram } from './control-plane.ts';
@@ -28,22 +28,6 @@ export interface UpOptions {
   /** Further arguments for the control plane's programs. Default none. */
   readonly flags?: ControlPlaneFlags;
   readonly signal?: AbortSignal;
-}
-
-/** One line of the API server's audit log: a write that was answered. */
-export interface AuditEvent {
-  readonly verb: string;
-  readonly user: { readonly username: string };
-  readonly userAgent?: string;
-  readonly requestReceivedTimestamp: string;
-  readonly stageTimestamp: string;
-  readonly objectRef?: {
-    readonly resource?: string;
-    readonly namespace?: string;
-    readonly name?: string;
-    readonly subresource?: string;
-  };
-  readonly responseStatus?: { readonly code?: number };
 }
 
 const maxNodes = 5;
@@ -197,10 +181,8 @@ export class Cluster {
   }
 
   /** What the API server's audit log holds now, oldest first. */
-  async auditEvents(): Promise<readonly AuditEvent[]> {
-    const lines = (await readFile(this.auditLog, 'utf8')).split('\n');
-    // The server may be writing the last one.
-    return lines.slice(0, -1).map((line) => JSON.parse(line) as AuditEvent);
+  auditEvents(): Promise<readonly AuditEvent[]> {
+    return readAuditLog(this.auditLog);
   }
 
   /** Waits until every node is Ready. @throws ClusterError when one is not after a minute */

