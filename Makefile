@@ -59,6 +59,12 @@ integration: $(installed) ## Integration tests: a real API server, etcd and kube
 e2e: $(installed) ## End to end tests: a real cluster with nodes and pods (Linux, root)
 	@node test/run.ts e2e
 
+##@ Measure
+
+.PHONY: bench
+bench: $(installed) ## The operator beside three peers on one API server (Linux, root, Go, Rust); QUICK=1: within 5 minutes
+	@node bench/main.ts
+
 ##@ Build
 
 .PHONY: generate

@@ -54,14 +54,14 @@ export class Stopwatch {
       this.#awaited = { count, resolve };
       if (this.#served >= count) resolve();
     });
-    const ended = this.#watches.then(() => {
-      throw new Error('a watch of the bench has ended');
+    const failed = this.#watches.then(() => {
+      throw new Error('the watches of the bench have been stopped');
     });
     const aborted = new Promise<never>((_, reject) => {
       signal.addEventListener('abort', () => reject(signal.reason), { once: true });
       if (signal.aborted) reject(signal.reason);
     });
-    await Promise.race([enough, ended, aborted]);
+    await Promise.race([enough, failed, aborted]);
   }
 
   /** How long each Echo whose name begins so has waited, in milliseconds. */
@@ -96,9 +96,19 @@ export class Stopwatch {
     resourceVersion: string,
     see: (object: T) => void,
   ): Promise<void> {
-    const options = { namespace, resourceVersion, timeoutSeconds: 3600, signal: this.#abort.signal };
-    for await (const event of client.watch(kind, options)) {
-      if (event.type === 'ADDED' || event.type === 'MODIFIED') see(event.object);
+    let last = resourceVersion;
+    const { signal } = this.#abort;
+    // The server ends the watch of a client that falls behind: it goes on where it was.
+    while (!signal.aborted) {
+      for await (const event of client.watch(kind, {
+        namespace,
+        resourceVersion: last,
+        timeoutSeconds: 3600,
+        signal,
+      })) {
+        last = event.object.metadata.resourceVersion;
+        if (event.type === 'ADDED' || event.type === 'MODIFIED') see(event.object);
+      }
     }
   }
 }

@@ -6,7 +6,7 @@ import { type ApiServer, startApiServer } from './api-server.ts';
 import { burst, connectWriters, eventsArrived, populate, steady } from './load.ts';
 import type { Figures } from './measurements.ts';
 import type { Operator } from './operators.ts';
-import type { Plan } from './plan.ts';
+import { type Plan, turnTimeoutMs } from './plan.ts';
 import { perEcho, readRequests } from './requests.ts';
 import { RunningOperator } from './running-operator.ts';
 import { quantile } from './statistics.ts';
@@ -65,7 +65,8 @@ async function measureLoad(
   const stopwatch = await Stopwatch.start(client);
   const created = (name: string): void => stopwatch.created(name);
   const served = async (count: number): Promise<void> => {
-    const late = AbortSignal.timeout(plan.turnTimeoutMs);
+    const timeoutMs = turnTimeoutMs(plan);
+    const late = AbortSignal.timeout(timeoutMs);
     const signal = AbortSignal.any([interrupted, late]);
     try {
       await stopwatch.served(count, signal);
@@ -75,7 +76,7 @@ async function measureLoad(
       const tail = (await readFile(log, 'utf8')).trimEnd().split('\n').slice(-10);
       const done = `${stopwatch.servedCount} of ${count} Echos have a Job and a status, or Events are missing`;
       throw new TurnError(
-        [`${operator.name}: after ${plan.turnTimeoutMs} ms ${done}. Its log ends with:`, ...tail].join('\n  '),
+        [`${operator.name}: after ${timeoutMs} ms ${done}. Its log ends with:`, ...tail].join('\n  '),
         { cause },
       );
     }
