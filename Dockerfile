@@ -17,10 +17,12 @@ COPY tools/bundle tools/bundle
 RUN node tools/bundle.ts /app
 
 FROM docker.io/library/node:26.10.0-trixie-slim AS node-binary
-# libatomic is the one library that Node asks for and the base of the last stage lacks.
+# libatomic is the one library that Node asks for and the base of the last stage lacks; its licence, gcc's, is there.
+# Node asks that its own goes along.
 RUN library=$(readlink -f "$(ldd /usr/local/bin/node | awk '/libatomic/ { print $3 }')") \
  && install -D "$library" "/rootfs${library%/*}/libatomic.so.1" \
- && install -D /usr/local/bin/node /rootfs/usr/local/bin/node
+ && install -D /usr/local/bin/node /rootfs/usr/local/bin/node \
+ && install -D --mode=644 /usr/local/LICENSE /rootfs/usr/local/share/doc/node/LICENSE
 
 FROM gcr.io/distroless/cc-debian13:nonroot
 COPY --from=node-binary /rootfs/usr /usr

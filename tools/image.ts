@@ -101,8 +101,9 @@ async function build({
 
   await bundle({ folder: join(work, 'bundle/app') });
 
-  await mkdir(join(work, 'node-binary/rootfs/usr/local/bin'), { recursive: true });
-  await cp(process.execPath, join(work, 'node-binary/rootfs/usr/local/bin/node'));
+  const node = join(work, 'node-binary/rootfs/usr/local');
+  await cp(process.execPath, join(node, 'bin/node'));
+  await cp(join(dirname(process.execPath), '../LICENSE'), join(node, 'share/doc/node/LICENSE'));
 
   for (const library of libraries) {
     const copy = join(work, 'base/rootfs', library);
