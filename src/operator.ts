@@ -1,5 +1,5 @@
 import type { Config } from './config.ts';
-import { addEchoController } from './controllers/echo/index.ts';
+import { addEchoController } from './controllers/index.ts';
 import type { EventRecorder, Manager } from './runtime/index.ts';
 
 /** Adds the controllers that the config asks for. */
