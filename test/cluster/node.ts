@@ -137,6 +137,8 @@ state = "/run/containerd"
 [plugins."io.containerd.cri.v1.runtime"]
   # Without CAP_SYS_RESOURCE no process may lower its own oom_score_adj, and no sandbox would start.
   restrict_oom_score_adj = true
+  # Its profile would be loaded into the host's kernel, and stay there.
+  disable_apparmor = true
   [plugins."io.containerd.cri.v1.runtime".cni]
     bin_dirs = ["${cniPlugins}"]
     conf_dir = "${join(node.folder, 'cni')}"
