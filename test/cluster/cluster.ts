@@ -260,7 +260,7 @@ async function bringUp(
       step('base images', async () => {
         await baseImageArchives(signal);
       }),
-      step(`${shape.nodes} nodes`, async () => {
+      step(shape.nodes === 1 ? '1 node' : `${shape.nodes} nodes`, async () => {
         await Promise.all(cluster.nodes.map((node) => startNode(layout, state, node, programs, cgroups, signal)));
         for (const archive of await baseImageArchives(signal)) await cluster.loadImage(archive);
         await cluster.nodesReady(signal);

@@ -14,7 +14,7 @@ export class UnsupportedMachineError extends Error {
 
   constructor(found: string) {
     super(
-      `the cluster needs root on Linux, and this is ${found}: set KUBECONFIG to any cluster instead, for example one made by kind (https://kind.sigs.k8s.io).`,
+      `the cluster needs root on Linux, and this is ${found}: install the chart on any other cluster instead, with KUBECONFIG set to it, for example on one made by kind (https://kind.sigs.k8s.io).`,
     );
   }
 }

@@ -199,7 +199,7 @@ test('without root it says in one sentence what is needed and what to do instead
     try { requireRootOnLinux(); } catch (error) { console.log(error.message); }`;
   const { stdout } = await execa(process.execPath, ['--input-type=module', '--eval', script]);
   expect(stdout).toMatch(
-    /^the cluster needs root on Linux, and this is Linux as user 65534: set KUBECONFIG .* kind .*\.$/,
+    /^the cluster needs root on Linux, and this is Linux as user 65534: install the chart .* KUBECONFIG .* kind .*\.$/,
   );
 });
 

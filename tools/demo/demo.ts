@@ -9,7 +9,7 @@ import { ensureBinaries, ensureBinFolder } from '../index.ts';
 import { serveChartRepository } from './chart-repository.ts';
 import { type Commands, run } from './commands.ts';
 import { diagnose } from './diagnosis.ts';
-import { removeUnlessDeployed } from './helm-release.ts';
+import { isDeployed } from './helm-release.ts';
 import { chart, chartRepository, clusterName, example, folder, namespace, nodes, release } from './settings.ts';
 import type { Show } from './step.ts';
 
@@ -66,15 +66,15 @@ async function installByHelm(commands: Commands, archive: string, show: Show): P
     helm('repo', 'add', chartRepository, server.url, '--force-update'),
   );
   await show('helm repo update', () => helm('repo', 'update', chartRepository));
-  await show(`helm install ${release} ${chartRepository}/echoperator --namespace ${namespace}`, async () => {
-    await removeUnlessDeployed(commands, release, namespace);
-    await helm(
-      ...['upgrade', '--install', release, `${chartRepository}/echoperator`],
-      ...['--namespace', namespace, '--create-namespace', '--wait', '--timeout', '3m'],
+  const verb = (await isDeployed(commands, release, namespace)) ? ['upgrade'] : ['install', '--create-namespace'];
+  await show(`helm ${verb[0]} ${release} ${chartRepository}/echoperator --namespace ${namespace}`, () =>
+    helm(
+      ...[...verb, release, `${chartRepository}/echoperator`],
+      ...['--namespace', namespace, '--wait', '--timeout', '3m'],
       // The tag of an image that was built anew is the same: without this, a demo that is run again would not show it.
       ...['--set-string', `podAnnotations.demo/image=${basename(archive, '.tar')}`],
-    );
-  });
+    ),
+  );
 }
 
 async function applyExample(commands: Commands, show: Show): Promise<string> {
