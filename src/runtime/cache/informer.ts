@@ -8,6 +8,9 @@ import { type Delta, type IndexFunction, type ReadonlyStore, Store } from './sto
 /** Is told of every change, in order, after the store has it. Must not wait; one that throws has missed the change. */
 export type DeltaHandler<T extends KubeObject> = (delta: Delta<T>) => void;
 
+/** How far the cache of some kind has come: what there is to know of an informer without knowing its objects' type. */
+export type CacheProgress = Pick<Informer<KubeObject>, 'kind' | 'hasReached' | 'onProgress'>;
+
 /** One kind's reflector and store, shared by all who watch the kind. */
 export class Informer<T extends KubeObject> {
   readonly kind: Kind<T>;

@@ -1,4 +1,4 @@
-import type { Delta, Informer } from '../cache/index.ts';
+import type { CacheProgress, Delta } from '../cache/index.ts';
 import { type Client, isAlreadyExists, isConflict, isNamespaceTerminating } from '../client/index.ts';
 import { type Kind, type KubeObject, keyOf, keyString, type ObjectKey } from '../kind/index.ts';
 import type { Logger, Metrics, ReconcileObserver, ReconcileOutcome } from '../observability/index.ts';
@@ -85,17 +85,14 @@ export class Controller<T extends KubeObject> {
     this.#queue.close();
   }
 
-  #attach(kind: Kind<T>, options: ControllerOptions<T>, informers: InformerSource): Informer<KubeObject>[] {
+  #attach(kind: Kind<T>, options: ControllerOptions<T>, informers: InformerSource): CacheProgress[] {
     const { predicate = () => true } = options;
     const own = informers(kind);
     own.addHandler((delta) => {
       if (predicate(delta)) this.#enqueue(keyOf(delta.object));
     });
     const others = [...(options.owns ?? []).map((child) => owns(kind, child)), ...(options.watches ?? [])];
-    return [
-      own as unknown as Informer<KubeObject>,
-      ...others.map((watch) => watch.attach(informers, (key) => this.#enqueue(key))),
-    ];
+    return [own, ...others.map((watch) => watch.attach(informers, (key) => this.#enqueue(key)))];
   }
 
   #enqueue(key: ObjectKey): void {

@@ -1,4 +1,4 @@
-import { compareResourceVersions, type Informer } from '../cache/index.ts';
+import { type CacheProgress, compareResourceVersions } from '../cache/index.ts';
 import type {
   ApplyOptions,
   Client,
@@ -12,7 +12,7 @@ import type {
 import { type Kind, type KubeObject, type Manifest, type ObjectKey, resourceName } from '../kind/index.ts';
 
 interface Floor {
-  readonly informer: Informer<KubeObject>;
+  readonly informer: CacheProgress;
   readonly resourceVersion: string;
 }
 
@@ -27,10 +27,10 @@ interface ParkedKey {
  * informer has got there. As kube-controller-manager does (pkg/controller/util/consistency).
  */
 export class ReadYourWrites {
-  readonly #informers: ReadonlyMap<string, Informer<KubeObject>>;
+  readonly #informers: ReadonlyMap<string, CacheProgress>;
   readonly #resume: (key: string) => void;
   readonly #floors = new Map<string, Map<string, Floor>>();
-  readonly #parked = new Map<Informer<KubeObject>, ParkedKey[]>();
+  readonly #parked = new Map<CacheProgress, ParkedKey[]>();
   /** The keys in the lists of {@link #parked}, each of which is in one of them, once. */
   readonly #parkedKeys = new Set<string>();
 
@@ -38,7 +38,7 @@ export class ReadYourWrites {
    * @param informers those that the controller reads from; writes to other kinds set no floor.
    * @param resume called with a parked key when its informer has reached the floor.
    */
-  constructor(informers: readonly Informer<KubeObject>[], resume: (key: string) => void) {
+  constructor(informers: readonly CacheProgress[], resume: (key: string) => void) {
     this.#informers = new Map(informers.map((informer) => [resourceName(informer.kind), informer]));
     this.#resume = resume;
     for (const informer of new Set(informers)) {
@@ -88,14 +88,14 @@ export class ReadYourWrites {
   }
 
   /** Keeps the list sorted; writes come in about the order of their versions, so the place is near the end. */
-  #park(informer: Informer<KubeObject>, entry: ParkedKey): void {
+  #park(informer: CacheProgress, entry: ParkedKey): void {
     const parked = this.#parked.get(informer) ?? [];
     const after = parked.findLastIndex(({ resourceVersion }) => !isNewer(resourceVersion, entry.resourceVersion));
     parked.splice(after + 1, 0, entry);
     this.#parkedKeys.add(entry.key);
   }
 
-  #release(informer: Informer<KubeObject>): void {
+  #release(informer: CacheProgress): void {
     const parked = this.#parked.get(informer) ?? [];
     for (let first = parked[0]; first !== undefined && informer.hasReached(first.resourceVersion); first = parked[0]) {
       parked.shift();

@@ -1,4 +1,4 @@
-import type { Delta, Informer } from '../cache/index.ts';
+import type { CacheProgress, Delta, Informer } from '../cache/index.ts';
 import { apiVersionOf, controllerOf, type Kind, type KubeObject, type ObjectKey } from '../kind/index.ts';
 
 /** Gives the manager's shared informer of a kind. */
@@ -7,7 +7,7 @@ export type InformerSource = <T extends KubeObject>(kind: Kind<T>) => Informer<T
 /** A kind that a controller watches beside its own, and how a change there leads to a key of its own. */
 export interface Watch {
   /** Begins to call `enqueue`; returns the informer that it stands on. */
-  attach(informers: InformerSource, enqueue: (key: ObjectKey) => void): Informer<KubeObject>;
+  attach(informers: InformerSource, enqueue: (key: ObjectKey) => void): CacheProgress;
 }
 
 /**
@@ -23,7 +23,7 @@ export function watches<T extends KubeObject>(kind: Kind<T>, keysOf: (delta: Del
       informer.addHandler((delta) => {
         for (const key of keysOf(delta)) enqueue(key);
       });
-      return informer as unknown as Informer<KubeObject>;
+      return informer;
     },
   };
 }

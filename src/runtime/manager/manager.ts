@@ -34,8 +34,8 @@ export class Manager {
   readonly log: Logger;
   readonly #metrics: Metrics;
   readonly #drainTimeoutMs: number;
-  readonly #informers = new Map<string, Informer<KubeObject>>();
-  readonly #controllers: Controller<KubeObject>[] = [];
+  readonly #informers = new Map<string, Pick<Informer<KubeObject>, 'run' | 'synced' | 'hasSynced'>>();
+  readonly #controllers: Pick<Controller<KubeObject>, 'run' | 'drain'>[] = [];
   #state: 'new' | 'running' | 'stopped' = 'new';
 
   constructor(options: ManagerOptions) {
@@ -49,10 +49,11 @@ export class Manager {
   informer<T extends KubeObject>(kind: Kind<T>): Informer<T> {
     const resource = resourceName(kind);
     const known = this.#informers.get(resource);
-    if (known !== undefined) return known as unknown as Informer<T>;
+    // Its key says of which kind it is.
+    if (known !== undefined) return known as Informer<T>;
     if (this.#state !== 'new') throw new Error(`the informer of ${resource} must be asked for before the manager runs`);
     const informer = new Informer({ client: this.client, kind, log: this.log });
-    this.#informers.set(resource, informer as unknown as Informer<KubeObject>);
+    this.#informers.set(resource, informer);
     return informer;
   }
 
@@ -67,7 +68,7 @@ export class Manager {
       log: this.log,
       metrics: this.#metrics,
     });
-    this.#controllers.push(controller as unknown as Controller<KubeObject>);
+    this.#controllers.push(controller);
   }
 
   /** For a readiness probe. */
