@@ -19,7 +19,7 @@ The cluster is still there. Look around:
     kubectl --namespace ${namespace} logs deployment/${release}
 
     kubectl patch echo hello-world --type merge --patch '{"spec": {"message": "Hi there"}}'
-    kubectl get jobs,pods --watch
+    kubectl get pods --watch
 
 Remove it all:
 
