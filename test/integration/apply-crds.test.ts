@@ -36,18 +36,19 @@ const applyCrds = () =>
 
 const crd = () => cluster.client.get(CustomResourceDefinition, { name: 'echos.mmontes.io' });
 
+/** A definition is established a moment before the server's handler of its objects has heard of it. */
+const createOnceServed = (name: string, namespace: string, spec: Echo['spec'] | undefined): Promise<Echo> =>
+  eventually('the kind is served', () =>
+    cluster.client.create(Echo, echoManifest({ name, namespace }, spec as Echo['spec'])),
+  );
+
 test('apply-crds over the original definition, with live Echos: none is lost, each gets a status', async () => {
   await cluster.client.create(CustomResourceDefinition, originalEchoCrd);
   const namespace = await cluster.namespace();
   // What the original let in and ours would not: nothing to print, and no spec at all.
   const specs = { 'hello-world': { message: 'Hola, 世界!' }, blank: { message: '' }, bare: undefined };
-  const before = await eventually('the original kind is served', () =>
-    Promise.all(
-      Object.entries(specs).map(([name, spec]) =>
-        cluster.client.create(Echo, echoManifest({ name, namespace }, spec as Echo['spec'])),
-      ),
-    ),
-  );
+  const before: Echo[] = [];
+  for (const [name, spec] of Object.entries(specs)) before.push(await createOnceServed(name, namespace, spec));
 
   const first = await applyCrds();
   expect(first.stderr).toBe('');
@@ -75,6 +76,6 @@ test('apply-crds where there are none makes them and ends when they are served',
   await eventually('the definition is gone', () => cluster.isGone(crd));
   expect((await applyCrds()).exitCode).toBe(0);
   const namespace = await cluster.namespace();
-  const echo = await cluster.client.create(Echo, echoManifest({ name: 'new', namespace }, { message: 'new' }));
+  const echo = await createOnceServed('new', namespace, { message: 'new' });
   expect(echo.metadata.generation).toBe(1);
 });
