@@ -45,7 +45,7 @@ export class Transport {
   constructor(connection: Connection, options: TransportOptions) {
     const { origin, pathname } = connection.server;
     const connect = { ...connection.tls, timeout: 10_000 };
-    // HTTP/1.1: over the one connection of HTTP/2 a burst's answers wait for each other, measured at 4 times the wait.
+    // HTTP/1.1, so that `connections` is what it says: HTTP/2 puts a burst of requests on one connection.
     const shared = { connect, allowH2: false };
     this.#connection = connection;
     this.#requests = new Pool(origin, { ...shared, connections: options.connections ?? 32, keepAliveTimeout: 60_000 });
