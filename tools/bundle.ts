@@ -8,7 +8,9 @@
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { build, type Metafile } from 'esbuild';
+import { leanBuiltins } from './bundle/lean-builtins.ts';
 import { leanClientNode } from './bundle/lean-client-node.ts';
+import { leanUndici } from './bundle/lean-undici.ts';
 import { licenses } from './bundle/licenses.ts';
 
 const repository = join(import.meta.dirname, '..');
@@ -63,11 +65,7 @@ export async function bundle({
     define: { ECHOPERATOR_VERSION: JSON.stringify(version) },
     metafile: true,
     logLevel: 'warning',
-    plugins: [leanClientNode],
-    // CommonJS packages call require() for Node's own modules, and an ES module has none.
-    banner: {
-      js: `import{createRequire as requireFrom}from'node:module';const require=requireFrom(import.meta.url);`,
-    },
+    plugins: [leanBuiltins, leanUndici, leanClientNode],
   });
   const start = staticClosure(metafile);
   refuseHeavyStart(metafile, start);

@@ -52,6 +52,25 @@ describe('the bundle', () => {
     expect(lazyBytes).toBeGreaterThan(100_000);
   }, 60_000);
 
+  test('takes no module of Node by an import, which would load more than is asked for', async () => {
+    await bundle({ folder });
+    const chunks = (await readdir(join(folder, 'chunks'))).filter((name) => name.endsWith('.js'));
+    for (const script of ['main.js', ...chunks.map((name) => join('chunks', name))]) {
+      const text = await readFile(join(folder, script), 'utf8');
+      const imported = [...text.matchAll(/\b(?:from|import)\s*"([\w:./@-]+)"/g)].map(([, specifier]) => specifier);
+      expect(imported.filter((specifier) => !specifier?.startsWith('./'))).toEqual([]);
+    }
+  }, 60_000);
+
+  test('has of undici what a client of the API server runs', async () => {
+    await bundle({ folder });
+    const scripts = [join(folder, 'main.js')];
+    for (const name of await readdir(join(folder, 'chunks'))) scripts.push(join(folder, 'chunks', name));
+    const text = (await Promise.all(scripts.map((script) => readFile(script, 'utf8')))).join('\n');
+    expect(text).toContain('llhttp');
+    expect(text).not.toContain('MockAgent');
+  }, 60_000);
+
   test('leaves out what is not used of it', async () => {
     const { lazyBytes } = await bundle({ folder });
     expect(lazyBytes).toBeGreaterThan(100_000);
