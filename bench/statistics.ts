@@ -6,6 +6,16 @@ export function quantile(values: readonly number[], part: number): number {
   return value;
 }
 
+/** The quantiles from 0 to 100 % in so many even steps: one more than steps. */
+export function evenQuantiles(values: readonly number[], steps: number): readonly number[] {
+  const sorted = [...values].sort((a, b) => a - b);
+  if (sorted.length === 0) throw new RangeError('no values');
+  return Array.from({ length: steps + 1 }, (_, step) => {
+    const rank = Math.max(1, Math.ceil((step / steps) * sorted.length));
+    return sorted[rank - 1] ?? Number.NaN;
+  });
+}
+
 /** The middle value, or the mean of the two in the middle. */
 export function median(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b);
