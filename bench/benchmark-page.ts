@@ -85,7 +85,7 @@ const scenarios: readonly Scenario[] = [
       `For ${plan.steadySeconds} s, 50 Echos a second${
         busyPerSecond === undefined
           ? '.'
-          : `; then ${busyPerSecond} a second, which is 60 % of what the slower of the Go and Rust peers did in a burst ` +
+          : `; then, for ${plan.busySeconds} s, ${busyPerSecond} a second, which is 60 % of what the slower of the Go and Rust peers did in a burst ` +
             'before the rounds: one pace for all of them and for the whole run.'
       }`,
     measures: ['steadyP50', 'steadyP99', 'busyP50', 'busyP99'],
@@ -185,7 +185,8 @@ const method = ({ plan }: Results): string =>
 - An Echo waits from the answer to its creation until its Job and its status have both been seen by the bench's own watch. A
   burst's rate is counted from the first creation's arrival at the API server to its answer to the operator's last write, be
   that a Job, a status or an Event.
-- The client-node peer is far from the others and slow: it takes part in ${count(plan.clientNodeRounds, 'round')}, and in one of the long burst.
+- The client-node peer is far from the others and slow: it takes part in ${count(plan.clientNodeRounds, 'round')}, and not in the long
+  burst.
 - etcd runs without fsync, so that it is not a disk that is measured.
 - The intervals are percentile bootstrap intervals of the median. MB are 10^6 bytes.`;
 

@@ -15,6 +15,12 @@ type Event = ObjectOf<typeof Event>;
 /** How many create at once in a burst. */
 const writers = 16;
 
+/** So many Echos, at an even pace. */
+export interface Pace {
+  readonly perSecond: number;
+  readonly count: number;
+}
+
 const echoNamed = (name: string): Manifest<Echo> => ({
   // The server sets the generation and ignores what is sent; the type of a stored Echo has it.
   metadata: { name, namespace, generation: 0 },
@@ -44,7 +50,7 @@ export async function burst(
 export async function steady(
   client: Client,
   prefix: string,
-  { perSecond, count }: { readonly perSecond: number; readonly count: number },
+  { perSecond, count }: Pace,
   created: (echo: Echo) => void,
 ): Promise<void> {
   const begun = performance.now();

@@ -6,9 +6,11 @@ export interface Plan {
   readonly clientNodeRounds: number;
   /** Echos of the burst. */
   readonly burst: number;
-  /** How long Echos are created at an even pace: 50 a second, and then 60 % of what the slower of Go and Rust can do. */
+  /** How long 50 Echos a second are created. */
   readonly steadySeconds: number;
-  /** Rounds of the long burst, 0 for none; the client-node peer takes part in one. */
+  /** How long Echos are created at 60 % of the rate that the slower of the Go and Rust peers can do. */
+  readonly busySeconds: number;
+  /** Rounds of the long burst, 0 for none; the client-node peer has no part in it. */
   readonly longRounds: number;
   /** Echos of the long burst. */
   readonly longBurst: number;
@@ -35,6 +37,7 @@ const usual: Plan = {
   clientNodeRounds: 3,
   burst: 2000,
   steadySeconds: 20,
+  busySeconds: 10,
   longRounds: 3,
   longBurst: 10_000,
   cached: 10_000,
@@ -48,6 +51,7 @@ const quick: Plan = {
   clientNodeRounds: 1,
   burst: 500,
   steadySeconds: 4,
+  busySeconds: 3,
   longRounds: 0,
   longBurst: 10_000,
   cached: 1000,

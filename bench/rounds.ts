@@ -71,7 +71,7 @@ export async function longBurstRounds(
 ): Promise<void> {
   const { longRounds } = context.plan;
   for (let round = 0; round < longRounds; round++) {
-    const turns: [Contender, () => Promise<Turn>][] = takingPart(operators, round, 1).map((operator) => [
+    const turns: [Contender, () => Promise<Turn>][] = takingPart(operators, round, 0).map((operator) => [
       operator.name,
       () => longBurstTurn(operator, context),
     ]);

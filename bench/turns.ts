@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type ApiServer, startApiServer } from './api-server.ts';
 import { watchOthers } from './disturbance.ts';
-import { burst, connectWriters, eventsArrived, populate, steady } from './load.ts';
+import { burst, connectWriters, eventsArrived, type Pace, populate, steady } from './load.ts';
 import type { Operator } from './operators.ts';
 import { type Plan, timeoutMsFor } from './plan.ts';
 import { perEcho, readRequests } from './requests.ts';
@@ -92,8 +92,7 @@ class Trial {
     };
   }
 
-  async steady(prefix: string, perSecond: number) {
-    const count = echosAt(perSecond, this.#context.plan);
+  async steady(prefix: string, { perSecond, count }: Pace) {
     await steady(this.#server.client, prefix, { perSecond, count }, ({ metadata }) =>
       this.#stopwatch.created(metadata.name),
     );
@@ -125,7 +124,7 @@ class Trial {
   }
 }
 
-const echosAt = (perSecond: number, { steadySeconds }: Plan): number => Math.round(perSecond * steadySeconds);
+const paceFor = (perSecond: number, seconds: number): Pace => ({ perSecond, count: Math.round(perSecond * seconds) });
 
 /** Lets an operator do something on a fresh API server, and says what the audit log has of it afterwards. */
 async function onFreshServer<T>(operator: Operator, context: RunContext, work: (trial: Trial) => Promise<T>) {
@@ -157,37 +156,36 @@ export async function loadTurn(
   context: RunContext,
 ): Promise<Turn> {
   const { plan } = context;
+  const even = paceFor(50, plan.steadySeconds);
+  const busy = busyPerSecond === undefined ? undefined : paceFor(busyPerSecond, plan.busySeconds);
   const { result, disturbance, requests } = await onFreshServer(operator, context, async (trial) => ({
     idle: await trial.idleMemory(),
     burst: await trial.burst(plan.burst),
-    steady: await trial.steady(steadyPrefix, 50),
-    busy: busyPerSecond === undefined ? undefined : await trial.steady(busyPrefix, busyPerSecond),
+    steady: await trial.steady(steadyPrefix, even),
+    busy: busy && (await trial.steady(busyPrefix, busy)),
   }));
   const inBurst = await requests(burstPrefix);
   const counted = {
     burst: perEcho(inBurst, plan.burst),
-    '50/s': perEcho(await requests(steadyPrefix), echosAt(50, plan)),
-    ...(busyPerSecond !== undefined && {
-      'at 60 %': perEcho(await requests(busyPrefix), echosAt(busyPerSecond, plan)),
-    }),
+    '50/s': perEcho(await requests(steadyPrefix), even.count),
+    ...(busy && { 'at 60 %': perEcho(await requests(busyPrefix), busy.count) }),
   };
-  const { idle, burst: hasty, steady: even, busy } = result;
   return {
     figures: {
       echosPerSecond: plan.burst / inBurst.seconds,
-      burstP50: hasty.p50,
-      burstP99: hasty.p99,
-      cpuPerEcho: hasty.cpuPerEcho,
-      serverCpuPerEcho: hasty.serverCpuPerEcho,
-      peakMemory: hasty.peakMemory,
-      steadyP50: even.p50,
-      steadyP99: even.p99,
-      ...(busy && { busyP50: busy.p50, busyP99: busy.p99 }),
-      idleMemory: idle,
+      burstP50: result.burst.p50,
+      burstP99: result.burst.p99,
+      cpuPerEcho: result.burst.cpuPerEcho,
+      serverCpuPerEcho: result.burst.serverCpuPerEcho,
+      peakMemory: result.burst.peakMemory,
+      steadyP50: result.steady.p50,
+      steadyP99: result.steady.p99,
+      ...(result.busy && { busyP50: result.busy.p50, busyP99: result.busy.p99 }),
+      idleMemory: result.idle,
     },
     disturbance,
     requests: counted,
-    waits: hasty.waits,
+    waits: result.burst.waits,
   };
 }
 
