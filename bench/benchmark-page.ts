@@ -75,7 +75,7 @@ const scenarios: readonly Scenario[] = [
   },
   {
     heading: 'A long burst',
-    about: ({ plan }) => `The same with ${plan.longBurst} Echos, in ${plan.longRounds} rounds.`,
+    about: ({ plan }) => `The same with ${plan.longBurst} Echos, in ${count(plan.longRounds, 'round')}.`,
     measures: ['longEchosPerSecond', 'longP50', 'longP99', 'longCpuPerEcho', 'longServerCpuPerEcho', 'longPeakMemory'],
     waits: 'long burst',
   },
@@ -208,11 +208,14 @@ function participants({ versions, rounds }: Results): string {
 
 function disturbances({ rounds, voidRounds }: Results): string {
   const parts: string[] = [];
+  // Among those of its scenario.
+  const numberOf = (index: number): number =>
+    rounds.slice(0, index + 1).filter(({ scenario }) => scenario === rounds[index]?.scenario).length;
   const rows = rounds.flatMap(({ scenario, turns }, index) =>
     (Object.keys(turns) as Contender[]).flatMap((name) => {
       const { disturbance = 0 } = turns[name] ?? {};
       if (disturbance <= disturbed) return [];
-      return [[`${index + 1}`, scenario, name, `${(disturbance * 100).toFixed(0)} %`]];
+      return [[`${numberOf(index)}`, scenario, name, `${(disturbance * 100).toFixed(0)} %`]];
     }),
   );
   if (rows.length > 0) {

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -72,7 +73,7 @@ export class ScriptedCluster {
     for (let sent = 0; sent < count; sent++) {
       // A prime: no Echo changes twice in a batch, and neighbours in time are none in the list.
       const echo = this.#echo((this.#changes++ * 7919) % this.#size, ++this.#resourceVersion);
-      if (!send(watch, 'MODIFIED', echo)) await drained(watch, signal);
+      if (!send(watch, 'MODIFIED', echo)) await once(watch, 'drain', { signal });
     }
     const last = bareEcho(`${sentinel}${this.#changes}`, ++this.#resourceVersion);
     this.#sentinels.set(last.metadata.name, last);
@@ -211,13 +212,6 @@ const withoutNull = <T extends object>(patch: T): T =>
 
 function send(watch: ServerResponse, type: string, object: KubeObject): boolean {
   return watch.write(`${JSON.stringify({ type, object })}\n`);
-}
-
-function drained(watch: ServerResponse, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    watch.once('drain', resolve);
-    signal.addEventListener('abort', () => reject(signal.reason), { once: true });
-  });
 }
 
 function respond(response: ServerResponse, code: number, body: object): void {

@@ -56,7 +56,7 @@ describe('warns', () => {
     const disturbed = { scenario: 'cache', turns: { 'kube-rs': turn({}, { disturbance: 0.2 }) } } as const;
     expect(warningOf([round, disturbed])).toContain('In 1 of 4 turns');
     expect(tableAfter(pageOf([round, disturbed]).markdown, '| round')).toEqual([
-      { round: '2', scenario: 'cache', contender: 'kube-rs', others: '20 %' },
+      { round: '1', scenario: 'cache', contender: 'kube-rs', others: '20 %' },
     ]);
   });
 
