@@ -1,9 +1,11 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Echo } from '../src/api/index.ts';
 import { startApiServer } from './api-server.ts';
 import { watchOthers } from './disturbance.ts';
-import { burst, connectWriters, eventsArrived, serve } from './load.ts';
+import { burst, connectWriters, eventsArrived, serve, writers } from './load.ts';
 import { perEcho, readRequests } from './requests.ts';
 import type { Turn } from './results.ts';
+import { workers } from './running-operator.ts';
 import type { RunContext } from './turns.ts';
 import { cpuSeconds } from './usage.ts';
 
@@ -18,7 +20,10 @@ export async function ceilingTurn({ plan, folder, signal }: RunContext): Promise
   let measured: { readonly serverCpu: number; readonly disturbance: number };
   try {
     const writer = server.clientNamed('ceiling');
-    await connectWriters(server.client);
+    await connectWriters(server.client, writers);
+    await connectWriters(writer, workers);
+    // As long as an operator is: the server has only just started too.
+    await delay(plan.settleMs, undefined, { signal });
     const others = await watchOthers();
     const before = await cpuSeconds(server.pid);
     const echos = Array.from({ length: plan.burst }, () => Promise.withResolvers<Echo>());

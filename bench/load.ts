@@ -13,7 +13,7 @@ const Event = builtInKind<EventsV1Event>({ group: 'events.k8s.io', version: 'v1'
 type Event = ObjectOf<typeof Event>;
 
 /** How many create at once in a burst. */
-const writers = 16;
+export const writers = 16;
 
 /** So many Echos, at an even pace. */
 export interface Pace {
@@ -29,9 +29,9 @@ const echoNamed = (name: string): Manifest<Echo> => ({
 
 const nameOf = (prefix: string, index: number): string => `${prefix}${String(index).padStart(5, '0')}`;
 
-/** Opens the connections of all writers: a burst is not to wait for the bench's own handshakes. */
-export async function connectWriters(client: Client): Promise<void> {
-  await Promise.all(Array.from({ length: writers }, () => client.list(Echo, { namespace, limit: 1 })));
+/** Opens so many connections: a burst is not to wait for the bench's own handshakes. */
+export async function connectWriters(client: Client, count: number): Promise<void> {
+  await Promise.all(Array.from({ length: count }, () => client.list(Echo, { namespace, limit: 1 })));
 }
 
 /** Creates Echos as fast as 16 writers can. @param created called with each one as soon as it exists */

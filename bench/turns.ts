@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type ApiServer, startApiServer } from './api-server.ts';
 import { watchOthers } from './disturbance.ts';
-import { burst, connectWriters, eventsArrived, type Pace, populate, steady } from './load.ts';
+import { burst, connectWriters, eventsArrived, type Pace, populate, steady, writers } from './load.ts';
 import type { Operator } from './operators.ts';
 import { type Plan, timeoutMsFor } from './plan.ts';
 import { perEcho, readRequests } from './requests.ts';
@@ -67,15 +67,15 @@ class Trial {
     return new Trial(operator, context, { server, running, stopwatch, log });
   }
 
-  /** Memory after it has been left alone for a while, MB. */
-  async idleMemory(): Promise<number> {
+  /** Leaves it alone for a while, and with it the server, which has only just started too. Returns its memory, MB. */
+  async settle(): Promise<number> {
     await delay(this.#context.plan.settleMs, undefined, { signal: this.#context.signal });
     return (await memoryMB(this.#running.pid)).now;
   }
 
   async burst(count: number) {
     const { client, pid } = this.#server;
-    await connectWriters(client);
+    await connectWriters(client, writers);
     const before = { operator: await cpuSeconds(this.#running.pid), server: await cpuSeconds(pid) };
     await burst(client, burstPrefix, count, ({ metadata }) => this.#stopwatch.created(metadata.name));
     await this.#served(count);
@@ -133,9 +133,10 @@ async function onFreshServer<T>(operator: Operator, context: RunContext, work: (
   try {
     const trial = await Trial.start(operator, server, context);
     try {
+      const idleMemory = await trial.settle();
       const others = await watchOthers();
       const result = await work(trial);
-      return { result, disturbance: await others(), requests };
+      return { result, idleMemory, disturbance: await others(), requests };
     } finally {
       await trial.stop();
     }
@@ -158,8 +159,7 @@ export async function loadTurn(
   const { plan } = context;
   const even = paceFor(50, plan.steadySeconds);
   const busy = busyPerSecond === undefined ? undefined : paceFor(busyPerSecond, plan.busySeconds);
-  const { result, disturbance, requests } = await onFreshServer(operator, context, async (trial) => ({
-    idle: await trial.idleMemory(),
+  const { result, idleMemory, disturbance, requests } = await onFreshServer(operator, context, async (trial) => ({
     burst: await trial.burst(plan.burst),
     steady: await trial.steady(steadyPrefix, even),
     busy: busy && (await trial.steady(busyPrefix, busy)),
@@ -181,7 +181,7 @@ export async function loadTurn(
       steadyP50: result.steady.p50,
       steadyP99: result.steady.p99,
       ...(result.busy && { busyP50: result.busy.p50, busyP99: result.busy.p99 }),
-      idleMemory: result.idle,
+      idleMemory,
     },
     disturbance,
     requests: counted,
