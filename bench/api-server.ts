@@ -17,6 +17,8 @@ export const benchUserAgent = 'bench';
 export interface ApiServer {
   /** As an administrator. */
   readonly client: Client;
+  /** Another client of an administrator, with connections and a user agent of its own. */
+  clientNamed(userAgent: string): Client;
   /** JSON lines, one an answered request that is no watch. Whole once the server has stopped. */
   readonly auditLog: string;
   /** The API server's process. */
@@ -83,7 +85,13 @@ export async function startApiServer(parent: string): Promise<ApiServer> {
   // envtest makes its own folder below the system's temporary one: the whole of this run's goes at the end.
   const config = await environment.start();
   const connection = await kubeconfigConnection(config.kubeconfigPath);
-  const transport = new Transport(connection, { userAgent: benchUserAgent });
+  const transports: Transport[] = [];
+  const connect = (userAgent: string): Transport => {
+    const transport = new Transport(connection, { userAgent });
+    transports.push(transport);
+    return transport;
+  };
+  const transport = connect(benchUserAgent);
   const client = new HttpClient(transport, benchUserAgent);
   const serviceAccount = join(folder, 'serviceaccount');
   await mkdir(serviceAccount);
@@ -92,13 +100,14 @@ export async function startApiServer(parent: string): Promise<ApiServer> {
   await writeFile(join(serviceAccount, 'token'), await operatorToken(client, transport));
   return {
     client,
+    clientNamed: (userAgent) => new HttpClient(connect(userAgent), userAgent),
     auditLog,
     pid: await childNamed('kube-apiserver'),
     host: connection.server.hostname,
     port: connection.server.port,
     serviceAccount,
     stop: async () => {
-      await transport.close();
+      await Promise.all(transports.map((open) => open.close()));
       await environment.stop();
     },
   };

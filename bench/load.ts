@@ -1,16 +1,25 @@
+import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { EventsV1Event } from '@kubernetes/client-node';
 import { Echo } from '../src/api/index.ts';
 import { Job } from '../src/controllers/built-in-kinds.ts';
 import { echoJob } from '../src/controllers/echo/echo-job.ts';
 import { findingOf, statusPatch } from '../src/controllers/echo/echo-status.ts';
-import { builtInKind, type Client, keyOf, type Manifest } from '../src/runtime/index.ts';
+import { builtInKind, type Client, keyOf, type Manifest, type ObjectOf } from '../src/runtime/index.ts';
 import { namespace } from './api-server.ts';
+import { workers } from './running-operator.ts';
 
 const Event = builtInKind<EventsV1Event>({ group: 'events.k8s.io', version: 'v1', kind: 'Event', plural: 'events' });
+type Event = ObjectOf<typeof Event>;
 
 /** How many create at once in a burst. */
-const writers = 16;
+export const writers = 16;
+
+/** So many Echos, at an even pace. */
+export interface Pace {
+  readonly perSecond: number;
+  readonly count: number;
+}
 
 const echoNamed = (name: string): Manifest<Echo> => ({
   // The server sets the generation and ignores what is sent; the type of a stored Echo has it.
@@ -20,22 +29,20 @@ const echoNamed = (name: string): Manifest<Echo> => ({
 
 const nameOf = (prefix: string, index: number): string => `${prefix}${String(index).padStart(5, '0')}`;
 
-/** Opens the connections of all writers: a burst is not to wait for the bench's own handshakes. */
-export async function connectWriters(client: Client): Promise<void> {
-  await Promise.all(Array.from({ length: writers }, () => client.list(Echo, { namespace, limit: 1 })));
+/** Opens so many connections: a burst is not to wait for the bench's own handshakes. */
+export async function connectWriters(client: Client, count: number): Promise<void> {
+  await Promise.all(Array.from({ length: count }, () => client.list(Echo, { namespace, limit: 1 })));
 }
 
-/** Creates Echos as fast as 16 writers can. @param created called with each one's name as soon as it exists */
+/** Creates Echos as fast as 16 writers can. @param created called with each one as soon as it exists */
 export async function burst(
   client: Client,
   prefix: string,
   count: number,
-  created: (name: string) => void,
+  created: (echo: Echo) => void,
 ): Promise<void> {
-  await byWriters(count, async (index) => {
-    const name = nameOf(prefix, index);
-    await client.create(Echo, echoNamed(name));
-    created(name);
+  await together(writers, count, async (index) => {
+    created(await client.create(Echo, echoNamed(nameOf(prefix, index))));
   });
 }
 
@@ -43,30 +50,57 @@ export async function burst(
 export async function steady(
   client: Client,
   prefix: string,
-  { perSecond, seconds }: { readonly perSecond: number; readonly seconds: number },
-  created: (name: string) => void,
+  { perSecond, count }: Pace,
+  created: (echo: Echo) => void,
 ): Promise<void> {
   const begun = performance.now();
   const creations: Promise<void>[] = [];
-  for (let index = 0; index < perSecond * seconds; index++) {
+  for (let index = 0; index < count; index++) {
     const dueMs = begun + (index * 1000) / perSecond - performance.now();
     if (dueMs > 0) await delay(dueMs);
-    const name = nameOf(prefix, index);
-    creations.push(client.create(Echo, echoNamed(name)).then(() => created(name)));
+    creations.push(client.create(Echo, echoNamed(nameOf(prefix, index))).then(created));
   }
   await Promise.all(creations);
 }
 
 /** Creates Echos as an operator leaves them: each with its Job and its status. Nobody has anything to do for them. */
 export async function populate(client: Client, prefix: string, count: number): Promise<void> {
-  await byWriters(count, async (index) => {
+  await together(writers, count, async (index) => {
     const echo = await client.create(Echo, echoNamed(nameOf(prefix, index)));
-    const job = await client.create(Job, echoJob(echo, 'busybox:1.36'));
-    const patch = statusPatch(echo, findingOf(echo, job), new Date());
-    if (patch === undefined) throw new Error(`Echo ${echo.metadata.name} has a status already`);
-    const { resourceVersion } = echo.metadata;
-    await client.mergeStatus(Echo, { ...keyOf(echo), resourceVersion }, patch);
+    await makeJobAndStatus(client, echo);
   });
+}
+
+/** Does what an operator does for each of these Echos, as many at once as an operator has workers. */
+export async function serve(client: Client, echos: readonly Promise<Echo>[]): Promise<void> {
+  await together(workers, echos.length, async (index) => {
+    const echo = await echos[index];
+    if (echo === undefined) throw new RangeError(`no Echo ${index}`);
+    await makeJobAndStatus(client, echo);
+    await client.create(Event, eventFor(echo));
+  });
+}
+
+async function makeJobAndStatus(client: Client, echo: Echo): Promise<void> {
+  const job = await client.create(Job, echoJob(echo, 'busybox:1.36'));
+  const patch = statusPatch(echo, findingOf(echo, job), new Date());
+  if (patch === undefined) throw new Error(`Echo ${echo.metadata.name} has a status already`);
+  const { resourceVersion } = echo.metadata;
+  await client.mergeStatus(Echo, { ...keyOf(echo), resourceVersion }, patch);
+}
+
+function eventFor({ apiVersion, kind, metadata: { name, uid } }: Echo): Manifest<Event> {
+  return {
+    metadata: { name: `${name}.${randomBytes(8).toString('hex')}`, namespace },
+    eventTime: new Date().toISOString().replace('Z', '000Z'),
+    type: 'Normal',
+    reason: 'Printing',
+    action: 'Reconcile',
+    note: `Job ${name} prints the message`,
+    reportingController: 'mmontes.io/ceiling',
+    reportingInstance: 'bench',
+    regarding: { ...(apiVersion && { apiVersion }), ...(kind && { kind }), namespace, name, uid },
+  };
 }
 
 /** Waits until there are so many Events. */
@@ -78,10 +112,11 @@ export async function eventsArrived(client: Client, count: number, signal: Abort
   }
 }
 
-async function byWriters(count: number, write: (index: number) => Promise<void>): Promise<void> {
+/** Does all of it, so many at once. */
+async function together(atOnce: number, count: number, work: (index: number) => Promise<void>): Promise<void> {
   let next = 0;
-  const writer = async (): Promise<void> => {
-    while (next < count) await write(next++);
+  const worker = async (): Promise<void> => {
+    while (next < count) await work(next++);
   };
-  await Promise.all(Array.from({ length: writers }, writer));
+  await Promise.all(Array.from({ length: atOnce }, worker));
 }

@@ -5,20 +5,26 @@
  *     QUICK=1 node bench/main.ts         less of everything: under 5 minutes, once the peers are built
  *     node bench/main.ts kube-rs         our operator and the ones named alone
  *
- * Prints tables, and writes every figure to bench.json in the folder that BENCH_RESULTS names, if it does.
- * Exits with 0 when it has measured, 1 when it could not, 2 for bad settings, 128 + n after signal n.
+ * Prints tables, and writes a page with plots and every figure: to docs/, or where something was left out to
+ * dist/bench/, or to the folder that BENCH_RESULTS names. Exits with 0 when it has measured, 1 when it could not, 2 for
+ * bad settings, 128 + n after signal n.
  */
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { cpus, tmpdir } from 'node:os';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { exitCodeOf, interruption } from '../tools/interruption.ts';
-import type { Figures } from './measurements.ts';
-import { buildOperators, type Operator, type OperatorName, operatorNames } from './operators.ts';
+import { besidePage } from './benchmark-page.ts';
+import { machine, versions } from './machine.ts';
+import { buildOperators, type OperatorName, operatorNames } from './operators.ts';
 import { PeerError } from './peers/programs.ts';
-import { type Plan, PlanError, readPlan } from './plan.ts';
-import { type Round, report } from './report.ts';
-import { readRequests } from './requests.ts';
-import { cacheTurn, loadTurn, populatedServer, TurnError } from './turns.ts';
+import { isWhole, type Plan, PlanError, readPlan } from './plan.ts';
+import { writePage } from './publish.ts';
+import { report } from './report.ts';
+import { type Results, writeResults } from './results.ts';
+import { busyPace, cacheRounds, eventCosts, loadRounds, longBurstRounds, type RoundsTaken } from './rounds.ts';
+import { TurnError } from './running-operator.ts';
+
+const repository = join(import.meta.dirname, '..');
 
 async function main(args: readonly string[]): Promise<number> {
   const unknown = args.filter((name) => !(operatorNames as readonly string[]).includes(name));
@@ -34,14 +40,11 @@ async function main(args: readonly string[]): Promise<number> {
     const plan = readPlan(process.env);
     requireRootOnLinux();
     const names = operatorNames.filter((name) => args.length === 0 || name === 'echoperator' || args.includes(name));
-    const operators = await buildOperators(names, folder, signal);
-    const rounds = [
-      ...(await loadRounds(operators, plan, folder, signal)),
-      ...(await cacheRounds(operators, plan, folder, signal)),
-    ];
-    console.log(`\n${title(plan)}\n\n${report(rounds)}`);
-    await keepResults(rounds, plan);
-    return 0;
+    const target = resultsFolder(plan, names);
+    const results = await measure(names, plan, folder, target, signal);
+    await writePage(results, target);
+    console.log(`\n${report(results)}\n\n${join(target, 'benchmark.md')} has it with plots.`);
+    return failed(results) ? 1 : 0;
   } catch (error) {
     if (signal.aborted) {
       console.error('interrupted');
@@ -51,6 +54,7 @@ async function main(args: readonly string[]): Promise<number> {
       console.error(error.message);
       return 2;
     }
+    // Of a turn before the rounds: within them, the others go on.
     if (error instanceof PeerError || error instanceof TurnError) {
       console.error(error.message);
       return 1;
@@ -67,73 +71,54 @@ function requireRootOnLinux(): void {
   }
 }
 
-/** ABBA: every other round the other way round, so that a machine that warms up or slows down favours nobody. */
-const inOrder = <T>(items: readonly T[], round: number): readonly T[] =>
-  round % 2 === 0 ? items : [...items].reverse();
+/** What is published is of a whole run. */
+function resultsFolder(plan: Plan, names: readonly OperatorName[]): string {
+  if (process.env.BENCH_RESULTS) return process.env.BENCH_RESULTS;
+  const whole = isWhole(plan) && names.length === operatorNames.length;
+  return join(repository, whole ? 'docs' : 'dist/bench');
+}
 
-async function loadRounds(
-  operators: readonly Operator[],
+async function measure(
+  names: readonly OperatorName[],
   plan: Plan,
   folder: string,
+  target: string,
   signal: AbortSignal,
-): Promise<readonly Round[]> {
-  const rounds: Round[] = [];
-  for (let round = 0; round < plan.rounds; round++) {
-    const figures = new Map<OperatorName, Figures>();
-    const requests = new Map<OperatorName, string>();
-    for (const operator of inOrder(operators, round)) {
-      const turn = await loadTurn(operator, plan, folder, signal);
-      figures.set(operator.name, turn.figures);
-      requests.set(operator.name, turn.requests);
-      const { echosPerSecond = 0, burstP50 = 0 } = turn.figures;
-      console.error(
-        `round ${round + 1} of ${plan.rounds}, ${operator.name}: ${echosPerSecond.toFixed(0)} Echos/s, p50 ${burstP50.toFixed(0)} ms`,
-      );
-    }
-    if (new Set(requests.values()).size === 1) rounds.push(figures);
-    else {
-      console.error(`round ${round + 1} is void: requests an Echo differ`);
-      for (const [name, counted] of requests) console.error(`  ${name}: ${counted}`);
-    }
-  }
-  return rounds;
+): Promise<Results> {
+  const operators = await buildOperators(names, folder, signal);
+  const [ours] = operators;
+  if (ours === undefined) throw new RangeError('no operator');
+  const context = { plan, folder, signal };
+  let results: Results = {
+    date: new Date().toISOString(),
+    machine: machine(),
+    versions: await versions(names),
+    plan,
+    rounds: [],
+    voidRounds: [],
+    eventCosts: [],
+  };
+  // Kept after each round: a run that is interrupted has measured something too.
+  const keep = async (more: Partial<Results>): Promise<void> => {
+    results = { ...results, ...more };
+    await writeResults(results, join(repository, 'dist/bench/unfinished'));
+  };
+  const taken: RoundsTaken = {
+    counts: (round) => keep({ rounds: [...results.rounds, round] }),
+    isVoid: (round) => keep({ voidRounds: [...results.voidRounds, round] }),
+  };
+  const busyPerSecond = await busyPace(operators, context);
+  if (busyPerSecond !== undefined) await keep({ busyPerSecond });
+  await loadRounds(operators, busyPerSecond, context, taken);
+  await longBurstRounds(operators, context, taken);
+  await cacheRounds(operators, context, taken);
+  await eventCosts(ours, context, (cost) => keep({ eventCosts: [...results.eventCosts, cost] }), taken);
+  await writeResults(results, join(target, besidePage));
+  return results;
 }
 
-async function cacheRounds(
-  operators: readonly Operator[],
-  plan: Plan,
-  folder: string,
-  signal: AbortSignal,
-): Promise<readonly Round[]> {
-  console.error(`Creating ${plan.cached} Echos with their Jobs, to be cached`);
-  const server = await populatedServer(plan, folder);
-  const rounds: Round[] = [];
-  try {
-    for (let round = 0; round < plan.rounds; round++) {
-      const figures = new Map<OperatorName, Figures>();
-      for (const operator of inOrder(operators, round)) {
-        figures.set(operator.name, await cacheTurn(operator, server, folder, signal));
-      }
-      rounds.push(figures);
-    }
-  } finally {
-    await server.stop();
-  }
-  const { counts } = await readRequests(server.auditLog, 'cached-');
-  if (counts.size > 0) throw new Error(`a restart sent requests: ${JSON.stringify([...counts])}`);
-  return rounds;
-}
-
-const title = ({ rounds, burst, steadySeconds, cached }: Plan): string =>
-  `${rounds} rounds; a burst of ${burst} Echos by 16 writers, 50/s for ${steadySeconds} s, ${cached} Echos and Jobs cached; ` +
-  `32 workers; ${cpus().length} × ${cpus()[0]?.model ?? 'unknown processor'}`;
-
-async function keepResults(rounds: readonly Round[], plan: Plan): Promise<void> {
-  const folder = process.env.BENCH_RESULTS;
-  if (!folder) return;
-  await mkdir(folder, { recursive: true });
-  const results = { plan, rounds: rounds.map((round) => Object.fromEntries(round)) };
-  await writeFile(join(folder, 'bench.json'), `${JSON.stringify(results, null, 2)}\n`);
-}
+/** Whether something went wrong that no round makes up for. */
+const failed = ({ rounds, voidRounds }: Results): boolean =>
+  voidRounds.some((lost) => !rounds.some(({ scenario }) => scenario === lost.scenario));
 
 process.exitCode = await main(process.argv.slice(2));

@@ -1,19 +1,30 @@
-/** What is measured, each with the unit that the table shows and how many digits it is worth. */
+/** Whether a small or a large figure is the good one. */
+type Better = 'lower' | 'higher';
+
+/** What is measured, each with the unit that the tables show and how many digits it is worth. */
 export const measures = {
-  echosPerSecond: { title: 'Echos/s in the burst', digits: 0 },
-  burstP50: { title: 'burst: p50 wait, ms', digits: 1 },
-  burstP99: { title: 'burst: p99 wait, ms', digits: 0 },
-  cpuPerEcho: { title: "burst: operator's CPU an Echo, ms", digits: 2 },
-  serverCpuPerEcho: { title: "burst: API server's CPU an Echo, ms", digits: 2 },
-  peakMemory: { title: 'burst: peak memory, MB', digits: 0 },
-  steadyP50: { title: '50/s: p50 wait, ms', digits: 1 },
-  steadyP99: { title: '50/s: p99 wait, ms', digits: 1 },
-  idleMemory: { title: 'memory idle, MB', digits: 0 },
-  cachedMemory: { title: 'memory with all cached, MB', digits: 0 },
-  start: { title: 'start to synced, ms', digits: 0 },
-} as const;
+  echosPerSecond: { title: 'burst: Echos/s', digits: 0, better: 'higher' },
+  burstP50: { title: 'burst: p50 wait, ms', digits: 1, better: 'lower' },
+  burstP99: { title: 'burst: p99 wait, ms', digits: 0, better: 'lower' },
+  cpuPerEcho: { title: "burst: operator's CPU an Echo, ms", digits: 2, better: 'lower' },
+  serverCpuPerEcho: { title: "burst: API server's CPU an Echo, ms", digits: 2, better: 'lower' },
+  peakMemory: { title: 'burst: peak memory, MB', digits: 0, better: 'lower' },
+  longEchosPerSecond: { title: 'long burst: Echos/s', digits: 0, better: 'higher' },
+  longP50: { title: 'long burst: p50 wait, ms', digits: 1, better: 'lower' },
+  longP99: { title: 'long burst: p99 wait, ms', digits: 0, better: 'lower' },
+  longCpuPerEcho: { title: "long burst: operator's CPU an Echo, ms", digits: 2, better: 'lower' },
+  longServerCpuPerEcho: { title: "long burst: API server's CPU an Echo, ms", digits: 2, better: 'lower' },
+  longPeakMemory: { title: 'long burst: peak memory, MB', digits: 0, better: 'lower' },
+  steadyP50: { title: '50/s: p50 wait, ms', digits: 1, better: 'lower' },
+  steadyP99: { title: '50/s: p99 wait, ms', digits: 1, better: 'lower' },
+  busyP50: { title: 'at 60 %: p50 wait, ms', digits: 1, better: 'lower' },
+  busyP99: { title: 'at 60 %: p99 wait, ms', digits: 1, better: 'lower' },
+  idleMemory: { title: 'memory idle, MB', digits: 0, better: 'lower' },
+  cachedMemory: { title: 'memory with all cached, MB', digits: 0, better: 'lower' },
+  start: { title: 'start to synced, ms', digits: 0, better: 'lower' },
+} as const satisfies Readonly<Record<string, { title: string; digits: number; better: Better }>>;
 
 export type Measure = keyof typeof measures;
 
-/** One operator's figures of one round. */
-export type Figures = Partial<Record<Measure, number>>;
+/** One operator's figures of one turn. */
+export type Figures = Readonly<Partial<Record<Measure, number>>>;

@@ -1,46 +1,101 @@
 /** How much a run of the bench does. */
 export interface Plan {
+  /** Rounds of everything but the long burst and the cost of an event. */
   readonly rounds: number;
+  /** In how many of them, the first ones, the client-node peer takes part: it is far from the others, and slow. */
+  readonly clientNodeRounds: number;
   /** Echos of the burst. */
   readonly burst: number;
   /** How long 50 Echos a second are created. */
   readonly steadySeconds: number;
+  /** How long Echos are created at 60 % of the rate that the slower of the Go and Rust peers can do. */
+  readonly busySeconds: number;
+  /** Rounds of the long burst, 0 for none; the client-node peer has no part in it. */
+  readonly longRounds: number;
+  /** Echos of the long burst. */
+  readonly longBurst: number;
   /** Echos, each with its Job, of the server whose content is cached. */
   readonly cached: number;
+  /** Rounds of the cost of an event. */
+  readonly eventCostRounds: number;
+  /** How many Echos, each with its Job, are cached while the cost of an event is measured; first what the others are compared with. */
+  readonly eventCostSizes: readonly number[];
+  /** How long an operator that has synced is left alone before its memory is read. */
+  readonly settleMs: number;
 }
 
-/** How long an operator may take for what has been created; then the bench fails: 33 Echos/s and a minute to spare. */
-export const turnTimeoutMs = ({ burst }: Plan): number => 60_000 + burst * 30;
+/** How long an operator may take for so many Echos; then its turn has failed: 33 Echos/s and a minute to spare. */
+export const timeoutMsFor = (echos: number): number => 60_000 + echos * 30;
 
-/** The plans' settings are wrong. The message names the variable. */
+/** The plan's settings are wrong. The message names the variable. */
 export class PlanError extends Error {
   override readonly name = 'PlanError';
 }
 
-const usual: Plan = { rounds: 7, burst: 2000, steadySeconds: 30, cached: 10_000 };
-const quick: Plan = { rounds: 2, burst: 500, steadySeconds: 6, cached: 1000 };
+const usual: Plan = {
+  rounds: 7,
+  clientNodeRounds: 3,
+  burst: 2000,
+  steadySeconds: 20,
+  busySeconds: 10,
+  longRounds: 3,
+  longBurst: 10_000,
+  cached: 10_000,
+  eventCostRounds: 3,
+  eventCostSizes: [1000, 10_000, 50_000],
+  settleMs: 5000,
+};
+
+const quick: Plan = {
+  rounds: 2,
+  clientNodeRounds: 1,
+  burst: 500,
+  steadySeconds: 4,
+  busySeconds: 3,
+  longRounds: 0,
+  longBurst: 10_000,
+  cached: 1000,
+  eventCostRounds: 1,
+  eventCostSizes: [1000, 10_000],
+  settleMs: 2000,
+};
 
 /**
- * QUICK=1: less of everything, under 5 minutes. BURST and ROUNDS change these alone: BURST=10000 is the long form.
+ * QUICK=1: less of everything, under 5 minutes. ROUNDS, BURST, STEADY_SECONDS, LONG_ROUNDS, LONG_BURST and CACHED change
+ * these alone.
  *
  * @throws PlanError
  */
 export function readPlan(environment: NodeJS.ProcessEnv): Plan {
-  const { QUICK, ROUNDS, BURST, STEADY_SECONDS, CACHED } = environment;
+  const { QUICK } = environment;
   if (![undefined, '', '0', '1'].includes(QUICK)) throw new PlanError(`QUICK: got "${QUICK}", takes 1 or 0`);
   const plan = QUICK === '1' ? quick : usual;
+  const setting = (variable: string, otherwise: number, least = 1): number =>
+    whole(variable, environment[variable], least) ?? otherwise;
   return {
     ...plan,
-    rounds: positive('ROUNDS', ROUNDS) ?? plan.rounds,
-    burst: positive('BURST', BURST) ?? plan.burst,
-    steadySeconds: positive('STEADY_SECONDS', STEADY_SECONDS) ?? plan.steadySeconds,
-    cached: positive('CACHED', CACHED) ?? plan.cached,
+    rounds: setting('ROUNDS', plan.rounds),
+    burst: setting('BURST', plan.burst),
+    steadySeconds: setting('STEADY_SECONDS', plan.steadySeconds),
+    longRounds: setting('LONG_ROUNDS', plan.longRounds, 0),
+    longBurst: setting('LONG_BURST', plan.longBurst),
+    cached: setting('CACHED', plan.cached),
   };
 }
 
-function positive(variable: string, text: string | undefined): number | undefined {
+/** Whether a run of this plan shows no less than the usual one: only then is it worth publishing. */
+export const isWhole = (plan: Plan): boolean =>
+  plan.rounds >= usual.rounds &&
+  plan.clientNodeRounds >= usual.clientNodeRounds &&
+  plan.burst >= usual.burst &&
+  plan.steadySeconds >= usual.steadySeconds &&
+  plan.longRounds >= usual.longRounds &&
+  plan.longBurst >= usual.longBurst &&
+  plan.cached >= usual.cached;
+
+function whole(variable: string, text: string | undefined, least: number): number | undefined {
   if (text === undefined || text === '') return undefined;
-  if (!/^[1-9]\d{0,4}$/.test(text))
-    throw new PlanError(`${variable}: got "${text}", takes a whole number from 1 to 99999`);
+  if (!/^\d{1,5}$/.test(text) || Number(text) < least)
+    throw new PlanError(`${variable}: got "${text}", takes a whole number from ${least} to 99999`);
   return Number(text);
 }

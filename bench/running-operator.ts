@@ -3,14 +3,14 @@ import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { execa } from 'execa';
-import type { ApiServer } from './api-server.ts';
 import type { Operator } from './operators.ts';
 
 /** What each of them logs once its caches hold everything. */
 const syncedMark = 'caches have synced';
 const syncTimeoutMs = 60_000;
 const stopTimeoutMs = 30_000;
-const workers = 32;
+/** How many reconciles each of them has at once. */
+export const workers = 32;
 
 /**
  * Gives the process a mount namespace of its own, with the service account where a pod has it, and becomes the program:
@@ -21,7 +21,19 @@ mkdir -p /run/secrets/kubernetes.io/serviceaccount &&
 cp "$1"/* /run/secrets/kubernetes.io/serviceaccount/ &&
 shift && exec setpriv --pdeathsig KILL -- "$@"`;
 
-/** An operator that runs against an API server, connected as in a pod. */
+/** An operator did not do its work. The message has the last lines of its log. */
+export class TurnError extends Error {
+  override readonly name = 'TurnError';
+}
+
+/** How an operator finds the API server. */
+export type Access =
+  /** As in a pod: `serviceAccount` is what a pod has at /var/run/secrets/kubernetes.io/serviceaccount. */
+  | { readonly host: string; readonly port: string; readonly serviceAccount: string }
+  /** By the file of this path. */
+  | { readonly kubeconfig: string };
+
+/** An operator that runs against an API server. */
 export class RunningOperator {
   readonly pid: number;
   /** Milliseconds from the start of the process until its caches had synced. */
@@ -35,10 +47,10 @@ export class RunningOperator {
   }
 
   /** Starts it and returns when its caches have synced. @param logFile what it writes goes there */
-  static async start(operator: Operator, server: ApiServer, logFile: string): Promise<RunningOperator> {
+  static async start(operator: Operator, access: Access, logFile: string): Promise<RunningOperator> {
     const [healthPort, metricsPort] = await freePorts();
     const started = performance.now();
-    const child = spawn(operator, server, {
+    const child = spawn(operator, access, {
       HEALTH_PORT: String(healthPort),
       METRICS_PORT: String(metricsPort),
     });
@@ -52,12 +64,12 @@ export class RunningOperator {
         resolve(performance.now() - started);
       });
     });
-    const ended = child.then(({ exitCode }) => {
-      throw new Error(`${operator.name} ended with ${exitCode} before it was ready: see ${logFile}`);
+    const ended = child.then(async ({ exitCode }) => {
+      throw new TurnError(`${operator.name} ended with ${exitCode} before it was ready${await endOf(logFile)}`);
     });
     ended.catch(() => {});
-    const late = delay(syncTimeoutMs, undefined, { ref: false }).then(() => {
-      throw new Error(`${operator.name} was not ready after ${syncTimeoutMs} ms: see ${logFile}`);
+    const late = delay(syncTimeoutMs, undefined, { ref: false }).then(async () => {
+      throw new TurnError(`${operator.name} was not ready after ${syncTimeoutMs} ms${await endOf(logFile)}`);
     });
     try {
       const startMs = await Promise.race([synced, ended, late]);
@@ -79,15 +91,17 @@ export class RunningOperator {
   }
 }
 
-function spawn({ command, environment }: Operator, server: ApiServer, more: Readonly<Record<string, string>>) {
+function spawn({ command, environment }: Operator, access: Access, more: Readonly<Record<string, string>>) {
   const { PATH = '', HOME = '' } = process.env;
-  return execa('unshare', ['--mount', 'sh', '-c', asPod, 'as-pod', server.serviceAccount, ...command], {
+  const [program, ...args] = started(access, command);
+  return execa(program, args, {
     env: {
       PATH,
       HOME: `${HOME}/nonexistent`,
       NUM_WORKERS: String(workers),
-      KUBERNETES_SERVICE_HOST: server.host,
-      KUBERNETES_SERVICE_PORT: server.port,
+      ...('kubeconfig' in access
+        ? { KUBECONFIG: access.kubeconfig }
+        : { KUBERNETES_SERVICE_HOST: access.host, KUBERNETES_SERVICE_PORT: access.port }),
       ...environment,
       ...more,
     },
@@ -96,6 +110,18 @@ function spawn({ command, environment }: Operator, server: ApiServer, more: Read
     all: true,
     buffer: false,
   });
+}
+
+/** The command that becomes the operator's. */
+function started(access: Access, command: Operator['command']): readonly [string, ...string[]] {
+  if ('kubeconfig' in access) return ['setpriv', '--pdeathsig', 'KILL', '--', ...command];
+  return ['unshare', '--mount', 'sh', '-c', asPod, 'as-pod', access.serviceAccount, ...command];
+}
+
+/** The last lines of a log, to follow a sentence. */
+export async function endOf(logFile: string): Promise<string> {
+  const lines = (await readFile(logFile, 'utf8')).trimEnd().split('\n').slice(-10);
+  return ['. Its log ends with:', ...lines].join('\n  ');
 }
 
 /** What is measured must be the operator itself, not a shell that waits for it. */

@@ -1,18 +1,14 @@
 /** The value that so large a part (0 to 1) of the values do not exceed: the nearest rank. */
-export function quantile(values: readonly number[], part: number): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  const value = sorted[Math.max(0, Math.ceil(part * sorted.length) - 1)];
-  if (value === undefined) throw new RangeError('no values');
-  return value;
+export const quantile = (values: readonly number[], part: number): number => nearestRank(inOrder(values), part);
+
+/** The quantiles from 0 to 100 % in so many even steps: one more than steps. */
+export function evenQuantiles(values: readonly number[], steps: number): readonly number[] {
+  const sorted = inOrder(values);
+  return Array.from({ length: steps + 1 }, (_, step) => nearestRank(sorted, step / steps));
 }
 
 /** The middle value, or the mean of the two in the middle. */
-export function median(values: readonly number[]): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  const middle = sorted.slice(Math.floor((sorted.length - 1) / 2), Math.floor(sorted.length / 2) + 1);
-  if (middle.length === 0) throw new RangeError('no values');
-  return middle.reduce((sum, value) => sum + value, 0) / middle.length;
-}
+export const median = (values: readonly number[]): number => middleOf(inOrder(values));
 
 export interface Estimate {
   readonly median: number;
@@ -25,11 +21,35 @@ const resamples = 10_000;
 
 /** The median and its 95 % percentile bootstrap interval. The same values give the same interval. */
 export function medianWithInterval(values: readonly number[]): Estimate {
+  const middle = median(values);
+  if (values.every((value) => value === middle)) return { median: middle, low: middle, high: middle };
   const random = mulberry32(values.length);
-  const medians = Array.from({ length: resamples }, () =>
-    median(values.map(() => values[Math.floor(random() * values.length)] ?? Number.NaN)),
-  );
-  return { median: median(values), low: quantile(medians, 0.025), high: quantile(medians, 0.975) };
+  const medians = new Float64Array(resamples);
+  const sample = new Float64Array(values.length);
+  for (let index = 0; index < resamples; index++) {
+    for (let drawn = 0; drawn < sample.length; drawn++) {
+      sample[drawn] = values[Math.floor(random() * values.length)] ?? Number.NaN;
+    }
+    medians[index] = middleOf(sample.sort());
+  }
+  medians.sort();
+  return { median: middle, low: nearestRank(medians, 0.025), high: nearestRank(medians, 0.975) };
+}
+
+/** Of values in order, of which there is at least one. */
+function middleOf(sorted: ArrayLike<number>): number {
+  const [below, above] = [Math.floor((sorted.length - 1) / 2), Math.floor(sorted.length / 2)];
+  return ((sorted[below] ?? Number.NaN) + (sorted[above] ?? Number.NaN)) / 2;
+}
+
+/** Of values in order, of which there is at least one. */
+const nearestRank = (sorted: ArrayLike<number>, part: number): number =>
+  sorted[Math.max(0, Math.ceil(part * sorted.length) - 1)] ?? Number.NaN;
+
+/** Numbers in order. @throws RangeError if there are none */
+function inOrder(values: readonly number[]): Float64Array {
+  if (values.length === 0) throw new RangeError('no values');
+  return Float64Array.from(values).sort();
 }
 
 /** Tommy Ettinger's mulberry32: numbers from 0 to below 1, the same for the same seed. */

@@ -1,126 +1,228 @@
 /** A turn: what one operator does in one round. */
-import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type ApiServer, startApiServer } from './api-server.ts';
-import { burst, connectWriters, eventsArrived, populate, steady } from './load.ts';
-import type { Figures } from './measurements.ts';
+import { watchOthers } from './disturbance.ts';
+import { burst, connectWriters, eventsArrived, type Pace, populate, steady, writers } from './load.ts';
 import type { Operator } from './operators.ts';
-import { type Plan, turnTimeoutMs } from './plan.ts';
+import { type Plan, timeoutMsFor } from './plan.ts';
 import { perEcho, readRequests } from './requests.ts';
-import { RunningOperator } from './running-operator.ts';
-import { quantile } from './statistics.ts';
+import type { Turn } from './results.ts';
+import { endOf, RunningOperator, TurnError } from './running-operator.ts';
+import { evenQuantiles, quantile } from './statistics.ts';
 import { Stopwatch } from './stopwatch.ts';
 import { cpuSeconds, memoryMB } from './usage.ts';
 
-/** A program at rest still has its start's garbage; after this long it is as idle as it gets in a bench. */
-const settleMs = 5000;
+/** What every turn needs to know of the run. */
+export interface RunContext {
+  readonly plan: Plan;
+  /** For logs and the API servers' folders. */
+  readonly folder: string;
+  /** Aborted to end the run. */
+  readonly signal: AbortSignal;
+}
 
 const burstPrefix = 'burst-';
 const steadyPrefix = 'steady-';
+const busyPrefix = 'busy-';
 
-export interface LoadTurn {
-  readonly figures: Figures;
-  /** Requests an Echo by verb: where they differ within a round, the round is void. */
-  readonly requests: string;
+/** In how many even steps the waits of a burst are kept. */
+const waitSteps = 200;
+
+/** One operator and the stopwatch that watches it, on an API server that nobody else uses. */
+class Trial {
+  readonly #server: ApiServer;
+  readonly #running: RunningOperator;
+  readonly #stopwatch: Stopwatch;
+  readonly #log: string;
+  readonly #operator: Operator;
+  readonly #context: RunContext;
+  #created = 0;
+
+  private constructor(
+    operator: Operator,
+    context: RunContext,
+    parts: {
+      readonly server: ApiServer;
+      readonly running: RunningOperator;
+      readonly stopwatch: Stopwatch;
+      readonly log: string;
+    },
+  ) {
+    this.#operator = operator;
+    this.#context = context;
+    this.#server = parts.server;
+    this.#running = parts.running;
+    this.#stopwatch = parts.stopwatch;
+    this.#log = parts.log;
+  }
+
+  static async start(operator: Operator, server: ApiServer, context: RunContext): Promise<Trial> {
+    const log = join(context.folder, `${operator.name}.log`);
+    const running = await RunningOperator.start(operator, server, log);
+    const stopwatch = await Stopwatch.start(server.client).catch(async (error: unknown) => {
+      await running.stop();
+      throw error;
+    });
+    return new Trial(operator, context, { server, running, stopwatch, log });
+  }
+
+  /** Leaves it alone for a while, and with it the server, which has only just started too. Returns its memory, MB. */
+  async settle(): Promise<number> {
+    await delay(this.#context.plan.settleMs, undefined, { signal: this.#context.signal });
+    return (await memoryMB(this.#running.pid)).now;
+  }
+
+  async burst(count: number) {
+    const { client, pid } = this.#server;
+    await connectWriters(client, writers);
+    const before = { operator: await cpuSeconds(this.#running.pid), server: await cpuSeconds(pid) };
+    await burst(client, burstPrefix, count, ({ metadata }) => this.#stopwatch.created(metadata.name));
+    await this.#served(count);
+    const operator = (await cpuSeconds(this.#running.pid)) - before.operator;
+    const server = (await cpuSeconds(pid)) - before.server;
+    const waits = this.#stopwatch.waits(burstPrefix);
+    return {
+      p50: quantile(waits, 0.5),
+      p99: quantile(waits, 0.99),
+      waits: evenQuantiles(waits, waitSteps),
+      cpuPerEcho: (operator * 1000) / count,
+      serverCpuPerEcho: (server * 1000) / count,
+      peakMemory: (await memoryMB(this.#running.pid)).peak,
+    };
+  }
+
+  async steady(prefix: string, { perSecond, count }: Pace) {
+    await steady(this.#server.client, prefix, { perSecond, count }, ({ metadata }) =>
+      this.#stopwatch.created(metadata.name),
+    );
+    await this.#served(count);
+    const waits = this.#stopwatch.waits(prefix);
+    return { p50: quantile(waits, 0.5), p99: quantile(waits, 0.99) };
+  }
+
+  async stop(): Promise<void> {
+    await this.#stopwatch.stop();
+    await this.#running.stop();
+  }
+
+  /** Waits until so many more Echos have all that an operator makes for them. */
+  async #served(count: number): Promise<void> {
+    this.#created += count;
+    const timeoutMs = timeoutMsFor(count);
+    const late = AbortSignal.timeout(timeoutMs);
+    const signal = AbortSignal.any([this.#context.signal, late]);
+    try {
+      await this.#stopwatch.served(this.#created, signal);
+      await eventsArrived(this.#server.client, this.#created, signal);
+    } catch (cause) {
+      if (!late.aborted || this.#context.signal.aborted) throw cause;
+      const { servedCount } = this.#stopwatch;
+      const done = `${servedCount} of ${this.#created} Echos have a Job and a status, or Events are missing`;
+      throw new TurnError(`${this.#operator.name}: after ${timeoutMs} ms ${done}${await endOf(this.#log)}`, { cause });
+    }
+  }
 }
 
-/** An operator did not do its work in time. The message has the last lines of its log. */
-export class TurnError extends Error {
-  override readonly name = 'TurnError';
-}
+const paceFor = (perSecond: number, seconds: number): Pace => ({ perSecond, count: Math.round(perSecond * seconds) });
 
-/** Idle, then the burst, then the steady pace, on a fresh API server. */
-export async function loadTurn(
-  operator: Operator,
-  plan: Plan,
-  folder: string,
-  interrupted: AbortSignal,
-): Promise<LoadTurn> {
-  const server = await startApiServer(folder);
-  let measured: { readonly figures: Figures; readonly echos: number };
+/** Lets an operator do something on a fresh API server, and says what the audit log has of it afterwards. */
+async function onFreshServer<T>(operator: Operator, context: RunContext, work: (trial: Trial) => Promise<T>) {
+  const server = await startApiServer(context.folder);
+  const requests = (prefix: string) => readRequests(server.auditLog, prefix);
   try {
-    measured = await measureLoad(operator, plan, server, folder, interrupted);
+    const trial = await Trial.start(operator, server, context);
+    try {
+      const idleMemory = await trial.settle();
+      const others = await watchOthers();
+      const result = await work(trial);
+      return { result, idleMemory, disturbance: await others(), requests };
+    } finally {
+      await trial.stop();
+    }
   } finally {
+    // The audit log is whole when the server has stopped.
     await server.stop();
   }
-  const inBurst = await readRequests(server.auditLog, burstPrefix);
-  const inSteady = await readRequests(server.auditLog, steadyPrefix);
-  return {
-    figures: { ...measured.figures, echosPerSecond: plan.burst / inBurst.seconds },
-    requests: `burst: ${perEcho(inBurst, plan.burst)}; 50/s: ${perEcho(inSteady, measured.echos - plan.burst)}`,
-  };
 }
 
-async function measureLoad(
+/**
+ * Idle, then the burst, then two even paces, on a fresh API server.
+ *
+ * @param busyPerSecond the second pace; undefined: there is none
+ */
+export async function loadTurn(
   operator: Operator,
-  plan: Plan,
-  server: ApiServer,
-  folder: string,
-  interrupted: AbortSignal,
-): Promise<{ readonly figures: Figures; readonly echos: number }> {
-  const { client } = server;
-  const log = join(folder, `${operator.name}.log`);
-  const running = await RunningOperator.start(operator, server, log);
-  const stopwatch = await Stopwatch.start(client);
-  const created = (name: string): void => stopwatch.created(name);
-  const served = async (count: number): Promise<void> => {
-    const timeoutMs = turnTimeoutMs(plan);
-    const late = AbortSignal.timeout(timeoutMs);
-    const signal = AbortSignal.any([interrupted, late]);
-    try {
-      await stopwatch.served(count, signal);
-      await eventsArrived(client, count, signal);
-    } catch (cause) {
-      if (!late.aborted || interrupted.aborted) throw cause;
-      const tail = (await readFile(log, 'utf8')).trimEnd().split('\n').slice(-10);
-      const done = `${stopwatch.servedCount} of ${count} Echos have a Job and a status, or Events are missing`;
-      throw new TurnError(
-        [`${operator.name}: after ${timeoutMs} ms ${done}. Its log ends with:`, ...tail].join('\n  '),
-        { cause },
-      );
-    }
+  busyPerSecond: number | undefined,
+  context: RunContext,
+): Promise<Turn> {
+  const { plan } = context;
+  const even = paceFor(50, plan.steadySeconds);
+  const busy = busyPerSecond === undefined ? undefined : paceFor(busyPerSecond, plan.busySeconds);
+  const { result, idleMemory, disturbance, requests } = await onFreshServer(operator, context, async (trial) => ({
+    burst: await trial.burst(plan.burst),
+    steady: await trial.steady(steadyPrefix, even),
+    busy: busy && (await trial.steady(busyPrefix, busy)),
+  }));
+  const inBurst = await requests(burstPrefix);
+  const counted = {
+    burst: perEcho(inBurst, plan.burst),
+    '50/s': perEcho(await requests(steadyPrefix), even.count),
+    ...(busy && { 'at 60 %': perEcho(await requests(busyPrefix), busy.count) }),
   };
-  try {
-    await delay(settleMs, undefined, { signal: interrupted });
-    const idle = await memoryMB(running.pid);
-    await connectWriters(client);
-
-    const cpu = { operator: await cpuSeconds(running.pid), server: await cpuSeconds(server.pid) };
-    await burst(client, burstPrefix, plan.burst, created);
-    await served(plan.burst);
-    const operatorCpu = (await cpuSeconds(running.pid)) - cpu.operator;
-    const serverCpu = (await cpuSeconds(server.pid)) - cpu.server;
-    const { peak } = await memoryMB(running.pid);
-    const burstWaits = stopwatch.waits(burstPrefix);
-
-    const pace = { perSecond: 50, seconds: plan.steadySeconds };
-    const echos = plan.burst + pace.perSecond * pace.seconds;
-    await steady(client, steadyPrefix, pace, created);
-    await served(echos);
-    const steadyWaits = stopwatch.waits(steadyPrefix);
-    const figures = {
-      idleMemory: idle.now,
-      burstP50: quantile(burstWaits, 0.5),
-      burstP99: quantile(burstWaits, 0.99),
-      cpuPerEcho: (operatorCpu * 1000) / plan.burst,
-      serverCpuPerEcho: (serverCpu * 1000) / plan.burst,
-      peakMemory: peak,
-      steadyP50: quantile(steadyWaits, 0.5),
-      steadyP99: quantile(steadyWaits, 0.99),
-    };
-    return { figures, echos };
-  } finally {
-    await stopwatch.stop();
-    await running.stop();
-  }
+  return {
+    figures: {
+      echosPerSecond: plan.burst / inBurst.seconds,
+      burstP50: result.burst.p50,
+      burstP99: result.burst.p99,
+      cpuPerEcho: result.burst.cpuPerEcho,
+      serverCpuPerEcho: result.burst.serverCpuPerEcho,
+      peakMemory: result.burst.peakMemory,
+      steadyP50: result.steady.p50,
+      steadyP99: result.steady.p99,
+      ...(result.busy && { busyP50: result.busy.p50, busyP99: result.busy.p99 }),
+      idleMemory,
+    },
+    disturbance,
+    requests: counted,
+    waits: result.burst.waits,
+  };
 }
+
+/** The long burst alone, on a fresh API server. */
+export async function longBurstTurn(operator: Operator, context: RunContext): Promise<Turn> {
+  const count = context.plan.longBurst;
+  const { result, disturbance, requests } = await onFreshServer(operator, context, (trial) => trial.burst(count));
+  const counted = await requests(burstPrefix);
+  return {
+    figures: {
+      longEchosPerSecond: count / counted.seconds,
+      longP50: result.p50,
+      longP99: result.p99,
+      longCpuPerEcho: result.cpuPerEcho,
+      longServerCpuPerEcho: result.serverCpuPerEcho,
+      longPeakMemory: result.peakMemory,
+    },
+    disturbance,
+    requests: { 'long burst': perEcho(counted, count) },
+    waits: result.waits,
+  };
+}
+
+/** How many Echos a second the operator can serve, from a burst alone. */
+export async function maximumRate(operator: Operator, context: RunContext): Promise<number> {
+  const { burst: count } = context.plan;
+  const { requests } = await onFreshServer(operator, context, (trial) => trial.burst(count));
+  return count / (await requests(burstPrefix)).seconds;
+}
+
+export const cachedPrefix = 'cached-';
 
 /** A server that has Echos with their Jobs and statuses: operators only read there. */
-export async function populatedServer(plan: Plan, folder: string): Promise<ApiServer> {
+export async function populatedServer({ plan, folder }: RunContext): Promise<ApiServer> {
   const server = await startApiServer(folder);
   try {
-    await populate(server.client, 'cached-', plan.cached);
+    await populate(server.client, cachedPrefix, plan.cached);
     return server;
   } catch (error) {
     await server.stop();
@@ -129,16 +231,14 @@ export async function populatedServer(plan: Plan, folder: string): Promise<ApiSe
 }
 
 /** Start to synced and the memory with everything cached, on a server that has been populated. */
-export async function cacheTurn(
-  operator: Operator,
-  server: ApiServer,
-  folder: string,
-  interrupted: AbortSignal,
-): Promise<Figures> {
+export async function cacheTurn(operator: Operator, server: ApiServer, context: RunContext): Promise<Turn> {
+  const { plan, folder, signal } = context;
+  const others = await watchOthers();
   const running = await RunningOperator.start(operator, server, join(folder, `${operator.name}.log`));
   try {
-    await delay(settleMs, undefined, { signal: interrupted });
-    return { start: running.startMs, cachedMemory: (await memoryMB(running.pid)).now };
+    await delay(plan.settleMs, undefined, { signal });
+    const figures = { start: running.startMs, cachedMemory: (await memoryMB(running.pid)).now };
+    return { figures, disturbance: await others() };
   } finally {
     await running.stop();
   }

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 
 /** Of the kernel's clock ticks in /proc there are 100 a second on every architecture that Node runs on. */
-const ticksPerSecond = 100;
+export const ticksPerSecond = 100;
 
 /** Seconds of CPU, user and system, that a process has had. */
 export async function cpuSeconds(pid: number): Promise<number> {

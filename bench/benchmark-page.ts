@@ -1,0 +1,245 @@
+/** docs/benchmark.md and its plots, made of nothing but what a run has found. */
+import { eventCostBySize, figure, present } from './comparison.ts';
+import { disturbed } from './disturbance.ts';
+import { type Measure, measures } from './measurements.ts';
+import { isWhole } from './plan.ts';
+import { barPlot, distributionPlot } from './plots/index.ts';
+import { barTable, eventCostTable, figureTable, ratioTable, table } from './report.ts';
+import type { Contender, Results, Round } from './results.ts';
+import { median } from './statistics.ts';
+
+/** A page and the pictures that it shows, by their names in the folder beside it. */
+export interface BenchmarkPage {
+  readonly markdown: string;
+  readonly plots: ReadonlyMap<string, string>;
+}
+
+/** The folder of the plots and of bench.json, beside the page. */
+export const besidePage = 'benchmark';
+
+export function benchmarkPage(results: Results): BenchmarkPage {
+  const plots = new Map<string, string>();
+  const show = (name: string, title: string, plot: string): string => {
+    plots.set(`${name}.svg`, plot);
+    return `![${title}](${besidePage}/${name}.svg)`;
+  };
+  const sections = [
+    introduction(results),
+    warning(results),
+    '## What the project asks of itself',
+    'The medians of the ratios of each round, and their 95 % intervals. A bar is met if the interval reaches it.',
+    barTable(results),
+    '## What the API server leaves possible',
+    ceiling(results),
+    ...scenarios.flatMap(({ heading, about, measures: shown, waits }) => {
+      const pictures = shown.flatMap((measure) => {
+        const bars = present(results.rounds).flatMap((name) => {
+          const estimate = figure(results.rounds, name, measure);
+          return estimate === undefined ? [] : [{ name, estimate }];
+        });
+        const { title, digits } = measures[measure];
+        return bars.length === 0 ? [] : [show(kebab(measure), title, barPlot(title, bars, digits))];
+      });
+      if (pictures.length === 0) return [];
+      return [`## ${heading}`, about(results), ...(waits ? distribution(results, waits, show) : []), ...pictures];
+    }),
+    ...eventCost(results, show),
+    '## All figures',
+    figureTable(results),
+    ratioTable(results),
+    '## How it is measured',
+    method(results),
+    '## What took part',
+    participants(results),
+    disturbances(results),
+    '## Measure it again',
+    repeat,
+  ];
+  return { markdown: `${sections.filter((section) => section !== '').join('\n\n')}\n`, plots };
+}
+
+interface Scenario {
+  readonly heading: string;
+  readonly about: (results: Results) => string;
+  readonly measures: readonly Measure[];
+  /** Whose rounds' waits are plotted. */
+  readonly waits?: Round['scenario'];
+}
+
+const scenarios: readonly Scenario[] = [
+  {
+    heading: 'A burst',
+    about: ({ plan }) => `16 writers create ${plan.burst} Echos as fast as they can.`,
+    measures: ['echosPerSecond', 'burstP50', 'burstP99', 'cpuPerEcho', 'serverCpuPerEcho', 'peakMemory'],
+    waits: 'load',
+  },
+  {
+    heading: 'A long burst',
+    about: ({ plan }) => `The same with ${plan.longBurst} Echos, in ${count(plan.longRounds, 'round')}.`,
+    measures: ['longEchosPerSecond', 'longP50', 'longP99', 'longCpuPerEcho', 'longServerCpuPerEcho', 'longPeakMemory'],
+    waits: 'long burst',
+  },
+  {
+    heading: 'An even pace',
+    about: ({ plan, busyPerSecond }) =>
+      `For ${plan.steadySeconds} s, 50 Echos a second${
+        busyPerSecond === undefined
+          ? '.'
+          : `; then, for ${plan.busySeconds} s, ${busyPerSecond} a second, which is 60 % of what the slower of the Go and Rust peers did in a burst ` +
+            'before the rounds: one pace for all of them and for the whole run.'
+      }`,
+    measures: ['steadyP50', 'steadyP99', 'busyP50', 'busyP99'],
+  },
+  {
+    heading: 'Memory and start',
+    about: ({ plan }) =>
+      `Resident memory ${plan.settleMs / 1000} s after the caches have synced: with nothing to cache, and with ` +
+      `${plan.cached} Echos and ${plan.cached} Jobs. With those also the time from the start of the process until its caches have synced.`,
+    measures: ['idleMemory', 'cachedMemory', 'start'],
+  },
+];
+
+const introduction = ({ date, plan, machine }: Results): string =>
+  `# Benchmark
+
+<!-- Made by \`make bench\` from ${besidePage}/bench.json: do not edit. -->
+
+The operator beside three others that do the same work, on one API server and in one run: one written with Go's
+[controller-runtime](https://github.com/kubernetes-sigs/controller-runtime), one with Rust's [kube-rs](https://kube.rs),
+one with the informer and the typed API of [@kubernetes/client-node](https://github.com/kubernetes-client/javascript).
+
+Measured on ${date.slice(0, 10)} in ${count(plan.rounds, 'round')}, on ${machine}.`;
+
+/** What keeps the figures from being worth much. */
+function warning({ plan, rounds, voidRounds }: Results): string {
+  const found: string[] = [];
+  if (!isWhole(plan)) found.push('It was a short run, whose figures say little.');
+  const turns = rounds.flatMap(({ turns }) => Object.values(turns));
+  const noisy = turns.filter(({ disturbance }) => disturbance > disturbed).length;
+  if (noisy > 0) {
+    const percent = disturbed * 100;
+    found.push(
+      `In ${noisy} of ${turns.length} turns others took more than ${percent} % of the processors: [which](#disturbed-turns).`,
+    );
+  }
+  if (voidRounds.length > 0) found.push(`${count(voidRounds.length, 'round')} did not count: [why](#void-rounds).`);
+  return found.length === 0 ? '' : `> ${found.join(' ')}`;
+}
+
+function ceiling({ rounds }: Results): string {
+  const most = figure(rounds, 'ceiling', 'echosPerSecond');
+  if (most === undefined) return 'It was not measured in this run.';
+  const reached = present(rounds).flatMap((name) => {
+    const rate = figure(rounds, name, 'echosPerSecond');
+    return rate === undefined || name === 'ceiling'
+      ? []
+      : [`${name} ${((rate.median / most.median) * 100).toFixed(0)} %`];
+  });
+  return `The API server, etcd, the operator and the writers share the machine. Without any operator, when the bench itself
+writes what an operator would (32 Jobs, statuses and Events at a time, no watches), this API server takes
+${most.median.toFixed(0)} Echos/s. Of that reach: ${reached.join(', ')}.`;
+}
+
+type Show = (name: string, title: string, plot: string) => string;
+
+function distribution({ rounds }: Results, scenario: Round['scenario'], show: Show): readonly string[] {
+  const of = rounds.filter((round) => round.scenario === scenario);
+  const lines = present(of).flatMap((name) => {
+    const waits = of.flatMap(({ turns }) => (turns[name]?.waits === undefined ? [] : [turns[name].waits]));
+    const [first] = waits;
+    if (first === undefined) return [];
+    // The median of the rounds at each quantile.
+    return [{ name, quantiles: first.map((_, step) => median(waits.map((wait) => wait[step] ?? Number.NaN))) }];
+  });
+  if (lines.length === 0) return [];
+  const title = `How long an Echo of the ${scenario === 'load' ? 'burst' : scenario} waits`;
+  const plot = distributionPlot(title, 'wait in ms, of a logarithmic scale', lines);
+  return [show(scenario === 'load' ? 'burst-waits' : 'long-burst-waits', title, plot)];
+}
+
+function eventCost(results: Results, show: Show): readonly string[] {
+  const costs = eventCostBySize(results);
+  if (costs.length === 0) return [];
+  const title = "An event's cost: operator's CPU, µs";
+  const bars = costs.map(({ size, microseconds }) => ({ name: `${size} + ${size}`, estimate: microseconds }));
+  return [
+    "## An event's cost",
+    'What our operator needs to read, store and reconcile one change of an Echo for which there is nothing to do, with more ' +
+      'and more Echos, each with its Job, in its caches. A scripted server sends the changes and sees that the operator ' +
+      'sends no request.',
+    show('event-cost', title, barPlot(title, bars, 1)),
+    eventCostTable(results),
+  ];
+}
+
+const method = ({ plan }: Results): string =>
+  `- Each operator makes for an Echo one Job, one status with \`observedGeneration\`, and one Event, has 32 workers, caches all
+  Echos and Jobs without their managedFields, and connects as in a pod, by TLS and a service account's token. Client-side
+  throttling is off. The Go and Rust peers are release builds with the default settings of their toolchains; ours is the
+  bundle of the image, started with the image's own V8 flags.
+- In a round each has its turn on an API server and an etcd of its own, started afresh; every other round goes the other way
+  round (ABBA). Memory and start with many objects are measured on one server that has been filled once: there an operator
+  only reads.
+- The API server writes an audit log. From it the requests an Echo are counted by verb; a round in which they differ between
+  two operators is void.
+- An Echo waits from the answer to its creation until its Job and its status have both been seen by the bench's own watch. A
+  burst's rate is counted from the first creation's arrival at the API server to its answer to the operator's last write, be
+  that a Job, a status or an Event.
+- The client-node peer is far from the others and slow: it takes part in ${count(plan.clientNodeRounds, 'round')}, and not in the long
+  burst.
+- etcd runs without fsync, so that it is not a disk that is measured.
+- The intervals are percentile bootstrap intervals of the median. MB are 10^6 bytes.`;
+
+function participants({ versions, rounds }: Results): string {
+  const [load] = rounds.filter(({ scenario }) => scenario === 'load');
+  const requests = Object.entries(load?.turns.echoperator?.requests ?? {});
+  return [
+    table(
+      ['what', 'version'],
+      Object.entries(versions).map(([name, version]) => [name, version]),
+    ),
+    ...(requests.length === 0
+      ? []
+      : [
+          `Requests an Echo, the same for all: ${requests.map(([part, counted]) => `${part}: ${counted}`).join('; ')}.`,
+        ]),
+  ].join('\n\n');
+}
+
+function disturbances({ rounds, voidRounds }: Results): string {
+  const parts: string[] = [];
+  // Among those of its scenario.
+  const numberOf = (index: number): number =>
+    rounds.slice(0, index + 1).filter(({ scenario }) => scenario === rounds[index]?.scenario).length;
+  const rows = rounds.flatMap(({ scenario, turns }, index) =>
+    (Object.keys(turns) as Contender[]).flatMap((name) => {
+      const { disturbance = 0 } = turns[name] ?? {};
+      if (disturbance <= disturbed) return [];
+      return [[`${numberOf(index)}`, scenario, name, `${(disturbance * 100).toFixed(0)} %`]];
+    }),
+  );
+  if (rows.length > 0) {
+    parts.push(
+      '## Disturbed turns',
+      `The turns in which processes of others had more than ${disturbed * 100} % of the processors. They are counted as any other.`,
+      table(['round', 'scenario', 'contender', 'others'], rows),
+    );
+  }
+  if (voidRounds.length > 0) {
+    const items = voidRounds.map(({ scenario, reason }) => `- ${scenario}: ${reason.split('\n', 1)[0]}`);
+    parts.push('## Void rounds', items.join('\n'));
+  }
+  return parts.join('\n\n');
+}
+
+const repeat = `On Linux, as root, with Go and Rust, on a machine that has nothing else to do:
+
+    make bench            # about 40 minutes on two cores; writes this page
+    make bench QUICK=1    # less of everything, within 5 minutes; writes its page to dist/bench/
+
+\`ROUNDS\`, \`BURST\`, \`STEADY_SECONDS\`, \`LONG_ROUNDS\`, \`LONG_BURST\` and \`CACHED\` set how much is done; a run of less than usual
+writes to dist/bench/ too. \`node bench/page.ts\` makes this page again from [bench.json](${besidePage}/bench.json), which has every figure.`;
+
+const count = (number: number, noun: string): string => `${number} ${noun}${number === 1 ? '' : 's'}`;
+
+const kebab = (name: string): string => name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);

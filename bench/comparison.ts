@@ -1,0 +1,119 @@
+/** Figures of all rounds, compared: medians, ratios, and the bars that the project sets itself. */
+import { type Measure, measures } from './measurements.ts';
+import type { OperatorName } from './operators.ts';
+import type { Contender, Results, Round } from './results.ts';
+import { type Estimate, medianWithInterval } from './statistics.ts';
+
+/** All columns of a table: ours first, for ratios are ours to another's. */
+export const contenders: readonly Contender[] = [
+  'echoperator',
+  'controller-runtime',
+  'kube-rs',
+  'client-node',
+  'ceiling',
+];
+
+export const measureNames = Object.keys(measures) as readonly Measure[];
+
+interface Bar {
+  readonly measure: Measure;
+  readonly peer: OperatorName;
+  /** What our figure divided by the peer's has to be. */
+  readonly bound: { readonly atLeast: number } | { readonly atMost: number };
+}
+
+/** What the project asks of itself. A bar is met if the interval reaches it. */
+const bars: readonly Bar[] = [
+  { measure: 'echosPerSecond', peer: 'controller-runtime', bound: { atLeast: 1.25 } },
+  { measure: 'burstP50', peer: 'controller-runtime', bound: { atMost: 0.3 } },
+  { measure: 'cpuPerEcho', peer: 'controller-runtime', bound: { atMost: 0.6 } },
+  { measure: 'steadyP99', peer: 'controller-runtime', bound: { atMost: 1.15 } },
+  { measure: 'cachedMemory', peer: 'controller-runtime', bound: { atMost: 0.8 } },
+  { measure: 'start', peer: 'controller-runtime', bound: { atMost: 1 } },
+  { measure: 'echosPerSecond', peer: 'kube-rs', bound: { atLeast: 0.97 } },
+  { measure: 'cpuPerEcho', peer: 'kube-rs', bound: { atMost: 1.2 } },
+];
+
+/** Resident memory of our operator at rest, MB. */
+const idleMemoryBar = 70;
+
+/** How a bar was met. */
+export interface Verdict {
+  readonly title: string;
+  readonly asked: string;
+  readonly estimate: Estimate;
+  readonly digits: number;
+  readonly met: boolean;
+}
+
+type Rounds = readonly Round[];
+
+export function verdicts(rounds: Rounds): readonly Verdict[] {
+  const found: Verdict[] = [];
+  for (const { measure, peer, bound } of bars) {
+    const estimate = ratio(rounds, peer, measure);
+    if (estimate === undefined) continue;
+    found.push({
+      title: `${measures[measure].title} ÷ ${peer}`,
+      asked: 'atLeast' in bound ? `≥ ${bound.atLeast}` : `≤ ${bound.atMost}`,
+      estimate,
+      digits: 2,
+      met: 'atLeast' in bound ? estimate.high >= bound.atLeast : estimate.low <= bound.atMost,
+    });
+  }
+  const idle = figure(rounds, 'echoperator', 'idleMemory');
+  if (idle !== undefined) {
+    const { title, digits } = measures.idleMemory;
+    found.push({ title, asked: `≤ ${idleMemoryBar}`, estimate: idle, digits, met: idle.low <= idleMemoryBar });
+  }
+  return found;
+}
+
+/** The median of a figure over all rounds; undefined where there is none. */
+export function figure(rounds: Rounds, contender: Contender, measure: Measure): Estimate | undefined {
+  return estimateOf(rounds.flatMap(({ turns }) => turns[contender]?.figures[measure] ?? []));
+}
+
+/** The median over all rounds that have both of our figure divided by the peer's. */
+export function ratio(rounds: Rounds, peer: Contender, measure: Measure): Estimate | undefined {
+  return estimateOf(
+    rounds.flatMap(({ turns }) => {
+      const [ours, theirs] = [turns.echoperator?.figures[measure], turns[peer]?.figures[measure]];
+      return ours === undefined || theirs === undefined || theirs === 0 ? [] : [ours / theirs];
+    }),
+  );
+}
+
+/** What an event costs with so many Echos and Jobs cached. */
+export interface EventCostBySize {
+  readonly size: number;
+  /** Microseconds of CPU. */
+  readonly microseconds: Estimate;
+  /** To what it costs with the fewest. */
+  readonly ratio: number;
+}
+
+export function eventCostBySize({ eventCosts }: Results): readonly EventCostBySize[] {
+  const sizes = [...new Set(eventCosts.map(({ size }) => size))].sort((a, b) => a - b);
+  const costs = sizes.flatMap((size) => {
+    const microseconds = estimateOf(
+      eventCosts.filter((cost) => cost.size === size).map((cost) => cost.cpuPerEvent * 1000),
+    );
+    return microseconds === undefined ? [] : [{ size, microseconds }];
+  });
+  const [fewest] = costs;
+  return costs.map((cost) => ({
+    ...cost,
+    ratio: cost.microseconds.median / (fewest?.microseconds.median ?? Number.NaN),
+  }));
+}
+
+/** The contenders that took part in at least one round. */
+export const present = (rounds: Rounds): readonly Contender[] =>
+  contenders.filter((contender) => rounds.some(({ turns }) => turns[contender] !== undefined));
+
+const estimateOf = (values: readonly number[]): Estimate | undefined =>
+  values.length === 0 ? undefined : medianWithInterval(values);
+
+export const withInterval = ({ median, low, high }: Estimate, digits: number): string =>
+  `${median.toFixed(digits)} [${low.toFixed(digits)}, ${high.toFixed(digits)}]`;

@@ -1,0 +1,223 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Echo } from '../../src/api/index.ts';
+import type { Job } from '../../src/controllers/built-in-kinds.ts';
+import { echoJob } from '../../src/controllers/echo/echo-job.ts';
+import { findingOf, statusPatch } from '../../src/controllers/echo/echo-status.ts';
+import type { KubeObject } from '../../src/runtime/index.ts';
+
+type Resource = 'echos' | 'jobs';
+
+const namespace = 'bench';
+const sentinel = 'sentinel-';
+const apiVersions = { echos: 'mmontes.io/v1alpha1', jobs: 'batch/v1' } as const;
+
+/** A path of ours: with or without a namespace, a name, a subresource. */
+const pathPattern = /^\/apis\/[^/]+\/[^/]+(?:\/namespaces\/[^/]+)?\/(\w+)(?:\/([^/]+))?(?:\/(\w+))?$/;
+
+/**
+ * Serves Echos, each with its Job and its status, as far as an operator can tell: a real API server would need minutes
+ * to be filled, and half of the processors while it sends. Nobody has anything to do for these Echos, whatever changes.
+ *
+ * After each batch of changes comes an Echo without a Job, a sentinel: when its Job is created, the operator has gone
+ * through all that came before it.
+ */
+export class ScriptedCluster {
+  readonly #server: Server;
+  readonly #size: number;
+  readonly #watches = new Map<Resource, ServerResponse>();
+  readonly #sentinels = new Map<string, Echo>();
+  readonly #needless: string[] = [];
+  #resourceVersion = 1000;
+  #changes = 0;
+  #jobCreated: ((name: string) => void) | undefined;
+
+  private constructor(server: Server, size: number) {
+    this.#server = server;
+    this.#size = size;
+    server.on('request', (request, response) => void this.#answer(request, response));
+  }
+
+  static async start(size: number): Promise<ScriptedCluster> {
+    const server = createServer();
+    const cluster = new ScriptedCluster(server, size);
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    return cluster;
+  }
+
+  /** A kubeconfig that leads to it, as JSON. */
+  get kubeconfig(): string {
+    const { port } = this.#server.address() as AddressInfo;
+    const name = 'scripted';
+    return JSON.stringify({
+      apiVersion: 'v1',
+      kind: 'Config',
+      // KubeConfig refuses a server without TLS that is not declared to be insecure.
+      clusters: [{ name, cluster: { server: `http://127.0.0.1:${port}`, 'insecure-skip-tls-verify': true } }],
+      users: [{ name, user: {} }],
+      contexts: [{ name, context: { cluster: name, user: name } }],
+      'current-context': name,
+    });
+  }
+
+  /** Writes that came for an Echo for which there was nothing to do. */
+  get needlessWrites(): readonly string[] {
+    return this.#needless;
+  }
+
+  /** Changes so many Echos, one after the other, and waits until the operator has seen to them all. */
+  async change(count: number, signal: AbortSignal): Promise<void> {
+    const watch = await this.#watch('echos', signal);
+    for (let sent = 0; sent < count; sent++) {
+      // A prime: no Echo changes twice in a batch, and neighbours in time are none in the list.
+      const echo = this.#echo((this.#changes++ * 7919) % this.#size, ++this.#resourceVersion);
+      if (!send(watch, 'MODIFIED', echo)) await once(watch, 'drain', { signal });
+    }
+    const last = bareEcho(`${sentinel}${this.#changes}`, ++this.#resourceVersion);
+    this.#sentinels.set(last.metadata.name, last);
+    const seen = new Promise<void>((resolve, reject) => {
+      this.#jobCreated = (name) => {
+        if (name === last.metadata.name) resolve();
+      };
+      signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+    });
+    send(watch, 'ADDED', last);
+    await seen;
+  }
+
+  async stop(): Promise<void> {
+    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
+    this.#server.closeAllConnections();
+    await closed;
+  }
+
+  async #watch(resource: Resource, signal: AbortSignal): Promise<ServerResponse> {
+    for (;;) {
+      const watch = this.#watches.get(resource);
+      if (watch !== undefined) return watch;
+      await delay(10, undefined, { signal });
+    }
+  }
+
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(chunk as Buffer);
+    const { pathname, searchParams } = new URL(request.url ?? '', 'http://localhost');
+    const [, resource = '', name] = pathPattern.exec(pathname) ?? [];
+    if (request.method !== 'GET') this.#write(request.method, resource, name, Buffer.concat(chunks), response);
+    else if ((resource === 'echos' || resource === 'jobs') && name === undefined) {
+      this.#read(resource, searchParams, response);
+    } else refuse(response, 404, 'NotFound');
+  }
+
+  #read(resource: Resource, query: URLSearchParams, response: ServerResponse): void {
+    if (query.get('watch') === null) {
+      respond(response, 200, this.#page(resource, query));
+      return;
+    }
+    // As a server without streaming lists does.
+    if (query.get('sendInitialEvents') === 'true') {
+      refuse(response, 422, 'Invalid');
+      return;
+    }
+    response.writeHead(200, { 'content-type': 'application/json' });
+    response.flushHeaders();
+    this.#watches.set(resource, response);
+  }
+
+  #page(resource: Resource, query: URLSearchParams): object {
+    const from = Number(query.get('continue') ?? 0);
+    const to = Math.min(this.#size, from + Number(query.get('limit') ?? this.#size));
+    const items: KubeObject[] = [];
+    for (let index = from; index < to; index++) {
+      const echo = this.#echo(index, 1000);
+      items.push(resource === 'echos' ? echo : jobOf(echo));
+    }
+    const metadata = {
+      resourceVersion: '1000',
+      ...(to < this.#size && { continue: String(to), remainingItemCount: this.#size - to }),
+    };
+    return { kind: resource === 'echos' ? 'EchoList' : 'JobList', apiVersion: apiVersions[resource], metadata, items };
+  }
+
+  #write(verb = '', resource: string, name: string | undefined, body: Buffer, response: ServerResponse): void {
+    const sent = JSON.parse(body.toString()) as KubeObject & { readonly status?: NonNullable<Echo['status']> };
+    const target = name ?? sent.metadata.name;
+    if (!target.startsWith(sentinel)) this.#needless.push(`${verb} ${resource} ${target}`);
+    const resourceVersion = String(++this.#resourceVersion);
+    const echo = this.#sentinels.get(target);
+    if (resource === 'echos' && echo !== undefined) {
+      const patched = {
+        ...echo,
+        metadata: { ...echo.metadata, resourceVersion },
+        ...(sent.status && { status: sent.status }),
+      };
+      this.#sentinels.delete(target);
+      this.#tell('echos', 'MODIFIED', patched);
+      respond(response, 200, patched);
+      return;
+    }
+    const made = { ...sent, metadata: { ...sent.metadata, uid: `uid-of-${resource}-${target}`, resourceVersion } };
+    respond(response, 201, made);
+    if (resource !== 'jobs') return;
+    this.#tell('jobs', 'ADDED', made);
+    this.#jobCreated?.(target);
+  }
+
+  #tell(resource: Resource, type: string, object: KubeObject): void {
+    const watch = this.#watches.get(resource);
+    if (watch !== undefined) send(watch, type, object);
+  }
+
+  /** The Echo as it is at this resourceVersion: each has another annotation. */
+  #echo(index: number, resourceVersion: number): Echo {
+    const bare = bareEcho(`echo-${String(index).padStart(6, '0')}`, resourceVersion);
+    const status = statusPatch(bare, findingOf(bare, jobOf(bare)), new Date(0)) as NonNullable<Echo['status']>;
+    return { ...bare, status: withoutNull(status) };
+  }
+}
+
+const bareEcho = (name: string, resourceVersion: number): Echo => ({
+  apiVersion: apiVersions.echos,
+  kind: 'Echo',
+  metadata: {
+    name,
+    namespace,
+    uid: `uid-of-${name}`,
+    resourceVersion: String(resourceVersion),
+    generation: 1,
+    creationTimestamp: '2026-01-01T00:00:00Z',
+    annotations: { 'mmontes.io/change': String(resourceVersion) },
+  },
+  spec: { message: `Hola, ${name}!` },
+});
+
+function jobOf(echo: Echo): Job {
+  const made = echoJob(echo, 'busybox:1.36');
+  const { uid } = echo.metadata;
+  return {
+    ...made,
+    apiVersion: apiVersions.jobs,
+    kind: 'Job',
+    metadata: { ...made.metadata, name: echo.metadata.name, uid: `job-${uid}`, resourceVersion: '1000' },
+    status: {},
+  } as Job;
+}
+
+/** A merge patch as what it makes of nothing. */
+const withoutNull = <T extends object>(patch: T): T =>
+  Object.fromEntries(Object.entries(patch).filter(([, value]) => value !== null)) as T;
+
+function send(watch: ServerResponse, type: string, object: KubeObject): boolean {
+  return watch.write(`${JSON.stringify({ type, object })}\n`);
+}
+
+function respond(response: ServerResponse, code: number, body: object): void {
+  response.writeHead(code, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+}
+
+function refuse(response: ServerResponse, code: number, reason: string): void {
+  respond(response, code, { kind: 'Status', apiVersion: 'v1', status: 'Failure', message: reason, reason, code });
+}

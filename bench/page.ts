@@ -1,0 +1,13 @@
+/**
+ * Renders the benchmark's page again, without measuring:
+ *
+ *     node bench/page.ts              docs/benchmark.md from docs/benchmark/bench.json
+ *     node bench/page.ts dist/bench   the same of the last short run
+ */
+import { join } from 'node:path';
+import { besidePage } from './benchmark-page.ts';
+import { writePage } from './publish.ts';
+import { readResults } from './results.ts';
+
+const folder = process.argv[2] ?? join(import.meta.dirname, '../docs');
+await writePage(await readResults(join(folder, besidePage)), folder);

@@ -1,0 +1,73 @@
+import { describe, expect, test } from '@jest/globals';
+import { benchmarkPage } from '../../../bench/benchmark-page.ts';
+import { readPlan } from '../../../bench/plan.ts';
+import { linksOf, tableAfter } from '../environment/markdown.ts';
+import { openElements } from './markup.ts';
+import { loadRound, resultsOf, turn } from './results.ts';
+
+const figures = { echosPerSecond: 200, burstP50: 100, idleMemory: 60 };
+const round = loadRound({
+  echoperator: figures,
+  'controller-runtime': { ...figures, echosPerSecond: 100, burstP50: 1000 },
+  ceiling: { echosPerSecond: 250 },
+});
+
+const pageOf = (...args: Parameters<typeof resultsOf>) => benchmarkPage(resultsOf(...args));
+
+test('shows every plot that it has, and has every plot that it shows', () => {
+  const withWaits = { ...round, turns: { ...round.turns, echoperator: turn(figures, { waits: [1, 2, 3] }) } };
+  const eventCosts = [{ size: 1000, cpuPerEvent: 0.05, disturbance: 0 }];
+  const { markdown, plots } = pageOf([withWaits], { eventCosts });
+  const shown = linksOf(markdown).filter((link) => link.endsWith('.svg'));
+  expect(shown.sort()).toEqual([...plots.keys()].map((name) => `benchmark/${name}`).sort());
+  expect([...plots.keys()]).toEqual(
+    expect.arrayContaining(['burst-waits.svg', 'echos-per-second.svg', 'idle-memory.svg', 'event-cost.svg']),
+  );
+  for (const plot of plots.values()) expect(openElements(plot)).toEqual([]);
+});
+
+test('says for each bar what is asked, what was measured, and whether it is met', () => {
+  const rows = tableAfter(pageOf([round]).markdown, '| bar').map((row) => Object.values(row));
+  expect(rows).toEqual([
+    ['burst: Echos/s ÷ controller-runtime', '≥ 1.25', '2.00 [2.00, 2.00]', 'met'],
+    ['burst: p50 wait, ms ÷ controller-runtime', '≤ 0.3', '0.10 [0.10, 0.10]', 'met'],
+    ['memory idle, MB', '≤ 70', '60 [60, 60]', 'met'],
+  ]);
+});
+
+test('says what the API server leaves possible, and how much of it each reaches', () => {
+  expect(pageOf([round]).markdown).toMatch(
+    /takes\s250 Echos\/s\. Of that reach: echoperator 80 %, controller-runtime 40 %\./,
+  );
+});
+
+describe('warns', () => {
+  const warningOf = (...args: Parameters<typeof resultsOf>) => /^> .*$/m.exec(pageOf(...args).markdown)?.[0];
+
+  test('of nothing after a whole run that nobody disturbed', () => {
+    expect(warningOf([round])).toBeUndefined();
+  });
+
+  test('of a short run', () => {
+    expect(warningOf([round], { plan: readPlan({ QUICK: '1' }) })).toContain('a short run');
+  });
+
+  test('of turns that others disturbed, and names them', () => {
+    const disturbed = { scenario: 'cache', turns: { 'kube-rs': turn({}, { disturbance: 0.2 }) } } as const;
+    expect(warningOf([round, disturbed])).toContain('In 1 of 4 turns');
+    expect(tableAfter(pageOf([round, disturbed]).markdown, '| round')).toEqual([
+      { round: '1', scenario: 'cache', contender: 'kube-rs', others: '20 %' },
+    ]);
+  });
+
+  test('of void rounds, and says why', () => {
+    const voidRounds = [{ scenario: 'load', turns: {}, reason: 'requests an Echo differ\nmore' } as const];
+    expect(warningOf([round], { voidRounds })).toContain('1 round did not count');
+    expect(pageOf([round], { voidRounds }).markdown).toContain('- load: requests an Echo differ\n');
+  });
+});
+
+test('is made also of a run without peers', () => {
+  const { markdown } = pageOf([loadRound({ echoperator: figures })]);
+  expect(markdown).not.toMatch(/NaN|undefined|÷/);
+});
