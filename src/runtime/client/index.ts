@@ -4,24 +4,43 @@ export {
   isAlreadyExists,
   isConflict,
   isExpired,
+  isForbidden,
+  isInvalid,
   isNamespaceTerminating,
   isNotFound,
+  isOtherUid,
+  isServerTimeout,
+  isTooManyRequests,
+  isUnauthorized,
   type Status,
+  type StatusCause,
 } from './api-error.ts';
-export {
-  type ApplyOptions,
-  type Client,
-  type DeleteOptions,
-  HttpClient,
-  type List,
-  type ListOptions,
-  type RequestOptions,
-  type Selection,
-  type WatchEvent,
-  type WatchOptions,
+export type {
+  ApplyOptions,
+  Client,
+  DeleteCollectionOptions,
+  DeleteOptions,
+  GetOptions,
+  JsonPatchOperation,
+  List,
+  ListOptions,
+  PartialObjectMetadata,
+  Patch,
+  RequestOptions,
+  Scale,
+  Selection,
+  Subresource,
+  SubresourceOptions,
+  VersionedKey,
+  WatchEvent,
+  WatchOptions,
 } from './client.ts';
 export { connect } from './connect.ts';
-export { type Connection, ConnectionError, type TlsOptions } from './connection.ts';
+export { type AuthenticationHeaders, type Connection, ConnectionError, type TlsOptions } from './connection.ts';
+export { Discovery, type KindReference, NotServedError, type RestMapping } from './discovery.ts';
+export type { RequestObserver } from './exchange.ts';
+export { HttpClient } from './http-client.ts';
 export { inClusterConnection, isInCluster } from './in-cluster.ts';
 export { kubeconfigConnection } from './kubeconfig.ts';
-export { type HttpRequest, type RequestObserver, Transport, type TransportOptions } from './transport.ts';
+export { NoAnswerError } from './no-answer-error.ts';
+export { type HttpRequest, Transport, type TransportOptions } from './transport.ts';

@@ -1,8 +1,13 @@
 import { type Kind, type ObjectKey, resourceName } from '../kind/index.ts';
 
+/** The URL path under which a group's version stands; the core group is the empty one. */
+export function groupVersionPath(group: string, version: string): string {
+  return group === '' ? `/api/${version}` : `/apis/${group}/${version}`;
+}
+
 /** The URL path of a kind's objects, in one namespace or in all. */
 export function collectionPath(kind: Kind, namespace?: string): string {
-  const root = kind.group === '' ? `/api/${kind.version}` : `/apis/${kind.group}/${kind.version}`;
+  const root = groupVersionPath(kind.group, kind.version);
   return namespace === undefined
     ? `${root}/${kind.plural}`
     : `${root}/namespaces/${encodeURIComponent(namespace)}/${kind.plural}`;
@@ -25,12 +30,13 @@ export function creationPath(kind: Kind, { name, namespace }: ObjectKey): string
 }
 
 /**
- * The URL path of one object.
+ * The URL path of one object, or of one of its subresources.
  *
  * @throws TypeError as {@link creationPath} does: the path would name another object, or a collection.
  */
-export function objectPath(kind: Kind, key: ObjectKey): string {
-  return `${creationPath(kind, key)}/${encodeURIComponent(key.name)}`;
+export function objectPath(kind: Kind, key: ObjectKey, subresource?: string): string {
+  const path = `${creationPath(kind, key)}/${encodeURIComponent(key.name)}`;
+  return subresource === undefined ? path : `${path}/${subresource}`;
 }
 
 /** Dots mean this folder and the one above to whoever cleans a path on its way, encoded or not. */
