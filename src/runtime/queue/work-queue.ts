@@ -1,10 +1,16 @@
 /** Is told what the queue does; the metrics hang here. All optional calls are synchronous and must not throw. */
 export interface QueueObserver {
   added?(): void;
+  /** A key is to be added after a pause, whether it failed or asked for it. */
   retried?(): void;
-  depth?(items: number): void;
+  /** How many keys wait now, of one priority. Default: 0. */
+  depth?(items: number, priority?: number): void;
   /** Seconds from the add to the start of the work. */
   waited?(seconds: number): void;
+  /** A worker has been given the key. */
+  started?(key: string): void;
+  /** The worker has given it back. */
+  finished?(key: string): void;
 }
 
 /** Options of a {@link WorkQueue}. */
