@@ -49,6 +49,8 @@ export interface WatchOptions extends Selection {
    * annotation `k8s.io/initial-events-end`, then what happens: a list in a stream (KEP-3157).
    */
   readonly sendInitialEvents?: boolean;
+  /** Goes with `sendInitialEvents`. */
+  readonly resourceVersionMatch?: 'NotOlderThan';
   /** After so many seconds the server ends the watch. */
   readonly timeoutSeconds: number;
   readonly signal: AbortSignal;
@@ -137,6 +139,11 @@ export interface Client {
    * @throws ApiError also for an ERROR event: `isExpired` tells that the resourceVersion is too old.
    */
   watch<T extends KubeObject>(kind: Kind<T>, options: WatchOptions): AsyncIterable<WatchEvent<T>>;
+  /**
+   * As {@link watch}, with all events that came in one piece as one list: where there are many, a step each would cost
+   * more than the event. An empty list says that something came, if only half an event.
+   */
+  watchBatches<T extends KubeObject>(kind: Kind<T>, options: WatchOptions): AsyncIterable<readonly WatchEvent<T>[]>;
 
   /** As {@link Client.get}, of the metadata alone. */
   getMetadata(kind: Kind, key: ObjectKey, options?: GetOptions): Promise<PartialObjectMetadata>;

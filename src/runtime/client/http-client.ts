@@ -67,12 +67,16 @@ export class HttpClient implements Client {
     return this.#list(kind, metadataOnly.list, options);
   }
 
-  watch<T extends KubeObject>(kind: Kind<T>, options: WatchOptions): AsyncGenerator<WatchEvent<T>> {
+  async *watch<T extends KubeObject>(kind: Kind<T>, options: WatchOptions): AsyncGenerator<WatchEvent<T>> {
+    for await (const batch of this.watchBatches(kind, options)) yield* batch;
+  }
+
+  watchBatches<T extends KubeObject>(kind: Kind<T>, options: WatchOptions): AsyncGenerator<readonly WatchEvent<T>[]> {
     return this.#watch<T>(kind, undefined, options);
   }
 
-  watchMetadata(kind: Kind, options: WatchOptions): AsyncGenerator<WatchEvent<PartialObjectMetadata>> {
-    return this.#watch(kind, metadataOnly.object, options);
+  async *watchMetadata(kind: Kind, options: WatchOptions): AsyncGenerator<WatchEvent<PartialObjectMetadata>> {
+    for await (const batch of this.#watch(kind, metadataOnly.object, options)) yield* batch;
   }
 
   async create<T extends KubeObject>(kind: Kind<T>, manifest: Manifest<T>, options?: RequestOptions): Promise<T> {
@@ -202,14 +206,14 @@ export class HttpClient implements Client {
     kind: Kind,
     accept: string | undefined,
     options: WatchOptions,
-  ): AsyncGenerator<WatchEvent<T>> {
+  ): AsyncGenerator<readonly WatchEvent<T>[]> {
     const { namespace, signal, ...rest } = options;
     const path = collectionPath(kind, namespace);
     // Required beside sendInitialEvents, and the only value that a watch takes.
     const match = rest.sendInitialEvents === undefined ? {} : { resourceVersionMatch: 'NotOlderThan' };
     const query = queryOf({ watch: true, allowWatchBookmarks: true, ...match, ...rest });
     const body = await this.#transport.stream({ method: 'GET', path, query, accept, signal });
-    for await (const line of lines(body)) yield parseWatchEvent<T>(path, line);
+    for await (const batch of lines(body)) yield* parseWatchEvents<T>(path, batch);
   }
 
   async #apply<T extends KubeObject>(
@@ -259,8 +263,37 @@ function queryOf(parameters: Readonly<Record<string, string | number | boolean |
   return query;
 }
 
+/** The events of these lines as one list; what came before a bad line is yielded before that is thrown. */
+function* parseWatchEvents<T extends KubeObject>(
+  path: string,
+  batch: readonly string[],
+): Generator<readonly WatchEvent<T>[]> {
+  const events: WatchEvent<T>[] = [];
+  try {
+    for (const line of batch) events.push(parseWatchEvent(path, line));
+  } catch (error) {
+    yield events;
+    throw error;
+  }
+  yield events;
+}
+
 function parseWatchEvent<T extends KubeObject>(path: string, line: string): WatchEvent<T> {
-  const event = JSON.parse(line) as WatchEvent<T> | { readonly type: 'ERROR'; readonly object: Status };
-  if (event.type === 'ERROR') throw new ApiError(`WATCH ${path}`, event.object.code ?? 500, event.object);
+  const event = parseLine(path, line) as WatchEvent<T> | { readonly type: 'ERROR'; readonly object: Status };
+  if (event?.type === 'ERROR') throw new ApiError(`WATCH ${path}`, event.object?.code ?? 500, event.object ?? {});
+  if (typeof event?.object?.metadata?.resourceVersion !== 'string') throw notAnEvent(path, line);
   return event;
+}
+
+function parseLine(path: string, line: string): unknown {
+  try {
+    return JSON.parse(line);
+  } catch {
+    throw notAnEvent(path, line);
+  }
+}
+
+/** Not of the API server, but of something before it: the connection is to be made anew. */
+function notAnEvent(path: string, line: string): Error {
+  return new SyntaxError(`WATCH ${path}: a line is no event: ${JSON.stringify(line.slice(0, 200))}`);
 }

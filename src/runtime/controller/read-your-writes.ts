@@ -150,6 +150,10 @@ class NotingClient implements Client {
     return this.#client.watchMetadata(kind, this.#bound(options));
   }
 
+  watchBatches<T extends KubeObject>(kind: Kind<T>, options: WatchOptions): AsyncIterable<readonly WatchEvent<T>[]> {
+    return this.#client.watchBatches(kind, options);
+  }
+
   create<T extends KubeObject>(kind: Kind<T>, manifest: Manifest<T>, options?: RequestOptions): Promise<T> {
     return this.#noted(kind, this.#client.create(kind, manifest, this.#bound(options)));
   }
