@@ -49,6 +49,8 @@ export interface WatchOptions extends Selection {
    * annotation `k8s.io/initial-events-end`, then what happens: a list in a stream (KEP-3157).
    */
   readonly sendInitialEvents?: boolean;
+  /** Goes with `sendInitialEvents`. */
+  readonly resourceVersionMatch?: 'NotOlderThan';
   /** After so many seconds the server ends the watch. */
   readonly timeoutSeconds: number;
   readonly signal: AbortSignal;
