@@ -1,5 +1,5 @@
 import { builtInTypes } from './built-in-types.ts';
-import { isObject, type JsonObject, member } from './json.ts';
+import { isObject, type JsonObject, own } from './json.ts';
 import { equalQuantities } from './quantity.ts';
 import { type ListKey, type ListOf, type MapOf, type Schema, type Struct, unknown } from './schema.ts';
 
@@ -56,7 +56,7 @@ const unknownMap: MapOf = { type: 'map', values: unknown, emptyIsAbsent: false }
 function structDiffers(wanted: JsonObject, stored: unknown, struct: Struct, atomic: boolean): string | undefined {
   if (!isObject(stored)) return '';
   for (const name in wanted) {
-    const within = differs(wanted[name], member(stored, name), fieldOf(struct, name), atomic);
+    const within = differs(wanted[name], own(stored, name), fieldOf(struct, name), atomic);
     if (within !== undefined) return `.${name}${within}`;
   }
   return undefined;
@@ -66,12 +66,12 @@ function mapDiffers(wanted: JsonObject, stored: unknown, map: MapOf, atomic: boo
   if (stored === undefined && map.emptyIsAbsent) return isWithoutValues(wanted) ? undefined : '';
   if (!isObject(stored)) return '';
   for (const key in wanted) {
-    const within = differs(wanted[key], member(stored, key), map.values, atomic);
+    const within = differs(wanted[key], own(stored, key), map.values, atomic);
     if (within !== undefined) return `[${key}]${within}`;
   }
   // A struct's fields may have been added by the server; keys of a map have not.
   if (atomic && map !== unknownMap) {
-    for (const key in stored) if (isAbsent(member(wanted, key))) return `[${key}]`;
+    for (const key in stored) if (isAbsent(own(wanted, key))) return `[${key}]`;
   }
   return undefined;
 }
@@ -113,7 +113,8 @@ function mergedListDiffers(
 function isSameItem(a: unknown, b: unknown, merge: 'set' | readonly ListKey[]): boolean {
   if (merge === 'set') return a === b;
   if (!isObject(a) || !isObject(b)) return false;
-  return merge.every((key) => (a[key.name] ?? key.default) === (b[key.name] ?? key.default));
+  for (const key of merge) if ((a[key.name] ?? key.default) !== (b[key.name] ?? key.default)) return false;
+  return true;
 }
 
 /** By what an item of a merged list is known: its value, or those of its keys. */
