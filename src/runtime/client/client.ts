@@ -27,12 +27,22 @@ export interface ListOptions extends Selection {
   /** Items a page at the most. */
   readonly limit?: number;
   readonly continue?: string;
+  /** Absent: as of now, which the server makes sure of. `0`: whatever the server has in its cache. */
+  readonly resourceVersion?: string;
+  readonly resourceVersionMatch?: 'NotOlderThan' | 'Exact';
   readonly signal?: AbortSignal;
 }
 
 export interface WatchOptions extends Selection {
-  /** Deliver what happened after this. */
-  readonly resourceVersion: string;
+  /** Deliver what happened after this. Absent, with `sendInitialEvents`: all there is as of now, and what follows. */
+  readonly resourceVersion?: string;
+  /**
+   * Begin with an ADDED event for each object that there is and a bookmark with the annotation
+   * `k8s.io/initial-events-end` (KEP-3157). A server that cannot refuses with 422 Invalid or 400.
+   */
+  readonly sendInitialEvents?: boolean;
+  /** Goes with `sendInitialEvents`. */
+  readonly resourceVersionMatch?: 'NotOlderThan';
   /** After so many seconds the server ends the watch. */
   readonly timeoutSeconds: number;
   readonly signal: AbortSignal;
@@ -77,6 +87,11 @@ export interface Client {
    * @throws ApiError also for an ERROR event: `isExpired` tells that the resourceVersion is too old.
    */
   watch<T extends KubeObject>(kind: Kind<T>, options: WatchOptions): AsyncIterable<WatchEvent<T>>;
+  /**
+   * As {@link watch}, with all events that came in one piece as one list: where there are many, a step each would cost
+   * more than the event. An empty list says that something came, if only half an event.
+   */
+  watchBatches<T extends KubeObject>(kind: Kind<T>, options: WatchOptions): AsyncIterable<readonly WatchEvent<T>[]>;
   create<T extends KubeObject>(kind: Kind<T>, manifest: Manifest<T>, options?: RequestOptions): Promise<T>;
   /** Server-side apply under the client's field manager. */
   apply<T extends KubeObject>(kind: Kind<T>, manifest: Manifest<T>, options?: ApplyOptions): Promise<T>;
@@ -122,6 +137,13 @@ export class HttpClient implements Client {
   }
 
   async *watch<T extends KubeObject>(kind: Kind<T>, options: WatchOptions): AsyncGenerator<WatchEvent<T>> {
+    for await (const batch of this.watchBatches(kind, options)) yield* batch;
+  }
+
+  async *watchBatches<T extends KubeObject>(
+    kind: Kind<T>,
+    options: WatchOptions,
+  ): AsyncGenerator<readonly WatchEvent<T>[]> {
     const { namespace, signal, ...rest } = options;
     const path = collectionPath(kind, namespace);
     const body = await this.#transport.stream({
@@ -130,7 +152,7 @@ export class HttpClient implements Client {
       query: queryOf({ watch: true, allowWatchBookmarks: true, ...rest }),
       signal,
     });
-    for await (const line of lines(body)) yield parseWatchEvent<T>(path, line);
+    for await (const batch of lines(body)) yield* parseWatchEvents<T>(path, batch);
   }
 
   async create<T extends KubeObject>(kind: Kind<T>, manifest: Manifest<T>, options: RequestOptions = {}): Promise<T> {
@@ -205,8 +227,37 @@ function queryOf(parameters: Readonly<Record<string, string | number | boolean |
   return query;
 }
 
+/** The events of these lines as one list; what came before a bad line is yielded before that is thrown. */
+function* parseWatchEvents<T extends KubeObject>(
+  path: string,
+  batch: readonly string[],
+): Generator<readonly WatchEvent<T>[]> {
+  const events: WatchEvent<T>[] = [];
+  try {
+    for (const line of batch) events.push(parseWatchEvent(path, line));
+  } catch (error) {
+    yield events;
+    throw error;
+  }
+  yield events;
+}
+
 function parseWatchEvent<T extends KubeObject>(path: string, line: string): WatchEvent<T> {
-  const event = JSON.parse(line) as WatchEvent<T> | { readonly type: 'ERROR'; readonly object: Status };
-  if (event.type === 'ERROR') throw new ApiError(`WATCH ${path}`, event.object.code ?? 500, event.object);
+  const event = parseLine(path, line) as WatchEvent<T> | { readonly type: 'ERROR'; readonly object: Status };
+  if (event?.type === 'ERROR') throw new ApiError(`WATCH ${path}`, event.object?.code ?? 500, event.object ?? {});
+  if (typeof event?.object?.metadata?.resourceVersion !== 'string') throw notAnEvent(path, line);
   return event;
+}
+
+function parseLine(path: string, line: string): unknown {
+  try {
+    return JSON.parse(line);
+  } catch {
+    throw notAnEvent(path, line);
+  }
+}
+
+/** Not of the API server, but of something before it: the connection is to be made anew. */
+function notAnEvent(path: string, line: string): Error {
+  return new SyntaxError(`WATCH ${path}: a line is no event: ${JSON.stringify(line.slice(0, 200))}`);
 }

@@ -131,6 +131,10 @@ class NotingClient implements Client {
     return this.#client.watch(kind, options);
   }
 
+  watchBatches<T extends KubeObject>(kind: Kind<T>, options: WatchOptions): AsyncIterable<readonly WatchEvent<T>[]> {
+    return this.#client.watchBatches(kind, options);
+  }
+
   create<T extends KubeObject>(kind: Kind<T>, manifest: Manifest<T>, options?: RequestOptions): Promise<T> {
     return this.#noted(kind, this.#client.create(kind, manifest, this.#bound(options)));
   }
