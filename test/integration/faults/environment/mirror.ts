@@ -66,15 +66,18 @@ export class Mirror {
   async #bringUpToDate(echo: Echo, key: ObjectKey, client: Client): Promise<void> {
     const { message } = echo.spec;
     const { uid, generation, resourceVersion } = echo.metadata;
-    const copy = this.copies.store.get(key);
+    let copy = this.copies.store.get(key);
+    if (copy !== undefined && copy.metadata.ownerReferences?.[0]?.uid !== uid) {
+      // Of an earlier Echo of this name.
+      await this.#remove(key, client);
+      copy = undefined;
+    }
     const ownerReferences = [
       { apiVersion: 'mmontes.io/v1alpha1', kind: 'Echo', name: key.name, uid, controller: true },
     ];
     const manifest = { metadata: { ...key, ownerReferences }, data: { message } };
     if (copy === undefined) await client.create(ConfigMap, manifest);
-    else if (copy.data?.message !== message || copy.metadata.ownerReferences?.[0]?.uid !== uid) {
-      await client.apply(ConfigMap, manifest, { force: true });
-    }
+    else if (copy.data?.message !== message) await client.apply(ConfigMap, manifest, { force: true });
     if (echo.status?.completedGeneration !== generation) {
       await client.mergeStatus(Echo, { ...key, resourceVersion }, { completedGeneration: generation });
     }
