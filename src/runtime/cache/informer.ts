@@ -117,9 +117,12 @@ export class Informer<T extends KubeObject> {
     this.#resets.push(callback);
   }
 
-  /** Whether an object with this content will be in the store, sooner or later. */
+  /**
+   * Whether the watch tells of a write that left an object like this: it is in the scope, or the store still holds it
+   * and will hear that it has left. False unless the informer runs.
+   */
   covers(object: KubeObject): boolean {
-    return this.#running && this.#scope.covers(object);
+    return this.#running && (this.#scope.covers(object) || this.#store.get(object.metadata) !== undefined);
   }
 
   /**

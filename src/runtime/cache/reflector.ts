@@ -42,8 +42,8 @@ const watchTimeoutSeconds = (): number => Math.round(300 + 300 * Math.random());
  * longer has, or does not have yet, causes a new list, during which the target keeps what it holds.
  *
  * The latter is a server whose etcd was restored from a backup: a watch from its future looks healthy and stays silent.
- * So after a failed connection the server is asked for its present version. What that cannot show: a server that has
- * written beyond our version by the time it is asked.
+ * So after a failed connection, and after a watch that ended before its time, the server is asked for its present version.
+ * What that cannot show: a server that has written beyond our version by the time it is asked.
  */
 export class Reflector<T extends KubeObject> {
   readonly #client: Pick<Client, 'list' | 'watchBatches'>;
@@ -56,7 +56,7 @@ export class Reflector<T extends KubeObject> {
   #listing: 'paged' | 'streamed';
   /** Undefined: the next step is a list. */
   #resourceVersion: string | undefined;
-  /** The connection has failed: the server that answers next may be older than what we have seen. */
+  /** The connection has failed or was ended: the server that answers next may be older than what we have seen. */
   #inDoubt = false;
   #listedAtMs = 0;
 
@@ -178,6 +178,7 @@ export class Reflector<T extends KubeObject> {
   async #watch(from: string | undefined, signal: AbortSignal): Promise<void> {
     const startedAtMs = performance.now();
     const silence = new Silence(signal, this.#silenceMs);
+    const timeoutSeconds = watchTimeoutSeconds();
     let initial = from === undefined ? new InitialEvents<T>() : undefined;
     try {
       const batches = this.#client.watchBatches(this.#kind, {
@@ -185,7 +186,7 @@ export class Reflector<T extends KubeObject> {
         ...(from === undefined
           ? { sendInitialEvents: true, resourceVersionMatch: 'NotOlderThan' }
           : { resourceVersion: from }),
-        timeoutSeconds: watchTimeoutSeconds(),
+        timeoutSeconds,
         signal: silence.signal,
       });
       for await (const batch of batches) {
@@ -201,8 +202,11 @@ export class Reflector<T extends KubeObject> {
       if (performance.now() - startedAtMs >= briefMs) this.#backoff.reset();
     }
     if (initial !== undefined) throw new Error('the server ended a streamed list before its last object');
+    const livedMs = performance.now() - startedAtMs;
+    // Before its time a server ends the watches when it stops, or has lost its etcd.
+    this.#inDoubt ||= livedMs < timeoutSeconds * 1000 - briefMs;
     // A server that closes each watch at once would otherwise be asked in a tight loop.
-    if (from === this.#resourceVersion && performance.now() - startedAtMs < briefMs) {
+    if (from === this.#resourceVersion && livedMs < briefMs) {
       await delay(this.#backoff.next(), undefined, { signal }).catch(() => {});
     }
   }
