@@ -157,7 +157,7 @@ export class Informer<T extends KubeObject> {
     namespace: string | undefined,
     options: InformerOptions<T> & { readonly client: Client; readonly log: Logger },
   ): Part<T> {
-    const { client, labelSelector, fieldSelector, listing, silenceMs } = options;
+    const { client, labelSelector, fieldSelector, listing, silenceMs, backoff } = options;
     const target: ReflectorTarget<T> = {
       prepare: (object) => this.#prepare(object),
       replace: (objects, resourceVersion) => this.#replace(part, objects, resourceVersion),
@@ -176,6 +176,7 @@ export class Informer<T extends KubeObject> {
       log: namespace === undefined ? options.log : options.log.child({ namespace }),
       ...(listing !== undefined && { listing }),
       ...(silenceMs !== undefined && { silenceMs }),
+      ...(backoff !== undefined && { backoff }),
     });
     const part: Part<T> = { namespace, reflector, resourceVersion: undefined };
     return part;
@@ -185,7 +186,7 @@ export class Informer<T extends KubeObject> {
     const whole = this.#options.keepManagedFields ? object : withoutManagedFields(object);
     const small = this.#transformed(whole);
     const reference = this.#store.get(small.metadata) ?? this.#example;
-    const prepared = share(small, reference) as T;
+    const prepared = share(small, reference);
     this.#example = prepared;
     return this.#options.freeze ? deepFreeze(prepared) : prepared;
   }

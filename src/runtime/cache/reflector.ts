@@ -26,6 +26,8 @@ export interface ReflectorOptions {
   readonly listing?: 'paged' | 'streamed';
   /** A watch on which no byte came for so long is replaced; the server sends a bookmark each minute. Default 120,000. */
   readonly silenceMs?: number;
+  /** The pause after a failure, which doubles with each further one. Default: from 800 ms to 30,000. */
+  readonly backoff?: { readonly initialMs: number; readonly maxMs: number };
 }
 
 const pageSize = 500;
@@ -52,7 +54,7 @@ export class Reflector<T extends KubeObject> {
   readonly #target: ReflectorTarget<T>;
   readonly #log: Logger;
   readonly #silenceMs: number;
-  readonly #backoff = new Backoff({ initialMs: 800, maxMs: 30_000 });
+  readonly #backoff: Backoff;
   #listing: 'paged' | 'streamed';
   /** Undefined: the next step is a list. */
   #resourceVersion: string | undefined;
@@ -74,6 +76,7 @@ export class Reflector<T extends KubeObject> {
     this.#selection = options.selection;
     this.#target = options.target;
     this.#listing = options.listing ?? 'paged';
+    this.#backoff = new Backoff(options.backoff ?? { initialMs: 800, maxMs: 30_000 });
     this.#silenceMs = options.silenceMs ?? 120_000;
     this.#log = options.log.child({ resource: resourceName(options.kind) });
   }

@@ -233,11 +233,14 @@ class NotingClient implements Client {
   }
 
   async delete<T extends KubeObject>(kind: Kind<T>, key: ObjectKey, options?: DeleteOptions): Promise<T | undefined> {
-    const uid = options?.uid ?? this.#notes.uidOf(kind, key);
+    const stored = this.#notes.uidOf(kind, key);
     const object = await this.#client.delete(kind, key, this.#bound(options));
-    // Some kinds are answered by the object though it is gone: of a version that came before its deletion.
-    if (object !== undefined && object.metadata.deletionTimestamp !== undefined) this.#notes.written(kind, object);
-    else if (uid !== undefined) this.#notes.deleted(kind, key, uid);
+    if (object !== undefined) this.#notes.written(kind, object);
+    // Some kinds are answered by the object, of a version before its deletion, though it is gone.
+    if (object === undefined || object.metadata.deletionTimestamp === undefined) {
+      const uid = object?.metadata.uid ?? options?.uid ?? stored;
+      if (uid !== undefined) this.#notes.deleted(kind, key, uid);
+    }
     return object;
   }
 
