@@ -6,7 +6,7 @@ import { kubeconfigConnection } from './kubeconfig.ts';
 
 /**
  * Finds the API server as every Kubernetes client does: the given kubeconfig; else a pod's service account; else
- * `~/.kube/config`.
+ * `~/.kube/config`. `HTTPS_PROXY` and `NO_PROXY` hold as they do for client-go.
  *
  * @throws ConnectionError when none of them can be read.
  */
@@ -14,9 +14,10 @@ export async function connect(options: {
   readonly kubeconfigPath: string | undefined;
   readonly environment: NodeJS.ProcessEnv;
 }): Promise<Connection> {
-  if (options.kubeconfigPath !== undefined) return kubeconfigConnection(options.kubeconfigPath);
-  if (isInCluster(options.environment)) return inClusterConnection(options.environment);
-  if (options.environment.KUBECONFIG) return kubeconfigConnection();
+  const { kubeconfigPath, environment } = options;
+  if (kubeconfigPath !== undefined) return kubeconfigConnection(kubeconfigPath, environment);
+  if (isInCluster(environment)) return inClusterConnection(environment);
+  if (environment.KUBECONFIG) return kubeconfigConnection(undefined, environment);
   // By its name: KubeConfig, where it finds no file, takes http://localhost:8080 for the server.
-  return kubeconfigConnection(join(options.environment.HOME ?? homedir(), '.kube', 'config'));
+  return kubeconfigConnection(join(environment.HOME ?? homedir(), '.kube', 'config'), environment);
 }

@@ -124,7 +124,7 @@ describe('the list', () => {
   test('is asked for until the server gives it, with pauses that grow', async () => {
     run();
     (await nextList()).refuse(500, 'InternalError');
-    (await nextList()).cut();
+    (await nextList()).refuse(500, 'InternalError');
     (await nextList()).list('5', []);
     await toldAll('replace  @5');
     expect(pauses()).toEqual([8, 16]);
