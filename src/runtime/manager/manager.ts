@@ -1,4 +1,4 @@
-import { Informer } from '../cache/index.ts';
+import { Informer, type InformerOptions } from '../cache/index.ts';
 import type { Client } from '../client/index.ts';
 import { Controller, type ControllerOptions } from '../controller/index.ts';
 import { type Kind, type KubeObject, resourceName } from '../kind/index.ts';
@@ -45,14 +45,14 @@ export class Manager {
     this.#drainTimeoutMs = options.drainTimeoutMs ?? 20_000;
   }
 
-  /** The shared informer of a kind, made when first asked for. Only before {@link run}. */
-  informer<T extends KubeObject>(kind: Kind<T>): Informer<T> {
+  /** The shared informer of a kind, made with the options of whoever asks first. Only before {@link run}. */
+  informer<T extends KubeObject>(kind: Kind<T>, options: InformerOptions<T> = {}): Informer<T> {
     const resource = resourceName(kind);
     const known = this.#informers.get(resource);
     // Its key says of which kind it is.
     if (known !== undefined) return known as Informer<T>;
     if (this.#state !== 'new') throw new Error(`the informer of ${resource} must be asked for before the manager runs`);
-    const informer = new Informer({ client: this.client, kind, log: this.log });
+    const informer = new Informer({ ...options, client: this.client, kind, log: this.log });
     this.#informers.set(resource, informer);
     return informer;
   }
