@@ -21,7 +21,7 @@ export class TokenBucket {
     this.#tokens = burst;
   }
 
-  /** Takes a token, and tells in how many milliseconds it will be there. */
+  /** Takes a token, and tells in how many milliseconds it will be there: whole ones, as a timer counts. */
   take(): number {
     if (this.#perSecond === Number.POSITIVE_INFINITY) return 0;
     const nowMs = performance.now();
@@ -30,6 +30,7 @@ export class TokenBucket {
     // Debts end where nobody waits any longer, or a storm of failures would be felt long after it is over.
     const least = (-this.#maxWaitMs / 1000) * this.#perSecond;
     this.#tokens = Math.max(Math.min(this.#tokens + come, this.#burst) - 1, least);
-    return this.#tokens >= 0 ? 0 : (-this.#tokens / this.#perSecond) * 1000;
+    // Sums of parts of a token are off by a hair, which is not worth a millisecond.
+    return this.#tokens >= 0 ? 0 : Math.ceil((-this.#tokens / this.#perSecond) * 1000 - 1e-6);
   }
 }

@@ -303,7 +303,7 @@ describe('a server restored from a backup', () => {
 
   test('is asked again until it answers, and nothing is watched before', async () => {
     (await watching()).cut();
-    (await nextList()).cut();
+    (await nextList()).refuse(502, 'BadGateway');
     (await nextList()).refuse(500, 'InternalError');
     await check('5');
     expect(from(await nextWatch())).toBe('5');

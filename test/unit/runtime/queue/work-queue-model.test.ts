@@ -21,7 +21,7 @@ class QueueModel {
   /** The priorities of what was handed out since a low key had its turn or none waited. */
   #passed = 0;
   #again: { readonly key: string; readonly priority: Priority }[] = [];
-  #timers: { readonly key: string; readonly dueMs: number; readonly priority: Priority }[] = [];
+  #timers: { readonly key: string; readonly dueMs: number; priority: Priority }[] = [];
   readonly #failures = new Map<string, number>();
   #tokens = retryBurst;
   #idle = 0;
@@ -40,7 +40,12 @@ class QueueModel {
 
   addAfter(key: string, delayMs: number, priority: Priority): void {
     const pending = this.#timers.find((timer) => timer.key === key);
-    const dueMs = Math.min(this.#nowMs + delayMs, pending?.dueMs ?? Number.POSITIVE_INFINITY);
+    const dueMs = this.#nowMs + delayMs;
+    if (pending !== undefined && pending.dueMs <= dueMs) {
+      // It keeps its place among the timers of its time.
+      pending.priority = moreUrgent(priority, pending.priority);
+      return;
+    }
     const others = this.#timers.filter((timer) => timer.key !== key);
     this.#timers = [...others, { key, dueMs, priority: moreUrgent(priority, pending?.priority) }];
   }
@@ -49,7 +54,7 @@ class QueueModel {
     const failures = this.#failures.get(key) ?? 0;
     this.#failures.set(key, failures + 1);
     this.#tokens = Math.max(this.#tokens - 1, (-maxBackoffMs / 1000) * retriesPerSecond);
-    const bucketMs = Math.max(0, (-this.#tokens / retriesPerSecond) * 1000);
+    const bucketMs = Math.max(0, Math.ceil((-this.#tokens / retriesPerSecond) * 1000 - 1e-6));
     const backoffMs = Math.min(initialBackoffMs * 2 ** failures, maxBackoffMs);
     const priority = this.working.find((each) => each.key === key)?.priority ?? 'normal';
     this.addAfter(key, Math.max(bucketMs, backoffMs), priority);
