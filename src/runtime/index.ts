@@ -10,6 +10,7 @@
  * - A **Controller** takes keys from its queue and has a **Reconciler** bring each object's world to what it asks for.
  * - The **Manager** owns informers and controllers, starts and stops them in order.
  * - The **EventRecorder**, **Metrics** and probes tell what is going on.
+ * - **runOperator** puts all of them together, in a process of its own.
  */
 export * from './cache/index.ts';
 export * from './client/index.ts';
@@ -17,4 +18,5 @@ export * from './controller/index.ts';
 export * from './kind/index.ts';
 export * from './manager/index.ts';
 export * from './observability/index.ts';
+export * from './process/index.ts';
 export * from './queue/index.ts';
