@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Echo } from '../../api/index.ts';
-import { type Delta, type DesiredCondition, keyOf, setCondition } from '../../runtime/index.ts';
+import { type Delta, type DesiredCondition, keyOf, statusPatch as patchOf, setCondition } from '../../runtime/index.ts';
 import type { Job } from '../built-in-kinds.ts';
 import { failureMessage, jobKeyOf, jobPhase } from './echo-job.ts';
 
@@ -85,7 +85,7 @@ export function statusPatch(echo: Echo, finding: Finding, now: Date): object | u
     message: finding.message,
     observedGeneration: generation,
   };
-  const desired: Record<string, unknown> = {
+  return patchOf<EchoStatus>(current, {
     phase: null,
     jobName: null,
     startTime: null,
@@ -94,11 +94,7 @@ export function statusPatch(echo: Echo, finding: Finding, now: Date): object | u
     ...(finding.completedGeneration !== undefined && { completedGeneration: finding.completedGeneration }),
     observedGeneration: generation,
     conditions: setCondition(current.conditions, ready, now),
-  };
-  const differences = Object.entries(desired).filter(
-    ([field, value]) => !isDeepStrictEqual(current[field as keyof EchoStatus] ?? null, value),
-  );
-  return differences.length === 0 ? undefined : Object.fromEntries(differences);
+  });
 }
 
 /** Whether a person should look at it. */

@@ -1,46 +1,73 @@
-import type { Client, Selection, WatchEvent } from '../client/index.ts';
+import type { Client, WatchEvent } from '../client/index.ts';
 import { type Kind, type KubeObject, keyOf, keyString, resourceName } from '../kind/index.ts';
 import type { Logger } from '../observability/index.ts';
-import { Reflector } from './reflector.ts';
+import { deepFreeze } from './deep-freeze.ts';
+import type { IndexFunction } from './object-index.ts';
+import { Reflector, type ReflectorOptions, type ReflectorTarget } from './reflector.ts';
 import { compareResourceVersions } from './resource-version.ts';
-import { type Delta, type IndexFunction, type ReadonlyStore, Store } from './store.ts';
+import { Scope, type ScopeOptions } from './scope.ts';
+import { share } from './sharing.ts';
+import { type Delta, type ReadonlyStore, Store } from './store.ts';
+
+/** How a change was learnt: from a list (the first, or a new one that found what was missed), or as it happened. */
+export type DeltaOrigin = 'list' | 'watch';
 
 /** Is told of every change, in order, after the store has it. Must not wait; one that throws has missed the change. */
-export type DeltaHandler<T extends KubeObject> = (delta: Delta<T>) => void;
+export type DeltaHandler<T extends KubeObject> = (delta: Delta<T>, origin: DeltaOrigin) => void;
 
 /** How far the cache of some kind has come: what there is to know of an informer without knowing its objects' type. */
-export type CacheProgress = Pick<Informer<KubeObject>, 'kind' | 'hasReached' | 'onProgress'>;
+export type CacheProgress = Pick<
+  Informer<KubeObject>,
+  'kind' | 'namespaces' | 'store' | 'covers' | 'hasReached' | 'addHandler' | 'onProgress' | 'onReset'
+>;
 
-/** One kind's reflector and store, shared by all who watch the kind. */
+/** What an informer holds of its kind, and in which form. */
+export interface InformerOptions<T extends KubeObject> extends ScopeOptions, ReflectorOptions {
+  /**
+   * Makes an object smaller before it is stored: what nobody reads need not be kept. May change and return the object
+   * that it is given, whose name, namespace, uid and resourceVersion must stay. If it throws, the object is stored whole.
+   */
+  readonly transform?: (object: T) => T;
+  /** Keep `metadata.managedFields`, most often half of an object. Default false: they are dropped. */
+  readonly keepManagedFields?: boolean;
+  /** Freeze what is stored, all the way down, so that a change throws: for tests, as it takes time. Default false. */
+  readonly freeze?: boolean;
+}
+
+/** One kind's reflector and store, shared by all who watch the kind. With several namespaces it has a reflector for each. */
 export class Informer<T extends KubeObject> {
   readonly kind: Kind<T>;
-  readonly #store = new Store<T>();
-  readonly #handlers: DeltaHandler<T>[] = [];
-  readonly #progress: (() => void)[] = [];
-  readonly #reflector: Reflector<T>;
+  /** Those that it is limited to; undefined: all. */
+  readonly namespaces: readonly string[] | undefined;
+  readonly #options: InformerOptions<T>;
+  readonly #store: Store<T>;
+  readonly #scope: Scope;
   readonly #log: Logger;
+  readonly #parts: ReadonlyMap<string, Part<T>>;
+  /** Replaced, never changed: a loop over it goes on with those whom it began with. */
+  #handlers: readonly Registration<T>[] = [];
+  readonly #progress: ((namespace: string | undefined) => void)[] = [];
+  readonly #resets: (() => void)[] = [];
   readonly #synced = Promise.withResolvers<void>();
-  #resourceVersion: string | undefined;
+  #unsynced: number;
+  #running = false;
+  /** The last object that was stored: the next one is like it in much. */
+  #example: T | undefined;
 
-  constructor(options: {
-    readonly client: Client;
-    readonly kind: Kind<T>;
-    readonly selection?: Selection;
-    readonly log: Logger;
-  }) {
-    const { client, kind, selection = {}, log } = options;
+  constructor(options: { readonly client: Client; readonly kind: Kind<T>; readonly log: Logger } & InformerOptions<T>) {
+    const { kind, log, namespaces } = options;
     this.kind = kind;
+    this.namespaces = namespaces;
+    this.#options = options;
+    this.#scope = new Scope(options);
     this.#log = log.child({ resource: resourceName(kind) });
-    this.#reflector = new Reflector({
-      client,
-      kind,
-      selection,
-      log,
-      target: {
-        replace: (objects, resourceVersion) => this.#replace(objects, resourceVersion),
-        event: (event) => this.#event(event),
-      },
+    this.#store = new Store<T>((error, object, index) => {
+      const details = { err: error, object: keyString(keyOf(object)), index };
+      this.#log.error(details, 'an index function threw: the index does not find the object');
     });
+    const parts = new Set(namespaces ?? [undefined]);
+    this.#parts = new Map([...parts].map((namespace) => [namespace ?? '', this.#part(namespace, options)]));
+    this.#unsynced = this.#parts.size;
   }
 
   get store(): ReadonlyStore<T> {
@@ -49,7 +76,7 @@ export class Informer<T extends KubeObject> {
 
   /** Whether the store has held a whole list. */
   get hasSynced(): boolean {
-    return this.#resourceVersion !== undefined;
+    return this.#unsynced === 0;
   }
 
   /** Resolves once the store has held a whole list. */
@@ -57,63 +84,199 @@ export class Informer<T extends KubeObject> {
     return this.#synced.promise;
   }
 
+  /** @throws RangeError if the name is taken. */
   addIndex(name: string, values: IndexFunction<T>): void {
     this.#store.addIndex(name, values);
   }
 
-  /** Handlers added before {@link run} see every object once as `added`. */
-  addHandler(handler: DeltaHandler<T>): void {
-    this.#handlers.push(handler);
+  /**
+   * Adds a handler, which sees every object that is stored already as `added`, at once; then whatever changes.
+   *
+   * @returns removes it again.
+   */
+  addHandler(handler: DeltaHandler<T>): () => void {
+    const registration: Registration<T> = { handler, active: true };
+    for (const object of this.#store.list()) this.#tell(registration, { type: 'added', object }, 'list');
+    this.#handlers = [...this.#handlers, registration];
+    return () => {
+      registration.active = false;
+      this.#handlers = this.#handlers.filter((other) => other !== registration);
+    };
   }
 
-  /** Calls back whenever the store may have reached a newer resourceVersion. */
-  onProgress(callback: () => void): void {
+  /** Calls back whenever the store may have reached a newer resourceVersion, in one namespace if it is limited to some. */
+  onProgress(callback: (namespace: string | undefined) => void): void {
     this.#progress.push(callback);
   }
 
-  /** Whether the store holds everything up to this resourceVersion. */
-  hasReached(resourceVersion: string): boolean {
-    return this.#resourceVersion !== undefined && compareResourceVersions(this.#resourceVersion, resourceVersion) >= 0;
+  /**
+   * Calls back when resourceVersions that were handed out may never be reached: the server has gone back to an older
+   * state (its etcd was restored), or the informer has stopped.
+   */
+  onReset(callback: () => void): void {
+    this.#resets.push(callback);
   }
 
-  /** Runs until the signal is aborted; never throws. */
-  run(signal: AbortSignal): Promise<void> {
-    return this.#reflector.run(signal);
+  /** Whether an object with this content will be in the store, sooner or later. */
+  covers(object: KubeObject): boolean {
+    return this.#running && this.#scope.covers(object);
   }
 
-  #replace(objects: readonly T[], resourceVersion: string): void {
-    const deltas = this.#store.replace(objects);
-    this.#resourceVersion = resourceVersion;
-    for (const delta of deltas) this.#emit(delta);
-    this.#advanced();
-    this.#synced.resolve();
+  /**
+   * Whether the store holds everything up to this resourceVersion.
+   *
+   * @param namespace asks for this one alone, of an informer that is limited to some.
+   */
+  hasReached(resourceVersion: string, namespace?: string): boolean {
+    if (this.namespaces === undefined) return hasReached(this.#parts.get(''), resourceVersion);
+    if (namespace !== undefined) return hasReached(this.#parts.get(namespace), resourceVersion);
+    for (const part of this.#parts.values()) if (!hasReached(part, resourceVersion)) return false;
+    return true;
   }
 
-  #event(event: WatchEvent<T>): void {
-    const delta = event.type === 'BOOKMARK' ? undefined : this.#apply(event);
-    this.#resourceVersion = event.object.metadata.resourceVersion;
-    if (delta !== undefined) this.#emit(delta);
-    this.#advanced();
-  }
-
-  #apply(event: Exclude<WatchEvent<T>, { type: 'BOOKMARK' }>): Delta<T> | undefined {
-    return event.type === 'DELETED' ? this.#store.delete(event.object) : this.#store.set(event.object);
-  }
-
-  #emit(delta: Delta<T>): void {
-    for (const handler of this.#handlers) {
-      try {
-        handler(delta);
-      } catch (error) {
-        // The store has the change: thrown on, the error would be taken for the watch's, and every other handler
-        // would miss what follows, for a new list finds no difference any more.
-        const details = { err: error, object: keyString(keyOf(delta.object)), change: delta.type };
-        this.#log.error(details, 'a handler threw: it has missed a change');
-      }
+  /**
+   * Runs until the signal is aborted; never rejects. Run again, it goes on where it was.
+   *
+   * @throws Error if it runs already.
+   */
+  async run(signal: AbortSignal): Promise<void> {
+    if (this.#running) throw new Error(`the informer of ${resourceName(this.kind)} runs already`);
+    this.#running = true;
+    try {
+      await Promise.all([...this.#parts.values()].map(({ reflector }) => reflector.run(signal)));
+    } finally {
+      this.#running = false;
+      for (const callback of this.#resets) callback();
     }
   }
 
-  #advanced(): void {
-    for (const callback of this.#progress) callback();
+  #part(
+    namespace: string | undefined,
+    options: InformerOptions<T> & { readonly client: Client; readonly log: Logger },
+  ): Part<T> {
+    const { client, labelSelector, fieldSelector, listing, silenceMs } = options;
+    const target: ReflectorTarget<T> = {
+      prepare: (object) => this.#prepare(object),
+      replace: (objects, resourceVersion) => this.#replace(part, objects, resourceVersion),
+      apply: (events) => this.#apply(part, events),
+    };
+    const selection = {
+      ...(namespace !== undefined && { namespace }),
+      ...(labelSelector !== undefined && { labelSelector }),
+      ...(fieldSelector !== undefined && { fieldSelector }),
+    };
+    const reflector = new Reflector({
+      client,
+      kind: this.kind,
+      selection,
+      target,
+      log: namespace === undefined ? options.log : options.log.child({ namespace }),
+      ...(listing !== undefined && { listing }),
+      ...(silenceMs !== undefined && { silenceMs }),
+    });
+    const part: Part<T> = { namespace, reflector, resourceVersion: undefined };
+    return part;
   }
+
+  #prepare(object: T): T {
+    const whole = this.#options.keepManagedFields ? object : withoutManagedFields(object);
+    const small = this.#transformed(whole);
+    const reference = this.#store.get(small.metadata) ?? this.#example;
+    const prepared = share(small, reference) as T;
+    this.#example = prepared;
+    return this.#options.freeze ? deepFreeze(prepared) : prepared;
+  }
+
+  #transformed(object: T): T {
+    const { transform } = this.#options;
+    if (transform === undefined) return object;
+    try {
+      return transform(object);
+    } catch (error) {
+      this.#log.error(
+        { err: error, object: keyString(keyOf(object)) },
+        'a transform threw: the object is stored whole',
+      );
+      return object;
+    }
+  }
+
+  #replace(part: Part<T>, objects: readonly T[], resourceVersion: string): void {
+    const { namespace, resourceVersion: last } = part;
+    const wentBack = last !== undefined && compareResourceVersions(resourceVersion, last) < 0;
+    const handlers = this.#handlers;
+    const deltas = this.#store.replace(objects, {
+      ...(namespace !== undefined && { namespace }),
+      trustVersions: !wentBack,
+    });
+    part.resourceVersion = resourceVersion;
+    if (last === undefined) this.#unsynced -= 1;
+    for (const delta of deltas) this.#emit(handlers, delta, 'list');
+    if (wentBack) for (const callback of this.#resets) callback();
+    this.#advanced(namespace);
+    if (this.hasSynced) this.#synced.resolve();
+  }
+
+  #apply(part: Part<T>, events: readonly WatchEvent<T>[]): void {
+    for (const event of events) {
+      part.resourceVersion = event.object.metadata.resourceVersion;
+      if (event.type === 'DELETED') this.#emit(this.#handlers, this.#store.delete(event.object), 'watch');
+      else if (event.type !== 'BOOKMARK') this.#set(event.object);
+    }
+    this.#advanced(part.namespace);
+  }
+
+  #set(object: T): void {
+    const previous = this.#store.get(object.metadata);
+    // Its deletion was never told: nobody may take the new one for the old.
+    if (previous !== undefined && previous.metadata.uid !== object.metadata.uid) {
+      this.#emit(this.#handlers, this.#store.delete(previous), 'watch');
+    }
+    this.#emit(this.#handlers, this.#store.set(object), 'watch');
+  }
+
+  #emit(handlers: readonly Registration<T>[], delta: Delta<T> | undefined, origin: DeltaOrigin): void {
+    if (delta === undefined) return;
+    for (const registration of handlers) this.#tell(registration, delta, origin);
+  }
+
+  #tell(registration: Registration<T>, delta: Delta<T>, origin: DeltaOrigin): void {
+    if (!registration.active) return;
+    try {
+      registration.handler(delta, origin);
+    } catch (error) {
+      // The store has the change: thrown on, the error would be taken for the watch's, and every other handler
+      // would miss what follows, for a new list finds no difference any more.
+      const details = { err: error, object: keyString(keyOf(delta.object)), change: delta.type };
+      this.#log.error(details, 'a handler threw: it has missed a change');
+    }
+  }
+
+  #advanced(namespace: string | undefined): void {
+    for (const callback of this.#progress) callback(namespace);
+  }
+}
+
+/** The reflector of one namespace, or of all, and how far it has come. */
+interface Part<T extends KubeObject> {
+  readonly namespace: string | undefined;
+  readonly reflector: Reflector<T>;
+  resourceVersion: string | undefined;
+}
+
+interface Registration<T extends KubeObject> {
+  readonly handler: DeltaHandler<T>;
+  active: boolean;
+}
+
+function hasReached<T extends KubeObject>(part: Part<T> | undefined, resourceVersion: string): boolean {
+  const reached = part?.resourceVersion;
+  return reached !== undefined && compareResourceVersions(reached, resourceVersion) >= 0;
+}
+
+/** A copy of the metadata: to delete a member in its middle would make V8 keep the rest as a hash table. */
+function withoutManagedFields<T extends KubeObject>(object: T): T {
+  if (!('managedFields' in object.metadata)) return object;
+  const { managedFields: _, ...metadata } = object.metadata;
+  return Object.assign(object, { metadata });
 }

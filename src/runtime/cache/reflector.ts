@@ -1,48 +1,80 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { type Client, isExpired, type Selection, type WatchEvent } from '../client/index.ts';
+import { ApiError, type Client, isExpired, type List, type Selection, type WatchEvent } from '../client/index.ts';
 import { type Kind, type KubeObject, resourceName } from '../kind/index.ts';
 import type { Logger } from '../observability/index.ts';
 import { Backoff } from './backoff.ts';
+import { InitialEvents } from './initial-events.ts';
+import { compareResourceVersions } from './resource-version.ts';
+import { Silence } from './silence.ts';
 
-/** Where a reflector puts what it reads. */
+/** Where a reflector puts what it reads. None of these may throw. */
 export interface ReflectorTarget<T extends KubeObject> {
-  /** A whole, consistent list as of `resourceVersion`. */
+  /** Called once with each object that comes, before anything keeps it; what it returns stands for the object. */
+  prepare(object: T): T;
+  /** A whole, consistent list as of `resourceVersion`, which after the server was restored from a backup is an older one. */
   replace(objects: readonly T[], resourceVersion: string): void;
-  /** One change; a bookmark says only how far the server has come. */
-  event(event: WatchEvent<T>): void;
+  /** Changes, in order; a bookmark says only how far the server has come. */
+  apply(events: readonly WatchEvent<T>[]): void;
+}
+
+/** How a reflector goes about its work. */
+export interface ReflectorOptions {
+  /**
+   * How it lists. `paged`: in pages of 500, then a watch. `streamed`: as the first events of the watch, which costs the
+   * server less memory; in pages from then on where the server refuses. Default `paged`.
+   */
+  readonly listing?: 'paged' | 'streamed';
+  /** A watch on which no byte came for so long is replaced; the server sends a bookmark each minute. Default 120,000. */
+  readonly silenceMs?: number;
 }
 
 const pageSize = 500;
+
+/** A watch that lived so long was no failure to connect, and a list so long ago not what expired: no pause is due. */
+const briefMs = 1000;
 
 /** The server ends a watch after 5 to 10 minutes, at random, so that watches don't all end at once (as client-go). */
 const watchTimeoutSeconds = (): number => Math.round(300 + 300 * Math.random());
 
 /**
- * Keeps a target equal to the API server's objects of a kind: a list in pages, then a watch that is resumed from the
- * last resourceVersion seen, for ever. Errors are waited out with a growing pause; only a resourceVersion that the
- * server no longer has causes a new list, during which the target keeps what it holds.
+ * Keeps a target equal to the API server's objects of a kind: a list, then a watch that is resumed from the last
+ * resourceVersion seen, for ever. Errors are waited out with a growing pause; only a resourceVersion that the server no
+ * longer has, or does not have yet, causes a new list, during which the target keeps what it holds.
+ *
+ * The latter is a server whose etcd was restored from a backup: a watch from its future looks healthy and stays silent.
+ * So after a failed connection the server is asked for its present version. What that cannot show: a server that has
+ * written beyond our version by the time it is asked.
  */
 export class Reflector<T extends KubeObject> {
-  readonly #client: Client;
+  readonly #client: Pick<Client, 'list' | 'watchBatches'>;
   readonly #kind: Kind<T>;
   readonly #selection: Selection;
   readonly #target: ReflectorTarget<T>;
   readonly #log: Logger;
+  readonly #silenceMs: number;
   readonly #backoff = new Backoff({ initialMs: 800, maxMs: 30_000 });
+  #listing: 'paged' | 'streamed';
   /** Undefined: the next step is a list. */
   #resourceVersion: string | undefined;
+  /** The connection has failed: the server that answers next may be older than what we have seen. */
+  #inDoubt = false;
+  #listedAtMs = 0;
 
-  constructor(options: {
-    readonly client: Client;
-    readonly kind: Kind<T>;
-    readonly selection: Selection;
-    readonly target: ReflectorTarget<T>;
-    readonly log: Logger;
-  }) {
+  constructor(
+    options: {
+      readonly client: Pick<Client, 'list' | 'watchBatches'>;
+      readonly kind: Kind<T>;
+      readonly selection: Selection;
+      readonly target: ReflectorTarget<T>;
+      readonly log: Logger;
+    } & ReflectorOptions,
+  ) {
     this.#client = options.client;
     this.#kind = options.kind;
     this.#selection = options.selection;
     this.#target = options.target;
+    this.#listing = options.listing ?? 'paged';
+    this.#silenceMs = options.silenceMs ?? 120_000;
     this.#log = options.log.child({ resource: resourceName(options.kind) });
   }
 
@@ -50,7 +82,8 @@ export class Reflector<T extends KubeObject> {
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       try {
-        if (this.#resourceVersion === undefined) this.#resourceVersion = await this.#list(signal);
+        if (this.#inDoubt) await this.#check(signal);
+        if (this.#resourceVersion === undefined && this.#listing === 'paged') await this.#list(signal);
         await this.#watch(this.#resourceVersion, signal);
       } catch (error) {
         if (signal.aborted) return;
@@ -60,50 +93,158 @@ export class Reflector<T extends KubeObject> {
   }
 
   async #recover(error: unknown, signal: AbortSignal): Promise<void> {
+    if (this.#resourceVersion === undefined && this.#listing === 'streamed' && isRefusal(error)) {
+      this.#log.debug({ err: error }, 'the server streams no lists: listing in pages');
+      this.#listing = 'paged';
+      return;
+    }
     if (isExpired(error)) {
       this.#log.info({ resourceVersion: this.#resourceVersion }, 'the resource version has expired: listing anew');
       this.#resourceVersion = undefined;
       // The server answers: what was waited for is over.
       this.#backoff.reset();
+      if (performance.now() - this.#listedAtMs > briefMs) return;
     }
-    const waitMs = Math.round(this.#backoff.next());
+    this.#inDoubt ||= isFailedConnection(error);
+    const waitMs = Math.max(Math.round(this.#backoff.next()), retryAfterMs(error));
     this.#log.warn({ err: error, waitMs }, 'list or watch failed: trying again');
     await delay(waitMs, undefined, { signal }).catch(() => {});
   }
 
-  async #list(signal: AbortSignal): Promise<string> {
-    const objects: T[] = [];
-    let page = await this.#client.list(this.#kind, { ...this.#selection, limit: pageSize, signal });
-    objects.push(...page.items);
-    while (page.metadata.continue) {
-      const { continue: token } = page.metadata;
-      page = await this.#client.list(this.#kind, { ...this.#selection, limit: pageSize, continue: token, signal });
-      objects.push(...page.items);
+  /** A list without a resourceVersion is answered by a server that has made sure to be up to date with etcd. */
+  async #check(signal: AbortSignal): Promise<void> {
+    if (this.#resourceVersion !== undefined) {
+      const { metadata } = await this.#client.list(this.#kind, { ...this.#selection, limit: 1, signal });
+      if (compareResourceVersions(metadata.resourceVersion, this.#resourceVersion) < 0) {
+        const details = { resourceVersion: this.#resourceVersion, serverResourceVersion: metadata.resourceVersion };
+        this.#log.warn(details, 'the server is older than what was seen of it (restored from a backup?): listing anew');
+        this.#resourceVersion = undefined;
+      }
     }
-    const { resourceVersion } = page.metadata;
-    this.#target.replace(objects, resourceVersion);
-    this.#log.debug({ objects: objects.length, resourceVersion }, 'listed');
-    return resourceVersion;
+    this.#inDoubt = false;
   }
 
-  async #watch(from: string, signal: AbortSignal): Promise<void> {
-    const events = this.#client.watch(this.#kind, {
-      ...this.#selection,
-      resourceVersion: from,
-      timeoutSeconds: watchTimeoutSeconds(),
-      signal,
-    });
-    const startedAtMs = performance.now();
-    let received = 0;
-    for await (const event of events) {
-      this.#target.event(event);
-      this.#resourceVersion = event.object.metadata.resourceVersion;
-      received += 1;
-      this.#backoff.reset();
+  async #list(signal: AbortSignal): Promise<void> {
+    const pages = (await this.#pages(pageSize, signal)) ?? (await this.#pages(pageSize, signal));
+    // Where pages expire faster than they are read, all comes in one.
+    const { objects, resourceVersion } = pages ?? (await this.#allInOne(signal));
+    this.#listed(objects, resourceVersion);
+  }
+
+  /** Undefined if the pages expired before the last one was read. */
+  async #pages(limit: number, signal: AbortSignal): Promise<Listed<T> | undefined> {
+    const objects: T[] = [];
+    let page: List<T> = await this.#client.list(this.#kind, { ...this.#selection, limit, signal });
+    for (;;) {
+      const { continue: token, resourceVersion } = page.metadata;
+      if (!token) {
+        this.#keep(page.items, objects);
+        return { objects, resourceVersion };
+      }
+      // The server makes the next page ready while this one is worked on.
+      const next = this.#client.list(this.#kind, { ...this.#selection, limit, continue: token, signal });
+      next.catch(() => {});
+      this.#keep(page.items, objects);
+      try {
+        page = await next;
+      } catch (error) {
+        if (!isExpired(error)) throw error;
+        this.#log.info({ resourceVersion }, 'the pages of the list have expired: beginning anew');
+        return undefined;
+      }
     }
+  }
+
+  async #allInOne(signal: AbortSignal): Promise<Listed<T>> {
+    const { items, metadata } = await this.#client.list(this.#kind, { ...this.#selection, signal });
+    const objects: T[] = [];
+    this.#keep(items, objects);
+    return { objects, resourceVersion: metadata.resourceVersion };
+  }
+
+  #keep(items: readonly T[], objects: T[]): void {
+    for (const item of items) objects.push(this.#target.prepare(item));
+  }
+
+  #listed(objects: readonly T[], resourceVersion: string): void {
+    this.#target.replace(objects, resourceVersion);
+    this.#resourceVersion = resourceVersion;
+    this.#listedAtMs = performance.now();
+    this.#backoff.reset();
+    this.#log.debug({ objects: objects.length, resourceVersion }, 'listed');
+  }
+
+  /** Watches from a version on, or from a streamed list if there is none. */
+  async #watch(from: string | undefined, signal: AbortSignal): Promise<void> {
+    const startedAtMs = performance.now();
+    const silence = new Silence(signal, this.#silenceMs);
+    let initial = from === undefined ? new InitialEvents<T>() : undefined;
+    try {
+      const batches = this.#client.watchBatches(this.#kind, {
+        ...this.#selection,
+        ...(from === undefined
+          ? { sendInitialEvents: true, resourceVersionMatch: 'NotOlderThan' }
+          : { resourceVersion: from }),
+        timeoutSeconds: watchTimeoutSeconds(),
+        signal: silence.signal,
+      });
+      for await (const batch of batches) {
+        silence.heard();
+        const events = this.#prepared(batch);
+        const live = initial === undefined ? events : this.#initially(initial, events);
+        if (live === undefined) continue;
+        initial = undefined;
+        this.#apply(live);
+      }
+    } finally {
+      silence.end();
+      if (performance.now() - startedAtMs >= briefMs) this.#backoff.reset();
+    }
+    if (initial !== undefined) throw new Error('the server ended a streamed list before its last object');
     // A server that closes each watch at once would otherwise be asked in a tight loop.
-    if (received === 0 && performance.now() - startedAtMs < 1000) {
+    if (from === this.#resourceVersion && performance.now() - startedAtMs < briefMs) {
       await delay(this.#backoff.next(), undefined, { signal }).catch(() => {});
     }
   }
+
+  #prepared(batch: readonly WatchEvent<T>[]): readonly WatchEvent<T>[] {
+    return batch.map((event) =>
+      event.type === 'BOOKMARK' ? event : { type: event.type, object: this.#target.prepare(event.object) },
+    );
+  }
+
+  /** The events that come after the streamed list; undefined while it has not come to its end. */
+  #initially(initial: InitialEvents<T>, events: readonly WatchEvent<T>[]): readonly WatchEvent<T>[] | undefined {
+    const last = events.findIndex((event) => initial.add(event));
+    const end = events[last];
+    if (end === undefined) return undefined;
+    this.#listed(initial.objects, end.object.metadata.resourceVersion);
+    return events.slice(last + 1);
+  }
+
+  #apply(events: readonly WatchEvent<T>[]): void {
+    const last = events.at(-1);
+    if (last === undefined) return;
+    this.#target.apply(events);
+    this.#resourceVersion = last.object.metadata.resourceVersion;
+    this.#backoff.reset();
+  }
+}
+
+interface Listed<T extends KubeObject> {
+  readonly objects: readonly T[];
+  readonly resourceVersion: string;
+}
+
+/** The server, or one that is older, does not know this kind of watch. */
+const isRefusal = (error: unknown): boolean => error instanceof ApiError && (error.code === 400 || error.code === 422);
+
+/** Nobody answered, or a proxy did in the server's place. */
+const isFailedConnection = (error: unknown): boolean =>
+  !(error instanceof ApiError) || (error.code >= 502 && error.code <= 504);
+
+/** What the server asks for; no more than a minute, whatever it asks for. */
+function retryAfterMs(error: unknown): number {
+  const seconds = error instanceof ApiError ? (error.status.details?.retryAfterSeconds ?? 0) : 0;
+  return Math.min(seconds, 60) * 1000;
 }

@@ -1,4 +1,5 @@
-import { type KubeObject, keyOf, keyString, type ObjectKey } from '../kind/index.ts';
+import type { KubeObject, ObjectKey } from '../kind/index.ts';
+import { type IndexFunction, ObjectIndex } from './object-index.ts';
 
 /** What happened to an object, as the store saw it. */
 export type Delta<T extends KubeObject> =
@@ -7,43 +8,70 @@ export type Delta<T extends KubeObject> =
   /** `object` is the last state known: the server's last word, or what the store held if the event was missed. */
   | { readonly type: 'deleted'; readonly object: T };
 
-/** Maps an object to the values under which an index finds it. */
-export type IndexFunction<T extends KubeObject> = (object: T) => readonly string[];
-
 /** The store's content, for those who only look. Objects are shared: nobody may change them. */
 export interface ReadonlyStore<T extends KubeObject> {
   readonly size: number;
   get(key: ObjectKey): T | undefined;
   list(): Iterable<T>;
+  /** The objects of one namespace; of a cluster-scoped kind all are in `''`. */
+  byNamespace(namespace: string): Iterable<T>;
+  /** The objects with an owner reference to this uid. The first call builds the index, which is kept from then on. */
+  byOwner(uid: string): Iterable<T>;
   /** @throws RangeError if no index has that name. */
   byIndex(index: string, value: string): Iterable<T>;
 }
 
-/** A kind's objects by key, with indexes. Every change returns its delta, nothing where there was none. */
+/** Which part of the store a list is about, and what is known of it. */
+export interface ReplaceOptions {
+  /** The list holds this namespace alone. Default: all. */
+  readonly namespace?: string;
+  /**
+   * Whether two states of an object with one resourceVersion are one. Not so after the server was restored from a
+   * backup: it counts on from there, and comes to the same numbers with other content. Default true.
+   */
+  readonly trustVersions?: boolean;
+}
+
+/** A kind's objects by namespace and name, with indexes. Every change returns its delta, nothing where there was none. */
 export class Store<T extends KubeObject> implements ReadonlyStore<T> {
-  readonly #objects = new Map<string, T>();
-  readonly #indexes = new Map<
-    string,
-    { readonly values: IndexFunction<T>; readonly entries: Map<string, Map<string, T>> }
-  >();
+  /** By namespace, then by name: an object's own strings are its keys. */
+  readonly #namespaces = new Map<string, Map<string, T>>();
+  readonly #indexes = new Map<string, ObjectIndex<T>>();
+  readonly #indexFailed: (error: unknown, object: T, index: string) => void;
+  #owners: ObjectIndex<T> | undefined;
+  #size = 0;
+
+  /** @param indexFailed is told when an index function throws: the index then does not find the object. */
+  constructor(indexFailed: (error: unknown, object: T, index: string) => void = () => {}) {
+    this.#indexFailed = indexFailed;
+  }
 
   get size(): number {
-    return this.#objects.size;
+    return this.#size;
   }
 
-  get(key: ObjectKey): T | undefined {
-    return this.#objects.get(keyString(key));
+  get({ namespace = '', name }: ObjectKey): T | undefined {
+    return this.#namespaces.get(namespace)?.get(name);
   }
 
-  list(): Iterable<T> {
-    return this.#objects.values();
+  *list(): Generator<T, void, undefined> {
+    for (const objects of this.#namespaces.values()) yield* objects.values();
+  }
+
+  byNamespace(namespace: string): Iterable<T> {
+    return this.#namespaces.get(namespace)?.values() ?? [];
+  }
+
+  byOwner(uid: string): Iterable<T> {
+    this.#owners ??= this.#index('owner', ownersOf);
+    return this.#owners.find(uid);
   }
 
   byIndex(index: string, value: string): Iterable<T> {
     const found = this.#indexes.get(index);
     if (found === undefined)
       throw new RangeError(`no index "${index}": there are ${[...this.#indexes.keys()].join(', ')}`);
-    return found.entries.get(value)?.values() ?? [];
+    return found.find(value);
   }
 
   /**
@@ -53,25 +81,24 @@ export class Store<T extends KubeObject> implements ReadonlyStore<T> {
    */
   addIndex(name: string, values: IndexFunction<T>): void {
     if (this.#indexes.has(name)) throw new RangeError(`there is an index "${name}" already`);
-    this.#indexes.set(name, { values, entries: new Map() });
-    for (const [key, object] of this.#objects) this.#reindex(key, undefined, object);
+    this.#indexes.set(name, this.#index(name, values));
   }
 
   set(object: T): Delta<T> | undefined {
-    const key = keyString(keyOf(object));
-    const previous = this.#objects.get(key);
+    const previous = this.get(object.metadata);
     if (previous?.metadata.resourceVersion === object.metadata.resourceVersion) return undefined;
-    this.#objects.set(key, object);
-    this.#reindex(key, previous, object);
-    return previous === undefined ? { type: 'added', object } : { type: 'modified', object, previous };
+    return this.#put(object, previous);
   }
 
   delete(object: T): Delta<T> | undefined {
-    const key = keyString(keyOf(object));
-    const previous = this.#objects.get(key);
-    if (previous === undefined) return undefined;
-    this.#objects.delete(key);
-    this.#reindex(key, previous, undefined);
+    const { namespace = '', name } = object.metadata;
+    const objects = this.#namespaces.get(namespace);
+    const previous = objects?.get(name);
+    if (objects === undefined || previous === undefined) return undefined;
+    objects.delete(name);
+    if (objects.size === 0) this.#namespaces.delete(namespace);
+    this.#size -= 1;
+    this.#reindex(previous, undefined);
     return { type: 'deleted', object };
   }
 
@@ -79,32 +106,65 @@ export class Store<T extends KubeObject> implements ReadonlyStore<T> {
    * Makes the store hold just these objects. An object deleted and made again under its name between two lists gives
    * both deltas, so that nobody mistakes the new one for the old.
    */
-  replace(objects: readonly T[]): readonly Delta<T>[] {
-    const gone = new Map(this.#objects);
-    const deltas: (Delta<T> | undefined)[] = [];
+  replace(objects: readonly T[], options: ReplaceOptions = {}): readonly Delta<T>[] {
+    const { namespace, trustVersions = true } = options;
+    const deltas: Delta<T>[] = [];
+    const told = (delta: Delta<T> | undefined): void => {
+      if (delta !== undefined) deltas.push(delta);
+    };
+    const listed = new Set<T>();
     for (const object of objects) {
-      const key = keyString(keyOf(object));
-      const previous = gone.get(key);
-      gone.delete(key);
-      if (previous !== undefined && previous.metadata.uid !== object.metadata.uid) deltas.push(this.delete(previous));
-      deltas.push(this.set(object));
+      let previous = this.get(object.metadata);
+      if (previous !== undefined && previous.metadata.uid !== object.metadata.uid) {
+        told(this.delete(previous));
+        previous = undefined;
+      }
+      if (previous !== undefined && trustVersions && isSameVersion(previous, object)) {
+        listed.add(previous);
+      } else {
+        listed.add(object);
+        told(this.#put(object, previous));
+      }
     }
-    for (const object of gone.values()) deltas.push(this.delete(object));
-    return deltas.filter((delta) => delta !== undefined);
+    for (const object of namespace === undefined ? this.list() : this.byNamespace(namespace)) {
+      if (!listed.has(object)) told(this.delete(object));
+    }
+    return deltas;
   }
 
-  #reindex(key: string, previous: T | undefined, next: T | undefined): void {
-    for (const { values, entries } of this.#indexes.values()) {
-      for (const value of previous === undefined ? [] : values(previous)) {
-        const entry = entries.get(value);
-        entry?.delete(key);
-        if (entry?.size === 0) entries.delete(value);
-      }
-      for (const value of next === undefined ? [] : values(next)) {
-        const entry = entries.get(value);
-        if (entry === undefined) entries.set(value, new Map([[key, next as T]]));
-        else entry.set(key, next as T);
-      }
-    }
+  #put(object: T, previous: T | undefined): Delta<T> {
+    const { namespace = '', name } = object.metadata;
+    const objects = this.#namespaces.get(namespace);
+    if (objects === undefined) this.#namespaces.set(namespace, new Map([[name, object]]));
+    else objects.set(name, object);
+    this.#reindex(previous, object);
+    if (previous !== undefined) return { type: 'modified', object, previous };
+    this.#size += 1;
+    return { type: 'added', object };
   }
+
+  #reindex(previous: T | undefined, next: T | undefined): void {
+    for (const index of this.#indexes.values()) move(index, previous, next);
+    if (this.#owners !== undefined) move(this.#owners, previous, next);
+  }
+
+  #index(name: string, values: IndexFunction<T>): ObjectIndex<T> {
+    const index = new ObjectIndex<T>(values, (error, object) => this.#indexFailed(error, object, name));
+    for (const object of this.list()) index.add(object);
+    return index;
+  }
+}
+
+function move<T extends KubeObject>(index: ObjectIndex<T>, previous: T | undefined, next: T | undefined): void {
+  if (previous !== undefined) index.remove(previous);
+  if (next !== undefined) index.add(next);
+}
+
+const isSameVersion = (a: KubeObject, b: KubeObject): boolean =>
+  a.metadata.resourceVersion === b.metadata.resourceVersion;
+
+const none: readonly string[] = [];
+
+function ownersOf({ metadata }: KubeObject): readonly string[] {
+  return metadata.ownerReferences?.map(({ uid }) => uid) ?? none;
 }

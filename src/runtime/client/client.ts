@@ -1,8 +1,4 @@
-import { apiVersionOf, type Kind, type KubeObject, type Manifest, type ObjectKey } from '../kind/index.ts';
-import { ApiError, type Status } from './api-error.ts';
-import { lines } from './lines.ts';
-import { collectionPath, creationPath, objectPath } from './resource-path.ts';
-import type { HttpRequest, Transport } from './transport.ts';
+import type { Kind, KubeObject, Manifest, ObjectKey } from '../kind/index.ts';
 
 /** Which objects a list or a watch is about. */
 export interface Selection {
@@ -23,52 +19,118 @@ export interface List<T extends KubeObject> {
   };
 }
 
-export interface ListOptions extends Selection {
-  /** Items a page at the most. */
-  readonly limit?: number;
-  readonly continue?: string;
+export interface RequestOptions {
   readonly signal?: AbortSignal;
 }
 
+export interface GetOptions extends RequestOptions {
+  /**
+   * Absent: the newest, read through to etcd. `0`: whatever the API server has in its cache, cheaper and perhaps old.
+   * Any other: not older than this.
+   */
+  readonly resourceVersion?: string;
+}
+
+export interface ListOptions extends Selection, RequestOptions {
+  /** Items a page at the most. */
+  readonly limit?: number;
+  readonly continue?: string;
+  /** As in {@link GetOptions.resourceVersion}; not together with {@link ListOptions.continue}. */
+  readonly resourceVersion?: string;
+  /** What {@link ListOptions.resourceVersion} means: just that state, or that one or a later one. */
+  readonly resourceVersionMatch?: 'Exact' | 'NotOlderThan';
+}
+
 export interface WatchOptions extends Selection {
-  /** Deliver what happened after this. */
-  readonly resourceVersion: string;
+  /** Deliver what happened after this. Absent: first what there is, as ADDED events, then what happens. */
+  readonly resourceVersion?: string;
+  /**
+   * Begin with an ADDED event for each object that there is, as of `resourceVersion` or later, then a bookmark with the
+   * annotation `k8s.io/initial-events-end`, then what happens: a list in a stream (KEP-3157).
+   */
+  readonly sendInitialEvents?: boolean;
+  /** Goes with `sendInitialEvents`. */
+  readonly resourceVersionMatch?: 'NotOlderThan';
   /** After so many seconds the server ends the watch. */
   readonly timeoutSeconds: number;
   readonly signal: AbortSignal;
 }
 
-/** One line of a watch. A bookmark's object has a resourceVersion and nothing else. */
+/** One line of a watch. A bookmark's object has a resourceVersion, at times an annotation, and nothing else. */
 export type WatchEvent<T extends KubeObject> =
   | { readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'; readonly object: T }
   | { readonly type: 'BOOKMARK'; readonly object: Pick<KubeObject, 'metadata'> };
 
+/** Of an object just its metadata: the API server leaves out the rest (PartialObjectMetadata). */
+export type PartialObjectMetadata = KubeObject;
+
+/** A part of an object with a URL of its own: what is written there touches no other part. */
+export type Subresource = 'status' | 'scale';
+
+export interface SubresourceOptions extends RequestOptions {
+  /** Absent: the object but for its subresources. */
+  readonly subresource?: Subresource;
+}
+
+export interface ApplyOptions extends RequestOptions {
+  /** Take over fields that another field manager owns. Default: a Conflict says so instead. */
+  readonly force?: boolean;
+  /** Only on the object that has this uid: a Conflict if it is gone, or another has its name. Creates nothing. */
+  readonly uid?: string;
+  /** Only on the object as of this version: a Conflict if it has changed since. */
+  readonly resourceVersion?: string;
+}
+
 /** Conditions under which a delete may happen, and what becomes of the object's dependents. */
-export interface DeleteOptions {
+export interface DeleteOptions extends RequestOptions {
   /** Only if the object still is the one with this uid, not another of its name; else a Conflict. */
   readonly uid?: string;
   readonly resourceVersion?: string;
   /** Foreground: the object stays, with a deletionTimestamp, until its dependents are gone. Default: Background. */
   readonly propagationPolicy?: 'Foreground' | 'Background' | 'Orphan';
-  readonly signal?: AbortSignal;
+  /** How long the object may take to end; 0: not at all. Default: the kind's own. */
+  readonly gracePeriodSeconds?: number;
 }
 
-export interface ApplyOptions {
-  /** Take over fields that another field manager owns. Default: a Conflict says so instead. */
-  readonly force?: boolean;
-  readonly signal?: AbortSignal;
+/** Which objects a {@link Client.deleteCollection} deletes, and what becomes of their dependents. */
+export interface DeleteCollectionOptions
+  extends Selection,
+    RequestOptions,
+    Pick<DeleteOptions, 'propagationPolicy' | 'gracePeriodSeconds'> {}
+
+/** A change to an object, in one of two forms. */
+export type Patch =
+  /** RFC 7386: members that are null are removed, lists are replaced. */
+  | { readonly type: 'merge'; readonly body: object }
+  /** RFC 6902: one operation after the other, or none if one fails (`test` is how to lay down a condition). */
+  | { readonly type: 'json'; readonly body: readonly JsonPatchOperation[] };
+
+/** One step of a JSON patch (RFC 6902). Paths are JSON pointers: in a name, `~1` stands for `/` and `~0` for `~`. */
+export type JsonPatchOperation =
+  | { readonly op: 'add' | 'replace' | 'test'; readonly path: string; readonly value: unknown }
+  | { readonly op: 'remove'; readonly path: string }
+  | { readonly op: 'move' | 'copy'; readonly from: string; readonly path: string };
+
+/** How many replicas an object wants and has, whatever its kind calls them (autoscaling/v1). */
+export interface Scale extends KubeObject {
+  readonly spec: { readonly replicas?: number };
+  readonly status?: {
+    readonly replicas: number;
+    /** The label selector of the pods that are counted, as a list takes it. */
+    readonly selector?: string;
+  };
 }
 
-export interface RequestOptions {
-  readonly signal?: AbortSignal;
-}
+/** The key of an object, and the version of it that a change was computed from: a Conflict if it has changed since. */
+export type VersionedKey = ObjectKey & { readonly resourceVersion: string };
 
 /**
- * Reads and writes objects of the API server, typed by kind. Every method throws {@link ApiError} when the server
- * refuses, and what the connection throws when there is no answer; nothing is tried again.
+ * Reads and writes objects of the API server, typed by kind, past every cache. Every method throws {@link ApiError} when
+ * the server refuses, and what the connection throws when there is no answer; TypeError, before anything is sent, for a
+ * key that does not fit the kind's scope. What an implementation tries again it says itself.
  */
 export interface Client {
-  get<T extends KubeObject>(kind: Kind<T>, key: ObjectKey, options?: RequestOptions): Promise<T>;
+  get<T extends KubeObject>(kind: Kind<T>, key: ObjectKey, options?: GetOptions): Promise<T>;
   /** One page; {@link List.metadata} tells whether there are more. */
   list<T extends KubeObject>(kind: Kind<T>, options?: ListOptions): Promise<List<T>>;
   /**
@@ -77,136 +139,74 @@ export interface Client {
    * @throws ApiError also for an ERROR event: `isExpired` tells that the resourceVersion is too old.
    */
   watch<T extends KubeObject>(kind: Kind<T>, options: WatchOptions): AsyncIterable<WatchEvent<T>>;
+  /**
+   * As {@link watch}, with all events that came in one piece as one list: where there are many, a step each would cost
+   * more than the event. An empty list says that something came, if only half an event.
+   */
+  watchBatches<T extends KubeObject>(kind: Kind<T>, options: WatchOptions): AsyncIterable<readonly WatchEvent<T>[]>;
+
+  /** As {@link Client.get}, of the metadata alone. */
+  getMetadata(kind: Kind, key: ObjectKey, options?: GetOptions): Promise<PartialObjectMetadata>;
+  /** As {@link Client.list}, of the metadata alone: much smaller for kinds that hold much. */
+  listMetadata(kind: Kind, options?: ListOptions): Promise<List<PartialObjectMetadata>>;
+  /** As {@link Client.watch}, of the metadata alone. */
+  watchMetadata(kind: Kind, options: WatchOptions): AsyncIterable<WatchEvent<PartialObjectMetadata>>;
+
   create<T extends KubeObject>(kind: Kind<T>, manifest: Manifest<T>, options?: RequestOptions): Promise<T>;
-  /** Server-side apply under the client's field manager. */
+  /**
+   * Replaces the object by this one, which was read before and changed.
+   *
+   * Where the kind has a status subresource, the status in it is ignored, and with `subresource: 'status'` all else is.
+   *
+   * @throws ApiError `isConflict` when the object has changed since it was read: its resourceVersion is another.
+   */
+  update<T extends KubeObject>(kind: Kind<T>, object: NoInfer<T>, options?: SubresourceOptions): Promise<T>;
+  /** Changes what the patch names and nothing else, whatever the object holds by now, unless the patch tests for it. */
+  patch<T extends KubeObject>(kind: Kind<T>, key: ObjectKey, patch: Patch, options?: SubresourceOptions): Promise<T>;
+  /** Server-side apply under the client's field manager: creates the object if there is none. */
   apply<T extends KubeObject>(kind: Kind<T>, manifest: Manifest<T>, options?: ApplyOptions): Promise<T>;
+
+  /** As {@link Client.update}, of the status alone. */
+  updateStatus<T extends KubeObject & { readonly status?: unknown }>(
+    kind: Kind<T>,
+    object: NoInfer<T>,
+    options?: RequestOptions,
+  ): Promise<T>;
   /**
    * Merges `status` into the status subresource: members that are null are removed, lists are replaced.
    *
-   * @param resourceVersion of the object that the status was computed from: a Conflict if it has changed since.
+   * @param key with the resourceVersion of the object that the status was computed from.
    */
   mergeStatus<T extends KubeObject & { readonly status?: unknown }>(
     kind: Kind<T>,
-    key: ObjectKey & { readonly resourceVersion: string },
+    key: VersionedKey,
     status: object,
     options?: RequestOptions,
   ): Promise<T>;
-  /** The object as it is on its way out, or undefined if it was gone at once. */
-  delete<T extends KubeObject>(kind: Kind<T>, key: ObjectKey, options?: DeleteOptions): Promise<T | undefined>;
-}
-
-/** The {@link Client} over HTTP. */
-export class HttpClient implements Client {
-  readonly #transport: Transport;
-  readonly #fieldManager: string;
-
-  /** @param fieldManager the name under which the server tracks the fields that this client sets. */
-  constructor(transport: Transport, fieldManager: string) {
-    this.#transport = transport;
-    this.#fieldManager = fieldManager;
-  }
-
-  async get<T extends KubeObject>(kind: Kind<T>, key: ObjectKey, options: RequestOptions = {}): Promise<T> {
-    return this.#object<T>({ method: 'GET', path: objectPath(kind, key), ...options });
-  }
-
-  async list<T extends KubeObject>(kind: Kind<T>, options: ListOptions = {}): Promise<List<T>> {
-    const { namespace, signal, ...rest } = options;
-    const list = await this.#transport.request({
-      method: 'GET',
-      path: collectionPath(kind, namespace),
-      query: queryOf(rest),
-      ...(signal && { signal }),
-    });
-    return list as List<T>;
-  }
-
-  async *watch<T extends KubeObject>(kind: Kind<T>, options: WatchOptions): AsyncGenerator<WatchEvent<T>> {
-    const { namespace, signal, ...rest } = options;
-    const path = collectionPath(kind, namespace);
-    const body = await this.#transport.stream({
-      method: 'GET',
-      path,
-      query: queryOf({ watch: true, allowWatchBookmarks: true, ...rest }),
-      signal,
-    });
-    for await (const line of lines(body)) yield parseWatchEvent<T>(path, line);
-  }
-
-  async create<T extends KubeObject>(kind: Kind<T>, manifest: Manifest<T>, options: RequestOptions = {}): Promise<T> {
-    return this.#object<T>({
-      method: 'POST',
-      path: creationPath(kind, manifest.metadata),
-      query: queryOf({ fieldManager: this.#fieldManager }),
-      body: complete(kind, manifest),
-      ...options,
-    });
-  }
-
-  async apply<T extends KubeObject>(kind: Kind<T>, manifest: Manifest<T>, options: ApplyOptions = {}): Promise<T> {
-    return this.#object<T>({
-      method: 'PATCH',
-      path: objectPath(kind, manifest.metadata),
-      query: queryOf({ fieldManager: this.#fieldManager, force: options.force ?? false }),
-      contentType: 'application/apply-patch+yaml',
-      body: complete(kind, manifest),
-      ...(options.signal && { signal: options.signal }),
-    });
-  }
-
-  async mergeStatus<T extends KubeObject>(
-    kind: Kind<T>,
-    { resourceVersion, ...key }: ObjectKey & { readonly resourceVersion: string },
-    status: object,
-    options: RequestOptions = {},
-  ): Promise<T> {
-    return this.#object<T>({
-      method: 'PATCH',
-      path: `${objectPath(kind, key)}/status`,
-      query: queryOf({ fieldManager: this.#fieldManager }),
-      contentType: 'application/merge-patch+json',
-      body: { metadata: { resourceVersion }, status },
-      ...options,
-    });
-  }
-
-  async delete<T extends KubeObject>(
+  /** As {@link Client.apply}, of the status alone; the object must exist. */
+  applyStatus<T extends KubeObject & { readonly status?: unknown }>(
     kind: Kind<T>,
     key: ObjectKey,
-    { uid, resourceVersion, propagationPolicy = 'Background', signal }: DeleteOptions = {},
-  ): Promise<T | undefined> {
-    const answer = await this.#transport.request({
-      method: 'DELETE',
-      path: objectPath(kind, key),
-      body: {
-        apiVersion: 'v1',
-        kind: 'DeleteOptions',
-        propagationPolicy,
-        preconditions: { ...(uid && { uid }), ...(resourceVersion && { resourceVersion }) },
-      },
-      ...(signal && { signal }),
-    });
-    // A finished delete is answered by a Status, one that still waits (for a finalizer, a grace period) by the object.
-    return (answer as KubeObject).kind === 'Status' ? undefined : (answer as T);
-  }
+    status: object,
+    options?: ApplyOptions,
+  ): Promise<T>;
 
-  async #object<T extends KubeObject>(request: HttpRequest): Promise<T> {
-    return (await this.#transport.request(request)) as T;
-  }
-}
+  /** The scale subresource: of Deployments, StatefulSets, ReplicaSets and custom kinds that declare one. */
+  getScale(kind: Kind, key: ObjectKey, options?: RequestOptions): Promise<Scale>;
+  /**
+   * Sets how many replicas are wanted.
+   *
+   * @param key with or without the resourceVersion that the object must still have.
+   */
+  patchScale(kind: Kind, key: ObjectKey | VersionedKey, replicas: number, options?: RequestOptions): Promise<Scale>;
 
-function complete<T extends KubeObject>(kind: Kind<T>, manifest: Manifest<T>): object {
-  return { apiVersion: apiVersionOf(kind), kind: kind.kind, ...manifest };
-}
-
-function queryOf(parameters: Readonly<Record<string, string | number | boolean | undefined>>): URLSearchParams {
-  const query = new URLSearchParams();
-  for (const [name, value] of Object.entries(parameters)) if (value !== undefined) query.set(name, String(value));
-  return query;
-}
-
-function parseWatchEvent<T extends KubeObject>(path: string, line: string): WatchEvent<T> {
-  const event = JSON.parse(line) as WatchEvent<T> | { readonly type: 'ERROR'; readonly object: Status };
-  if (event.type === 'ERROR') throw new ApiError(`WATCH ${path}`, event.object.code ?? 500, event.object);
-  return event;
+  /** The object as it is on its way out, or undefined if it was gone at once. */
+  delete<T extends KubeObject>(kind: Kind<T>, key: ObjectKey, options?: DeleteOptions): Promise<T | undefined>;
+  /**
+   * Deletes all objects that are selected, one by one on the server: on an error some may be gone.
+   *
+   * @returns the objects as they were found, before their deletion; those with finalizers are still there.
+   * @throws TypeError for a namespaced kind without a namespace: no server deletes across them.
+   */
+  deleteCollection<T extends KubeObject>(kind: Kind<T>, options?: DeleteCollectionOptions): Promise<readonly T[]>;
 }

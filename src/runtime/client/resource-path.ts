@@ -25,12 +25,13 @@ export function creationPath(kind: Kind, { name, namespace }: ObjectKey): string
 }
 
 /**
- * The URL path of one object.
+ * The URL path of one object, or of one of its subresources.
  *
  * @throws TypeError as {@link creationPath} does: the path would name another object, or a collection.
  */
-export function objectPath(kind: Kind, key: ObjectKey): string {
-  return `${creationPath(kind, key)}/${encodeURIComponent(key.name)}`;
+export function objectPath(kind: Kind, key: ObjectKey, subresource?: string): string {
+  const path = `${creationPath(kind, key)}/${encodeURIComponent(key.name)}`;
+  return subresource === undefined ? path : `${path}/${subresource}`;
 }
 
 /** Dots mean this folder and the one above to whoever cleans a path on its way, encoded or not. */

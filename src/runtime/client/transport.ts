@@ -7,11 +7,14 @@ import type { Connection } from './connection.ts';
 export interface HttpRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   readonly path: string;
-  readonly query?: URLSearchParams;
+  /** Encoded, without the question mark. */
+  readonly query?: string | undefined;
   readonly body?: unknown;
   /** Default: `application/json`. */
+  readonly accept?: string | undefined;
+  /** Default: `application/json`. */
   readonly contentType?: string;
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
   /** Default: {@link TransportOptions.timeoutMs}. */
   readonly timeoutMs?: number;
 }
@@ -91,13 +94,13 @@ export class Transport {
     pool: Pool,
     request: HttpRequest,
   ): Promise<{ statusCode: number; body: Readable & { text(): Promise<string> } }> {
-    const query = request.query?.toString() ?? '';
+    const { query = '' } = request;
     try {
       const response = await pool.request({
         method: request.method,
         path: `${this.#basePath}${request.path}${query === '' ? '' : `?${query}`}`,
         headers: {
-          accept: 'application/json',
+          accept: request.accept ?? 'application/json',
           'user-agent': this.#userAgent,
           ...(request.body !== undefined && { 'content-type': request.contentType ?? 'application/json' }),
           ...(await unlessAborted(this.#connection.authentication(), request.signal)),

@@ -1,4 +1,5 @@
 /** Controllers: from a change to a key, from a key to a reconcile, from its result to the next one. */
+export { type ClaimOptions, claim } from './adoption.ts';
 export {
   Controller,
   type ControllerEnvironment,
@@ -6,5 +7,18 @@ export {
   type Reconcile,
   type ReconcileContext,
 } from './controller.ts';
+export { type FinalizerOptions, finalizer } from './finalizer.ts';
+export {
+  and,
+  annotationsChanged,
+  deletion,
+  generationChanged,
+  labelsChanged,
+  not,
+  or,
+  type Predicate,
+  resourceVersionChanged,
+} from './predicate.ts';
+export { reportStatus } from './report-status.ts';
 export { done, type Result, requeueAfter, TerminalError } from './result.ts';
 export { type InformerSource, owns, type Watch, watches } from './watch.ts';

@@ -2,10 +2,17 @@ import { type CacheProgress, compareResourceVersions } from '../cache/index.ts';
 import type {
   ApplyOptions,
   Client,
+  DeleteCollectionOptions,
   DeleteOptions,
+  GetOptions,
   List,
   ListOptions,
+  PartialObjectMetadata,
+  Patch,
   RequestOptions,
+  Scale,
+  SubresourceOptions,
+  VersionedKey,
   WatchEvent,
   WatchOptions,
 } from '../client/index.ts';
@@ -119,7 +126,7 @@ class NotingClient implements Client {
     this.#note = note;
   }
 
-  get<T extends KubeObject>(kind: Kind<T>, key: ObjectKey, options?: RequestOptions): Promise<T> {
+  get<T extends KubeObject>(kind: Kind<T>, key: ObjectKey, options?: GetOptions): Promise<T> {
     return this.#client.get(kind, key, this.#bound(options));
   }
 
@@ -128,31 +135,86 @@ class NotingClient implements Client {
   }
 
   watch<T extends KubeObject>(kind: Kind<T>, options: WatchOptions): AsyncIterable<WatchEvent<T>> {
-    return this.#client.watch(kind, options);
+    return this.#client.watch(kind, this.#bound(options));
+  }
+
+  getMetadata(kind: Kind, key: ObjectKey, options?: GetOptions): Promise<PartialObjectMetadata> {
+    return this.#client.getMetadata(kind, key, this.#bound(options));
+  }
+
+  listMetadata(kind: Kind, options?: ListOptions): Promise<List<PartialObjectMetadata>> {
+    return this.#client.listMetadata(kind, this.#bound(options));
+  }
+
+  watchMetadata(kind: Kind, options: WatchOptions): AsyncIterable<WatchEvent<PartialObjectMetadata>> {
+    return this.#client.watchMetadata(kind, this.#bound(options));
+  }
+
+  watchBatches<T extends KubeObject>(kind: Kind<T>, options: WatchOptions): AsyncIterable<readonly WatchEvent<T>[]> {
+    return this.#client.watchBatches(kind, options);
   }
 
   create<T extends KubeObject>(kind: Kind<T>, manifest: Manifest<T>, options?: RequestOptions): Promise<T> {
     return this.#noted(kind, this.#client.create(kind, manifest, this.#bound(options)));
   }
 
+  update<T extends KubeObject>(kind: Kind<T>, object: NoInfer<T>, options?: SubresourceOptions): Promise<T> {
+    return this.#noted(kind, this.#client.update<T>(kind, object, this.#bound(options)));
+  }
+
+  patch<T extends KubeObject>(kind: Kind<T>, key: ObjectKey, patch: Patch, options?: SubresourceOptions): Promise<T> {
+    return this.#noted(kind, this.#client.patch(kind, key, patch, this.#bound(options)));
+  }
+
   apply<T extends KubeObject>(kind: Kind<T>, manifest: Manifest<T>, options?: ApplyOptions): Promise<T> {
     return this.#noted(kind, this.#client.apply(kind, manifest, this.#bound(options)));
   }
 
+  updateStatus<T extends KubeObject & { readonly status?: unknown }>(
+    kind: Kind<T>,
+    object: NoInfer<T>,
+    options?: RequestOptions,
+  ): Promise<T> {
+    return this.#noted(kind, this.#client.updateStatus<T>(kind, object, this.#bound(options)));
+  }
+
   mergeStatus<T extends KubeObject & { readonly status?: unknown }>(
     kind: Kind<T>,
-    key: ObjectKey & { readonly resourceVersion: string },
+    key: VersionedKey,
     status: object,
     options?: RequestOptions,
   ): Promise<T> {
     return this.#noted(kind, this.#client.mergeStatus(kind, key, status, this.#bound(options)));
   }
 
+  applyStatus<T extends KubeObject & { readonly status?: unknown }>(
+    kind: Kind<T>,
+    key: ObjectKey,
+    status: object,
+    options?: ApplyOptions,
+  ): Promise<T> {
+    return this.#noted(kind, this.#client.applyStatus(kind, key, status, this.#bound(options)));
+  }
+
+  getScale(kind: Kind, key: ObjectKey, options?: RequestOptions): Promise<Scale> {
+    return this.#client.getScale(kind, key, this.#bound(options));
+  }
+
+  /** A scale has the resourceVersion of its object. */
+  patchScale(kind: Kind, key: ObjectKey | VersionedKey, replicas: number, options?: RequestOptions): Promise<Scale> {
+    return this.#noted(kind, this.#client.patchScale(kind, key, replicas, this.#bound(options)));
+  }
+
   delete<T extends KubeObject>(kind: Kind<T>, key: ObjectKey, options?: DeleteOptions): Promise<T | undefined> {
     return this.#noted(kind, this.#client.delete(kind, key, this.#bound(options)));
   }
 
-  async #noted<T extends KubeObject, R extends T | undefined>(kind: Kind<T>, write: Promise<R>): Promise<R> {
+  /** Sets no floor: what is answered are the objects as they were before. */
+  deleteCollection<T extends KubeObject>(kind: Kind<T>, options?: DeleteCollectionOptions): Promise<readonly T[]> {
+    return this.#client.deleteCollection(kind, this.#bound(options));
+  }
+
+  async #noted<R extends KubeObject | undefined>(kind: Kind, write: Promise<R>): Promise<R> {
     const object = await write;
     if (object !== undefined) this.#note(kind, object.metadata.resourceVersion);
     return object;

@@ -29,4 +29,5 @@ export {
   type ObjectMeta,
   type OwnerReference,
 } from './object.ts';
+export { type DesiredStatus, statusPatch } from './status-patch.ts';
 export { NotStructuralError } from './structural-schema.ts';

@@ -2,4 +2,10 @@
 export { type EventNotice, EventRecorder } from './event-recorder.ts';
 export { type Answer, type Listening, type Route, serve } from './http-server.ts';
 export type { Logger } from './logger.ts';
-export { Metrics, type ReconcileObserver, type ReconcileOutcome } from './metrics.ts';
+export {
+  type LeaderObserver,
+  Metrics,
+  type ReconcileFailure,
+  type ReconcileObserver,
+  type ReconcileOutcome,
+} from './metrics.ts';

@@ -1,6 +1,7 @@
-import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+import type { Registry } from 'prom-client';
 import type { RequestObserver } from '../client/index.ts';
 import type { QueueObserver } from '../queue/index.ts';
+import { type AddReading, ScrapedHistogram, scrapedCounter, scrapedGauge } from './scraped.ts';
 
 /** controller-runtime's buckets for the time of a reconcile, in seconds. */
 const reconcileBuckets = [
@@ -11,135 +12,267 @@ const reconcileBuckets = [
 /** client-go's buckets for the work queue: 10 ns to 1,000 s, tenfold. */
 const queueBuckets = [1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1, 10, 100, 1000];
 
+/** Priorities beyond so many share one label, as in controller-runtime: a label's values must be few. */
+const maxPriorities = 25;
+
 /** How a reconcile ended, in controller-runtime's words. */
 export type ReconcileOutcome = 'success' | 'error' | 'requeue_after';
+
+/**
+ * What there is to say of a reconcile beside its outcome: `terminal`, its error is not tried again; `panic`, it threw
+ * what only a defect throws (no Error, or a TypeError, ReferenceError or RangeError: what would be a panic in Go);
+ * `timeout`, it was still running when its time was over.
+ */
+export type ReconcileFailure = 'terminal' | 'panic' | 'timeout';
 
 /** What a controller reports of each reconcile. */
 export interface ReconcileObserver {
   started(): void;
-  finished(outcome: ReconcileOutcome, seconds: number): void;
+  /** @param failure also where the outcome is none: a reconcile may end well after its time. */
+  finished(outcome: ReconcileOutcome, seconds: number, failure?: ReconcileFailure): void;
+}
+
+/** What a leader elector reports. */
+export interface LeaderObserver {
+  changed(leading: boolean): void;
 }
 
 /**
  * The runtime's metrics, under the names, labels and buckets of controller-runtime and client-go, so that dashboards
- * made for operators in Go work.
+ * made for operators in Go work. Observing is cheap: plain numbers, which are read when somebody scrapes.
  */
 export class Metrics {
   readonly registry: Registry;
-  readonly #reconciles: Counter<'controller' | 'result'>;
-  readonly #reconcileErrors: Counter<'controller'>;
-  readonly #reconcileSeconds: Histogram<'controller'>;
-  readonly #activeWorkers: Gauge<'controller'>;
-  readonly #maxWorkers: Gauge<'controller'>;
-  readonly #queueDepth: Gauge<'name' | 'controller'>;
-  readonly #queueAdds: Counter<'name' | 'controller'>;
-  readonly #queueRetries: Counter<'name' | 'controller'>;
-  readonly #queueSeconds: Histogram<'name' | 'controller'>;
-  readonly #requests: Counter<'code' | 'host' | 'method'>;
+  readonly #reconciles: AddReading<'controller' | 'result'>;
+  readonly #reconcileErrors: AddReading<'controller'>;
+  readonly #terminalErrors: AddReading<'controller'>;
+  readonly #panics: AddReading<'controller'>;
+  readonly #timeouts: AddReading<'controller'>;
+  readonly #reconcileSeconds: ScrapedHistogram<'controller'>;
+  readonly #activeWorkers: AddReading<'controller'>;
+  readonly #maxWorkers: AddReading<'controller'>;
+  readonly #queueDepth: AddReading<'name' | 'controller' | 'priority'>;
+  readonly #queueAdds: AddReading<'name' | 'controller'>;
+  readonly #queueRetries: AddReading<'name' | 'controller'>;
+  readonly #queueSeconds: ScrapedHistogram<'name' | 'controller'>;
+  readonly #workSeconds: ScrapedHistogram<'name' | 'controller'>;
+  readonly #unfinishedSeconds: AddReading<'name' | 'controller'>;
+  readonly #longestSeconds: AddReading<'name' | 'controller'>;
+  readonly #requests: AddReading<'code' | 'host' | 'method'>;
+  readonly #leading: AddReading<'name'>;
 
   constructor(registry: Registry) {
-    const registers = [registry];
-    const queueLabels = ['name', 'controller'] as const;
+    const controller = ['controller'] as const;
+    const queue = ['name', 'controller'] as const;
     this.registry = registry;
-    this.#reconciles = new Counter({
+    this.#reconciles = scrapedCounter(registry, {
       name: 'controller_runtime_reconcile_total',
       help: 'Reconciles per controller and result',
-      labelNames: ['controller', 'result'],
-      registers,
+      labels: ['controller', 'result'],
     });
-    this.#reconcileErrors = new Counter({
+    this.#reconcileErrors = scrapedCounter(registry, {
       name: 'controller_runtime_reconcile_errors_total',
       help: 'Failed reconciles per controller',
-      labelNames: ['controller'],
-      registers,
+      labels: controller,
     });
-    this.#reconcileSeconds = new Histogram({
+    this.#terminalErrors = scrapedCounter(registry, {
+      name: 'controller_runtime_terminal_reconcile_errors_total',
+      help: 'Reconciles that failed and are not tried again, per controller',
+      labels: controller,
+    });
+    this.#panics = scrapedCounter(registry, {
+      name: 'controller_runtime_reconcile_panics_total',
+      help: 'Reconciles that failed by a defect, per controller',
+      labels: controller,
+    });
+    this.#timeouts = scrapedCounter(registry, {
+      name: 'controller_runtime_reconcile_timeouts_total',
+      help: 'Reconciles that did not end in their time, per controller',
+      labels: controller,
+    });
+    this.#reconcileSeconds = new ScrapedHistogram(registry, {
       name: 'controller_runtime_reconcile_time_seconds',
       help: 'Time of a reconcile per controller',
-      labelNames: ['controller'],
+      labels: controller,
       buckets: reconcileBuckets,
-      registers,
     });
-    this.#activeWorkers = new Gauge({
+    this.#activeWorkers = scrapedGauge(registry, {
       name: 'controller_runtime_active_workers',
       help: 'Workers that are reconciling, per controller',
-      labelNames: ['controller'],
-      registers,
+      labels: controller,
     });
-    this.#maxWorkers = new Gauge({
+    this.#maxWorkers = scrapedGauge(registry, {
       name: 'controller_runtime_max_concurrent_reconciles',
       help: 'Workers per controller',
-      labelNames: ['controller'],
-      registers,
+      labels: controller,
     });
-    this.#queueDepth = new Gauge({
+    this.#queueDepth = scrapedGauge(registry, {
       name: 'workqueue_depth',
-      help: 'Keys that wait for a worker',
-      labelNames: queueLabels,
-      registers,
+      help: 'Keys that wait for a worker, by priority',
+      labels: ['name', 'controller', 'priority'],
     });
-    this.#queueAdds = new Counter({
+    this.#queueAdds = scrapedCounter(registry, {
       name: 'workqueue_adds_total',
       help: 'Keys added to the queue',
-      labelNames: queueLabels,
-      registers,
+      labels: queue,
     });
-    this.#queueRetries = new Counter({
+    this.#queueRetries = scrapedCounter(registry, {
       name: 'workqueue_retries_total',
-      help: 'Keys added again after a failure',
-      labelNames: queueLabels,
-      registers,
+      help: 'Keys to be added after a pause: after a failure, or because a reconcile asked for it',
+      labels: queue,
     });
-    this.#queueSeconds = new Histogram({
+    this.#queueSeconds = new ScrapedHistogram(registry, {
       name: 'workqueue_queue_duration_seconds',
       help: 'Time that a key waited for a worker',
-      labelNames: queueLabels,
+      labels: queue,
       buckets: queueBuckets,
-      registers,
     });
-    this.#requests = new Counter({
+    this.#workSeconds = new ScrapedHistogram(registry, {
+      name: 'workqueue_work_duration_seconds',
+      help: 'Time that a worker had a key',
+      labels: queue,
+      buckets: queueBuckets,
+    });
+    this.#unfinishedSeconds = scrapedGauge(registry, {
+      name: 'workqueue_unfinished_work_seconds',
+      help: 'Time that the workers have had their present keys, all together',
+      labels: queue,
+    });
+    this.#longestSeconds = scrapedGauge(registry, {
+      name: 'workqueue_longest_running_processor_seconds',
+      help: 'Time that a worker has had its present key, of the one that has had it longest',
+      labels: queue,
+    });
+    this.#requests = scrapedCounter(registry, {
       name: 'rest_client_requests_total',
       help: 'Requests to the API server by status code, method and host',
-      labelNames: ['code', 'host', 'method'],
-      registers,
+      labels: ['code', 'host', 'method'],
+    });
+    this.#leading = scrapedGauge(registry, {
+      name: 'leader_election_master_status',
+      help: 'Whether this process holds the lease of that name',
+      labels: ['name'],
     });
   }
 
-  /** For one controller with that many workers. */
+  /** For one controller with that many workers. Its values are there from the start, so that no rate misses a step. */
   reconciles(controller: string, workers: number): ReconcileObserver {
+    const outcomes = { success: 0, error: 0, requeue_after: 0 };
+    const failures = { terminal: 0, panic: 0, timeout: 0 };
+    let active = 0;
     const label = { controller };
-    // Known labels start at zero: a rate over a series that appears late misses its first step.
-    for (const result of ['success', 'error', 'requeue_after']) this.#reconciles.inc({ controller, result }, 0);
-    this.#reconcileErrors.inc(label, 0);
-    this.#maxWorkers.set(label, workers);
-    this.#activeWorkers.set(label, 0);
+    for (const result of ['success', 'error', 'requeue_after'] as const) {
+      this.#reconciles({ controller, result }, () => outcomes[result]);
+    }
+    this.#reconcileErrors(label, () => outcomes.error);
+    this.#terminalErrors(label, () => failures.terminal);
+    this.#panics(label, () => failures.panic);
+    this.#timeouts(label, () => failures.timeout);
+    this.#maxWorkers(label, () => workers);
+    this.#activeWorkers(label, () => active);
+    const times = this.#reconcileSeconds.distribution(label);
     return {
-      started: () => this.#activeWorkers.inc(label),
-      finished: (result, seconds) => {
-        this.#activeWorkers.dec(label);
-        this.#reconciles.inc({ controller, result });
-        if (result === 'error') this.#reconcileErrors.inc(label);
-        this.#reconcileSeconds.observe(label, seconds);
+      started: () => {
+        active += 1;
+      },
+      finished: (outcome, seconds, failure) => {
+        active -= 1;
+        outcomes[outcome] += 1;
+        if (failure !== undefined) failures[failure] += 1;
+        times.observe(seconds);
       },
     };
   }
 
   /** For one controller's queue. */
-  queue(controller: string): QueueObserver {
+  queue(controller: string): Required<QueueObserver> {
     const label = { name: controller, controller };
-    this.#queueDepth.set(label, 0);
-    this.#queueAdds.inc(label, 0);
-    this.#queueRetries.inc(label, 0);
+    const depths = this.#depths(controller);
+    const waits = this.#queueSeconds.distribution(label);
+    const works = this.#workSeconds.distribution(label);
+    /** Since when a worker has the key (performance.now). */
+    const working = new Map<string, number>();
+    let adds = 0;
+    let retries = 0;
+    this.#queueAdds(label, () => adds);
+    this.#queueRetries(label, () => retries);
+    const ages = (): number[] => {
+      const nowMs = performance.now();
+      return [...working.values()].map((sinceMs) => (nowMs - sinceMs) / 1000);
+    };
+    this.#unfinishedSeconds(label, () => sum(ages()));
+    this.#longestSeconds(label, () => Math.max(0, ...ages()));
     return {
-      added: () => this.#queueAdds.inc(label),
-      retried: () => this.#queueRetries.inc(label),
-      depth: (items) => this.#queueDepth.set(label, items),
-      waited: (seconds) => this.#queueSeconds.observe(label, seconds),
+      added: () => {
+        adds += 1;
+      },
+      retried: () => {
+        retries += 1;
+      },
+      depth: depths,
+      waited: (seconds) => waits.observe(seconds),
+      started: (key) => {
+        working.set(key, performance.now());
+      },
+      finished: (key) => {
+        const sinceMs = working.get(key);
+        if (sinceMs === undefined) return;
+        working.delete(key);
+        works.observe((performance.now() - sinceMs) / 1000);
+      },
     };
   }
 
   /** For the transport to one host. */
   requests(host: string): RequestObserver {
-    return (method, code) => this.#requests.inc({ code, host, method });
+    const counts = new Map<string, Map<string, { value: number }>>();
+    const begin = (method: string, code: string): { value: number } => {
+      const byCode = counts.get(method) ?? new Map<string, { value: number }>();
+      const count = { value: 0 };
+      counts.set(method, byCode.set(code, count));
+      this.#requests({ code, host, method }, () => count.value);
+      return count;
+    };
+    return (method, code) => {
+      const count = counts.get(method)?.get(code) ?? begin(method, code);
+      count.value += 1;
+    };
   }
+
+  /** For the elector of one lease; until it says otherwise it does not lead. */
+  leader(lease: string): LeaderObserver {
+    let leads = false;
+    this.#leading({ name: lease }, () => (leads ? 1 : 0));
+    return {
+      changed: (leading) => {
+        leads = leading;
+      },
+    };
+  }
+
+  #depths(controller: string): (items: number, priority?: number) => void {
+    const byPriority = new Map<number, number>();
+    const read = (priority: string, value: () => number): void =>
+      this.#queueDepth({ name: controller, controller, priority }, value);
+    const others = new Map<number, number>();
+    const begin = (priority: number): void => {
+      if (byPriority.size < maxPriorities) {
+        read(String(priority), () => byPriority.get(priority) ?? 0);
+        byPriority.set(priority, 0);
+      } else if (others.size === 0) {
+        read('exceeded_cardinality_limit', () => sum(others.values()));
+      }
+    };
+    begin(0);
+    return (items, priority = 0) => {
+      if (!byPriority.has(priority)) begin(priority);
+      (byPriority.has(priority) ? byPriority : others).set(priority, items);
+    };
+  }
+}
+
+function sum(values: Iterable<number>): number {
+  let total = 0;
+  for (const value of values) total += value;
+  return total;
 }

@@ -40,7 +40,12 @@ function run(selection: Selection = {}): void {
     target: {
       replace: (objects, resourceVersion) =>
         told.push(`replace ${objects.map(({ metadata }) => metadata.name).join()} @${resourceVersion}`),
-      event: ({ type, object }) => told.push(`${type} ${object.metadata.name} @${object.metadata.resourceVersion}`),
+      prepare: (object) => object,
+      apply: (events) => {
+        for (const { type, object } of events) {
+          told.push(`${type} ${object.metadata.name} @${object.metadata.resourceVersion}`);
+        }
+      },
     },
   });
   running = reflector.run(stop.signal);

@@ -8,7 +8,7 @@ async function* chunksOf(...chunks: readonly (string | Buffer)[]): AsyncGenerato
 
 async function split(...chunks: readonly (string | Buffer)[]): Promise<string[]> {
   const seen: string[] = [];
-  for await (const line of lines(chunksOf(...chunks))) seen.push(line);
+  for await (const batch of lines(chunksOf(...chunks))) seen.push(...batch);
   return seen;
 }
 
@@ -47,6 +47,12 @@ test('however the bytes are cut, the lines are the same', async () => {
   );
 });
 
+test('each piece gives its lines as one list, an empty one if it ends none', async () => {
+  const seen: (readonly string[])[] = [];
+  for await (const batch of lines(chunksOf('a\nb\nc', 'd', 'e\n'))) seen.push(batch);
+  expect(seen).toEqual([['a', 'b'], [], ['cde']]);
+});
+
 test('what the source throws comes through, after the lines that it gave', async () => {
   const seen: string[] = [];
   const read = async (): Promise<void> => {
@@ -54,7 +60,7 @@ test('what the source throws comes through, after the lines that it gave', async
       yield Buffer.from('a\nb');
       throw new Error('cut');
     }
-    for await (const line of lines(broken())) seen.push(line);
+    for await (const batch of lines(broken())) seen.push(...batch);
   };
   await expect(read()).rejects.toThrow('cut');
   expect(seen).toEqual(['a']);

@@ -24,7 +24,7 @@ describe('a request', () => {
     const answer = transport.request({
       method: 'PATCH',
       path: '/x',
-      query: new URLSearchParams({ labelSelector: 'a=b,c!=d' }),
+      query: 'labelSelector=a%3Db%2Cc!%3Dd',
       body: { message: 'Hola, 世界!' },
       contentType: 'application/merge-patch+json',
     });

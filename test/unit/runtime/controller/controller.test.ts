@@ -234,7 +234,7 @@ describe('the outcome', () => {
     await reconciled('a', 2);
     expect(Number(begun[1]?.atMs) - Number(begun[0]?.atMs)).toBeGreaterThanOrEqual(29);
     expect(await result('requeue_after')).toBe(1);
-    expect(await managed.metric('workqueue_retries_total', { name: 'widget' })).toBe(0);
+    expect(await managed.metric('workqueue_retries_total', { name: 'widget' })).toBe(1);
   });
 
   test.each([Number.NaN, -1])('requeueAfter(%d) is refused: it would be a loop without a pause', (delayMs) => {

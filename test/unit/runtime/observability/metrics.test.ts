@@ -13,22 +13,61 @@ beforeEach(() => {
 const lines = async (name: string): Promise<string[]> =>
   (await registry.metrics()).split('\n').filter((line) => line.startsWith(`${name}{`));
 
-test('names, types and labels are those of controller-runtime and client-go', async () => {
+/**
+ * As controller-runtime 0.25.2 registers them: pkg/internal/controller/metrics/metrics.go,
+ * pkg/internal/metrics/workqueue.go, pkg/metrics/client_go_adapter.go, pkg/metrics/leaderelection.go.
+ */
+const reconcileBuckets =
+  '0.005 0.01 0.025 0.05 0.1 0.15 0.2 0.25 0.3 0.35 0.4 0.45 0.5 0.6 0.7 0.8 0.9 1 1.25 1.5 1.75 2 2.5 3 3.5 4 4.5 ' +
+  '5 6 7 8 9 10 15 20 25 30 40 50 60 +Inf';
+const queueBuckets = '1e-8 1e-7 0.000001 0.00001 0.0001 0.001 0.01 0.1 1 10 100 1000 +Inf';
+const ofControllerRuntime = [
+  ['controller_runtime_active_workers', 'gauge', 'controller'],
+  ['controller_runtime_max_concurrent_reconciles', 'gauge', 'controller'],
+  ['controller_runtime_reconcile_errors_total', 'counter', 'controller'],
+  ['controller_runtime_reconcile_panics_total', 'counter', 'controller'],
+  ['controller_runtime_reconcile_time_seconds', 'histogram', 'controller', reconcileBuckets],
+  ['controller_runtime_reconcile_timeouts_total', 'counter', 'controller'],
+  ['controller_runtime_reconcile_total', 'counter', 'controller result'],
+  ['controller_runtime_terminal_reconcile_errors_total', 'counter', 'controller'],
+  ['leader_election_master_status', 'gauge', 'name'],
+  ['rest_client_requests_total', 'counter', 'code host method'],
+  ['workqueue_adds_total', 'counter', 'controller name'],
+  ['workqueue_depth', 'gauge', 'controller name priority'],
+  ['workqueue_longest_running_processor_seconds', 'gauge', 'controller name'],
+  ['workqueue_queue_duration_seconds', 'histogram', 'controller name', queueBuckets],
+  ['workqueue_retries_total', 'counter', 'controller name'],
+  ['workqueue_unfinished_work_seconds', 'gauge', 'controller name'],
+  ['workqueue_work_duration_seconds', 'histogram', 'controller name', queueBuckets],
+];
+
+/** Every metric with a value, as it is exposed: its name, type, labels and, of a histogram, buckets. */
+async function exposed(): Promise<string[][]> {
+  const text = await registry.metrics();
+  return [...text.matchAll(/^# TYPE (\S+) (\w+)\n((?:[^#\n].*\n)*)/gm)]
+    .map(([, name = '', type = '', values = '']) => {
+      const labels = new Set([...values.matchAll(/(\w+)="/g)].map(([, label = '']) => label));
+      const buckets = labels.delete('le')
+        ? [...values.matchAll(/le="(.+?)"/g)].map(([, bound]) => bound).join(' ')
+        : [];
+      return [name, type, [...labels].sort().join(' '), ...[buckets].flat()];
+    })
+    .sort();
+}
+
+test('names, types, labels and buckets are those of controller-runtime', async () => {
   metrics.reconciles('widget', 4);
   metrics.queue('widget');
-  const types = (await registry.metrics()).split('\n').filter((line) => line.startsWith('# TYPE '));
-  expect(types.sort()).toEqual([
-    '# TYPE controller_runtime_active_workers gauge',
-    '# TYPE controller_runtime_max_concurrent_reconciles gauge',
-    '# TYPE controller_runtime_reconcile_errors_total counter',
-    '# TYPE controller_runtime_reconcile_time_seconds histogram',
-    '# TYPE controller_runtime_reconcile_total counter',
-    '# TYPE rest_client_requests_total counter',
-    '# TYPE workqueue_adds_total counter',
-    '# TYPE workqueue_depth gauge',
-    '# TYPE workqueue_queue_duration_seconds histogram',
-    '# TYPE workqueue_retries_total counter',
-  ]);
+  metrics.requests('10.96.0.1:443')('GET', '200');
+  metrics.leader('widgets');
+  expect(await exposed()).toEqual(ofControllerRuntime);
+});
+
+test('as JSON they are the same', async () => {
+  metrics.queue('widget').waited(0.5);
+  const json = (await registry.getMetricsAsJSON()).find(({ name }) => name === 'workqueue_queue_duration_seconds');
+  expect(json?.type).toBe('histogram');
+  expect(json?.values).toHaveLength(queueBuckets.split(' ').length + 2);
 });
 
 test('a controller is there before its first reconcile, at zero', async () => {
@@ -51,9 +90,10 @@ test('a controller is there before its first reconcile, at zero', async () => {
 
 test('so is a queue: a rate needs its first step', async () => {
   metrics.queue('widget');
-  for (const name of ['workqueue_depth', 'workqueue_adds_total', 'workqueue_retries_total']) {
+  for (const name of ['workqueue_adds_total', 'workqueue_retries_total', 'workqueue_unfinished_work_seconds']) {
     expect(await lines(name)).toEqual([`${name}{name="widget",controller="widget"} 0`]);
   }
+  expect(await lines('workqueue_depth')).toEqual(['workqueue_depth{name="widget",controller="widget",priority="0"} 0']);
 });
 
 describe('a reconcile', () => {
@@ -98,10 +138,90 @@ test('a queue tells its depth, adds, retries and waits', async () => {
   const label = 'name="widget",controller="widget"';
   expect(await lines('workqueue_adds_total')).toEqual([`workqueue_adds_total{${label}} 2`]);
   expect(await lines('workqueue_retries_total')).toEqual([`workqueue_retries_total{${label}} 1`]);
-  expect(await lines('workqueue_depth')).toEqual([`workqueue_depth{${label}} 7`]);
+  expect(await lines('workqueue_depth')).toEqual([`workqueue_depth{${label},priority="0"} 7`]);
   expect(await lines('workqueue_queue_duration_seconds_sum')).toEqual([
     `workqueue_queue_duration_seconds_sum{${label}} 0.5`,
   ]);
+});
+
+describe('the depth of a queue', () => {
+  const depths = (): Promise<string[]> => lines('workqueue_depth');
+
+  test('is told by priority', async () => {
+    const observer = metrics.queue('widget');
+    observer.depth(3);
+    observer.depth(5, -100);
+    observer.depth(2, -100);
+    expect(await depths()).toEqual([
+      'workqueue_depth{name="widget",controller="widget",priority="0"} 3',
+      'workqueue_depth{name="widget",controller="widget",priority="-100"} 2',
+    ]);
+  });
+
+  test('has a bounded number of labels, however many priorities there are', async () => {
+    const observer = metrics.queue('widget');
+    for (let priority = 1; priority <= 100; priority += 1) observer.depth(1, priority);
+    const series = await depths();
+    expect(series).toHaveLength(26);
+    expect(series.at(-1)).toBe(
+      'workqueue_depth{name="widget",controller="widget",priority="exceeded_cardinality_limit"} 76',
+    );
+  });
+});
+
+describe('work', () => {
+  const value = async (name: string): Promise<number> => Number((await lines(name))[0]?.split(' ')[1]);
+
+  test('under way counts as unfinished, and no longer when it is done', async () => {
+    const observer = metrics.queue('widget');
+    observer.started('default/a');
+    observer.started('default/b');
+    const longest = await value('workqueue_longest_running_processor_seconds');
+    expect(longest).toBeGreaterThan(0);
+    expect(await value('workqueue_unfinished_work_seconds')).toBeGreaterThan(longest);
+    observer.finished('default/a');
+    observer.finished('default/b');
+    expect(await value('workqueue_longest_running_processor_seconds')).toBe(0);
+    expect(await value('workqueue_unfinished_work_seconds')).toBe(0);
+    expect(await value('workqueue_work_duration_seconds_count')).toBe(2);
+    expect(await value('workqueue_work_duration_seconds_sum')).toBeGreaterThanOrEqual(longest);
+  });
+
+  test('that nobody began is not counted', async () => {
+    metrics.queue('widget').finished('default/a');
+    expect(await value('workqueue_work_duration_seconds_count')).toBe(0);
+  });
+});
+
+test.each([
+  ['terminal', 'controller_runtime_terminal_reconcile_errors_total'],
+  ['panic', 'controller_runtime_reconcile_panics_total'],
+  ['timeout', 'controller_runtime_reconcile_timeouts_total'],
+] as const)('a failure that is %s has a counter of its own, beside that of all errors', async (failure, name) => {
+  const observer = metrics.reconciles('widget', 4);
+  observer.started();
+  observer.finished('error', 0.1, failure);
+  expect(await lines(name)).toEqual([`${name}{controller="widget"} 1`]);
+  expect(await lines('controller_runtime_reconcile_errors_total')).toEqual([
+    'controller_runtime_reconcile_errors_total{controller="widget"} 1',
+  ]);
+});
+
+test("a value on a bucket's bound is in it, one beyond all is in the last", async () => {
+  const observer = metrics.queue('widget');
+  for (const seconds of [0, 1e-8, 0.1, 1000, 1001]) observer.waited(seconds);
+  const buckets = (await lines('workqueue_queue_duration_seconds_bucket')).map((line) => Number(line.split(' ')[1]));
+  expect(buckets).toEqual([2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 4, 5]);
+});
+
+test('whoever leads says so, and that it no longer does', async () => {
+  const leader = metrics.leader('widgets');
+  const status = (): Promise<string[]> => lines('leader_election_master_status');
+  expect(await status()).toEqual(['leader_election_master_status{name="widgets"} 0']);
+  leader.changed(true);
+  expect(await status()).toEqual(['leader_election_master_status{name="widgets"} 1']);
+  leader.changed(false);
+  expect(await status()).toEqual(['leader_election_master_status{name="widgets"} 0']);
 });
 
 test('requests are counted by code, method and host', async () => {

@@ -2,8 +2,10 @@ import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globa
 import { type QueueObserver, WorkQueue } from '../../../../src/runtime/queue/index.ts';
 
 let queue: WorkQueue;
+let setTimeoutSpy: jest.SpiedFunction<typeof setTimeout>;
 beforeEach(() => {
   jest.useFakeTimers();
+  setTimeoutSpy = jest.spyOn(globalThis, 'setTimeout');
   // No jitter: a pause is what it says.
   jest.spyOn(Math, 'random').mockReturnValue(0);
   queue = new WorkQueue();
@@ -88,6 +90,94 @@ describe('keys', () => {
     queue.add('a');
     queue.done(String(first));
     expect(await taken()).toEqual(['b', 'a']);
+  });
+});
+
+describe('low priority', () => {
+  const low = { priority: 'low' } as const;
+
+  test('goes after all that is normal, in its own order', async () => {
+    queue.add('low 1', low);
+    queue.add('low 2', low);
+    queue.add('a');
+    queue.add('b');
+    expect(await taken()).toEqual(['a', 'b', 'low 1', 'low 2']);
+  });
+
+  test('is raised by a normal add, and not lowered again', async () => {
+    queue.add('a', low);
+    queue.add('b', low);
+    queue.add('c');
+    queue.add('b');
+    queue.add('b', low);
+    expect(queue.depth).toBe(3);
+    expect(await taken()).toEqual(['c', 'b', 'a']);
+  });
+
+  test('has every 33rd turn: it is not starved', async () => {
+    queue.add('low', low);
+    for (let i = 0; i < 40; i += 1) queue.add(`normal ${i}`);
+    expect((await taken()).indexOf('low')).toBe(32);
+  });
+
+  test('has no turn saved up from a time when nothing low waited', async () => {
+    for (let i = 0; i < 80; i += 1) queue.add(`normal ${i}`);
+    for (let i = 0; i < 40; i += 1) await queue.next();
+    queue.add('low', low);
+    expect((await taken()).indexOf('low')).toBe(32);
+  });
+
+  test('is of the more urgent add, where a worker has the key', async () => {
+    queue.add('a', low);
+    await queue.next();
+    queue.add('a');
+    queue.add('a', low);
+    queue.add('b');
+    queue.done('a');
+    queue.add('low', low);
+    expect(await taken()).toEqual(['b', 'a', 'low']);
+  });
+
+  test('is kept by a retry', async () => {
+    queue.add('a', low);
+    await queue.next();
+    queue.addRateLimited('a');
+    queue.done('a');
+    jest.advanceTimersByTime(5);
+    queue.add('b');
+    expect(await taken()).toEqual(['b', 'a']);
+  });
+
+  test.each([
+    ['earlier', 5],
+    ['later', 50],
+  ])('gives way to an urgent add for an %s time', async (_, urgentMs) => {
+    queue.addAfter('a', 20, low);
+    queue.addAfter('a', urgentMs);
+    queue.addAfter('a', 60, low);
+    jest.advanceTimersByTime(60);
+    queue.add('b');
+    expect(await taken()).toEqual(['a', 'b']);
+  });
+});
+
+describe('namespaces', () => {
+  test('have turns: one with many keys does not delay the one key of another', async () => {
+    for (let i = 0; i < 10_000; i += 1) queue.add(`busy/${i}`);
+    queue.add('quiet/a');
+    queue.add('quiet/b');
+    queue.add('cluster-scoped');
+    const first = [];
+    for (let i = 0; i < 6; i += 1) first.push(await queue.next());
+    expect(first).toEqual(['busy/0', 'quiet/a', 'cluster-scoped', 'busy/1', 'quiet/b', 'busy/2']);
+    expect(queue.depth).toBe(9997);
+  });
+
+  test('have turns within a priority', async () => {
+    const low = { priority: 'low' } as const;
+    for (const key of ['x/1', 'x/2', 'y/1']) queue.add(key, low);
+    for (const key of ['x/3', 'x/4', 'z/1']) queue.add(key);
+    expect(await taken()).toEqual(['x/3', 'z/1', 'x/4', 'x/1', 'y/1', 'x/2']);
   });
 });
 
@@ -201,6 +291,42 @@ describe('a key that failed', () => {
     expect(await pauses(2)).toEqual([5, 10]);
   });
 
+  test('waits for its share of the overall rate, which has room for a burst', () => {
+    queue = new WorkQueue({ retriesPerSecond: 10, retryBurst: 2 });
+    const comeMs = ['a', 'b', 'c', 'd'].map((key) => {
+      const before = setTimeoutSpy.mock.calls.length;
+      queue.addRateLimited(key);
+      return setTimeoutSpy.mock.calls[before]?.[1];
+    });
+    expect(comeMs).toEqual([5, 5, 100, 200]);
+    jest.advanceTimersByTime(1000);
+    queue.addRateLimited('e');
+    expect(setTimeoutSpy.mock.lastCall?.[1]).toBe(5);
+  });
+
+  test('is no slower than its longest pause, whatever the overall rate', () => {
+    queue = new WorkQueue({ retriesPerSecond: 1, retryBurst: 1, maxBackoffMs: 3000 });
+    for (let i = 0; i < 100; i += 1) queue.addRateLimited(`failed ${i}`);
+    expect(setTimeoutSpy.mock.lastCall?.[1]).toBe(3000);
+    jest.advanceTimersByTime(4000);
+    expect(queue.depth).toBe(100);
+    queue.addRateLimited('after the storm');
+    expect(setTimeoutSpy.mock.lastCall?.[1]).toBe(5);
+  });
+
+  test('has no overall rate where none is wanted', () => {
+    queue = new WorkQueue({ retriesPerSecond: Number.POSITIVE_INFINITY });
+    for (let i = 0; i < 1000; i += 1) queue.addRateLimited(`failed ${i}`);
+    expect(setTimeoutSpy.mock.lastCall?.[1]).toBe(5);
+  });
+
+  test.each([
+    [{ retriesPerSecond: 0 }, 'a rate is more than 0 a second, not 0'],
+    [{ retryBurst: 0 }, 'a burst is of 1 at least, not 0'],
+  ])('is refused a rate that would never let it come: %j', (options, message) => {
+    expect(() => new WorkQueue(options)).toThrow(new RangeError(message));
+  });
+
   test('does not make others wait', async () => {
     await pauses(6);
     queue.addRateLimited('b');
@@ -249,38 +375,63 @@ describe('a closed queue', () => {
 });
 
 describe('the observer', () => {
-  test('is told of adds, retries, the depth and how long a key waited', async () => {
-    const told: string[] = [];
-    const observer: QueueObserver = {
-      added: () => told.push('added'),
-      retried: () => told.push('retried'),
-      depth: (items) => told.push(`depth ${items}`),
-      waited: (seconds) => told.push(`waited ${seconds}`),
-    };
+  let told: string[];
+  const observer: QueueObserver = {
+    added: () => told.push('added'),
+    retried: () => told.push('retried'),
+    depth: (items, priority) => told.push(`depth ${items} of ${priority}`),
+    waited: (seconds) => told.push(`waited ${seconds}`),
+    started: (key) => told.push(`started ${key}`),
+    finished: (key) => told.push(`finished ${key}`),
+  };
+  beforeEach(() => {
+    told = [];
     queue = new WorkQueue({ observer });
+  });
+
+  test('is told of adds, the depth, how long a key waited and how long a worker has it', async () => {
     queue.add('a');
     queue.add('a');
     jest.advanceTimersByTime(1500);
     await queue.next();
-    expect(told.splice(0)).toEqual(['added', 'depth 1', 'depth 0', 'waited 1.5']);
+    expect(told.splice(0)).toEqual(['added', 'depth 1 of 0', 'depth 0 of 0', 'waited 1.5', 'started a']);
     queue.add('a');
     queue.done('a');
-    expect(told.splice(0)).toEqual(['added', 'depth 1']);
-    await queue.next();
-    told.splice(0);
-    queue.addRateLimited('b');
-    expect(told.splice(0)).toEqual(['retried']);
+    expect(told.splice(0)).toEqual(['finished a', 'added', 'depth 1 of 0']);
+  });
+
+  test('is told how long a key waited for an idle worker to begin', async () => {
     const idle = queue.next();
-    jest.advanceTimersByTime(5);
+    queue.add('a');
+    jest.advanceTimersByTime(20);
     await idle;
-    expect(told).toEqual(['added', 'waited 0']);
+    expect(told).toEqual(['added', 'waited 0.02', 'started a']);
+  });
+
+  test('is told of retries, and of other pauses, as client-go counts them', () => {
+    queue.addRateLimited('a');
+    queue.addAfter('b', 10);
+    expect(told).toEqual(['retried', 'retried']);
+  });
+
+  test('is told of the depths of both priorities', () => {
+    queue.add('a', { priority: 'low' });
+    queue.add('a');
+    expect(told).toEqual(['added', 'depth 1 of -100', 'depth 0 of -100', 'depth 1 of 0']);
   });
 
   test('is told that a closed queue is empty', () => {
-    const depths: number[] = [];
-    queue = new WorkQueue({ observer: { depth: (items) => depths.push(items) } });
     queue.add('a');
+    queue.add('b', { priority: 'low' });
+    told = [];
     queue.close();
-    expect(depths).toEqual([1, 0]);
+    expect(told).toEqual(['depth 0 of 0', 'depth 0 of -100']);
+  });
+
+  test('may be left out, or listen to a part', async () => {
+    queue = new WorkQueue();
+    queue.add('a');
+    queue.done(String(await queue.next()));
+    expect(queue.depth).toBe(0);
   });
 });

@@ -1,0 +1,48 @@
+/** Tells whether labels (or, of a field selector, fields) fit. `read` gives the value of a key, or undefined. */
+export type Selector = (read: (key: string) => string | undefined) => boolean;
+
+/**
+ * Reads a label selector as the API server does (k8s.io/apimachinery/pkg/labels): `a=b,c!=d,e in (f,g),h notin (i),j,!k`.
+ * A `!=` and a `notin` fit where the key is missing. Undefined, rather than a guess, for what it cannot read.
+ */
+export function parseLabelSelector(text: string): Selector | undefined {
+  // A comma inside brackets is of a set, others part the requirements.
+  return all(text.split(/,(?![^(]*\))/), parseRequirement);
+}
+
+/** Reads a field selector (k8s.io/apimachinery/pkg/fields): `metadata.name=a,status.phase!=Failed`; a missing field is empty. */
+export function parseFieldSelector(text: string): Selector | undefined {
+  return all(text.split(','), (requirement) => {
+    // A backslash escapes commas and equals signs in a value, which no name or phase has.
+    const [, key, operator, value] = /^\s*([^=!\\]+?)\s*(!=|==?)\s*([^\\]*?)\s*$/.exec(requirement) ?? [];
+    if (key === undefined || value === undefined) return undefined;
+    return (read) => ((read(key) ?? '') === value) === (operator !== '!=');
+  });
+}
+
+function all(
+  requirements: readonly string[],
+  parse: (requirement: string) => Selector | undefined,
+): Selector | undefined {
+  const selectors = requirements.filter((requirement) => requirement.trim() !== '').map(parse);
+  if (selectors.includes(undefined)) return undefined;
+  return (read) => selectors.every((selector) => selector?.(read));
+}
+
+function parseRequirement(requirement: string): Selector | undefined {
+  const [, not, key = '', rest = ''] = /^\s*(!?)\s*([A-Za-z0-9._/-]+)\s*(.*?)\s*$/.exec(requirement) ?? [];
+  if (key === '') return undefined;
+  if (rest === '') return (read) => (read(key) === undefined) === (not === '!');
+  if (not !== '') return undefined;
+  const [, set, inside] = /^(in|notin)\s*\(([^()]*)\)$/.exec(rest) ?? [];
+  if (inside !== undefined) {
+    const values = inside.split(',').map((value) => value.trim());
+    return (read) => values.includes(read(key) ?? missing) === (set === 'in');
+  }
+  const [, operator, value] = /^(!=|==?)\s*([A-Za-z0-9._-]*)$/.exec(rest) ?? [];
+  if (value === undefined) return undefined;
+  return (read) => (read(key) === value) === (operator !== '!=');
+}
+
+/** No label has a space for its value. */
+const missing = ' ';

@@ -1,0 +1,299 @@
+import {
+  apiVersionOf,
+  type Kind,
+  type KubeObject,
+  type Manifest,
+  type ObjectKey,
+  resourceName,
+} from '../kind/index.ts';
+import { ApiError, type Status } from './api-error.ts';
+import type {
+  ApplyOptions,
+  Client,
+  DeleteCollectionOptions,
+  DeleteOptions,
+  GetOptions,
+  List,
+  ListOptions,
+  PartialObjectMetadata,
+  Patch,
+  RequestOptions,
+  Scale,
+  SubresourceOptions,
+  VersionedKey,
+  WatchEvent,
+  WatchOptions,
+} from './client.ts';
+import { lines } from './lines.ts';
+import { collectionPath, creationPath, objectPath } from './resource-path.ts';
+import type { HttpRequest, Transport } from './transport.ts';
+
+/** The API server answers these with the metadata alone. */
+const metadataOnly = {
+  object: 'application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1',
+  list: 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1',
+} as const;
+
+const mergePatch = 'application/merge-patch+json';
+const jsonPatch = 'application/json-patch+json';
+/** JSON is YAML too. */
+const applyPatch = 'application/apply-patch+yaml';
+
+/** The {@link Client} over HTTP. It tries again what its {@link Transport} does, and nothing else. */
+export class HttpClient implements Client {
+  readonly #transport: Transport;
+  /** The query of every write. */
+  readonly #asManager: string;
+
+  /** @param fieldManager the name under which the server tracks the fields that this client sets. */
+  constructor(transport: Transport, fieldManager: string) {
+    this.#transport = transport;
+    this.#asManager = queryOf({ fieldManager });
+  }
+
+  async get<T extends KubeObject>(kind: Kind<T>, key: ObjectKey, options?: GetOptions): Promise<T> {
+    return this.#read<T>(objectPath(kind, key), undefined, options);
+  }
+
+  async getMetadata(kind: Kind, key: ObjectKey, options?: GetOptions): Promise<PartialObjectMetadata> {
+    return this.#read(objectPath(kind, key), metadataOnly.object, options);
+  }
+
+  async list<T extends KubeObject>(kind: Kind<T>, options: ListOptions = {}): Promise<List<T>> {
+    return this.#list<T>(kind, undefined, options);
+  }
+
+  async listMetadata(kind: Kind, options: ListOptions = {}): Promise<List<PartialObjectMetadata>> {
+    return this.#list(kind, metadataOnly.list, options);
+  }
+
+  async *watch<T extends KubeObject>(kind: Kind<T>, options: WatchOptions): AsyncGenerator<WatchEvent<T>> {
+    for await (const batch of this.watchBatches(kind, options)) yield* batch;
+  }
+
+  watchBatches<T extends KubeObject>(kind: Kind<T>, options: WatchOptions): AsyncGenerator<readonly WatchEvent<T>[]> {
+    return this.#watch<T>(kind, undefined, options);
+  }
+
+  async *watchMetadata(kind: Kind, options: WatchOptions): AsyncGenerator<WatchEvent<PartialObjectMetadata>> {
+    for await (const batch of this.#watch(kind, metadataOnly.object, options)) yield* batch;
+  }
+
+  async create<T extends KubeObject>(kind: Kind<T>, manifest: Manifest<T>, options?: RequestOptions): Promise<T> {
+    const path = creationPath(kind, manifest.metadata);
+    return this.#write<T>({ method: 'POST', path, body: complete(kind, manifest) }, options);
+  }
+
+  async update<T extends KubeObject>(
+    kind: Kind<T>,
+    object: NoInfer<T>,
+    { subresource, signal }: SubresourceOptions = {},
+  ): Promise<T> {
+    const path = objectPath(kind, object.metadata, subresource);
+    return this.#write<T>({ method: 'PUT', path, body: complete(kind, object), signal });
+  }
+
+  async updateStatus<T extends KubeObject & { readonly status?: unknown }>(
+    kind: Kind<T>,
+    object: NoInfer<T>,
+    options?: RequestOptions,
+  ): Promise<T> {
+    return this.update<T>(kind, object, { ...options, subresource: 'status' });
+  }
+
+  async patch<T extends KubeObject>(
+    kind: Kind<T>,
+    key: ObjectKey,
+    patch: Patch,
+    { subresource, signal }: SubresourceOptions = {},
+  ): Promise<T> {
+    const path = objectPath(kind, key, subresource);
+    const contentType = patch.type === 'json' ? jsonPatch : mergePatch;
+    return this.#write<T>({ method: 'PATCH', path, contentType, body: patch.body, signal });
+  }
+
+  async mergeStatus<T extends KubeObject & { readonly status?: unknown }>(
+    kind: Kind<T>,
+    key: VersionedKey,
+    status: object,
+    options?: RequestOptions,
+  ): Promise<T> {
+    const path = objectPath(kind, key, 'status');
+    const body = { metadata: { resourceVersion: key.resourceVersion }, status };
+    return this.#write<T>({ method: 'PATCH', path, contentType: mergePatch, body }, options);
+  }
+
+  async apply<T extends KubeObject>(kind: Kind<T>, manifest: Manifest<T>, options?: ApplyOptions): Promise<T> {
+    return this.#apply<T>(objectPath(kind, manifest.metadata), complete(kind, manifest), manifest.metadata, options);
+  }
+
+  async applyStatus<T extends KubeObject & { readonly status?: unknown }>(
+    kind: Kind<T>,
+    key: ObjectKey,
+    status: object,
+    options?: ApplyOptions,
+  ): Promise<T> {
+    const { name, namespace } = key;
+    const metadata = namespace === undefined ? { name } : { name, namespace };
+    const body = complete(kind, { metadata, status });
+    return this.#apply<T>(objectPath(kind, key, 'status'), body, metadata, options);
+  }
+
+  async getScale(kind: Kind, key: ObjectKey, options?: RequestOptions): Promise<Scale> {
+    return this.#read<Scale>(objectPath(kind, key, 'scale'), undefined, options);
+  }
+
+  async patchScale(
+    kind: Kind,
+    key: ObjectKey | VersionedKey,
+    replicas: number,
+    options?: RequestOptions,
+  ): Promise<Scale> {
+    const path = objectPath(kind, key, 'scale');
+    const metadata = 'resourceVersion' in key ? { resourceVersion: key.resourceVersion } : {};
+    const body = { metadata, spec: { replicas } };
+    return this.#write<Scale>({ method: 'PATCH', path, contentType: mergePatch, body }, options);
+  }
+
+  async delete<T extends KubeObject>(
+    kind: Kind<T>,
+    key: ObjectKey,
+    { uid, resourceVersion, propagationPolicy = 'Background', gracePeriodSeconds, signal }: DeleteOptions = {},
+  ): Promise<T | undefined> {
+    const answer = await this.#transport.request({
+      method: 'DELETE',
+      path: objectPath(kind, key),
+      body: deleteOptions({ propagationPolicy, gracePeriodSeconds, preconditions: { uid, resourceVersion } }),
+      signal,
+    });
+    // A finished delete is answered by a Status, one that still waits (for a finalizer, a grace period) by the object.
+    return isStatus(answer) ? undefined : (answer as T);
+  }
+
+  async deleteCollection<T extends KubeObject>(
+    kind: Kind<T>,
+    options: DeleteCollectionOptions = {},
+  ): Promise<readonly T[]> {
+    const { namespace, labelSelector, fieldSelector, gracePeriodSeconds, signal } = options;
+    const { propagationPolicy = 'Background' } = options;
+    if (kind.scope === 'Namespaced' && namespace === undefined) {
+      throw new TypeError(`${resourceName(kind)} can be deleted in one namespace only, and none is given`);
+    }
+    const answer = await this.#transport.request({
+      method: 'DELETE',
+      path: collectionPath(kind, namespace),
+      query: queryOf({ labelSelector, fieldSelector }),
+      body: deleteOptions({ propagationPolicy, gracePeriodSeconds }),
+      signal,
+    });
+    // What deletes one by one answers with the list of what it found, some aggregated servers with a Status.
+    return isStatus(answer) ? [] : (answer as List<T>).items;
+  }
+
+  async #read<T>(path: string, accept: string | undefined, options: GetOptions = {}): Promise<T> {
+    const { resourceVersion, signal } = options;
+    const query = resourceVersion === undefined ? '' : queryOf({ resourceVersion });
+    return (await this.#transport.request({ method: 'GET', path, query, accept, signal })) as T;
+  }
+
+  async #list<T extends KubeObject>(kind: Kind, accept: string | undefined, options: ListOptions): Promise<List<T>> {
+    const { namespace, signal, ...query } = options;
+    const path = collectionPath(kind, namespace);
+    return (await this.#transport.request({ method: 'GET', path, query: queryOf(query), accept, signal })) as List<T>;
+  }
+
+  async *#watch<T extends KubeObject>(
+    kind: Kind,
+    accept: string | undefined,
+    options: WatchOptions,
+  ): AsyncGenerator<readonly WatchEvent<T>[]> {
+    const { namespace, signal, ...rest } = options;
+    const path = collectionPath(kind, namespace);
+    // Required beside sendInitialEvents, and the only value that a watch takes.
+    const match = rest.sendInitialEvents === undefined ? {} : { resourceVersionMatch: 'NotOlderThan' };
+    const query = queryOf({ watch: true, allowWatchBookmarks: true, ...match, ...rest });
+    const body = await this.#transport.stream({ method: 'GET', path, query, accept, signal });
+    for await (const batch of lines(body)) yield* parseWatchEvents<T>(path, batch);
+  }
+
+  async #apply<T extends KubeObject>(
+    path: string,
+    configuration: object,
+    metadata: object,
+    { force = false, uid, resourceVersion, signal }: ApplyOptions = {},
+  ): Promise<T> {
+    const conditional = uid !== undefined || resourceVersion !== undefined;
+    return this.#write<T>({
+      method: 'PATCH',
+      path,
+      query: `${this.#asManager}&force=${force}`,
+      contentType: applyPatch,
+      // JSON leaves out what is undefined.
+      body: conditional ? { ...configuration, metadata: { ...metadata, uid, resourceVersion } } : configuration,
+      signal,
+    });
+  }
+
+  async #write<T>(request: HttpRequest, options?: RequestOptions): Promise<T> {
+    const { query = this.#asManager, signal = options?.signal } = request;
+    return (await this.#transport.request({ ...request, query, signal })) as T;
+  }
+}
+
+function complete(kind: Kind, object: object): object {
+  return { apiVersion: apiVersionOf(kind), kind: kind.kind, ...object };
+}
+
+function deleteOptions(options: object): object {
+  return { apiVersion: 'v1', kind: 'DeleteOptions', ...options };
+}
+
+function isStatus(answer: unknown): answer is Status {
+  const { apiVersion = 'v1', kind } = answer as Partial<KubeObject>;
+  // A custom kind may have this name too, in another group.
+  return kind === 'Status' && apiVersion === 'v1';
+}
+
+function queryOf(parameters: Readonly<Record<string, string | number | boolean | undefined>>): string {
+  let query = '';
+  for (const name in parameters) {
+    const value = parameters[name];
+    if (value !== undefined) query += `${query === '' ? '' : '&'}${name}=${encodeURIComponent(value)}`;
+  }
+  return query;
+}
+
+/** The events of these lines as one list; what came before a bad line is yielded before that is thrown. */
+function* parseWatchEvents<T extends KubeObject>(
+  path: string,
+  batch: readonly string[],
+): Generator<readonly WatchEvent<T>[]> {
+  const events: WatchEvent<T>[] = [];
+  try {
+    for (const line of batch) events.push(parseWatchEvent(path, line));
+  } catch (error) {
+    yield events;
+    throw error;
+  }
+  yield events;
+}
+
+function parseWatchEvent<T extends KubeObject>(path: string, line: string): WatchEvent<T> {
+  const event = parseLine(path, line) as WatchEvent<T> | { readonly type: 'ERROR'; readonly object: Status };
+  if (event?.type === 'ERROR') throw new ApiError(`WATCH ${path}`, event.object?.code ?? 500, event.object ?? {});
+  if (typeof event?.object?.metadata?.resourceVersion !== 'string') throw notAnEvent(path, line);
+  return event;
+}
+
+function parseLine(path: string, line: string): unknown {
+  try {
+    return JSON.parse(line);
+  } catch {
+    throw notAnEvent(path, line);
+  }
+}
+
+/** Not of the API server, but of something before it: the connection is to be made anew. */
+function notAnEvent(path: string, line: string): Error {
+  return new SyntaxError(`WATCH ${path}: a line is no event: ${JSON.stringify(line.slice(0, 200))}`);
+}

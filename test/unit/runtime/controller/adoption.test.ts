@@ -1,0 +1,133 @@
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { HttpClient, isConflict, Transport } from '../../../../src/runtime/client/index.ts';
+import { claim } from '../../../../src/runtime/controller/index.ts';
+import { controllerReference, type ObjectMeta, type OwnerReference } from '../../../../src/runtime/kind/index.ts';
+import { ScriptedServer } from '../../environment/scripted-server.ts';
+import { Part, stored, Widget } from '../../environment/widgets.ts';
+
+const ownerPath = '/apis/test.example/v1/namespaces/default/widgets/owner';
+const partPath = (name: string): string => `/apis/test.example/v1/namespaces/default/parts/${name}`;
+const deletionTimestamp = '2026-01-01T00:00:00Z';
+
+const owner = stored('owner', '3');
+const ours = controllerReference(Widget, owner);
+const others = controllerReference(Widget, stored('another', '4'));
+const plain: OwnerReference = { apiVersion: 'v1', kind: 'ConfigMap', name: 'c', uid: 'uid-c' };
+
+let server: ScriptedServer;
+let transport: Transport;
+beforeEach(async () => {
+  server = await ScriptedServer.start();
+  transport = new Transport(server.connection, { userAgent: 'test/1' });
+});
+afterEach(async () => {
+  await transport.close();
+  await server.close();
+});
+
+const matching = { labels: { belongs: 'yes' } };
+const part = (name: string, rest: Partial<ObjectMeta> = {}) => stored(name, '5', rest);
+const claimed = async (candidates: readonly Part[], of: Widget = owner) => {
+  const children = await claim({
+    client: new HttpClient(transport, 'tester'),
+    ownerKind: Widget,
+    owner: of,
+    childKind: Part,
+    candidates,
+    matches: ({ metadata }) => metadata.labels?.belongs === 'yes',
+  });
+  return children.map(({ metadata }) => `${metadata.name} ${metadata.resourceVersion}`);
+};
+
+/** Takes the write to a part, which must set just these references. */
+async function written(name: string, ownerReferences: readonly OwnerReference[]) {
+  const request = await server.next({ method: 'PATCH', path: partPath(name) });
+  expect(request.headers['content-type']).toBe('application/merge-patch+json');
+  expect(request.body).toEqual({ metadata: { uid: `uid-${name}`, resourceVersion: '5', ownerReferences } });
+  return request;
+}
+const ownerRead = () => server.next({ method: 'GET', path: ownerPath });
+
+describe('without a request', () => {
+  test('are claimed those that match and are ours', async () => {
+    expect(await claimed([part('p', { ...matching, ownerReferences: [plain, ours] })])).toEqual(['p 5']);
+  });
+
+  test('are passed over others’ children, orphans that do not match, go, or are elsewhere', async () => {
+    const candidates = [
+      part('others', { ...matching, ownerReferences: [others] }),
+      part('no-match'),
+      part('going', { ...matching, deletionTimestamp }),
+      part('elsewhere', { ...matching, namespace: 'elsewhere' }),
+    ];
+    expect(await claimed(candidates)).toEqual([]);
+  });
+
+  test('an owner on its way out keeps what it has, adopts nothing and releases nothing', async () => {
+    const candidates = [
+      part('kept', { ...matching, ownerReferences: [ours] }),
+      part('no-match', { ownerReferences: [ours] }),
+      part('orphan', matching),
+    ];
+    expect(await claimed(candidates, stored('owner', '3', { deletionTimestamp }))).toEqual(['kept 5']);
+  });
+
+  afterEach(() => expect(server.unclaimed).toBe(0));
+});
+
+describe('an orphan that matches', () => {
+  test('is adopted, beside its other owners, after one look at the owner for all', async () => {
+    const both = claimed([
+      part('p', { ...matching, ownerReferences: [plain, { ...ours, controller: false }] }),
+      part('q', matching),
+    ]);
+    (await ownerRead()).json(200, owner);
+    (await written('p', [plain, ours])).json(200, stored('p', '6'));
+    (await written('q', [ours])).json(200, stored('q', '7'));
+    expect(await both).toEqual(['p 6', 'q 7']);
+  });
+
+  test.each<[string, Partial<ObjectMeta>]>([
+    ['going', { deletionTimestamp }],
+    ['another of its name', { uid: 'other' }],
+  ])('is left alone where the owner turns out to be %s', async (_, metadata) => {
+    const none = claimed([part('p', matching), part('q', matching)]);
+    (await ownerRead()).json(200, stored('owner', '9', metadata));
+    expect(await none).toEqual([]);
+    expect(server.unclaimed).toBe(0);
+  });
+
+  test('is left alone where the owner is gone', async () => {
+    const none = claimed([part('p', matching)]);
+    (await ownerRead()).refuse(404, 'NotFound');
+    expect(await none).toEqual([]);
+  });
+
+  test('and is gone by now is none of ours', async () => {
+    const none = claimed([part('p', matching)]);
+    (await ownerRead()).json(200, owner);
+    (await written('p', [ours])).refuse(404, 'NotFound');
+    expect(await none).toEqual([]);
+  });
+
+  test('and has changed since: the Conflict comes out', async () => {
+    const failing = claimed([part('p', matching)]).catch((error: unknown) => error);
+    (await ownerRead()).json(200, owner);
+    (await written('p', [ours])).refuse(409, 'Conflict');
+    expect(isConflict(await failing)).toBe(true);
+  });
+});
+
+describe('a child that matches no longer', () => {
+  test('is released, and keeps its other owners', async () => {
+    const none = claimed([part('p', { ownerReferences: [plain, ours] })]);
+    (await written('p', [plain])).json(200, stored('p', '6'));
+    expect(await none).toEqual([]);
+  });
+
+  test('and is gone by now is no error', async () => {
+    const none = claimed([part('p', { ownerReferences: [ours] })]);
+    (await written('p', [])).refuse(404, 'NotFound');
+    expect(await none).toEqual([]);
+  });
+});

@@ -1,0 +1,135 @@
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { HttpClient, isConflict, Transport } from '../../../../src/runtime/client/index.ts';
+import { done, finalizer, type Result, requeueAfter } from '../../../../src/runtime/controller/index.ts';
+import type { ObjectMeta } from '../../../../src/runtime/kind/index.ts';
+import { ScriptedServer } from '../../environment/scripted-server.ts';
+import { stored, Widget } from '../../environment/widgets.ts';
+
+const ours = 'test.example/ours';
+const path = '/apis/test.example/v1/namespaces/default/widgets/a';
+const deletionTimestamp = '2026-01-01T00:00:00Z';
+
+let server: ScriptedServer;
+let transport: Transport;
+/** What was called, with the resourceVersion of the object that it was given. */
+let calls: string[];
+
+beforeEach(async () => {
+  server = await ScriptedServer.start();
+  transport = new Transport(server.connection, { userAgent: 'test/1' });
+  calls = [];
+});
+afterEach(async () => {
+  await transport.close();
+  await server.close();
+});
+
+const calling =
+  (name: string, result: () => Result) =>
+  async (object: Widget): Promise<Result> => {
+    calls.push(`${name} ${object.metadata.resourceVersion}`);
+    return result();
+  };
+
+const reconcile = (metadata: Partial<ObjectMeta>, result: () => Result = () => done): Promise<Result> =>
+  finalizer({
+    client: new HttpClient(transport, 'tester'),
+    kind: Widget,
+    object: stored('a', '7', metadata),
+    name: ours,
+    apply: calling('apply', result),
+    cleanup: calling('cleanup', result),
+  });
+
+/** Takes the one write that is expected. */
+async function written(finalizers: readonly string[]) {
+  const request = await server.next({ method: 'PATCH', path });
+  expect(request.headers['content-type']).toBe('application/json-patch+json');
+  expect(request.body).toEqual([
+    { op: 'add', path: '/metadata/resourceVersion', value: '7' },
+    { op: 'add', path: '/metadata/finalizers', value: finalizers },
+  ]);
+  return request;
+}
+
+describe('an object that is to stay', () => {
+  test.each([[undefined], [['before', 'after']]])(
+    'is given the finalizer behind %j, and only then applied',
+    async (others) => {
+      const result = reconcile(others === undefined ? {} : { finalizers: others });
+      const request = await written([...(others ?? []), ours]);
+      expect(calls).toEqual([]);
+      request.json(200, stored('a', '8', { finalizers: [...(others ?? []), ours] }));
+      expect(await result).toBe(done);
+      expect(calls).toEqual(['apply 8']);
+    },
+  );
+
+  test('that has the finalizer is applied, without a request', async () => {
+    expect(await reconcile({ finalizers: ['other', ours] }, () => requeueAfter(10))).toEqual(requeueAfter(10));
+    expect(calls).toEqual(['apply 7']);
+    expect(server.unclaimed).toBe(0);
+  });
+
+  test('and is gone when it is to be given the finalizer: is not applied', async () => {
+    const result = reconcile({});
+    (await written([ours])).refuse(404, 'NotFound');
+    expect(await result).toBe(done);
+    expect(calls).toEqual([]);
+  });
+
+  test('and has changed since: is not applied, and the Conflict comes out', async () => {
+    const result = reconcile({});
+    (await written([ours])).refuse(409, 'Conflict');
+    expect(isConflict(await result.catch((error: unknown) => error))).toBe(true);
+    expect(calls).toEqual([]);
+  });
+});
+
+describe('an object that is to go', () => {
+  const going = { deletionTimestamp, finalizers: ['before', ours, 'after'] };
+
+  test('is cleaned up, and then loses our finalizer and no other', async () => {
+    const result = reconcile(going);
+    const request = await written(['before', 'after']);
+    expect(calls).toEqual(['cleanup 7']);
+    request.json(200, stored('a', '8', { ...going, finalizers: ['before', 'after'] }));
+    expect(await result).toBe(done);
+  });
+
+  test('keeps the finalizer until it is cleaned up', async () => {
+    expect(await reconcile(going, () => requeueAfter(50))).toEqual(requeueAfter(50));
+    expect(calls).toEqual(['cleanup 7']);
+    expect(server.unclaimed).toBe(0);
+  });
+
+  test('keeps the finalizer when the cleanup fails', async () => {
+    const failing = reconcile(going, () => {
+      throw new Error('the database is away');
+    });
+    await expect(failing).rejects.toThrow('the database is away');
+    expect(server.unclaimed).toBe(0);
+  });
+
+  test.each([[undefined], [['other']]])('is left alone where its finalizers are %j', async (finalizers) => {
+    expect(await reconcile({ deletionTimestamp, ...(finalizers && { finalizers }) })).toBe(done);
+    expect(calls).toEqual([]);
+    expect(server.unclaimed).toBe(0);
+  });
+
+  test('and has gone by now is no error', async () => {
+    const result = reconcile({ deletionTimestamp, finalizers: [ours] });
+    (await written([])).refuse(404, 'NotFound');
+    expect(await result).toBe(done);
+  });
+
+  test.each([
+    [409, 'Conflict'],
+    [500, 'InternalError'],
+  ])('and whose finalizer stays for a %d: the error comes out', async (code, reason) => {
+    const result = reconcile(going);
+    const caught = result.catch((error: unknown) => error);
+    (await written(['before', 'after'])).refuse(code, reason);
+    expect(await caught).toMatchObject({ code, reason });
+  });
+});

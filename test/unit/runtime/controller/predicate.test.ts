@@ -1,0 +1,82 @@
+import { describe, expect, test } from '@jest/globals';
+import type { Delta } from '../../../../src/runtime/cache/index.ts';
+import {
+  and,
+  annotationsChanged,
+  deletion,
+  generationChanged,
+  labelsChanged,
+  not,
+  or,
+  type Predicate,
+  resourceVersionChanged,
+} from '../../../../src/runtime/controller/index.ts';
+import type { KubeObject, ObjectMeta } from '../../../../src/runtime/kind/index.ts';
+import { stored } from '../../environment/widgets.ts';
+
+const object = (rest: Partial<ObjectMeta> = {}) => stored('a', rest.resourceVersion ?? '1', rest);
+const added = (rest: Partial<ObjectMeta> = {}): Delta<KubeObject> => ({ type: 'added', object: object(rest) });
+const deleted: Delta<KubeObject> = { type: 'deleted', object: object() };
+const modified = (before: Partial<ObjectMeta>, after: Partial<ObjectMeta>): Delta<KubeObject> => ({
+  type: 'modified',
+  previous: object({ resourceVersion: '1', ...before }),
+  object: object({ resourceVersion: '2', ...after }),
+});
+
+const gone = { deletionTimestamp: '2026-01-01T00:00:00Z' };
+
+describe('a change passes', () => {
+  test.each<[string, Predicate<KubeObject>, Delta<KubeObject>, boolean]>([
+    ['generationChanged', generationChanged, modified({ generation: 1 }, { generation: 2 }), true],
+    ['generationChanged', generationChanged, modified({ generation: 1 }, { generation: 1, labels: { a: 'b' } }), false],
+    ['generationChanged', generationChanged, modified({ generation: 1, uid: 'old' }, { generation: 1 }), true],
+    ['generationChanged', generationChanged, modified({}, {}), true],
+    ['labelsChanged', labelsChanged, modified({ labels: { a: 'b' } }, { labels: { a: 'c' } }), true],
+    ['labelsChanged', labelsChanged, modified({ labels: { a: 'b' } }, {}), true],
+    ['labelsChanged', labelsChanged, modified({ labels: {} }, { annotations: { a: 'b' } }), false],
+    ['annotationsChanged', annotationsChanged, modified({}, { annotations: { a: 'b' } }), true],
+    [
+      'annotationsChanged',
+      annotationsChanged,
+      modified({ annotations: { a: 'b' } }, { annotations: { a: 'b' } }),
+      false,
+    ],
+    ['resourceVersionChanged', resourceVersionChanged, modified({}, {}), true],
+    ['resourceVersionChanged', resourceVersionChanged, modified({}, { resourceVersion: '1' }), false],
+    ['deletion', deletion, modified({}, gone), true],
+    ['deletion', deletion, modified(gone, gone), false],
+    ['deletion', deletion, added(gone), true],
+    ['deletion', deletion, added(), false],
+    ['deletion', deletion, deleted, true],
+  ])('%s: case %#', (_, predicate, delta, passes) => {
+    expect(predicate(delta)).toBe(passes);
+  });
+
+  test.each<[string, Predicate<KubeObject>]>([
+    ['generationChanged', generationChanged],
+    ['labelsChanged', labelsChanged],
+    ['annotationsChanged', annotationsChanged],
+    ['resourceVersionChanged', resourceVersionChanged],
+  ])('%s, where it comes or goes', (_, predicate) => {
+    expect(predicate(added())).toBe(true);
+    expect(predicate(deleted)).toBe(true);
+  });
+});
+
+describe('predicates combine', () => {
+  const yes: Predicate<KubeObject> = () => true;
+  const no: Predicate<KubeObject> = () => false;
+  const delta = added();
+
+  test('by and, or, not', () => {
+    expect([and(yes, yes)(delta), and(yes, no)(delta), and()(delta)]).toEqual([true, false, true]);
+    expect([or(no, yes)(delta), or(no, no)(delta), or()(delta)]).toEqual([true, false, false]);
+    expect([not(yes)(delta), not(no)(delta)]).toEqual([false, true]);
+  });
+
+  test('those of any object with those of one kind', () => {
+    const wide: Predicate<ReturnType<typeof stored>> = ({ object: { spec } }) => spec?.size === 2;
+    const both: Predicate<ReturnType<typeof stored>> = or(generationChanged, wide);
+    expect(both({ type: 'added', object: stored('a', '1') })).toBe(true);
+  });
+});

@@ -1,0 +1,76 @@
+import { describe, expect, test } from '@jest/globals';
+import fc from 'fast-check';
+import { statusPatch } from '../../../../src/runtime/kind/index.ts';
+
+interface Status {
+  readonly phase?: string;
+  readonly ready?: number;
+  readonly hosts?: readonly string[];
+  readonly nested?: { readonly a?: number; readonly b?: { readonly c?: number } };
+}
+const patch = (current: Status | undefined, desired: Parameters<typeof statusPatch<Status>>[1]) =>
+  statusPatch<Status>(current, desired);
+
+describe('the patch of a status', () => {
+  test('has what differs, and nothing else', () => {
+    expect(patch({ phase: 'Running', ready: 1 }, { phase: 'Done', ready: 1 })).toEqual({ phase: 'Done' });
+  });
+
+  test('has all where there is no status yet, but for what is to be absent', () => {
+    expect(patch(undefined, { phase: 'Done', ready: null })).toEqual({ phase: 'Done' });
+  });
+
+  test('is none where the status says so already', () => {
+    const status = () => ({ phase: 'Done', hosts: ['a', 'b'], nested: { b: { c: 1 } } });
+    expect(patch(status(), status())).toBeUndefined();
+    expect(patch(undefined, {})).toBeUndefined();
+    expect(patch({}, { phase: null, ready: undefined })).toBeUndefined();
+  });
+
+  test('leaves alone what is not named', () => {
+    expect(patch({ phase: 'Running', ready: 1 }, { phase: 'Running' })).toBeUndefined();
+  });
+
+  test.each([null, undefined])('removes what is to be %s', (absent) => {
+    expect(patch({ phase: 'Running', ready: 1 }, { phase: absent })).toEqual({ phase: null });
+  });
+
+  test('replaces a list whole', () => {
+    expect(patch({ hosts: ['a', 'b'] }, { hosts: ['b'] })).toEqual({ hosts: ['b'] });
+  });
+
+  test('makes an object just what it ought to be: a merge alone would keep the rest', () => {
+    expect(patch({ nested: { a: 1, b: { c: 1 } } }, { nested: { b: { c: 2 } } })).toEqual({
+      nested: { a: null, b: { c: 2 } },
+    });
+  });
+});
+
+/** RFC 7386, in its own words. */
+function merged(target: unknown, change: unknown): unknown {
+  if (typeof change !== 'object' || change === null || Array.isArray(change)) return change;
+  const result: Record<string, unknown> =
+    typeof target === 'object' && target !== null && !Array.isArray(target) ? { ...target } : {};
+  for (const [name, value] of Object.entries(change)) {
+    if (value === null) delete result[name];
+    else result[name] = merged(result[name], value);
+  }
+  return result;
+}
+
+test('merged into any status gives what is desired, after which there is no patch', () => {
+  const leaf = fc.oneof(fc.integer({ max: 3, min: 0 }), fc.constantFrom('x', 'y'), fc.boolean());
+  const name = fc.constantFrom('a', 'b', 'c');
+  const { value } = fc.letrec<{ value: unknown }>((tie) => ({
+    value: fc.oneof({ maxDepth: 3 }, leaf, fc.array(leaf, { maxLength: 2 }), fc.dictionary(name, tie('value'))),
+  }));
+  const status = fc.dictionary(name, value);
+  fc.assert(
+    fc.property(status, status, (current, desired) => {
+      const change = statusPatch<Record<string, unknown>>(current, desired);
+      const after = change === undefined ? current : (merged(current, change) as Record<string, unknown>);
+      expect(after).toEqual({ ...current, ...desired });
+      expect(statusPatch(after, desired)).toBeUndefined();
+    }),
+  );
+});
