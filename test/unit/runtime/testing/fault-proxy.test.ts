@@ -1,0 +1,157 @@
+import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { HttpClient, Transport, type WatchEvent } from '../../../../src/runtime/index.ts';
+import { eventually, FaultProxy, isList, isWatch, isWrite } from '../../../../src/runtime/testing/index.ts';
+import { ScriptedServer, type Stream } from '../../environment/scripted-server.ts';
+import { stored, Widget, widgetsPath } from '../../environment/widgets.ts';
+
+let server: ScriptedServer;
+let proxy: FaultProxy;
+let transport: Transport;
+let client: HttpClient;
+const stop = new AbortController();
+
+beforeEach(async () => {
+  server = await ScriptedServer.start();
+  proxy = await FaultProxy.start({ upstream: server.connection });
+  transport = new Transport(proxy.connection, { userAgent: 'test/1' });
+  client = new HttpClient(transport, 'tester');
+});
+afterEach(async () => {
+  await transport.close();
+  await proxy.close();
+  await server.close();
+});
+
+/** A watch through the proxy, and how it came to its end. */
+async function watch(): Promise<{ stream: Stream; events: WatchEvent<Widget>[]; end: Promise<unknown> }> {
+  const events: WatchEvent<Widget>[] = [];
+  const read = async (): Promise<unknown> => {
+    const options = { resourceVersion: '1', timeoutSeconds: 60, signal: stop.signal };
+    for await (const event of client.watch(Widget, options)) events.push(event);
+    return 'ended';
+  };
+  const end = read().catch((error: unknown) => error);
+  const stream = (await server.next({ watch: true })).stream();
+  await eventually('the proxy has the watch', async () => proxy.watches === 1);
+  return { stream, events, end };
+}
+
+const names = (events: readonly WatchEvent<Widget>[]) => events.map(({ object }) => (object as Widget).metadata.name);
+
+test('without a fault all passes as it is, with the method, the path and the body', async () => {
+  const created = client.create(Widget, { metadata: { name: 'a', namespace: 'default' } });
+  const exchange = await server.next({ method: 'POST' });
+  expect(exchange.path).toBe('/apis/test.example/v1/namespaces/default/widgets');
+  expect(exchange.query.get('fieldManager')).toBe('tester');
+  expect(exchange.body).toMatchObject({ kind: 'Widget', metadata: { name: 'a' } });
+  exchange.json(201, stored('a', '7'));
+  expect((await created).metadata.resourceVersion).toBe('7');
+  expect(proxy.answered(201)).toBe(1);
+  const { stream, events, end } = await watch();
+  stream.send('ADDED', stored('a', '7'));
+  stream.end();
+  expect(await end).toBe('ended');
+  expect(names(events)).toEqual(['a']);
+});
+
+test('an answer of its own goes to each second write, and the server is not asked', async () => {
+  const conflict = proxy.inject({ type: 'answer', status: 409, reason: 'Conflict' }, { on: isWrite, every: 2 });
+  const first = client.delete(Widget, { namespace: 'default', name: 'a' });
+  (await server.next({ method: 'DELETE' })).json(200, { kind: 'Status' });
+  expect(await first).toBeUndefined();
+  await expect(client.delete(Widget, { namespace: 'default', name: 'a' })).rejects.toMatchObject({ code: 409 });
+  expect(conflict.count).toBe(1);
+  expect(server.unclaimed).toBe(0);
+});
+
+test('a number of times ends a fault by itself, off() ends it before', async () => {
+  const storm = proxy.inject({ type: 'answer', status: 503, reason: 'ServiceUnavailable' }, { on: isList, times: 1 });
+  const unused = proxy.inject({ type: 'answer', status: 500, reason: 'InternalError' });
+  unused.off();
+  await expect(client.list(Widget)).rejects.toMatchObject({ code: 503 });
+  const list = client.list(Widget);
+  (await server.next()).list('5', []);
+  expect((await list).metadata.resourceVersion).toBe('5');
+  expect([storm.count, unused.count]).toEqual([1, 0]);
+});
+
+test('an idle watch is reset at once', async () => {
+  const { end } = await watch();
+  const cut = proxy.inject({ type: 'cut', how: 'reset' }, { on: isWatch });
+  expect(await end).toMatchObject({ code: 'ECONNRESET' });
+  expect(cut.count).toBe(1);
+});
+
+test('a watch is cut in the middle of a line', async () => {
+  const { stream, events, end } = await watch();
+  stream.send('ADDED', stored('a', '7'));
+  await eventually('the first line is there', async () => events.length === 1);
+  const cut = proxy.inject({ type: 'cut', how: 'end' }, { on: isWatch });
+  stream.send('ADDED', stored('b', '8'));
+  await end;
+  expect(names(events)).toEqual(['a']);
+  expect(cut.count).toBe(1);
+});
+
+test('a page is cut in the middle', async () => {
+  const cut = proxy.inject({ type: 'cut', how: 'reset' }, { on: isList, times: 1 });
+  const list = client.list(Widget);
+  (await server.next({ path: widgetsPath })).list('7', [stored('a', '7')]);
+  await expect(list).rejects.toMatchObject({ code: 'ECONNRESET' });
+  expect(cut.count).toBe(1);
+});
+
+test('a reply is lost after the server has carried out the request', async () => {
+  const lost = proxy.inject({ type: 'lost-reply' }, { on: isWrite });
+  const created = client.create(Widget, { metadata: { name: 'a', namespace: 'default' } });
+  (await server.next({ method: 'POST' })).json(201, stored('a', '7'));
+  await expect(created).rejects.toMatchObject({ code: 'ECONNRESET' });
+  expect(lost.count).toBe(1);
+  expect(proxy.answered(201)).toBe(1);
+});
+
+test('an ERROR event ends a watch, after the line that is under way', async () => {
+  const { stream, events, end } = await watch();
+  const line = `${JSON.stringify({ type: 'ADDED', object: stored('a', '7') })}\n`;
+  stream.write(line.slice(0, 20));
+  await eventually('half a line has come through', async () => proxy.watches === 1);
+  const expired = proxy.inject({ type: 'error-event', status: 410, reason: 'Expired' });
+  stream.write(line.slice(20));
+  expect(await end).toMatchObject({ code: 410 });
+  // Where the half line came late the event was before it; never in its middle.
+  expect(names(events).length).toBeLessThanOrEqual(1);
+  expect(expired.count).toBe(1);
+});
+
+test('silence holds back all bytes, for good', async () => {
+  const { stream, events, end } = await watch();
+  const silence = proxy.inject({ type: 'silence' }, { on: isWatch });
+  stream.send('ADDED', stored('a', '7'));
+  silence.off();
+  const other = client.list(Widget);
+  (await server.next({ path: widgetsPath, watch: false })).list('8', []);
+  await other;
+  expect(events).toEqual([]);
+  expect(silence.count).toBe(1);
+  await transport.close();
+  await end;
+});
+
+test('a slow answer comes whole once the fault is off', async () => {
+  const slow = proxy.inject({ type: 'slow', bytesPerSecond: 1 }, { on: isWatch });
+  const { stream, events, end } = await watch();
+  stream.send('ADDED', stored('a', '7'));
+  await eventually('the first line is there', async () => events.length === 1);
+  stream.send('ADDED', stored('b', '8'));
+  stream.end();
+  expect(slow.count).toBe(1);
+  slow.off();
+  expect(await end).toBe('ended');
+  expect(names(events)).toEqual(['a', 'b']);
+});
+
+test('a server that is away is a connection that breaks', async () => {
+  await server.close();
+  await expect(client.list(Widget)).rejects.toThrow();
+  server = await ScriptedServer.start();
+});

@@ -1,0 +1,26 @@
+import { expect, test } from '@jest/globals';
+import { isList, isWatch, isWrite, proxiedRequest } from '../../../../src/runtime/testing/proxied-request.ts';
+
+test.each([
+  ['GET', '/api/v1/configmaps?limit=500', 'list', 'configmaps', ''],
+  ['GET', '/api/v1/configmaps?watch=false', 'list', 'configmaps', ''],
+  ['GET', '/api/v1/configmaps?watch=true&resourceVersion=1', 'watch', 'configmaps', ''],
+  ['GET', '/api/v1/namespaces/default/configmaps?watch=1', 'watch', 'configmaps', ''],
+  ['GET', '/api/v1/namespaces/default', 'get', 'namespaces', 'default'],
+  ['GET', '/api/v1/namespaces', 'list', 'namespaces', ''],
+  ['GET', '/apis/mmontes.io/v1alpha1/namespaces/default/echos/hello', 'get', 'echos', 'hello'],
+  ['PATCH', '/apis/mmontes.io/v1alpha1/namespaces/default/echos/hello/status', 'patch', 'echos', 'hello'],
+  ['POST', '/apis/batch/v1/namespaces/default/jobs', 'create', 'jobs', ''],
+  ['PUT', '/apis/batch/v1/namespaces/default/jobs/a', 'update', 'jobs', 'a'],
+  ['DELETE', '/apis/batch/v1/namespaces/default/jobs/a', 'delete', 'jobs', 'a'],
+  ['DELETE', '/apis/batch/v1/namespaces/default/jobs?labelSelector=a', 'deletecollection', 'jobs', ''],
+  ['GET', '/readyz', 'get', '', ''],
+])('%s %s is a %s of %s %s', (method, target, verb, resource, name) => {
+  const request = proxiedRequest(method, target);
+  expect(request).toMatchObject({ verb, resource, name });
+  expect([isWatch(request), isList(request), isWrite(request)]).toEqual([
+    verb === 'watch',
+    verb === 'list',
+    method !== 'GET',
+  ]);
+});
