@@ -8,10 +8,12 @@
  * - An **Informer** is a kind's reflector and store, shared by all who watch it.
  * - A **Predicate** tells whether a change matters; what matters becomes a key in the **WorkQueue**.
  * - A **Controller** takes keys from its queue and has a **Reconciler** bring each object's world to what it asks for.
+ * - An **Applier** makes the objects that a controller owns be as they are wanted, and writes only what differs.
  * - The **Manager** owns informers and controllers, starts and stops them in order.
  * - The **EventRecorder**, **Metrics** and probes tell what is going on.
  * - **runOperator** puts all of them together, in a process of its own.
  */
+export * from './apply/index.ts';
 export * from './cache/index.ts';
 export * from './client/index.ts';
 export * from './controller/index.ts';

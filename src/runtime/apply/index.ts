@@ -1,0 +1,2 @@
+/** Apply without waste: a controller's children are compared with what is wanted, and written only where they differ. */
+export { type Applied, Applier, type ApplyChildOptions } from './applier.ts';

@@ -1,0 +1,369 @@
+import { describe, expect, test } from '@jest/globals';
+import type { V1Deployment, V1Secret, V1Service } from '@kubernetes/client-node';
+import fc from 'fast-check';
+import Type from 'typebox';
+import { firstDifference } from '../../../../src/runtime/apply/difference.ts';
+import { schemaOf } from '../../../../src/runtime/apply/kind-schema.ts';
+import { builtInKind, defineKind, type Kind } from '../../../../src/runtime/kind/index.ts';
+import { Widget } from '../../environment/widgets.ts';
+
+const Deployment = builtInKind<V1Deployment>({
+  group: 'apps',
+  version: 'v1',
+  kind: 'Deployment',
+  plural: 'deployments',
+});
+const Service = builtInKind<V1Service>({ group: '', version: 'v1', kind: 'Service', plural: 'services' });
+const Secret = builtInKind<V1Secret>({ group: '', version: 'v1', kind: 'Secret', plural: 'secrets' });
+const Role = builtInKind<object>({ group: 'rbac.authorization.k8s.io', version: 'v1', kind: 'Role', plural: 'roles' });
+
+const Shop = defineKind({
+  group: 'test.example',
+  version: 'v1',
+  kind: 'Shop',
+  plural: 'shops',
+  description: 'Sells.',
+  spec: Type.Object({
+    doors: Type.Array(
+      Type.Object({ street: Type.String(), side: Type.String({ default: 'left' }), width: Type.Number() }),
+      {
+        'x-kubernetes-list-type': 'map',
+        'x-kubernetes-list-map-keys': ['street', 'side'],
+      },
+    ),
+    tags: Type.Array(Type.String(), { 'x-kubernetes-list-type': 'set' }),
+    steps: Type.Array(Type.Object({ do: Type.String(), well: Type.Optional(Type.Boolean()) })),
+    prices: Type.Record(Type.String(), Type.Number(), { 'x-kubernetes-map-type': 'atomic' }),
+    limits: Type.Record(Type.String(), Type.Number()),
+    open: Type.Boolean(),
+  }),
+  status: Type.Object({}),
+  printerColumns: [],
+});
+
+const difference = (kind: Kind, wanted: object, stored: object): string | undefined =>
+  firstDifference(wanted, stored, schemaOf(kind));
+const ofPod = (wanted: object, stored: object): string | undefined =>
+  difference(Deployment, { spec: { template: { spec: wanted } } }, { spec: { template: { spec: stored } } })?.slice(
+    '.spec.template.spec'.length,
+  );
+const ofContainer = (wanted: object, stored: object): string | undefined =>
+  ofPod({ containers: [{ name: 'a', ...wanted }] }, { containers: [{ name: 'a', ...stored }] })?.slice(
+    '.containers[a]'.length,
+  );
+const ofService = (wanted: object, stored: object): string | undefined =>
+  difference(Service, { spec: wanted }, { spec: stored });
+const ofShop = (wanted: object, stored: object): string | undefined =>
+  difference(Shop, { spec: wanted }, { spec: stored });
+
+describe('a list with merge keys', () => {
+  test('is compared item by item, with those that others added left alone', () => {
+    const sidecar = { name: 'sidecar', image: 'proxy:1' };
+    const wanted = { containers: [{ name: 'a', image: 'x:1' }] };
+    expect(ofPod(wanted, { containers: [{ name: 'a', image: 'x:1', tty: true }, sidecar] })).toBeUndefined();
+    expect(ofPod(wanted, { containers: [sidecar, { name: 'a', image: 'x:1' }] })).toBeUndefined();
+    expect(ofPod(wanted, { containers: [sidecar, { name: 'a', image: 'x:2' }] })).toBe('.containers[a].image');
+    expect(ofPod(wanted, { containers: [sidecar] })).toBe('.containers[a]');
+    expect(ofPod(wanted, {})).toBe('.containers');
+  });
+
+  test.each([
+    ['env', 'name', {}],
+    ['volumeMounts', 'mountPath', {}],
+    ['ports', 'containerPort', { protocol: 'TCP' }],
+  ])('%s is merged by %s', (list, key, defaults) => {
+    const stored = [
+      { [key]: 1, more: 1, ...defaults },
+      { [key]: 2, more: 2, ...defaults },
+    ];
+    expect(ofContainer({ [list]: [{ [key]: 2, more: 2 }] }, { [list]: stored })).toBeUndefined();
+    expect(ofContainer({ [list]: [{ [key]: 3 }] }, { [list]: stored })).toMatch(new RegExp(`^\\.${list}\\[3`));
+  });
+
+  test('takes a key that is left out for its default', () => {
+    const stored = {
+      ports: [
+        { port: 53, protocol: 'UDP' },
+        { port: 53, protocol: 'TCP', targetPort: 53 },
+      ],
+    };
+    expect(ofService({ ports: [{ port: 53 }] }, stored)).toBeUndefined();
+    expect(ofService({ ports: [{ port: 53, protocol: 'UDP', targetPort: 53 }] }, stored)).toBe(
+      '.spec.ports[53/UDP].targetPort',
+    );
+  });
+
+  test('is otherwise in another order: init containers run in it', () => {
+    const [a, b, c] = ['a', 'b', 'c'].map((name) => ({ name }));
+    expect(ofPod({ initContainers: [a, b] }, { initContainers: [a, c, b] })).toBeUndefined();
+    expect(ofPod({ initContainers: [b, a] }, { initContainers: [a, b] })).toBe('.initContainers[a]');
+  });
+
+  test('of our own kind has the keys of its definition', () => {
+    const stored = [
+      { street: 'Main', side: 'left', width: 2 },
+      { street: 'Main', side: 'right', width: 3 },
+    ];
+    expect(ofShop({ doors: [{ street: 'Main', side: 'right', width: 3 }] }, { doors: stored })).toBeUndefined();
+    expect(ofShop({ doors: [{ street: 'Main', width: 2 }] }, { doors: stored })).toBeUndefined();
+    expect(ofShop({ doors: [{ street: 'Main', width: 3 }] }, { doors: stored })).toBe('.spec.doors[Main/left].width');
+  });
+
+  test('owner references are merged by uid, finalizers as a set', () => {
+    const wanted = { metadata: { ownerReferences: [{ uid: '2' }], finalizers: ['b'] } };
+    const stored = { metadata: { ownerReferences: [{ uid: '1' }, { uid: '2' }], finalizers: ['a', 'b'] } };
+    for (const kind of [Deployment, Shop, Widget]) expect(difference(kind, wanted, stored)).toBeUndefined();
+    expect(difference(Shop, stored, wanted)).toBe('.metadata.ownerReferences[1]');
+  });
+});
+
+describe('what is atomic', () => {
+  test('a list has just the items that are wanted, in their order', () => {
+    expect(ofContainer({ args: ['a', 'b'] }, { args: ['a', 'b'] })).toBeUndefined();
+    expect(ofContainer({ args: ['a'] }, { args: ['a', 'b'] })).toBe('.args');
+    expect(ofContainer({ args: ['b', 'a'] }, { args: ['a', 'b'] })).toBe('.args[0]');
+    expect(ofShop({ steps: [{ do: 'x' }] }, { steps: [{ do: 'x' }, { do: 'y' }] })).toBe('.spec.steps');
+  });
+
+  test('an item may have more fields: defaults of the server', () => {
+    expect(ofShop({ steps: [{ do: 'x' }] }, { steps: [{ do: 'x', well: true }] })).toBeUndefined();
+    const fieldRef = { fieldPath: 'metadata.name' };
+    expect(
+      ofContainer(
+        { env: [{ name: 'A', valueFrom: { fieldRef } }] },
+        { env: [{ name: 'A', valueFrom: { fieldRef: { apiVersion: 'v1', ...fieldRef } } }] },
+      ),
+    ).toBeUndefined();
+  });
+
+  test('a map has just the keys that are wanted', () => {
+    expect(ofService({ selector: { app: 'a' } }, { selector: { app: 'a' } })).toBeUndefined();
+    expect(ofService({ selector: { app: 'a' } }, { selector: { app: 'a', tier: 'b' } })).toBe('.spec.selector[tier]');
+    expect(ofShop({ prices: { tea: 1 } }, { prices: { tea: 1, rum: 2 } })).toBe('.spec.prices[rum]');
+    expect(ofShop({ limits: { tea: 1 } }, { limits: { tea: 1, rum: 2 } })).toBeUndefined();
+  });
+
+  test('so have the labels of a selector', () => {
+    const selector = (matchLabels: object): object => ({ spec: { selector: { matchLabels } } });
+    expect(difference(Deployment, selector({ a: '1' }), selector({ a: '1', b: '2' }))).toBe(
+      '.spec.selector.matchLabels[b]',
+    );
+  });
+
+  test('but labels and annotations of an object are not', () => {
+    expect(
+      difference(Service, { metadata: { labels: { a: '1' } } }, { metadata: { labels: { a: '1', b: '2' } } }),
+    ).toBe(undefined);
+  });
+
+  test('a rule of a Role is compared whole', () => {
+    const rules = (...verbs: string[]): object => ({ rules: [{ verbs, resources: ['pods'] }] });
+    expect(difference(Role, rules('get'), rules('get'))).toBeUndefined();
+    expect(difference(Role, rules('get'), rules('get', 'list'))).toBe('.rules[0].verbs');
+  });
+});
+
+describe('a quantity', () => {
+  const amount = (wanted: unknown, stored: unknown): string | undefined =>
+    ofContainer({ resources: { limits: { cpu: wanted } } }, { resources: { limits: { cpu: stored } } });
+
+  test.each([
+    ['1000m', '1'],
+    ['1', '1000m'],
+    [1, '1'],
+    [0.5, '500m'],
+    ['1024Mi', '1Gi'],
+    ['1.5Gi', '1536Mi'],
+    ['1e3', '1k'],
+    ['1E3', '1000'],
+    ['1E', '1000P'],
+    ['.5', '500m'],
+    ['+1.', '1'],
+    ['-1000m', '-1'],
+    ['0', '0Gi'],
+    ['0.1n', '1n'],
+    ['12345678901234567890', '12345678901234567890'],
+  ])('%s is %s', (wanted, stored) => expect(amount(wanted, stored)).toBeUndefined());
+
+  test.each([
+    ['1', '2'],
+    ['1Gi', '1G'],
+    ['1m', '1M'],
+    ['1', '-1'],
+    ['12345678901234567890', '12345678901234567891'],
+    ['much', 'more'],
+    ['', '0'],
+    ['1', undefined],
+    ['1', { m: 1 }],
+  ])('%s is not %s', (wanted, stored) => expect(amount(wanted, stored)).toBe('.resources.limits[cpu]'));
+
+  test('is one where the kind says so, and nowhere else', () => {
+    expect(ofContainer({ image: '1000m' }, { image: '1' })).toBe('.image');
+    expect(ofShop({ limits: { cpu: '1000m' } }, { limits: { cpu: '1' } })).toBe('.spec.limits[cpu]');
+  });
+});
+
+test('an int-or-string is 80 or "80", as the API server keeps it', () => {
+  const port = (targetPort: unknown): object => ({ ports: [{ port: 80, targetPort }] });
+  expect(ofService(port(80), port(80))).toBeUndefined();
+  expect(ofService(port('http'), port('http'))).toBeUndefined();
+  expect(ofService(port('80'), port(80))).toBe('.spec.ports[80/TCP].targetPort');
+});
+
+describe('what the server leaves out', () => {
+  test.each([
+    ['an empty value of an environment variable', { env: [{ name: 'A', value: '' }] }, { env: [{ name: 'A' }] }],
+    ['a false', { stdin: false }, {}],
+    ['an empty list', { args: [], env: [] }, {}],
+    ['an empty map', { resources: { limits: {} } }, { resources: {} }],
+    ['null', { command: null }, {}],
+    ['undefined', { command: undefined, securityContext: { runAsUser: undefined } }, { securityContext: {} }],
+  ])('is not missed: %s', (_, wanted, stored) => expect(ofContainer(wanted, stored)).toBeUndefined());
+
+  test.each([
+    ['a false that is kept', { securityContext: { privileged: false } }, { securityContext: {} }],
+    ['a 0 that is kept', { securityContext: { runAsUser: 0 } }, { securityContext: {} }],
+    ['a false where there is a true', { stdin: false }, { stdin: true }],
+    ['an empty object that is kept', { securityContext: {} }, {}],
+    ['a value', { stdin: true }, {}],
+    ['an empty list where there is none', { args: [] }, { args: ['a'] }],
+  ])('is told from %s', (_, wanted, stored) => expect(ofContainer(wanted, stored)).toBeDefined());
+
+  test('is nothing in our own kinds: they are stored as they come', () => {
+    expect(ofShop({ open: false }, {})).toBe('.spec.open');
+    expect(ofShop({ tags: [] }, {})).toBe('.spec.tags');
+    expect(ofShop({ limits: {} }, {})).toBe('.spec.limits');
+  });
+});
+
+describe('a kind of which nothing is known', () => {
+  test('has its lists compared whole, its objects by key', () => {
+    expect(difference(Widget, { spec: { list: [{ a: 1 }] } }, { spec: { list: [{ a: 1, b: 2 }], more: 1 } })).toBe(
+      undefined,
+    );
+    expect(difference(Widget, { spec: { list: [1] } }, { spec: { list: [1, 2] } })).toBe('.spec[list]');
+    expect(difference(Widget, { spec: { empty: {} } }, { spec: {} })).toBe('.spec[empty]');
+  });
+
+  test('of another group is not taken for one of the same name', () => {
+    const other = builtInKind<object>({ group: 'apps.example.com', version: 'v1', kind: 'Deployment', plural: 'd' });
+    expect(difference(other, { spec: { paused: false } }, { spec: {} })).toBe('.spec[paused]');
+    expect(difference(Secret, { type: '' }, {})).toBeUndefined();
+  });
+});
+
+describe('of any configuration', () => {
+  const scalar = fc.oneof(fc.string(), fc.integer(), fc.boolean());
+  const json = fc.letrec<{ value: unknown }>((tie) => ({
+    value: fc.oneof(
+      { depthSize: 'small', withCrossShrink: true },
+      scalar,
+      fc.array(tie('value'), { maxLength: 4 }),
+      fc.dictionary(fc.oneof(fc.constantFrom('toString', 'constructor', '__proto__'), fc.string()), tie('value'), {
+        maxKeys: 4,
+      }),
+    ),
+  })).value;
+  const name = fc.string({ minLength: 1, maxLength: 3 });
+  const container = fc.record(
+    {
+      name,
+      image: fc.string({ minLength: 1 }),
+      args: fc.array(fc.string({ minLength: 1 }), { minLength: 1 }),
+      env: fc.uniqueArray(fc.record({ name, value: fc.string({ minLength: 1 }) }), {
+        selector: (item) => item.name,
+        minLength: 1,
+      }),
+      resources: fc.record({ limits: fc.dictionary(name, fc.integer({ min: 1 }).map(String), { minKeys: 1 }) }),
+      securityContext: fc.record({ runAsUser: fc.nat(), privileged: fc.boolean() }),
+    },
+    { requiredKeys: ['name'] },
+  );
+  const deployment = fc.record({
+    metadata: fc.record({ name, labels: fc.dictionary(name, fc.string({ minLength: 1 })) }),
+    spec: fc.record({
+      replicas: fc.nat(),
+      template: fc.record({
+        spec: fc.record({
+          containers: fc.uniqueArray(container, { selector: (item) => item.name, minLength: 1, maxLength: 4 }),
+        }),
+      }),
+    }),
+  });
+
+  /** With more of everything that others may add: fields of structs, keys of maps, items of merged lists. */
+  const superset = (value: unknown, at: string): unknown => {
+    if (Array.isArray(value)) {
+      const items = value.map((item) => superset(item, `${at}[]`));
+      return /(containers|env)$/.test(at) ? [{ name: 'by another' }, ...items, { name: 'by a third' }] : items;
+    }
+    if (typeof value !== 'object' || value === null) return value;
+    const own = Object.entries(value).map(([key, part]) => [key, superset(part, `${at}.${key}`)]);
+    return Object.fromEntries([...own, ['added by the server', { with: ['a default'] }]]);
+  };
+
+  /** The paths of all that is neither an object nor a list. */
+  const leaves = (value: unknown, path: readonly string[] = []): (readonly string[])[] =>
+    typeof value === 'object' && value !== null
+      ? Object.entries(value).flatMap(([key, part]) => leaves(part, [...path, key]))
+      : [path];
+
+  const changedAt = (value: unknown, [key, ...rest]: readonly string[]): unknown => {
+    if (key === undefined) return typeof value === 'string' ? `${value}0` : typeof value === 'boolean' ? !value : 1e9;
+    const copy = Array.isArray(value) ? [...value] : { ...(value as object) };
+    (copy as Record<string, unknown>)[key] = changedAt((value as Record<string, unknown>)[key], rest);
+    return copy;
+  };
+
+  test('it says all that it says itself', () => {
+    const ofAny = (value: unknown): string | undefined =>
+      firstDifference(value, structuredClone(value), { type: 'unknown' });
+    fc.assert(fc.property(json, (value) => ofAny(value) === undefined));
+    fc.assert(fc.property(deployment, (value) => difference(Deployment, value, structuredClone(value)) === undefined));
+  });
+
+  test('whoever says more says it too', () => {
+    fc.assert(
+      fc.property(deployment, (wanted) => {
+        expect(difference(Deployment, wanted, superset(wanted, '') as object)).toBeUndefined();
+      }),
+    );
+  });
+
+  test('any leaf that is otherwise is a difference, also under more', () => {
+    fc.assert(
+      fc.property(deployment, fc.nat(), (wanted, pick) => {
+        const paths = leaves(wanted);
+        const path = paths[pick % paths.length] ?? [];
+        const stored = superset(changedAt(wanted, path), '') as object;
+        expect(difference(Deployment, wanted, stored)).toBeDefined();
+      }),
+    );
+  });
+
+  test('any leaf that is gone is a difference', () => {
+    fc.assert(
+      fc.property(json, json, (wanted, stored) => {
+        if (firstDifference(wanted, stored, { type: 'unknown' }) !== undefined) return;
+        // Nothing differs: then every leaf that is wanted is there.
+        for (const path of leaves(wanted)) {
+          const at = (value: unknown): unknown =>
+            path.reduce<unknown>((part, key) => (part as Record<string, unknown>)[key], value);
+          expect(at(stored)).toEqual(at(wanted));
+        }
+      }),
+    );
+  });
+
+  test('a quantity is equal to itself in any other form', () => {
+    const quantity = (limits: object): object => ({ containers: [{ name: 'a', resources: { limits } }] });
+    fc.assert(
+      fc.property(fc.nat({ max: 1e9 }), (amount) => {
+        for (const form of [`${amount}000m`, `${amount}e0`, `${amount}.0`, `0${amount}`, `${amount * 1000}m`, amount]) {
+          expect(ofPod(quantity({ cpu: form }), quantity({ cpu: String(amount) }))).toBeUndefined();
+        }
+        expect(ofPod(quantity({ cpu: `${amount}.001` }), quantity({ cpu: String(amount) }))).toBeDefined();
+      }),
+    );
+  });
+});
