@@ -1,12 +1,16 @@
 import { hostname } from 'node:os';
 import { collectDefaultMetrics, Registry } from 'prom-client';
+import { Applier } from '../apply/index.ts';
 import { type Client, type Connection, connect, HttpClient, Transport } from '../client/index.ts';
 import { Manager } from '../manager/index.ts';
 import { EventRecorder, type Logger, Metrics } from '../observability/index.ts';
 
 /** What {@link connectOperator} puts an operator together from. */
 export interface ConnectOptions {
-  /** The field manager of its writes: under this name the API server keeps which fields are the operator's. */
+  /**
+   * The field manager of its writes: under this name the API server keeps which fields are the operator's. A DNS
+   * subdomain.
+   */
   readonly name: string;
   /** Where `KUBECONFIG`, `HOME` and a pod's service account are looked for: `process.env`. */
   readonly environment: NodeJS.ProcessEnv;
@@ -29,6 +33,8 @@ export interface Operator {
   readonly client: Client;
   readonly metrics: Metrics;
   readonly events: EventRecorder;
+  /** Under the field manager of the client. */
+  readonly applier: Applier;
   /** Add the controllers here. */
   readonly manager: Manager;
   /**
@@ -45,11 +51,11 @@ const eventFlushTimeoutMs = 2000;
 
 /**
  * Puts together what an operator is made of: connection, transport, client, metrics of its own and of Node, recorder of
- * Events, manager. All of them can be made by hand as well, where one has to be another.
+ * Events, applier, manager. All of them can be made by hand as well, where one has to be another.
  *
  * No request is sent yet: that the API server answers is not known before the manager runs, and waits until it does.
  *
- * @throws ConnectionError when there is no way to an API server.
+ * @throws ConnectionError when there is no way to an API server; RangeError for a name that is no DNS subdomain.
  *
  * @example
  * const operator = await connectOperator({ name: 'greeter', environment: process.env, log: pino() });
@@ -72,6 +78,7 @@ export async function connectOperator(options: ConnectOptions): Promise<Operator
     client,
     metrics,
     events,
+    applier: new Applier({ fieldManager: name }),
     manager,
     run: async (signal) => {
       try {
