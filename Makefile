@@ -63,6 +63,15 @@ package: $(installed) ## The runtime's npm package in an empty project on Node 2
 e2e: $(installed) ## End to end tests: a real cluster with nodes and pods (Linux, root)
 	@node test/run.ts e2e
 
+.PHONY: test-long
+test-long: $(installed) ## What takes too long for each change: an hour of random faults, of which 10 minutes are a soak
+	@FAULTS_MINUTES=50 npm run --silent jest -- test/integration/faults/random.test.ts
+	@node test/soak.ts
+
+.PHONY: soak
+soak: $(installed) ## Random faults for SOAK_MINUTES (10): memory stays flat, and the store is the cluster (Go)
+	@node test/soak.ts
+
 ##@ Measure
 
 .PHONY: bench

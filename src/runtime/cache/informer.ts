@@ -117,9 +117,12 @@ export class Informer<T extends KubeObject> {
     this.#resets.push(callback);
   }
 
-  /** Whether an object with this content will be in the store, sooner or later. */
+  /**
+   * Whether the watch tells of a write that left an object like this: it is in the scope, or the store still holds it
+   * and will hear that it has left. False unless the informer runs.
+   */
   covers(object: KubeObject): boolean {
-    return this.#running && this.#scope.covers(object);
+    return this.#running && (this.#scope.covers(object) || this.#store.get(object.metadata) !== undefined);
   }
 
   /**
@@ -154,7 +157,7 @@ export class Informer<T extends KubeObject> {
     namespace: string | undefined,
     options: InformerOptions<T> & { readonly client: Client; readonly log: Logger },
   ): Part<T> {
-    const { client, labelSelector, fieldSelector, listing, silenceMs } = options;
+    const { client, labelSelector, fieldSelector, listing, silenceMs, backoff } = options;
     const target: ReflectorTarget<T> = {
       prepare: (object) => this.#prepare(object),
       replace: (objects, resourceVersion) => this.#replace(part, objects, resourceVersion),
@@ -173,6 +176,7 @@ export class Informer<T extends KubeObject> {
       log: namespace === undefined ? options.log : options.log.child({ namespace }),
       ...(listing !== undefined && { listing }),
       ...(silenceMs !== undefined && { silenceMs }),
+      ...(backoff !== undefined && { backoff }),
     });
     const part: Part<T> = { namespace, reflector, resourceVersion: undefined };
     return part;
@@ -182,7 +186,7 @@ export class Informer<T extends KubeObject> {
     const whole = this.#options.keepManagedFields ? object : withoutManagedFields(object);
     const small = this.#transformed(whole);
     const reference = this.#store.get(small.metadata) ?? this.#example;
-    const prepared = share(small, reference) as T;
+    const prepared = share(small, reference);
     this.#example = prepared;
     return this.#options.freeze ? deepFreeze(prepared) : prepared;
   }

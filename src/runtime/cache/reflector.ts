@@ -26,6 +26,8 @@ export interface ReflectorOptions {
   readonly listing?: 'paged' | 'streamed';
   /** A watch on which no byte came for so long is replaced; the server sends a bookmark each minute. Default 120,000. */
   readonly silenceMs?: number;
+  /** The pause after a failure, which doubles with each further one. Default: from 800 ms to 30,000. */
+  readonly backoff?: { readonly initialMs: number; readonly maxMs: number };
 }
 
 const pageSize = 500;
@@ -42,8 +44,8 @@ const watchTimeoutSeconds = (): number => Math.round(300 + 300 * Math.random());
  * longer has, or does not have yet, causes a new list, during which the target keeps what it holds.
  *
  * The latter is a server whose etcd was restored from a backup: a watch from its future looks healthy and stays silent.
- * So after a failed connection the server is asked for its present version. What that cannot show: a server that has
- * written beyond our version by the time it is asked.
+ * So after a failed connection, and after a watch that ended before its time, the server is asked for its present version.
+ * What that cannot show: a server that has written beyond our version by the time it is asked.
  */
 export class Reflector<T extends KubeObject> {
   readonly #client: Pick<Client, 'list' | 'watchBatches'>;
@@ -52,11 +54,11 @@ export class Reflector<T extends KubeObject> {
   readonly #target: ReflectorTarget<T>;
   readonly #log: Logger;
   readonly #silenceMs: number;
-  readonly #backoff = new Backoff({ initialMs: 800, maxMs: 30_000 });
+  readonly #backoff: Backoff;
   #listing: 'paged' | 'streamed';
   /** Undefined: the next step is a list. */
   #resourceVersion: string | undefined;
-  /** The connection has failed: the server that answers next may be older than what we have seen. */
+  /** The connection has failed or was ended: the server that answers next may be older than what we have seen. */
   #inDoubt = false;
   #listedAtMs = 0;
 
@@ -74,6 +76,7 @@ export class Reflector<T extends KubeObject> {
     this.#selection = options.selection;
     this.#target = options.target;
     this.#listing = options.listing ?? 'paged';
+    this.#backoff = new Backoff(options.backoff ?? { initialMs: 800, maxMs: 30_000 });
     this.#silenceMs = options.silenceMs ?? 120_000;
     this.#log = options.log.child({ resource: resourceName(options.kind) });
   }
@@ -178,6 +181,7 @@ export class Reflector<T extends KubeObject> {
   async #watch(from: string | undefined, signal: AbortSignal): Promise<void> {
     const startedAtMs = performance.now();
     const silence = new Silence(signal, this.#silenceMs);
+    const timeoutSeconds = watchTimeoutSeconds();
     let initial = from === undefined ? new InitialEvents<T>() : undefined;
     try {
       const batches = this.#client.watchBatches(this.#kind, {
@@ -185,7 +189,7 @@ export class Reflector<T extends KubeObject> {
         ...(from === undefined
           ? { sendInitialEvents: true, resourceVersionMatch: 'NotOlderThan' }
           : { resourceVersion: from }),
-        timeoutSeconds: watchTimeoutSeconds(),
+        timeoutSeconds,
         signal: silence.signal,
       });
       for await (const batch of batches) {
@@ -201,8 +205,11 @@ export class Reflector<T extends KubeObject> {
       if (performance.now() - startedAtMs >= briefMs) this.#backoff.reset();
     }
     if (initial !== undefined) throw new Error('the server ended a streamed list before its last object');
+    const livedMs = performance.now() - startedAtMs;
+    // Before its time a server ends the watches when it stops, or has lost its etcd.
+    this.#inDoubt ||= livedMs < timeoutSeconds * 1000 - briefMs;
     // A server that closes each watch at once would otherwise be asked in a tight loop.
-    if (from === this.#resourceVersion && performance.now() - startedAtMs < briefMs) {
+    if (from === this.#resourceVersion && livedMs < briefMs) {
       await delay(this.#backoff.next(), undefined, { signal }).catch(() => {});
     }
   }

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { KubeObject, ObjectKey } from '../kind/index.ts';
 import { type IndexFunction, ObjectIndex } from './object-index.ts';
 
@@ -119,7 +120,7 @@ export class Store<T extends KubeObject> implements ReadonlyStore<T> {
         told(this.delete(previous));
         previous = undefined;
       }
-      if (previous !== undefined && trustVersions && isSameVersion(previous, object)) {
+      if (previous !== undefined && (trustVersions ? isSameVersion(previous, object) : isEqual(previous, object))) {
         listed.add(previous);
       } else {
         listed.add(object);
@@ -159,6 +160,8 @@ function move<T extends KubeObject>(index: ObjectIndex<T>, previous: T | undefin
   if (previous !== undefined) index.remove(previous);
   if (next !== undefined) index.add(next);
 }
+
+const isEqual = (a: KubeObject, b: KubeObject): boolean => a === b || isDeepStrictEqual(a, b);
 
 const isSameVersion = (a: KubeObject, b: KubeObject): boolean =>
   a.metadata.resourceVersion === b.metadata.resourceVersion;

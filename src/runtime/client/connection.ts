@@ -1,13 +1,24 @@
+/** The headers that prove who sends a request. */
+export type AuthenticationHeaders = Readonly<Record<string, string>>;
+
 /** How the API server is reached and how a request proves who sends it. */
 export interface Connection {
   /** Scheme, host and port, with a path where the API server stands behind one. */
   readonly server: URL;
+  /** May change while it is used (certificates are renewed): another object means new connections. */
   readonly tls: TlsOptions;
+  /** The HTTP proxy through which the server is reached, with its user and password if it asks for them. */
+  readonly proxy?: URL;
   /**
    * The headers that authenticate a request. Called for each request, so that a rotated token is used without a
-   * restart; implementations cache.
+   * restart; implementations cache, and answer without a promise where they can.
    */
-  authentication(): Promise<Readonly<Record<string, string>>>;
+  authentication(): AuthenticationHeaders | Promise<AuthenticationHeaders>;
+  /**
+   * Told that the server did not take these headers, or the client certificate (401): the next call of
+   * `authentication` should not answer from a cache. Absent where nothing can be renewed.
+   */
+  unauthorized?(refused: AuthenticationHeaders): void;
 }
 
 /** What TLS needs beyond the server's name; absent members mean Node's defaults. */

@@ -1,11 +1,11 @@
 import { readFile } from 'node:fs/promises';
+import { isPromise } from 'node:util/types';
 import { type Connection, ConnectionError } from './connection.ts';
+import { environmentProxy } from './proxy.ts';
+import { TokenFile } from './token-file.ts';
 
 /** Where the kubelet projects a pod's service account. */
 const serviceAccountDirectory = '/var/run/secrets/kubernetes.io/serviceaccount';
-
-/** The kubelet replaces the token well before it expires; client-go too reads it anew after a minute. */
-const tokenMaxAgeMs = 60_000;
 
 /** Whether the environment is a pod's. */
 export function isInCluster(environment: NodeJS.ProcessEnv): boolean {
@@ -13,7 +13,8 @@ export function isInCluster(environment: NodeJS.ProcessEnv): boolean {
 }
 
 /**
- * The connection that a pod has through its service account.
+ * The connection that a pod has through its service account. The token is read anew each minute, and at once when the
+ * server refuses it; the CA is read once.
  *
  * @throws ConnectionError when the service account is not mounted.
  */
@@ -23,46 +24,26 @@ export async function inClusterConnection(
 ): Promise<Connection> {
   const host = environment.KUBERNETES_SERVICE_HOST ?? '';
   const port = environment.KUBERNETES_SERVICE_PORT ?? '';
-  const ca = await readServiceAccountFile(directory, 'ca.crt');
-  const token = new RotatedToken(() => readServiceAccountFile(directory, 'token'));
+  const ca = await readFile(`${directory}/ca.crt`, 'utf8').catch((cause: unknown) =>
+    notMounted(directory, 'ca.crt', cause),
+  );
+  const token = new TokenFile(`${directory}/token`);
+  const server = new URL(`https://${host.includes(':') ? `[${host}]` : host}:${port}`);
+  const proxy = environmentProxy(server, environment);
   return {
-    server: new URL(`https://${host.includes(':') ? `[${host}]` : host}:${port}`),
-    tls: { ca },
-    authentication: async () => ({ authorization: `Bearer ${await token.current()}` }),
+    server,
+    ...(proxy !== undefined && { proxy }),
+    tls: { ca: ca.trim() },
+    authentication: () => {
+      const headers = token.authentication();
+      return isPromise(headers) ? headers.catch((cause: unknown) => notMounted(directory, 'token', cause)) : headers;
+    },
+    unauthorized: (headers) => token.refused(headers),
   };
 }
 
-async function readServiceAccountFile(directory: string, file: string): Promise<string> {
-  try {
-    return (await readFile(`${directory}/${file}`, 'utf8')).trim();
-  } catch (cause) {
-    throw new ConnectionError(`cannot read ${directory}/${file}: is automountServiceAccountToken off for this pod?`, {
-      cause,
-    });
-  }
-}
-
-/** A token that is read anew when it is a minute old. */
-class RotatedToken {
-  readonly #read: () => Promise<string>;
-  #token: Promise<string> | undefined;
-  #readAtMs = 0;
-
-  constructor(read: () => Promise<string>) {
-    this.#read = read;
-  }
-
-  current(): Promise<string> {
-    const nowMs = performance.now();
-    if (this.#token === undefined || nowMs - this.#readAtMs > tokenMaxAgeMs) {
-      this.#readAtMs = nowMs;
-      const token = this.#read();
-      this.#token = token;
-      // A failed read is not kept: the next request tries again.
-      token.catch(() => {
-        if (this.#token === token) this.#token = undefined;
-      });
-    }
-    return this.#token;
-  }
+function notMounted(directory: string, file: string, cause: unknown): never {
+  throw new ConnectionError(`cannot read ${directory}/${file}: is automountServiceAccountToken off for this pod?`, {
+    cause,
+  });
 }

@@ -4,9 +4,15 @@ export {
   isAlreadyExists,
   isConflict,
   isExpired,
+  isForbidden,
+  isInvalid,
   isNamespaceTerminating,
   isNotFound,
+  isServerTimeout,
+  isTooManyRequests,
+  isUnauthorized,
   type Status,
+  type StatusCause,
 } from './api-error.ts';
 export type {
   ApplyOptions,
@@ -29,8 +35,11 @@ export type {
   WatchOptions,
 } from './client.ts';
 export { connect } from './connect.ts';
-export { type Connection, ConnectionError, type TlsOptions } from './connection.ts';
+export { type AuthenticationHeaders, type Connection, ConnectionError, type TlsOptions } from './connection.ts';
+export { Discovery, type KindReference, NotServedError, type RestMapping } from './discovery.ts';
+export type { RequestObserver } from './exchange.ts';
 export { HttpClient } from './http-client.ts';
 export { inClusterConnection, isInCluster } from './in-cluster.ts';
 export { kubeconfigConnection } from './kubeconfig.ts';
-export { type HttpRequest, type RequestObserver, Transport, type TransportOptions } from './transport.ts';
+export { NoAnswerError } from './no-answer-error.ts';
+export { type HttpRequest, Transport, type TransportOptions } from './transport.ts';

@@ -1,18 +1,21 @@
-import type { RequestOptions } from 'node:https';
-import { type Connection, ConnectionError, type TlsOptions } from './connection.ts';
+import { type Connection, ConnectionError } from './connection.ts';
+import { kubeconfigUser } from './kubeconfig-user.ts';
+import { environmentProxy, parseProxy } from './proxy.ts';
 
 /**
- * The connection that a kubeconfig's current context describes. Exec plugins and OIDC hand out tokens that expire;
- * KubeConfig caches them and knows when.
+ * The connection that a kubeconfig's current context describes. Tokens in files are read anew each minute, exec plugins
+ * are run again when their credentials expire, and both at once when the server refuses what they gave; client
+ * certificates in files are renewed with their files.
  *
  * @param path absent: where kubectl looks, `KUBECONFIG` or `~/.kube/config`.
+ * @param environment for `HTTPS_PROXY` and `NO_PROXY`; a `proxy-url` in the kubeconfig comes first. Default: no proxy.
  * @throws ConnectionError naming the kubeconfig when it or a file that it refers to can't be read, or leads nowhere.
  */
-export async function kubeconfigConnection(path?: string): Promise<Connection> {
+export async function kubeconfigConnection(path?: string, environment: NodeJS.ProcessEnv = {}): Promise<Connection> {
   const name = `kubeconfig ${path ?? 'at its default place'}`;
   // On demand: a pod never needs it, and it brings the whole generated API with it.
-  const { KubeConfig } = await import('./client-node.ts');
-  const kubeConfig = new KubeConfig();
+  const clientNode = await import('./client-node.ts');
+  const kubeConfig = new clientNode.KubeConfig();
   try {
     if (path === undefined) kubeConfig.loadFromDefault();
     else kubeConfig.loadFromFile(path);
@@ -23,55 +26,21 @@ export async function kubeconfigConnection(path?: string): Promise<Connection> {
   if (cluster === null) {
     throw new ConnectionError(`the ${name} has no cluster for its current context "${kubeConfig.getCurrentContext()}"`);
   }
-  if (cluster.proxyUrl !== undefined) {
-    throw new ConnectionError(`the ${name} asks for the proxy ${cluster.proxyUrl}: proxies are not supported`);
-  }
   const server = URL.parse(cluster.server);
   if (server === null) {
     throw new ConnectionError(`the ${name} names the server "${cluster.server}", which is not a URL`);
   }
-  const options = await httpsOptions(kubeConfig).catch((cause: unknown) => {
+  const proxy = cluster.proxyUrl ? parseProxy(cluster.proxyUrl, `the ${name}`) : environmentProxy(server, environment);
+  const user = await kubeconfigUser(clientNode, kubeConfig, path).catch((cause: unknown) => {
     throw new ConnectionError(`cannot use the ${name}: ${String(cause)}`, { cause });
   });
   return {
     server,
-    tls: tlsOptions(options),
-    authentication: async () => {
-      const current = await httpsOptions(kubeConfig);
-      return {
-        ...stringHeaders(current.headers),
-        ...(typeof current.auth === 'string' && {
-          authorization: `Basic ${Buffer.from(current.auth).toString('base64')}`,
-        }),
-      };
+    get tls() {
+      return user.tls;
     },
+    ...(proxy !== undefined && { proxy }),
+    authentication: () => user.authentication(),
+    unauthorized: (headers) => user.unauthorized(headers),
   };
-}
-
-async function httpsOptions(kubeConfig: {
-  applyToHTTPSOptions(options: RequestOptions): Promise<void>;
-}): Promise<RequestOptions> {
-  const options: RequestOptions = {};
-  await kubeConfig.applyToHTTPSOptions(options);
-  return options;
-}
-
-/** Every value here is a single string or buffer: KubeConfig reads one file or one field for each. */
-function tlsOptions({ ca, cert, key, servername, rejectUnauthorized }: RequestOptions): TlsOptions {
-  const pem = (value: unknown): string | Buffer | undefined =>
-    typeof value === 'string' || Buffer.isBuffer(value) ? value : undefined;
-  const [caPem, certPem, keyPem] = [pem(ca), pem(cert), pem(key)];
-  return {
-    ...(caPem !== undefined && { ca: caPem }),
-    ...(certPem !== undefined && { cert: certPem }),
-    ...(keyPem !== undefined && { key: keyPem }),
-    ...(servername !== undefined && { servername }),
-    ...(rejectUnauthorized !== undefined && { rejectUnauthorized }),
-  };
-}
-
-function stringHeaders(headers: RequestOptions['headers']): Record<string, string> {
-  return Object.fromEntries(
-    Object.entries(headers ?? {}).filter((entry): entry is [string, string] => typeof entry[1] === 'string'),
-  );
 }

@@ -1,8 +1,13 @@
 import { type Kind, type ObjectKey, resourceName } from '../kind/index.ts';
 
+/** The URL path under which a group's version stands; the core group is the empty one. */
+export function groupVersionPath(group: string, version: string): string {
+  return group === '' ? `/api/${version}` : `/apis/${group}/${version}`;
+}
+
 /** The URL path of a kind's objects, in one namespace or in all. */
 export function collectionPath(kind: Kind, namespace?: string): string {
-  const root = kind.group === '' ? `/api/${kind.version}` : `/apis/${kind.group}/${kind.version}`;
+  const root = groupVersionPath(kind.group, kind.version);
   return namespace === undefined
     ? `${root}/${kind.plural}`
     : `${root}/namespaces/${encodeURIComponent(namespace)}/${kind.plural}`;

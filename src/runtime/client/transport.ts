@@ -1,7 +1,13 @@
 import type { Readable } from 'node:stream';
-import { Pool } from 'undici';
-import { ApiError, type Status } from './api-error.ts';
-import type { Connection } from './connection.ts';
+import { isPromise } from 'node:util/types';
+import type { Dispatcher } from 'undici';
+import { parseAnswer } from './answer.ts';
+import { isUnauthorized } from './api-error.ts';
+import type { AuthenticationHeaders, Connection, TlsOptions } from './connection.ts';
+import { ConnectionPools } from './connection-pools.ts';
+import { Exchange, type RequestObserver } from './exchange.ts';
+import { NoAnswerError } from './no-answer-error.ts';
+import { Retries } from './retries.ts';
 
 /** One request to the API server. */
 export interface HttpRequest {
@@ -19,141 +25,178 @@ export interface HttpRequest {
   readonly timeoutMs?: number;
 }
 
-/** Told of each answered request: the method and the status code, `<error>` where there was no answer. */
-export type RequestObserver = (method: string, code: string) => void;
-
 /** Options of a {@link Transport}. */
 export interface TransportOptions {
   readonly userAgent: string;
   /** How many requests may be under way at once; more wait. Default 32. */
   readonly connections?: number;
-  /** How long a request that is not a watch may take. Default 30,000. */
+  /**
+   * How long the server may be silent over a request that is not a watch: until the answer begins, and from each piece
+   * of it to the next, so that a big list may take its time. Default 30,000.
+   */
   readonly timeoutMs?: number;
   readonly observe?: RequestObserver;
 }
 
-/** A watch that has been silent for so long is dead: the server sends a bookmark each minute. */
-const watchSilenceMs = 120_000;
-
-/** HTTP to the API server over pooled keep-alive connections; watches have connections of their own. */
+/**
+ * HTTP to the API server over pooled keep-alive connections; watches have connections of their own.
+ *
+ * A request that the server refuses for now, or that surely was not processed, is sent again: {@link Retries} tells
+ * which and when. After a 401 it is sent once more if the connection has other credentials by then.
+ */
 export class Transport {
   readonly #connection: Connection;
-  readonly #requests: Pool;
-  readonly #watches: Pool;
+  readonly #pools: ConnectionPools;
   readonly #userAgent: string;
   readonly #timeoutMs: number;
   readonly #observe: RequestObserver;
+  readonly #origin: string;
   readonly #basePath: string;
 
   constructor(connection: Connection, options: TransportOptions) {
     const { origin, pathname } = connection.server;
-    const connect = { ...connection.tls, timeout: 10_000 };
-    // HTTP/1.1, so that `connections` is what it says: HTTP/2 puts a burst of requests on one connection.
-    const shared = { connect, allowH2: false };
     this.#connection = connection;
-    this.#requests = new Pool(origin, { ...shared, connections: options.connections ?? 32, keepAliveTimeout: 60_000 });
-    this.#watches = new Pool(origin, { ...shared, headersTimeout: 30_000, bodyTimeout: watchSilenceMs });
+    this.#pools = new ConnectionPools(connection, options.connections ?? 32);
     this.#userAgent = options.userAgent;
     this.#timeoutMs = options.timeoutMs ?? 30_000;
     this.#observe = options.observe ?? (() => {});
+    this.#origin = origin;
     this.#basePath = pathname.replace(/\/$/, '');
   }
 
   /**
    * Sends a request and returns the answer's JSON.
    *
-   * @throws ApiError for an answer of 400 and above, or for one that is not JSON; undici's errors where there was none;
-   *   the signal's reason.
+   * @throws ApiError for an answer of 400 and above, or for one that is not JSON; NoAnswerError where there was none;
+   *   the signal's reason; what the connection's authentication throws.
    */
   async request(request: HttpRequest): Promise<unknown> {
-    const timeout = AbortSignal.timeout(request.timeoutMs ?? this.#timeoutMs);
-    const signal = request.signal === undefined ? timeout : AbortSignal.any([request.signal, timeout]);
-    const response = await this.#send(this.#requests, { ...request, signal });
-    const text = await response.body.text();
-    if (response.statusCode >= 400) throw apiError(request, response.statusCode, text);
-    return parseAnswer(request, response.statusCode, text);
+    let retries: Retries | undefined;
+    let refusal: Refusal | undefined;
+    for (;;) {
+      const headers = await this.#authenticate(request, refusal);
+      const options = this.#options(request, headers);
+      const exchange = new Exchange(nameOf(request), options, request.signal, this.#observe);
+      try {
+        return await exchange.send(this.#pools.requests);
+      } catch (error) {
+        refusal = this.#renewable(error, headers, refusal);
+        if (refusal?.error === error) continue;
+        retries ??= new Retries(request.method, request.signal);
+        await retries.wait(error);
+      }
+    }
   }
 
   /**
-   * Opens a watch; the body ends when the server closes it, fails when nothing came for two minutes.
+   * Opens a watch; the body ends when the server closes it, fails when nothing came for two minutes. A connection that
+   * fails is the caller's to open again: it knows where the watch has come to.
    *
    * @throws as {@link Transport.request} does.
    */
   async stream(request: HttpRequest): Promise<Readable> {
-    const response = await this.#send(this.#watches, request);
-    if (response.statusCode >= 400) throw apiError(request, response.statusCode, await response.body.text());
-    return response.body;
+    let refusal: Refusal | undefined;
+    for (;;) {
+      const headers = await this.#authenticate(request, refusal);
+      try {
+        return await this.#open(request, headers);
+      } catch (error) {
+        refusal = this.#renewable(error, headers, refusal);
+        if (refusal?.error !== error) throw error;
+      }
+    }
   }
 
   /** Closes every connection at once; requests under way fail. */
   async close(): Promise<void> {
-    await Promise.all([this.#requests.destroy(), this.#watches.destroy()]);
+    await this.#pools.close();
   }
 
-  async #send(
-    pool: Pool,
-    request: HttpRequest,
-  ): Promise<{ statusCode: number; body: Readable & { text(): Promise<string> } }> {
-    const { query = '' } = request;
-    try {
-      const response = await pool.request({
-        method: request.method,
-        path: `${this.#basePath}${request.path}${query === '' ? '' : `?${query}`}`,
-        headers: {
-          accept: request.accept ?? 'application/json',
-          'user-agent': this.#userAgent,
-          ...(request.body !== undefined && { 'content-type': request.contentType ?? 'application/json' }),
-          ...(await unlessAborted(this.#connection.authentication(), request.signal)),
-        },
-        body: request.body === undefined ? null : JSON.stringify(request.body),
-        ...(request.signal !== undefined && { signal: request.signal }),
+  async #open(request: HttpRequest, headers: AuthenticationHeaders): Promise<Readable> {
+    const { timeoutMs: _, ...watch } = request;
+    const { headersTimeout, bodyTimeout, ...options } = this.#options(watch, headers);
+    const { signal } = request;
+    const response = await this.#pools.watches
+      .request({ ...options, origin: this.#origin, ...(signal !== undefined && { signal }) })
+      .catch((error: unknown) => {
+        this.#observe(request.method, '<error>');
+        signal?.throwIfAborted();
+        throw new NoAnswerError(nameOf(request), error, true);
       });
-      this.#observe(request.method, String(response.statusCode));
-      return response;
+    this.#observe(request.method, String(response.statusCode));
+    if (response.statusCode < 400) return response.body;
+    const retryAfter = response.headers['retry-after'];
+    const text = await response.body.text();
+    parseAnswer(nameOf(request), response.statusCode, text, typeof retryAfter === 'string' ? retryAfter : undefined);
+    return response.body;
+  }
+
+  #options(request: HttpRequest, authentication: AuthenticationHeaders): Dispatcher.DispatchOptions {
+    const { method, path, query = '', body, timeoutMs = this.#timeoutMs } = request;
+    const headers = ['accept', request.accept ?? 'application/json', 'user-agent', this.#userAgent];
+    if (body !== undefined) headers.push('content-type', request.contentType ?? 'application/json');
+    for (const name in authentication) headers.push(name, authentication[name] ?? '');
+    return {
+      origin: this.#origin,
+      method,
+      path: `${this.#basePath}${path}${query === '' ? '' : `?${query}`}`,
+      headers,
+      body: body === undefined ? null : JSON.stringify(body),
+      headersTimeout: timeoutMs,
+      bodyTimeout: timeoutMs,
+    };
+  }
+
+  /** The headers for a request; after a refusal only if something has changed. */
+  async #authenticate(request: HttpRequest, refusal: Refusal | undefined): Promise<AuthenticationHeaders> {
+    const { signal, timeoutMs = this.#timeoutMs } = request;
+    signal?.throwIfAborted();
+    try {
+      const pending = this.#connection.authentication();
+      const headers = isPromise(pending) ? await inTime(pending, signal, timeoutMs) : pending;
+      if (refusal !== undefined && this.#isRefused(headers, refusal)) throw refusal.error;
+      return headers;
     } catch (error) {
-      this.#observe(request.method, '<error>');
+      if (error !== refusal?.error) this.#observe(request.method, '<error>');
       throw error;
     }
   }
+
+  /** A 401, if it is the first and the connection can renew what was refused. */
+  #renewable(error: unknown, headers: AuthenticationHeaders, earlier: Refusal | undefined): Refusal | undefined {
+    if (earlier !== undefined || !isUnauthorized(error) || !this.#connection.unauthorized) return earlier;
+    const { tls } = this.#connection;
+    this.#connection.unauthorized(headers);
+    return { error, headers, tls };
+  }
+
+  #isRefused(headers: AuthenticationHeaders, refusal: Refusal): boolean {
+    return refusal.tls === this.#connection.tls && JSON.stringify(headers) === JSON.stringify(refusal.headers);
+  }
 }
 
-/** A credential plugin may take for ever: the promise's value, or the signal's reason if that comes first. */
-async function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
-  if (signal === undefined) return promise;
-  const aborted = Promise.withResolvers<never>();
-  const abort = () => aborted.reject(signal.reason);
-  signal.addEventListener('abort', abort, { once: true });
-  if (signal.aborted) abort();
+/** What a 401 did not accept. */
+interface Refusal {
+  readonly error: unknown;
+  readonly headers: AuthenticationHeaders;
+  readonly tls: TlsOptions;
+}
+
+const nameOf = (request: HttpRequest): string => `${request.method} ${request.path}`;
+
+/** A credential plugin may take for ever: the promise's value, or the signal's reason if that or the time comes first. */
+async function inTime<T>(promise: Promise<T>, signal: AbortSignal | undefined, timeoutMs: number): Promise<T> {
+  const { promise: ended, reject } = Promise.withResolvers<never>();
+  const abort = () => reject(signal?.reason);
+  const timeout = setTimeout(
+    () => reject(new DOMException(`no credentials within ${timeoutMs} ms`, 'TimeoutError')),
+    timeoutMs,
+  );
+  signal?.addEventListener('abort', abort, { once: true });
   try {
-    return await Promise.race([promise, aborted.promise]);
+    return await Promise.race([promise, ended]);
   } finally {
-    signal.removeEventListener('abort', abort);
+    clearTimeout(timeout);
+    signal?.removeEventListener('abort', abort);
   }
-}
-
-/** The API server answers in JSON: what does not is a proxy's log-in page, or a redirection. */
-function parseAnswer(request: HttpRequest, code: number, text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    const message = `the answer is not JSON: ${JSON.stringify(text.slice(0, 200))}`;
-    throw new ApiError(`${request.method} ${request.path}`, code, { code, message });
-  }
-}
-
-/** Proxies in between answer with HTML or nothing: then the text itself is the message. */
-function apiError(request: HttpRequest, code: number, text: string): ApiError {
-  return new ApiError(`${request.method} ${request.path}`, code, parseStatus(code, text));
-}
-
-function parseStatus(code: number, text: string): Status {
-  try {
-    const status: unknown = JSON.parse(text);
-    if (typeof status === 'object' && status !== null && 'kind' in status && status.kind === 'Status') {
-      return status as Status;
-    }
-  } catch {
-    // Not JSON: the text is the message.
-  }
-  return { code, message: text.slice(0, 1000) };
 }

@@ -1,4 +1,4 @@
-import { type CacheProgress, compareResourceVersions } from '../cache/index.ts';
+import { type CacheProgress, compareResourceVersions, type Delta } from '../cache/index.ts';
 import type {
   ApplyOptions,
   Client,
@@ -17,29 +17,38 @@ import type {
   WatchOptions,
 } from '../client/index.ts';
 import { type Kind, type KubeObject, type Manifest, type ObjectKey, resourceName } from '../kind/index.ts';
+import { ParkedKeys } from './parked-keys.ts';
 
-interface Floor {
+/** One watch: an informer's, or that of one of the namespaces which it is limited to. */
+interface Lane {
   readonly informer: CacheProgress;
-  readonly resourceVersion: string;
+  readonly namespace: string | undefined;
+  readonly parked: ParkedKeys;
 }
 
-interface ParkedKey {
-  readonly resourceVersion: string;
-  readonly key: string;
-}
+/** What a store must show before the key is reconciled again. */
+type Floor =
+  | { readonly type: 'version'; readonly lane: Lane; readonly resourceVersion: string }
+  /** A finished delete is answered without a resourceVersion: the object of this uid must be gone. */
+  | { readonly type: 'deletion'; readonly informer: CacheProgress; readonly object: ObjectKey; readonly uid: string };
 
 /**
  * Keeps a reconcile from reading a store that has not yet seen what an earlier reconcile of the same key wrote: each
  * write's resourceVersion is a floor for its key, and a key below a floor is parked, no worker waiting, until the
  * informer has got there. As kube-controller-manager does (pkg/controller/util/consistency).
+ *
+ * A floor can be reached, or is dropped: writes to what an informer does not hold set none, and when the server has gone
+ * back to an older state, or an informer stops, its floors fall and its keys come back.
  */
 export class ReadYourWrites {
   readonly #informers: ReadonlyMap<string, CacheProgress>;
   readonly #resume: (key: string) => void;
-  readonly #floors = new Map<string, Map<string, Floor>>();
-  readonly #parked = new Map<CacheProgress, ParkedKey[]>();
-  /** The keys in the lists of {@link #parked}, each of which is in one of them, once. */
-  readonly #parkedKeys = new Set<string>();
+  readonly #floors = new Map<string, Floor[]>();
+  readonly #lanes = new Map<CacheProgress, Map<string, Lane>>();
+  /** Keys by the uid that each waits to see gone. */
+  readonly #parkedByUid = new Map<string, string[]>();
+  /** The parked keys, each of which waits for one floor of its own. */
+  readonly #parked = new Map<string, Floor>();
 
   /**
    * @param informers those that the controller reads from; writes to other kinds set no floor.
@@ -49,24 +58,25 @@ export class ReadYourWrites {
     this.#informers = new Map(informers.map((informer) => [resourceName(informer.kind), informer]));
     this.#resume = resume;
     for (const informer of new Set(informers)) {
-      this.#parked.set(informer, []);
-      informer.onProgress(() => this.#release(informer));
+      const namespaces = informer.namespaces ?? [undefined];
+      const lanes = namespaces.map((namespace) => ({ informer, namespace, parked: new ParkedKeys() }));
+      this.#lanes.set(informer, new Map(lanes.map((lane) => [lane.namespace ?? '', lane])));
+      informer.onProgress((namespace) => this.#release(this.#lane(informer, namespace)));
+      informer.addHandler((delta) => this.#releaseUid(delta));
+      informer.onReset(() => this.#drop(informer));
     }
   }
 
   /** Parks the key if a store that its reconcile reads is behind its own writes, and tells whether it did. */
   parked(key: string): boolean {
-    if (this.#parkedKeys.has(key)) return true;
-    const floors = this.#floors.get(key);
-    if (floors === undefined) return false;
-    for (const { informer, resourceVersion } of floors.values()) {
-      if (!informer.hasReached(resourceVersion)) {
-        this.#park(informer, { key, resourceVersion });
-        return true;
-      }
+    if (this.#parked.has(key)) return true;
+    const unmet = this.#floors.get(key)?.find((floor) => !isMet(floor));
+    if (unmet === undefined) {
+      this.#floors.delete(key);
+      return false;
     }
-    this.#floors.delete(key);
-    return false;
+    this.#park(key, unmet);
+    return true;
   }
 
   /**
@@ -79,51 +89,121 @@ export class ReadYourWrites {
 
   /** The client for one reconcile: it notes its writes under the key, and its requests end with the signal. */
   client(client: Client, key: string, signal: AbortSignal): Client {
-    return new NotingClient(client, signal, (kind, resourceVersion) => this.#note(key, kind, resourceVersion));
+    return new NotingClient(client, signal, {
+      written: (kind, object) => this.#written(key, kind, object),
+      deleted: (kind, object, uid) => this.#deleted(key, kind, object, uid),
+      uidOf: (kind, object) => this.#informers.get(resourceName(kind))?.store.get(object)?.metadata.uid,
+    });
   }
 
-  #note(key: string, kind: Kind, resourceVersion: string): void {
-    const resource = resourceName(kind);
-    const informer = this.#informers.get(resource);
-    if (informer === undefined || informer.hasReached(resourceVersion)) return;
-    const floors = this.#floors.get(key) ?? new Map<string, Floor>();
-    const floor = floors.get(resource);
+  #written(key: string, kind: Kind, object: KubeObject): void {
+    const informer = this.#informers.get(resourceName(kind));
+    if (informer === undefined || !informer.covers(object)) return;
+    const lane = this.#lane(informer, object.metadata.namespace);
+    const { resourceVersion } = object.metadata;
+    if (lane === undefined || informer.hasReached(resourceVersion, lane.namespace)) return;
+    const floors = this.#floors.get(key) ?? [];
+    const known = floors.findIndex((floor) => floor.type === 'version' && floor.lane === lane);
+    const newest = floors[known];
+    if (newest === undefined) floors.push({ type: 'version', lane, resourceVersion });
     // Of writes under way at once the older may be answered last.
-    if (floor !== undefined && isNewer(floor.resourceVersion, resourceVersion)) return;
-    floors.set(resource, { informer, resourceVersion });
+    else if (newest.type === 'version' && compareResourceVersions(newest.resourceVersion, resourceVersion) < 0) {
+      floors[known] = { type: 'version', lane, resourceVersion };
+    }
     this.#floors.set(key, floors);
   }
 
-  /** Keeps the list sorted; writes come in about the order of their versions, so the place is near the end. */
-  #park(informer: CacheProgress, entry: ParkedKey): void {
-    const parked = this.#parked.get(informer) ?? [];
-    const after = parked.findLastIndex(({ resourceVersion }) => !isNewer(resourceVersion, entry.resourceVersion));
-    parked.splice(after + 1, 0, entry);
-    this.#parkedKeys.add(entry.key);
+  #deleted(key: string, kind: Kind, object: ObjectKey, uid: string): void {
+    const informer = this.#informers.get(resourceName(kind));
+    const stored = informer?.store.get(object);
+    if (informer === undefined || stored === undefined || !informer.covers(stored)) return;
+    const floor: Floor = { type: 'deletion', informer, object, uid };
+    if (isMet(floor)) return;
+    const floors = this.#floors.get(key);
+    if (floors === undefined) this.#floors.set(key, [floor]);
+    else floors.push(floor);
   }
 
-  #release(informer: CacheProgress): void {
-    const parked = this.#parked.get(informer) ?? [];
-    for (let first = parked[0]; first !== undefined && informer.hasReached(first.resourceVersion); first = parked[0]) {
-      parked.shift();
-      this.#parkedKeys.delete(first.key);
-      this.#resume(first.key);
+  #lane(informer: CacheProgress, namespace: string | undefined): Lane | undefined {
+    return this.#lanes.get(informer)?.get(informer.namespaces === undefined ? '' : (namespace ?? ''));
+  }
+
+  #park(key: string, floor: Floor): void {
+    this.#parked.set(key, floor);
+    if (floor.type === 'version') {
+      floor.lane.parked.add(key, floor.resourceVersion);
+    } else {
+      const keys = this.#parkedByUid.get(floor.uid);
+      if (keys === undefined) this.#parkedByUid.set(floor.uid, [key]);
+      else keys.push(key);
     }
+  }
+
+  #release(lane: Lane | undefined): void {
+    if (lane === undefined) return;
+    const { informer, namespace, parked } = lane;
+    const reached = (resourceVersion: string): boolean => informer.hasReached(resourceVersion, namespace);
+    for (let key = parked.take(reached); key !== undefined; key = parked.take(reached)) this.#bringBack(key);
+  }
+
+  #releaseUid(delta: Delta<KubeObject>): void {
+    if (this.#parkedByUid.size === 0) return;
+    const { uid, deletionTimestamp } = delta.object.metadata;
+    if (delta.type !== 'deleted' && deletionTimestamp === undefined) return;
+    const keys = this.#parkedByUid.get(uid);
+    this.#parkedByUid.delete(uid);
+    for (const key of keys ?? []) this.#bringBack(key);
+  }
+
+  #drop(informer: CacheProgress): void {
+    for (const [key, floors] of this.#floors) {
+      const others = floors.filter((floor) => informerOf(floor) !== informer);
+      if (others.length === 0) this.#floors.delete(key);
+      else this.#floors.set(key, others);
+    }
+    for (const [namespace, lane] of this.#lanes.get(informer) ?? []) {
+      this.#lanes.get(informer)?.set(namespace, { ...lane, parked: new ParkedKeys() });
+    }
+    for (const [key, floor] of this.#parked) {
+      if (informerOf(floor) !== informer) continue;
+      if (floor.type === 'deletion') this.#parkedByUid.delete(floor.uid);
+      this.#bringBack(key);
+    }
+  }
+
+  #bringBack(key: string): void {
+    this.#parked.delete(key);
+    this.#resume(key);
   }
 }
 
-const isNewer = (a: string, b: string): boolean => compareResourceVersions(a, b) > 0;
+function isMet(floor: Floor): boolean {
+  if (floor.type === 'version') return floor.lane.informer.hasReached(floor.resourceVersion, floor.lane.namespace);
+  const stored = floor.informer.store.get(floor.object);
+  // One that has begun to go may be held up for long, by a finalizer of this very controller.
+  return stored?.metadata.uid !== floor.uid || stored.metadata.deletionTimestamp !== undefined;
+}
+
+const informerOf = (floor: Floor): CacheProgress => (floor.type === 'version' ? floor.lane.informer : floor.informer);
+
+/** What a {@link NotingClient} tells of the writes of its reconcile. */
+interface Notes {
+  written(kind: Kind, object: KubeObject): void;
+  deleted(kind: Kind, object: ObjectKey, uid: string): void;
+  /** The uid of the object as the store has it. */
+  uidOf(kind: Kind, object: ObjectKey): string | undefined;
+}
 
 /** A client that tells of every write's resourceVersion and binds each request to the reconcile's signal. */
 class NotingClient implements Client {
   readonly #client: Client;
   readonly #signal: AbortSignal;
-  readonly #note: (kind: Kind, resourceVersion: string) => void;
+  readonly #notes: Notes;
 
-  constructor(client: Client, signal: AbortSignal, note: (kind: Kind, resourceVersion: string) => void) {
+  constructor(client: Client, signal: AbortSignal, notes: Notes) {
     this.#client = client;
     this.#signal = signal;
-    this.#note = note;
+    this.#notes = notes;
   }
 
   get<T extends KubeObject>(kind: Kind<T>, key: ObjectKey, options?: GetOptions): Promise<T> {
@@ -205,18 +285,26 @@ class NotingClient implements Client {
     return this.#noted(kind, this.#client.patchScale(kind, key, replicas, this.#bound(options)));
   }
 
-  delete<T extends KubeObject>(kind: Kind<T>, key: ObjectKey, options?: DeleteOptions): Promise<T | undefined> {
-    return this.#noted(kind, this.#client.delete(kind, key, this.#bound(options)));
-  }
-
   /** Sets no floor: what is answered are the objects as they were before. */
   deleteCollection<T extends KubeObject>(kind: Kind<T>, options?: DeleteCollectionOptions): Promise<readonly T[]> {
     return this.#client.deleteCollection(kind, this.#bound(options));
   }
 
-  async #noted<R extends KubeObject | undefined>(kind: Kind, write: Promise<R>): Promise<R> {
+  async delete<T extends KubeObject>(kind: Kind<T>, key: ObjectKey, options?: DeleteOptions): Promise<T | undefined> {
+    const stored = this.#notes.uidOf(kind, key);
+    const object = await this.#client.delete(kind, key, this.#bound(options));
+    if (object !== undefined) this.#notes.written(kind, object);
+    // Some kinds are answered by the object, of a version before its deletion, though it is gone.
+    if (object === undefined || object.metadata.deletionTimestamp === undefined) {
+      const uid = object?.metadata.uid ?? options?.uid ?? stored;
+      if (uid !== undefined) this.#notes.deleted(kind, key, uid);
+    }
+    return object;
+  }
+
+  async #noted<T extends KubeObject>(kind: Kind, write: Promise<T>): Promise<T> {
     const object = await write;
-    if (object !== undefined) this.#note(kind, object.metadata.resourceVersion);
+    this.#notes.written(kind, object);
     return object;
   }
 

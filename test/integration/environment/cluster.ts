@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { text } from 'node:stream/consumers';
 import type { V1Namespace, V1Pod } from '@kubernetes/client-node';
 import { Job } from '../../../src/controllers/built-in-kinds.ts';
 import {
@@ -6,7 +7,10 @@ import {
   type Client,
   HttpClient,
   isNotFound,
+  type Kind,
+  type KubeObject,
   kubeconfigConnection,
+  type Manifest,
   type ObjectKey,
   type ObjectOf,
   Transport,
@@ -55,6 +59,23 @@ export class TestCluster {
     await this.client.create(Namespace, { metadata: { name } });
     this.#namespaces.push(name);
     return name;
+  }
+
+  /** Makes small objects, `bulk-0` and so on, a few at a time. */
+  async createMany<T extends KubeObject>(kind: Kind<T>, namespace: string, count: number): Promise<void> {
+    const names = Array.from({ length: count }, (_, index) => `bulk-${index}`);
+    for (let from = 0; from < count; from += 16) {
+      const batch = names.slice(from, from + 16);
+      await Promise.all(
+        batch.map((name) => this.client.create(kind, { metadata: { namespace, name } } as Manifest<T>)),
+      );
+    }
+  }
+
+  /** What the API server tells of itself. */
+  async metrics(): Promise<string> {
+    const body = await this.#transport.stream({ method: 'GET', path: '/metrics' });
+    return text(body);
   }
 
   /** Deletes the namespaces and waits until they are gone. */

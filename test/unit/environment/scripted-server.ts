@@ -118,8 +118,8 @@ export class Exchange {
     );
   }
 
-  text(code: number, contentType: string, text: string): void {
-    this.#response.writeHead(code, { 'content-type': contentType }).end(text);
+  text(code: number, contentType: string, text: string, headers: Readonly<Record<string, string>> = {}): void {
+    this.#response.writeHead(code, { 'content-type': contentType, ...headers }).end(text);
   }
 
   json(code: number, value: unknown): void {

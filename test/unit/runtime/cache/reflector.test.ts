@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
-import { Reflector } from '../../../../src/runtime/cache/index.ts';
+import { Reflector, type ReflectorOptions } from '../../../../src/runtime/cache/index.ts';
 import { HttpClient, type Selection, Transport } from '../../../../src/runtime/client/index.ts';
 import { eventually } from '../../../integration/environment/eventually.ts';
 import { RecordingLog } from '../../environment/recording-log.ts';
-import { type Exchange, ScriptedServer } from '../../environment/scripted-server.ts';
+import { type Exchange, ScriptedServer, type Stream } from '../../environment/scripted-server.ts';
 import { stored, Widget, widgetsPath } from '../../environment/widgets.ts';
 
 let server: ScriptedServer;
@@ -31,8 +31,9 @@ afterEach(async () => {
   jest.restoreAllMocks();
 });
 
-function run(selection: Selection = {}): void {
+function run(selection: Selection = {}, options: ReflectorOptions = {}): void {
   const reflector = new Reflector({
+    ...options,
     client: new HttpClient(transport, 'tester'),
     kind: Widget,
     selection,
@@ -67,6 +68,13 @@ const toldAll = (...expected: readonly string[]): Promise<boolean> =>
     expect(told).toEqual(expected),
   );
 
+/** Answers the question for the server's present version, which follows a connection that was lost. */
+async function check(resourceVersion: string): Promise<void> {
+  const exchange = await nextList();
+  expect([exchange.query.get('limit'), from(exchange), exchange.query.get('continue')]).toEqual(['1', null, null]);
+  exchange.list(resourceVersion, []);
+}
+
 /** How long it says that it waits, in milliseconds. */
 const pauses = (): unknown[] => log.lines.filter(({ level }) => level === 'warn').map(({ details }) => details.waitMs);
 
@@ -98,10 +106,25 @@ describe('the list', () => {
     await toldAll('replace b @9');
   });
 
+  test('whose pages expire twice is read in one piece, without a pause', async () => {
+    run();
+    for (let time = 0; time < 2; time += 1) {
+      const first = await nextList();
+      expect(first.query.get('limit')).toBe('500');
+      first.list('5', [stored('a', '1')], 'page 2');
+      (await nextList()).refuse(410, 'Expired');
+    }
+    const whole = await nextList();
+    expect([whole.query.get('limit'), whole.query.get('continue')]).toEqual([null, null]);
+    whole.list('9', [stored('b', '8')]);
+    await toldAll('replace b @9');
+    expect(pauses()).toEqual([]);
+  });
+
   test('is asked for until the server gives it, with pauses that grow', async () => {
     run();
     (await nextList()).refuse(500, 'InternalError');
-    (await nextList()).cut();
+    (await nextList()).refuse(500, 'InternalError');
     (await nextList()).list('5', []);
     await toldAll('replace  @5');
     expect(pauses()).toEqual([8, 16]);
@@ -131,6 +154,7 @@ describe('the watch', () => {
     stream.send('ADDED', stored('a', '6'));
     stream.send('MODIFIED', stored('a', '7'));
     stream.end();
+    await check('7');
     const again = await nextWatch();
     expect(from(again)).toBe('7');
     expect(told).toEqual(['replace  @5', 'ADDED a @6', 'MODIFIED a @7']);
@@ -143,6 +167,7 @@ describe('the watch', () => {
     stream.write('{"type":"MODIFIED","object":{"metadata":{"na');
     await toldAll('replace  @5', 'ADDED a @6');
     stream.cut();
+    await check('9');
     const again = await nextWatch();
     expect(from(again)).toBe('6');
     again.stream().send('MODIFIED', stored('a', '7'));
@@ -153,6 +178,7 @@ describe('the watch', () => {
     const stream = (await watching()).stream();
     stream.send('BOOKMARK', { kind: 'Widget', metadata: { resourceVersion: '40' } });
     stream.end();
+    await check('40');
     expect(from(await nextWatch())).toBe('40');
   });
 
@@ -170,6 +196,7 @@ describe('the watch', () => {
     stream.send('ADDED', stored('a', '6'));
     await toldAll('replace  @5', 'ADDED a @6');
     stream.cut();
+    await check('6');
     await nextWatch();
     expect(pauses()).toEqual([8, 8]);
   });
@@ -179,6 +206,7 @@ describe('the watch', () => {
     jest.spyOn(Math, 'random').mockReturnValue(0);
     const startedAtMs = performance.now();
     first.stream().end();
+    await check('5');
     expect(from(await nextWatch())).toBe('5');
     expect(performance.now() - startedAtMs).toBeGreaterThanOrEqual(390);
   });
@@ -195,8 +223,57 @@ describe('the watch', () => {
     expect(from(list)).toBeNull();
     list.list('90', [stored('a', '80')]);
     expect(from(await nextWatch())).toBe('90');
+    expect(pauses()).toEqual([8]);
     expect(told).toEqual(['replace  @5', 'replace a @90']);
     expect(log.messages('info')).toEqual(['the resource version has expired: listing anew']);
+  });
+
+  test('that is silent is replaced; half a line is a sign of life', async () => {
+    run({}, { silenceMs: 400 });
+    (await nextList()).list('5', []);
+    const stream = (await nextWatch()).stream();
+    stream.send('ADDED', stored('a', '6'));
+    const bytes = setInterval(() => stream.write(' '), 50);
+    await new Promise((resolve) => setTimeout(resolve, 600));
+    clearInterval(bytes);
+    const silentFromMs = performance.now();
+    expect(pauses()).toEqual([]);
+    await check('6');
+    expect(performance.now() - silentFromMs).toBeGreaterThan(300);
+    expect(from(await nextWatch())).toBe('6');
+    expect(log.lines.find(({ level }) => level === 'warn')?.details).toMatchObject({
+      err: { name: 'SilenceError', message: 'nothing came for 400 ms' },
+    });
+  });
+
+  test('whose request is not answered at all is made again', async () => {
+    run({}, { silenceMs: 200 });
+    (await nextList()).list('5', []);
+    const ignored = await nextWatch();
+    await ignored.closed;
+    await check('5');
+    expect(from(await nextWatch())).toBe('5');
+  });
+
+  test.each(['<html>', 'null', '{}', '{"type":"ADDED","object":{"metadata":{}}}'])(
+    'with the line %s is resumed from the event before it',
+    async (line) => {
+      const stream = (await watching()).stream();
+      stream.write(`${JSON.stringify({ type: 'ADDED', object: stored('a', '6') })}\n${line}\n`);
+      await check('6');
+      expect(from(await nextWatch())).toBe('6');
+      expect(told).toEqual(['replace  @5', 'ADDED a @6']);
+      expect(log.lines.find(({ level }) => level === 'warn')?.details).toMatchObject({
+        err: { message: expect.stringContaining(JSON.stringify(line)) },
+      });
+    },
+  );
+
+  test('waits as long as the server asks for', async () => {
+    (await watching()).refuse(429, 'TooManyRequests', { details: { retryAfterSeconds: 1 } });
+    await eventually('it waits', async () => pauses().length === 1);
+    expect(pauses()).toEqual([1000]);
+    await nextWatch();
   });
 
   test('broken off by another ERROR event is resumed', async () => {
@@ -204,6 +281,121 @@ describe('the watch', () => {
     stream.send('ADDED', stored('a', '6'));
     stream.send('ERROR', { kind: 'Status', code: 500, reason: 'InternalError', message: 'etcd is away' });
     expect(from(await nextWatch())).toBe('6');
+  });
+});
+
+describe('a server restored from a backup', () => {
+  test.each<[string, (watch: Exchange) => void]>([
+    ['was away', (watch) => watch.cut()],
+    ['is seen through a proxy that answered for it', (watch) => watch.refuse(503, 'ServiceUnavailable')],
+    ['broke the watch off', (watch) => watch.stream().cut()],
+    ['ended the watch before its time', (watch) => watch.stream().end()],
+  ])('that %s is listed anew', async (_, fail) => {
+    fail(await watching());
+    await check('4');
+    (await nextList()).list('4', [stored('a', '3')]);
+    expect(from(await nextWatch())).toBe('4');
+    expect(told).toEqual(['replace  @5', 'replace a @4']);
+    expect(log.messages('warn')).toContain(
+      'the server is older than what was seen of it (restored from a backup?): listing anew',
+    );
+  });
+
+  test('is asked again until it answers, and nothing is watched before', async () => {
+    (await watching()).cut();
+    (await nextList()).cut();
+    (await nextList()).refuse(500, 'InternalError');
+    await check('5');
+    expect(from(await nextWatch())).toBe('5');
+    expect(pauses()).toEqual([8, 16, 32]);
+  });
+
+  test('is not suspected after an answer of the server itself', async () => {
+    (await watching()).refuse(403, 'Forbidden');
+    await nextWatch();
+    expect(server.unclaimed).toBe(0);
+  });
+});
+
+describe('a streamed list', () => {
+  const streamed = (): Promise<Exchange> => {
+    run({ labelSelector: 'a=b' }, { listing: 'streamed' });
+    return nextWatch();
+  };
+  const end = (stream: Stream, resourceVersion: string): void =>
+    stream.send('BOOKMARK', {
+      metadata: { resourceVersion, annotations: { 'k8s.io/initial-events-end': 'true' } },
+    });
+
+  test('is handed over as one at its end, and the same watch goes on', async () => {
+    const request = await streamed();
+    expect(Object.fromEntries(request.query)).toEqual({
+      watch: 'true',
+      allowWatchBookmarks: 'true',
+      sendInitialEvents: 'true',
+      resourceVersionMatch: 'NotOlderThan',
+      labelSelector: 'a=b',
+      timeoutSeconds: '153',
+    });
+    const stream = request.stream();
+    for (const [name, version] of [
+      ['b', '3'],
+      ['a', '9'],
+      ['c', '2'],
+    ] as const) {
+      stream.send('ADDED', stored(name, version));
+    }
+    // While it is under way objects change and go.
+    stream.send('MODIFIED', stored('a', '10'));
+    stream.send('DELETED', stored('c', '11'));
+    stream.send('BOOKMARK', { metadata: { resourceVersion: '10' } });
+    expect(told).toEqual([]);
+    end(stream, '12');
+    stream.send('ADDED', stored('d', '13'));
+    await toldAll('replace b,a @12', 'ADDED d @13');
+    expect(server.unclaimed).toBe(0);
+  });
+
+  test('that is cut is begun anew: no half of it is handed over', async () => {
+    const stream = (await streamed()).stream();
+    stream.send('ADDED', stored('a', '3'));
+    stream.cut();
+    const again = await nextWatch();
+    expect([again.query.get('sendInitialEvents'), from(again)]).toEqual(['true', null]);
+    end(again.stream(), '7');
+    await toldAll('replace  @7');
+  });
+
+  test('that the server ends early is begun anew', async () => {
+    (await streamed()).stream().end();
+    end((await nextWatch()).stream(), '7');
+    await toldAll('replace  @7');
+  });
+
+  test('follows a version that has expired, and the target keeps what it holds meanwhile', async () => {
+    const stream = (await streamed()).stream();
+    end(stream, '7');
+    stream.send('ERROR', { kind: 'Status', code: 410, reason: 'Expired' });
+    const again = await nextWatch();
+    expect([again.query.get('sendInitialEvents'), from(again)]).toEqual(['true', null]);
+    expect(told).toEqual(['replace  @7']);
+  });
+
+  test.each([
+    [422, 'Invalid'],
+    [400, 'BadRequest'],
+  ])('that is refused with %d gives way to pages, at once and for ever', async (code, reason) => {
+    (await streamed()).refuse(code, reason);
+    (await nextList()).list('5', []);
+    (await nextWatch()).refuse(410, 'Expired');
+    (await nextList()).list('6', []);
+    await toldAll('replace  @5', 'replace  @6');
+    expect(pauses()).toEqual([8]);
+  });
+
+  test('is tried again after another failure', async () => {
+    (await streamed()).refuse(500, 'InternalError');
+    expect((await nextWatch()).query.get('sendInitialEvents')).toBe('true');
   });
 });
 

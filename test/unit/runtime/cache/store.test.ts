@@ -192,3 +192,55 @@ describe('after any sequence of changes', () => {
     else told.set(key, delta.object);
   }
 });
+
+test('finds the objects of a namespace and of an owner', () => {
+  const store = new Store<Widget>();
+  const owned = (name: string, resourceVersion: string, ...uids: readonly string[]): Widget => {
+    const ownerReferences = uids.map((uid) => ({ apiVersion: 'v1', kind: 'Planet', name: uid, uid }));
+    return stored(name, resourceVersion, { ownerReferences });
+  };
+  const names = (objects: Iterable<Widget>): string[] => [...objects].map(({ metadata }) => metadata.name);
+  store.set(owned('a', '1', 'earth'));
+  store.set(stored('b', '2', { namespace: 'other' }));
+  expect([names(store.byNamespace('default')), names(store.byNamespace('none'))]).toEqual([['a'], []]);
+  expect([names(store.byOwner('earth')), names(store.byOwner('mars'))]).toEqual([['a'], []]);
+  store.set(owned('a', '3', 'mars', 'earth'));
+  store.set(owned('c', '4', 'mars'));
+  expect([names(store.byOwner('earth')), names(store.byOwner('mars'))]).toEqual([['a'], ['a', 'c']]);
+  store.delete(owned('a', '5', 'mars', 'earth'));
+  expect([names(store.byOwner('earth')), names(store.byOwner('mars'))]).toEqual([[], ['c']]);
+});
+
+test('a list of one namespace leaves the others alone', () => {
+  const store = new Store<Widget>();
+  const there = stored('a', '1', { namespace: 'other' });
+  store.set(there);
+  store.set(stored('b', '2'));
+  expect(
+    store.replace([], { namespace: 'default' }).map(({ type, object }) => `${type} ${object.metadata.name}`),
+  ).toEqual(['deleted b']);
+  expect([...store.list()]).toEqual([there]);
+});
+
+test('an index function that throws gives the object no values; the store and other indexes have it', () => {
+  const failures: string[] = [];
+  const store = new Store<Widget>((error, object, index) => failures.push(`${index} ${object.metadata.name} ${error}`));
+  let broken = true;
+  store.addIndex('colour', (object) => {
+    if (broken) throw new Error('a defect');
+    return byColour(object);
+  });
+  store.addIndex('name', ({ metadata }) => [metadata.name]);
+  expect(store.set(coloured('a', '1', 'red'))?.type).toBe('added');
+  expect([...store.byIndex('colour', 'red')]).toEqual([]);
+  expect([...store.byIndex('name', 'a')]).toEqual([coloured('a', '1', 'red')]);
+  expect(failures).toEqual(['colour a Error: a defect']);
+  broken = false;
+  store.set(coloured('a', '2', 'blue'));
+  expect([...store.byIndex('colour', 'blue')]).toEqual([coloured('a', '2', 'blue')]);
+  // One that throws only when the object goes must not keep it.
+  broken = true;
+  store.delete(coloured('a', '3', 'blue'));
+  expect([...store.byIndex('colour', 'blue')]).toEqual([]);
+  expect([store.size, failures.length]).toEqual([0, 2]);
+});

@@ -1,11 +1,17 @@
 import { describe, expect, test } from '@jest/globals';
+import { pino } from 'pino';
 import {
   ApiError,
   isAlreadyExists,
   isConflict,
   isExpired,
+  isForbidden,
+  isInvalid,
   isNamespaceTerminating,
   isNotFound,
+  isServerTimeout,
+  isTooManyRequests,
+  isUnauthorized,
 } from '../../../../src/runtime/client/index.ts';
 
 const error = (code: number, reason?: string, details?: object): ApiError =>
@@ -18,6 +24,40 @@ test('tells the request, the code, the reason and the message', () => {
   expect(new ApiError('GET /x', 502, {}).message).toBe('GET /x: 502 Unknown: no message');
 });
 
+test('names in one line all that is wrong, and nothing twice', () => {
+  const causes = [
+    { field: 'spec.size', message: 'Invalid value: 0: too small' },
+    { field: 'spec.colour', message: 'Required value' },
+    { message: 'and more' },
+    { reason: 'NamespaceTerminating' },
+  ];
+  const message = 'Widget "a" is invalid:\n  spec.size: Invalid value: 0: too small';
+  const refused = new ApiError('POST /x', 422, { reason: 'Invalid', message, details: { causes } });
+  expect(refused.message).toBe(
+    'POST /x: 422 Invalid: Widget "a" is invalid: spec.size: Invalid value: 0: too small; spec.colour: Required value; and more',
+  );
+  expect(refused.causes).toEqual(causes);
+});
+
+test('a logger finds the sentence where every error has it, in message and stack, and nowhere else', () => {
+  const lines: string[] = [];
+  const log = pino({}, { write: (line) => lines.push(line) });
+  log.error({ err: error(409, 'Conflict', { causes: [] }) }, 'failed');
+  const sentence = 'exceeded quota of everything';
+  log.error({ err: new ApiError('POST /x', 403, { reason: 'Forbidden', message: sentence }) }, 'failed');
+  const { err } = JSON.parse(lines[1] ?? '') as { err: Record<string, string> };
+  const { message, stack, ...rest } = err;
+  expect(message).toBe(`POST /x: 403 Forbidden: ${sentence}`);
+  expect(stack).toContain(sentence);
+  expect(rest).toEqual({ type: 'ApiError', name: 'ApiError', code: 403, reason: 'Forbidden' });
+});
+
+test('knows when the server wants to be asked again', () => {
+  expect(error(429, 'TooManyRequests', { retryAfterSeconds: 3 }).retryAfterSeconds).toBe(3);
+  expect(new ApiError('GET /x', 429, {}, 7).retryAfterSeconds).toBe(7);
+  expect(error(429).retryAfterSeconds).toBeUndefined();
+});
+
 describe('what it means', () => {
   const terminating = error(403, 'Forbidden', { causes: [{ reason: 'NamespaceTerminating' }] });
   const samples: Readonly<Record<string, unknown>> = {
@@ -28,6 +68,13 @@ describe('what it means', () => {
     gone: error(410, 'Gone'),
     expiredByCode: error(410),
     forbidden: error(403, 'Forbidden'),
+    invalid: error(422, 'Invalid'),
+    unauthorized: error(401, 'Unauthorized'),
+    tooMany: error(429, 'TooManyRequests'),
+    // The API server's own overload protection answers in plain text.
+    tooManyByCode: error(429),
+    timeout: error(504, 'Timeout'),
+    serverTimeout: error(500, 'ServerTimeout'),
     terminating,
     // A route that a proxy does not know is not an object that is gone.
     bareNotFound: error(404),
@@ -40,6 +87,11 @@ describe('what it means', () => {
     ['isAlreadyExists', isAlreadyExists, ['alreadyExists']],
     ['isConflict', isConflict, ['conflict']],
     ['isExpired', isExpired, ['expired', 'gone', 'expiredByCode']],
+    ['isInvalid', isInvalid, ['invalid']],
+    ['isForbidden', isForbidden, ['forbidden', 'terminating']],
+    ['isUnauthorized', isUnauthorized, ['unauthorized']],
+    ['isTooManyRequests', isTooManyRequests, ['tooMany', 'tooManyByCode']],
+    ['isServerTimeout', isServerTimeout, ['timeout', 'serverTimeout']],
     ['isNamespaceTerminating', isNamespaceTerminating, ['terminating']],
   ])('%s', (_, predicate, expected) => {
     expect(Object.keys(samples).filter((name) => predicate(samples[name]))).toEqual(expected);

@@ -1,5 +1,13 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { HttpClient, isExpired, isNotFound, Transport, type WatchEvent } from '../../../../src/runtime/client/index.ts';
+import {
+  HttpClient,
+  isExpired,
+  isNotFound,
+  type Patch,
+  type SubresourceOptions,
+  Transport,
+  type WatchEvent,
+} from '../../../../src/runtime/client/index.ts';
 import { eventually } from '../../../integration/environment/eventually.ts';
 import { ScriptedServer, type Stream } from '../../environment/scripted-server.ts';
 import { Planet, stored, Widget, widgetsPath } from '../../environment/widgets.ts';
@@ -126,7 +134,109 @@ describe('requests', () => {
     expect((await waiting)?.metadata.resourceVersion).toBe('4');
   });
 
+  test('apply under conditions holds them in its metadata', async () => {
+    const answer = client.apply(Widget, { metadata: key }, { uid: 'u', resourceVersion: '3' });
+    const request = await server.next({ method: 'PATCH' });
+    expect(request.body).toMatchObject({ metadata: { ...key, uid: 'u', resourceVersion: '3' } });
+    request.refuse(409, 'Conflict');
+    await expect(answer).rejects.toMatchObject({ reason: 'Conflict' });
+  });
+
+  test('applyStatus', async () => {
+    const answer = client.applyStatus(Widget, key, { phase: 'Up' }, { force: true, uid: 'u' });
+    const request = await server.next({ method: 'PATCH', path: `${path}/a/status` });
+    expect(Object.fromEntries(request.query)).toEqual({ fieldManager: 'tester', force: 'true' });
+    expect(request.headers['content-type']).toBe('application/apply-patch+yaml');
+    expect(request.body).toEqual({
+      apiVersion: 'test.example/v1',
+      kind: 'Widget',
+      metadata: { ...key, uid: 'u' },
+      status: { phase: 'Up' },
+    });
+    request.json(200, stored('a', '2'));
+    await answer;
+  });
+
+  test.each([
+    ['the object', () => client.update(Widget, stored('a', '5')), `${path}/a`],
+    ['its status', () => client.updateStatus(Widget, stored('a', '5')), `${path}/a/status`],
+  ])('update of %s', async (_, update, expected) => {
+    const answer = update();
+    const request = await server.next({ method: 'PUT', path: expected });
+    expect(Object.fromEntries(request.query)).toEqual({ fieldManager: 'tester' });
+    expect(request.body).toEqual({ apiVersion: 'test.example/v1', kind: 'Widget', ...stored('a', '5') });
+    request.json(200, stored('a', '6'));
+    expect(await answer).toEqual(stored('a', '6'));
+  });
+
+  test.each<[Patch, SubresourceOptions, string, string]>([
+    [{ type: 'merge', body: { spec: null } }, {}, `${path}/a`, 'application/merge-patch+json'],
+    [{ type: 'json', body: [{ op: 'remove', path: '/spec' }] }, {}, `${path}/a`, 'application/json-patch+json'],
+    [{ type: 'json', body: [] }, { subresource: 'status' }, `${path}/a/status`, 'application/json-patch+json'],
+  ])('patch %j %j', async (patch, options, expected, contentType) => {
+    const answer = client.patch(Widget, key, patch, options);
+    const request = await server.next({ method: 'PATCH', path: expected });
+    expect(request.headers['content-type']).toBe(contentType);
+    expect(request.body).toEqual(patch.body);
+    request.json(200, stored('a', '6'));
+    await answer;
+  });
+
+  test('scale is read and set', async () => {
+    const scale = { ...stored('a', '1'), spec: { replicas: 2 } };
+    const reading = client.getScale(Widget, key);
+    (await server.next({ method: 'GET', path: `${path}/a/scale` })).json(200, scale);
+    expect(await reading).toEqual(scale);
+    const setting = client.patchScale(Widget, { ...key, resourceVersion: '1' }, 3);
+    const request = await server.next({ method: 'PATCH', path: `${path}/a/scale` });
+    expect(request.body).toEqual({ metadata: { resourceVersion: '1' }, spec: { replicas: 3 } });
+    request.json(200, scale);
+    await setting;
+  });
+
+  test('metadata alone is asked for by the accepted type', async () => {
+    const one = client.getMetadata(Widget, key, { resourceVersion: '0' });
+    const request = await server.next({ method: 'GET', path: `${path}/a` });
+    expect(request.headers.accept).toBe('application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1');
+    expect(request.query.get('resourceVersion')).toBe('0');
+    request.json(200, stored('a', '1'));
+    await one;
+    const many = client.listMetadata(Widget, { limit: 1 });
+    const list = await server.next({ method: 'GET', path: widgetsPath });
+    expect(list.headers.accept).toBe('application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1');
+    list.list('7', [stored('a', '1')]);
+    expect((await many).items).toHaveLength(1);
+  });
+
+  test('deleteCollection', async () => {
+    const options = { labelSelector: 'a=b', gracePeriodSeconds: 0 };
+    const answer = client.deleteCollection(Widget, { namespace: 'default', ...options });
+    const request = await server.next({ method: 'DELETE', path });
+    expect(Object.fromEntries(request.query)).toEqual({ labelSelector: 'a=b' });
+    expect(request.body).toEqual({
+      apiVersion: 'v1',
+      kind: 'DeleteOptions',
+      propagationPolicy: 'Background',
+      gracePeriodSeconds: 0,
+    });
+    request.list('7', [stored('a', '1')]);
+    expect(await answer).toEqual([stored('a', '1')]);
+
+    const cluster = client.deleteCollection(Planet);
+    (await server.next({ method: 'DELETE' })).json(200, { kind: 'Status', apiVersion: 'v1', status: 'Success' });
+    expect(await cluster).toEqual([]);
+    await expect(client.deleteCollection(Widget)).rejects.toThrow(TypeError);
+  });
+
   test.each<[string, (signal: AbortSignal) => Promise<unknown>]>([
+    ['update', (signal) => client.update(Widget, stored('a', '1'), { signal })],
+    ['patch', (signal) => client.patch(Widget, key, { type: 'merge', body: {} }, { signal })],
+    ['applyStatus', (signal) => client.applyStatus(Widget, key, {}, { signal })],
+    ['getScale', (signal) => client.getScale(Widget, key, { signal })],
+    ['patchScale', (signal) => client.patchScale(Widget, key, 1, { signal })],
+    ['getMetadata', (signal) => client.getMetadata(Widget, key, { signal })],
+    ['listMetadata', (signal) => client.listMetadata(Widget, { signal })],
+    ['deleteCollection', (signal) => client.deleteCollection(Widget, { namespace: 'default', signal })],
     ['get', (signal) => client.get(Widget, key, { signal })],
     ['list', (signal) => client.list(Widget, { signal })],
     ['create', (signal) => client.create(Widget, { metadata: key }, { signal })],
@@ -224,6 +334,25 @@ describe('a watch', () => {
     await open();
     controller.abort();
     expect(await ended).toMatchObject({ name: 'AbortError' });
+  });
+
+  test('begins with what there is where it is asked to, and may hold the metadata alone', async () => {
+    const { signal } = new AbortController();
+    const events = client.watchMetadata(Widget, { sendInitialEvents: true, timeoutSeconds: 300, signal });
+    const first = events[Symbol.asyncIterator]().next();
+    const request = await server.next({ watch: true });
+    expect(request.headers.accept).toBe('application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1');
+    expect(Object.fromEntries(request.query)).toEqual({
+      watch: 'true',
+      allowWatchBookmarks: 'true',
+      sendInitialEvents: 'true',
+      resourceVersionMatch: 'NotOlderThan',
+      timeoutSeconds: '300',
+    });
+    const stream = request.stream();
+    stream.send('ADDED', stored('a', '6'));
+    expect((await first).value).toMatchObject({ type: 'ADDED' });
+    stream.end();
   });
 
   test('closes the connection when its reader has had enough', async () => {

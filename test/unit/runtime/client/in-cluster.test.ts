@@ -59,6 +59,26 @@ describe('the token', () => {
     expect(await connection.authentication()).toEqual({ authorization: 'Bearer second' });
   });
 
+  test('is read anew at once when the server has refused it', async () => {
+    const connection = await inClusterConnection(environment, directory);
+    const first = await connection.authentication();
+    await writeFile(join(directory, 'token'), 'second\n');
+    expect(connection.authentication()).toBe(first);
+    connection.unauthorized?.(first);
+    expect(await connection.authentication()).toEqual({ authorization: 'Bearer second' });
+  });
+
+  test('that cannot be replaced is used on, unless it was refused', async () => {
+    pretendTime();
+    const connection = await inClusterConnection(environment, directory);
+    const first = await connection.authentication();
+    await rm(join(directory, 'token'));
+    jest.advanceTimersByTime(60_001);
+    expect(await connection.authentication()).toBe(first);
+    connection.unauthorized?.(first);
+    await expect(connection.authentication()).rejects.toThrow(`cannot read ${directory}/token`);
+  });
+
   test('that cannot be read is asked for again by the next request', async () => {
     const connection = await inClusterConnection(environment, directory);
     await rm(join(directory, 'token'));

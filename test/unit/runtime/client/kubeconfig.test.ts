@@ -3,7 +3,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { stringify } from 'yaml';
-import { ConnectionError, connect, kubeconfigConnection } from '../../../../src/runtime/client/index.ts';
+import {
+  type Connection,
+  ConnectionError,
+  connect,
+  kubeconfigConnection,
+} from '../../../../src/runtime/client/index.ts';
 
 let directory: string;
 beforeEach(async () => {
@@ -78,7 +83,7 @@ describe('a kubeconfig', () => {
       interactiveMode: 'Never',
     };
     const connection = await kubeconfigConnection(await kubeconfig({ user: { exec } }));
-    expect(await connection.authentication()).toEqual({ Authorization: 'Bearer printed' });
+    expect(await connection.authentication()).toEqual({ authorization: 'Bearer printed' });
   });
 });
 
@@ -121,9 +126,144 @@ describe('a kubeconfig that leads nowhere is refused, with its path', () => {
     expect(message).toContain('no.crt');
   });
 
-  test('a proxy', async () => {
+  test('a proxy that is neither http nor https', async () => {
+    const path = await kubeconfig({ cluster: { 'proxy-url': 'socks5://user:secret@proxy.example:1080' } });
+    expect(await refused(path)).toBe(
+      `the kubeconfig ${path} names a socks5 proxy, proxy.example:1080: only http and https are supported`,
+    );
+  });
+});
+
+describe('a kubeconfig’s proxy', () => {
+  const environment = { HTTPS_PROXY: 'http://from.environment:3128' };
+
+  test('comes before the environment’s', async () => {
     const path = await kubeconfig({ cluster: { 'proxy-url': 'http://proxy.example:3128' } });
-    expect(await refused(path)).toContain('proxy http://proxy.example:3128: proxies are not supported');
+    expect((await kubeconfigConnection(path, environment)).proxy?.host).toBe('proxy.example:3128');
+  });
+
+  test('is the environment’s where it names none', async () => {
+    const path = await kubeconfig({ cluster: { server: 'https://api.example' } });
+    expect((await kubeconfigConnection(path, environment)).proxy?.host).toBe('from.environment:3128');
+    expect((await kubeconfigConnection(path)).proxy).toBeUndefined();
+  });
+});
+
+describe('what is in files beside the kubeconfig is renewed with them', () => {
+  test('a tokenFile, beside the kubeconfig, when its token was refused', async () => {
+    await writeFile(join(directory, 'my-token'), 'first\n');
+    // It comes before a token, as in client-go.
+    const connection = await kubeconfigConnection(await kubeconfig({ user: { tokenFile: 'my-token', token: 'no' } }));
+    const first = await connection.authentication();
+    expect(first).toEqual({ authorization: 'Bearer first' });
+    await writeFile(join(directory, 'my-token'), 'second');
+    expect(await connection.authentication()).toBe(first);
+    connection.unauthorized?.(first);
+    expect(await connection.authentication()).toEqual({ authorization: 'Bearer second' });
+    // What was refused is no longer what is used: nothing is read again for it.
+    connection.unauthorized?.(first);
+    await rm(join(directory, 'my-token'));
+    expect(await connection.authentication()).toEqual({ authorization: 'Bearer second' });
+  });
+
+  test('a client certificate', async () => {
+    await writeFile(join(directory, 'my.crt'), 'old certificate');
+    await writeFile(join(directory, 'my.key'), 'old key');
+    const user = { 'client-certificate': 'my.crt', 'client-key': 'my.key' };
+    const connection = await kubeconfigConnection(await kubeconfig({ user }));
+    const { tls } = connection;
+    const headers = await connection.authentication();
+    connection.unauthorized?.(headers);
+    await connection.authentication();
+    expect(connection.tls).toBe(tls);
+    await writeFile(join(directory, 'my.crt'), 'new certificate');
+    await writeFile(join(directory, 'my.key'), 'new key');
+    connection.unauthorized?.(await connection.authentication());
+    await connection.authentication();
+    expect([connection.tls.cert, connection.tls.key].map(String)).toEqual(['new certificate', 'new key']);
+  });
+});
+
+describe('a plugin', () => {
+  /** A program that counts its runs in a file and prints what the script makes of the count. */
+  async function plugin(status: string, rest: object = {}): Promise<Connection> {
+    const script = `
+      const fs = require('node:fs');
+      const file = ${JSON.stringify(join(directory, 'runs'))};
+      fs.appendFileSync(file, 'x');
+      const count = fs.readFileSync(file).length;
+      const info = JSON.parse(process.env.KUBERNETES_EXEC_INFO);
+      console.log(JSON.stringify({ kind: 'ExecCredential', status: ${status} }));`;
+    const exec = { apiVersion: 'client.authentication.k8s.io/v1', command: process.execPath, args: ['-e', script] };
+    return kubeconfigConnection(await kubeconfig({ user: { exec: { ...exec, ...rest } } }));
+  }
+  const inAnHour = () => new Date(Date.now() + 3_600_000).toISOString();
+
+  test('is run once for as long as its token is good, also for many who wait', async () => {
+    const connection = await plugin(`{ token: 'run ' + count, expirationTimestamp: '${inAnHour()}' }`);
+    const all = await Promise.all([connection.authentication(), connection.authentication()]);
+    expect([...all, await connection.authentication()]).toEqual(Array(3).fill({ authorization: 'Bearer run 1' }));
+  });
+
+  test('is run again when its token has expired', async () => {
+    const connection = await plugin(`{ token: 'run ' + count, expirationTimestamp: '2020-01-01T00:00:00Z' }`);
+    expect(await connection.authentication()).toEqual({ authorization: 'Bearer run 1' });
+    expect(await connection.authentication()).toEqual({ authorization: 'Bearer run 2' });
+  });
+
+  test('is run again when its token was refused, however long it says that it is good', async () => {
+    const connection = await plugin(`{ token: 'run ' + count }`);
+    connection.unauthorized?.(await connection.authentication());
+    expect(await connection.authentication()).toEqual({ authorization: 'Bearer run 2' });
+  });
+
+  test('may hand out a certificate', async () => {
+    const connection = await plugin(`{ clientCertificateData: 'certificate ' + count, clientKeyData: 'key ' + count }`);
+    const headers = await connection.authentication();
+    expect(connection.tls).toMatchObject({ cert: 'certificate 1', key: 'key 1' });
+    connection.unauthorized?.(headers);
+    await connection.authentication();
+    expect(connection.tls).toMatchObject({ cert: 'certificate 2', key: 'key 2' });
+  });
+
+  test('is given its environment, and told of the cluster where it asks for that', async () => {
+    const token = `{ token: process.env.MINE + ' ' + info.spec.interactive + ' ' + info.spec.cluster.server }`;
+    const connection = await plugin(token, { provideClusterInfo: true, env: [{ name: 'MINE', value: 'yes' }] });
+    expect(await connection.authentication()).toEqual({
+      authorization: 'Bearer yes false https://127.0.0.1:6443/behind',
+    });
+  });
+
+  const failing = async (exec: object): Promise<unknown> => {
+    const connection = await kubeconfigConnection(await kubeconfig({ user: { exec } }));
+    return Promise.resolve(connection.authentication()).catch((error: unknown) => error);
+  };
+
+  test('that fails is named with what it said', async () => {
+    const error = await failing({
+      command: process.execPath,
+      args: ['-e', 'console.error("log in first"); process.exit(3)'],
+    });
+    expect(error).toBeInstanceOf(ConnectionError);
+    expect((error as Error).message).toBe(`the credential plugin ${process.execPath} ended with 3: log in first`);
+  });
+
+  test('that is not installed is named with how to get it', async () => {
+    const error = await failing({ command: 'no-such-plugin', installHint: 'get it at plugin.example' });
+    expect((error as Error).message).toMatch(/no-such-plugin did not run: .*ENOENT \(get it at plugin.example\)$/);
+  });
+
+  test.each([
+    ['console.log("the secret")', 'printed no ExecCredential'],
+    ['console.log("{}")', 'printed neither a token nor a certificate with its key'],
+  ])('that runs %s is refused, without its secrets', async (script, message) => {
+    const error = await failing({ command: process.execPath, args: ['-e', script] });
+    expect((error as Error).message).toBe(`the credential plugin ${process.execPath} ${message}`);
+  });
+
+  test('that needs somebody at the keyboard is refused', async () => {
+    const path = await kubeconfig({ user: { exec: { command: 'x', interactiveMode: 'Always' } } });
+    await expect(kubeconfigConnection(path)).rejects.toThrow('interactiveMode Always');
   });
 });
 

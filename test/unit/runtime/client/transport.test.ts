@@ -1,5 +1,7 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { ApiError, type RequestObserver, Transport } from '../../../../src/runtime/client/index.ts';
+import { ApiError, NoAnswerError, type RequestObserver, Transport } from '../../../../src/runtime/client/index.ts';
+import { eventually } from '../../../integration/environment/eventually.ts';
 import { ScriptedServer } from '../../environment/scripted-server.ts';
 
 let server: ScriptedServer;
@@ -117,7 +119,7 @@ describe('a refusal', () => {
     const details = { causes: [{ reason: 'FieldValueInvalid', field: 'spec.message', message: 'too long' }] };
     const error = await refused((exchange) => exchange.refuse(422, 'Invalid', { details, message: 'spec.message' }));
     expect(error).toMatchObject({ code: 422, reason: 'Invalid', request: 'GET /x', status: { details } });
-    expect(error.message).toBe('GET /x: 422 Invalid: spec.message');
+    expect(error.message).toBe('GET /x: 422 Invalid: spec.message; spec.message: too long');
     expect(observed).toEqual(['GET 422']);
   });
 
@@ -155,31 +157,42 @@ describe('an answer that is not the API server’s', () => {
 });
 
 describe('an end of waiting', () => {
-  test('comes after the time out of the request', async () => {
-    const answer = transport.request({ ...get, timeoutMs: 20 });
-    await expect(answer).rejects.toThrow(expect.objectContaining({ name: 'TimeoutError' }) as never);
+  const silence = { name: 'NoAnswerError', message: 'GET /x: no answer: the server was silent for too long' };
+
+  test('comes when the server is silent for as long as the request allows', async () => {
+    await expect(transport.request({ ...get, timeoutMs: 20 })).rejects.toMatchObject(silence);
     expect(observed).toEqual(['GET <error>']);
   });
 
-  test('comes after the time out of a request that could be aborted too', async () => {
-    const { signal } = new AbortController();
-    const answer = transport.request({ ...get, timeoutMs: 20, signal });
-    await expect(answer).rejects.toThrow(expect.objectContaining({ name: 'TimeoutError' }) as never);
-  });
-
-  test('comes after the time out of the transport', async () => {
+  test('comes when the server is silent for as long as the transport allows', async () => {
     const impatient = new Transport(server.connection, { userAgent: 'test/1', timeoutMs: 20 });
     try {
-      await expect(impatient.request(get)).rejects.toThrow(expect.objectContaining({ name: 'TimeoutError' }) as never);
+      await expect(impatient.request(get)).rejects.toMatchObject(silence);
     } finally {
       await impatient.close();
     }
   });
 
   test('comes in the middle of the body too', async () => {
-    const answer = transport.request({ ...get, timeoutMs: 500 });
+    const refused = expect(transport.request({ ...get, timeoutMs: 500 })).rejects.toMatchObject(silence);
     (await server.next()).stream().write('{"half":');
-    await expect(answer).rejects.toThrow(expect.objectContaining({ name: 'TimeoutError' }) as never);
+    await refused;
+  });
+
+  test('does not come to a long answer that goes on', async () => {
+    const timeoutMs = 400;
+    const answer = transport.request({ ...get, timeoutMs });
+    const stream = (await server.next()).stream();
+    const startedAtMs = performance.now();
+    stream.write('[0');
+    // More pieces than fit into the time out, each within it.
+    while (performance.now() - startedAtMs < 2 * timeoutMs) {
+      await delay(20);
+      stream.write(',1');
+    }
+    stream.write(']');
+    stream.end();
+    expect((await answer) as unknown[]).toContain(1);
   });
 
   test('comes by the signal while the credentials are still awaited, as from a plugin that hangs', async () => {
@@ -218,19 +231,170 @@ describe('an end of waiting', () => {
     expect(server.unclaimed).toBe(0);
   });
 
-  test('comes when the server cuts the connection', async () => {
-    const answer = transport.request(get);
-    (await server.next()).cut();
-    await expect(answer).rejects.toThrow(expect.objectContaining({ code: 'UND_ERR_SOCKET' }) as never);
-    expect(observed).toEqual(['GET <error>']);
-  });
-
   test('comes when the transport is closed', async () => {
     const answer = transport.request(get);
     const refused = expect(answer).rejects.toThrow();
     await server.next();
     await transport.close();
     await refused;
+  });
+});
+
+describe('a request is sent again', () => {
+  const outcome = (answer: Promise<unknown>): Promise<unknown> => answer.catch((error: unknown) => error);
+  const post = { method: 'POST', path: '/x', body: {} } as const;
+  const soon = { 'retry-after': '0' };
+  const busy = { kind: 'Status', code: 503, reason: 'ServiceUnavailable', message: 'starting' };
+
+  test.each([
+    ['POST', 429, 'Too many requests'],
+    ['POST', 503, JSON.stringify(busy)],
+    ['GET', 503, 'from a proxy'],
+  ] as const)('%s: after %i with a Retry-After: %s', async (method, code, text) => {
+    const answer = transport.request({ ...post, method });
+    (await server.next()).text(code, 'text/plain', text, soon);
+    (await server.next({ method })).json(200, 'there');
+    expect(await answer).toBe('there');
+    expect(observed).toEqual([`${method} ${code}`, `${method} 200`]);
+  });
+
+  test('but not a write after a 503 of a proxy, which may have passed it on', async () => {
+    const answer = outcome(transport.request(post));
+    (await server.next()).text(503, 'text/html', '<html>', soon);
+    expect(await answer).toMatchObject({ code: 503, retryAfterSeconds: 0 });
+  });
+
+  test.each([429, 500, 503, 504])('but not after %i without a Retry-After', async (code) => {
+    const answer = outcome(transport.request(get));
+    (await server.next()).refuse(code, 'Whatever');
+    expect(await answer).toMatchObject({ code, retryAfterSeconds: undefined });
+  });
+
+  test('but not after a Retry-After that is too long to wait for: who asked is told', async () => {
+    const answer = outcome(transport.request(get));
+    (await server.next()).text(429, 'text/plain', 'no', { 'retry-after': '3600' });
+    expect(await answer).toMatchObject({ code: 429, retryAfterSeconds: 3600 });
+  });
+
+  test('but not for ever', async () => {
+    const answer = outcome(transport.request(get));
+    for (let tries = 0; tries < 10; tries += 1) (await server.next()).text(429, 'text/plain', `no ${tries}`, soon);
+    expect(await answer).toMatchObject({ code: 429, status: { message: 'no 9' } });
+    expect(observed).toHaveLength(10);
+  });
+
+  test('unless the signal ends the wait', async () => {
+    const controller = new AbortController();
+    const answer = outcome(transport.request({ ...get, signal: controller.signal }));
+    (await server.next()).text(429, 'text/plain', 'no', { 'retry-after': '20' });
+    await eventually('it is refused', async () => observed.length === 1);
+    const reason = new Error('enough');
+    controller.abort(reason);
+    expect(await answer).toBe(reason);
+  });
+
+  test('when it is a GET whose connection broke, also in the middle of the body', async () => {
+    const answer = transport.request(get);
+    (await server.next()).cut();
+    const stream = (await server.next()).stream();
+    stream.write('[1,');
+    await delay(50);
+    stream.cut();
+    (await server.next()).json(200, 'there');
+    expect(await answer).toBe('there');
+    expect(observed).toEqual(['GET <error>', 'GET <error>', 'GET 200']);
+  });
+
+  test('but a GET not for ever', async () => {
+    const answer = outcome(transport.request(get));
+    for (let tries = 0; tries < 4; tries += 1) (await server.next()).cut();
+    expect(await answer).toMatchObject({ name: 'NoAnswerError', code: 'UND_ERR_SOCKET', sent: true });
+  });
+
+  test.each(['POST', 'PUT', 'PATCH', 'DELETE'] as const)('but never a %s of which nobody knows', async (method) => {
+    const answer = outcome(transport.request({ ...post, method }));
+    (await server.next()).cut();
+    expect(await answer).toMatchObject({ name: 'NoAnswerError', code: 'UND_ERR_SOCKET', sent: true });
+    expect(observed).toEqual([`${method} <error>`]);
+    expect(server.unclaimed).toBe(0);
+  });
+
+  test('when no connection came about: also a write, which surely was not done', async () => {
+    const { connection } = server;
+    await server.close();
+    const answer = outcome(transport.request(post));
+    const error = await answer;
+    expect(error).toBeInstanceOf(NoAnswerError);
+    expect(error).toMatchObject({ code: 'ECONNREFUSED', sent: false });
+    expect((error as Error).message).toContain(`POST /x: not sent: connect ECONNREFUSED ${connection.server.host}`);
+    expect(observed).toEqual(Array.from({ length: 4 }, () => 'POST <error>'));
+  });
+});
+
+describe('after a 401', () => {
+  /** Hands out one token after the other, each for as long as the server takes it. */
+  function renewing(tokens: string[]): { transport: Transport; refused: unknown[] } {
+    const refused: unknown[] = [];
+    const renewed = new Transport(
+      {
+        ...server.connection,
+        authentication: () => ({ authorization: tokens[0] ?? 'none left' }),
+        unauthorized: (headers) => {
+          refused.push(headers);
+          tokens.shift();
+        },
+      },
+      { userAgent: 'test/1', observe },
+    );
+    return { transport: renewed, refused };
+  }
+
+  test.each(['request', 'stream'] as const)('a %s is sent again with new credentials', async (send) => {
+    const { transport: renewed, refused } = renewing(['old', 'new']);
+    try {
+      const answer = renewed[send](get);
+      const first = await server.next();
+      expect(first.headers.authorization).toBe('old');
+      first.refuse(401, 'Unauthorized');
+      const second = await server.next();
+      expect(second.headers.authorization).toBe('new');
+      second.json(200, 'there');
+      await answer;
+      expect(refused).toEqual([{ authorization: 'old' }]);
+    } finally {
+      await renewed.close();
+    }
+  });
+
+  test('it is not sent again where the credentials are still the same', async () => {
+    const { transport: renewed } = renewing(['old', 'old']);
+    try {
+      const refusal = expect(renewed.request(get)).rejects.toMatchObject({ code: 401 });
+      (await server.next()).refuse(401, 'Unauthorized');
+      await refusal;
+      expect(observed).toEqual(['GET 401']);
+    } finally {
+      await renewed.close();
+    }
+  });
+
+  test('it is sent again once only', async () => {
+    const { transport: renewed, refused } = renewing(['old', 'new', 'newer']);
+    try {
+      const refusal = expect(renewed.request(get)).rejects.toMatchObject({ code: 401 });
+      (await server.next()).refuse(401, 'Unauthorized');
+      (await server.next()).refuse(401, 'Unauthorized');
+      await refusal;
+      expect(refused).toHaveLength(1);
+    } finally {
+      await renewed.close();
+    }
+  });
+
+  test('a connection that can renew nothing fails at once', async () => {
+    const refusal = expect(transport.request(get)).rejects.toMatchObject({ code: 401 });
+    (await server.next()).refuse(401, 'Unauthorized');
+    await refusal;
   });
 });
 

@@ -14,7 +14,10 @@ let widgets: Stream;
 let parts: Stream;
 
 /** A controller of Widgets that owns Parts; `a` and `b` write as the test says, once, and other names do nothing. */
-async function controller(writes: Readonly<Record<string, (client: Client) => Promise<unknown>>>): Promise<void> {
+async function controller(
+  writes: Readonly<Record<string, (client: Client) => Promise<unknown>>>,
+  existing: readonly object[] = [],
+): Promise<void> {
   managed.manager.controller(Widget, {
     owns: [Part],
     reconcile: async ({ name }, { client }) => {
@@ -27,7 +30,7 @@ async function controller(writes: Readonly<Record<string, (client: Client) => Pr
   const items = Object.keys(writes).map((name, index) => stored(name, String(index + 1)));
   const streams = await managed.sync({
     [widgetsPath]: { resourceVersion: '10', items },
-    [partsPath]: { resourceVersion: '10' },
+    [partsPath]: { resourceVersion: '10', items: existing },
   });
   widgets = streams[widgetsPath] as Stream;
   parts = streams[partsPath] as Stream;
@@ -174,6 +177,85 @@ describe('a key whose reconcile has written', () => {
     (await managed.server.next({ path: partsPath, watch: false })).list('25', [stored('p', '20')]);
     await reconciled('a', 2);
   });
+});
+
+describe('a key whose reconcile has deleted', () => {
+  const gone = (exchange: Exchange): void => exchange.json(200, { kind: 'Status', status: 'Success' });
+  const deletePart = (client: Client): Promise<unknown> => client.delete(Part, { name: 'p', namespace: 'default' });
+  const withUid = (client: Client): Promise<unknown> =>
+    client.delete(Part, { name: 'p', namespace: 'default' }, { uid: 'uid-p' });
+
+  test.each([
+    ['as the store has it', deletePart, gone],
+    ['of the uid that it named', withUid, gone],
+    [
+      'that answers with the object, which is gone all the same',
+      deletePart,
+      (exchange: Exchange) => exchange.json(200, { kind: 'Part', ...stored('p', '5') }),
+    ],
+  ])('an object %s waits until the store has it no more', async (_, remove, answer) => {
+    await controller({ a: remove }, [stored('p', '5')]);
+    answer(await nextWrite('DELETE'));
+    await settled();
+    widgets.send('MODIFIED', stored('a', '11'));
+    parts.send('MODIFIED', stored('p', '12'));
+    await partsReach('15');
+    await othersGoOn('12');
+    expect(times('a')).toBe(1);
+    parts.send('DELETED', stored('p', '20'));
+    await reconciled('a', 2);
+  });
+
+  test('waits no longer when the object has begun to go, or is another by now', async () => {
+    await controller({ a: withUid, b: withUid }, [stored('p', '5')]);
+    gone(await nextWrite('DELETE'));
+    gone(await nextWrite('DELETE'));
+    await settled();
+    expect(begun).toHaveLength(2);
+    parts.send('MODIFIED', stored('p', '12', { deletionTimestamp: '2026-01-01T00:00:00Z' }));
+    await reconciled('a', 2);
+    await reconciled('b', 2);
+  });
+
+  test('waits for a new list that has it no more', async () => {
+    await controller({ a: withUid }, [stored('p', '5')]);
+    gone(await nextWrite('DELETE'));
+    await settled();
+    parts.send('ERROR', { kind: 'Status', code: 410, reason: 'Expired' });
+    (await managed.server.next({ path: partsPath, watch: false })).list('25', [stored('p', '21', { uid: 'new' })]);
+    await reconciled('a', 2);
+  });
+
+  test('an object that stays for a while waits for the version of that alone', async () => {
+    await controller({ a: withUid }, [stored('p', '5')]);
+    const terminating = stored('p', '20', { deletionTimestamp: '2026-01-01T00:00:00Z', finalizers: ['x'] });
+    (await nextWrite('DELETE')).json(200, { kind: 'Part', ...terminating });
+    await settled();
+    await othersGoOn('12');
+    expect(times('a')).toBe(1);
+    parts.send('MODIFIED', terminating);
+    await reconciled('a', 2);
+  });
+});
+
+test('keys come back when the server has gone back to an older state', async () => {
+  await controller(
+    {
+      a: createPart,
+      b: (client) => client.delete(Part, { name: 'p', namespace: 'default' }, { uid: 'uid-p' }),
+    },
+    [stored('p', '5')],
+  );
+  (await nextWrite('POST')).json(201, stored('q', '50'));
+  (await nextWrite('DELETE')).json(200, { kind: 'Status', status: 'Success' });
+  await settled();
+  await othersGoOn('12');
+  expect([times('a'), times('b')]).toEqual([1, 1]);
+  parts.cut();
+  (await managed.server.next({ path: partsPath, watch: false })).list('9', []);
+  (await managed.server.next({ path: partsPath, watch: false })).list('9', [stored('p', '5')]);
+  await reconciled('a', 2);
+  await reconciled('b', 2);
 });
 
 describe('nothing to wait for', () => {

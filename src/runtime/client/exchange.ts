@@ -1,0 +1,112 @@
+import type { Dispatcher } from 'undici';
+import { parseAnswer } from './answer.ts';
+import { NoAnswerError } from './no-answer-error.ts';
+
+/** Told of each request that was sent, also of one sent again: the method and the code, `<error>` without an answer. */
+export type RequestObserver = (method: string, code: string) => void;
+
+/**
+ * One request on its way and its answer. Undici's own `request` makes a stream of each body, with all that belongs to
+ * one; here the pieces are put together and parsed, which is all that a small answer needs.
+ */
+export class Exchange implements Dispatcher.DispatchHandler {
+  readonly #name: string;
+  readonly #options: Dispatcher.DispatchOptions;
+  readonly #signal: AbortSignal | undefined;
+  readonly #observe: RequestObserver;
+  readonly #resolve: (answer: unknown) => void;
+  readonly #reject: (error: unknown) => void;
+  readonly #answer: Promise<unknown>;
+  #controller: Dispatcher.DispatchController | undefined;
+  #code = 0;
+  #retryAfter: string | undefined;
+  #body: Buffer | undefined;
+  #furtherBody: Buffer[] | undefined;
+  #settled = false;
+
+  /** @param name `GET /api/v1/pods`, for errors: the path in the options has the query with it. */
+  constructor(
+    name: string,
+    options: Dispatcher.DispatchOptions,
+    signal: AbortSignal | undefined,
+    observe: RequestObserver,
+  ) {
+    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
+    this.#name = name;
+    this.#options = options;
+    this.#signal = signal;
+    this.#observe = observe;
+    this.#answer = promise;
+    this.#resolve = resolve;
+    this.#reject = reject;
+  }
+
+  /**
+   * Sends the request, once.
+   *
+   * @throws ApiError, NoAnswerError, or the signal's reason.
+   */
+  send(dispatcher: Dispatcher): Promise<unknown> {
+    this.#signal?.addEventListener('abort', this, { once: true });
+    dispatcher.dispatch(this.#options, this);
+    return this.#answer;
+  }
+
+  /** The signal's abort event. */
+  handleEvent(): void {
+    if (!this.#settle()) return;
+    this.#observe(this.#options.method, '<error>');
+    this.#reject(this.#signal?.reason);
+    // What still waits for a connection has no controller yet and ends in onRequestStart.
+    this.#controller?.abort(this.#signal?.reason);
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller;
+    if (this.#settled) controller.abort(this.#signal?.reason);
+  }
+
+  onResponseStart(
+    _: Dispatcher.DispatchController,
+    code: number,
+    headers: Readonly<Record<string, string | string[] | undefined>>,
+  ): void {
+    if (code < 200) return;
+    this.#code = code;
+    if (code < 400) return;
+    const retryAfter = headers['retry-after'];
+    if (typeof retryAfter === 'string') this.#retryAfter = retryAfter;
+  }
+
+  onResponseData(_: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.#body === undefined) this.#body = chunk;
+    else if (this.#furtherBody === undefined) this.#furtherBody = [this.#body, chunk];
+    else this.#furtherBody.push(chunk);
+  }
+
+  onResponseEnd(): void {
+    if (!this.#settle()) return;
+    this.#observe(this.#options.method, String(this.#code));
+    const body = this.#furtherBody === undefined ? this.#body : Buffer.concat(this.#furtherBody);
+    try {
+      this.#resolve(parseAnswer(this.#name, this.#code, body?.toString('utf8') ?? '', this.#retryAfter));
+    } catch (error) {
+      this.#reject(error);
+    }
+  }
+
+  onResponseError(_: Dispatcher.DispatchController, error: Error): void {
+    if (!this.#settle()) return;
+    this.#observe(this.#options.method, '<error>');
+    // Undici says that a request starts just before it writes the first byte.
+    this.#reject(new NoAnswerError(this.#name, error, this.#controller !== undefined));
+  }
+
+  /** Whether this is how it ends: what comes after the end is nobody's any more. */
+  #settle(): boolean {
+    if (this.#settled) return false;
+    this.#settled = true;
+    this.#signal?.removeEventListener('abort', this);
+    return true;
+  }
+}

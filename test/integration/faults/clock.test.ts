@@ -1,0 +1,74 @@
+import { mkdtemp, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { execa } from 'execa';
+import { kubeconfigConnection } from '../../../src/runtime/index.ts';
+import { eventually, FaultProxy, isWatch } from '../../../src/runtime/testing/index.ts';
+import { ensureDebianPackages } from '../../../tools/debian.ts';
+import { TestCluster } from '../environment/cluster.ts';
+import { SubjectProcess } from './environment/subject-process.ts';
+import { World } from './environment/world.ts';
+
+const hourMs = 3_600_000;
+
+/** libfaketime is Debian's, and preloading is Linux's. */
+const onLinux = process.platform === 'linux' ? test : test.skip;
+
+let cluster: TestCluster;
+let proxy: FaultProxy;
+
+beforeAll(async () => {
+  cluster = await TestCluster.connect();
+  // Plain HTTP to the proxy: a clock an hour off would refuse the certificates, which are some minutes old.
+  proxy = await FaultProxy.start({ upstream: await kubeconfigConnection(cluster.kubeconfig) });
+});
+
+afterAll(async () => {
+  await proxy.close();
+  await cluster.close();
+}, 60_000);
+
+onLinux(
+  'the clock jumps an hour ahead, and two back',
+  async () => {
+    await ensureDebianPackages(['libfaketime']);
+    const { stdout: files } = await execa('dpkg-query', ['--listfiles', 'libfaketime']);
+    const library = files.split('\n').find((file) => file.endsWith('/libfaketimeMT.so.1'));
+    const folder = await mkdtemp(join(process.env.INTEGRATION_FOLDER!, 'clock-'));
+    const offset = join(folder, 'offset');
+    await writeFile(offset, '+0');
+    const world = new World(cluster.client, await cluster.namespace());
+    await world.populate();
+    await using subject = await SubjectProcess.start(
+      { server: proxy.connection.server.href, tls: {}, namespace: world.namespace },
+      {
+        LD_PRELOAD: String(library),
+        FAKETIME_TIMESTAMP_FILE: offset,
+        FAKETIME_NO_CACHE: '1',
+        // The clock that timers run by never jumps.
+        FAKETIME_DONT_FAKE_MONOTONIC: '1',
+      },
+    );
+    await world.converge(subject);
+    await world.change();
+    await world.converge(subject);
+    const heapBefore = await subject.ask('heap');
+    for (const jump of ['+3600', '-3600']) {
+      await writeFile(offset, jump);
+      await eventually('the clock has jumped', async () => {
+        const aheadMs = (await subject.ask('clock')) - Date.now();
+        return Math.abs(aheadMs - (Number(jump) / 3600) * hourMs) < 60_000;
+      });
+      await world.change();
+      await world.converge(subject);
+      // What is connected anew works by the wrong clock as well.
+      const cut = proxy.inject({ type: 'cut', how: 'reset' }, { on: isWatch, times: 2 });
+      await world.change();
+      await world.converge(subject);
+      expect(cut.count).toBe(2);
+      cut.off();
+    }
+    await world.heapIsAsBefore(subject, heapBefore);
+  },
+  120_000,
+);

@@ -1,0 +1,85 @@
+import type { V1ConfigMap } from '@kubernetes/client-node';
+import { Echo } from '../../../../src/api/index.ts';
+import {
+  builtInKind,
+  type Client,
+  done,
+  type Informer,
+  isNotFound,
+  type Manager,
+  type ObjectKey,
+  type ObjectOf,
+  type Reconcile,
+} from '../../../../src/runtime/index.ts';
+
+export const ConfigMap = builtInKind<V1ConfigMap>({
+  group: '',
+  version: 'v1',
+  kind: 'ConfigMap',
+  plural: 'configmaps',
+});
+export type ConfigMap = ObjectOf<typeof ConfigMap>;
+
+/** What a mirror has reconciled last under a name: the Echo's message, or that there is no such Echo. */
+export type Reconciled = { readonly message: string } | 'gone';
+
+/**
+ * A controller whose work can be checked from outside: it keeps for each Echo a ConfigMap of its name with its message,
+ * and writes into the Echo's status which generation that was. Records what it has reconciled.
+ */
+export class Mirror {
+  readonly echos: Informer<Echo>;
+  readonly copies: Informer<ConfigMap>;
+  readonly reconciled = new Map<string, Reconciled>();
+  reconciles = 0;
+  readonly #namespace: string;
+
+  constructor(manager: Manager, namespace: string) {
+    this.#namespace = namespace;
+    this.echos = manager.informer(Echo);
+    this.copies = manager.informer(ConfigMap);
+    manager.controller(Echo, {
+      owns: [ConfigMap],
+      predicate: ({ object }) => object.metadata.namespace === namespace,
+      reconcile: (key, { client }) => this.#reconcile(key, client),
+    });
+  }
+
+  readonly #reconcile = async (key: ObjectKey, client: Client): ReturnType<Reconcile> => {
+    if (key.namespace !== this.#namespace) return done;
+    this.reconciles += 1;
+    const echo = this.echos.store.get(key);
+    if (echo === undefined) await this.#remove(key, client);
+    else await this.#bringUpToDate(echo, key, client);
+    this.reconciled.set(key.name, echo === undefined ? 'gone' : { message: echo.spec.message });
+    return done;
+  };
+
+  async #remove(key: ObjectKey, client: Client): Promise<void> {
+    const copy = this.copies.store.get(key);
+    if (copy === undefined) return;
+    await client.delete(ConfigMap, key, { uid: copy.metadata.uid }).catch((error: unknown) => {
+      if (!isNotFound(error)) throw error;
+    });
+  }
+
+  async #bringUpToDate(echo: Echo, key: ObjectKey, client: Client): Promise<void> {
+    const { message } = echo.spec;
+    const { uid, generation, resourceVersion } = echo.metadata;
+    let copy = this.copies.store.get(key);
+    if (copy !== undefined && copy.metadata.ownerReferences?.[0]?.uid !== uid) {
+      // Of an earlier Echo of this name.
+      await this.#remove(key, client);
+      copy = undefined;
+    }
+    const ownerReferences = [
+      { apiVersion: 'mmontes.io/v1alpha1', kind: 'Echo', name: key.name, uid, controller: true },
+    ];
+    const manifest = { metadata: { ...key, ownerReferences }, data: { message } };
+    if (copy === undefined) await client.create(ConfigMap, manifest);
+    else if (copy.data?.message !== message) await client.apply(ConfigMap, manifest, { force: true });
+    if (echo.status?.completedGeneration !== generation) {
+      await client.mergeStatus(Echo, { ...key, resourceVersion }, { completedGeneration: generation });
+    }
+  }
+}

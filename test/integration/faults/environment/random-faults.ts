@@ -1,0 +1,86 @@
+import fc from 'fast-check';
+import {
+  type Fault,
+  type FaultProxy,
+  type FaultTarget,
+  type InjectedFault,
+  isList,
+  isWatch,
+  isWrite,
+} from '../../../../src/runtime/testing/index.ts';
+import type { World } from './world.ts';
+
+const filters = { lists: isList, watches: isWatch, writes: isWrite, all: () => true } as const;
+
+/** One thing that happens: some Echos change, or a fault is switched on while they do. */
+export type Step =
+  | { readonly type: 'change' }
+  | {
+      readonly type: 'fault';
+      readonly fault: Fault;
+      readonly on: keyof typeof filters;
+      readonly every: number;
+      readonly times: number;
+    };
+
+const answers = [
+  { type: 'answer', status: 409, reason: 'Conflict' },
+  { type: 'answer', status: 410, reason: 'Expired' },
+  { type: 'answer', status: 429, reason: 'TooManyRequests', retryAfterSeconds: 1 },
+  { type: 'answer', status: 500, reason: 'InternalError' },
+  { type: 'answer', status: 503, reason: 'ServiceUnavailable' },
+] as const satisfies readonly Fault[];
+
+const broken = [
+  { type: 'cut', how: 'reset' },
+  { type: 'cut', how: 'end' },
+  { type: 'slow', bytesPerSecond: 20_000 },
+] as const satisfies readonly Fault[];
+
+const fault = (on: keyof typeof filters, ...faults: readonly Fault[]): fc.Arbitrary<Step> =>
+  fc.record({
+    type: fc.constant('fault' as const),
+    fault: fc.constantFrom(...faults),
+    on: fc.constant(on),
+    every: fc.integer({ min: 1, max: 3 }),
+    times: fc.integer({ min: 1, max: 6 }),
+  });
+
+/** What may happen between two moments at which all is well. */
+export const steps: fc.Arbitrary<readonly Step[]> = fc.array(
+  fc.oneof(
+    { weight: 3, arbitrary: fc.constant<Step>({ type: 'change' }) },
+    { weight: 2, arbitrary: fault('watches', ...broken, { type: 'error-event', status: 410, reason: 'Expired' }) },
+    { weight: 1, arbitrary: fault('watches', ...answers) },
+    { weight: 1, arbitrary: fault('lists', ...broken, ...answers) },
+    { weight: 2, arbitrary: fault('writes', { type: 'lost-reply' }, ...answers) },
+    { weight: 1, arbitrary: fault('all', ...answers) },
+  ),
+  { minLength: 3, maxLength: 8 },
+);
+
+/** Takes the steps one after the other, then ends every fault. Returns how often each type of fault has happened. */
+export async function take(
+  sequence: readonly Step[],
+  { proxy, world }: { readonly proxy: FaultProxy; readonly world: World },
+): Promise<ReadonlyMap<Fault['type'], number>> {
+  const injected: InjectedFault[] = [];
+  try {
+    for (const step of sequence) {
+      if (step.type === 'fault') {
+        const target: FaultTarget = { on: filters[step.on], every: step.every, times: step.times };
+        injected.push(proxy.inject(step.fault, target));
+      }
+      await world.change();
+    }
+  } finally {
+    for (const one of injected) one.off();
+  }
+  const counts = new Map<Fault['type'], number>();
+  for (const {
+    fault: { type },
+    count,
+  } of injected)
+    counts.set(type, (counts.get(type) ?? 0) + count);
+  return counts;
+}

@@ -1,0 +1,118 @@
+/**
+ * The program that faults happen to: a manager with a mirror, alone in a process of its own, so that its heap is its own
+ * and its clock can be turned. It answers the questions of the test that has started it.
+ */
+import { Registry } from 'prom-client';
+import {
+  type Connection,
+  HttpClient,
+  inClusterConnection,
+  type KubeObject,
+  type Logger,
+  Manager,
+  Metrics,
+  type ReadonlyStore,
+  Transport,
+} from '../../../../src/runtime/index.ts';
+import { Mirror, type Reconciled } from './mirror.ts';
+
+export interface SubjectSettings {
+  readonly server: string;
+  readonly tls: Connection['tls'];
+  /** A folder as a pod has it, with a token; absent: the server knows who it is. */
+  readonly serviceAccount?: string;
+  readonly namespace: string;
+  /** Of the log, on standard error; absent: none. */
+  readonly log?: boolean;
+}
+
+/** What there is to ask, and what is answered. */
+export interface Questions {
+  readonly ready: boolean;
+  /** What is in the stores, as resourceVersions by name. */
+  readonly stores: { readonly echos: Versions; readonly copies: Versions };
+  readonly reconciled: { readonly [name: string]: Reconciled };
+  readonly reconciles: number;
+  /** Bytes in use after a collection. */
+  readonly heap: number;
+  /** In milliseconds since 1970. */
+  readonly clock: number;
+  /** Lines of the log at warn and error. */
+  readonly warnings: readonly string[];
+}
+
+export type Versions = { readonly [name: string]: string };
+
+export interface Question {
+  readonly id: number;
+  readonly ask: keyof Questions;
+}
+
+const warnings: string[] = [];
+
+/** Keeps the last warnings, so that a failed test can tell them. */
+const log: Logger = {
+  debug: () => {},
+  info: () => {},
+  warn: keep,
+  error: keep,
+  child: () => log,
+};
+
+function keep(details: object, message: string): void {
+  if (warnings.length === 50) warnings.shift();
+  const { err } = details as { readonly err?: unknown };
+  warnings.push(err === undefined ? message : `${message}: ${err}`);
+}
+
+/** Old objects may go only after what hangs in the event loop has: a second collection takes these. */
+async function collectedHeap(): Promise<number> {
+  for (let round = 0; round < 3; round += 1) {
+    await new Promise((resolve) => setImmediate(resolve));
+    globalThis.gc?.();
+  }
+  return process.memoryUsage().heapUsed;
+}
+
+function versions(store: ReadonlyStore<KubeObject>, namespace: string): Versions {
+  const own = [...store.list()].filter(({ metadata }) => metadata.namespace === namespace);
+  return Object.fromEntries(own.map(({ metadata }) => [metadata.name, metadata.resourceVersion]));
+}
+
+async function connectionOf({ server, tls, serviceAccount }: SubjectSettings): Promise<Connection> {
+  const url = new URL(server);
+  if (serviceAccount === undefined) return { server: url, tls, authentication: async () => ({}) };
+  const environment = { KUBERNETES_SERVICE_HOST: url.hostname, KUBERNETES_SERVICE_PORT: url.port };
+  return inClusterConnection(environment, serviceAccount);
+}
+
+async function main(settings: SubjectSettings): Promise<void> {
+  const transport = new Transport(await connectionOf(settings), { userAgent: 'subject', timeoutMs: 5_000 });
+  const client = new HttpClient(transport, 'subject');
+  const manager = new Manager({ client, log, metrics: new Metrics(new Registry()) });
+  const mirror = new Mirror(manager, settings.namespace);
+  const answers: { readonly [K in keyof Questions]: () => Questions[K] | Promise<Questions[K]> } = {
+    ready: () => manager.readiness().ready,
+    stores: () => ({
+      echos: versions(mirror.echos.store, settings.namespace),
+      copies: versions(mirror.copies.store, settings.namespace),
+    }),
+    reconciled: () => Object.fromEntries(mirror.reconciled),
+    reconciles: () => mirror.reconciles,
+    heap: collectedHeap,
+    clock: () => Date.now(),
+    warnings: () => warnings,
+  };
+  process.on('message', async ({ id, ask }: Question) => {
+    process.send?.({ id, answer: await answers[ask]() });
+  });
+  const stop = new AbortController();
+  // Whoever started it is gone.
+  process.once('disconnect', () => stop.abort());
+  process.once('SIGTERM', () => stop.abort());
+  await manager.run(stop.signal);
+  await transport.close();
+  process.disconnect?.();
+}
+
+await main(JSON.parse(process.env.SUBJECT_SETTINGS ?? '') as SubjectSettings);

@@ -1,0 +1,159 @@
+import { Echo } from '../../../../src/api/index.ts';
+import {
+  type Client,
+  isNotFound,
+  type Kind,
+  type KubeObject,
+  type List,
+  type ObjectKey,
+} from '../../../../src/runtime/index.ts';
+import { eventually } from '../../../../src/runtime/testing/index.ts';
+import { echoManifest } from '../../environment/echos.ts';
+import { ConfigMap, type Reconciled } from './mirror.ts';
+import type { Versions } from './subject.ts';
+import type { SubjectProcess } from './subject-process.ts';
+
+/** How much larger the heap may be after a fault than before. */
+const heapGrowth = 1.1;
+
+/**
+ * The Echos of a namespace, as a test writes them past all faults, and whether a subject has kept up with them. There
+ * are as many of them before as after each round of changes: so must the subject's heap be.
+ */
+export class World {
+  readonly namespace: string;
+  readonly #client: Client;
+  readonly #names: readonly string[];
+  /** What was changed since the last {@link converge}. */
+  readonly #changed = new Map<string, Reconciled>();
+  #round = 0;
+
+  /** @param client one that no fault gets in the way of. */
+  constructor(client: Client, namespace: string, size = 40) {
+    this.#client = client;
+    this.namespace = namespace;
+    this.#names = Array.from({ length: size }, (_, index) => `echo-${index}`);
+  }
+
+  async populate(): Promise<void> {
+    await Promise.all(this.#names.map((name) => this.write(name)));
+  }
+
+  /** Changes a quarter of the Echos, and makes a tenth of them anew under their names. */
+  async change(): Promise<void> {
+    const from = this.#round * 7;
+    const pick = (count: number, offset: number) =>
+      Array.from({ length: count }, (_, index) => this.#names[(from + offset + index) % this.#names.length] as string);
+    const quarter = Math.ceil(this.#names.length / 4);
+    const renewed = pick(Math.ceil(this.#names.length / 10), quarter);
+    await Promise.all(renewed.map((name) => this.remove(name)));
+    await Promise.all([...pick(quarter, 0), ...renewed].map((name) => this.write(name)));
+  }
+
+  /** Gives an Echo a new message; makes it if there is none. */
+  async write(name: string): Promise<void> {
+    this.#round += 1;
+    const message = `message ${String(this.#round).padStart(8, '0')} of ${name}`;
+    await this.#client.apply(Echo, echoManifest(this.#key(name), { message }), { force: true });
+    this.#changed.set(name, { message });
+  }
+
+  async remove(name: string): Promise<void> {
+    await this.#client.delete(Echo, this.#key(name)).catch((error: unknown) => {
+      if (!isNotFound(error)) throw error;
+    });
+    this.#changed.set(name, 'gone');
+  }
+
+  /** After the cluster itself has forgotten: whether what was changed has been reconciled no longer matters. */
+  forget(): void {
+    this.#changed.clear();
+  }
+
+  /** Waits until the stores equal a fresh list and every object that was changed has been reconciled, to its last state. */
+  async converge(subject: SubjectProcess, timeoutMs = 60_000): Promise<void> {
+    let difference: string | undefined;
+    const look = async () => {
+      difference = await this.#difference(subject);
+      return difference === undefined;
+    };
+    try {
+      await eventually('the subject has kept up', look, timeoutMs);
+    } catch (cause) {
+      const warnings = (await subject.ask('warnings')).slice(-10).join('\n  ');
+      throw new Error(`the subject has not kept up: ${difference}; its last warnings:\n  ${warnings}`, { cause });
+    }
+    this.#changed.clear();
+  }
+
+  /** Waits for a heap that is no more than a tenth above what it was; what is left of connections may take a moment. */
+  async heapIsAsBefore(subject: SubjectProcess, before: number): Promise<void> {
+    let heap = 0;
+    await eventually('the heap is as before', async () => {
+      heap = await subject.ask('heap');
+      return heap <= before * heapGrowth;
+    }).catch((cause: unknown) => {
+      const kib = (bytes: number) => Math.round(bytes / 1024);
+      throw new Error(`the heap has grown from ${kib(before)} KiB to ${kib(heap)} KiB`, { cause });
+    });
+  }
+
+  async #difference(subject: SubjectProcess): Promise<string | undefined> {
+    const echos = await everything(this.#client, Echo, this.namespace);
+    const behind = echos.find(({ metadata, status }) => status?.completedGeneration !== metadata.generation);
+    if (behind !== undefined) return `the status of ${behind.metadata.name} is of an earlier generation`;
+    const copies = await everything(this.#client, ConfigMap, this.namespace);
+    const stores = await subject.ask('stores');
+    const reconciled = await subject.ask('reconciled');
+    return (
+      firstDifference('Echo', versionsOf(echos), stores.echos) ??
+      firstDifference('ConfigMap', versionsOf(copies), stores.copies) ??
+      this.#unlikeItsCopy(echos, copies) ??
+      this.#notReconciled(reconciled)
+    );
+  }
+
+  #unlikeItsCopy(echos: readonly Echo[], copies: readonly ConfigMap[]): string | undefined {
+    const wanted = Object.fromEntries(echos.map(({ metadata, spec }) => [metadata.name, spec.message]));
+    const found = copies.filter(({ metadata }) => metadata.ownerReferences !== undefined);
+    const messages = Object.fromEntries(found.map(({ metadata, data }) => [metadata.name, data?.message ?? '']));
+    return firstDifference('copy of', wanted, messages);
+  }
+
+  #notReconciled(reconciled: { readonly [name: string]: Reconciled }): string | undefined {
+    for (const [name, expected] of this.#changed) {
+      const actual = reconciled[name];
+      if (JSON.stringify(actual) !== JSON.stringify(expected)) {
+        return `${name} was reconciled as ${JSON.stringify(actual)}, not as ${JSON.stringify(expected)}`;
+      }
+    }
+    return undefined;
+  }
+
+  #key(name: string): ObjectKey {
+    return { namespace: this.namespace, name };
+  }
+}
+
+/** A fresh list, whole. */
+async function everything<T extends KubeObject>(client: Client, kind: Kind<T>, namespace: string): Promise<T[]> {
+  const items: T[] = [];
+  for (let token: string | undefined, more = true; more; more = token !== undefined) {
+    const page: List<T> = await client.list(kind, { namespace, limit: 500, ...(token && { continue: token }) });
+    items.push(...page.items);
+    token = page.metadata.continue || undefined;
+  }
+  return items;
+}
+
+const versionsOf = (objects: readonly KubeObject[]): Versions =>
+  Object.fromEntries(objects.map(({ metadata }) => [metadata.name, metadata.resourceVersion]));
+
+function firstDifference(what: string, expected: Versions, actual: Versions): string | undefined {
+  for (const name of new Set([...Object.keys(expected), ...Object.keys(actual)])) {
+    if (expected[name] !== actual[name]) {
+      return `${what} ${name} is ${expected[name]} in the cluster and ${actual[name]} in the store`;
+    }
+  }
+  return undefined;
+}

@@ -1,0 +1,178 @@
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from '@jest/globals';
+import { kubeconfigConnection } from '../../../src/runtime/index.ts';
+import {
+  eventually,
+  type Fault,
+  FaultProxy,
+  type FaultTarget,
+  isList,
+  isWatch,
+  isWrite,
+  type RequestFilter,
+} from '../../../src/runtime/testing/index.ts';
+import { TestCluster } from '../environment/cluster.ts';
+import { ConfigMap } from './environment/mirror.ts';
+import { SubjectProcess } from './environment/subject-process.ts';
+import { World } from './environment/world.ts';
+
+let cluster: TestCluster;
+let world: World;
+let proxy: FaultProxy;
+let subject: SubjectProcess;
+
+/** More than a page of 500, so that a list has a second one. */
+const ballast = 520;
+
+beforeAll(async () => {
+  cluster = await TestCluster.connect();
+  proxy = await FaultProxy.start({ upstream: await kubeconfigConnection(cluster.kubeconfig) });
+  world = new World(cluster.client, await cluster.namespace());
+  await world.populate();
+  await cluster.createMany(ConfigMap, world.namespace, ballast);
+  subject = await startSubject();
+  // What runs for the first time takes memory for good.
+  await survive({ fault: { type: 'error-event', status: 410, reason: 'Expired' }, on: isWatch, times: 2 });
+}, 60_000);
+
+afterAll(async () => {
+  await subject.stop();
+  await proxy.close();
+  await cluster.close();
+}, 60_000);
+
+let heapBefore: number;
+
+beforeEach(async () => {
+  await world.converge(subject);
+  heapBefore = await subject.ask('heap');
+}, 60_000);
+
+afterEach(async () => {
+  await world.converge(subject);
+  await world.heapIsAsBefore(subject, heapBefore);
+}, 90_000);
+
+function startSubject(rest: object = {}): Promise<SubjectProcess> {
+  const { server, tls } = proxy.connection;
+  return SubjectProcess.start({ server: server.href, tls, namespace: world.namespace, ...rest });
+}
+
+/** Changes Echos until the fault has happened so often, ends it, and changes some more; what came of it is afterEach's. */
+async function survive({
+  fault,
+  strikes = 1,
+  ...target
+}: { readonly fault: Fault; readonly strikes?: number } & FaultTarget) {
+  const injected = proxy.inject(fault, target);
+  try {
+    await eventually(`${fault.type} has happened`, async () => {
+      await world.change();
+      return injected.count >= strikes;
+    });
+  } finally {
+    injected.off();
+  }
+  expect(injected.count).toBeGreaterThanOrEqual(strikes);
+  await world.change();
+}
+
+const isResume: RequestFilter = (request) => isWatch(request) && request.query.has('resourceVersion');
+
+const isSecondPage: RequestFilter = (request) => isList(request) && request.query.has('continue');
+
+/** Makes the subject list anew. */
+const forget = () => proxy.inject({ type: 'error-event', status: 410, reason: 'Expired' }, { on: isWatch, times: 2 });
+
+test('the connection is reset in mid-watch', async () => {
+  await survive({ fault: { type: 'cut', how: 'reset' }, on: isWatch, strikes: 4 });
+});
+
+test('a watch ends in the middle of a JSON line', async () => {
+  await survive({ fault: { type: 'cut', how: 'end' }, on: isWatch, strikes: 4 });
+});
+
+test('the connection is reset in mid-page', async () => {
+  const expired = forget();
+  await survive({ fault: { type: 'cut', how: 'reset' }, on: isList, times: 2, strikes: 2 });
+  expect(expired.count).toBe(2);
+});
+
+test('the second page breaks off as if it were whole', async () => {
+  const expired = forget();
+  await survive({ fault: { type: 'cut', how: 'end' }, on: isSecondPage, times: 2, strikes: 2 });
+  expect(expired.count).toBe(2);
+});
+
+test('a continue token has expired', async () => {
+  const expired = forget();
+  await survive({ fault: { type: 'answer', status: 410, reason: 'Expired' }, on: isSecondPage, times: 1 });
+  expect(expired.count).toBe(2);
+});
+
+test('410 answers a watch that is resumed', async () => {
+  const cut = proxy.inject({ type: 'cut', how: 'reset' }, { on: isWatch, times: 2 });
+  await survive({ fault: { type: 'answer', status: 410, reason: 'Expired' }, on: isResume, times: 2, strikes: 2 });
+  expect(cut.count).toBe(2);
+});
+
+test('410 ends a watch from inside', async () => {
+  await survive({ fault: { type: 'error-event', status: 410, reason: 'Expired' }, on: isWatch, strikes: 4 });
+});
+
+test.each([
+  [429, 'TooManyRequests', 1],
+  [500, 'InternalError', undefined],
+  [503, 'ServiceUnavailable', 1],
+])('a storm of %d', async (status, reason, retryAfterSeconds) => {
+  const fault: Fault = {
+    type: 'answer',
+    status,
+    reason,
+    ...(retryAfterSeconds !== undefined && { retryAfterSeconds }),
+  };
+  await survive({ fault, on: isWrite, strikes: 10 });
+  // The watches too must come back, in the storm: each is asked for in vain before.
+  const cut = proxy.inject({ type: 'cut', how: 'reset' }, { on: isWatch, times: 2 });
+  await survive({ fault, strikes: 4 });
+  expect(cut.count).toBe(2);
+});
+
+test('every second write meets a conflict', async () => {
+  await survive({ fault: { type: 'answer', status: 409, reason: 'Conflict' }, on: isWrite, every: 2, strikes: 10 });
+});
+
+test('the reply to every second write is lost', async () => {
+  await survive({ fault: { type: 'lost-reply' }, on: isWrite, every: 2, strikes: 10 });
+});
+
+test('a watch goes silent', async () => {
+  const silence = proxy.inject({ type: 'silence' }, { on: isWatch, times: 2 });
+  await world.change();
+  await world.converge(subject);
+  expect(silence.count).toBe(2);
+});
+
+test('a reader is so slow that the server gives its watch up', async () => {
+  const before = await terminatedWatches();
+  const slow = proxy.inject({ type: 'slow', bytesPerSecond: 50_000 }, { on: isWatch });
+  await world.change();
+  await cluster.client.apply(ConfigMap, bulky(0), { force: true });
+  for (let round = 1; (await terminatedWatches()) === before; round += 1) {
+    await Promise.all([cluster.client.apply(ConfigMap, bulky(round), { force: true })]);
+  }
+  expect(slow.count).toBeGreaterThanOrEqual(2);
+  slow.off();
+  await world.change();
+});
+
+/** 200 kB that differ from one round to the next. */
+const bulky = (round: number) => ({
+  metadata: { namespace: world.namespace, name: 'bulky' },
+  data: { text: `${round} `.repeat(200_000 / `${round} `.length) },
+});
+
+async function terminatedWatches(): Promise<number> {
+  const text = await cluster.metrics();
+  const lines = text.matchAll(/^apiserver_terminated_watchers_total\{.*resource="configmaps".*\} (\d+)$/gm);
+  return [...lines].reduce((sum, [, count]) => sum + Number(count), 0);
+}

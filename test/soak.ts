@@ -1,0 +1,80 @@
+/**
+ * The soak behind `make soak`: minutes of random faults between a manager and an API server of its own.
+ *
+ *     node test/soak.ts        10 minutes, or SOAK_MINUTES; FAULTS_SEED repeats the faults of another run
+ *
+ * It passes when after each round of faults the stores equal the cluster and all changes are reconciled, and when the
+ * heap is flat: the line of least squares through what is in use after a collection, one value a round, rises by less
+ * than a tenth over the whole time. The first fifth does not count: what runs for the first time takes memory for good.
+ *
+ * Exits with 0 when it has passed, 1 when not.
+ */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { HttpClient, Transport } from '../src/runtime/index.ts';
+import { ApiServer, FaultProxy } from '../src/runtime/testing/index.ts';
+import { programs } from './integration/environment/programs.ts';
+import { steps, take } from './integration/faults/environment/random-faults.ts';
+import { SubjectProcess } from './integration/faults/environment/subject-process.ts';
+import { World } from './integration/faults/environment/world.ts';
+import { rise, type Sample } from './run/heap-line.ts';
+
+const minutes = Number(process.env.SOAK_MINUTES ?? 10);
+const seed = Number(process.env.FAULTS_SEED ?? Math.floor(Math.random() * 2 ** 30));
+const allowedRise = 0.1;
+const namespace = 'default';
+
+async function soak(folder: string): Promise<boolean> {
+  await using server = await ApiServer.start({
+    assets: await programs(folder),
+    folder,
+    crds: [join(import.meta.dirname, '../crds')],
+  });
+  await using proxy = await FaultProxy.start({ upstream: server.connection, tls: server.tls });
+  const transport = new Transport(server.connection, { userAgent: 'soak' });
+  const world = new World(new HttpClient(transport, 'soak'), namespace, 200);
+  try {
+    await world.populate();
+    const { server: url, tls } = proxy.connection;
+    await using subject = await SubjectProcess.start({ server: url.href, tls, namespace });
+    const samples = await rounds(proxy, world, subject);
+    const relative = rise(samples);
+    console.log(`the heap has risen by ${(relative * 100).toFixed(1)} % of itself; allowed are ${allowedRise * 100} %`);
+    return relative < allowedRise;
+  } finally {
+    await transport.close();
+  }
+}
+
+/** Round after round until the time is over; a line a minute. */
+async function rounds(proxy: FaultProxy, world: World, subject: SubjectProcess): Promise<readonly Sample[]> {
+  const startedAtMs = performance.now();
+  const samples: Sample[] = [];
+  let faults = 0;
+  for (let round = 0, lines = 0; performance.now() - startedAtMs < minutes * 60_000; round += 1) {
+    const [sequence = []] = fc.sample(steps, { seed: seed + round, numRuns: 1 });
+    for (const count of (await take(sequence, { proxy, world })).values()) faults += count;
+    await world.converge(subject);
+    const elapsedMs = performance.now() - startedAtMs;
+    const heapBytes = await subject.ask('heap');
+    samples.push({ elapsedMs, heapBytes });
+    if (elapsedMs >= (lines + 1) * 60_000) {
+      lines = Math.floor(elapsedMs / 60_000);
+      const reconciles = await subject.ask('reconciles');
+      const heap = (heapBytes / 1024 / 1024).toFixed(1);
+      console.log(`minute ${lines}: ${round + 1} rounds, ${faults} faults, ${reconciles} reconciles, heap ${heap} MiB`);
+    }
+  }
+  if (faults === 0) throw new Error('no fault has happened: nothing was tested');
+  return samples;
+}
+
+console.log(`${minutes} minutes of faults at random: FAULTS_SEED=${seed}`);
+const folder = await mkdtemp(join(tmpdir(), 'echoperator-soak-'));
+try {
+  process.exitCode = (await soak(folder)) ? 0 : 1;
+} finally {
+  await rm(folder, { recursive: true, force: true });
+}
