@@ -319,7 +319,8 @@ describe('a server restored from a backup', () => {
 
 describe('a streamed list', () => {
   const streamed = (): Promise<Exchange> => {
-    run({ labelSelector: 'a=b' }, { listing: 'streamed' });
+    server.streamsLists = true;
+    run({ labelSelector: 'a=b' });
     return nextWatch();
   };
   const end = (stream: Stream, resourceVersion: string): void =>
