@@ -17,6 +17,8 @@ const requestTimeoutMs = 30_000;
  * it, and answers as an API server might, or as none should.
  */
 export class ScriptedServer {
+  /** Whether it hands a streamed list to the test. If not it refuses, as a server does that cannot: a list is asked for. */
+  streamsLists = false;
   readonly #server: Server;
   readonly #unclaimed: Exchange[] = [];
   readonly #waiters: { readonly filter: RequestFilter; readonly take: (exchange: Exchange) => void }[] = [];
@@ -79,6 +81,7 @@ export class ScriptedServer {
     request.on('error', () => {});
     request.on('end', () => {
       const exchange = new Exchange(request, Buffer.concat(chunks).toString('utf8'), response);
+      if (exchange.query.has('sendInitialEvents') && !this.streamsLists) return exchange.refuse(422, 'Invalid');
       const index = this.#waiters.findIndex(({ filter }) => exchange.fits(filter));
       const [waiter] = index === -1 ? [] : this.#waiters.splice(index, 1);
       if (waiter === undefined) this.#unclaimed.push(exchange);

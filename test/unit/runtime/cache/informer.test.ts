@@ -310,7 +310,7 @@ describe('limited to some', () => {
     running = informer.run(stop.signal);
     const list = await server.next({ path: pathOf('one') });
     expect(Object.fromEntries(list.query)).toEqual({
-      limit: '500',
+      limit: '250',
       labelSelector: 'a in (b,c)',
       fieldSelector: 'metadata.name!=x',
     });

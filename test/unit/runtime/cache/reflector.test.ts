@@ -84,10 +84,10 @@ describe('the list', () => {
     const first = await nextList();
     const path = '/apis/test.example/v1/namespaces/default/widgets';
     expect(first.path).toBe(path);
-    expect(Object.fromEntries(first.query)).toEqual({ limit: '500', labelSelector: 'a=b' });
+    expect(Object.fromEntries(first.query)).toEqual({ limit: '250', labelSelector: 'a=b' });
     first.list('5', [stored('a', '1')], 'page 2');
     const second = await nextList();
-    expect(Object.fromEntries(second.query)).toEqual({ limit: '500', labelSelector: 'a=b', continue: 'page 2' });
+    expect(Object.fromEntries(second.query)).toEqual({ limit: '250', labelSelector: 'a=b', continue: 'page 2' });
     expect(told).toEqual([]);
     second.list('5', [stored('b', '2')], 'page 3');
     (await nextList()).list('5', [stored('c', '3')]);
@@ -110,7 +110,7 @@ describe('the list', () => {
     run();
     for (let time = 0; time < 2; time += 1) {
       const first = await nextList();
-      expect(first.query.get('limit')).toBe('500');
+      expect(first.query.get('limit')).toBe('250');
       first.list('5', [stored('a', '1')], 'page 2');
       (await nextList()).refuse(410, 'Expired');
     }
@@ -319,7 +319,8 @@ describe('a server restored from a backup', () => {
 
 describe('a streamed list', () => {
   const streamed = (): Promise<Exchange> => {
-    run({ labelSelector: 'a=b' }, { listing: 'streamed' });
+    server.streamsLists = true;
+    run({ labelSelector: 'a=b' });
     return nextWatch();
   };
   const end = (stream: Stream, resourceVersion: string): void =>
