@@ -1,9 +1,14 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import type { Client } from '../../../../src/runtime/client/index.ts';
 import { HttpClient, Transport } from '../../../../src/runtime/client/index.ts';
-import { type EventNotice, EventRecorder } from '../../../../src/runtime/observability/index.ts';
+import {
+  type EventNotice,
+  EventRecorder,
+  type EventRecorderOptions,
+} from '../../../../src/runtime/observability/index.ts';
+import { eventually } from '../../../integration/environment/eventually.ts';
 import { RecordingLog } from '../../environment/recording-log.ts';
-import { ScriptedServer } from '../../environment/scripted-server.ts';
+import { type Exchange, ScriptedServer } from '../../environment/scripted-server.ts';
 import { Planet, stored, Widget } from '../../environment/widgets.ts';
 
 interface WrittenEvent {
@@ -20,8 +25,8 @@ let transport: Transport;
 let log: RecordingLog;
 let recorder: EventRecorder;
 
-const recorderOver = (client: Client): EventRecorder =>
-  new EventRecorder({ client, controller: 'test.example/operator', instance: 'pod-1', log });
+const recorderOver = (client: Client, options: Partial<EventRecorderOptions> = {}): EventRecorder =>
+  new EventRecorder({ client, controller: 'test.example/operator', instance: 'pod-1', log, ...options });
 
 beforeEach(async () => {
   server = await ScriptedServer.start();
@@ -99,7 +104,7 @@ describe('an Event', () => {
   test('is another one each time', async () => {
     const names = new Set<string>();
     for (let count = 0; count < 3; count += 1) {
-      recorder.record(Widget, stored('a', '7'), notice);
+      recorder.record(Widget, stored('a', '7'), { ...notice, note: `${count}` });
       names.add((await written()).metadata.name);
     }
     expect(names.size).toBe(3);
@@ -145,17 +150,191 @@ describe('nobody waits, and nobody fails', () => {
     expect(log.messages('warn')).toEqual(['an event was not written']);
   });
 
-  test('more than a thousand under way are dropped, and told; when there is room, they are taken again', async () => {
+  test('more than a thousand under way are dropped, and told once; when there is room, they are taken again', async () => {
     const writes: (() => void)[] = [];
     const client = { create: () => new Promise<void>((resolve) => writes.push(resolve)) } as unknown as Client;
     recorder = recorderOver(client);
-    for (let count = 0; count < 1002; count += 1) recorder.record(Widget, stored('a', '7'), notice);
+    for (let count = 0; count < 1002; count += 1) recorder.record(Widget, stored(`a-${count}`, '7'), notice);
     expect(writes).toHaveLength(1000);
-    expect(log.messages('warn')).toEqual(Array(2).fill('too many events under way: one is dropped'));
+    expect(log.messages('warn')).toEqual(['too many events under way: more are dropped for now']);
     for (const finish of writes.splice(0)) finish();
     await recorder.flush(30_000);
-    recorder.record(Widget, stored('a', '7'), notice);
+    recorder.record(Widget, stored('b', '7'), notice);
     expect(writes).toHaveLength(1);
+    expect(log.lines.at(-1)).toMatchObject({ message: 'events are taken again', details: { dropped: 2 } });
+  });
+});
+
+describe('what happens again', () => {
+  const series = (exchange: Exchange): unknown => (exchange.body as { readonly series?: unknown }).series;
+
+  async function answered(): Promise<Exchange> {
+    const request = await server.next();
+    request.json(200, stored('event', '9'));
+    return request;
+  }
+
+  test('makes a series of the first Event the second time, and is only counted then', async () => {
+    recorder.record(Widget, stored('a', '7'), notice);
+    const { metadata } = await written();
+    for (let count = 0; count < 5; count += 1) {
+      recorder.record(Widget, stored('a', `${8 + count}`), notice);
+      if (count === 0) {
+        const patch = await answered();
+        expect([patch.method, patch.path]).toEqual([
+          'PATCH',
+          `/apis/events.k8s.io/v1/namespaces/default/events/${metadata.name}`,
+        ]);
+        expect(patch.headers['content-type']).toBe('application/merge-patch+json');
+        expect(patch.body).toEqual({
+          series: { count: 2, lastObservedTime: expect.stringMatching(/^\d{4}-.*\.\d{6}Z$/) },
+        });
+      }
+    }
+    expect(server.unclaimed).toBe(0);
+    const flushed = recorder.flush(30_000);
+    expect(series(await answered())).toMatchObject({ count: 6 });
+    await flushed;
+    await recorder.flush(30_000);
+    expect(server.unclaimed).toBe(0);
+  });
+
+  test('while the first is being written is told after it', async () => {
+    for (let count = 0; count < 3; count += 1) recorder.record(Widget, stored('a', '7'), notice);
+    const first = await server.next();
+    expect(server.unclaimed).toBe(0);
+    first.json(201, stored('event', '9'));
+    expect(series(await answered())).toMatchObject({ count: 3 });
+    await recorder.flush(30_000);
+    expect(server.unclaimed).toBe(0);
+  });
+
+  test.each([
+    ['another object', stored('b', '7'), notice],
+    ['one made anew under the name', stored('a', '8', { uid: 'another' }), notice],
+    ['of another type', stored('a', '7'), { ...notice, type: 'Normal' as const }],
+    ['for another reason', stored('a', '7'), { ...notice, reason: 'TooSmall' }],
+    ['by another action', stored('a', '7'), { ...notice, action: 'Delete' }],
+    ['in other words', stored('a', '7'), { ...notice, note: 'it is much too large' }],
+  ])('is another Event: %s', async (_, object, other) => {
+    recorder.record(Widget, stored('a', '7'), notice);
+    await written();
+    recorder.record(Widget, object, other);
+    expect((await answered()).method).toBe('POST');
+  });
+
+  test('has its last count written when it is over', async () => {
+    recorder = recorderOver(new HttpClient(transport, 'tester'), { seriesSilenceMs: 30 });
+    for (let count = 0; count < 2; count += 1) recorder.record(Widget, stored('a', '7'), notice);
+    (await server.next({ method: 'POST' })).json(201, stored('event', '9'));
+    const patch = await server.next({ method: 'PATCH' });
+    recorder.record(Widget, stored('a', '7'), notice);
+    patch.json(200, stored('event', '10'));
+    expect(series(await answered())).toMatchObject({ count: 3 });
+  });
+
+  test('after a silence is another Event', async () => {
+    const writes: string[] = [];
+    const client = { create: async () => writes.push('create'), patch: async () => writes.push('patch') };
+    recorder = recorderOver(client as unknown as Client, { seriesSilenceMs: 1 });
+    recorder.record(Widget, stored('a', '7'), notice);
+    await eventually('the series is over', async () => {
+      recorder.record(Widget, stored('a', '7'), notice);
+      return writes.filter((write) => write === 'create').length > 1;
+    });
+  });
+
+  test('a series that goes on is refreshed, or the API server forgets it', async () => {
+    recorder = recorderOver(new HttpClient(transport, 'tester'), { seriesSilenceMs: 200, seriesRefreshMs: 1 });
+    recorder.record(Widget, stored('a', '7'), notice);
+    await written();
+    recorder.record(Widget, stored('a', '7'), notice);
+    await answered();
+    recorder.record(Widget, stored('a', '7'), notice);
+    expect(series(await answered())).toMatchObject({ count: 3 });
+  });
+
+  test('after a failure is the first again', async () => {
+    recorder.record(Widget, stored('a', '7'), notice);
+    (await server.next({ method: 'POST' })).refuse(403, 'Forbidden');
+    await recorder.flush(30_000);
+    recorder.record(Widget, stored('a', '7'), notice);
+    expect((await answered()).method).toBe('POST');
+  });
+
+  test('after somebody deleted the Event is the first again, and no failure', async () => {
+    recorder.record(Widget, stored('a', '7'), notice);
+    await written();
+    recorder.record(Widget, stored('a', '7'), notice);
+    (await server.next({ method: 'PATCH' })).refuse(404, 'NotFound');
+    await recorder.flush(30_000);
+    recorder.record(Widget, stored('a', '7'), notice);
+    expect((await answered()).method).toBe('POST');
+    expect(log.lines).toEqual([]);
+  });
+});
+
+describe('too many Events', () => {
+  const notes = (count: number): EventNotice[] =>
+    Array.from({ length: count }, (_, index) => ({ ...notice, note: `${index}` }));
+
+  function counting(options: Partial<EventRecorderOptions> = {}): {
+    readonly objects: string[];
+    readonly patches: string[];
+  } {
+    const objects: string[] = [];
+    const patches: string[] = [];
+    const client = {
+      create: async (_: unknown, event: { readonly regarding: { readonly name: string } }) => {
+        objects.push(event.regarding.name);
+      },
+      patch: async (_: unknown, key: { readonly name: string }) => {
+        patches.push(key.name.replace(/\..*/, ''));
+      },
+    } as unknown as Client;
+    recorder = recorderOver(client, options);
+    return { objects, patches };
+  }
+
+  test('about one object are dropped, and told once; another has its own', async () => {
+    const { objects } = counting();
+    for (const other of notes(40)) recorder.record(Widget, stored('a', '7'), other);
+    recorder.record(Widget, stored('b', '7'), notice);
+    expect(objects).toEqual([...Array(25).fill('a'), 'b']);
+    expect(log.lines).toEqual([
+      {
+        level: 'warn',
+        message: 'too many events about one object: more are dropped for a while',
+        details: { object: { namespace: 'default', name: 'a' }, reason: 'TooLarge' },
+      },
+    ]);
+  });
+
+  test('are taken again after a while', async () => {
+    const { objects } = counting({ burst: 1, refillMs: 20 });
+    for (const other of notes(3)) recorder.record(Widget, stored('a', '7'), other);
+    expect(objects).toHaveLength(1);
+    await eventually('there is one more', async () => {
+      recorder.record(Widget, stored('a', '7'), { ...notice, note: 'later' });
+      return objects.length > 1;
+    });
+  });
+
+  test('what is remembered is bounded: whoever is forgotten has its count written', async () => {
+    const { objects, patches } = counting({ maxSubjects: 2 });
+    const thrice = async (name: string): Promise<void> => {
+      for (let count = 0; count < 3; count += 1) {
+        recorder.record(Widget, stored(name, '7'), notice);
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+    };
+    await thrice('a');
+    await thrice('b');
+    expect(patches).toEqual(['a', 'b']);
+    recorder.record(Widget, stored('c', '7'), notice);
+    expect(patches).toEqual(['a', 'b', 'a']);
+    recorder.record(Widget, stored('a', '7'), notice);
+    expect(objects).toEqual(['a', 'b', 'c', 'a']);
   });
 });
 

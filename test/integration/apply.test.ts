@@ -1,0 +1,417 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import type { V1ConfigMap, V1CronJob, V1Deployment, V1Secret, V1Service, V1StatefulSet } from '@kubernetes/client-node';
+import { Job } from '../../src/controllers/built-in-kinds.ts';
+import {
+  type Applied,
+  Applier,
+  builtInKind,
+  controllerReference,
+  HttpClient,
+  type Kind,
+  type KubeObject,
+  keyOf,
+  kubeconfigConnection,
+  type Manifest,
+  type ObjectOf,
+  Store,
+  Transport,
+} from '../../src/runtime/index.ts';
+import { TestCluster } from './environment/cluster.ts';
+
+const ConfigMap = builtInKind<V1ConfigMap>({ group: '', version: 'v1', kind: 'ConfigMap', plural: 'configmaps' });
+const CronJob = builtInKind<V1CronJob>({ group: 'batch', version: 'v1', kind: 'CronJob', plural: 'cronjobs' });
+const Deployment = builtInKind<V1Deployment>({
+  group: 'apps',
+  version: 'v1',
+  kind: 'Deployment',
+  plural: 'deployments',
+});
+const Secret = builtInKind<V1Secret>({ group: '', version: 'v1', kind: 'Secret', plural: 'secrets' });
+const Service = builtInKind<V1Service>({ group: '', version: 'v1', kind: 'Service', plural: 'services' });
+const StatefulSet = builtInKind<V1StatefulSet>({
+  group: 'apps',
+  version: 'v1',
+  kind: 'StatefulSet',
+  plural: 'statefulsets',
+});
+
+let cluster: TestCluster;
+let namespace: string;
+let transport: Transport;
+/** The operator's client; the cluster's own is that of somebody else. */
+let client: HttpClient;
+/** `PATCH 200`, of the operator alone. */
+const requests: string[] = [];
+const applier = new Applier({ fieldManager: 'applier' });
+
+beforeAll(async () => {
+  cluster = await TestCluster.connect();
+  namespace = await cluster.namespace();
+  transport = new Transport(await kubeconfigConnection(cluster.kubeconfig), {
+    userAgent: 'test',
+    observe: (method, code) => requests.push(`${method} ${code}`),
+  });
+  client = new HttpClient(transport, 'applier');
+});
+afterAll(async () => {
+  await transport?.close();
+  await cluster?.close();
+});
+
+let owner: ObjectOf<typeof ConfigMap>;
+let count = 0;
+beforeEach(async () => {
+  count += 1;
+  owner = await cluster.client.create(ConfigMap, { metadata: { name: `owner-${count}`, namespace } });
+  requests.length = 0;
+});
+
+/** The metadata of a child of the owner. */
+const ours = (rest: object = {}) => ({
+  name: `child-${count}`,
+  namespace,
+  ownerReferences: [controllerReference(ConfigMap, owner)],
+  ...rest,
+});
+
+function storeOf<T extends KubeObject>(...objects: T[]): Store<T> {
+  const store = new Store<T>();
+  // As caches keep them.
+  for (const object of objects) store.set({ ...object, metadata: { ...object.metadata, managedFields: undefined } });
+  return store;
+}
+
+const apply = <T extends KubeObject>(kind: Kind<T>, manifest: Manifest<T>, ...stored: T[]): Promise<Applied<T>> =>
+  applier.apply(kind, manifest, { client, store: storeOf(...stored) });
+
+/** What the server holds after the apply. */
+async function applied<T extends KubeObject>(kind: Kind<T>, manifest: Manifest<T>, ...stored: T[]): Promise<T> {
+  const result = await apply(kind, manifest, ...stored);
+  if (result.type !== 'created' && result.type !== 'applied') throw new Error(`not applied but ${result.type}`);
+  return result.object;
+}
+
+const labels = { app: 'shop' };
+const podTemplate = {
+  metadata: { labels, annotations: {} },
+  spec: {
+    hostNetwork: false,
+    automountServiceAccountToken: false,
+    nodeSelector: {},
+    tolerations: [{ key: 'dedicated', operator: 'Exists' }],
+    securityContext: { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } },
+    topologySpreadConstraints: [
+      { maxSkew: 1, topologyKey: 'zone', whenUnsatisfiable: 'ScheduleAnyway', labelSelector: { matchLabels: labels } },
+    ],
+    initContainers: [
+      { name: 'first', image: 'tools:1' },
+      { name: 'second', image: 'tools:1', restartPolicy: 'Always' },
+    ],
+    containers: [
+      {
+        name: 'shop',
+        image: 'shop:1',
+        stdin: false,
+        args: [],
+        env: [
+          { name: 'EMPTY', value: '' },
+          { name: 'NAME', valueFrom: { fieldRef: { fieldPath: 'metadata.name' } } },
+          { name: 'MEMORY', valueFrom: { resourceFieldRef: { resource: 'limits.memory' } } },
+          { name: 'KEY', valueFrom: { secretKeyRef: { name: 'keys', key: 'key', optional: false } } },
+        ],
+        ports: [{ containerPort: 8080 }, { containerPort: 8080, protocol: 'UDP', name: 'dns' }],
+        resources: {
+          requests: { cpu: '1000m', memory: '1024Mi' },
+          limits: { cpu: 2 as unknown as string, memory: '2e9' },
+        },
+        livenessProbe: { httpGet: { port: 8080, path: '/' } },
+        readinessProbe: { tcpSocket: { port: 'dns' }, timeoutSeconds: 2 },
+        securityContext: { allowPrivilegeEscalation: false, runAsUser: 0, capabilities: { drop: ['ALL'] } },
+        volumeMounts: [
+          { name: 'scratch', mountPath: '/tmp' },
+          { name: 'all', mountPath: '/all', readOnly: true },
+        ],
+      },
+    ],
+    volumes: [
+      { name: 'scratch', emptyDir: {} },
+      {
+        name: 'all',
+        projected: {
+          sources: [
+            { serviceAccountToken: { path: 'token' } },
+            { configMap: { name: 'settings', items: [{ key: 'a', path: 'b' }] } },
+            { downwardAPI: { items: [{ path: 'name', fieldRef: { fieldPath: 'metadata.name' } }] } },
+          ],
+        },
+      },
+      { name: 'secret', secret: { secretName: 'keys' } },
+    ],
+  },
+} as const;
+
+const deployment = (changes: object = {}): Manifest<ObjectOf<typeof Deployment>> => ({
+  metadata: ours({ labels }),
+  spec: {
+    replicas: 0,
+    paused: false,
+    minReadySeconds: 0,
+    selector: { matchLabels: labels },
+    template: podTemplate,
+    ...changes,
+  },
+});
+
+/** Each kind with many of the fields that the server fills in, normalizes or leaves out. */
+const examples: readonly [string, Kind, () => Manifest<KubeObject>][] = [
+  ['Deployment', Deployment, deployment],
+  [
+    'StatefulSet',
+    StatefulSet,
+    () =>
+      ({
+        metadata: ours({ labels: {} }),
+        spec: {
+          serviceName: 'shop',
+          replicas: 0,
+          selector: { matchLabels: labels },
+          template: podTemplate,
+          volumeClaimTemplates: [
+            {
+              metadata: { name: 'data' },
+              spec: { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '0.5Gi' } } },
+            },
+          ],
+        },
+      }) satisfies Manifest<ObjectOf<typeof StatefulSet>>,
+  ],
+  [
+    'Service',
+    Service,
+    () =>
+      ({
+        metadata: ours(),
+        spec: {
+          selector: labels,
+          publishNotReadyAddresses: false,
+          ports: [
+            { name: 'web', port: 80 },
+            { name: 'tls', port: 443, targetPort: 'https' },
+            { name: 'dns', port: 443, protocol: 'UDP', targetPort: 53 },
+          ],
+        },
+      }) satisfies Manifest<ObjectOf<typeof Service>>,
+  ],
+  [
+    'CronJob',
+    CronJob,
+    () =>
+      ({
+        metadata: ours(),
+        spec: {
+          schedule: '0 * * * *',
+          suspend: true,
+          jobTemplate: {
+            spec: {
+              backoffLimit: 0,
+              template: { ...podTemplate, spec: { ...podTemplate.spec, restartPolicy: 'Never' } },
+            },
+          },
+        },
+      }) satisfies Manifest<ObjectOf<typeof CronJob>>,
+  ],
+  [
+    'ConfigMap',
+    ConfigMap,
+    () =>
+      ({ metadata: ours({ finalizers: [] }), data: { empty: '', text: 'a' }, binaryData: {} }) as Manifest<KubeObject>,
+  ],
+  [
+    'Secret',
+    Secret,
+    () =>
+      ({ metadata: ours(), stringData: { text: 'Hola, 世界!' }, data: { raw: 'AA==' } }) satisfies Manifest<
+        ObjectOf<typeof Secret>
+      >,
+  ],
+];
+
+describe.each(examples)('a %s', (_, kind, manifestOf) => {
+  test('that is as wanted costs no request, from whatever manifest, also after a restart', async () => {
+    const created = await apply(kind, manifestOf());
+    expect(created.type).toBe('created');
+    expect(requests).toEqual(['PATCH 201']);
+    const { object } = created as { object: KubeObject };
+    expect(await apply(kind, manifestOf(), object)).toMatchObject({ type: 'unchanged' });
+    const restarted = new Applier({ fieldManager: 'applier' });
+    const again = await restarted.apply(kind, manifestOf(), { client, store: storeOf(object) });
+    expect(again.type).toBe('unchanged');
+    expect(requests).toHaveLength(1);
+  });
+});
+
+describe('a difference', () => {
+  const container = podTemplate.spec.containers[0];
+  const withContainer = (changes: object): Manifest<ObjectOf<typeof Deployment>> =>
+    deployment({
+      template: { ...podTemplate, spec: { ...podTemplate.spec, containers: [{ ...container, ...changes }] } },
+    });
+
+  test.each([
+    ['a changed value', () => withContainer({ image: 'shop:2' }), '.spec.template.spec.containers[shop].image'],
+    ['a new field', () => withContainer({ tty: true }), '.metadata.annotations[applier/applied]'],
+    [
+      'another order',
+      () => withContainer({ env: container.env.toReversed() }),
+      '.spec.template.spec.containers[shop].env[MEMORY]',
+    ],
+    ['a removed field', () => withContainer({ livenessProbe: undefined }), '.metadata.annotations[applier/applied]'],
+    ['a removed item', () => withContainer({ env: container.env.slice(1) }), '.metadata.annotations[applier/applied]'],
+    ['a removed label', () => ({ ...deployment(), metadata: ours() }), '.metadata.annotations[applier/applied]'],
+  ])('costs one request, and is gone then: %s', async (_, changed, difference) => {
+    const before = await applied(Deployment, deployment());
+    requests.length = 0;
+    const result = await apply(Deployment, changed(), before);
+    expect(result).toMatchObject({ type: 'applied', difference });
+    expect(requests).toEqual(['PATCH 200']);
+    const { object } = result as { object: typeof before };
+    expect(object.metadata.resourceVersion).not.toBe(before.metadata.resourceVersion);
+    expect(await apply(Deployment, changed(), object)).toMatchObject({ type: 'unchanged' });
+    expect(requests).toHaveLength(1);
+  });
+
+  test('what is removed is gone from the server', async () => {
+    const before = await applied(Deployment, deployment());
+    const after = await applied(Deployment, withContainer({ livenessProbe: undefined, env: [] }), before);
+    const [shop] = after.spec?.template.spec?.containers ?? [];
+    expect(shop).not.toHaveProperty('livenessProbe');
+    expect(shop).not.toHaveProperty('env');
+  });
+});
+
+describe('others', () => {
+  const manifest = (data: Record<string, string>): Manifest<ObjectOf<typeof ConfigMap>> => ({ metadata: ours(), data });
+
+  test('may set fields of their own, which stay and cost nothing', async () => {
+    const mine = await applied(ConfigMap, manifest({ a: '1' }));
+    const theirs = await cluster.client.apply(ConfigMap, {
+      metadata: { ...keyOf(mine), labels: { theirs: 'x' } },
+      data: { b: '2' },
+    });
+    requests.length = 0;
+    expect(await apply(ConfigMap, manifest({ a: '1' }), theirs)).toMatchObject({ type: 'unchanged' });
+    expect(requests).toEqual([]);
+    const changed = await applied(ConfigMap, manifest({ a: '3' }), theirs);
+    expect(changed.data).toEqual({ a: '3', b: '2' });
+    expect(changed.metadata.labels).toEqual({ theirs: 'x' });
+  });
+
+  test('who change what we want are overruled', async () => {
+    const mine = await applied(ConfigMap, manifest({ a: '1' }));
+    const theirs = await cluster.client.apply(ConfigMap, { metadata: keyOf(mine), data: { a: '2' } }, { force: true });
+    const result = await apply(ConfigMap, manifest({ a: '1' }), theirs);
+    expect(result).toMatchObject({ type: 'applied', difference: '.data[a]', object: { data: { a: '1' } } });
+  });
+
+  test('may add to a list and turn it round: one apply restores our order, and the next finds nothing to do', async () => {
+    const mine = await applied(Deployment, deployment());
+    const theirs = [{ name: 'THEIRS', value: 'x' }, ...podTemplate.spec.containers[0].env.toReversed()];
+    const containers = [{ name: 'shop', env: theirs }];
+    const turned = await cluster.client.apply(
+      Deployment,
+      { metadata: keyOf(mine), spec: { template: { spec: { containers } } } } as unknown as typeof mine,
+      { force: true },
+    );
+    expect(turned.spec?.template.spec?.containers[0]?.env?.[0]?.name).toBe('THEIRS');
+    const restored = await applied(Deployment, deployment(), turned);
+    expect(restored.spec?.template.spec?.containers[0]?.env?.map(({ name }) => name)).toContain('THEIRS');
+    expect(await apply(Deployment, deployment(), restored)).toMatchObject({ type: 'unchanged' });
+  });
+
+  test('who hold the name keep their object as it is, whether the store knows of it or not', async () => {
+    const holder = await cluster.client.create(ConfigMap, { metadata: { name: `child-${count}`, namespace } });
+    for (const known of [[], [holder]]) {
+      const result = await apply(ConfigMap, manifest({ a: '1' }), ...known);
+      expect(result).toMatchObject({ type: 'nameTaken', holder: { metadata: { uid: holder.metadata.uid } } });
+    }
+    expect(requests).toEqual(['PATCH 409', 'GET 200']);
+    expect(await cluster.client.get(ConfigMap, keyOf(holder))).toEqual(holder);
+  });
+
+  test('of an owner that was made anew under its name are others too', async () => {
+    const before = await applied(ConfigMap, manifest({ a: '1' }));
+    owner = { ...owner, metadata: { ...owner.metadata, uid: '00000000-0000-4000-8000-000000000000' } };
+    expect(await apply(ConfigMap, manifest({ a: '2' }), before)).toMatchObject({ type: 'nameTaken' });
+  });
+});
+
+describe('a store that is behind', () => {
+  const manifest = (a: string): Manifest<ObjectOf<typeof ConfigMap>> => ({ metadata: ours(), data: { a } });
+
+  test('of our own creation costs a look, and makes no second one', async () => {
+    const { metadata } = await applied(ConfigMap, manifest('1'));
+    requests.length = 0;
+    expect(await apply(ConfigMap, manifest('1'))).toMatchObject({ type: 'unchanged', object: { metadata } });
+    expect(await apply(ConfigMap, manifest('2'))).toMatchObject({ type: 'applied', object: { data: { a: '2' } } });
+    expect(requests).toEqual(['PATCH 409', 'GET 200', 'PATCH 409', 'GET 200', 'PATCH 200']);
+  });
+
+  test('with what was deleted is told by a Conflict, and nothing is made', async () => {
+    const before = await applied(ConfigMap, manifest('1'));
+    await cluster.client.delete(ConfigMap, keyOf(before));
+    await expect(apply(ConfigMap, manifest('2'), before)).rejects.toMatchObject({ code: 409, reason: 'Conflict' });
+    expect(await cluster.isGone(() => cluster.client.get(ConfigMap, keyOf(before)))).toBe(true);
+  });
+
+  test('with what another object has replaced is told by a Conflict, and that one stays as it is', async () => {
+    const before = await applied(ConfigMap, manifest('1'));
+    await cluster.client.delete(ConfigMap, keyOf(before));
+    const other = await cluster.client.create(ConfigMap, { metadata: keyOf(before), data: { a: 'theirs' } });
+    await expect(apply(ConfigMap, manifest('2'), before)).rejects.toMatchObject({
+      code: 409,
+      reason: 'Conflict',
+      message: expect.stringContaining(before.metadata.uid),
+    });
+    expect(await cluster.client.get(ConfigMap, keyOf(before))).toEqual(other);
+  });
+});
+
+test('what is being deleted is let go', async () => {
+  const manifest = { metadata: ours({ finalizers: ['test.example/wait'] }), data: { a: '1' } };
+  const before = await applied(ConfigMap, manifest);
+  await cluster.client.delete(ConfigMap, keyOf(before));
+  const going = await cluster.client.get(ConfigMap, keyOf(before));
+  requests.length = 0;
+  const changed = { metadata: ours(), data: { a: '2' } };
+  expect(await apply(ConfigMap, changed, going)).toMatchObject({ type: 'terminating' });
+  expect(requests).toEqual([]);
+  await cluster.client.apply(ConfigMap, { metadata: keyOf(before) });
+  await cluster.client.patch(ConfigMap, keyOf(before), { type: 'merge', body: { metadata: { finalizers: null } } });
+});
+
+describe('a Job', () => {
+  const job = (): Manifest<ObjectOf<typeof Job>> => ({
+    metadata: ours(),
+    spec: { suspend: true, template: { spec: { restartPolicy: 'Never', containers: [{ name: 'a', image: 'x:1' }] } } },
+  });
+  const createOnce = (...stored: ObjectOf<typeof Job>[]) =>
+    applier.createOnce(Job, job(), { client, store: storeOf(...stored) });
+
+  test('is posted once, whether the store has heard of it or not', async () => {
+    const created = await createOnce();
+    if (created.type !== 'created') throw new Error(`not created but ${created.type}`);
+    const { uid } = created.object.metadata;
+    expect(await createOnce(created.object)).toMatchObject({ type: 'unchanged' });
+    expect(requests).toEqual(['POST 201']);
+    expect(await createOnce()).toMatchObject({ type: 'unchanged', object: { metadata: { uid } } });
+    expect(requests).toEqual(['POST 201', 'POST 409', 'GET 200']);
+  });
+
+  test('of somebody else under the name is told, and stays', async () => {
+    const { ownerReferences: _, ...metadata } = job().metadata;
+    const holder = await cluster.client.create(Job, { ...job(), metadata });
+    const { uid } = holder.metadata;
+    expect(await createOnce()).toMatchObject({ type: 'nameTaken', holder: { metadata: { uid } } });
+    expect(await createOnce(holder)).toMatchObject({ type: 'nameTaken', holder: { metadata: { uid } } });
+  });
+});

@@ -1,0 +1,35 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import type { EventsV1Event } from '@kubernetes/client-node';
+import { Echo } from '../../src/api/index.ts';
+import { builtInKind, EventRecorder } from '../../src/runtime/index.ts';
+import { RecordingLog } from '../unit/environment/recording-log.ts';
+import { TestCluster } from './environment/cluster.ts';
+import { echoManifest } from './environment/echos.ts';
+
+const Event = builtInKind<EventsV1Event>({ group: 'events.k8s.io', version: 'v1', kind: 'Event', plural: 'events' });
+
+let cluster: TestCluster;
+beforeAll(async () => {
+  cluster = await TestCluster.connect();
+});
+afterAll(() => cluster?.close());
+
+test('the API server takes an Event, and its series', async () => {
+  const namespace = await cluster.namespace();
+  const echo = await cluster.client.create(Echo, echoManifest({ name: 'a', namespace }, { message: 'hello' }));
+  const log = new RecordingLog();
+  const events = new EventRecorder({ client: cluster.client, controller: 'test.example/test', instance: 'a', log });
+  const record = () => events.record(Echo, echo, { type: 'Normal', reason: 'Tested', action: 'Test', note: 'again' });
+  const series = async () => {
+    await events.flush(30_000);
+    const { items } = await cluster.client.list(Event, { namespace, fieldSelector: 'reason=Tested' });
+    return items.map((event) => event.series?.count);
+  };
+  record();
+  expect(await series()).toEqual([undefined]);
+  record();
+  expect(await series()).toEqual([2]);
+  for (let count = 0; count < 3; count += 1) record();
+  expect(await series()).toEqual([5]);
+  expect(log.lines).toEqual([]);
+});

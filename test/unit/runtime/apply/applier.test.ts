@@ -1,0 +1,106 @@
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { Applier } from '../../../../src/runtime/apply/index.ts';
+import { Store } from '../../../../src/runtime/cache/index.ts';
+import { HttpClient, Transport } from '../../../../src/runtime/client/index.ts';
+import { controllerReference, type Manifest } from '../../../../src/runtime/kind/index.ts';
+import { type Exchange, ScriptedServer } from '../../environment/scripted-server.ts';
+import { Part, stored, Widget } from '../../environment/widgets.ts';
+
+// Against a real API server: test/integration/apply.test.ts. Here is what a real one does not do when it is asked to.
+
+const path = '/apis/test.example/v1/namespaces/default/parts';
+const widget = stored('owner', '1');
+const ownerReferences = [controllerReference(Widget, widget)];
+const manifest: Manifest<Part> = { metadata: { name: 'a', namespace: 'default', ownerReferences }, spec: { size: 1 } };
+
+let server: ScriptedServer;
+let transport: Transport;
+let client: HttpClient;
+const applier = new Applier({ fieldManager: 'tester' });
+const store = new Store<Part>();
+
+beforeEach(async () => {
+  server = await ScriptedServer.start();
+  transport = new Transport(server.connection, { userAgent: 'test/1' });
+  client = new HttpClient(transport, 'tester');
+});
+afterEach(async () => {
+  await transport.close();
+  await server.close();
+});
+
+const createOnce = () => applier.createOnce(Part, manifest, { client, store });
+
+describe('where the answer to a create is lost', () => {
+  const created = stored('a', '7', { ownerReferences });
+
+  async function lost(answer: (look: Exchange) => void): ReturnType<typeof createOnce> {
+    const result = createOnce();
+    result.catch(() => {});
+    (await server.next({ method: 'POST', path })).cut();
+    answer(await server.next({ method: 'GET', path: `${path}/a` }));
+    return result;
+  }
+
+  test('a look at the name tells that it was made', async () => {
+    expect(await lost((look) => look.json(200, created))).toEqual({ type: 'created', object: created });
+  });
+
+  test('or that somebody else holds it', async () => {
+    const holder = stored('a', '7');
+    expect(await lost((look) => look.json(200, holder))).toEqual({ type: 'nameTaken', holder });
+  });
+
+  test('or that it was not, and then the failure is thrown', async () => {
+    await expect(lost((look) => look.refuse(404, 'NotFound'))).rejects.not.toMatchObject({ reason: 'NotFound' });
+  });
+
+  test('a time-out within the server is such a case', async () => {
+    const result = createOnce();
+    (await server.next({ method: 'POST', path })).refuse(504, 'Timeout');
+    (await server.next({ method: 'GET', path: `${path}/a` })).json(200, created);
+    expect(await result).toEqual({ type: 'created', object: created });
+  });
+});
+
+test('a refusal is thrown, without a look', async () => {
+  const result = createOnce();
+  result.catch(() => {});
+  (await server.next({ method: 'POST', path })).refuse(403, 'Forbidden');
+  await expect(result).rejects.toMatchObject({ code: 403 });
+  expect(server.unclaimed).toBe(0);
+});
+
+test('a name taken by what is gone by now is thrown: the next reconcile makes it', async () => {
+  const result = createOnce();
+  result.catch(() => {});
+  (await server.next({ method: 'POST', path })).refuse(409, 'AlreadyExists');
+  (await server.next({ method: 'GET', path: `${path}/a` })).refuse(404, 'NotFound');
+  await expect(result).rejects.toMatchObject({ reason: 'AlreadyExists' });
+});
+
+test.each(['apply', 'createOnce'] as const)('%s takes no child without a controller', async (method) => {
+  const orphan: Manifest<Part> = { metadata: { name: 'a', namespace: 'default' } };
+  await expect(applier[method](Part, orphan, { client, store })).rejects.toThrow(
+    new RangeError('parts.test.example a has no controller reference: see controllerReference'),
+  );
+});
+
+test('the manifest is left as it is', async () => {
+  const before = structuredClone(manifest);
+  const result = applier.apply(Part, manifest, { client, store });
+  const { body } = await server.next({ method: 'PATCH', path: `${path}/a` });
+  expect(body).toMatchObject({
+    metadata: { annotations: { 'tester/applied': expect.stringMatching(/^[0-9a-f]{16}$/) } },
+  });
+  expect(manifest).toEqual(before);
+  await transport.close();
+  await expect(result).rejects.toThrow();
+});
+
+test.each(['', 'My Operator', 'a/b', '-a', 'a'.repeat(254)])(
+  'a field manager "%s" can begin no annotation',
+  (fieldManager) => {
+    expect(() => new Applier({ fieldManager })).toThrow(RangeError);
+  },
+);
