@@ -21,4 +21,13 @@ export {
 } from './predicate.ts';
 export { reportStatus } from './report-status.ts';
 export { done, type Result, requeueAfter, TerminalError } from './result.ts';
-export { type InformerSource, owns, type Watch, watches } from './watch.ts';
+export type { EventSource } from './source.ts';
+export {
+  type Attachment,
+  type Enqueue,
+  type InformerSource,
+  owns,
+  type Watch,
+  type WatchFilter,
+  watches,
+} from './watch.ts';

@@ -1,2 +1,2 @@
 /** The manager: starts caches before workers, stops workers before caches. */
-export { Manager, type ManagerOptions, type Readiness } from './manager.ts';
+export { type ControllerHandle, Manager, type ManagerOptions, type Readiness } from './manager.ts';

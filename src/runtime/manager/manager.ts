@@ -1,8 +1,10 @@
-import { Informer } from '../cache/index.ts';
+import { Informer, type InformerOptions } from '../cache/index.ts';
 import type { Client } from '../client/index.ts';
-import { Controller, type ControllerOptions } from '../controller/index.ts';
+import { Controller, type ControllerOptions, type InformerSource } from '../controller/index.ts';
 import { type Kind, type KubeObject, resourceName } from '../kind/index.ts';
 import type { Logger, Metrics } from '../observability/index.ts';
+import { aborted, RunningController } from './running-controller.ts';
+import { SharedInformer } from './shared-informer.ts';
 
 /** What a manager needs. */
 export interface ManagerOptions {
@@ -20,9 +22,19 @@ export interface Readiness {
   readonly waitingFor: readonly string[];
 }
 
+/** A controller that a manager has. */
+export interface ControllerHandle {
+  readonly name: string;
+  /**
+   * Takes the controller away again: it takes no more work, what is under way is brought to its end within the time to
+   * drain, and the informers that nobody else holds stop. Resolves when all that is done.
+   */
+  remove(): Promise<void>;
+}
+
 /**
  * Owns the informers, one a kind, and the controllers; starts them in order (caches, then workers) and stops them in
- * order (no new work, drain, abort, caches).
+ * order (no new work, drain, abort, caches). Both can be added and taken away at any time, also while it runs.
  *
  * @example
  * const manager = new Manager({ client, log, metrics });
@@ -34,8 +46,11 @@ export class Manager {
   readonly log: Logger;
   readonly #metrics: Metrics;
   readonly #drainTimeoutMs: number;
-  readonly #informers = new Map<string, Pick<Informer<KubeObject>, 'run' | 'synced' | 'hasSynced'>>();
-  readonly #controllers: Pick<Controller<KubeObject>, 'run' | 'drain'>[] = [];
+  /** By resource. */
+  readonly #informers = new Map<string, SharedInformer>();
+  /** By name. */
+  readonly #controllers = new Map<string, RunningController>();
+  readonly #defect = Promise.withResolvers<never>();
   #state: 'new' | 'running' | 'stopped' = 'new';
 
   constructor(options: ManagerOptions) {
@@ -43,37 +58,83 @@ export class Manager {
     this.log = options.log;
     this.#metrics = options.metrics;
     this.#drainTimeoutMs = options.drainTimeoutMs ?? 20_000;
+    // It is heard where somebody waits for it, which may be never.
+    this.#defect.promise.catch(() => {});
   }
 
-  /** The shared informer of a kind, made when first asked for. Only before {@link run}. */
-  informer<T extends KubeObject>(kind: Kind<T>): Informer<T> {
+  /**
+   * The shared informer of a kind, made when first asked for; at once started if the manager runs. Who asks holds it:
+   * {@link release} gives it back, and the last to do so stops it. A controller does both for the kinds that it watches.
+   *
+   * A kind has one informer, for two would be two truths (and twice the memory). So it holds what its first user asked
+   * for: without options, all; those who ask later get just that, and may say so by the same options, or by none.
+   *
+   * @throws Error for other options than those that the kind's informer has, and when the manager has stopped.
+   */
+  informer<T extends KubeObject>(kind: Kind<T>, options?: InformerOptions<T>): Informer<T> {
     const resource = resourceName(kind);
     const known = this.#informers.get(resource);
-    // Its key says of which kind it is.
-    if (known !== undefined) return known as Informer<T>;
-    if (this.#state !== 'new') throw new Error(`the informer of ${resource} must be asked for before the manager runs`);
-    const informer = new Informer({ client: this.client, kind, log: this.log });
-    this.#informers.set(resource, informer);
+    if (known !== undefined) {
+      known.hold(options);
+      // Its key says of which kind it is.
+      return known.informer as Informer<T>;
+    }
+    this.#refuseIfStopped();
+    const informer = new Informer<T>({ ...options, client: this.client, kind, log: this.log });
+    const shared = new SharedInformer(informer, options ?? {});
+    shared.hold(options);
+    this.#informers.set(resource, shared);
+    // After whoever has asked has added handlers and indexes.
+    if (this.#state === 'running') queueMicrotask(() => shared.stopping.aborted || shared.start());
     return informer;
   }
 
-  /** Adds a controller. Only before {@link run}. */
-  controller<T extends KubeObject>(kind: Kind<T>, options: ControllerOptions<T>): void {
-    if (this.#state !== 'new') {
-      throw new Error(`the controller of ${resourceName(kind)} must be added before the manager runs`);
-    }
-    const controller = new Controller(kind, options, {
-      client: this.client,
-      informers: (other) => this.informer(other),
-      log: this.log,
-      metrics: this.#metrics,
-    });
-    this.#controllers.push(controller);
+  /**
+   * Gives back what {@link informer} gave. If nobody else holds it, the informer stops; resolves when it has.
+   *
+   * @throws Error if nobody holds an informer of the kind.
+   */
+  async release(kind: Kind): Promise<void> {
+    const resource = resourceName(kind);
+    const shared = this.#informers.get(resource);
+    if (shared === undefined) throw new Error(`nobody holds an informer of ${resource}`);
+    if (!shared.release()) return;
+    this.#informers.delete(resource);
+    await shared.stop();
+  }
+
+  /**
+   * Adds a controller, which starts when the caches have synced: all of those that there are now.
+   *
+   * @throws Error if a controller has its name already, and when the manager has stopped; what {@link informer} throws.
+   */
+  controller<T extends KubeObject>(kind: Kind<T>, options: ControllerOptions<T>): ControllerHandle {
+    this.#refuseIfStopped();
+    const name = options.name ?? kind.kind.toLowerCase();
+    if (this.#controllers.has(name)) throw new Error(`there is a controller "${name}" already: give this one a name`);
+    const held: Kind[] = [];
+    const informers: InformerSource = (other, informerOptions) => {
+      const informer = this.informer(other, informerOptions);
+      held.push(other);
+      return informer;
+    };
+    const { client, log } = this;
+    const controller = new Controller(kind, options, { client, informers, log, metrics: this.#metrics });
+    const running = new RunningController(controller, this.#drainTimeoutMs);
+    this.#controllers.set(name, running);
+    if (this.#state === 'running') this.#start(running, this.#allSynced());
+    const remove = async (): Promise<void> => {
+      if (this.#controllers.get(name) !== running) return;
+      await running.stop();
+      this.#controllers.delete(name);
+      await Promise.all(held.map((other) => this.release(other)));
+    };
+    return { name, remove };
   }
 
   /** For a readiness probe. */
   readiness(): Readiness {
-    const waitingFor = [...this.#informers].filter(([, informer]) => !informer.hasSynced).map(([resource]) => resource);
+    const waitingFor = [...this.#informers].filter(([, { informer }]) => !informer.hasSynced).map(([name]) => name);
     return { ready: this.#state === 'running' && waitingFor.length === 0, waitingFor };
   }
 
@@ -85,46 +146,40 @@ export class Manager {
   async run(signal: AbortSignal): Promise<void> {
     if (this.#state !== 'new') throw new Error('a manager runs once');
     this.#state = 'running';
-    const caches = new AbortController();
-    const running = [...this.#informers.values()].map((informer) => informer.run(caches.signal));
+    for (const shared of this.#informers.values()) shared.start();
+    const synced = this.#allSynced();
+    for (const running of this.#controllers.values()) this.#start(running, synced);
     try {
-      if (await this.#synced(signal)) await this.#reconcileUntil(signal);
+      await Promise.race([this.#ready(synced), this.#defect.promise, aborted(signal)]);
+      await Promise.race([this.#defect.promise, aborted(signal)]);
     } finally {
       this.#state = 'stopped';
-      caches.abort();
-      await Promise.all(running);
+      await this.#stop();
     }
   }
 
-  /** Waits for every cache; false if the signal came first. */
-  async #synced(signal: AbortSignal): Promise<boolean> {
-    const all = Promise.all([...this.#informers.values()].map((informer) => informer.synced));
-    await Promise.race([all, aborted(signal)]);
-    if (signal.aborted) return false;
+  async #ready(synced: Promise<unknown>): Promise<void> {
+    await synced;
     this.log.info({ resources: [...this.#informers.keys()] }, 'caches have synced: workers start');
-    return true;
   }
 
-  async #reconcileUntil(signal: AbortSignal): Promise<void> {
-    const abandon = new AbortController();
-    const workers = Promise.all(this.#controllers.map((controller) => controller.run(abandon.signal)));
-    // Workers end before the signal only by a defect; a manager of informers alone has none.
-    await Promise.race([workers.then(() => aborted(signal)), aborted(signal)]);
+  /** Every cache that there is now has synced, or is not needed any more. */
+  #allSynced(): Promise<unknown> {
+    const all = [...this.#informers.values()];
+    return Promise.all(all.map(({ informer, stopping }) => Promise.race([informer.synced, aborted(stopping)])));
+  }
+
+  #start(running: RunningController, synced: Promise<unknown>): void {
+    running.start(synced).catch((error: unknown) => this.#defect.reject(error));
+  }
+
+  async #stop(): Promise<void> {
     this.log.info({ drainTimeoutMs: this.#drainTimeoutMs }, 'stopping: reconciles under way are brought to their end');
-    for (const controller of this.#controllers) controller.drain();
-    const deadline = setTimeout(() => abandon.abort(), this.#drainTimeoutMs);
-    try {
-      await workers;
-    } finally {
-      clearTimeout(deadline);
-    }
+    await Promise.all([...this.#controllers.values()].map((running) => running.stop()));
+    await Promise.all([...this.#informers.values()].map((shared) => shared.stop()));
   }
-}
 
-/** Resolves when the signal is aborted. */
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener('abort', () => resolve(), { once: true });
-  });
+  #refuseIfStopped(): void {
+    if (this.#state === 'stopped') throw new Error('the manager has stopped');
+  }
 }

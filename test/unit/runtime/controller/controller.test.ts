@@ -131,7 +131,7 @@ describe('a reconcile', () => {
     );
     await reconciled('b', 1);
     expect(await managed.metric('controller_runtime_active_workers', { controller: 'widget' })).toBe(2);
-    expect(await managed.metric('workqueue_depth', { name: 'widget' })).toBe(1);
+    expect(await managed.metric('workqueue_depth', { name: 'widget', priority: '-100' })).toBe(1);
     expect(times('c')).toBe(0);
     gate.resolve();
     await reconciled('c', 1);
@@ -241,5 +241,140 @@ describe('the outcome', () => {
     expect(() => requeueAfter(delayMs)).toThrow(
       new RangeError(`requeueAfter takes milliseconds from 0 on, not ${delayMs}`),
     );
+  });
+});
+
+describe('a reconcile that takes longer than it may', () => {
+  test('is aborted, counted, and tried again once it has ended: never is its key with two', async () => {
+    const reasons: unknown[] = [];
+    let underWay = 0;
+    const act: Act = async (name, { signal }) => {
+      if (times(name) > 1) return done;
+      underWay += 1;
+      await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+      reasons.push((signal.reason as Error).name);
+      await eventually('a long while', async () => true);
+      expect(times(name)).toBe(1);
+      underWay -= 1;
+      // Whatever it says: its time was over.
+      return done;
+    };
+    await controller(['a'], act, { reconcileTimeoutMs: 30 });
+    await reconciled('a', 2);
+    expect(underWay).toBe(0);
+    expect(reasons).toEqual(['TimeoutError']);
+    expect(errors()).toEqual(['reconcile failed: trying again']);
+    expect(await result('error')).toBe(1);
+    expect(await managed.metric('controller_runtime_reconcile_timeouts_total', { controller: 'widget' })).toBe(1);
+    expect(pausesMs()).toEqual([5]);
+  });
+
+  test.each([0, -1, Number.NaN, 2 ** 31])('is none for a limit of %d ms', (reconcileTimeoutMs) => {
+    expect(() => managed.manager.controller(Widget, { reconcileTimeoutMs, reconcile: async () => done })).toThrow(
+      `reconcileTimeoutMs takes milliseconds from above 0 to 2147483647, not ${reconcileTimeoutMs}`,
+    );
+  });
+});
+
+describe('a throw', () => {
+  test.each<[string, unknown, number]>([
+    ['a TypeError', new TypeError('x is not a function'), 1],
+    ['no Error', 'a word', 1],
+    ['undefined', undefined, 1],
+    ['an Error', new Error('the API server is away'), 0],
+  ])('of %s is survived, tried again, and counted as a defect or not', async (_, thrown, panics) => {
+    await controller(['a'], (name) => {
+      if (times(name) === 1) throw thrown;
+      return done;
+    });
+    await reconciled('a', 2);
+    expect(errors()).toEqual(['reconcile failed: trying again']);
+    expect(await managed.metric('controller_runtime_reconcile_panics_total', { controller: 'widget' })).toBe(panics);
+    expect(await result('error')).toBe(1);
+  });
+
+  test('of a TerminalError is counted as such', async () => {
+    await controller(['a'], () => {
+      throw new TerminalError('bad spec');
+    });
+    await eventually('it is counted', async () => {
+      const label = { controller: 'widget' };
+      return (await managed.metric('controller_runtime_terminal_reconcile_errors_total', label)) === 1;
+    });
+  });
+});
+
+describe('keys come', () => {
+  test('of an event source, once the caches have synced and until the controller stops', async () => {
+    let stopped = false;
+    await controller(['a'], () => done, {
+      sources: [
+        (enqueue, signal) => {
+          expect(managed.manager.readiness().ready).toBe(true);
+          enqueue({ name: 'external', namespace: 'default' });
+          signal.addEventListener('abort', () => {
+            stopped = true;
+          });
+        },
+      ],
+    });
+    await reconciled('external', 1);
+    managed.abort();
+    await managed.ended;
+    expect(stopped).toBe(true);
+  });
+
+  test('of an async iterable, which does not keep the controller from stopping', async () => {
+    await controller([], () => done, {
+      sources: [
+        (async function* () {
+          yield { name: 'x', namespace: 'default' };
+          yield { name: 'y', namespace: 'default' };
+          await new Promise(() => {});
+        })(),
+      ],
+    });
+    await reconciled('y', 1);
+    managed.abort();
+    await managed.ended;
+    expect(times('x')).toBe(1);
+  });
+
+  test('of an event source that failed and is begun again', async () => {
+    let begins = 0;
+    await controller([], () => done, {
+      sources: [
+        async (enqueue) => {
+          begins += 1;
+          if (begins === 1) throw new Error('the stream broke');
+          enqueue({ name: 'again' });
+        },
+      ],
+    });
+    await eventually('it is reconciled', async () => begun.some(({ key }) => key === 'again'));
+    expect(managed.log.messages('warn')).toEqual(['an event source failed: trying again']);
+  });
+
+  test('again and again with a resync, of every object', async () => {
+    await controller(['a', 'b'], () => done, { resyncEveryMs: 10 });
+    await reconciled('a', 4);
+    await reconciled('b', 4);
+  });
+
+  test('of a list after those of a live change', async () => {
+    const gate = Promise.withResolvers<void>();
+    const act: Act = async () => {
+      await gate.promise;
+      return done;
+    };
+    const stream = await controller(['a', 'b', 'c'], act, { workers: 1 });
+    await reconciled('a', 1);
+    stream.send('ADDED', stored('live', '11'));
+    await eventually('it waits', async () => {
+      return (await managed.metric('workqueue_depth', { name: 'widget', priority: '0' })) === 1;
+    });
+    gate.resolve();
+    await reconciled('c', 1);
+    expect(begun.map(({ key }) => key)).toEqual(['default/a', 'default/live', 'default/b', 'default/c']);
   });
 });

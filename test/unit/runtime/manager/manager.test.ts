@@ -176,17 +176,13 @@ describe('a manager', () => {
     await expect(managed.manager.run(signal)).rejects.toThrow('a manager runs once');
   });
 
-  test('takes neither informers nor controllers once it runs: they would never start', async () => {
+  test('that has stopped takes neither informers nor controllers', async () => {
     managed = await Managed.start();
-    const informer = managed.manager.informer(Widget);
     managed.run();
-    expect(managed.manager.informer(Widget)).toBe(informer);
-    expect(() => managed.manager.informer(Planet)).toThrow(
-      'the informer of planets.test.example must be asked for before the manager runs',
-    );
-    expect(() => managed.manager.controller(Widget, { reconcile: noting() })).toThrow(
-      'the controller of widgets.test.example must be added before the manager runs',
-    );
+    managed.abort();
+    await managed.ended;
+    expect(() => managed.manager.informer(Planet)).toThrow('the manager has stopped');
+    expect(() => managed.manager.controller(Widget, { reconcile: noting() })).toThrow('the manager has stopped');
   });
 
   test('fails with a defect of a worker, and stops its caches', async () => {
@@ -208,5 +204,99 @@ describe('a manager', () => {
     watch.stream().send('ADDED', stored('a', '11'));
     await expect(managed.ended).rejects.toBe(defect);
     await watch.closed;
+  });
+});
+
+describe('informers', () => {
+  test('are one a kind, whoever asks, also by the same options', async () => {
+    managed = await Managed.start();
+    const options = { namespaces: ['a'], labelSelector: 'x=y' };
+    const informer = managed.manager.informer(Widget, options);
+    expect(managed.manager.informer(Widget)).toBe(informer);
+    expect(managed.manager.informer(Widget, { ...options })).toBe(informer);
+  });
+
+  test('are refused for other options', async () => {
+    managed = await Managed.start();
+    managed.manager.informer(Widget, { namespaces: ['a'] });
+    expect(() => managed.manager.informer(Widget, { namespaces: ['b'] })).toThrow(
+      'there is one informer for widgets.test.example, and it has other options (namespaces)',
+    );
+  });
+
+  test('asked for while it runs start, and /readyz waits for them', async () => {
+    managed = await Managed.start();
+    managed.run();
+    const informer = managed.manager.informer(Widget);
+    expect(managed.manager.readiness()).toEqual({ ready: false, waitingFor: ['widgets.test.example'] });
+    await managed.sync({ [widgetsPath]: oneWidget });
+    await informer.synced;
+    expect(managed.manager.readiness()).toEqual({ ready: true, waitingFor: [] });
+  });
+
+  test('stop when the last who holds them has given them back', async () => {
+    managed = await Managed.start();
+    managed.manager.informer(Widget);
+    managed.manager.informer(Widget);
+    managed.run();
+    (await managed.server.next({ watch: false })).list('10', []);
+    const watch = await managed.server.next({ watch: true });
+    watch.stream();
+    await managed.manager.release(Widget);
+    expect(managed.manager.readiness().waitingFor).toEqual([]);
+    await managed.manager.release(Widget);
+    await watch.closed;
+    await expect(managed.manager.release(Widget)).rejects.toThrow('nobody holds an informer of widgets.test.example');
+  });
+});
+
+describe('a controller', () => {
+  test('added while it runs reconciles what there is, and what comes', async () => {
+    managed = await Managed.start();
+    const informer = managed.manager.informer(Widget);
+    managed.run();
+    const streams = await managed.sync({ [widgetsPath]: oneWidget });
+    await informer.synced;
+    managed.manager.controller(Widget, { owns: [Part], reconcile: noting() });
+    await managed.sync({ [partsPath]: { resourceVersion: '10' } });
+    await reconciled('a');
+    streams[widgetsPath]?.send('ADDED', stored('b', '11'));
+    await reconciled('a', 'b');
+  });
+
+  test('that is removed ends what is under way, and the informers that it alone holds', async () => {
+    managed = await Managed.start();
+    const gate = Promise.withResolvers<void>();
+    const kept = managed.manager.informer(Widget);
+    const handle = managed.manager.controller(Widget, {
+      owns: [Part],
+      reconcile: noting(async () => {
+        await gate.promise;
+        return done;
+      }),
+    });
+    managed.run();
+    const { [widgetsPath]: widgets } = await managed.sync({ [widgetsPath]: oneWidget });
+    (await managed.server.next({ path: partsPath, watch: false })).list('10', []);
+    const parts = await managed.server.next({ path: partsPath, watch: true });
+    parts.stream();
+    await reconciled('a');
+    const removed = handle.remove();
+    gate.resolve();
+    await removed;
+    await parts.closed;
+    widgets.send('ADDED', stored('b', '11'));
+    await eventually('the other informer goes on', async () => kept.store.size === 2);
+    expect(begun).toEqual(['a']);
+    managed.manager.controller(Widget, { reconcile: noting() });
+    await reconciled('a', 'a', 'b');
+  });
+
+  test('has a name of its own', async () => {
+    managed = await Managed.start();
+    managed.manager.controller(Widget, { reconcile: noting() });
+    expect(() => managed.manager.controller(Widget, { reconcile: noting() })).toThrow(
+      'there is a controller "widget" already: give this one a name',
+    );
   });
 });

@@ -1,0 +1,53 @@
+import type { Controller } from '../controller/index.ts';
+import type { KubeObject } from '../kind/index.ts';
+
+/** As much of a controller as can be said of all of them at once. */
+type AnyController = Pick<Controller<KubeObject>, 'name' | 'run' | 'drain' | 'detach'>;
+
+/** A controller and its run. */
+export class RunningController {
+  readonly controller: AnyController;
+  readonly #drainTimeoutMs: number;
+  readonly #abandon = new AbortController();
+  readonly #drained = new AbortController();
+  #running: Promise<void> | undefined;
+
+  constructor(controller: AnyController, drainTimeoutMs: number) {
+    this.controller = controller;
+    this.#drainTimeoutMs = drainTimeoutMs;
+  }
+
+  /**
+   * Runs it once the caches have synced, unless it is stopped before.
+   *
+   * @throws a worker's defect.
+   */
+  start(synced: Promise<unknown>): Promise<void> {
+    this.#running = this.#run(synced);
+    return this.#running;
+  }
+
+  /** Brings what is under way to its end, within the time to drain, and aborts it then. Throws nothing. */
+  async stop(): Promise<void> {
+    this.#drained.abort();
+    this.controller.drain();
+    const deadline = setTimeout(() => this.#abandon.abort(), this.#drainTimeoutMs);
+    // A defect comes out of start().
+    await this.#running?.catch(() => {});
+    clearTimeout(deadline);
+    this.controller.detach();
+  }
+
+  async #run(synced: Promise<unknown>): Promise<void> {
+    await Promise.race([synced, aborted(this.#drained.signal)]);
+    if (!this.#drained.signal.aborted) await this.controller.run(this.#abandon.signal);
+  }
+}
+
+/** Resolves when the signal is aborted. */
+export function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+}
