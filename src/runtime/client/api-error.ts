@@ -93,6 +93,10 @@ export const isConflict = (error: unknown): error is ApiError => hasReason(error
 /** The object breaks its schema or a rule of its kind: the same request will never do. */
 export const isInvalid = (error: unknown): error is ApiError => hasReason(error, 'Invalid');
 
+/** An apply was meant for an object of another uid: the one that has the name now is not it. (If none has: a Conflict.) */
+export const isOtherUid = (error: unknown): error is ApiError =>
+  isInvalid(error) && error.causes.some(({ field }) => field === 'metadata.uid');
+
 /** The server does not know who asks: the credentials are missing, wrong or have expired. */
 export const isUnauthorized = (error: unknown): error is ApiError =>
   error instanceof ApiError && (error.code === 401 || error.reason === 'Unauthorized');

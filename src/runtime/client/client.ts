@@ -81,7 +81,7 @@ export interface SubresourceOptions extends RequestOptions {
 export interface ApplyOptions extends RequestOptions {
   /** Take over fields that another field manager owns. Default: a Conflict says so instead. */
   readonly force?: boolean;
-  /** Only on the object that has this uid: a Conflict if it is gone, or another has its name. Creates nothing. */
+  /** Only on the object that has this uid: a Conflict if it is gone, `isOtherUid` if another has its name. Creates nothing. */
   readonly uid?: string;
   /** Only on the object as of this version: a Conflict if it has changed since. */
   readonly resourceVersion?: string;

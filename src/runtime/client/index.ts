@@ -8,6 +8,7 @@ export {
   isInvalid,
   isNamespaceTerminating,
   isNotFound,
+  isOtherUid,
   isServerTimeout,
   isTooManyRequests,
   isUnauthorized,

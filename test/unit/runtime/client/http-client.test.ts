@@ -337,6 +337,7 @@ describe('a watch', () => {
   });
 
   test('begins with what there is where it is asked to, and may hold the metadata alone', async () => {
+    server.streamsLists = true;
     const { signal } = new AbortController();
     const events = client.watchMetadata(Widget, { sendInitialEvents: true, timeoutSeconds: 300, signal });
     const first = events[Symbol.asyncIterator]().next();
