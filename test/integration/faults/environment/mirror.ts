@@ -32,21 +32,19 @@ export class Mirror {
   readonly copies: Informer<ConfigMap>;
   readonly reconciled = new Map<string, Reconciled>();
   reconciles = 0;
-  readonly #namespace: string;
 
-  constructor(manager: Manager, namespace: string) {
-    this.#namespace = namespace;
-    this.echos = manager.informer(Echo);
-    this.copies = manager.informer(ConfigMap);
+  /** @param silenceMs after which a watch is taken for dead; by default the runtime's own. */
+  constructor(manager: Manager, namespace: string, silenceMs: number | undefined) {
+    const options = { namespaces: [namespace], freeze: true, ...(silenceMs !== undefined && { silenceMs }) };
+    this.echos = manager.informer<Echo>(Echo, options);
+    this.copies = manager.informer<ConfigMap>(ConfigMap, options);
     manager.controller(Echo, {
       owns: [ConfigMap],
-      predicate: ({ object }) => object.metadata.namespace === namespace,
       reconcile: (key, { client }) => this.#reconcile(key, client),
     });
   }
 
   readonly #reconcile = async (key: ObjectKey, client: Client): ReturnType<Reconcile> => {
-    if (key.namespace !== this.#namespace) return done;
     this.reconciles += 1;
     const echo = this.echos.store.get(key);
     if (echo === undefined) await this.#remove(key, client);

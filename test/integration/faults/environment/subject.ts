@@ -22,8 +22,8 @@ export interface SubjectSettings {
   /** A folder as a pod has it, with a token; absent: the server knows who it is. */
   readonly serviceAccount?: string;
   readonly namespace: string;
-  /** Of the log, on standard error; absent: none. */
-  readonly log?: boolean;
+  /** After how long a watch on which nothing comes is taken for dead; absent: the runtime's own. */
+  readonly silenceMs?: number;
 }
 
 /** What there is to ask, and what is answered. */
@@ -74,9 +74,8 @@ async function collectedHeap(): Promise<number> {
   return process.memoryUsage().heapUsed;
 }
 
-function versions(store: ReadonlyStore<KubeObject>, namespace: string): Versions {
-  const own = [...store.list()].filter(({ metadata }) => metadata.namespace === namespace);
-  return Object.fromEntries(own.map(({ metadata }) => [metadata.name, metadata.resourceVersion]));
+function versions(store: ReadonlyStore<KubeObject>): Versions {
+  return Object.fromEntries([...store.list()].map(({ metadata }) => [metadata.name, metadata.resourceVersion]));
 }
 
 async function connectionOf({ server, tls, serviceAccount }: SubjectSettings): Promise<Connection> {
@@ -90,12 +89,12 @@ async function main(settings: SubjectSettings): Promise<void> {
   const transport = new Transport(await connectionOf(settings), { userAgent: 'subject', timeoutMs: 5_000 });
   const client = new HttpClient(transport, 'subject');
   const manager = new Manager({ client, log, metrics: new Metrics(new Registry()) });
-  const mirror = new Mirror(manager, settings.namespace);
+  const mirror = new Mirror(manager, settings.namespace, settings.silenceMs);
   const answers: { readonly [K in keyof Questions]: () => Questions[K] | Promise<Questions[K]> } = {
     ready: () => manager.readiness().ready,
     stores: () => ({
-      echos: versions(mirror.echos.store, settings.namespace),
-      copies: versions(mirror.copies.store, settings.namespace),
+      echos: versions(mirror.echos.store),
+      copies: versions(mirror.copies.store),
     }),
     reconciled: () => Object.fromEntries(mirror.reconciled),
     reconciles: () => mirror.reconciles,

@@ -18,7 +18,7 @@ const heapGrowth = 1.1;
 
 /**
  * The Echos of a namespace, as a test writes them past all faults, and whether a subject has kept up with them. There
- * are as many of them before as after each round of changes: so must the subject's heap be.
+ * are as many of them after each round of changes: so must the subject's heap be.
  */
 export class World {
   readonly namespace: string;
@@ -26,6 +26,8 @@ export class World {
   readonly #names: readonly string[];
   /** What was changed since the last {@link converge}. */
   readonly #changed = new Map<string, Reconciled>();
+  /** By the last {@link change}. */
+  #removed: readonly string[] = [];
   #round = 0;
 
   /** @param client one that no fault gets in the way of. */
@@ -39,15 +41,18 @@ export class World {
     await Promise.all(this.#names.map((name) => this.write(name)));
   }
 
-  /** Changes a quarter of the Echos, and makes a tenth of them anew under their names. */
+  /**
+   * Changes three tenths of the Echos, makes a tenth of them anew under their names, and deletes a tenth, which come back
+   * with the next change.
+   */
   async change(): Promise<void> {
-    const from = this.#round * 7;
-    const pick = (count: number, offset: number) =>
-      Array.from({ length: count }, (_, index) => this.#names[(from + offset + index) % this.#names.length] as string);
-    const quarter = Math.ceil(this.#names.length / 4);
-    const renewed = pick(Math.ceil(this.#names.length / 10), quarter);
-    await Promise.all(renewed.map((name) => this.remove(name)));
-    await Promise.all([...pick(quarter, 0), ...renewed].map((name) => this.write(name)));
+    const names = this.#names.map((_, index) => this.#names[(this.#round + index) % this.#names.length] as string);
+    const tenth = Math.ceil(names.length / 10);
+    const [removed, renewed, changed] = [names.splice(0, tenth), names.splice(0, tenth), names.splice(0, tenth * 3)];
+    const back = this.#removed.filter((name) => names.includes(name));
+    await Promise.all([...removed, ...renewed].map((name) => this.remove(name)));
+    await Promise.all([...renewed, ...changed, ...back].map((name) => this.write(name)));
+    this.#removed = removed;
   }
 
   /** Gives an Echo a new message; makes it if there is none. */
