@@ -1,0 +1,193 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import type { V1ConfigMap, V1Secret } from '@kubernetes/client-node';
+import { Registry } from 'prom-client';
+import {
+  builtInKind,
+  claim,
+  controllerReference,
+  done,
+  finalizer,
+  isControlledBy,
+  Manager,
+  Metrics,
+  type ObjectOf,
+} from '../../src/runtime/index.ts';
+import { RecordingLog } from '../unit/environment/recording-log.ts';
+import { Namespace, TestCluster } from './environment/cluster.ts';
+import { eventually } from './environment/eventually.ts';
+
+const ConfigMap = builtInKind<V1ConfigMap>({ group: '', version: 'v1', kind: 'ConfigMap', plural: 'configmaps' });
+type ConfigMap = ObjectOf<typeof ConfigMap>;
+const Secret = builtInKind<V1Secret>({ group: '', version: 'v1', kind: 'Secret', plural: 'secrets' });
+
+let cluster: TestCluster;
+let namespace: string;
+let manager: Manager;
+let log: RecordingLog;
+let registry: Registry;
+let stop: AbortController;
+let running: Promise<void>;
+
+beforeAll(async () => {
+  cluster = await TestCluster.connect();
+}, 60_000);
+beforeEach(async () => {
+  namespace = await cluster.namespace();
+  log = new RecordingLog();
+  registry = new Registry();
+  manager = new Manager({ client: cluster.client, log, metrics: new Metrics(registry), drainTimeoutMs: 5000 });
+  stop = new AbortController();
+  running = Promise.resolve();
+});
+afterEach(async () => {
+  stop.abort();
+  await running;
+});
+afterAll(() => cluster?.close(), 90_000);
+
+const run = (): void => {
+  running = manager.run(stop.signal);
+};
+const mine = () => ({ namespaces: [namespace] });
+const key = (name: string) => ({ name, namespace });
+const create = (name: string, metadata: Partial<ConfigMap['metadata']> = {}) =>
+  cluster.client.create(ConfigMap, { metadata: { ...key(name), ...metadata } });
+const isGone = (name: string) => cluster.isGone(() => cluster.client.get(ConfigMap, key(name)));
+
+test('a finalizer is added before the first apply, and cleaned up before the object goes; others’ stay', async () => {
+  const ours = 'test.example/ours';
+  const others = 'test.example/others';
+  const seen: string[] = [];
+  const store = manager.informer(ConfigMap, mine()).store;
+  manager.controller(ConfigMap, {
+    reconcile: async (at, { client }) => {
+      const object = at.name === 'guarded' ? store.get(at) : undefined;
+      if (object === undefined) return done;
+      const note = (what: string) => async (given: ConfigMap) => {
+        seen.push(`${what} ${given.metadata.finalizers?.includes(ours)}`);
+        return done;
+      };
+      return finalizer({ client, kind: ConfigMap, object, name: ours, apply: note('apply'), cleanup: note('cleanup') });
+    },
+  });
+  run();
+  await create('guarded', { finalizers: [others] });
+  await eventually('it is applied', async () => seen.length > 0);
+  expect(seen[0]).toBe('apply true');
+  expect((await cluster.client.get(ConfigMap, key('guarded'))).metadata.finalizers).toEqual([others, ours]);
+  await cluster.client.delete(ConfigMap, key('guarded'));
+  await eventually('ours is off', async () => {
+    const { finalizers } = (await cluster.client.get(ConfigMap, key('guarded'))).metadata;
+    return finalizers?.length === 1 && finalizers[0] === others;
+  });
+  expect(seen.filter((each) => each.startsWith('cleanup'))).toEqual(['cleanup true']);
+  const body = [{ op: 'remove', path: '/metadata/finalizers' }] as const;
+  await cluster.client.patch(ConfigMap, key('guarded'), { type: 'json', body });
+  await eventually('it is gone', () => isGone('guarded'));
+  expect(log.messages('error')).toEqual([]);
+});
+
+test('a finalizer is not added to what has changed since it was read', async () => {
+  const object = await create('changed');
+  await cluster.client.patch(ConfigMap, key('changed'), { type: 'merge', body: { data: { a: 'b' } } });
+  const options = { client: cluster.client, kind: ConfigMap, object, name: 'test.example/ours' };
+  const never = async () => {
+    throw new Error('must not be called');
+  };
+  await expect(finalizer({ ...options, apply: never, cleanup: never })).rejects.toMatchObject({ reason: 'Conflict' });
+});
+
+test('orphans that match are adopted, children that do not are released, others are left alone', async () => {
+  const [owner, another] = [await create('owner'), await create('another')];
+  const ownerReferences = [controllerReference(ConfigMap, owner)];
+  const labels = { belongs: 'yes' };
+  const candidates = [
+    await create('orphan', { labels }),
+    await create('kept', { labels, ownerReferences }),
+    await create('leaving', { ownerReferences }),
+    await create('others', { labels, ownerReferences: [controllerReference(ConfigMap, another)] }),
+  ];
+  const claimed = await claim({
+    client: cluster.client,
+    ownerKind: ConfigMap,
+    owner,
+    childKind: ConfigMap,
+    candidates,
+    matches: ({ metadata }) => metadata.labels?.belongs === 'yes',
+  });
+  expect(claimed.map(({ metadata }) => metadata.name)).toEqual(['orphan', 'kept']);
+  const get = (name: string) => cluster.client.get(ConfigMap, key(name));
+  expect(isControlledBy(await get('orphan'), owner)).toBe(true);
+  expect((await get('leaving')).metadata.ownerReferences).toBeUndefined();
+  expect(isControlledBy(await get('others'), another)).toBe(true);
+});
+
+test('a namespace on its way out ends a reconcile in silence', async () => {
+  let refused = 0;
+  await create('going', { finalizers: ['test.example/holds'] });
+  manager.informer(ConfigMap, mine());
+  manager.controller(ConfigMap, {
+    predicate: ({ object }) => object.metadata.name === 'going',
+    reconcile: async (_, { client }) => {
+      const { deletionTimestamp } = (await client.get(Namespace, { name: namespace })).metadata;
+      if (deletionTimestamp === undefined) return done;
+      refused += 1;
+      await client.create(Secret, { metadata: key('child') });
+      return done;
+    },
+  });
+  run();
+  await eventually('it is ready', async () => manager.readiness().ready);
+  await cluster.client.delete(Namespace, { name: namespace });
+  await eventually('it was refused', async () => refused > 0);
+  const body = [{ op: 'remove', path: '/metadata/finalizers' }] as const;
+  await cluster.client.patch(ConfigMap, key('going'), { type: 'json', body });
+  await eventually('it is gone', () => isGone('going'));
+  expect(log.lines.filter(({ details }) => 'object' in details)).toEqual([]);
+});
+
+test('a reconcile whose request takes too long is aborted and tried again', async () => {
+  let begun = 0;
+  manager.informer(ConfigMap, mine());
+  manager.controller(ConfigMap, {
+    reconcileTimeoutMs: 100,
+    predicate: ({ object }) => object.metadata.name === 'slow',
+    reconcile: async (_, { client, signal }) => {
+      begun += 1;
+      // A watch of nothing: an answer that does not come.
+      const options = { namespace, labelSelector: 'nobody=has-this', timeoutSeconds: 60, signal };
+      if (begun === 1) for await (const { type } of client.watch(Secret, options)) expect(type).toBe('BOOKMARK');
+      return done;
+    },
+  });
+  run();
+  await create('slow');
+  await eventually('it is tried again', async () => begun === 2);
+  expect(log.messages('error')).toEqual(['reconcile failed: trying again']);
+  expect(log.lines.find(({ level }) => level === 'error')?.details.err).toMatchObject({ name: 'TimeoutError' });
+});
+
+describe('while the manager runs', () => {
+  test('an informer is added, found synced, and removed; a controller too', async () => {
+    await create('there');
+    run();
+    const informer = manager.informer(ConfigMap, mine());
+    await informer.synced;
+    expect(informer.store.get(key('there'))).toBeDefined();
+    const seen = new Set<string>();
+    const handle = manager.controller(ConfigMap, {
+      reconcile: async ({ name }) => {
+        seen.add(name);
+        return done;
+      },
+    });
+    await create('later');
+    await eventually('both are reconciled', async () => seen.has('there') && seen.has('later'));
+    await handle.remove();
+    await create('after');
+    await eventually('the informer goes on', async () => informer.store.get(key('after')) !== undefined);
+    await manager.release(ConfigMap);
+    expect(seen.has('after')).toBe(false);
+    expect(manager.readiness()).toEqual({ ready: true, waitingFor: [] });
+  });
+});
