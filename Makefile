@@ -32,7 +32,7 @@ clean-demo: $(installed) ## Remove all that the demo made, the binaries in the c
 ##@ Tests
 
 .PHONY: test
-test: $(installed) ## Everything: lint, types, generated files, unit, chart, integration, e2e
+test: $(installed) ## Everything: lint, types, generated files, unit, chart, integration, package, e2e
 	@node test/run.ts
 
 .PHONY: lint
@@ -54,6 +54,10 @@ chart: $(installed) ## The chart: helm lint and its rendered manifests, with Hel
 .PHONY: integration
 integration: $(installed) ## Integration tests: a real API server, etcd and kube-controller-manager
 	@node test/run.ts integration
+
+.PHONY: package
+package: $(installed) ## The runtime's npm package in an empty project on Node 24, and what the guide shows done with it
+	@node test/run.ts package
 
 .PHONY: e2e
 e2e: $(installed) ## End to end tests: a real cluster with nodes and pods (Linux, root)

@@ -27,6 +27,7 @@ export default {
       globalTeardown: '<rootDir>/test/integration/global-teardown.ts',
       setupFilesAfterEnv: ['<rootDir>/test/integration/time-limit.ts'],
     }),
+    suite('package', { setupFilesAfterEnv: ['<rootDir>/test/package/time-limit.ts'] }),
     suite('e2e', {
       globalSetup: '<rootDir>/test/e2e/global-setup.ts',
       globalTeardown: '<rootDir>/test/e2e/global-teardown.ts',

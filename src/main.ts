@@ -3,7 +3,7 @@ import { kinds } from './api/index.ts';
 import { applyCustomResourceDefinitions } from './apply-crds.ts';
 import { type Config, ConfigError, readConfig } from './config.ts';
 import { fieldManager, run } from './runner.ts';
-import { ConnectionError, connect, HttpClient, type Logger, Transport } from './runtime/index.ts';
+import { ConnectionError, connect, HttpClient, type Logger, Transport, untilTerminated } from './runtime/index.ts';
 
 /** Set by the bundler to the package's version. */
 declare const ECHOPERATOR_VERSION: string | undefined;
@@ -37,7 +37,7 @@ async function main(args: readonly string[], environment: NodeJS.ProcessEnv): Pr
   }
   const config = readConfig(environment);
   const log: Logger = pino({ level: config.logLevel, base: { env: config.env, version } });
-  const signal = untilTerminated(log);
+  const signal = untilTerminated(process, log);
   if (command === 'apply-crds') await applyCrds(config, environment, log, signal);
   else await run({ config, environment, log, signal, userAgent });
   return 0;
@@ -54,19 +54,6 @@ async function applyCrds(
   const client = new HttpClient(transport, fieldManager);
   const limited = AbortSignal.any([signal, AbortSignal.timeout(applyTimeoutMs)]);
   await applyCustomResourceDefinitions(client, kinds, log, limited).finally(() => transport.close());
-}
-
-/** Aborted by SIGTERM or SIGINT; a second signal, while the first is being honoured, ends the process at once. */
-function untilTerminated(log: Logger): AbortSignal {
-  const controller = new AbortController();
-  for (const name of ['SIGTERM', 'SIGINT'] as const) {
-    process.on(name, () => {
-      if (controller.signal.aborted) process.exit(1);
-      log.info({ signal: name }, 'asked to stop');
-      controller.abort();
-    });
-  }
-  return controller.signal;
 }
 
 function reportFailure(error: unknown): ExitCode {

@@ -11,6 +11,7 @@
  * - An **Applier** makes the objects that a controller owns be as they are wanted, and writes only what differs.
  * - The **Manager** owns informers and controllers, starts and stops them in order.
  * - The **EventRecorder**, **Metrics** and probes tell what is going on.
+ * - **runOperator** puts all of them together, in a process of its own.
  */
 export * from './apply/index.ts';
 export * from './cache/index.ts';
@@ -19,4 +20,5 @@ export * from './controller/index.ts';
 export * from './kind/index.ts';
 export * from './manager/index.ts';
 export * from './observability/index.ts';
+export * from './process/index.ts';
 export * from './queue/index.ts';

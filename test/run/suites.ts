@@ -38,6 +38,7 @@ export const suites: readonly Suite[] = [
   jest('unit'),
   jest('chart', { programs: ['helm', 'helm4'] }),
   jest('integration', { programs: ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kubectl', 'helm'] }),
+  jest('package', { programs: ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kubectl'] }),
   jest('e2e', {
     programs: catalogue.map(({ name }) => name),
     leftOut: ({ platform, root }) =>

@@ -19,10 +19,12 @@ export interface List<T extends KubeObject> {
   };
 }
 
+/** What every request takes: `signal` ends it, and it rejects with the signal's reason. */
 export interface RequestOptions {
   readonly signal?: AbortSignal;
 }
 
+/** How old what is read may be. */
 export interface GetOptions extends RequestOptions {
   /**
    * Absent: the newest, read through to etcd. `0`: whatever the API server has in its cache, cheaper and perhaps old.
@@ -31,6 +33,7 @@ export interface GetOptions extends RequestOptions {
   readonly resourceVersion?: string;
 }
 
+/** What a page of a list is to hold, and how old it may be. */
 export interface ListOptions extends Selection, RequestOptions {
   /** Items a page at the most. */
   readonly limit?: number;
@@ -41,6 +44,7 @@ export interface ListOptions extends Selection, RequestOptions {
   readonly resourceVersionMatch?: 'Exact' | 'NotOlderThan';
 }
 
+/** What a watch is to tell, from when on, and for how long. */
 export interface WatchOptions extends Selection {
   /** Deliver what happened after this. Absent: first what there is, as ADDED events, then what happens. */
   readonly resourceVersion?: string;
@@ -67,11 +71,13 @@ export type PartialObjectMetadata = KubeObject;
 /** A part of an object with a URL of its own: what is written there touches no other part. */
 export type Subresource = 'status' | 'scale';
 
+/** Which part of the object is written. */
 export interface SubresourceOptions extends RequestOptions {
   /** Absent: the object but for its subresources. */
   readonly subresource?: Subresource;
 }
 
+/** How an apply deals with the fields of others, and under which conditions it may happen. */
 export interface ApplyOptions extends RequestOptions {
   /** Take over fields that another field manager owns. Default: a Conflict says so instead. */
   readonly force?: boolean;

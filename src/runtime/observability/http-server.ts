@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net';
 /** Answers one path with a status code and a text. */
 export type Route = () => Promise<Answer> | Answer;
 
+/** What is sent for a path; the content type is plain text unless it says otherwise. */
 export interface Answer {
   readonly code: number;
   readonly contentType?: string;

@@ -14,10 +14,13 @@ export interface ProxiedRequest {
 /** Which requests a fault is about. */
 export type RequestFilter = (request: ProxiedRequest) => boolean;
 
+/** Watches alone. */
 export const isWatch: RequestFilter = ({ verb }) => verb === 'watch';
 
+/** Lists alone, every page of them. */
 export const isList: RequestFilter = ({ verb }) => verb === 'list';
 
+/** All that is not a GET or a HEAD. */
 export const isWrite: RequestFilter = ({ method }) => method !== 'GET' && method !== 'HEAD';
 
 /** Reads a request's method and target: `/api/v1/namespaces/default/configmaps?limit=500`. */

@@ -274,9 +274,9 @@ describe('connect', () => {
     expect(server.host).toBe('127.0.0.1:6443');
   });
 
-  test('names the place where it has looked for a kubeconfig, if there is none', async () => {
+  test('names the places where it has looked, if there is nothing at any of them', async () => {
     await expect(connect({ kubeconfigPath: undefined, environment: { HOME: directory } })).rejects.toThrow(
-      `cannot read the kubeconfig ${join(directory, '.kube', 'config')}: `,
+      `this is no pod, KUBECONFIG is not set, and ${join(directory, '.kube', 'config')} can't be read`,
     );
   });
 

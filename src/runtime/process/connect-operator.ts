@@ -1,0 +1,92 @@
+import { hostname } from 'node:os';
+import { collectDefaultMetrics, Registry } from 'prom-client';
+import { Applier } from '../apply/index.ts';
+import { type Client, type Connection, connect, HttpClient, Transport } from '../client/index.ts';
+import { Manager } from '../manager/index.ts';
+import { EventRecorder, type Logger, Metrics } from '../observability/index.ts';
+
+/** What {@link connectOperator} puts an operator together from. */
+export interface ConnectOptions {
+  /**
+   * The field manager of its writes: under this name the API server keeps which fields are the operator's. A DNS
+   * subdomain.
+   */
+  readonly name: string;
+  /** Where `KUBECONFIG`, `HOME` and a pod's service account are looked for: `process.env`. */
+  readonly environment: NodeJS.ProcessEnv;
+  readonly log: Logger;
+  /** The kubeconfig to use. Default: as {@link connect} finds one. */
+  readonly kubeconfigPath?: string | undefined;
+  /** How it names itself in the API server's log: `greeter/1.2.3`. Default: its name. */
+  readonly userAgent?: string;
+  /** How its Events name it, a qualified name: `example.com/greeter`. Default: its name. */
+  readonly eventSource?: string;
+  /** Which of several processes it is, in its Events. Default: the host's name, which is the pod's. */
+  readonly instance?: string;
+  /** As in `ManagerOptions`. */
+  readonly drainTimeoutMs?: number;
+}
+
+/** An operator's parts, put together and connected, but not running. */
+export interface Operator {
+  readonly connection: Connection;
+  readonly client: Client;
+  readonly metrics: Metrics;
+  readonly events: EventRecorder;
+  /** Under the field manager of the client. */
+  readonly applier: Applier;
+  /** Add the controllers here. */
+  readonly manager: Manager;
+  /**
+   * Runs the manager until the signal is aborted, waits up to two seconds for the last Events, and closes the
+   * connections. An operator runs once.
+   *
+   * @throws whatever `Manager.run` throws.
+   */
+  run(signal: AbortSignal): Promise<void>;
+}
+
+/** Events are a courtesy: the process does not outstay its grace period for one. */
+const eventFlushTimeoutMs = 2000;
+
+/**
+ * Puts together what an operator is made of: connection, transport, client, metrics of its own and of Node, recorder of
+ * Events, applier, manager. All of them can be made by hand as well, where one has to be another.
+ *
+ * No request is sent yet: that the API server answers is not known before the manager runs, and waits until it does.
+ *
+ * @throws ConnectionError when there is no way to an API server; RangeError for a name that is no DNS subdomain.
+ *
+ * @example
+ * const operator = await connectOperator({ name: 'greeter', environment: process.env, log: pino() });
+ * operator.manager.controller(Greeting, { reconcile });
+ * await operator.run(signal);
+ */
+export async function connectOperator(options: ConnectOptions): Promise<Operator> {
+  const { name, environment, log, kubeconfigPath, drainTimeoutMs } = options;
+  const connection = await connect({ environment, kubeconfigPath });
+  const metrics = new Metrics(new Registry());
+  collectDefaultMetrics({ register: metrics.registry });
+  const observe = metrics.requests(connection.server.host);
+  const transport = new Transport(connection, { userAgent: options.userAgent ?? name, observe });
+  const client = new HttpClient(transport, name);
+  const controller = options.eventSource ?? name;
+  const events = new EventRecorder({ client, controller, instance: options.instance ?? hostname(), log });
+  const manager = new Manager({ client, log, metrics, ...(drainTimeoutMs !== undefined && { drainTimeoutMs }) });
+  return {
+    connection,
+    client,
+    metrics,
+    events,
+    applier: new Applier({ fieldManager: name }),
+    manager,
+    run: async (signal) => {
+      try {
+        await manager.run(signal);
+        await events.flush(eventFlushTimeoutMs);
+      } finally {
+        await transport.close();
+      }
+    },
+  };
+}

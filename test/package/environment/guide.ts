@@ -1,0 +1,35 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { codeBlocks } from '../../unit/environment/markdown.ts';
+
+const blocks = codeBlocks(readFileSync(join(import.meta.dirname, '../../../docs/writing-an-operator.md'), 'utf8'));
+const inLanguage = (wanted: string): readonly string[] =>
+  blocks.filter(({ language }) => language === wanted).map(({ text }) => text);
+
+const [greeter = '', finalizer = '', testing = ''] = inLanguage('ts');
+
+/** What stands in the place of the greeter's last line of its reconcile, to have a finalizer too. */
+const withFinalizer = greeter.replace(/^ *return outcome .*$/m, () => finalizer);
+const phoneBook = 'declare const phoneBook: Record<"add" | "remove", (who: string) => Promise<void>>;\n';
+
+/** What docs/writing-an-operator.md shows, as files: a part of one stands where the reader would put it. */
+export const guideFiles: Readonly<Record<string, string>> = {
+  'greeter.ts': greeter,
+  'greeter-with-finalizer.ts': withFinalizer + phoneBook,
+  'testing.ts': testing,
+};
+
+/** A command of the guide, with what it reads from a here-document, and what the guide says that it prints. */
+export interface GuideCommand {
+  readonly command: string;
+  readonly output: string;
+}
+
+/** The commands of the guide's consoles, in their order. */
+export function guideCommands(): readonly GuideCommand[] {
+  return inLanguage('console').flatMap((text) =>
+    [...text.matchAll(/^\$ ((?:.*<<'(\w+)'\n[\s\S]*?^\2$)|.*)\n((?:(?!\$ ).*\n)*)/gm)].map(
+      ([, command = '', , output = '']) => ({ command, output }),
+    ),
+  );
+}

@@ -1,0 +1,75 @@
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { execa } from 'execa';
+import { packageRuntime } from '../../../tools/package.ts';
+
+const repository = join(import.meta.dirname, '../../..');
+
+/** Builds the runtime's package, and packs it as it is published. Returns the tarball. */
+export async function packTarball(folder: string): Promise<string> {
+  const built = join(folder, 'package');
+  await packageRuntime(built);
+  const { stdout } = await execa('npm', ['pack', '--silent', '--pack-destination', folder, built]);
+  return join(folder, stdout.trim());
+}
+
+/** A folder beside the repository, not in it: what a project there imports it has installed itself. */
+export class EmptyProject {
+  readonly folder: string;
+  readonly #environment: Readonly<Record<string, string>>;
+
+  private constructor(folder: string, environment: Readonly<Record<string, string>>) {
+    this.folder = folder;
+    this.#environment = environment;
+  }
+
+  /** @param environment for what runs in it; `PATH` says which Node that is. */
+  static async make(folder: string, environment: Readonly<Record<string, string>>): Promise<EmptyProject> {
+    await mkdir(folder, { recursive: true });
+    return new EmptyProject(folder, environment);
+  }
+
+  async write(name: string, text: string): Promise<void> {
+    await writeFile(join(this.folder, name), text);
+  }
+
+  async read(name: string): Promise<string> {
+    return readFile(join(this.folder, name), 'utf8');
+  }
+
+  /** Runs a command line, as somebody would type it there. @throws execa's error, with what was printed, if it fails */
+  async run(command: string): Promise<string> {
+    const { stdout } = await execa('bash', ['-o', 'pipefail', '-c', command], this.#options());
+    return stdout;
+  }
+
+  /** Starts a program and does not wait for its end. It is the test's to end. */
+  start(program: string, args: readonly string[], environment: Readonly<Record<string, string>> = {}) {
+    return execa(program, args, { ...this.#options(environment), reject: false, all: true });
+  }
+
+  /** What the repository's own TypeScript has to say of the files here; empty if nothing. */
+  async typeCheck(compilerOptions: object): Promise<string> {
+    const strict = { strict: true, exactOptionalPropertyTypes: true, noUncheckedIndexedAccess: true };
+    const config = {
+      compilerOptions: {
+        ...strict,
+        target: 'es2024',
+        lib: ['es2024', 'esnext.disposable'],
+        types: ['node'],
+        skipLibCheck: false,
+        noEmit: true,
+        ...compilerOptions,
+      },
+      include: ['*.ts'],
+    };
+    await this.write('tsconfig.json', JSON.stringify(config));
+    const tsc = join(repository, 'node_modules/.bin/tsc');
+    const { stdout } = await execa(tsc, ['--project', this.folder, '--pretty', 'false'], { reject: false });
+    return stdout;
+  }
+
+  #options(environment: Readonly<Record<string, string>> = {}) {
+    return { cwd: this.folder, env: { ...this.#environment, ...environment }, extendEnv: false } as const;
+  }
+}

@@ -1,0 +1,51 @@
+import { readFileSync } from 'node:fs';
+import { dirname, join, relative } from 'node:path';
+import { describe, expect, test } from '@jest/globals';
+
+const runtime = join(import.meta.dirname, '../../../src/runtime');
+
+interface Exported {
+  readonly name: string;
+  readonly file: string;
+}
+
+/** What a folder's index exports, down to the files that declare it. Indexes have `export … from` and nothing else. */
+function exportsOf(index: string): readonly Exported[] {
+  const text = readFileSync(index, 'utf8');
+  const file = (from: string | undefined): string => join(dirname(index), from ?? '');
+  const folders = [...text.matchAll(/^export \* from '(.+)';$/gm)].flatMap(([, from]) => exportsOf(file(from)));
+  const named = [...text.matchAll(/^export (?:type )?\{([^}]*)\} from '(.+)';$/gm)].flatMap(([, names = '', from]) =>
+    names
+      .split(',')
+      .map((name) => name.trim().replace(/^type /, ''))
+      .filter((name) => name !== '')
+      .map((name) => ({ name, file: file(from) })),
+  );
+  return [...folders, ...named];
+}
+
+/** Whether a docstring stands right above the declaration of a name. @throws Error where it is not declared */
+function isDocumented({ name, file }: Exported): boolean {
+  const lines = readFileSync(file, 'utf8').split('\n');
+  const declaration = new RegExp(
+    `^export (?:abstract |async )*(?:class|const|function|interface|type) ${name.replaceAll('$', '\\$')}\\b`,
+  );
+  const at = lines.findIndex((line) => declaration.test(line));
+  if (at === -1) throw new Error(`${relative(runtime, file)} does not declare ${name}`);
+  if (!lines[at - 1]?.endsWith('*/')) return false;
+  const opening = lines.slice(0, at).findLast((line) => /^\s*\/\*/.test(line));
+  return opening?.startsWith('/**') ?? false;
+}
+
+describe.each(['index.ts', 'testing/index.ts'])('what src/runtime/%s exports', (index) => {
+  const exported = exportsOf(join(runtime, index));
+
+  test('is found', () => {
+    expect(exported.length).toBeGreaterThan(8);
+  });
+
+  test('has a docstring, every bit of it', () => {
+    const bare = exported.filter((each) => !isDocumented(each));
+    expect(bare.map(({ name, file }) => `${relative(runtime, file)}: ${name}`)).toEqual([]);
+  });
+});

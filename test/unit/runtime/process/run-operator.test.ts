@@ -1,0 +1,117 @@
+import { EventEmitter } from 'node:events';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { stringify } from 'yaml';
+import { done, type Operator, type OperatorProcess, runOperator } from '../../../../src/runtime/index.ts';
+import { freePorts } from '../../../integration/environment/free-ports.ts';
+import { RecordingLog } from '../../environment/recording-log.ts';
+import { ScriptedServer } from '../../environment/scripted-server.ts';
+import { stored, Widget, widgetsPath } from '../../environment/widgets.ts';
+
+/** A process that notes what is done to it. */
+class FakeProcess extends EventEmitter implements OperatorProcess {
+  readonly env: NodeJS.ProcessEnv;
+  readonly written: string[] = [];
+  readonly exits: number[] = [];
+  readonly stderr = { write: (text: string) => this.written.push(text) };
+  exitCode?: number;
+
+  constructor(env: NodeJS.ProcessEnv) {
+    super();
+    this.env = env;
+  }
+
+  exit(code: number): void {
+    this.exits.push(code);
+  }
+}
+
+let home: string;
+beforeEach(async () => {
+  home = await mkdtemp(join(tmpdir(), 'run-operator-'));
+});
+afterEach(() => rm(home, { recursive: true }));
+
+describe('without a way to an API server', () => {
+  test('a process says so in one line, and ends with 2', async () => {
+    const process = new FakeProcess({ HOME: home });
+    let setUp = false;
+    await runOperator(process, { name: 'greeter', log: new RecordingLog() }, () => {
+      setUp = true;
+    });
+    expect(process.written).toEqual([expect.stringMatching(/^greeter: no way to an API server is known: .+\n$/)]);
+    expect(process.exitCode).toBe(2);
+    expect(setUp).toBe(false);
+  });
+});
+
+describe('with an API server', () => {
+  let server: ScriptedServer;
+  let process: FakeProcess;
+  beforeEach(async () => {
+    server = await ScriptedServer.start();
+    const kubeconfig = join(home, 'kubeconfig');
+    const content = {
+      clusters: [
+        { name: 'here', cluster: { server: server.connection.server.origin, 'insecure-skip-tls-verify': true } },
+      ],
+      users: [{ name: 'me', user: {} }],
+      contexts: [{ name: 'main', context: { cluster: 'here', user: 'me' } }],
+      'current-context': 'main',
+    };
+    await writeFile(kubeconfig, stringify(content));
+    process = new FakeProcess({ KUBECONFIG: kubeconfig });
+  });
+  afterEach(() => server.close());
+
+  const answerProbes = async (port: number): Promise<Record<string, string>> => {
+    const answers = ['healthz', 'readyz', 'metrics'].map(async (path) => {
+      const answer = await fetch(`http://127.0.0.1:${port}/${path}`);
+      return [path, `${answer.status} ${await answer.text()}`];
+    });
+    return Object.fromEntries(await Promise.all(answers));
+  };
+
+  test('it reconciles, answers probes, and stops when it is asked to', async () => {
+    const [port] = await freePorts();
+    const reconciled = Promise.withResolvers<string>();
+    const log = new RecordingLog();
+    const running = runOperator(process, { name: 'greeter', log, port }, ({ manager }: Operator) => {
+      manager.controller(Widget, {
+        reconcile: async ({ name }) => {
+          reconciled.resolve(name);
+          return done;
+        },
+      });
+    });
+    const list = await server.next({ path: widgetsPath });
+    expect(await answerProbes(port)).toMatchObject({
+      healthz: '200 ok\n',
+      readyz: '503 waiting for the cache of widgets.test.example\n',
+    });
+    list.list('10', [stored('a', '1')]);
+    expect(await reconciled.promise).toBe('a');
+    expect(await answerProbes(port)).toMatchObject({
+      readyz: '200 ok\n',
+      metrics: expect.stringContaining('controller_runtime_active_workers{controller="widget"}'),
+    });
+    process.emit('SIGTERM');
+    await running;
+    expect(process.exits).toEqual([]);
+    expect(log.messages('info')).toContain('asked to stop');
+    await expect(fetch(`http://127.0.0.1:${port}/healthz`)).rejects.toThrow();
+  });
+
+  test('asked a second time it ends at once', async () => {
+    const running = runOperator(process, { name: 'greeter', log: new RecordingLog() }, ({ manager }) => {
+      manager.informer(Widget);
+    });
+    await server.next({ path: widgetsPath });
+    process.emit('SIGINT');
+    process.emit('SIGINT');
+    expect(process.exits).toEqual([1]);
+    await running;
+  });
+});
