@@ -1,7 +1,7 @@
-import { pino } from 'pino';
 import { kinds } from './api/index.ts';
 import { applyCustomResourceDefinitions } from './apply-crds.ts';
 import { type Config, ConfigError, readConfig } from './config.ts';
+import { openLog } from './log.ts';
 import { fieldManager, run } from './runner.ts';
 import { ConnectionError, connect, HttpClient, type Logger, Transport, untilTerminated } from './runtime/index.ts';
 
@@ -36,7 +36,7 @@ async function main(args: readonly string[], environment: NodeJS.ProcessEnv): Pr
     return 0;
   }
   const config = readConfig(environment);
-  const log: Logger = pino({ level: config.logLevel, base: { env: config.env, version } });
+  const log: Logger = openLog(process, config.logLevel, { env: config.env, version });
   const signal = untilTerminated(process, log);
   if (command === 'apply-crds') await applyCrds(config, environment, log, signal);
   else await run({ config, environment, log, signal, userAgent });

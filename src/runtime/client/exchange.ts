@@ -1,5 +1,6 @@
 import type { Dispatcher } from 'undici';
 import { parseAnswer } from './answer.ts';
+import type { Cancellable, Cancellations } from './cancellations.ts';
 import { NoAnswerError } from './no-answer-error.ts';
 
 /** Told of each request that was sent, also of one sent again: the method and the code, `<error>` without an answer. */
@@ -9,10 +10,11 @@ export type RequestObserver = (method: string, code: string) => void;
  * One request on its way and its answer. Undici's own `request` makes a stream of each body, with all that belongs to
  * one; here the pieces are put together and parsed, which is all that a small answer needs.
  */
-export class Exchange implements Dispatcher.DispatchHandler {
+export class Exchange implements Dispatcher.DispatchHandler, Cancellable {
   readonly #name: string;
   readonly #options: Dispatcher.DispatchOptions;
   readonly #signal: AbortSignal | undefined;
+  readonly #cancellations: Cancellations;
   readonly #observe: RequestObserver;
   readonly #resolve: (answer: unknown) => void;
   readonly #reject: (error: unknown) => void;
@@ -29,12 +31,14 @@ export class Exchange implements Dispatcher.DispatchHandler {
     name: string,
     options: Dispatcher.DispatchOptions,
     signal: AbortSignal | undefined,
+    cancellations: Cancellations,
     observe: RequestObserver,
   ) {
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
     this.#name = name;
     this.#options = options;
     this.#signal = signal;
+    this.#cancellations = cancellations;
     this.#observe = observe;
     this.#answer = promise;
     this.#resolve = resolve;
@@ -47,18 +51,17 @@ export class Exchange implements Dispatcher.DispatchHandler {
    * @throws ApiError, NoAnswerError, or the signal's reason.
    */
   send(dispatcher: Dispatcher): Promise<unknown> {
-    this.#signal?.addEventListener('abort', this, { once: true });
+    if (this.#signal !== undefined) this.#cancellations.add(this.#signal, this);
     dispatcher.dispatch(this.#options, this);
     return this.#answer;
   }
 
-  /** The signal's abort event. */
-  handleEvent(): void {
+  cancel(reason: Error): void {
     if (!this.#settle()) return;
     this.#observe(this.#options.method, '<error>');
-    this.#reject(this.#signal?.reason);
+    this.#reject(reason);
     // What still waits for a connection has no controller yet and ends in onRequestStart.
-    this.#controller?.abort(this.#signal?.reason);
+    this.#controller?.abort(reason);
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
@@ -106,7 +109,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
   #settle(): boolean {
     if (this.#settled) return false;
     this.#settled = true;
-    this.#signal?.removeEventListener('abort', this);
+    if (this.#signal !== undefined) this.#cancellations.delete(this.#signal, this);
     return true;
   }
 }

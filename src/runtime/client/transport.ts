@@ -3,6 +3,7 @@ import { isPromise } from 'node:util/types';
 import type { Dispatcher } from 'undici';
 import { parseAnswer } from './answer.ts';
 import { isUnauthorized } from './api-error.ts';
+import { Cancellations } from './cancellations.ts';
 import type { AuthenticationHeaders, Connection, TlsOptions } from './connection.ts';
 import { ConnectionPools } from './connection-pools.ts';
 import { Exchange, type RequestObserver } from './exchange.ts';
@@ -47,6 +48,7 @@ export interface TransportOptions {
 export class Transport {
   readonly #connection: Connection;
   readonly #pools: ConnectionPools;
+  readonly #cancellations = new Cancellations();
   readonly #userAgent: string;
   readonly #timeoutMs: number;
   readonly #observe: RequestObserver;
@@ -76,7 +78,7 @@ export class Transport {
     for (;;) {
       const headers = await this.#authenticate(request, refusal);
       const options = this.#options(request, headers);
-      const exchange = new Exchange(nameOf(request), options, request.signal, this.#observe);
+      const exchange = new Exchange(nameOf(request), options, request.signal, this.#cancellations, this.#observe);
       try {
         return await exchange.send(this.#pools.requests);
       } catch (error) {

@@ -12,6 +12,7 @@ import {
   type ObjectOf,
 } from '../kind/index.ts';
 import { type EventSeries, EventSubjects, type EventSubjectsOptions } from './event-subjects.ts';
+import { EventWrites } from './event-writes.ts';
 import type { Logger } from './logger.ts';
 
 const Event = builtInKind<EventsV1Event>({ group: 'events.k8s.io', version: 'v1', kind: 'Event', plural: 'events' });
@@ -40,6 +41,8 @@ export interface EventRecorderOptions extends EventSubjectsOptions {
   readonly seriesSilenceMs?: number;
   /** The count of a series that goes on is written this often, or the API server forgets it. Default 1,800,000. */
   readonly seriesRefreshMs?: number;
+  /** So many writes may wait; more are dropped: Events are a courtesy, never worth the memory. Default 20,000. */
+  readonly maxWaiting?: number;
 }
 
 /** An Event, and what has to be written of its repetitions. Small, for thousands are kept. */
@@ -59,12 +62,10 @@ interface Series extends EventSeries {
   writing: boolean;
 }
 
-/** More writes than this under way at once are dropped: Events are a courtesy, never worth the memory. */
-const maxPending = 1000;
-
 /**
  * Writes Events beside the work: nobody waits for one, and a failure is a line in the log.
  *
+ * - A few are written at a time, so that in a storm the work goes first; 20,000 may wait.
  * - What happens again to an object (the same type, reason, action and note) within the silence that ends a series is
  *   not another Event: the second time makes the first one a series, later times are counted and written when the
  *   series is over, or each half hour while it lasts. As client-go does (tools/events), which tells series apart by the
@@ -80,9 +81,13 @@ export class EventRecorder {
   readonly #log: Logger;
   readonly #silenceMs: number;
   readonly #refreshMs: number;
+  readonly #maxWaiting: number;
   readonly #subjects: EventSubjects<Series>;
-  readonly #pending = new Set<Promise<void>>();
-  /** Dropped since there were too many under way. */
+  readonly #writes = new EventWrites();
+  /** Makes names that no other recorder makes: begun at random, counted on. */
+  readonly #origin = randomBytes(5).toString('hex');
+  #made = 0;
+  /** Dropped since too many waited. */
   #dropped = 0;
   #sweep: NodeJS.Timeout | undefined;
 
@@ -93,6 +98,7 @@ export class EventRecorder {
     this.#log = options.log;
     this.#silenceMs = options.seriesSilenceMs ?? 360_000;
     this.#refreshMs = options.seriesRefreshMs ?? 1_800_000;
+    this.#maxWaiting = options.maxWaiting ?? 20_000;
     this.#subjects = new EventSubjects(options, (series) => this.#finish(series));
   }
 
@@ -113,24 +119,25 @@ export class EventRecorder {
         );
       return;
     }
+    const happened = Date.now();
     const series: Series = {
       type: notice.type,
       reason: notice.reason,
       action: notice.action,
       note: notice.note,
       uid: object.metadata.uid,
-      name: eventName(object.metadata.name),
+      name: this.#eventName(object.metadata.name),
       // An Event about an object without a namespace is in this one.
       namespace: object.metadata.namespace ?? 'default',
       count: 1,
-      lastObserved: Date.now(),
+      lastObserved: happened,
       lastObservedMs: performance.now(),
       writtenCount: 0,
       writtenMs: 0,
       writing: false,
     };
     subject.add(series);
-    this.#begin(series, this.#create(series, this.#event(kind, object, series)));
+    this.#begin(series, () => this.#create(series, this.#event(kind, object, series, happened)));
     this.#sweepLater();
   }
 
@@ -141,26 +148,22 @@ export class EventRecorder {
   async flush(timeoutMs: number): Promise<void> {
     const over = new AbortController();
     const timeout = delay(timeoutMs, undefined, { signal: over.signal }).catch(() => {});
-    const written = this.#settled().then(() => {
+    const written = this.#writes.settled().then(() => {
       for (const series of this.#subjects.series()) this.#finish(series);
-      return this.#settled();
+      return this.#writes.settled();
     });
     await Promise.race([written, timeout]);
     over.abort();
   }
 
-  async #settled(): Promise<void> {
-    await Promise.all(this.#pending);
-  }
-
   #mayWrite({ reason }: Pick<EventNotice, 'reason'>): boolean {
-    if (this.#pending.size < maxPending) {
+    if (this.#writes.size < this.#maxWaiting) {
       if (this.#dropped > 0) this.#log.warn({ dropped: this.#dropped }, 'events are taken again');
       this.#dropped = 0;
       return true;
     }
     this.#dropped += 1;
-    if (this.#dropped === 1) this.#log.warn({ reason }, 'too many events under way: more are dropped for now');
+    if (this.#dropped === 1) this.#log.warn({ reason }, 'too many events wait: more are dropped for now');
     return false;
   }
 
@@ -175,18 +178,20 @@ export class EventRecorder {
   /** Begins to write the count of a series, if the API server does not know it and is not being told. */
   #finish(series: Series): void {
     const isDue = series.writtenCount > 0 && series.count > series.writtenCount && !series.writing;
-    if (isDue && this.#mayWrite(series)) this.#begin(series, this.#patch(series));
+    if (isDue && this.#mayWrite(series)) this.#begin(series, () => this.#patch(series));
   }
 
-  #begin(series: Series, writing: Promise<void>): void {
+  #begin(series: Series, write: () => Promise<void>): void {
     series.writing = true;
-    const write = writing
-      .catch((error: unknown) => this.#log.warn({ err: error, reason: series.reason }, 'an event was not written'))
-      .finally(() => {
+    this.#writes.add(async () => {
+      try {
+        await write();
+      } catch (error) {
+        this.#log.warn({ err: error, reason: series.reason }, 'an event was not written');
+      } finally {
         series.writing = false;
-        this.#pending.delete(write);
-      });
-    this.#pending.add(write);
+      }
+    });
   }
 
   async #create(series: Series, manifest: Manifest<Event>): Promise<void> {
@@ -234,11 +239,18 @@ export class EventRecorder {
     }, this.#silenceMs).unref();
   }
 
-  #event(kind: Kind, object: KubeObject, series: Series): Manifest<Event> {
+  /** 253 characters at the most, of parts that end in a letter or a digit. */
+  #eventName(objectName: string): string {
+    this.#made += 1;
+    const unique = `${this.#origin}${this.#made.toString(16).padStart(6, '0')}`;
+    return `${objectName.slice(0, 230).replace(/[^a-z0-9]+$/, '')}.${unique}`;
+  }
+
+  #event(kind: Kind, object: KubeObject, series: Series, happened: number): Manifest<Event> {
     const { uid, resourceVersion } = object.metadata;
     return {
       metadata: { name: series.name, namespace: series.namespace },
-      eventTime: microTime(series.lastObserved),
+      eventTime: microTime(happened),
       type: series.type,
       reason: series.reason,
       action: series.action,
@@ -250,13 +262,10 @@ export class EventRecorder {
   }
 }
 
-/** 253 characters at the most, of parts that end in a letter or a digit. */
-function eventName(objectName: string): string {
-  return `${objectName.slice(0, 236).replace(/[^a-z0-9]+$/, '')}.${randomBytes(8).toString('hex')}`;
-}
-
 /** The longest beginning of the text that has so many bytes at the most and ends with a whole character. */
 function beginning(text: string, maxBytes: number): string {
+  // No character takes more than three bytes for each of its units.
+  if (text.length * 3 <= maxBytes) return text;
   return text.slice(0, new TextEncoder().encodeInto(text, new Uint8Array(maxBytes)).read);
 }
 
