@@ -36,4 +36,4 @@ LABEL org.opencontainers.image.title="echoperator" \
 ENV NODE_ENV=production
 WORKDIR /app
 USER 65532:65532
-ENTRYPOINT ["/usr/local/bin/node", "/app/main.js"]
+ENTRYPOINT ["/usr/local/bin/node", "--expose-gc", "--liftoff-only", "--max-semi-space-size=8", "/app/main.js"]

@@ -1,4 +1,4 @@
-import Type from 'typebox';
+import * as Type from 'typebox';
 import { defineKind, type ObjectOf } from '../runtime/index.ts';
 
 /** Prints a message once per generation of its spec, by a Job of the same name. */

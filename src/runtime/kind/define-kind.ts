@@ -1,5 +1,6 @@
 import type { ReadonlyDeep } from 'type-fest';
-import Type, { type Static, type TObject, type TProperties } from 'typebox';
+import type { Static, TObject, TProperties } from 'typebox';
+import * as Type from 'typebox';
 import type { Condition } from './condition.ts';
 import type { Kind } from './kind.ts';
 import type { KubeObject, ObjectMeta } from './object.ts';

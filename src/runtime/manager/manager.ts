@@ -51,6 +51,7 @@ export class Manager {
   /** By name. */
   readonly #controllers = new Map<string, RunningController>();
   readonly #defect = Promise.withResolvers<never>();
+  readonly #synced = Promise.withResolvers<void>();
   #state: 'new' | 'running' | 'stopped' = 'new';
 
   constructor(options: ManagerOptions) {
@@ -132,6 +133,11 @@ export class Manager {
     return { name, remove };
   }
 
+  /** Resolves when every cache that there was at the start has synced; never, if the manager is stopped before. */
+  get synced(): Promise<void> {
+    return this.#synced.promise;
+  }
+
   /** For a readiness probe. */
   readiness(): Readiness {
     const waitingFor = [...this.#informers].filter(([, { informer }]) => !informer.hasSynced).map(([name]) => name);
@@ -161,6 +167,7 @@ export class Manager {
   async #ready(synced: Promise<unknown>): Promise<void> {
     await synced;
     this.log.info({ resources: [...this.#informers.keys()] }, 'caches have synced: workers start');
+    this.#synced.resolve();
   }
 
   /** Every cache that there is now has synced, or is not needed any more. */
