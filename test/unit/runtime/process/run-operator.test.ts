@@ -123,6 +123,18 @@ describe('with an API server', () => {
     await running;
   });
 
+  test('it takes the connection that it is handed, without a look for another', async () => {
+    process = new FakeProcess({ HOME: home });
+    const { connection } = server;
+    const running = runOperator(process, { name: 'greeter', log: new RecordingLog(), connection }, ({ manager }) => {
+      manager.informer(Widget);
+    });
+    await server.next({ path: widgetsPath });
+    process.emit('SIGTERM');
+    await running;
+    expect(process.written).toEqual([]);
+  });
+
   test('asked a second time it ends at once', async () => {
     const running = runOperator(process, { name: 'greeter', log: new RecordingLog() }, ({ manager }) => {
       manager.informer(Widget);
