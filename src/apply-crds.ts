@@ -12,7 +12,8 @@ const pollMs = 200;
 
 /**
  * Applies the CustomResourceDefinitions of the kinds, over whatever is there under their names, and waits until the
- * API server calls each established, which may be a moment before it serves its objects. Objects stay as they are. Needs get, create and patch on those CustomResourceDefinitions.
+ * API server calls each established, which may be a moment before it serves its objects. Objects stay as they are. Needs
+ * get, create and patch on those CustomResourceDefinitions.
  *
  * @throws ApiError when the server refuses one; an Error that tells the definition's state when the signal ends the wait.
  */

@@ -28,8 +28,8 @@ export interface RunOptions {
 /**
  * Runs the operator standalone: informers, then workers, until the signal is aborted.
  *
- * @throws ConfigError for settings that this version can't honour and ports that are taken; ConnectionError when there is no way to the API
- *   server.
+ * @throws ConfigError for settings that this version can't honour and ports that are taken; ConnectionError when there
+ *   is no way to the API server.
  */
 export async function run({ config, environment, log, signal, userAgent }: RunOptions): Promise<void> {
   refuseHighAvailability(config);

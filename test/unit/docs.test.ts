@@ -190,7 +190,7 @@ describe('the Echos that the pages show', () => {
 describe('docs/failure-modes.md', () => {
   test('has every line of the log with its level', () => {
     const sources = globSync('src/**/*.ts', { cwd: root }).map(read).join('\n');
-    const calls = [...sources.matchAll(/log\.(debug|info|warn|error)\(\s*\{[^}]*\},\s*'([^']+)',?\s*\)/g)];
+    const calls = [...sources.matchAll(/log\.(debug|info|warn|error)\(\s*(?:\{[^}]*\}|\w+),\s*'([^']+)',?\s*\)/g)];
     // The same line from two places is one line.
     const lines = new Set(calls.map(([, level, message]) => `${level} ${message}`));
     const logged = [...lines]

@@ -5,6 +5,7 @@ import {
   type EventRecorder,
   findCondition,
   isControlledBy,
+  isInvalid,
   isNamespaceTerminating,
   isNotFound,
   keyOf,
@@ -12,12 +13,13 @@ import {
   type ReadonlyStore,
   type ReconcileContext,
   type Result,
+  reportStatus,
   TerminalError,
 } from '../../runtime/index.ts';
 import { Job } from '../built-in-kinds.ts';
 import type { DeletedJobs } from './deleted-jobs.ts';
 import { echoJob, isOfCurrentGeneration, jobKeyOf, jobPhase } from './echo-job.ts';
-import { type Finding, findingOf, isWarning, printedFinding, statusPatch, waitingFinding } from './echo-status.ts';
+import { desiredStatus, type Finding, findingOf, isWarning, printedFinding, waitingFinding } from './echo-status.ts';
 
 /** What the reconciler reads and writes by. */
 export interface EchoReconcilerOptions {
@@ -122,11 +124,9 @@ export class EchoReconciler {
 
   async #report(echo: Echo, finding: Finding, context: ReconcileContext): Promise<void> {
     const { client, log } = context;
-    const patch = statusPatch(echo, finding, new Date());
-    if (patch === undefined) return;
-    const { resourceVersion } = echo.metadata;
     try {
-      await client.mergeStatus(Echo, { ...keyOf(echo), resourceVersion }, patch);
+      const reported = await reportStatus(client, Echo, echo, desiredStatus(echo, finding, new Date()));
+      if (reported === undefined) return;
     } catch (error) {
       if (!isNotFound(error)) throw error;
       // Deleted meanwhile: there is nobody left to report to.
@@ -146,9 +146,7 @@ export class EchoReconciler {
 }
 
 const isInvalidField = (error: unknown): error is ApiError =>
-  error instanceof ApiError &&
-  error.code === 422 &&
-  (error.status.details?.causes?.some(({ field }) => field) ?? false);
+  isInvalid(error) && error.causes.some(({ field }) => field);
 
 /** Forbidden and Invalid; and what admission webhooks and policies say, a webhook that gives no code 400. */
 const refusalCodes: readonly number[] = [400, 403, 413, 422];

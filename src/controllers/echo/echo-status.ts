@@ -1,6 +1,13 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Echo } from '../../api/index.ts';
-import { type Delta, type DesiredCondition, keyOf, statusPatch as patchOf, setCondition } from '../../runtime/index.ts';
+import {
+  type Delta,
+  type DesiredCondition,
+  type DesiredStatus,
+  keyOf,
+  statusPatch as patchOf,
+  setCondition,
+} from '../../runtime/index.ts';
 import type { Job } from '../built-in-kinds.ts';
 import { failureMessage, jobKeyOf, jobPhase } from './echo-job.ts';
 
@@ -71,12 +78,8 @@ export function waitingFinding(echo: Echo, reason: Reason, message: string): Fin
   return { reason, message, fields: { phase: 'Pending', jobName: jobKeyOf(keyOf(echo)).name } };
 }
 
-/**
- * The merge patch that makes the Echo's status say what was found, or undefined if it says so already. Fields that no
- * longer hold are null, which removes them; conditions of other types stay.
- */
-export function statusPatch(echo: Echo, finding: Finding, now: Date): object | undefined {
-  const current = echo.status ?? {};
+/** What the Echo's status is to say. Fields that no longer hold are null, to be removed; others' conditions stay. */
+export function desiredStatus(echo: Echo, finding: Finding, now: Date): DesiredStatus<EchoStatus> {
   const { generation } = echo.metadata;
   const ready: DesiredCondition = {
     type: 'Ready',
@@ -85,7 +88,7 @@ export function statusPatch(echo: Echo, finding: Finding, now: Date): object | u
     message: finding.message,
     observedGeneration: generation,
   };
-  return patchOf<EchoStatus>(current, {
+  return {
     phase: null,
     jobName: null,
     startTime: null,
@@ -93,8 +96,13 @@ export function statusPatch(echo: Echo, finding: Finding, now: Date): object | u
     ...finding.fields,
     ...(finding.completedGeneration !== undefined && { completedGeneration: finding.completedGeneration }),
     observedGeneration: generation,
-    conditions: setCondition(current.conditions, ready, now),
-  });
+    conditions: setCondition(echo.status?.conditions, ready, now),
+  };
+}
+
+/** The merge patch that makes the Echo's status say what was found, or undefined if it says so already. */
+export function statusPatch(echo: Echo, finding: Finding, now: Date): object | undefined {
+  return patchOf(echo.status, desiredStatus(echo, finding, now));
 }
 
 /** Whether a person should look at it. */

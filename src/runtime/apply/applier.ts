@@ -1,6 +1,22 @@
 import type { ReadonlyStore } from '../cache/index.ts';
-import { ApiError, type Client, isAlreadyExists, isConflict, isNotFound } from '../client/index.ts';
-import { controllerOf, type Kind, type KubeObject, keyString, type Manifest, resourceName } from '../kind/index.ts';
+import {
+  ApiError,
+  type Client,
+  isAlreadyExists,
+  isConflict,
+  isNotFound,
+  isOtherUid,
+  NoAnswerError,
+} from '../client/index.ts';
+import {
+  controllerOf,
+  type Kind,
+  type KubeObject,
+  keyOf,
+  keyString,
+  type Manifest,
+  resourceName,
+} from '../kind/index.ts';
 import { firstDifference } from './difference.ts';
 import { fieldSetHash } from './field-set.ts';
 import { isObject, member } from './json.ts';
@@ -8,7 +24,7 @@ import { schemaOf } from './kind-schema.ts';
 
 /** What came of making an object be as it is wanted. */
 export type Applied<T extends KubeObject> =
-  /** It says all that is wanted: nothing was sent. */
+  /** It says all that is wanted, or is there and made once: nothing was sent. */
   | { readonly type: 'unchanged'; readonly object: T }
   | { readonly type: 'created'; readonly object: T }
   /** `difference` is the first field that was otherwise: `.spec.replicas`. */
@@ -83,7 +99,7 @@ export class Applier {
     { client, store }: ApplyChildOptions<T>,
   ): Promise<Applied<T>> {
     const owner = ownerOf(kind, manifest);
-    const stored = store.get(keyOfManifest(manifest));
+    const stored = store.get(keyOf(manifest));
     if (stored !== undefined) return this.#applyTo(stored, kind, manifest, owner, client);
     try {
       const object = await client.apply(kind, this.#configuration(kind, manifest), {
@@ -113,7 +129,7 @@ export class Applier {
     { client, store }: ApplyChildOptions<T>,
   ): Promise<Exclude<Applied<T>, { readonly type: 'applied' }>> {
     const owner = ownerOf(kind, manifest);
-    const stored = store.get(keyOfManifest(manifest));
+    const stored = store.get(keyOf(manifest));
     if (stored !== undefined) return found(stored, owner, 'unchanged');
     try {
       return { type: 'created', object: await client.create(kind, manifest) };
@@ -142,9 +158,9 @@ export class Applier {
       const object = await client.apply(kind, configuration, { force: true, uid });
       return { type: 'applied', object, difference };
     } catch (error) {
-      if (!isOfAnotherUid(error)) throw error;
-      // Of a uid that is another's the server says Invalid: a uid cannot be changed.
-      const message = `${keyString(keyOfManifest(manifest))} is no longer the object with the uid ${uid}`;
+      if (!isOtherUid(error)) throw error;
+      // The server says Invalid: a uid cannot be changed. To the caller it is a conflict as any other.
+      const message = `${keyString(keyOf(manifest))} is no longer the object with the uid ${uid}`;
       throw new ApiError(error.request, 409, { ...error.status, code: 409, reason: 'Conflict', message });
     }
   }
@@ -165,16 +181,13 @@ export class Applier {
   }
 }
 
-function ownerOf(kind: Kind, { metadata }: Manifest<KubeObject>): string {
-  const controller = metadata.ownerReferences?.find((reference) => reference.controller === true);
+function ownerOf(kind: Kind, manifest: Manifest<KubeObject>): string {
+  const controller = controllerOf(manifest);
   if (controller !== undefined) return controller.uid;
-  throw new RangeError(`${resourceName(kind)} ${metadata.name} has no controller reference: see controllerReference`);
+  throw new RangeError(
+    `${resourceName(kind)} ${manifest.metadata.name} has no controller reference: see controllerReference`,
+  );
 }
-
-const keyOfManifest = ({
-  metadata: { name, namespace },
-}: Manifest<KubeObject>): { name: string; namespace?: string } =>
-  namespace === undefined ? { name } : { name, namespace };
 
 /** What an object under a child's name is to its owner. */
 function found<T extends KubeObject, Type extends string>(
@@ -194,22 +207,17 @@ async function liveOf<T extends KubeObject>(
   client: Client,
 ): Promise<T | undefined> {
   try {
-    return await client.get(kind, keyOfManifest(manifest));
+    return await client.get(kind, keyOf(manifest));
   } catch (error) {
     if (isNotFound(error)) return undefined;
     throw error;
   }
 }
 
-/** No answer came, or one that says that it may have happened all the same (a time-out within the server). */
+/** It was sent and had no answer, or one that says that it may have happened all the same (a time-out in the server). */
 function isOutcomeUnknown(error: unknown): boolean {
-  return !(error instanceof ApiError) || error.code >= 500;
+  return error instanceof NoAnswerError ? error.sent : error instanceof ApiError && error.code >= 500;
 }
-
-const isOfAnotherUid = (error: unknown): error is ApiError =>
-  error instanceof ApiError &&
-  error.code === 422 &&
-  (error.status.details?.causes?.some(({ field }) => field === 'metadata.uid') ?? false);
 
 /** The API server turns a Secret's `stringData` into `data` and never shows it again. */
 function withoutStringData<T extends KubeObject>(kind: Kind<T>, manifest: Manifest<T>): Manifest<T> {

@@ -43,8 +43,7 @@ export interface FinalizerOptions<T extends KubeObject> {
  * - An object whose operator is gone stays for ever, and its namespace too: take the finalizers off before the operator.
  * - A finalizer can be removed by hand, and then nothing is cleaned up.
  * - `apply` may still run while somebody asks for the deletion; `cleanup` follows.
- * - A predicate must let the deletion through. `generationChanged` does, for kinds that count generations; else
- *   `or(…, deletion)`.
+ * - A predicate must let the deletion through. `generationChanged` does; beside others it takes `or(…, deletion)`.
  *
  * **Errors**
  * - What `apply` or `cleanup` throws is thrown on; of `cleanup` the finalizer stays.

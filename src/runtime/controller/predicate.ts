@@ -3,8 +3,10 @@ import type { Delta } from '../cache/index.ts';
 import type { KubeObject } from '../kind/index.ts';
 
 /**
- * Whether a change can matter to a reconcile. What every predicate below has in common: what comes and what goes
- * passes, for there is nothing to compare it with; they look at modifications. Must not throw, wait or write.
+ * Whether a change can matter to a reconcile. Must not throw, wait or write.
+ *
+ * Those whose name ends in `Changed` look at modifications: what comes and what goes passes, for there is nothing to
+ * compare it with.
  */
 export type Predicate<T extends KubeObject> = (delta: Delta<T>) => boolean;
 

@@ -25,7 +25,7 @@ export interface PrinterColumn {
   /** Where the value stands: `.spec.message`. */
   readonly jsonPath: string;
   readonly description?: string;
-  /** Columns above 0 are shown by `-o wide` alone. */
+  /** Columns above 0 are shown by `-o wide` alone. Default: 0. */
   readonly priority?: number;
 }
 
@@ -37,8 +37,11 @@ export interface KindDefinition<S extends TProperties, U extends TProperties> {
   readonly plural: string;
   /** Default: `kind` in lower case. */
   readonly singular?: string;
+  /** For kubectl: `ec`. */
   readonly shortNames?: readonly string[];
+  /** Groups that `kubectl get` lists as one: `all`. */
   readonly categories?: readonly string[];
+  /** Default: `Namespaced`. */
   readonly scope?: Kind['scope'];
   /** What the kind is for; `kubectl explain` opens with it. */
   readonly description: string;

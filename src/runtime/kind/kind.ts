@@ -29,7 +29,7 @@ export function resourceName(kind: Kind): string {
 }
 
 /**
- * Declares a kind that the API server has built in.
+ * Declares a kind that the API server has built in. Its scope is `Namespaced` unless it says otherwise.
  *
  * @example
  * import type { V1Job } from '@kubernetes/client-node';
@@ -56,8 +56,10 @@ export function controllerReference(kind: Kind, owner: KubeObject): OwnerReferen
   };
 }
 
-/** The reference to the object's controller, if it has one. */
-export function controllerOf(object: KubeObject): OwnerReference | undefined {
+/** The reference to the controller of an object, or of a manifest for one, if it has one. */
+export function controllerOf(object: {
+  readonly metadata: Pick<KubeObject['metadata'], 'ownerReferences'>;
+}): OwnerReference | undefined {
   return object.metadata.ownerReferences?.find((reference) => reference.controller === true);
 }
 

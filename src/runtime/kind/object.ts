@@ -54,8 +54,8 @@ export interface ObjectKey {
   readonly namespace?: string;
 }
 
-/** The key of an object. */
-export function keyOf(object: KubeObject): ObjectKey {
+/** The key of an object, or of a manifest for one. */
+export function keyOf(object: { readonly metadata: ObjectKey }): ObjectKey {
   const { name, namespace } = object.metadata;
   return namespace === undefined ? { name } : { name, namespace };
 }

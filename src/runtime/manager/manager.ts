@@ -27,7 +27,7 @@ export interface ControllerHandle {
   readonly name: string;
   /**
    * Takes the controller away again: it takes no more work, what is under way is brought to its end within the time to
-   * drain, and the informers that nobody else holds stop. Resolves when all that is done.
+   * drain, and the informers that nobody else holds stop. Resolves when all that is done. Asked again, it does no more.
    */
   remove(): Promise<void>;
 }
@@ -70,7 +70,8 @@ export class Manager {
    * A kind has one informer, for two would be two truths (and twice the memory). So it holds what its first user asked
    * for: without options, all; those who ask later get just that, and may say so by the same options, or by none.
    *
-   * @throws Error for other options than those that the kind's informer has, and when the manager has stopped.
+   * @throws Error for other options than those that the kind's informer has, and for a kind that has none yet when the
+   *   manager has stopped; RangeError for options that make no sense.
    */
   informer<T extends KubeObject>(kind: Kind<T>, options?: InformerOptions<T>): Informer<T> {
     const resource = resourceName(kind);
@@ -107,7 +108,8 @@ export class Manager {
   /**
    * Adds a controller, which starts when the caches have synced: all of those that there are now.
    *
-   * @throws Error if a controller has its name already, and when the manager has stopped; what {@link informer} throws.
+   * @throws Error if a controller has its name already, and when the manager has stopped; RangeError for options that
+   *   make no sense; what {@link informer} throws.
    */
   controller<T extends KubeObject>(kind: Kind<T>, options: ControllerOptions<T>): ControllerHandle {
     this.#refuseIfStopped();
@@ -124,13 +126,20 @@ export class Manager {
     const running = new RunningController(controller, this.#drainTimeoutMs);
     this.#controllers.set(name, running);
     if (this.#state === 'running') this.#start(running, this.#allSynced());
-    const remove = async (): Promise<void> => {
-      if (this.#controllers.get(name) !== running) return;
-      await running.stop();
-      this.#controllers.delete(name);
-      await Promise.all(held.map((other) => this.release(other)));
+    let removed: Promise<void> | undefined;
+    return {
+      name,
+      remove: () => {
+        removed ??= this.#remove(running, held);
+        return removed;
+      },
     };
-    return { name, remove };
+  }
+
+  async #remove(running: RunningController, held: readonly Kind[]): Promise<void> {
+    await running.stop();
+    this.#controllers.delete(running.controller.name);
+    await Promise.all(held.map((kind) => this.release(kind)));
   }
 
   /** Resolves when every cache that there was at the start has synced; never, if the manager is stopped before. */

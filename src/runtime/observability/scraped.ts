@@ -15,7 +15,7 @@ export type AddReading<Label extends string> = (labels: Readonly<Record<Label, s
  * returns. A reconcile makes ten of these calls, so what is counted here are plain numbers, and prom-client reads them.
  */
 
-/** A counter whose values are read at the scrape. */
+/** A counter whose values are read at the scrape; those of the same labels are added up. */
 export function scrapedCounter<Label extends string>(
   registry: Registry,
   { name, help, labels }: MetricDefinition<Label>,
@@ -34,7 +34,7 @@ export function scrapedCounter<Label extends string>(
   return (values, read) => readings.push({ labels: values, read });
 }
 
-/** A gauge whose values are read at the scrape. */
+/** A gauge whose values are read at the scrape; of the same labels the value added last holds. */
 export function scrapedGauge<Label extends string>(
   registry: Registry,
   { name, help, labels }: MetricDefinition<Label>,
@@ -47,7 +47,7 @@ export function scrapedGauge<Label extends string>(
     registers: [registry],
     collect() {
       this.reset();
-      for (const reading of readings) this.inc(reading.labels, reading.read());
+      for (const reading of readings) this.set(reading.labels, reading.read());
     },
   });
   return (values, read) => readings.push({ labels: values, read });

@@ -17,6 +17,8 @@ export interface ConnectOptions {
   readonly log: Logger;
   /** The kubeconfig to use. Default: as {@link connect} finds one. */
   readonly kubeconfigPath?: string | undefined;
+  /** The way to the API server, where it is known: a test's, or one made by hand. Default: as {@link connect} finds it. */
+  readonly connection?: Connection;
   /** How it names itself in the API server's log: `greeter/1.2.3`. Default: its name. */
   readonly userAgent?: string;
   /** How its Events name it, a qualified name: `example.com/greeter`. Default: its name. */
@@ -64,7 +66,7 @@ const eventFlushTimeoutMs = 2000;
  */
 export async function connectOperator(options: ConnectOptions): Promise<Operator> {
   const { name, environment, log, kubeconfigPath, drainTimeoutMs } = options;
-  const connection = await connect({ environment, kubeconfigPath });
+  const connection = options.connection ?? (await connect({ environment, kubeconfigPath }));
   const metrics = new Metrics(new Registry());
   collectDefaultMetrics({ register: metrics.registry });
   const observe = metrics.requests(connection.server.host);

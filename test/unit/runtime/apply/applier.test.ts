@@ -63,6 +63,11 @@ describe('where the answer to a create is lost', () => {
   });
 });
 
+test('a create that never left is thrown, without a look', async () => {
+  await server.close();
+  await expect(createOnce()).rejects.toMatchObject({ sent: false, message: expect.stringMatching(/^POST /) });
+});
+
 test('a refusal is thrown, without a look', async () => {
   const result = createOnce();
   result.catch(() => {});

@@ -292,6 +292,14 @@ describe('a controller', () => {
     await reconciled('a', 'a', 'b');
   });
 
+  test('that is removed twice at once gives back only what it held', async () => {
+    managed = await Managed.start();
+    managed.manager.informer(Widget);
+    const handle = managed.manager.controller(Widget, { reconcile: noting() });
+    await Promise.all([handle.remove(), handle.remove()]);
+    expect(managed.manager.readiness().waitingFor).toEqual(['widgets.test.example']);
+  });
+
   test('has a name of its own', async () => {
     managed = await Managed.start();
     managed.manager.controller(Widget, { reconcile: noting() });

@@ -63,6 +63,20 @@ test('names, types, labels and buckets are those of controller-runtime', async (
   expect(await exposed()).toEqual(ofControllerRuntime);
 });
 
+test('a controller that was removed and comes again goes on counting, with the workers that it has now', async () => {
+  for (const workers of [4, 2]) {
+    const observer = metrics.reconciles('widget', workers);
+    observer.started();
+    observer.finished('success', 0.1);
+  }
+  expect(await lines('controller_runtime_max_concurrent_reconciles')).toEqual([
+    'controller_runtime_max_concurrent_reconciles{controller="widget"} 2',
+  ]);
+  expect(await lines('controller_runtime_reconcile_total')).toContain(
+    'controller_runtime_reconcile_total{controller="widget",result="success"} 2',
+  );
+});
+
 test('as JSON they are the same', async () => {
   metrics.queue('widget').waited(0.5);
   const json = (await registry.getMetricsAsJSON()).find(({ name }) => name === 'workqueue_queue_duration_seconds');

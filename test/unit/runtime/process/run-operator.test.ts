@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { stringify } from 'yaml';
@@ -102,6 +102,37 @@ describe('with an API server', () => {
     expect(process.exits).toEqual([]);
     expect(log.messages('info')).toContain('asked to stop');
     await expect(fetch(`http://127.0.0.1:${port}/healthz`)).rejects.toThrow();
+  });
+
+  test.each([
+    ['its name and the host', {}, { controller: 'greeter', instance: hostname(), userAgent: 'greeter' }],
+    [
+      'what it is told',
+      { eventSource: 'example.com/greeter', instance: 'pod-1', userAgent: 'greeter/1' },
+      { controller: 'example.com/greeter', instance: 'pod-1', userAgent: 'greeter/1' },
+    ],
+  ])('in its Events and requests it goes by %s', async (_, options, { controller, instance, userAgent }) => {
+    const running = runOperator(process, { name: 'greeter', log: new RecordingLog(), ...options }, ({ events }) => {
+      events.record(Widget, stored('a', '1'), { type: 'Normal', reason: 'Made', action: 'Make', note: 'made' });
+    });
+    const request = await server.next({ method: 'POST' });
+    request.json(201, {});
+    expect(request.body).toMatchObject({ reportingController: controller, reportingInstance: instance });
+    expect(request.headers['user-agent']).toBe(userAgent);
+    process.emit('SIGTERM');
+    await running;
+  });
+
+  test('it takes the connection that it is handed, without a look for another', async () => {
+    process = new FakeProcess({ HOME: home });
+    const { connection } = server;
+    const running = runOperator(process, { name: 'greeter', log: new RecordingLog(), connection }, ({ manager }) => {
+      manager.informer(Widget);
+    });
+    await server.next({ path: widgetsPath });
+    process.emit('SIGTERM');
+    await running;
+    expect(process.written).toEqual([]);
   });
 
   test('asked a second time it ends at once', async () => {
