@@ -118,18 +118,36 @@ export class Manager {
       held.push(other);
       return informer;
     };
-    const { client, log } = this;
-    const controller = new Controller(kind, options, { client, informers, log, metrics: this.#metrics });
+    const release = () => Promise.all(held.map((other) => this.release(other)));
+    const controller = this.#made(kind, options, informers, release);
     const running = new RunningController(controller, this.#drainTimeoutMs);
     this.#controllers.set(name, running);
     if (this.#state === 'running') this.#start(running, this.#allSynced());
     const remove = async (): Promise<void> => {
-      if (this.#controllers.get(name) !== running) return;
       await running.stop();
       this.#controllers.delete(name);
-      await Promise.all(held.map((other) => this.release(other)));
+      await release();
     };
-    return { name, remove };
+    let removed: Promise<void> | undefined;
+    // Once: what it holds, others may hold too, and given back twice it would be taken from them.
+    return { name, remove: () => (removed ??= remove()) };
+  }
+
+  /** A controller; one that can't be made gives back what it holds. */
+  #made<T extends KubeObject>(
+    kind: Kind<T>,
+    options: ControllerOptions<T>,
+    informers: InformerSource,
+    release: () => Promise<unknown>,
+  ): Controller<T> {
+    const { client, log } = this;
+    try {
+      return new Controller(kind, options, { client, informers, log, metrics: this.#metrics });
+    } catch (error) {
+      // None of its promises rejects: it held what it gives back.
+      void release();
+      throw error;
+    }
   }
 
   /** For a readiness probe. */
