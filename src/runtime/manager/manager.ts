@@ -183,8 +183,9 @@ export class Manager {
 
   /** Every cache that there is now has synced, or is not needed any more. */
   #allSynced(): Promise<unknown> {
-    const all = [...this.#informers.values()];
-    return Promise.all(all.map(({ informer, stopping }) => Promise.race([informer.synced, aborted(stopping)])));
+    // A listener on an informer that has synced would stay with it, one for each controller that comes and goes.
+    const unsynced = [...this.#informers.values()].filter(({ informer }) => !informer.hasSynced);
+    return Promise.all(unsynced.map(({ informer, stopping }) => Promise.race([informer.synced, aborted(stopping)])));
   }
 
   #start(running: RunningController, synced: Promise<unknown>): void {

@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events';
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { done, type Metrics, type Reconcile, watches } from '../../../../src/runtime/index.ts';
 import { eventually } from '../../../integration/environment/eventually.ts';
@@ -303,6 +304,31 @@ describe('a controller', () => {
     await handle.remove();
     widgets.send('ADDED', stored('b', '11'));
     await eventually('the informer goes on', async () => kept.store.size === 2);
+  });
+
+  test('that comes and goes leaves no listener with an informer that stays', async () => {
+    managed = await Managed.start();
+    const kept = managed.manager.informer(Widget);
+    managed.run();
+    await managed.sync({ [widgetsPath]: oneWidget });
+    await kept.synced;
+    const signals = new Set<AbortSignal>();
+    const { addEventListener } = AbortSignal.prototype;
+    jest.spyOn(AbortSignal.prototype, 'addEventListener').mockImplementation(function (
+      this: AbortSignal,
+      ...listener: Parameters<typeof addEventListener>
+    ) {
+      signals.add(this);
+      addEventListener.apply(this, listener);
+    });
+    for (const count of [1, 2, 3]) {
+      const handle = managed.manager.controller(Widget, { reconcile: noting() });
+      await eventually('it reconciles', async () => begun.length === count);
+      await handle.remove();
+    }
+    jest.restoreAllMocks();
+    const listeners = [...signals].map((signal) => getEventListeners(signal, 'abort').length);
+    expect(Math.max(...listeners)).toBeLessThanOrEqual(1);
   });
 
   test('that cannot be made leaves nothing behind: no informer, no handler', async () => {
