@@ -46,8 +46,8 @@ export class Informer<T extends KubeObject> {
   readonly #parts: ReadonlyMap<string, Part<T>>;
   /** Replaced, never changed: a loop over it goes on with those whom it began with. */
   #handlers: readonly Registration<T>[] = [];
-  readonly #progress: ((namespace: string | undefined) => void)[] = [];
-  readonly #resets: (() => void)[] = [];
+  #progress: readonly ((namespace: string | undefined) => void)[] = [];
+  #resets: readonly (() => void)[] = [];
   readonly #synced = Promise.withResolvers<void>();
   #unsynced: number;
   #running = false;
@@ -106,17 +106,29 @@ export class Informer<T extends KubeObject> {
     };
   }
 
-  /** Calls back whenever the store may have reached a newer resourceVersion, in one namespace if it is limited to some. */
-  onProgress(callback: (namespace: string | undefined) => void): void {
-    this.#progress.push(callback);
+  /**
+   * Calls back whenever the store may have reached a newer resourceVersion, in one namespace if it is limited to some.
+   *
+   * @returns ends the calls.
+   */
+  onProgress(callback: (namespace: string | undefined) => void): () => void {
+    this.#progress = [...this.#progress, callback];
+    return () => {
+      this.#progress = this.#progress.filter((other) => other !== callback);
+    };
   }
 
   /**
    * Calls back when resourceVersions that were handed out may never be reached: the server has gone back to an older
    * state (its etcd was restored), or the informer has stopped.
+   *
+   * @returns ends the calls.
    */
-  onReset(callback: () => void): void {
-    this.#resets.push(callback);
+  onReset(callback: () => void): () => void {
+    this.#resets = [...this.#resets, callback];
+    return () => {
+      this.#resets = this.#resets.filter((other) => other !== callback);
+    };
   }
 
   /**

@@ -19,10 +19,14 @@ export class ObjectIndex<T extends KubeObject> {
     this.#failed = failed;
   }
 
+  /**
+   * The objects as they are now. A set that is gone through while it changes would give each changed object again: a
+   * loop that writes to what it finds, and waits, would have no end.
+   */
   find(value: string): Iterable<T> {
     const found = this.#found.get(value);
     if (found === undefined) return [];
-    return found instanceof Set ? found : [found];
+    return found instanceof Set ? [...found] : [found];
   }
 
   add(object: T): void {

@@ -1,5 +1,13 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { ApiError, type Client, isExpired, type List, type Selection, type WatchEvent } from '../client/index.ts';
+import {
+  ApiError,
+  type Client,
+  isExpired,
+  type List,
+  NoAnswerError,
+  type Selection,
+  type WatchEvent,
+} from '../client/index.ts';
 import { type Kind, type KubeObject, resourceName } from '../kind/index.ts';
 import type { Logger } from '../observability/index.ts';
 import { Backoff } from './backoff.ts';
@@ -20,8 +28,8 @@ export interface ReflectorTarget<T extends KubeObject> {
 /** How a reflector goes about its work. */
 export interface ReflectorOptions {
   /**
-   * How it lists. `streamed`: as the first events of the watch (KEP-3157), in pages from then on where the server refuses.
-   * `paged`: in pages of 250, then a watch; it costs the server more than twice the CPU time. Default `streamed`.
+   * How it lists. `streamed`: as the first events of the watch (KEP-3157), in pages from then on where the server refuses,
+   * and in pages for once where streams break off. `paged`: in pages of 250, then a watch; it costs the server more than twice the CPU time. Default `streamed`.
    */
   readonly listing?: 'paged' | 'streamed';
   /** A watch on which no byte came for so long is replaced; the server sends a bookmark each minute. Default 120,000. */
@@ -32,6 +40,9 @@ export interface ReflectorOptions {
 
 /** Smaller pages leave less garbage at once (20,000 objects: a peak of 125 MB, not 143), and cost no more CPU. */
 const pageSize = 250;
+
+/** After so many streamed lists in a row that broke off: a proxy may cut what takes long, and a page takes less. */
+const maxBrokenStreams = 2;
 
 /** A watch that lived so long was no failure to connect, and a list so long ago not what expired: no pause is due. */
 const briefMs = 1000;
@@ -62,6 +73,8 @@ export class Reflector<T extends KubeObject> {
   /** The connection has failed or was ended: the server that answers next may be older than what we have seen. */
   #inDoubt = false;
   #listedAtMs = 0;
+  /** Streamed lists since the last whole one of which only a part came. */
+  #brokenStreams = 0;
 
   constructor(
     options: {
@@ -87,7 +100,7 @@ export class Reflector<T extends KubeObject> {
     while (!signal.aborted) {
       try {
         if (this.#inDoubt) await this.#check(signal);
-        if (this.#resourceVersion === undefined && this.#listing === 'paged') await this.#list(signal);
+        if (this.#resourceVersion === undefined && this.#listsInPages()) await this.#list(signal);
         await this.#watch(this.#resourceVersion, signal);
       } catch (error) {
         if (signal.aborted) return;
@@ -96,13 +109,18 @@ export class Reflector<T extends KubeObject> {
     }
   }
 
+  #listsInPages(): boolean {
+    return this.#listing === 'paged' || this.#brokenStreams >= maxBrokenStreams;
+  }
+
   async #recover(error: unknown, signal: AbortSignal): Promise<void> {
     if (this.#resourceVersion === undefined && this.#listing === 'streamed' && isRefusal(error)) {
       this.#log.debug({ err: error }, 'the server streams no lists: listing in pages');
       this.#listing = 'paged';
       return;
     }
-    if (isExpired(error)) {
+    // Of a list there is no version that could expire: whoever answers it so is waited out as any other.
+    if (isExpired(error) && this.#resourceVersion !== undefined) {
       this.#log.info({ resourceVersion: this.#resourceVersion }, 'the resource version has expired: listing anew');
       this.#resourceVersion = undefined;
       // The server answers: what was waited for is over.
@@ -176,6 +194,7 @@ export class Reflector<T extends KubeObject> {
     this.#target.replace(objects, resourceVersion);
     this.#resourceVersion = resourceVersion;
     this.#listedAtMs = performance.now();
+    this.#brokenStreams = 0;
     this.#backoff.reset();
     this.#log.debug({ objects: objects.length, resourceVersion }, 'listed');
   }
@@ -186,6 +205,7 @@ export class Reflector<T extends KubeObject> {
     const silence = new Silence(signal, this.#silenceMs);
     const timeoutSeconds = watchTimeoutSeconds();
     let initial = from === undefined ? new InitialEvents<T>() : undefined;
+    let opened = true;
     try {
       const batches = this.#client.watchBatches(this.#kind, {
         ...this.#selection,
@@ -203,9 +223,14 @@ export class Reflector<T extends KubeObject> {
         initial = undefined;
         this.#apply(live);
       }
+    } catch (error) {
+      // A server in trouble may take its time to refuse.
+      opened = !(error instanceof ApiError || error instanceof NoAnswerError);
+      throw error;
     } finally {
       silence.end();
-      if (performance.now() - startedAtMs >= briefMs) this.#backoff.reset();
+      if (opened && performance.now() - startedAtMs >= briefMs) this.#backoff.reset();
+      if (opened && initial !== undefined) this.#brokenStreams += 1;
     }
     if (initial !== undefined) throw new Error('the server ended a streamed list before its last object');
     const livedMs = performance.now() - startedAtMs;
@@ -255,6 +280,6 @@ const isFailedConnection = (error: unknown): boolean =>
 
 /** What the server asks for; no more than a minute, whatever it asks for. */
 function retryAfterMs(error: unknown): number {
-  const seconds = error instanceof ApiError ? (error.status.details?.retryAfterSeconds ?? 0) : 0;
+  const seconds = error instanceof ApiError ? (error.retryAfterSeconds ?? 0) : 0;
   return Math.min(seconds, 60) * 1000;
 }

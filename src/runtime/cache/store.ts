@@ -9,7 +9,10 @@ export type Delta<T extends KubeObject> =
   /** `object` is the last state known: the server's last word, or what the store held if the event was missed. */
   | { readonly type: 'deleted'; readonly object: T };
 
-/** The store's content, for those who only look. Objects are shared: nobody may change them. */
+/**
+ * The store's content, for those who only look. Objects are shared: nobody may change them. Whoever waits while going
+ * through `list` or `byNamespace` sees what changes meanwhile; what an index finds stays as it was when it was asked.
+ */
 export interface ReadonlyStore<T extends KubeObject> {
   readonly size: number;
   get(key: ObjectKey): T | undefined;

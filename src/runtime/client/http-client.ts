@@ -187,7 +187,7 @@ export class HttpClient implements Client {
       signal,
     });
     // What deletes one by one answers with the list of what it found, some aggregated servers with a Status.
-    return isStatus(answer) ? [] : (answer as List<T>).items;
+    return isStatus(answer) ? [] : ((answer as List<T> | EmptyList).items ?? []);
   }
 
   async #read<T>(path: string, accept: string | undefined, options: GetOptions = {}): Promise<T> {
@@ -199,7 +199,9 @@ export class HttpClient implements Client {
   async #list<T extends KubeObject>(kind: Kind, accept: string | undefined, options: ListOptions): Promise<List<T>> {
     const { namespace, signal, ...query } = options;
     const path = collectionPath(kind, namespace);
-    return (await this.#transport.request({ method: 'GET', path, query: queryOf(query), accept, signal })) as List<T>;
+    const answer = await this.#transport.request({ method: 'GET', path, query: queryOf(query), accept, signal });
+    const list = answer as List<T> | EmptyList;
+    return list.items === null ? { ...list, items: [] } : list;
   }
 
   async *#watch<T extends KubeObject>(
@@ -239,6 +241,9 @@ export class HttpClient implements Client {
     return (await this.#transport.request({ ...request, query, signal })) as T;
   }
 }
+
+/** As Go writes a list that nothing was appended to: the API server, of no metadata at all. */
+type EmptyList = Pick<List<KubeObject>, 'metadata'> & { readonly items: null };
 
 function complete(kind: Kind, object: object): object {
   return { apiVersion: apiVersionOf(kind), kind: kind.kind, ...object };

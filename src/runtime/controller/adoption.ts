@@ -43,7 +43,8 @@ export async function claim<Owner extends KubeObject, Child extends KubeObject>(
   const leaving = owner.metadata.deletionTimestamp !== undefined;
   const claimed: Child[] = [];
   let mayAdopt: boolean | undefined;
-  for (const child of candidates) {
+  // The store they come from may change with each write.
+  for (const child of [...candidates]) {
     const controller = controllerOf(child);
     if (controller !== undefined && controller.uid !== owner.metadata.uid) continue;
     if (controller !== undefined && matches(child)) {

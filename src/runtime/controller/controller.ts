@@ -111,8 +111,9 @@ export class Controller<T extends KubeObject> {
     this.#observer = environment.metrics.reconciles(name, workers);
     this.#queue = new WorkQueue({ ...options.retries, observer: environment.metrics.queue(name) });
     this.#own = environment.informers(kind, options.informer);
-    const others = this.#attach(kind, options, environment.informers);
+    const others = this.#attached(kind, options, environment.informers);
     this.#writes = new ReadYourWrites([this.#own, ...others], (key) => this.#queue.add(key));
+    this.#detach.push(() => this.#writes.detach());
   }
 
   /**
@@ -142,6 +143,16 @@ export class Controller<T extends KubeObject> {
   /** Hears nothing more from its informers. For a controller that is removed while they go on. */
   detach(): void {
     for (const detach of this.#detach.splice(0)) detach();
+  }
+
+  /** Nothing, if not all: a kind's informer may be refused. */
+  #attached(kind: Kind<T>, options: ControllerOptions<T>, informers: InformerSource): readonly CacheProgress[] {
+    try {
+      return this.#attach(kind, options, informers);
+    } catch (error) {
+      this.detach();
+      throw error;
+    }
   }
 
   #attach(kind: Kind<T>, options: ControllerOptions<T>, informers: InformerSource): readonly CacheProgress[] {

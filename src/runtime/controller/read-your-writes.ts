@@ -49,6 +49,7 @@ export class ReadYourWrites {
   readonly #parkedByUid = new Map<string, string[]>();
   /** The parked keys, each of which waits for one floor of its own. */
   readonly #parked = new Map<string, Floor>();
+  readonly #detach: (() => void)[] = [];
 
   /**
    * @param informers those that the controller reads from; writes to other kinds set no floor.
@@ -61,20 +62,31 @@ export class ReadYourWrites {
       const namespaces = informer.namespaces ?? [undefined];
       const lanes = namespaces.map((namespace) => ({ informer, namespace, parked: new ParkedKeys() }));
       this.#lanes.set(informer, new Map(lanes.map((lane) => [lane.namespace ?? '', lane])));
-      informer.onProgress((namespace) => this.#release(this.#lane(informer, namespace)));
-      informer.addHandler((delta) => this.#releaseUid(delta));
-      informer.onReset(() => this.#drop(informer));
+      this.#detach.push(
+        informer.onProgress((namespace) => this.#release(this.#lane(informer, namespace))),
+        informer.addHandler((delta) => this.#releaseUid(delta)),
+        informer.onReset(() => this.#drop(informer)),
+      );
     }
+  }
+
+  /** Hears nothing more from its informers: no key comes back any more. */
+  detach(): void {
+    for (const detach of this.#detach.splice(0)) detach();
   }
 
   /** Parks the key if a store that its reconcile reads is behind its own writes, and tells whether it did. */
   parked(key: string): boolean {
     if (this.#parked.has(key)) return true;
-    const unmet = this.#floors.get(key)?.find((floor) => !isMet(floor));
+    const floors = this.#floors.get(key) ?? [];
+    const first = floors.findIndex((floor) => !isMet(floor));
+    const unmet = floors[first];
     if (unmet === undefined) {
       this.#floors.delete(key);
       return false;
     }
+    // What is met stays so: the many of a deleteCollection are looked at once each.
+    floors.splice(0, first);
     this.#park(key, unmet);
     return true;
   }
@@ -158,8 +170,11 @@ export class ReadYourWrites {
   #drop(informer: CacheProgress): void {
     for (const [key, floors] of this.#floors) {
       const others = floors.filter((floor) => informerOf(floor) !== informer);
+      if (others.length === floors.length) continue;
       if (others.length === 0) this.#floors.delete(key);
       else this.#floors.set(key, others);
+      // Its reconcile is under way: what that wrote may be gone without any list that ever had it.
+      if (!this.#parked.has(key)) this.#resume(key);
     }
     for (const [namespace, lane] of this.#lanes.get(informer) ?? []) {
       this.#lanes.get(informer)?.set(namespace, { ...lane, parked: new ParkedKeys() });
@@ -297,9 +312,14 @@ class NotingClient implements Client {
     return object;
   }
 
-  /** Sets no floor: what is answered are the objects as they were before. */
-  deleteCollection<T extends KubeObject>(kind: Kind<T>, options?: DeleteCollectionOptions): Promise<readonly T[]> {
-    return this.#client.deleteCollection(kind, this.#bound(options));
+  /** What is answered are the objects as they were before: each is waited for by its uid. */
+  async deleteCollection<T extends KubeObject>(
+    kind: Kind<T>,
+    options?: DeleteCollectionOptions,
+  ): Promise<readonly T[]> {
+    const objects = await this.#client.deleteCollection(kind, this.#bound(options));
+    for (const { metadata } of objects) this.#notes.deleted(kind, metadata, metadata.uid);
+    return objects;
   }
 
   async #noted<T extends KubeObject>(kind: Kind, write: Promise<T>): Promise<T> {

@@ -1,5 +1,5 @@
 import type { CacheProgress, Delta, DeltaOrigin, Informer, InformerOptions } from '../cache/index.ts';
-import { apiVersionOf, controllerOf, type Kind, type KubeObject, type ObjectKey } from '../kind/index.ts';
+import { controllerOf, type Kind, type KubeObject, type ObjectKey } from '../kind/index.ts';
 import type { Priority } from '../queue/index.ts';
 import type { Predicate } from './predicate.ts';
 
@@ -57,14 +57,14 @@ export function watches<T extends KubeObject>(
 
 /**
  * Watches the children that objects of `owner` control. A child that passes from one owner to another leads to both.
+ * The version in an owner reference does not matter: it is the one that the owner was served in when the child was made.
  *
  * @example watches: [owns(Echo, Job, { predicate: or(generationChanged, deletion) })]
  */
 export function owns<T extends KubeObject>(owner: Kind, child: Kind<T>, filter: WatchFilter<T> = {}): Watch {
-  const apiVersion = apiVersionOf(owner);
   const ownerKey = (object: KubeObject): ObjectKey | undefined => {
     const reference = controllerOf(object);
-    if (reference?.kind !== owner.kind || reference.apiVersion !== apiVersion) return undefined;
+    if (reference?.kind !== owner.kind || groupOf(reference.apiVersion) !== owner.group) return undefined;
     const { namespace } = object.metadata;
     return owner.scope === 'Cluster' || namespace === undefined
       ? { name: reference.name }
@@ -77,6 +77,9 @@ export function owns<T extends KubeObject>(owner: Kind, child: Kind<T>, filter: 
   };
   return watches(child, keysOf, filter);
 }
+
+/** Empty for the core group, whose `apiVersion` is the version alone. */
+const groupOf = (apiVersion: string): string => apiVersion.slice(0, Math.max(apiVersion.indexOf('/'), 0));
 
 const hasNewController = (delta: { readonly object: KubeObject; readonly previous: KubeObject }): boolean =>
   controllerOf(delta.object)?.uid !== controllerOf(delta.previous)?.uid;

@@ -121,30 +121,41 @@ export class Manager {
       held.push(other);
       return informer;
     };
-    const { client, log } = this;
-    const controller = new Controller(kind, options, { client, informers, log, metrics: this.#metrics });
+    const release = () => Promise.all(held.map((other) => this.release(other)));
+    const controller = this.#made(kind, options, informers, release);
     const running = new RunningController(controller, this.#drainTimeoutMs);
     this.#controllers.set(name, running);
     if (this.#state === 'running') this.#start(running, this.#allSynced());
-    let removed: Promise<void> | undefined;
-    return {
-      name,
-      remove: () => {
-        removed ??= this.#remove(running, held);
-        return removed;
-      },
+    const remove = async (): Promise<void> => {
+      await running.stop();
+      this.#controllers.delete(name);
+      await release();
     };
-  }
-
-  async #remove(running: RunningController, held: readonly Kind[]): Promise<void> {
-    await running.stop();
-    this.#controllers.delete(running.controller.name);
-    await Promise.all(held.map((kind) => this.release(kind)));
+    let removed: Promise<void> | undefined;
+    // Once: what it holds, others may hold too, and given back twice it would be taken from them.
+    return { name, remove: () => (removed ??= remove()) };
   }
 
   /** Resolves when every cache that there was at the start has synced; never, if the manager is stopped before. */
   get synced(): Promise<void> {
     return this.#synced.promise;
+  }
+
+  /** A controller; one that can't be made gives back what it holds. */
+  #made<T extends KubeObject>(
+    kind: Kind<T>,
+    options: ControllerOptions<T>,
+    informers: InformerSource,
+    release: () => Promise<unknown>,
+  ): Controller<T> {
+    const { client, log } = this;
+    try {
+      return new Controller(kind, options, { client, informers, log, metrics: this.#metrics });
+    } catch (error) {
+      // None of its promises rejects: it held what it gives back.
+      void release();
+      throw error;
+    }
   }
 
   /** For a readiness probe. */
@@ -181,8 +192,9 @@ export class Manager {
 
   /** Every cache that there is now has synced, or is not needed any more. */
   #allSynced(): Promise<unknown> {
-    const all = [...this.#informers.values()];
-    return Promise.all(all.map(({ informer, stopping }) => Promise.race([informer.synced, aborted(stopping)])));
+    // A listener on an informer that has synced would stay with it, one for each controller that comes and goes.
+    const unsynced = [...this.#informers.values()].filter(({ informer }) => !informer.hasSynced);
+    return Promise.all(unsynced.map(({ informer, stopping }) => Promise.race([informer.synced, aborted(stopping)])));
   }
 
   #start(running: RunningController, synced: Promise<unknown>): void {

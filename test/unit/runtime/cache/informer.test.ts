@@ -134,6 +134,19 @@ test('calls back at each step, when it has come there', async () => {
   expect(reached.filter((step) => step !== '6 after 2')).toEqual(['5 after 1', '10 after 2', '20 after 2']);
 });
 
+test('calls nobody back who has had enough', async () => {
+  const calls: string[] = [];
+  const ends = [informer.onProgress(() => calls.push('progress')), informer.onReset(() => calls.push('reset'))];
+  const stream = await watching('5', [stored('a', '1')]);
+  expect(calls).toEqual(['progress']);
+  for (const end of ends) end();
+  stream.send('BOOKMARK', { metadata: { resourceVersion: '10' } });
+  await eventually('the bookmark', async () => informer.hasReached('10'));
+  stop.abort();
+  await running;
+  expect(calls).toEqual(['progress']);
+});
+
 test('indexes what it holds', async () => {
   informer.addIndex('uid', ({ metadata }) => [metadata.uid]);
   await watching('5', [stored('a', '1')]);

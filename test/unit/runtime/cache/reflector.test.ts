@@ -276,6 +276,22 @@ describe('the watch', () => {
     await nextWatch();
   });
 
+  test('waits as long as the header asks for, where the answer is no Status', async () => {
+    (await watching()).text(429, 'text/plain', 'Too many requests, please try again later.', { 'retry-after': '1' });
+    await eventually('it waits', async () => pauses().length === 1);
+    expect(pauses()).toEqual([1000]);
+    await nextWatch();
+  });
+
+  test('refused only after a while is no watch that lived: pauses go on to grow', async () => {
+    (await watching()).refuse(500, 'InternalError');
+    const late = await nextWatch();
+    await new Promise((resolve) => setTimeout(resolve, 1100));
+    late.refuse(500, 'InternalError');
+    await nextWatch();
+    expect(pauses()).toEqual([8, 16]);
+  });
+
   test('broken off by another ERROR event is resumed', async () => {
     const stream = (await watching()).stream();
     stream.send('ADDED', stored('a', '6'));
@@ -371,6 +387,26 @@ describe('a streamed list', () => {
     (await streamed()).stream().end();
     end((await nextWatch()).stream(), '7');
     await toldAll('replace  @7');
+  });
+
+  test('that breaks off twice is listed in pages, and the next one is streamed again', async () => {
+    const first = (await streamed()).stream();
+    first.send('ADDED', stored('a', '3'));
+    first.end();
+    (await nextWatch()).stream().cut();
+    (await nextList()).list('7', [stored('a', '3')]);
+    const watch = await nextWatch();
+    expect(from(watch)).toBe('7');
+    watch.refuse(410, 'Expired');
+    end((await nextWatch()).stream(), '9');
+    await toldAll('replace a @7', 'replace  @9');
+  });
+
+  test('that is refused with 410 is not asked for again in a tight loop', async () => {
+    (await streamed()).refuse(410, 'Expired');
+    (await nextWatch()).refuse(410, 'Expired');
+    await nextWatch();
+    expect(pauses()).toEqual([8, 16]);
   });
 
   test('follows a version that has expired, and the target keeps what it holds meanwhile', async () => {

@@ -244,3 +244,15 @@ test('an index function that throws gives the object no values; the store and ot
   expect([...store.byIndex('colour', 'blue')]).toEqual([]);
   expect([store.size, failures.length]).toEqual([0, 2]);
 });
+
+test('what an index finds stays as it was when it was asked, however the store changes meanwhile', () => {
+  const store = new Store<Widget>();
+  store.addIndex('colour', byColour);
+  for (const name of ['a', 'b']) store.set(coloured(name, '1', 'red'));
+  const seen: string[] = [];
+  for (const { metadata } of store.byIndex('colour', 'red')) {
+    seen.push(metadata.name);
+    if (seen.length < 10) store.set(coloured(metadata.name, `${seen.length + 1}`, 'red'));
+  }
+  expect(seen).toEqual(['a', 'b']);
+});

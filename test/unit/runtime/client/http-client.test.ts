@@ -208,6 +208,12 @@ describe('requests', () => {
     expect((await many).items).toHaveLength(1);
   });
 
+  test.each(['list', 'listMetadata'] as const)('%s of nothing, where the server writes null', async (method) => {
+    const answer = client[method](Widget);
+    (await server.next()).json(200, { metadata: { resourceVersion: '5' }, items: null });
+    expect(await answer).toEqual({ metadata: { resourceVersion: '5' }, items: [] });
+  });
+
   test('deleteCollection', async () => {
     const options = { labelSelector: 'a=b', gracePeriodSeconds: 0 };
     const answer = client.deleteCollection(Widget, { namespace: 'default', ...options });

@@ -27,7 +27,7 @@ afterEach(async () => {
 
 const matching = { labels: { belongs: 'yes' } };
 const part = (name: string, rest: Partial<ObjectMeta> = {}) => stored(name, '5', rest);
-const claimed = async (candidates: readonly Part[], of: Widget = owner) => {
+const claimed = async (candidates: Iterable<Part>, of: Widget = owner) => {
   const children = await claim({
     client: new HttpClient(transport, 'tester'),
     ownerKind: Widget,
@@ -101,6 +101,17 @@ describe('an orphan that matches', () => {
     const none = claimed([part('p', matching)]);
     (await ownerRead()).refuse(404, 'NotFound');
     expect(await none).toEqual([]);
+  });
+
+  test('is claimed once, though the store has its new state before the write is answered', async () => {
+    const live = new Set([part('p', matching)]);
+    const one = claimed(live);
+    (await ownerRead()).json(200, owner);
+    const request = await written('p', [ours]);
+    live.clear();
+    live.add(stored('p', '6', { ...matching, ownerReferences: [ours] }));
+    request.json(200, stored('p', '6'));
+    expect(await one).toEqual(['p 6']);
   });
 
   test('and is gone by now is none of ours', async () => {

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import type { CacheProgress } from '../../../../src/runtime/cache/index.ts';
 import type { Client } from '../../../../src/runtime/client/index.ts';
 import { done } from '../../../../src/runtime/controller/index.ts';
 import { ReadYourWrites } from '../../../../src/runtime/controller/read-your-writes.ts';
@@ -206,6 +207,22 @@ describe('a key whose reconcile has deleted', () => {
     await reconciled('a', 2);
   });
 
+  test('a collection waits until the store has none of it', async () => {
+    await controller({ a: (client) => client.deleteCollection(Part, { namespace: 'default' }) }, [
+      stored('p', '5'),
+      stored('q', '6'),
+    ]);
+    (await nextWrite('DELETE')).list('12', [stored('p', '5'), stored('q', '6')]);
+    await settled();
+    widgets.send('MODIFIED', stored('a', '11'));
+    parts.send('DELETED', stored('p', '20'));
+    await partsReach('20');
+    await othersGoOn('12');
+    expect(times('a')).toBe(1);
+    parts.send('MODIFIED', stored('q', '21', { deletionTimestamp: '2026-01-01T00:00:00Z' }));
+    await reconciled('a', 2);
+  });
+
   test('waits no longer when the object has begun to go, or is another by now', async () => {
     await controller({ a: withUid, b: withUid }, [stored('p', '5')]);
     gone(await nextWrite('DELETE'));
@@ -256,6 +273,37 @@ test('keys come back when the server has gone back to an older state', async () 
   (await managed.server.next({ path: partsPath, watch: false })).list('9', [stored('p', '5')]);
   await reconciled('a', 2);
   await reconciled('b', 2);
+});
+
+test('a key comes back too that was just being reconciled when the server went back: its write may be gone', async () => {
+  const gate = Promise.withResolvers<void>();
+  await controller({
+    a: async (client) => {
+      await createPart(client);
+      await gate.promise;
+    },
+  });
+  (await nextWrite('POST')).json(201, stored('p', '50'));
+  await othersGoOn('12');
+  parts.cut();
+  (await managed.server.next({ path: partsPath, watch: false })).list('9', []);
+  (await managed.server.next({ path: partsPath, watch: false })).list('9', []);
+  await managed.server.next({ path: partsPath, watch: true });
+  gate.resolve();
+  await reconciled('a', 2);
+});
+
+test('detached it hears nothing more, and its informer forgets it', () => {
+  const calls: string[] = [];
+  const removed = (name: string) => () => () => calls.push(name);
+  const informer = {
+    ...{ kind: Part, namespaces: undefined, covers: () => true, hasReached: () => false },
+    ...{ onProgress: removed('progress'), onReset: removed('reset'), addHandler: removed('handler') },
+  } as unknown as CacheProgress;
+  const writes = new ReadYourWrites([informer], () => {});
+  writes.detach();
+  writes.detach();
+  expect(calls.sort()).toEqual(['handler', 'progress', 'reset']);
 });
 
 describe('nothing to wait for', () => {

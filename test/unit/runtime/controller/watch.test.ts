@@ -77,6 +77,14 @@ describe('owns', () => {
     await enqueued('default/w');
   });
 
+  test('leads to the owner in whichever version that was served when the child was made', async () => {
+    await attach(owns(Widget, Part), [
+      part('of-core', '1', { ...ownedBy(Widget, 'v'), apiVersion: 'v1' }),
+      part('p', '2', { ...ownedBy(Widget, 'w'), apiVersion: 'test.example/v1alpha1' }),
+    ]);
+    await enqueued('default/w');
+  });
+
   test('leads to a cluster-scoped owner without the namespace of the child', async () => {
     await attach(owns(Planet, Part), [part('p', '1', ownedBy(Planet, 'earth'))]);
     await enqueued('earth');

@@ -1,5 +1,6 @@
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { done, type Metrics, type Reconcile } from '../../../../src/runtime/index.ts';
+import { getEventListeners } from 'node:events';
+import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
+import { done, type Metrics, type Reconcile, watches } from '../../../../src/runtime/index.ts';
 import { eventually } from '../../../integration/environment/eventually.ts';
 import { Managed } from '../../environment/managed.ts';
 import { Part, Planet, partsPath, stored, Widget, widgetsPath } from '../../environment/widgets.ts';
@@ -292,12 +293,71 @@ describe('a controller', () => {
     await reconciled('a', 'a', 'b');
   });
 
-  test('that is removed twice at once gives back only what it held', async () => {
+  test('removed twice gives back what it held once: the informer stays with its other holder', async () => {
     managed = await Managed.start();
-    managed.manager.informer(Widget);
+    const kept = managed.manager.informer(Widget);
     const handle = managed.manager.controller(Widget, { reconcile: noting() });
+    managed.run();
+    const { [widgetsPath]: widgets } = await managed.sync({ [widgetsPath]: oneWidget });
+    await reconciled('a');
     await Promise.all([handle.remove(), handle.remove()]);
+    await handle.remove();
+    widgets.send('ADDED', stored('b', '11'));
+    await eventually('the informer goes on', async () => kept.store.size === 2);
+  });
+
+  test('that comes and goes leaves no listener with an informer that stays', async () => {
+    managed = await Managed.start();
+    const kept = managed.manager.informer(Widget);
+    managed.run();
+    await managed.sync({ [widgetsPath]: oneWidget });
+    await kept.synced;
+    const signals = new Set<AbortSignal>();
+    const { addEventListener } = AbortSignal.prototype;
+    jest.spyOn(AbortSignal.prototype, 'addEventListener').mockImplementation(function (
+      this: AbortSignal,
+      ...listener: Parameters<typeof addEventListener>
+    ) {
+      signals.add(this);
+      addEventListener.apply(this, listener);
+    });
+    for (const count of [1, 2, 3]) {
+      const handle = managed.manager.controller(Widget, { reconcile: noting() });
+      await eventually('it reconciles', async () => begun.length === count);
+      await handle.remove();
+    }
+    jest.restoreAllMocks();
+    const listeners = [...signals].map((signal) => getEventListeners(signal, 'abort').length);
+    expect(Math.max(...listeners)).toBeLessThanOrEqual(1);
+  });
+
+  test('that cannot be made leaves nothing behind: no informer, no handler', async () => {
+    managed = await Managed.start();
+    const kept = managed.manager.informer(Widget);
+    const heard = jest.fn();
+    const addHandler = kept.addHandler.bind(kept);
+    jest.spyOn(kept, 'addHandler').mockImplementation((handler) => {
+      const remove = addHandler(handler);
+      return () => {
+        heard();
+        remove();
+      };
+    });
+    const watch = watches(Planet, () => []);
+    const refused = {
+      attach: () =>
+        watch.attach(
+          () => {
+            throw new Error('refused');
+          },
+          () => {},
+        ),
+    };
+    const make = () => managed.manager.controller(Widget, { owns: [Part], watches: [refused], reconcile: noting() });
+    expect(make).toThrow('refused');
+    expect(heard).toHaveBeenCalledTimes(1);
     expect(managed.manager.readiness().waitingFor).toEqual(['widgets.test.example']);
+    managed.manager.controller(Widget, { reconcile: noting() });
   });
 
   test('has a name of its own', async () => {
