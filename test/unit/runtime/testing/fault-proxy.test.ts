@@ -93,6 +93,16 @@ test('a watch is cut in the middle of a line', async () => {
   expect(cut.count).toBe(1);
 });
 
+test('a fault strikes a watch that the server has yet to answer', async () => {
+  const watching = client.watch(Widget, { resourceVersion: '1', timeoutSeconds: 60, signal: stop.signal });
+  const first = watching[Symbol.asyncIterator]().next();
+  const exchange = await server.next({ watch: true });
+  const expired = proxy.inject({ type: 'error-event', status: 410, reason: 'Expired' });
+  exchange.stream();
+  await expect(first).rejects.toMatchObject({ code: 410 });
+  expect(expired.count).toBe(1);
+});
+
 test('a watch is cut after so many bytes, in the middle of a line', async () => {
   const line = (name: string) => `${JSON.stringify({ type: 'ADDED', object: stored(name, '7') })}\n`;
   const afterBytes = line('a').length + 10;
