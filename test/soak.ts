@@ -16,7 +16,7 @@ import fc from 'fast-check';
 import { HttpClient, Transport } from '../src/runtime/index.ts';
 import { ApiServer, FaultProxy } from '../src/runtime/testing/index.ts';
 import { programs } from './integration/environment/programs.ts';
-import { steps, take } from './integration/faults/environment/random-faults.ts';
+import { steps, take, watching } from './integration/faults/environment/random-faults.ts';
 import { SubjectProcess } from './integration/faults/environment/subject-process.ts';
 import { World } from './integration/faults/environment/world.ts';
 import { rise, type Sample } from './run/heap-line.ts';
@@ -38,7 +38,14 @@ async function soak(folder: string): Promise<boolean> {
   try {
     await world.populate();
     const { server: url, tls } = proxy.connection;
-    await using subject = await SubjectProcess.start({ server: url.href, tls, namespace });
+    const [how] = fc.sample(watching, { seed, numRuns: 1 });
+    console.log(`the informers: ${JSON.stringify(how)}`);
+    await using subject = await SubjectProcess.start({
+      server: url.href,
+      tls,
+      namespace,
+      ...(how && { watching: how }),
+    });
     const samples = await rounds(proxy, world, subject);
     const relative = rise(samples);
     console.log(`the heap has risen by ${(relative * 100).toFixed(1)} % of itself; allowed are ${allowedRise * 100} %`);

@@ -50,6 +50,7 @@ export class FaultProxy implements AsyncDisposable {
   readonly #agents: { readonly identified: HttpAgent; readonly anonymous: HttpAgent };
   /** The connections by the client's port: a reset needs the socket below TLS. */
   readonly #sockets = new Map<number | undefined, Socket>();
+  readonly #unanswered = new Set<Forwarded>();
   readonly #answers = new Set<ProxiedAnswer>();
   readonly #faults = new Set<InjectedFault>();
   readonly #statuses = new Map<number, number>();
@@ -98,6 +99,10 @@ export class FaultProxy implements AsyncDisposable {
     for (const answer of this.#answers) {
       if (strikesAnswers(fault, answer.request) && injected.isDue(answer.request)) answer.strike(injected, 'under way');
     }
+    for (const forwarded of this.#unanswered) {
+      const { proxied, due } = forwarded;
+      if (due === undefined && strikesAnswers(fault, proxied) && injected.isDue(proxied)) forwarded.due = injected;
+    }
     return injected;
   }
 
@@ -136,15 +141,14 @@ export class FaultProxy implements AsyncDisposable {
       refuse(due.fault, request, response);
       return;
     }
-    this.#forward(proxied, request, response, due).catch(() => response.destroy());
+    const forwarded: Forwarded = { proxied, request, response, due };
+    this.#unanswered.add(forwarded);
+    response.on('close', () => this.#unanswered.delete(forwarded));
+    this.#forward(forwarded).catch(() => response.destroy());
   }
 
-  async #forward(
-    proxied: ProxiedRequest,
-    request: IncomingMessage,
-    response: ServerResponse,
-    due: InjectedFault | undefined,
-  ): Promise<void> {
+  async #forward(forwarded: Forwarded): Promise<void> {
+    const { request, response } = forwarded;
     const { server } = this.#upstream;
     const identified = request.headers.authorization === undefined;
     const upstream = (server.protocol === 'https:' ? httpsRequest : httpRequest)(new URL(request.url ?? '/', server), {
@@ -158,17 +162,13 @@ export class FaultProxy implements AsyncDisposable {
     });
     response.on('close', () => upstream.destroy());
     upstream.on('error', () => response.destroy());
-    upstream.on('response', (answer) => this.#answer(proxied, answer, request, response, due));
+    upstream.on('response', (answer) => this.#answer(forwarded, answer));
     request.pipe(upstream);
   }
 
-  #answer(
-    proxied: ProxiedRequest,
-    upstream: IncomingMessage,
-    request: IncomingMessage,
-    response: ServerResponse,
-    due: InjectedFault | undefined,
-  ): void {
+  #answer(forwarded: Forwarded, upstream: IncomingMessage): void {
+    const { proxied, request, response, due } = forwarded;
+    this.#unanswered.delete(forwarded);
     const status = upstream.statusCode ?? 502;
     this.#statuses.set(status, this.answered(status) + 1);
     const { remotePort } = request.socket;
@@ -189,6 +189,15 @@ export class FaultProxy implements AsyncDisposable {
     response.on('close', () => this.#answers.delete(answer));
     if (due !== undefined && strikesAnswers(due.fault, proxied)) answer.strike(due, 'beginning');
   }
+}
+
+/** A request that the API server has yet to answer. */
+interface Forwarded {
+  readonly proxied: ProxiedRequest;
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  /** What will strike it or its answer. */
+  due: InjectedFault | undefined;
 }
 
 const strikesRequests = ({ type }: Fault): boolean => type === 'answer' || type === 'lost-reply';

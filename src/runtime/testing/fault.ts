@@ -17,7 +17,12 @@ export type Fault =
    * The answer breaks off in the middle of a line, or of a page: by a reset of the connection, or with a body that ends
    * as if it were whole. A watch under way is struck at its next bytes, and one that is idle is reset at once.
    */
-  | { readonly type: 'cut'; readonly how: 'reset' | 'end' }
+  | {
+      readonly type: 'cut';
+      readonly how: 'reset' | 'end';
+      /** What the answer has sent by then at the least, in bytes: an answer that is shorter stays whole. Default 0. */
+      readonly afterBytes?: number;
+    }
   /** An ERROR event ends the watch: 410, `Expired` when the server has forgotten the watch's resourceVersion. */
   | { readonly type: 'error-event'; readonly status: number; readonly reason: string }
   /** Nothing comes any more, and nobody says so: a connection whose other end is gone. It stays so for good. */

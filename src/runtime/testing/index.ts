@@ -6,5 +6,12 @@ export { ApiServer, type ApiServerOptions, type Flags } from './api-server.ts';
 export { eventually } from './eventually.ts';
 export type { Fault, FaultTarget, InjectedFault } from './fault.ts';
 export { FaultProxy, type FaultProxyOptions } from './fault-proxy.ts';
-export { isList, isWatch, isWrite, type ProxiedRequest, type RequestFilter } from './proxied-request.ts';
+export {
+  isList,
+  isStreamedList,
+  isWatch,
+  isWrite,
+  type ProxiedRequest,
+  type RequestFilter,
+} from './proxied-request.ts';
 export { type ServiceAccountToken, signServiceAccountToken } from './service-account-token.ts';

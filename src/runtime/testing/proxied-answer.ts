@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { InjectedFault } from './fault.ts';
+import type { Fault, InjectedFault } from './fault.ts';
 import { isWatch, type ProxiedRequest } from './proxied-request.ts';
 
 const newline = '\n'.charCodeAt(0);
@@ -15,6 +15,7 @@ export class ProxiedAnswer {
   #pending: InjectedFault | undefined;
   #slowedBy: InjectedFault | undefined;
   #withinLine = false;
+  #passedBytes = 0;
   /** Nothing more of it may be passed on. */
   #broken = false;
 
@@ -42,11 +43,8 @@ export class ProxiedAnswer {
         if (injected.struck()) this.#slowedBy = injected;
         break;
       case 'cut':
-        if (moment === 'under way' && injected.fault.how === 'reset' && isWatch(this.request) && injected.struck()) {
-          this.#reset();
-        } else {
-          this.#pending = injected;
-        }
+        if (moment === 'under way' && this.#isResetAtOnce(injected.fault) && injected.struck()) this.#reset();
+        else this.#pending = injected;
         break;
       case 'error-event':
         if (this.#withinLine) this.#pending = injected;
@@ -55,12 +53,16 @@ export class ProxiedAnswer {
     }
   }
 
+  #isResetAtOnce({ how, afterBytes = 0 }: Fault & { type: 'cut' }): boolean {
+    return how === 'reset' && isWatch(this.request) && this.#passedBytes >= afterBytes;
+  }
+
   #pass(chunk: Buffer): void {
     const pending = this.#pending;
     if (pending === undefined || pending.ended.aborted) {
       this.#write(chunk);
     } else if (pending.fault.type === 'cut') {
-      this.#cut(pending, pending.fault.how, chunk);
+      this.#cut(pending, pending.fault, chunk);
     } else {
       const lineEnd = chunk.indexOf(newline);
       this.#write(lineEnd === -1 ? chunk : chunk.subarray(0, lineEnd + 1));
@@ -70,6 +72,7 @@ export class ProxiedAnswer {
 
   #write(chunk: Buffer): void {
     this.#withinLine = chunk[chunk.length - 1] !== newline;
+    this.#passedBytes += chunk.length;
     const taken = this.#client.write(chunk);
     if (this.#slowedBy !== undefined && !this.#slowedBy.ended.aborted) this.#rest(this.#slowedBy, chunk.length);
     else if (!taken) this.#waitForClient();
@@ -89,14 +92,15 @@ export class ProxiedAnswer {
     this.#client.once('drain', () => this.#upstream.resume());
   }
 
-  #cut(injected: InjectedFault, how: 'reset' | 'end', chunk: Buffer): void {
-    if (!injected.struck()) {
+  #cut(injected: InjectedFault, { how, afterBytes = 0 }: Fault & { type: 'cut' }, chunk: Buffer): void {
+    const from = Math.max(0, afterBytes - this.#passedBytes);
+    if (from >= chunk.length || !injected.struck()) {
       this.#write(chunk);
       return;
     }
     this.#break();
-    const lineEnd = chunk.indexOf(newline);
-    const half = chunk.subarray(0, Math.ceil((lineEnd === -1 ? chunk.length : lineEnd) / 2));
+    const lineEnd = chunk.indexOf(newline, from);
+    const half = chunk.subarray(0, Math.ceil((from + (lineEnd === -1 ? chunk.length : lineEnd)) / 2));
     if (how === 'end') this.#client.end(half);
     else this.#client.write(half, () => this.#reset());
   }

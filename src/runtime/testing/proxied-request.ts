@@ -17,6 +17,10 @@ export type RequestFilter = (request: ProxiedRequest) => boolean;
 /** Watches alone. */
 export const isWatch: RequestFilter = ({ verb }) => verb === 'watch';
 
+/** Watches that begin with all that there is (KEP-3157): how an informer lists, unless it is told to do so in pages. */
+export const isStreamedList: RequestFilter = (request) =>
+  isWatch(request) && request.query.get('sendInitialEvents') === 'true';
+
 /** Lists alone, every page of them. */
 export const isList: RequestFilter = ({ verb }) => verb === 'list';
 

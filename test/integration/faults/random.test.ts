@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { kubeconfigConnection } from '../../../src/runtime/index.ts';
 import { FaultProxy } from '../../../src/runtime/testing/index.ts';
 import { TestCluster } from '../environment/cluster.ts';
-import { steps, take } from './environment/random-faults.ts';
+import { steps, take, watching } from './environment/random-faults.ts';
 import { SubjectProcess } from './environment/subject-process.ts';
 import { World } from './environment/world.ts';
 
@@ -28,11 +28,17 @@ afterAll(async () => {
 test(
   'whatever happens, in the end the store is what the cluster is, and all changes are reconciled',
   async () => {
-    console.log(`faults at random: FAULTS_SEED=${seed}`);
+    const [how] = fc.sample(watching, { seed, numRuns: 1 });
+    console.log(`faults at random: FAULTS_SEED=${seed} (${JSON.stringify(how)})`);
     const world = new World(cluster.client, await cluster.namespace());
     await world.populate();
     const { server, tls } = proxy.connection;
-    await using subject = await SubjectProcess.start({ server: server.href, tls, namespace: world.namespace });
+    await using subject = await SubjectProcess.start({
+      server: server.href,
+      tls,
+      namespace: world.namespace,
+      watching: how!,
+    });
     await world.converge(subject);
     let happened = 0;
     const survives = fc.asyncProperty(steps, async (sequence) => {

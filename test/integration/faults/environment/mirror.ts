@@ -10,6 +10,7 @@ import {
   type ObjectKey,
   type ObjectOf,
   type Reconcile,
+  type ReflectorOptions,
 } from '../../../../src/runtime/index.ts';
 
 export const ConfigMap = builtInKind<V1ConfigMap>({
@@ -33,9 +34,9 @@ export class Mirror {
   readonly reconciled = new Map<string, Reconciled>();
   reconciles = 0;
 
-  /** @param silenceMs after which a watch is taken for dead; by default the runtime's own. */
-  constructor(manager: Manager, namespace: string, silenceMs: number | undefined) {
-    const options = { namespaces: [namespace], freeze: true, ...(silenceMs !== undefined && { silenceMs }) };
+  /** @param watching how the informers do it; by default as the runtime does. */
+  constructor(manager: Manager, namespace: string, watching: ReflectorOptions) {
+    const options = { ...watching, namespaces: [namespace], freeze: true };
     this.echos = manager.informer<Echo>(Echo, options);
     this.copies = manager.informer<ConfigMap>(ConfigMap, options);
     manager.controller(Echo, {

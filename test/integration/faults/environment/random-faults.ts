@@ -1,4 +1,5 @@
 import fc from 'fast-check';
+import type { ReflectorOptions } from '../../../../src/runtime/index.ts';
 import {
   type Fault,
   type FaultProxy,
@@ -34,7 +35,9 @@ const answers = [
 const broken = [
   { type: 'cut', how: 'reset' },
   { type: 'cut', how: 'end' },
+  { type: 'cut', how: 'end', afterBytes: 10_000 },
   { type: 'slow', bytesPerSecond: 20_000 },
+  { type: 'silence' },
 ] as const satisfies readonly Fault[];
 
 const fault = (on: keyof typeof filters, ...faults: readonly Fault[]): fc.Arbitrary<Step> =>
@@ -45,6 +48,15 @@ const fault = (on: keyof typeof filters, ...faults: readonly Fault[]): fc.Arbitr
     every: fc.integer({ min: 1, max: 3 }),
     times: fc.integer({ min: 1, max: 6 }),
   });
+
+/**
+ * How the informers of a run go about it: in both ways of listing, one a run. No test can wait for as long as a watch may
+ * be silent by default.
+ */
+export const watching: fc.Arbitrary<ReflectorOptions> = fc.record({
+  listing: fc.constantFrom('streamed' as const, 'paged' as const),
+  silenceMs: fc.constant(2_000),
+});
 
 /** What may happen between two moments at which all is well. */
 export const steps: fc.Arbitrary<readonly Step[]> = fc.array(

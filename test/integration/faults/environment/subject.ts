@@ -12,6 +12,7 @@ import {
   Manager,
   Metrics,
   type ReadonlyStore,
+  type ReflectorOptions,
   Transport,
 } from '../../../../src/runtime/index.ts';
 import { Mirror, type Reconciled } from './mirror.ts';
@@ -22,8 +23,8 @@ export interface SubjectSettings {
   /** A folder as a pod has it, with a token; absent: the server knows who it is. */
   readonly serviceAccount?: string;
   readonly namespace: string;
-  /** After how long a watch on which nothing comes is taken for dead; absent: the runtime's own. */
-  readonly silenceMs?: number;
+  /** How the informers list and watch; absent: as the runtime does by itself. */
+  readonly watching?: ReflectorOptions;
 }
 
 /** What there is to ask, and what is answered. */
@@ -89,7 +90,7 @@ async function main(settings: SubjectSettings): Promise<void> {
   const transport = new Transport(await connectionOf(settings), { userAgent: 'subject', timeoutMs: 5_000 });
   const client = new HttpClient(transport, 'subject');
   const manager = new Manager({ client, log, metrics: new Metrics(new Registry()) });
-  const mirror = new Mirror(manager, settings.namespace, settings.silenceMs);
+  const mirror = new Mirror(manager, settings.namespace, settings.watching ?? {});
   const answers: { readonly [K in keyof Questions]: () => Questions[K] | Promise<Questions[K]> } = {
     ready: () => manager.readiness().ready,
     stores: () => ({

@@ -127,7 +127,8 @@ export class World {
 
   #notReconciled(reconciled: { readonly [name: string]: Reconciled }): string | undefined {
     for (const [name, expected] of this.#changed) {
-      const actual = reconciled[name];
+      // What came and went between two lists, or before the subject began, was never there for it.
+      const actual = reconciled[name] ?? 'gone';
       if (JSON.stringify(actual) !== JSON.stringify(expected)) {
         return `${name} was reconciled as ${JSON.stringify(actual)}, not as ${JSON.stringify(expected)}`;
       }

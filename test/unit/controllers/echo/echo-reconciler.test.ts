@@ -9,6 +9,7 @@ import {
   HttpClient,
   isAlreadyExists,
   isNamespaceTerminating,
+  NoAnswerError,
   type Result,
   Store,
   TerminalError,
@@ -98,6 +99,22 @@ describe('where there is no Job', () => {
     const outcome = reconcile();
     (await created()).refuse(409, 'AlreadyExists');
     expect(isAlreadyExists(await outcome)).toBe(true);
+    expect(server.unclaimed).toBe(0);
+  });
+
+  test('but the reply to its making is lost, nothing is sent again until the next reconcile, which asks for the same', async () => {
+    echos.set(echoOf());
+    const outcome = reconcile();
+    const lost = await created();
+    lost.cut();
+    expect(await outcome).toBeInstanceOf(NoAnswerError);
+    expect(server.unclaimed).toBe(0);
+    const repeated = reconcile();
+    const request = await created();
+    // So the API server has it already.
+    expect(request.body).toEqual(lost.body);
+    request.refuse(409, 'AlreadyExists');
+    expect(isAlreadyExists(await repeated)).toBe(true);
     expect(server.unclaimed).toBe(0);
   });
 

@@ -93,6 +93,38 @@ test('a watch is cut in the middle of a line', async () => {
   expect(cut.count).toBe(1);
 });
 
+test('a fault strikes a watch that the server has yet to answer', async () => {
+  const watching = client.watch(Widget, { resourceVersion: '1', timeoutSeconds: 60, signal: stop.signal });
+  const first = watching[Symbol.asyncIterator]().next();
+  const exchange = await server.next({ watch: true });
+  const expired = proxy.inject({ type: 'error-event', status: 410, reason: 'Expired' });
+  exchange.stream();
+  await expect(first).rejects.toMatchObject({ code: 410 });
+  expect(expired.count).toBe(1);
+});
+
+test('a watch is cut after so many bytes, in the middle of a line', async () => {
+  const line = (name: string) => `${JSON.stringify({ type: 'ADDED', object: stored(name, '7') })}\n`;
+  const afterBytes = line('a').length + 10;
+  const cut = proxy.inject({ type: 'cut', how: 'end', afterBytes }, { on: isWatch });
+  const { stream, events, end } = await watch();
+  // Whether they come in one piece or in several.
+  stream.write(['a', 'b', 'c'].map(line).join(''));
+  await end;
+  expect(names(events)).toEqual(['a']);
+  expect(cut.count).toBe(1);
+});
+
+test('an answer that ends before so many bytes is not cut', async () => {
+  const cut = proxy.inject({ type: 'cut', how: 'reset', afterBytes: 10_000 }, { on: isWatch });
+  const { stream, events, end } = await watch();
+  stream.send('ADDED', stored('a', '7'));
+  stream.end();
+  expect(await end).toBe('ended');
+  expect(names(events)).toEqual(['a']);
+  expect(cut.count).toBe(0);
+});
+
 test('a page is cut in the middle', async () => {
   const cut = proxy.inject({ type: 'cut', how: 'reset' }, { on: isList, times: 1 });
   // Not by the client, which would ask again.

@@ -1,5 +1,11 @@
 import { expect, test } from '@jest/globals';
-import { isList, isWatch, isWrite, proxiedRequest } from '../../../../src/runtime/testing/proxied-request.ts';
+import {
+  isList,
+  isStreamedList,
+  isWatch,
+  isWrite,
+  proxiedRequest,
+} from '../../../../src/runtime/testing/proxied-request.ts';
 
 test.each([
   ['GET', '/api/v1/configmaps?limit=500', 'list', 'configmaps', ''],
@@ -23,4 +29,12 @@ test.each([
     verb === 'list',
     method !== 'GET',
   ]);
+});
+
+test.each([
+  ['/api/v1/pods?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan', true],
+  ['/api/v1/pods?watch=true&resourceVersion=1', false],
+  ['/api/v1/pods?sendInitialEvents=true', false],
+])('%s: a streamed list is %s', (target, streamed) => {
+  expect(isStreamedList(proxiedRequest('GET', target))).toBe(streamed);
 });
