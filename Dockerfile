@@ -36,4 +36,6 @@ LABEL org.opencontainers.image.title="echoperator" \
 ENV NODE_ENV=production
 WORKDIR /app
 USER 65532:65532
+# For a small process: the operator gives back what its first lists left behind (--expose-gc), undici's HTTP parser is
+# compiled once and not a second time to be a little faster, and the young generation stays small.
 ENTRYPOINT ["/usr/local/bin/node", "--expose-gc", "--liftoff-only", "--max-semi-space-size=8", "/app/main.js"]

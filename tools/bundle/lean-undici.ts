@@ -21,8 +21,9 @@ export const { fetch } = globalThis;
 
 /**
  * Leaves out of the bundle what a client of the API server never runs, and what undici's entry loads all the same:
- * fetch, WebSocket, caches, mocks; the HTTP parser for processors without SIMD, of which Node 26 supports none; an
- * experimental second parser; HTTP/2, which the transport turns off. Each byte of it would be read at every start.
+ * fetch, WebSocket, caches, mocks; the HTTP parser for processors without the SIMD that WebAssembly asks for (SSE4.1 on
+ * amd64, of 2008), on which the bundle therefore does not run; an experimental second parser; HTTP/2, which the transport
+ * turns off. Each byte of it would be read at every start.
  */
 export const leanUndici: Plugin = {
   name: 'lean-undici',
