@@ -1,2 +1,3 @@
 /** What the operator does: a folder a kind, each a reconciler over the runtime that is added to a manager. */
 export { addEchoController } from './echo/index.ts';
+export { addScheduledEchoController } from './scheduled-echo/index.ts';
