@@ -9,6 +9,8 @@ import { now } from './instant.ts';
 import { claimed, holderOf, Lease, type LeaseClaim, newLease, released } from './lease.ts';
 import type { LeaseTimings } from './timings.ts';
 
+const notRenewed = 'the lease could not be renewed: trying again';
+
 /** What taking and keeping a Lease needs. */
 export interface LeaseKeeperOptions {
   readonly client: Pick<Client, 'get' | 'create' | 'update'>;
@@ -94,41 +96,41 @@ export class LeaseKeeper {
   async #renewOnce(signal: AbortSignal): Promise<void> {
     const { fence, log } = this.#options;
     try {
-      await this.take(this.held, signal);
+      await this.take(this.held, signal).catch((error: unknown) => this.#settle(error, signal));
     } catch (error) {
-      if (signal.aborted) return;
-      if (isConflict(error)) return this.#reread(signal);
-      if (isNotFound(error)) return this.#makeAgain(signal);
-      log.warn({ err: error, leadingForMs: fence.leftMs }, 'the lease could not be renewed: trying again');
+      if (!signal.aborted) log.warn({ err: error, leadingForMs: fence.leftMs }, notRenewed);
     }
   }
 
-  /** Somebody wrote on the Lease. That may have been a renewal of ours whose answer did not come, or who labels it. */
-  async #reread(signal: AbortSignal): Promise<void> {
-    const { client, lease: key, identity, fence, log } = this.#options;
-    try {
-      const lease = await client.get(Lease, key, { signal: this.#limited(signal) });
-      const holder = holderOf(lease);
-      if (holder !== identity) {
-        const words = holder === undefined ? 'was released by somebody else' : `is held by ${holder}`;
-        return fence.close(new LeadershipLostError(`the lease ${key.namespace}/${key.name} ${words}`));
-      }
-      await this.take(lease, signal);
-    } catch (error) {
-      if (!signal.aborted)
-        log.warn({ err: error, leadingForMs: fence.leftMs }, 'the lease could not be renewed: trying again');
+  /**
+   * Somebody wrote on the Lease, or deleted it. That may have been a renewal of ours whose answer did not come, or who
+   * labels it.
+   *
+   * @throws the error itself if it says nothing of the kind; whatever the client throws.
+   */
+  async #settle(error: unknown, signal: AbortSignal): Promise<void> {
+    // Of an object that is gone the server says either, for what is sent has a uid.
+    if (!isConflict(error) && !isNotFound(error)) throw error;
+    const { lease: key, identity, fence, log } = this.#options;
+    const lease = await this.#read(signal);
+    if (lease === undefined) {
+      // Those who have seen it wait for as long as it was granted to us.
+      log.warn({}, 'the lease is gone: making it again');
+      return this.take(undefined, signal);
     }
+    const holder = holderOf(lease);
+    if (holder === identity) return this.take(lease, signal);
+    const words = holder === undefined ? 'was released by somebody else' : `is held by ${holder}`;
+    fence.close(new LeadershipLostError(`the lease ${key.namespace}/${key.name} ${words}`));
   }
 
-  /** Somebody deleted the Lease. Those who have seen it wait for as long as it was granted to us. */
-  async #makeAgain(signal: AbortSignal): Promise<void> {
-    const { fence, log } = this.#options;
-    log.warn({}, 'the lease is gone: making it again');
+  async #read(signal: AbortSignal): Promise<Lease | undefined> {
+    const { client, lease } = this.#options;
     try {
-      await this.take(undefined, signal);
+      return await client.get(Lease, lease, { signal: this.#limited(signal) });
     } catch (error) {
-      if (!signal.aborted)
-        log.warn({ err: error, leadingForMs: fence.leftMs }, 'the lease could not be made again: trying again');
+      if (isNotFound(error)) return undefined;
+      throw error;
     }
   }
 
