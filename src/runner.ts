@@ -11,6 +11,7 @@ import {
   type Logger,
   metricsRoute,
   type Operator,
+  PodContainers,
   probeRoutes,
   type Route,
   serve,
@@ -37,7 +38,7 @@ export interface RunOptions {
  *   to the API server; LeadershipLostError as soon as another may lead, whatever is still under way.
  */
 export async function run({ config, environment, log, signal, userAgent }: RunOptions): Promise<void> {
-  const leaderElection = leaderElectionOf(config, environment);
+  const leaderElection = leaderElectionOf(config, environment, log);
   const operator = await connectOperator({
     name: fieldManager,
     environment,
@@ -76,7 +77,11 @@ function giveMemoryBack(): void {
  * A lone replica in a cluster takes the Lease too: while the Deployment replaces its pod, or somebody turns high
  * availability on or off, an old and a new one may overlap. Out of a cluster there is none but this process.
  */
-function leaderElectionOf(config: Config, environment: NodeJS.ProcessEnv): LeaderElectionOptions | undefined {
+function leaderElectionOf(
+  config: Config,
+  environment: NodeJS.ProcessEnv,
+  log: Logger,
+): LeaderElectionOptions | undefined {
   const { namespace, kubeconfig, ha } = config;
   const timings = timingsOf(config);
   if (!ha.enabled && (kubeconfig !== undefined || !isInCluster(environment))) return undefined;
@@ -86,6 +91,19 @@ function leaderElectionOf(config: Config, environment: NodeJS.ProcessEnv): Leade
     identity: `${ha.nodeId}_${randomUUID()}`,
     timings,
     warmStandby: ha.enabled && ha.warmStandby,
+    ...containersOf(config, log),
+  };
+}
+
+/** A crash is seen by the status of the leader's pod, where this process knows which container it runs in itself. */
+function containersOf(
+  { namespace, pod, containerName }: Config,
+  log: Logger,
+): Pick<LeaderElectionOptions, 'containers'> {
+  const { name: podName, uid: podUid } = pod;
+  if (podName === undefined || podUid === undefined || containerName === undefined) return {};
+  return {
+    containers: (client) => new PodContainers({ client, namespace, podName, podUid, containerName, log }),
   };
 }
 
