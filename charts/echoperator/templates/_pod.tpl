@@ -60,3 +60,33 @@ in there twice would be refused by server-side apply, with which Helm 4 installs
 {{- end -}}
 {{- concat $env $extra | toYaml }}
 {{- end }}
+
+{{/*
+Who the replica is, as its container's environment: (list . container). By the pod's uid and the container's name it finds
+itself in the pod's status.
+*/}}
+{{- define "echoperator.identity" -}}
+- name: HA_NODE_ID
+  valueFrom: {fieldRef: {fieldPath: metadata.name}}
+- name: POD_NAME
+  valueFrom: {fieldRef: {fieldPath: metadata.name}}
+- name: POD_UID
+  valueFrom: {fieldRef: {fieldPath: metadata.uid}}
+- name: CONTAINER_NAME
+  value: {{ index . 1 }}
+{{- end }}
+
+{{/*
+How the replicas are spread, as a list: as the values say, and with high availability one a node by default, where there are
+enough. Those of one revision are counted, or the pods that a rolling update replaces would push their successors together.
+*/}}
+{{- define "echoperator.spread" -}}
+{{- if or .Values.topologySpreadConstraints (not .Values.ha.enabled) }}
+{{- .Values.topologySpreadConstraints | default list | toYaml }}
+{{- else -}}
+- maxSkew: 1
+  topologyKey: kubernetes.io/hostname
+  whenUnsatisfiable: ScheduleAnyway
+  matchLabelKeys: [pod-template-hash]
+{{- end }}
+{{- end }}
