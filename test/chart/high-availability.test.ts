@@ -51,7 +51,12 @@ describe.each(helmNames)('high availability, by %s', (name) => {
         labelSelector: selector,
       },
     ]);
-    const own = { maxSkew: 2, topologyKey: 'zone', whenUnsatisfiable: 'DoNotSchedule', labelSelector: {} };
+    const own = {
+      maxSkew: 2,
+      topologyKey: 'zone',
+      whenUnsatisfiable: 'DoNotSchedule',
+      labelSelector: { matchLabels: { a: 'b' } },
+    };
     const spread = (await render({}, { topologySpreadConstraints: [own] })).one('Deployment').spec?.template.spec;
     expect(spread?.topologySpreadConstraints).toEqual([own]);
   });

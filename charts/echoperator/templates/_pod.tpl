@@ -77,16 +77,18 @@ itself in the pod's status.
 {{- end }}
 
 {{/*
-How the replicas are spread, as a list: as the values say, and with high availability one a node by default, where there are
-enough. Those of one revision are counted, or the pods that a rolling update replaces would push their successors together.
+How the replicas are spread: as the values say, or with high availability over the nodes, where there are enough. That
+counts the pods of one revision: those that a rolling update replaces would keep their successors away.
 */}}
 {{- define "echoperator.spread" -}}
-{{- if or .Values.topologySpreadConstraints (not .Values.ha.enabled) }}
-{{- .Values.topologySpreadConstraints | default list | toYaml }}
-{{- else -}}
-- maxSkew: 1
-  topologyKey: kubernetes.io/hostname
-  whenUnsatisfiable: ScheduleAnyway
-  matchLabelKeys: [pod-template-hash]
+{{- $constraints := .Values.topologySpreadConstraints -}}
+{{- if and .Values.ha.enabled (not $constraints) }}
+{{- $constraints = list (dict "maxSkew" 1 "topologyKey" "kubernetes.io/hostname" "whenUnsatisfiable" "ScheduleAnyway" "matchLabelKeys" (list "pod-template-hash")) }}
 {{- end }}
+{{- $ownPods := dict "labelSelector" (dict "matchLabels" (include "echoperator.selectorLabels" . | fromYaml)) -}}
+{{- $spread := list -}}
+{{- range $constraints }}
+{{- $spread = append $spread (hasKey . "labelSelector" | ternary . (mustMerge (deepCopy .) $ownPods)) }}
+{{- end }}
+{{- toYaml $spread }}
 {{- end }}
