@@ -9,8 +9,6 @@ import { now } from './instant.ts';
 import { claimed, holderOf, Lease, type LeaseClaim, newLease, released } from './lease.ts';
 import type { LeaseTimings } from './timings.ts';
 
-const notRenewed = 'the lease could not be renewed: trying again';
-
 /** What taking and keeping a Lease needs. */
 export interface LeaseKeeperOptions {
   readonly client: Pick<Client, 'get' | 'create' | 'update'>;
@@ -98,7 +96,9 @@ export class LeaseKeeper {
     try {
       await this.take(this.held, signal).catch((error: unknown) => this.#settle(error, signal));
     } catch (error) {
-      if (!signal.aborted) log.warn({ err: error, leadingForMs: fence.leftMs }, notRenewed);
+      if (!signal.aborted) {
+        log.warn({ err: error, leadingForMs: fence.leftMs }, 'the lease could not be renewed: trying again');
+      }
     }
   }
 
