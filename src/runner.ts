@@ -11,6 +11,7 @@ import {
   type Logger,
   metricsRoute,
   type Operator,
+  PodContainers,
   probeRoutes,
   type Route,
   serve,
@@ -37,7 +38,7 @@ export interface RunOptions {
  *   to the API server; LeadershipLostError as soon as another may lead, whatever is still under way.
  */
 export async function run({ config, environment, log, signal, userAgent }: RunOptions): Promise<void> {
-  const leaderElection = leaderElectionOf(config, environment);
+  const leaderElection = leaderElectionOf(config, environment, log);
   const operator = await connectOperator({
     name: fieldManager,
     environment,
@@ -78,7 +79,11 @@ function giveMemoryBack(): void {
  *
  * @throws ConfigError for times that don't fit together.
  */
-export function leaderElectionOf(config: Config, environment: NodeJS.ProcessEnv): LeaderElectionOptions | undefined {
+export function leaderElectionOf(
+  config: Config,
+  environment: NodeJS.ProcessEnv,
+  log: Logger,
+): LeaderElectionOptions | undefined {
   const { namespace, kubeconfig, ha } = config;
   const timings = timingsOf(config);
   if (!ha.enabled && (kubeconfig !== undefined || !isInCluster(environment))) return undefined;
@@ -88,6 +93,19 @@ export function leaderElectionOf(config: Config, environment: NodeJS.ProcessEnv)
     identity: `${ha.nodeId}_${randomUUID()}`,
     timings,
     warmStandby: ha.enabled && ha.warmStandby,
+    ...containersOf(config, log),
+  };
+}
+
+/** A crash is seen by the status of the leader's pod, where this process knows which container it runs in itself. */
+function containersOf(
+  { namespace, pod, containerName }: Config,
+  log: Logger,
+): Pick<LeaderElectionOptions, 'containers'> {
+  const { name: podName, uid: podUid } = pod;
+  if (podName === undefined || podUid === undefined || containerName === undefined) return {};
+  return {
+    containers: (client) => new PodContainers({ client, namespace, podName, podUid, containerName, log }),
   };
 }
 

@@ -1,10 +1,12 @@
 import { describe, expect, test } from '@jest/globals';
 import { ConfigError, readConfig } from '../../src/config.ts';
 import { leaderElectionOf } from '../../src/runner.ts';
+import { RecordingLog } from './environment/recording-log.ts';
 
 const pod = { KUBERNETES_SERVICE_HOST: '10.96.0.1', KUBERNETES_SERVICE_PORT: '443' };
 const own = { NAMESPACE: 'echo-system', HA_LEASE_LOCK_NAME: 'echo', HA_NODE_ID: 'pod-1' };
-const electionIn = (environment: NodeJS.ProcessEnv) => leaderElectionOf(readConfig(environment), environment);
+const electionIn = (environment: NodeJS.ProcessEnv) =>
+  leaderElectionOf(readConfig(environment), environment, new RecordingLog());
 
 describe('the Lease', () => {
   test.each([
@@ -31,6 +33,14 @@ describe('the Lease', () => {
     ['with a kubeconfig, wherever that is', { ...pod, KUBECONFIG: '/home/jane/.kube/config' }],
   ])('is none of a lone process %s', (_, where) => {
     expect(electionIn({ ...own, ...where })).toBeUndefined();
+  });
+
+  test('is taken from a container that has ended, where all is known of the own one', () => {
+    const container = { POD_NAME: 'pod-1', POD_UID: '1', CONTAINER_NAME: 'operator' };
+    expect(electionIn({ ...own, ...pod, ...container })?.containers).toBeDefined();
+    for (const unknown of Object.keys(container)) {
+      expect(electionIn({ ...own, ...pod, ...container, [unknown]: '' })?.containers).toBeUndefined();
+    }
   });
 
   test('knows two processes apart that share a node ID', () => {
