@@ -1,6 +1,5 @@
-import type { V1Pod } from '@kubernetes/client-node';
 import * as Type from 'typebox';
-import { type BuiltIn, defineKind, type ObjectOf } from '../runtime/index.ts';
+import { defineKind, type ObjectOf } from '../runtime/index.ts';
 
 const texts = (description: string) => Type.Optional(Type.Record(Type.String(), Type.String(), { description }));
 
@@ -30,7 +29,7 @@ export const PodSet = defineKind({
                 },
               ),
             ),
-            spec: Type.Unsafe<NonNullable<BuiltIn<V1Pod>['spec']>>({
+            spec: Type.Unsafe<Readonly<Record<string, unknown>>>({
               type: 'object',
               'x-kubernetes-preserve-unknown-fields': true,
               description:

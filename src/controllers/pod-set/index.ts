@@ -20,11 +20,18 @@ const byApp = 'app';
 /** Adds the PodSet controller to a manager. */
 export function addPodSetController(
   manager: Manager,
-  options: { readonly applier: Applier; readonly events: EventRecorder; readonly workers: number },
+  options: {
+    readonly applier: Applier;
+    readonly events: EventRecorder;
+    readonly workers: number;
+    /** Those whose PodSets are reconciled. Default: all. */
+    readonly namespaces?: readonly string[] | undefined;
+  },
 ): void {
   const { applier, events, workers } = options;
-  const sets = manager.informer(PodSet);
-  const pods = manager.informer(Pod, { transform: withoutDetails });
+  const scope = options.namespaces && { namespaces: options.namespaces };
+  const sets = manager.informer(PodSet, scope);
+  const pods = manager.informer(Pod, { ...scope, transform: withoutDetails });
   sets.addIndex(byApp, (set) => [appKey(set, podLabels(set).app)]);
   pods.addIndex(byApp, (pod) => [appKey(pod, pod.metadata.labels?.app)]);
   const reconciler = new PodSetReconciler({

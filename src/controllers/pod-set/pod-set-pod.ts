@@ -58,7 +58,8 @@ export function newPod(set: PodSet, hash: string): Manifest<Pod> {
       ...(template?.metadata?.annotations && { annotations: template.metadata.annotations }),
       ownerReferences: [controllerReference(PodSet, set)],
     },
-    spec: template?.spec ?? sleeper,
+    // What a user wrote there nobody has checked yet: the API server does when it is sent.
+    spec: (template?.spec as Pod['spec']) ?? sleeper,
   };
 }
 

@@ -17,10 +17,13 @@ export function addScheduledEchoController(
     readonly events: EventRecorder;
     readonly image: string;
     readonly workers: number;
+    /** Those whose ScheduledEchos are reconciled. Default: all. */
+    readonly namespaces?: readonly string[] | undefined;
   },
 ): void {
-  const echos = manager.informer(ScheduledEcho);
-  const cronJobs = manager.informer(CronJob);
+  const scope = options.namespaces && { namespaces: options.namespaces };
+  const echos = manager.informer(ScheduledEcho, scope);
+  const cronJobs = manager.informer(CronJob, scope);
   echos.addIndex(byCronJob, (echo) => [keyString(cronJobKeyOf(keyOf(echo)))]);
   const { applier, events, image, workers } = options;
   const reconciler = new ScheduledEchoReconciler({
