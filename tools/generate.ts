@@ -23,7 +23,7 @@ const banner = (source: string): string => `# Generated from ${source} by \`make
 
 function crdFile(kind: CustomKind): [name: string, content: string] {
   const content = stringify(customResourceDefinition(kind), { lineWidth: 110, aliasDuplicateObjects: false });
-  return [`${kind.group}_${kind.plural}.yaml`, banner('src/api') + content];
+  return [`${kind.group}_${kind.plural}.yaml`, `---\n${banner('src/api')}${content}`];
 }
 
 /** A line a list, as roles are written by hand; JSON is YAML too. */

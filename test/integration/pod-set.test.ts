@@ -149,9 +149,7 @@ describe('a PodSet', () => {
     const { status } = await eventually('three others', async () => {
       const found = await cluster.client.get(PodSet, key);
       const names = found.status?.podNames ?? [];
-      return (
-        names.length === 3 && ![first, second, third].some((pod) => names.includes(pod.metadata.name)) && found
-      );
+      return names.length === 3 && ![first, second, third].some((pod) => names.includes(pod.metadata.name)) && found;
     });
     expect(status?.replicas).toBe(3);
     const released = await cluster.client.get(Pod, third.metadata);

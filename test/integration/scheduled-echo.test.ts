@@ -34,8 +34,7 @@ const manifest = (key: ObjectKey, spec: Spec): Manifest<ScheduledEcho> & { metad
   metadata: { ...key, generation: 0 },
   spec,
 });
-const apply = (key: ObjectKey, spec: Spec) =>
-  cluster.client.apply(ScheduledEcho, manifest(key, spec), { force: true });
+const apply = (key: ObjectKey, spec: Spec) => cluster.client.apply(ScheduledEcho, manifest(key, spec), { force: true });
 const cronJob = (key: ObjectKey) => cluster.client.get(CronJob, key);
 
 async function withReason(key: ObjectKey, reason: string): Promise<ScheduledEcho> {
@@ -161,7 +160,10 @@ describe("faults of the original's", () => {
     // The last good one goes on.
     expect((await cronJob(key)).metadata.resourceVersion).toBe(before.metadata.resourceVersion);
     // Another look at it, for whatever reason, asks nothing more.
-    await cluster.client.patch(ScheduledEcho, key, { type: 'merge', body: { metadata: { labels: { look: 'again' } } } });
+    await cluster.client.patch(ScheduledEcho, key, {
+      type: 'merge',
+      body: { metadata: { labels: { look: 'again' } } },
+    });
     await cluster.client.patch(CronJob, key, { type: 'merge', body: { metadata: { labels: { look: 'again' } } } });
     const other = { name: 'other', namespace: key.namespace };
     await apply(other, everyMinute);

@@ -4,13 +4,13 @@ import {
   type Applier,
   controllerOf,
   type EventRecorder,
+  generationChanged,
   keyOf,
   type Manager,
   owns,
   watches,
 } from '../../runtime/index.ts';
 import { Pod } from '../built-in-kinds.ts';
-import { isMoreThanWords } from '../more-than-words.ts';
 import { isSelected, podLabels, withoutDetails } from './pod-set-pod.ts';
 import { PodSetReconciler } from './pod-set-reconciler.ts';
 
@@ -48,7 +48,8 @@ export function addPodSetController(
   });
   manager.controller(PodSet, {
     watches: [owns(PodSet, Pod), orphans],
-    predicate: isMoreThanWords,
+    // Not its status: that is our own word, and after a refusal it would have us ask again at once.
+    predicate: generationChanged,
     workers,
     reconcile: (key, context) => reconciler.reconcile(key, context),
   });
