@@ -1,0 +1,155 @@
+import { createReadStream } from 'node:fs';
+import { createInterface } from 'node:readline';
+import type { WallClock } from './monotonic.ts';
+
+/** All writes to Leases and ledgers, with what they asked for. */
+export const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+omitManagedFields: true
+rules:
+  - level: RequestResponse
+    namespaces: [default]
+    verbs: [create, update, patch, delete]
+    resources: [{ group: coordination.k8s.io, resources: [leases] }]
+  - level: Request
+    namespaces: [default]
+    verbs: [create, update, patch, delete]
+    resources: [{ group: '', resources: [configmaps] }]
+  - level: None
+`;
+
+/** On a ledger: the candidate whose write it is. */
+export const writerAnnotation = 'elections/writer';
+
+/** A time during which one candidate held a lock, in milliseconds of the monotonic clock. */
+export interface Tenure {
+  readonly lock: string;
+  readonly identity: string;
+  /** When the API server received the request that made it the holder. */
+  readonly from: number;
+  /** When the API server received the request that ended it: the holder's release, or another's acquisition. */
+  readonly until: number;
+}
+
+/** A write to a lock's ledger, as the API server saw it. */
+export interface LedgerWrite {
+  readonly lock: string;
+  readonly identity: string;
+  /** The resourceVersion that the ledger had to have. */
+  readonly precondition: number;
+  readonly code: number;
+  readonly receivedAt: number;
+}
+
+/** What became of the locks, by the API server's audit log. */
+export interface History {
+  /** Of each lock, in their order. */
+  readonly tenures: ReadonlyMap<string, readonly Tenure[]>;
+  readonly ledgerWrites: readonly LedgerWrite[];
+}
+
+interface LeaseWrite {
+  readonly precondition: number;
+  /** Undefined for one that was not answered with success. */
+  readonly result: number | undefined;
+  readonly code: number;
+  readonly holder: string;
+  readonly receivedAt: number;
+}
+
+interface AuditLine {
+  readonly verb: string;
+  readonly requestReceivedTimestamp: string;
+  readonly objectRef: { readonly resource: string; readonly name?: string };
+  readonly responseStatus?: { readonly code?: number };
+  readonly requestObject?: AuditedObject;
+  readonly responseObject?: AuditedObject;
+}
+
+interface AuditedObject {
+  readonly metadata?: {
+    readonly name?: string;
+    readonly resourceVersion?: string;
+    readonly annotations?: { readonly [name: string]: string };
+  };
+  readonly spec?: { readonly holderIdentity?: string };
+}
+
+/** @throws Error where a Lease was changed by a write that the log does not have. */
+export async function readHistory(auditLog: string, clock: WallClock): Promise<History> {
+  const leaseWrites = new Map<string, LeaseWrite[]>();
+  const ledgerWrites: LedgerWrite[] = [];
+  for await (const text of createInterface({ input: createReadStream(auditLog) })) {
+    const line = JSON.parse(text) as AuditLine;
+    const lock = line.objectRef.name ?? line.requestObject?.metadata?.name ?? '';
+    if (line.objectRef.resource === 'leases') append(leaseWrites, lock, leaseWrite(line, clock));
+    else if (line.requestObject !== undefined) ledgerWrites.push(ledgerWrite(lock, line, clock));
+  }
+  const tenures = new Map([...leaseWrites].map(([lock, writes]) => [lock, tenuresOf(lock, inOrder(lock, writes))]));
+  return { tenures, ledgerWrites };
+}
+
+function append<K, V>(lists: Map<K, V[]>, key: K, value: V): void {
+  const list = lists.get(key);
+  if (list === undefined) lists.set(key, [value]);
+  else list.push(value);
+}
+
+function leaseWrite(line: AuditLine, clock: WallClock): LeaseWrite {
+  const { verb, requestObject, responseObject, responseStatus, requestReceivedTimestamp } = line;
+  const code = responseStatus?.code ?? 0;
+  const precondition = Number(requestObject?.metadata?.resourceVersion ?? (verb === 'create' ? 0 : Number.NaN));
+  if (Number.isNaN(precondition)) throw new Error(`a write to a Lease without a resourceVersion: ${JSON.stringify(line)}`);
+  const receivedAt = clock.toMonotonicMs(requestReceivedTimestamp);
+  const holder = requestObject?.spec?.holderIdentity ?? '';
+  return { precondition, code, holder, receivedAt, result: isSuccess(code) ? versionOf(responseObject) : undefined };
+}
+
+function ledgerWrite(lock: string, line: AuditLine, clock: WallClock): LedgerWrite {
+  const { requestObject, responseStatus, requestReceivedTimestamp } = line;
+  return {
+    lock,
+    identity: requestObject?.metadata?.annotations?.[writerAnnotation] ?? '',
+    precondition: versionOf(requestObject),
+    code: responseStatus?.code ?? 0,
+    receivedAt: clock.toMonotonicMs(requestReceivedTimestamp),
+  };
+}
+
+export const isSuccess = (code: number): boolean => code >= 200 && code < 300;
+
+const versionOf = (object: AuditedObject | undefined): number => Number(object?.metadata?.resourceVersion ?? 0);
+
+/**
+ * The writes that changed the Lease, each on what the one before it has made. A request that was carried out while its
+ * sender went away is answered with an error all the same: it is the one that was based on what came before the gap.
+ */
+function inOrder(lock: string, writes: readonly LeaseWrite[]): readonly LeaseWrite[] {
+  const changes: LeaseWrite[] = [];
+  const succeeded = writes.filter(({ result }) => result !== undefined).sort((a, b) => a.result! - b.result!);
+  for (const write of succeeded) {
+    const last = changes.at(-1)?.result ?? 0;
+    if (write.precondition !== last) {
+      const missing = writes.filter(({ precondition, code }) => precondition === last && code >= 500);
+      if (new Set(missing.map(({ holder }) => holder)).size !== 1) {
+        throw new Error(`${lock}: what changed it from version ${last} to ${write.precondition} is not in the audit log`);
+      }
+      changes.push({ ...missing[0]!, result: write.precondition });
+    }
+    changes.push(write);
+  }
+  return changes;
+}
+
+function tenuresOf(lock: string, changes: readonly LeaseWrite[]): readonly Tenure[] {
+  const tenures: Tenure[] = [];
+  let held: { readonly identity: string; readonly from: number } | undefined;
+  for (const { holder, receivedAt } of changes) {
+    if (holder === (held?.identity ?? '')) continue;
+    if (held !== undefined) tenures.push({ lock, ...held, until: receivedAt });
+    held = holder === '' ? undefined : { identity: holder, from: receivedAt };
+  }
+  if (held !== undefined) tenures.push({ lock, ...held, until: Number.POSITIVE_INFINITY });
+  return tenures;
+}
