@@ -18,6 +18,7 @@ export * from './cache/index.ts';
 export * from './client/index.ts';
 export * from './controller/index.ts';
 export * from './kind/index.ts';
+export * from './leader-election/index.ts';
 export * from './manager/index.ts';
 export * from './observability/index.ts';
 export * from './process/index.ts';

@@ -1,6 +1,7 @@
 import type { Dispatcher } from 'undici';
 import { parseAnswer } from './answer.ts';
 import type { Cancellable, Cancellations } from './cancellations.ts';
+import type { Gate } from './gate.ts';
 import { NoAnswerError } from './no-answer-error.ts';
 
 /** Told of each request that was sent, also of one sent again: the method and the code, `<error>` without an answer. */
@@ -14,6 +15,7 @@ export class Exchange implements Dispatcher.DispatchHandler, Cancellable {
   readonly #name: string;
   readonly #options: Dispatcher.DispatchOptions;
   readonly #signal: AbortSignal | undefined;
+  readonly #gate: Gate | undefined;
   readonly #cancellations: Cancellations;
   readonly #observe: RequestObserver;
   readonly #resolve: (answer: unknown) => void;
@@ -25,12 +27,14 @@ export class Exchange implements Dispatcher.DispatchHandler, Cancellable {
   #body: Buffer | undefined;
   #furtherBody: Buffer[] | undefined;
   #settled = false;
+  /** Why, if it was. */
+  #cancelledBy: Error | undefined;
 
   /** @param name `GET /api/v1/pods`, for errors: the path in the options has the query with it. */
   constructor(
     name: string,
     options: Dispatcher.DispatchOptions,
-    signal: AbortSignal | undefined,
+    { signal, gate }: { readonly signal?: AbortSignal | undefined; readonly gate?: Gate | undefined },
     cancellations: Cancellations,
     observe: RequestObserver,
   ) {
@@ -38,6 +42,7 @@ export class Exchange implements Dispatcher.DispatchHandler, Cancellable {
     this.#name = name;
     this.#options = options;
     this.#signal = signal;
+    this.#gate = gate;
     this.#cancellations = cancellations;
     this.#observe = observe;
     this.#answer = promise;
@@ -48,25 +53,29 @@ export class Exchange implements Dispatcher.DispatchHandler, Cancellable {
   /**
    * Sends the request, once.
    *
-   * @throws ApiError, NoAnswerError, or the signal's reason.
+   * @throws ApiError, NoAnswerError, the signal's reason, or why the gate is closed.
    */
   send(dispatcher: Dispatcher): Promise<unknown> {
     if (this.#signal !== undefined) this.#cancellations.add(this.#signal, this);
-    dispatcher.dispatch(this.#options, this);
+    if (this.#gate !== undefined && !this.#settled) this.#cancellations.add(this.#gate.signal, this);
+    if (!this.#settled) dispatcher.dispatch(this.#options, this);
     return this.#answer;
   }
 
   cancel(reason: Error): void {
     if (!this.#settle()) return;
+    this.#cancelledBy = reason;
     this.#observe(this.#options.method, '<error>');
     this.#reject(reason);
     // What still waits for a connection has no controller yet and ends in onRequestStart.
     this.#controller?.abort(reason);
   }
 
+  /** Undici calls this just before it writes the first byte to the socket, and writes none if it is aborted here. */
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
-    if (this.#settled) controller.abort(this.#signal?.reason);
+    if (this.#cancelledBy !== undefined) controller.abort(this.#cancelledBy);
+    else if (this.#gate !== undefined) this.#pass(this.#gate, controller);
   }
 
   onResponseStart(
@@ -105,11 +114,22 @@ export class Exchange implements Dispatcher.DispatchHandler, Cancellable {
     this.#reject(new NoAnswerError(this.#name, error, this.#controller !== undefined));
   }
 
+  #pass(gate: Gate, controller: Dispatcher.DispatchController): void {
+    try {
+      gate.pass();
+    } catch (error) {
+      const reason = error instanceof Error ? error : new Error(String(error));
+      this.cancel(reason);
+      controller.abort(reason);
+    }
+  }
+
   /** Whether this is how it ends: what comes after the end is nobody's any more. */
   #settle(): boolean {
     if (this.#settled) return false;
     this.#settled = true;
     if (this.#signal !== undefined) this.#cancellations.delete(this.#signal, this);
+    if (this.#gate !== undefined) this.#cancellations.delete(this.#gate.signal, this);
     return true;
   }
 }

@@ -24,6 +24,7 @@ import type {
   WatchEvent,
   WatchOptions,
 } from './client.ts';
+import type { Gate } from './gate.ts';
 import { lines } from './lines.ts';
 import { collectionPath, creationPath, objectPath } from './resource-path.ts';
 import type { HttpRequest, Transport } from './transport.ts';
@@ -42,12 +43,17 @@ const applyPatch = 'application/apply-patch+yaml';
 /** The {@link Client} over HTTP. It tries again what its {@link Transport} does, and nothing else. */
 export class HttpClient implements Client {
   readonly #transport: Transport;
+  readonly #gate: Gate | undefined;
   /** The query of every write. */
   readonly #asManager: string;
 
-  /** @param fieldManager the name under which the server tracks the fields that this client sets. */
-  constructor(transport: Transport, fieldManager: string) {
+  /**
+   * @param fieldManager the name under which the server tracks the fields that this client sets.
+   * @param options `gate`: what each of its requests has to pass where it leaves.
+   */
+  constructor(transport: Transport, fieldManager: string, options: { readonly gate?: Gate | undefined } = {}) {
     this.#transport = transport;
+    this.#gate = options.gate;
     this.#asManager = queryOf({ fieldManager });
   }
 
@@ -160,7 +166,7 @@ export class HttpClient implements Client {
     key: ObjectKey,
     { uid, resourceVersion, propagationPolicy = 'Background', gracePeriodSeconds, signal }: DeleteOptions = {},
   ): Promise<T | undefined> {
-    const answer = await this.#transport.request({
+    const answer = await this.#request({
       method: 'DELETE',
       path: objectPath(kind, key),
       body: deleteOptions({ propagationPolicy, gracePeriodSeconds, preconditions: { uid, resourceVersion } }),
@@ -179,7 +185,7 @@ export class HttpClient implements Client {
     if (kind.scope === 'Namespaced' && namespace === undefined) {
       throw new TypeError(`${resourceName(kind)} can be deleted in one namespace only, and none is given`);
     }
-    const answer = await this.#transport.request({
+    const answer = await this.#request({
       method: 'DELETE',
       path: collectionPath(kind, namespace),
       query: queryOf({ labelSelector, fieldSelector }),
@@ -193,13 +199,13 @@ export class HttpClient implements Client {
   async #read<T>(path: string, accept: string | undefined, options: GetOptions = {}): Promise<T> {
     const { resourceVersion, signal } = options;
     const query = resourceVersion === undefined ? '' : queryOf({ resourceVersion });
-    return (await this.#transport.request({ method: 'GET', path, query, accept, signal })) as T;
+    return (await this.#request({ method: 'GET', path, query, accept, signal })) as T;
   }
 
   async #list<T extends KubeObject>(kind: Kind, accept: string | undefined, options: ListOptions): Promise<List<T>> {
     const { namespace, signal, ...query } = options;
     const path = collectionPath(kind, namespace);
-    const answer = await this.#transport.request({ method: 'GET', path, query: queryOf(query), accept, signal });
+    const answer = await this.#request({ method: 'GET', path, query: queryOf(query), accept, signal });
     const list = answer as List<T> | EmptyList;
     return list.items === null ? { ...list, items: [] } : list;
   }
@@ -214,7 +220,7 @@ export class HttpClient implements Client {
     // Required beside sendInitialEvents, and the only value that a watch takes.
     const match = rest.sendInitialEvents === undefined ? {} : { resourceVersionMatch: 'NotOlderThan' };
     const query = queryOf({ watch: true, allowWatchBookmarks: true, ...match, ...rest });
-    const body = await this.#transport.stream({ method: 'GET', path, query, accept, signal });
+    const body = await this.#transport.stream({ method: 'GET', path, query, accept, signal, gate: this.#gate });
     for await (const batch of lines(body)) yield* parseWatchEvents<T>(path, batch);
   }
 
@@ -236,9 +242,13 @@ export class HttpClient implements Client {
     });
   }
 
+  #request(request: HttpRequest): Promise<unknown> {
+    return this.#transport.request(this.#gate === undefined ? request : { ...request, gate: this.#gate });
+  }
+
   async #write<T>(request: HttpRequest, options?: RequestOptions): Promise<T> {
     const { query = this.#asManager, signal = options?.signal } = request;
-    return (await this.#transport.request({ ...request, query, signal })) as T;
+    return (await this.#request({ ...request, query, signal })) as T;
   }
 }
 

@@ -7,6 +7,7 @@ import { Cancellations } from './cancellations.ts';
 import type { AuthenticationHeaders, Connection, TlsOptions } from './connection.ts';
 import { ConnectionPools } from './connection-pools.ts';
 import { Exchange, type RequestObserver } from './exchange.ts';
+import type { Gate } from './gate.ts';
 import { NoAnswerError } from './no-answer-error.ts';
 import { Retries } from './retries.ts';
 
@@ -22,6 +23,8 @@ export interface HttpRequest {
   /** Default: `application/json`. */
   readonly contentType?: string;
   readonly signal?: AbortSignal | undefined;
+  /** What it has to pass each time that it is sent. Default: nothing. */
+  readonly gate?: Gate | undefined;
   /** Default: {@link TransportOptions.timeoutMs}. */
   readonly timeoutMs?: number;
 }
@@ -70,7 +73,7 @@ export class Transport {
    * Sends a request and returns the answer's JSON.
    *
    * @throws ApiError for an answer of 400 and above, or for one that is not JSON; NoAnswerError where there was none;
-   *   the signal's reason; what the connection's authentication throws.
+   *   the signal's reason; why the gate is closed; what the connection's authentication throws.
    */
   async request(request: HttpRequest): Promise<unknown> {
     let retries: Retries | undefined;
@@ -78,13 +81,13 @@ export class Transport {
     for (;;) {
       const headers = await this.#authenticate(request, refusal);
       const options = this.#options(request, headers);
-      const exchange = new Exchange(nameOf(request), options, request.signal, this.#cancellations, this.#observe);
+      const exchange = new Exchange(nameOf(request), options, request, this.#cancellations, this.#observe);
       try {
         return await exchange.send(this.#pools.requests);
       } catch (error) {
         refusal = this.#renewable(error, headers, refusal);
         if (refusal?.error === error) continue;
-        retries ??= new Retries(request.method, request.signal);
+        retries ??= new Retries(request.method, eitherOf(request.signal, request.gate?.signal));
         await retries.wait(error);
       }
     }
@@ -117,7 +120,8 @@ export class Transport {
   async #open(request: HttpRequest, headers: AuthenticationHeaders): Promise<Readable> {
     const { timeoutMs: _, ...watch } = request;
     const { headersTimeout, bodyTimeout, ...options } = this.#options(watch, headers);
-    const { signal } = request;
+    const signal = eitherOf(request.signal, request.gate?.signal);
+    request.gate?.pass();
     const response = await this.#pools.watches
       .request({ ...options, origin: this.#origin, ...(signal !== undefined && { signal }) })
       .catch((error: unknown) => {
@@ -182,6 +186,10 @@ interface Refusal {
   readonly error: unknown;
   readonly headers: AuthenticationHeaders;
   readonly tls: TlsOptions;
+}
+
+function eitherOf(one: AbortSignal | undefined, other: AbortSignal | undefined): AbortSignal | undefined {
+  return one === undefined || other === undefined ? (one ?? other) : AbortSignal.any([one, other]);
 }
 
 const nameOf = (request: HttpRequest): string => `${request.method} ${request.path}`;

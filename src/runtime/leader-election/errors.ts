@@ -1,0 +1,9 @@
+/** The Lease could not be renewed in time, or another holds it: this process must not act as leader any more. */
+export class LeadershipLostError extends Error {
+  override readonly name = 'LeadershipLostError';
+}
+
+/** A request that only a leader may send was about to begin in a process that does not lead. Nothing was sent. */
+export class NotLeadingError extends Error {
+  override readonly name = 'NotLeadingError';
+}

@@ -1,0 +1,145 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { type Client, isConflict, isNotFound } from '../client/index.ts';
+import type { ObjectKey } from '../kind/index.ts';
+import type { Logger } from '../observability/index.ts';
+import { LeadershipLostError } from './errors.ts';
+import type { Fence } from './fence.ts';
+import type { HolderContainer } from './holder-container.ts';
+import { now } from './instant.ts';
+import { claimed, holderOf, Lease, type LeaseClaim, newLease, released } from './lease.ts';
+import type { LeaseTimings } from './timings.ts';
+
+/** What taking and keeping a Lease needs. */
+export interface LeaseKeeperOptions {
+  readonly client: Pick<Client, 'get' | 'create' | 'update'>;
+  readonly lease: Required<ObjectKey>;
+  readonly identity: string;
+  readonly timings: LeaseTimings;
+  readonly fence: Fence;
+  readonly log: Logger;
+}
+
+/** Takes, renews and releases a Lease. Each write carries the resourceVersion of what was read or written before it. */
+export class LeaseKeeper {
+  readonly #options: LeaseKeeperOptions;
+  /** A request that takes longer leaves no time for a second one. */
+  readonly #timeoutMs: number;
+  #held: Lease | undefined;
+  #container: HolderContainer | undefined;
+
+  constructor(options: LeaseKeeperOptions) {
+    this.#options = options;
+    this.#timeoutMs = (options.timings.renewDeadlineSeconds / 2) * 1000;
+  }
+
+  /**
+   * Writes this candidate's name on the Lease, and opens the fence.
+   *
+   * @param lease as it was last seen; undefined makes a new one.
+   * @throws what the client throws: a Conflict or AlreadyExists where somebody was faster.
+   */
+  async take(lease: Lease | undefined, signal: AbortSignal): Promise<void> {
+    const { client, lease: key, fence } = this.#options;
+    const options = { signal: this.#limited(signal) };
+    const sentAt = now();
+    const claim = this.#claim();
+    this.#held = await (lease === undefined
+      ? client.create(Lease, newLease(key, claim), options)
+      : client.update(Lease, claimed(lease, claim), options));
+    fence.renewed(sentAt);
+  }
+
+  /** From the next renewal on, the Lease says in which container its holder runs. */
+  publish(container: HolderContainer): void {
+    this.#container = container;
+  }
+
+  /** Renews the Lease until the signal is aborted or the fence closes; closes it when another holds the Lease. */
+  async renew(signal: AbortSignal): Promise<void> {
+    const { fence, timings } = this.#options;
+    const either = AbortSignal.any([signal, fence.signal]);
+    while (!either.aborted) {
+      const startedAtMs = performance.now();
+      await this.#renewOnce(either);
+      const leftMs = timings.retryPeriodSeconds * 1000 - (performance.now() - startedAtMs);
+      await delay(Math.max(0, leftMs), undefined, { signal: either }).catch(() => {});
+    }
+  }
+
+  /**
+   * Leaves the Lease free, so that another can take it at once. Failing that it expires, which is logged.
+   */
+  async release(): Promise<void> {
+    const { client, identity, log } = this.#options;
+    const signal = AbortSignal.timeout(this.#timeoutMs);
+    try {
+      const { held } = this;
+      await client.update(Lease, released(held), { signal }).catch(async (error: unknown) => {
+        if (!isConflict(error)) throw error;
+        // A renewal of ours whose answer did not come, or others' labels.
+        const lease = await client.get(Lease, this.#options.lease, { signal });
+        if (holderOf(lease) === identity) await client.update(Lease, released(lease), { signal });
+      });
+      log.info({}, 'the lease is released');
+    } catch (error) {
+      if (!isNotFound(error)) log.warn({ err: error }, 'the lease could not be released: it expires');
+    }
+  }
+
+  get held(): Lease {
+    if (this.#held === undefined) throw new Error('no lease was taken');
+    return this.#held;
+  }
+
+  async #renewOnce(signal: AbortSignal): Promise<void> {
+    const { fence, log } = this.#options;
+    try {
+      await this.take(this.held, signal);
+    } catch (error) {
+      if (signal.aborted) return;
+      if (isConflict(error)) return this.#reread(signal);
+      if (isNotFound(error)) return this.#makeAgain(signal);
+      log.warn({ err: error, leadingForMs: fence.leftMs }, 'the lease could not be renewed: trying again');
+    }
+  }
+
+  /** Somebody wrote on the Lease. That may have been a renewal of ours whose answer did not come, or who labels it. */
+  async #reread(signal: AbortSignal): Promise<void> {
+    const { client, lease: key, identity, fence, log } = this.#options;
+    try {
+      const lease = await client.get(Lease, key, { signal: this.#limited(signal) });
+      const holder = holderOf(lease);
+      if (holder !== identity) {
+        const words = holder === undefined ? 'was released by somebody else' : `is held by ${holder}`;
+        return fence.close(new LeadershipLostError(`the lease ${key.namespace}/${key.name} ${words}`));
+      }
+      await this.take(lease, signal);
+    } catch (error) {
+      if (!signal.aborted)
+        log.warn({ err: error, leadingForMs: fence.leftMs }, 'the lease could not be renewed: trying again');
+    }
+  }
+
+  /** Somebody deleted the Lease. Those who have seen it wait for as long as it was granted to us. */
+  async #makeAgain(signal: AbortSignal): Promise<void> {
+    const { fence, log } = this.#options;
+    log.warn({}, 'the lease is gone: making it again');
+    try {
+      await this.take(undefined, signal);
+    } catch (error) {
+      if (!signal.aborted)
+        log.warn({ err: error, leadingForMs: fence.leftMs }, 'the lease could not be made again: trying again');
+    }
+  }
+
+  #claim(): LeaseClaim {
+    const { identity, timings } = this.#options;
+    // The API takes whole seconds, and others may count from later but never for less.
+    const leaseDurationSeconds = Math.ceil(timings.leaseDurationSeconds);
+    return { holderIdentity: identity, leaseDurationSeconds, container: this.#container };
+  }
+
+  #limited(signal: AbortSignal): AbortSignal {
+    return AbortSignal.any([signal, AbortSignal.timeout(this.#timeoutMs)]);
+  }
+}

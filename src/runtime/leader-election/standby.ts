@@ -1,0 +1,170 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { Reflector, type ReflectorTarget } from '../cache/index.ts';
+import { type Client, isNotFound } from '../client/index.ts';
+import type { ObjectKey } from '../kind/index.ts';
+import type { Logger } from '../observability/index.ts';
+import type { HolderContainer, HolderContainers } from './holder-container.ts';
+import { Lease } from './lease.ts';
+import { ObservedLease } from './observed-lease.ts';
+import { jitterFactor, type LeaseTimings } from './timings.ts';
+
+/** What a standby needs. */
+export interface StandbyOptions {
+  readonly client: Pick<Client, 'get' | 'list' | 'watchBatches'>;
+  readonly lease: Required<ObjectKey>;
+  readonly identity: string;
+  readonly timings: LeaseTimings;
+  readonly log: Logger;
+  readonly containers: HolderContainers | undefined;
+  readonly onNewLeader: (identity: string) => void;
+}
+
+/** Standbys that see a Lease become free in the same moment do not all ask for it in that moment. */
+const spreadMs = 20;
+
+/** How long an answer may take, in retry periods, before the Lease is asked for once more. */
+const patience = 2;
+
+/** A candidate that waits: it watches the Lease, and the container of its holder, and tells when the Lease may be taken. */
+export class Standby {
+  readonly observed: ObservedLease;
+  readonly #options: StandbyOptions;
+  readonly #ending = new AbortController();
+  #watching: Promise<void> | undefined;
+  #change = Promise.withResolvers<void>();
+  #leader: string | undefined;
+  /** Waits for the end of this container. */
+  #mourned: { readonly container: HolderContainer; readonly controller: AbortController } | undefined;
+
+  constructor(options: StandbyOptions) {
+    this.#options = options;
+    this.observed = new ObservedLease(options.identity);
+  }
+
+  /**
+   * Resolves when the Lease may be taken, as far as is known here.
+   *
+   * @throws the signal's reason.
+   */
+  async untilFree(signal: AbortSignal): Promise<void> {
+    if (this.observed.silentMs === Number.POSITIVE_INFINITY) await this.#look(signal);
+    if (this.observed.freeInMs === 0) return;
+    this.#watching ??= this.#watch();
+    while (this.observed.freeInMs > 0) {
+      await this.#untilChange(signal);
+      if (this.observed.freeInMs > 0) continue;
+      await delay(Math.random() * spreadMs, undefined, { signal }).catch(() => {});
+      signal.throwIfAborted();
+    }
+  }
+
+  /** Stops watching. */
+  async end(): Promise<void> {
+    this.#ending.abort();
+    this.#mourned?.controller.abort();
+    await this.#watching;
+  }
+
+  /** Until something was seen, the Lease expires, or nothing was heard for so long that it is asked for. */
+  async #untilChange(signal: AbortSignal): Promise<void> {
+    const pollMs =
+      this.#options.timings.retryPeriodSeconds * 1000 * patience * (1 + Math.random() * (jitterFactor - 1));
+    const { freeInMs, silentMs } = this.observed;
+    const waitMs = Math.min(freeInMs, Math.max(0, pollMs - silentMs, 1));
+    const waiting = new AbortController();
+    const timer = delay(waitMs, 'time' as const, { signal: AbortSignal.any([signal, waiting.signal]) });
+    const came = await Promise.race([this.#change.promise, timer.catch(() => {})]);
+    waiting.abort();
+    signal.throwIfAborted();
+    if (came === 'time' && this.observed.freeInMs > 0) await this.#look(signal);
+  }
+
+  /** Reads the Lease. What keeps it from being read is waited out: {@link untilFree} comes back to it. */
+  async #look(signal: AbortSignal): Promise<void> {
+    const { client, lease, timings, log } = this.#options;
+    const timeout = AbortSignal.timeout((timings.renewDeadlineSeconds / 2) * 1000);
+    try {
+      this.#saw(await client.get(Lease, lease, { signal: AbortSignal.any([signal, timeout]) }));
+    } catch (error) {
+      signal.throwIfAborted();
+      if (isNotFound(error)) this.#sawNone();
+      else {
+        log.warn({ err: error }, 'the lease cannot be read: trying again');
+        await delay(timings.retryPeriodSeconds * 1000, undefined, { signal }).catch(() => {});
+      }
+    }
+  }
+
+  #watch(): Promise<void> {
+    const { client, lease, timings, log } = this.#options;
+    const leaseDurationMs = timings.leaseDurationSeconds * 1000;
+    const reflector = new Reflector<Lease>({
+      client,
+      kind: Lease,
+      selection: { namespace: lease.namespace, fieldSelector: `metadata.name=${lease.name}` },
+      target: this.#target(),
+      log,
+      listing: 'paged',
+      // A leader renews far more often; a Lease that nobody renews is looked at when it expires.
+      silenceMs: Math.max(leaseDurationMs, 60_000),
+      backoff: { initialMs: 100, maxMs: timings.retryPeriodSeconds * 1000 },
+    });
+    return reflector.run(this.#ending.signal);
+  }
+
+  #target(): ReflectorTarget<Lease> {
+    return {
+      prepare: (lease) => lease,
+      replace: ([lease]) => (lease === undefined ? this.#sawNone() : this.#saw(lease)),
+      apply: (events) => {
+        for (const event of events) {
+          if (event.type === 'DELETED') this.#sawNone();
+          else if (event.type !== 'BOOKMARK') this.#saw(event.object);
+        }
+      },
+    };
+  }
+
+  #saw(lease: Lease): void {
+    this.observed.saw(lease);
+    this.#tellLeader();
+    this.#mourn();
+    this.#changed();
+  }
+
+  #sawNone(): void {
+    this.observed.sawNone();
+    this.#changed();
+  }
+
+  #changed(): void {
+    this.#change.resolve();
+    this.#change = Promise.withResolvers();
+  }
+
+  #tellLeader(): void {
+    const { holder } = this.observed;
+    if (holder === undefined || holder === this.#leader) return;
+    this.#leader = holder;
+    this.#options.onNewLeader(holder);
+  }
+
+  /** Waits for the end of the container that the holder says it runs in, once for each. */
+  #mourn(): void {
+    const { containers } = this.#options;
+    const { container } = this.observed;
+    if (containers === undefined || container?.containerId === this.#mourned?.container.containerId) return;
+    this.#mourned?.controller.abort();
+    this.#mourned = undefined;
+    if (container === undefined) return;
+    const controller = new AbortController();
+    this.#mourned = { container, controller };
+    const ended = () => {
+      this.#options.log.info({ container: container.containerId }, "the leader's container has ended");
+      this.observed.sawEnd(container);
+      this.#changed();
+    };
+    // It rejects with the signal's reason alone.
+    containers.ended(container, controller.signal).then(ended, () => {});
+  }
+}

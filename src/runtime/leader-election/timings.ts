@@ -1,0 +1,49 @@
+/** How a Lease is kept and taken: the same for all its candidates. Defaults and meaning are client-go's. */
+export interface LeaseTimings {
+  /** After so many seconds without a renewal others may take the Lease. On the Lease it stands as a whole number. Default 15. */
+  readonly leaseDurationSeconds: number;
+  /** After so many seconds without a renewal the holder stops. Default 10. */
+  readonly renewDeadlineSeconds: number;
+  /** So many seconds are between two renewals. Default 2. */
+  readonly retryPeriodSeconds: number;
+}
+
+export const defaultTimings: LeaseTimings = {
+  leaseDurationSeconds: 15,
+  renewDeadlineSeconds: 10,
+  retryPeriodSeconds: 2,
+};
+
+/** client-go's JitterFactor: pauses are up to this much longer. */
+export const jitterFactor = 1.2;
+
+/**
+ * Checks the timings against each other: a holder must have stopped before others may take its Lease, and must have had
+ * the time for another try.
+ *
+ * @param nameOf how a timing is called in what is thrown. Default: its own name.
+ * @throws RangeError naming the two that don't fit, with their values.
+ */
+export function checkedTimings(
+  timings: LeaseTimings,
+  nameOf: (timing: keyof LeaseTimings) => string = (timing) => timing,
+): LeaseTimings {
+  const { leaseDurationSeconds, renewDeadlineSeconds, retryPeriodSeconds } = timings;
+  for (const timing of ['leaseDurationSeconds', 'renewDeadlineSeconds', 'retryPeriodSeconds'] as const) {
+    const seconds = timings[timing];
+    if (!(Number.isFinite(seconds) && seconds > 0)) {
+      throw new RangeError(`${nameOf(timing)}: got ${seconds}, takes a number of seconds above 0`);
+    }
+  }
+  if (leaseDurationSeconds <= renewDeadlineSeconds) {
+    throw new RangeError(
+      `${nameOf('leaseDurationSeconds')}: got ${leaseDurationSeconds}, takes more than ${nameOf('renewDeadlineSeconds')}'s ${renewDeadlineSeconds}`,
+    );
+  }
+  if (renewDeadlineSeconds <= retryPeriodSeconds * jitterFactor) {
+    throw new RangeError(
+      `${nameOf('renewDeadlineSeconds')}: got ${renewDeadlineSeconds}, takes more than ${jitterFactor} times ${nameOf('retryPeriodSeconds')}'s ${retryPeriodSeconds}`,
+    );
+  }
+  return timings;
+}
