@@ -65,6 +65,7 @@ export class CandidateProcess implements AsyncDisposable {
   readonly #child: ChildProcess;
   readonly #exit: Promise<unknown>;
   #errors = '';
+  #frozenAt = 0;
 
   private constructor(child: ChildProcess, journal: string) {
     this.#child = child;
@@ -99,17 +100,18 @@ export class CandidateProcess implements AsyncDisposable {
     throw new Error(`a candidate has ended with ${exitCode ?? signalCode}: ${this.#errors}`);
   }
 
-  /** Stops it by a signal that it can't see, until {@link thaw}. Whether it has stopped. */
-  async freeze(): Promise<boolean> {
-    this.frozen.push({ from: monotonicMs(), until: Number.POSITIVE_INFINITY });
+  /** Stops it by a signal that it can't see. */
+  freeze(): void {
+    this.#frozenAt = monotonicMs();
     this.#child.kill('SIGSTOP');
-    return this.#isStopped();
   }
 
-  thaw(): void {
+  /** Lets it go on. Whether it had stopped. */
+  async thaw(): Promise<boolean> {
+    const hasStopped = await this.#isStopped();
     this.#child.kill('SIGCONT');
-    const last = this.frozen.pop();
-    if (last !== undefined) this.frozen.push({ from: last.from, until: monotonicMs() });
+    this.frozen.push({ from: this.#frozenAt, until: monotonicMs() });
+    return hasStopped;
   }
 
   async kill(): Promise<void> {

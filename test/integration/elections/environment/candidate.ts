@@ -7,19 +7,22 @@
 import { randomUUID } from 'node:crypto';
 import { subscribe } from 'node:diagnostics_channel';
 import { setTimeout as delay } from 'node:timers/promises';
+import { Registry } from 'prom-client';
 import {
   type Client,
   type Gate,
   HttpClient,
-  Informer,
   LeaderElector,
   LeadershipLostError,
   type LeaseTimings,
   type Logger,
+  Manager,
+  Metrics,
+  type ReflectorOptions,
   Transport,
 } from '../../../../src/runtime/index.ts';
 import { ConfigMap } from '../../faults/environment/mirror.ts';
-import { writerAnnotation } from './history.ts';
+import { markLabel, writerAnnotation } from './history.ts';
 import { Journal } from './journal.ts';
 import { monotonicMs } from './monotonic.ts';
 
@@ -32,6 +35,8 @@ export interface CandidateSettings {
   readonly journal: string;
   /** How often a leader writes; absent: it only elects. */
   readonly writeEveryMs?: number;
+  /** How its informer lists ConfigMaps, of which the journal names those that are marked; absent: it has none. */
+  readonly listing?: ReflectorOptions['listing'];
 }
 
 const namespace = 'default';
@@ -39,6 +44,8 @@ const namespace = 'default';
 /** Fewer than there are locks: when nothing is answered, the writes to some wait behind those to others. */
 const connections = 4;
 const writesUnderWay = 4;
+/** A write that is not answered makes room for another, so that a leader that is cut off goes on until its fence closes. */
+const writeTimeoutMs = 250;
 
 /** How far the wall clock may go apart from the monotonic one before the journal tells. */
 const clockMovedMs = 200;
@@ -111,7 +118,26 @@ async function keepLedger(client: Client, lock: string, identity: string, everyM
   await Promise.all(underWay);
 }
 
-async function main({ server, name, locks, timings, journal: path, writeEveryMs }: CandidateSettings): Promise<void> {
+/** An informer of ConfigMaps, as an operator has it. */
+async function inform(client: Client, listing: ReflectorOptions['listing'], journal: Journal, stop: AbortSignal) {
+  const manager = new Manager({ client, log, metrics: new Metrics(new Registry()) });
+  const informer = manager.informer(ConfigMap, { namespaces: [namespace], ...(listing && { listing }) });
+  informer.addHandler(({ type, object }) => {
+    const mark = object.metadata.labels?.[markLabel];
+    if (type !== 'deleted' && mark !== undefined) journal.write({ type: 'mark', mark, at: monotonicMs() });
+  });
+  await manager.run(stop);
+}
+
+async function main({
+  server,
+  name,
+  locks,
+  timings,
+  journal: path,
+  writeEveryMs,
+  listing,
+}: CandidateSettings): Promise<void> {
   const stop = new AbortController();
   process.once('SIGTERM', () => stop.abort());
   const journal = new Journal(path);
@@ -119,7 +145,8 @@ async function main({ server, name, locks, timings, journal: path, writeEveryMs 
   noteRequests(journal);
   const connection = { server: new URL(server), tls: {}, authentication: async () => ({}) };
   const electing = new Transport(connection, { userAgent: name });
-  const working = new Transport(connection, { userAgent: name, connections });
+  const informed = new Transport(connection, { userAgent: name });
+  const working = new Transport(connection, { userAgent: name, connections, timeoutMs: writeTimeoutMs });
 
   const lead = async (elector: LeaderElector, lock: string, identity: string, signal: AbortSignal): Promise<void> => {
     journal.write({ type: 'leading', lock, identity, at: monotonicMs() });
@@ -143,11 +170,14 @@ async function main({ server, name, locks, timings, journal: path, writeEveryMs 
       if (!(error instanceof LeadershipLostError)) throw error;
     }
   };
+  const informing = listing && inform(new HttpClient(informed, name), listing, journal, stop.signal);
   await Promise.all(
     locks.map(async (lock) => {
       while (!stop.signal.aborted) await stand(lock);
     }),
   );
+  await informing;
+  await informed.close();
   await electing.close();
   await working.close();
 }

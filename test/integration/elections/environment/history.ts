@@ -22,6 +22,9 @@ rules:
 /** On a ledger: the candidate whose write it is. */
 export const writerAnnotation = 'elections/writer';
 
+/** On a ConfigMap that an informer is to tell of. */
+export const markLabel = 'elections-mark';
+
 /** A time during which one candidate held a lock, in milliseconds of the monotonic clock. */
 export interface Tenure {
   readonly lock: string;
@@ -30,6 +33,8 @@ export interface Tenure {
   readonly from: number;
   /** When the API server received the request that ended it: the holder's release, or another's acquisition. */
   readonly until: number;
+  /** When the API server received its writes to the Lease, the acquisition first, the last renewal last. */
+  readonly renewedAt: readonly number[];
 }
 
 /** A write to a lock's ledger, as the API server saw it. */
@@ -47,9 +52,13 @@ export interface History {
   /** Of each lock, in their order. */
   readonly tenures: ReadonlyMap<string, readonly Tenure[]>;
   readonly ledgerWrites: readonly LedgerWrite[];
+  /** All that was asked for, by lock. */
+  readonly leaseWrites: ReadonlyMap<string, readonly LeaseWrite[]>;
 }
 
-interface LeaseWrite {
+/** A write to a Lease, as the API server saw it. */
+export interface LeaseWrite {
+  /** The resourceVersion that the Lease had to have; 0 for its creation. */
   readonly precondition: number;
   /** Undefined for one that was not answered with success. */
   readonly result: number | undefined;
@@ -87,7 +96,7 @@ export async function readHistory(auditLog: string, clock: WallClock): Promise<H
     else if (line.requestObject !== undefined) ledgerWrites.push(ledgerWrite(lock, line, clock));
   }
   const tenures = new Map([...leaseWrites].map(([lock, writes]) => [lock, tenuresOf(lock, inOrder(lock, writes))]));
-  return { tenures, ledgerWrites };
+  return { tenures, ledgerWrites, leaseWrites };
 }
 
 function append<K, V>(lists: Map<K, V[]>, key: K, value: V): void {
@@ -100,7 +109,8 @@ function leaseWrite(line: AuditLine, clock: WallClock): LeaseWrite {
   const { verb, requestObject, responseObject, responseStatus, requestReceivedTimestamp } = line;
   const code = responseStatus?.code ?? 0;
   const precondition = Number(requestObject?.metadata?.resourceVersion ?? (verb === 'create' ? 0 : Number.NaN));
-  if (Number.isNaN(precondition)) throw new Error(`a write to a Lease without a resourceVersion: ${JSON.stringify(line)}`);
+  if (Number.isNaN(precondition))
+    throw new Error(`a write to a Lease without a resourceVersion: ${JSON.stringify(line)}`);
   const receivedAt = clock.toMonotonicMs(requestReceivedTimestamp);
   const holder = requestObject?.spec?.holderIdentity ?? '';
   return { precondition, code, holder, receivedAt, result: isSuccess(code) ? versionOf(responseObject) : undefined };
@@ -133,7 +143,9 @@ function inOrder(lock: string, writes: readonly LeaseWrite[]): readonly LeaseWri
     if (write.precondition !== last) {
       const missing = writes.filter(({ precondition, code }) => precondition === last && code >= 500);
       if (new Set(missing.map(({ holder }) => holder)).size !== 1) {
-        throw new Error(`${lock}: what changed it from version ${last} to ${write.precondition} is not in the audit log`);
+        throw new Error(
+          `${lock}: what changed it from version ${last} to ${write.precondition} is not in the audit log`,
+        );
       }
       changes.push({ ...missing[0]!, result: write.precondition });
     }
@@ -144,11 +156,14 @@ function inOrder(lock: string, writes: readonly LeaseWrite[]): readonly LeaseWri
 
 function tenuresOf(lock: string, changes: readonly LeaseWrite[]): readonly Tenure[] {
   const tenures: Tenure[] = [];
-  let held: { readonly identity: string; readonly from: number } | undefined;
+  let held: { readonly identity: string; readonly from: number; readonly renewedAt: number[] } | undefined;
   for (const { holder, receivedAt } of changes) {
-    if (holder === (held?.identity ?? '')) continue;
+    if (holder === held?.identity) {
+      held.renewedAt.push(receivedAt);
+      continue;
+    }
     if (held !== undefined) tenures.push({ lock, ...held, until: receivedAt });
-    held = holder === '' ? undefined : { identity: holder, from: receivedAt };
+    held = holder === '' ? undefined : { identity: holder, from: receivedAt, renewedAt: [receivedAt] };
   }
   if (held !== undefined) tenures.push({ lock, ...held, until: Number.POSITIVE_INFINITY });
   return tenures;

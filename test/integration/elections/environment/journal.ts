@@ -6,7 +6,8 @@ import { readFile } from 'node:fs/promises';
  * that it stands for a lock.
  */
 export type JournalLine =
-  | { readonly type: 'leading' | 'ended'; readonly lock: string; readonly identity: string; readonly at: number }
+  | { readonly type: 'leading'; readonly lock: string; readonly identity: string; readonly at: number }
+  | { readonly type: 'ended'; readonly lock: string; readonly identity: string; readonly at: number }
   /** The first byte of a leader's request is about to be written to the socket. */
   | {
       readonly type: 'begun';
@@ -16,6 +17,8 @@ export type JournalLine =
       readonly passedAt: number;
       readonly at: number;
     }
+  /** The candidate's informer has a marked object. */
+  | { readonly type: 'mark'; readonly mark: string; readonly at: number }
   /** The wall clock has moved against the monotonic one. */
   | { readonly type: 'clock'; readonly byMs: number; readonly at: number };
 

@@ -65,7 +65,7 @@ export class Link implements AsyncDisposable {
   #relay(from: Socket, to: Socket): void {
     const direction = new Direction(to);
     this.#directions.add(direction);
-    from.on('data', (piece) => this.#take(direction, piece));
+    from.on('data', (piece: Buffer) => this.#take(direction, piece));
     from.on('close', () => this.#take(direction, 'end'));
     from.on('error', () => {});
     to.on('close', () => this.#directions.delete(direction));

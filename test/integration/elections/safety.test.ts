@@ -1,0 +1,167 @@
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { Lease, type LeaseTimings } from '../../../src/runtime/index.ts';
+import { eventually } from '../../../src/runtime/testing/index.ts';
+import { ConfigMap } from '../faults/environment/mirror.ts';
+import { Arena, namespace } from './environment/arena.ts';
+import type { CandidateSettings } from './environment/candidate.ts';
+import { clientGo, ours } from './environment/candidate-process.ts';
+import { Contestant } from './environment/contestant.ts';
+import { fakeClock } from './environment/fake-clock.ts';
+import { type FaultKind, faultKinds, stepsFrom, take } from './environment/faults.ts';
+import { monotonicMs } from './environment/monotonic.ts';
+import { judge, type Verdict } from './environment/verdict.ts';
+
+/** `ELECTIONS_SEED` repeats the faults of a run; `ELECTIONS` is how often the locks have to pass on before it ends. */
+const { ELECTIONS_SEED, ELECTIONS } = process.env;
+const seed = ELECTIONS_SEED === undefined ? Math.floor(Math.random() * 2 ** 30) : Number(ELECTIONS_SEED);
+const wanted = ELECTIONS === undefined ? 50 : Number(ELECTIONS);
+/** Some times what it takes on two cores that have nothing else to do. */
+const timeLimitMs = 180_000 + wanted * 3_000;
+
+const locks = Array.from({ length: 8 }, (_, index) => `lock-${index}`);
+const timings: LeaseTimings = { leaseDurationSeconds: 2, renewDeadlineSeconds: 1.2, retryPeriodSeconds: 0.3 };
+const writeEveryMs = 40;
+/** The seeds of the contestants' faults are so far apart that none has another's. */
+const seedStride = 1_000_003;
+
+const possibleFaults = faultKinds.filter((kind) => kind !== 'clock' || process.platform === 'linux');
+
+let arena: Arena;
+
+beforeAll(async () => {
+  arena = await Arena.open();
+  for (const name of locks) await arena.client.create(ConfigMap, { metadata: { namespace, name } });
+}, 300_000);
+
+afterAll(async () => {
+  await arena[Symbol.asyncDispose]();
+}, 60_000);
+
+/** Enters one of ours, or one on client-go, which only elects. Go's programs ask no C library what time it is. */
+async function enter(name: string): Promise<Contestant> {
+  const settings = (server: string, journal: string): CandidateSettings => {
+    return { server, name, journal, locks, timings, writeEveryMs };
+  };
+  if (name.startsWith('client-go')) {
+    return Contestant.enter({
+      name,
+      arena,
+      command: (server, journal) => clientGo(arena.programs, settings(server, journal)),
+    });
+  }
+  const clockFile = join(arena.folder, `${name}.clock`);
+  const clock = await fakeClock(clockFile);
+  return Contestant.enter({
+    name,
+    arena,
+    command: (server, journal) => ours(arena.programs, settings(server, journal), clock),
+    ...(clock !== undefined && { clockFile }),
+  });
+}
+
+/** Faults come over a contestant, one after the other, until the signal is aborted. */
+async function torment(
+  contestant: Contestant,
+  itsSeed: number,
+  happened: Map<FaultKind, number>,
+  signal: AbortSignal,
+): Promise<void> {
+  const kinds = possibleFaults.filter((kind) => kind !== 'clock' || contestant.clockFile !== undefined);
+  for (const step of stepsFrom(itsSeed, kinds)) {
+    await delay(step.calmMs, undefined, { signal }).catch(() => {});
+    if (signal.aborted) return;
+    if (await take(step, contestant, signal)) happened.set(step.fault, (happened.get(step.fault) ?? 0) + 1);
+  }
+}
+
+/** How often the locks have passed on, as far as the Leases tell. */
+async function elections(): Promise<number> {
+  const { items } = await arena.client.list(Lease, { namespace });
+  return items.reduce((sum, { spec }) => sum + (spec?.leaseTransitions ?? 0), 0);
+}
+
+/** Waits until there were enough elections and each kind of fault has happened. */
+async function enough(happened: ReadonlyMap<FaultKind, number>): Promise<void> {
+  let held = 0;
+  const look = async (): Promise<boolean> => {
+    await delay(250);
+    held = await elections();
+    return held >= wanted && possibleFaults.every((kind) => happened.has(kind));
+  };
+  await eventually('enough elections', look, timeLimitMs).catch((cause: unknown) => {
+    const missing = possibleFaults.filter((kind) => !happened.has(kind));
+    throw new Error(
+      `within ${timeLimitMs / 1000} s there were ${held} of ${wanted} elections, and of the faults no ${missing.join(', no ') || 'one was missing'}`,
+      { cause },
+    );
+  });
+}
+
+/** Waits until somebody holds each lock and goes on renewing it. */
+async function everyLockIsLed(): Promise<void> {
+  const look = async () => {
+    const { items } = await arena.client.list(Lease, { namespace });
+    return new Map(items.map(({ metadata, spec }) => [metadata.name, spec]));
+  };
+  await eventually(
+    'somebody leads every lock',
+    async () => {
+      const before = await look();
+      await delay(2 * timings.renewDeadlineSeconds * 1000);
+      const after = await look();
+      return locks.every((lock) => {
+        const [then, now] = [before.get(lock), after.get(lock)];
+        return now?.holderIdentity && then?.holderIdentity === now.holderIdentity && then.renewTime !== now.renewTime;
+      });
+    },
+    60_000,
+  );
+}
+
+test(
+  'whatever happens, nobody begins a write to what another leads, and in the end somebody leads everything',
+  async () => {
+    console.log(`elections at random: ELECTIONS_SEED=${seed}`);
+    await using contestants = new AsyncDisposableStack();
+    const entered: Contestant[] = [];
+    for (const name of ['ours-0', 'ours-1', 'ours-2', 'client-go']) entered.push(contestants.use(await enter(name)));
+
+    const happened = new Map<FaultKind, number>();
+    const calm = new AbortController();
+    const startedAt = monotonicMs();
+    const torments = Promise.all(
+      entered.map((one, index) => torment(one, seed + index * seedStride, happened, calm.signal)),
+    );
+    try {
+      // A contestant that ends of its own accord ends the test.
+      await Promise.race([enough(happened), torments]);
+    } finally {
+      calm.abort();
+      await torments;
+    }
+    const tookMs = monotonicMs() - startedAt;
+    await everyLockIsLed();
+    for (const one of entered) await one.stop();
+
+    const testimonies = (await Promise.all(entered.map((one) => one.testimonies()))).flat();
+    const verdict = judge(await arena.history(), testimonies);
+    console.log(summary(verdict, happened, tookMs));
+    expect(verdict.violations).toEqual([]);
+    expect(verdict.elections).toBeGreaterThanOrEqual(wanted);
+    // Else it has tested nothing.
+    expect(verdict.begun).toBeGreaterThan(wanted);
+    expect(verdict.late.refused).toBeGreaterThan(0);
+  },
+  timeLimitMs + 180_000,
+);
+
+function summary(verdict: Verdict, happened: ReadonlyMap<FaultKind, number>, tookMs: number): string {
+  const { elections, begun, late, frozenOnTheWayOut } = verdict;
+  return [
+    `${elections} elections in ${Math.round(tookMs / 1000)} s; leaders began ${begun} requests, of which ${frozenOnTheWayOut} were frozen on the way out`,
+    `of their writes landed late: ${late.refused} that were refused, ${late.beforeTheNextWrite} before the next leader's first`,
+    `faults: ${[...happened].map(([kind, count]) => `${kind} ${count}`).join(', ')}`,
+  ].join('\n');
+}
