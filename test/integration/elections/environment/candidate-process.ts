@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { access, readFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { eventually } from '../../../../src/runtime/testing/index.ts';
 import { ensureBinaries } from '../../../../tools/index.ts';
 import { wrapToDieWithParent } from '../../environment/die-with-parent.ts';
@@ -37,7 +37,12 @@ export function ours(
   return {
     file: node,
     args: [join(import.meta.dirname, 'candidate.ts')],
-    env: { ...env, CANDIDATE_SETTINGS: JSON.stringify(settings) },
+    env: {
+      ...env,
+      CANDIDATE_SETTINGS: JSON.stringify(settings),
+      // It is started often.
+      NODE_COMPILE_CACHE: join(dirname(settings.journal), 'compile-cache'),
+    },
     journal: settings.journal,
   };
 }

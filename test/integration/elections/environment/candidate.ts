@@ -41,11 +41,11 @@ export interface CandidateSettings {
 
 const namespace = 'default';
 
-/** Fewer than there are locks: when nothing is answered, the writes to some wait behind those to others. */
-const connections = 4;
+/** Fewer than are under way for a process that leads much: when nothing is answered, some wait behind others. */
+const connections = 8;
 const writesUnderWay = 4;
 /** A write that is not answered makes room for another, so that a leader that is cut off goes on until its fence closes. */
-const writeTimeoutMs = 250;
+const writeTimeoutMs = 500;
 
 /** How far the wall clock may go apart from the monotonic one before the journal tells. */
 const clockMovedMs = 200;

@@ -85,8 +85,21 @@ interface AuditedObject {
   readonly spec?: { readonly holderIdentity?: string };
 }
 
-/** @throws Error where a Lease was changed by a write that the log does not have. */
-export async function readHistory(auditLog: string, clock: WallClock): Promise<History> {
+/** A version of a lock's Lease. A watch tells of each, in order. */
+export interface LeaseVersion {
+  readonly version: number;
+  readonly holder: string;
+}
+
+/**
+ * @param versions all of them, by lock.
+ * @throws Error where a Lease has a version that no write in the log can have made.
+ */
+export async function readHistory(
+  auditLog: string,
+  versions: ReadonlyMap<string, readonly LeaseVersion[]>,
+  clock: WallClock,
+): Promise<History> {
   const leaseWrites = new Map<string, LeaseWrite[]>();
   const ledgerWrites: LedgerWrite[] = [];
   for await (const text of createInterface({ input: createReadStream(auditLog) })) {
@@ -95,7 +108,10 @@ export async function readHistory(auditLog: string, clock: WallClock): Promise<H
     if (line.objectRef.resource === 'leases') append(leaseWrites, lock, leaseWrite(line, clock));
     else if (line.requestObject !== undefined) ledgerWrites.push(ledgerWrite(lock, line, clock));
   }
-  const tenures = new Map([...leaseWrites].map(([lock, writes]) => [lock, tenuresOf(lock, inOrder(lock, writes))]));
+  const tenures = new Map<string, readonly Tenure[]>();
+  for (const [lock, its] of versions) {
+    tenures.set(lock, tenuresOf(lock, writesBehind(lock, its, leaseWrites.get(lock) ?? [])));
+  }
   return { tenures, ledgerWrites, leaseWrites };
 }
 
@@ -132,26 +148,23 @@ export const isSuccess = (code: number): boolean => code >= 200 && code < 300;
 const versionOf = (object: AuditedObject | undefined): number => Number(object?.metadata?.resourceVersion ?? 0);
 
 /**
- * The writes that changed the Lease, each on what the one before it has made. A request that was carried out while its
- * sender went away is answered with an error all the same: it is the one that was based on what came before the gap.
+ * The write that has made each version. One that was carried out while its sender went away is answered with an error all
+ * the same: where no answer tells of a version, it is what was based on the version before and asked for that holder.
  */
-function inOrder(lock: string, writes: readonly LeaseWrite[]): readonly LeaseWrite[] {
-  const changes: LeaseWrite[] = [];
-  const succeeded = writes.filter(({ result }) => result !== undefined).sort((a, b) => a.result! - b.result!);
-  for (const write of succeeded) {
-    const last = changes.at(-1)?.result ?? 0;
-    if (write.precondition !== last) {
-      const missing = writes.filter(({ precondition, code }) => precondition === last && code >= 500);
-      if (new Set(missing.map(({ holder }) => holder)).size !== 1) {
-        throw new Error(
-          `${lock}: what changed it from version ${last} to ${write.precondition} is not in the audit log`,
-        );
-      }
-      changes.push({ ...missing[0]!, result: write.precondition });
-    }
-    changes.push(write);
-  }
-  return changes;
+function writesBehind(
+  lock: string,
+  versions: readonly LeaseVersion[],
+  writes: readonly LeaseWrite[],
+): readonly LeaseWrite[] {
+  let before = 0;
+  return versions.map(({ version, holder }) => {
+    const unanswered = (write: LeaseWrite) =>
+      write.result === undefined && write.precondition === before && write.holder === holder;
+    const write = writes.find(({ result }) => result === version) ?? writes.find(unanswered);
+    if (write === undefined) throw new Error(`${lock}: who has made version ${version} is not in the audit log`);
+    before = version;
+    return write;
+  });
 }
 
 function tenuresOf(lock: string, changes: readonly LeaseWrite[]): readonly Tenure[] {
