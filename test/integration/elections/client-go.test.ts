@@ -3,9 +3,9 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
 import { Lease, type LeaseTimings } from '../../../src/runtime/index.ts';
 import { eventually, FaultProxy, type RequestFilter } from '../../../src/runtime/testing/index.ts';
-import { Arena, namespace } from './environment/arena.ts';
+import { Arena } from './environment/arena.ts';
 import { CandidateProcess, clientGo, ours } from './environment/candidate-process.ts';
-import { isSuccess } from './environment/history.ts';
+import { isSuccess, namespace } from './environment/history.ts';
 
 /** Nobody takes such a Lease but because it was released, and no candidate of ours asks for it twice in a minute. */
 const patient: LeaseTimings = { leaseDurationSeconds: 300, renewDeadlineSeconds: 200, retryPeriodSeconds: 60 };

@@ -3,9 +3,9 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import type { LeaseTimings } from '../../../src/runtime/index.ts';
 import { eventually, FaultProxy, isWatch } from '../../../src/runtime/testing/index.ts';
 import { ConfigMap } from '../faults/environment/mirror.ts';
-import { Arena, namespace } from './environment/arena.ts';
+import { Arena } from './environment/arena.ts';
 import { CandidateProcess, ours } from './environment/candidate-process.ts';
-import { markLabel } from './environment/history.ts';
+import { markLabel, namespace } from './environment/history.ts';
 import { readJournal } from './environment/journal.ts';
 
 /** `RELIST_OBJECTS` is how many objects are listed. */

@@ -4,10 +4,8 @@ import { HttpClient, Lease, NoAnswerError, Transport } from '../../../../src/run
 import { ApiServer, eventually } from '../../../../src/runtime/testing/index.ts';
 import { programs } from '../../environment/programs.ts';
 import { type CandidatePrograms, candidatePrograms } from './candidate-process.ts';
-import { auditPolicy, type History, type LeaseVersion, readHistory } from './history.ts';
+import { auditPolicy, type History, type LeaseVersion, namespace, readHistory } from './history.ts';
 import { WallClock } from './monotonic.ts';
-
-export const namespace = 'default';
 
 const watchSeconds = 300;
 

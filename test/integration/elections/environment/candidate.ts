@@ -22,7 +22,7 @@ import {
   Transport,
 } from '../../../../src/runtime/index.ts';
 import { ConfigMap } from '../../faults/environment/mirror.ts';
-import { markLabel, writerAnnotation } from './history.ts';
+import { markLabel, namespace, writerAnnotation } from './history.ts';
 import { Journal } from './journal.ts';
 import { monotonicMs } from './monotonic.ts';
 
@@ -35,14 +35,12 @@ export interface CandidateSettings {
   readonly journal: string;
   /** How often a leader writes; absent: it only elects. */
   readonly writeEveryMs?: number;
+  /** How many of its writes, to all locks, may be on their way at once; others wait. */
+  readonly connections?: number;
   /** How its informer lists ConfigMaps, of which the journal names those that are marked; absent: it has none. */
   readonly listing?: ReflectorOptions['listing'];
 }
 
-const namespace = 'default';
-
-/** Fewer than are under way for a process that leads much: when nothing is answered, some wait behind others. */
-const connections = 8;
 const writesUnderWay = 4;
 /** A write that is not answered makes room for another, so that a leader that is cut off goes on until its fence closes. */
 const writeTimeoutMs = 500;
@@ -129,15 +127,8 @@ async function inform(client: Client, listing: ReflectorOptions['listing'], jour
   await manager.run(stop);
 }
 
-async function main({
-  server,
-  name,
-  locks,
-  timings,
-  journal: path,
-  writeEveryMs,
-  listing,
-}: CandidateSettings): Promise<void> {
+async function main(settings: CandidateSettings): Promise<void> {
+  const { server, name, locks, timings, journal: path, writeEveryMs, connections = 32, listing } = settings;
   const stop = new AbortController();
   process.once('SIGTERM', () => stop.abort());
   const journal = new Journal(path);

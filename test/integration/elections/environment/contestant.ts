@@ -2,9 +2,10 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Lease } from '../../../../src/runtime/index.ts';
 import { FaultProxy } from '../../../../src/runtime/testing/index.ts';
-import { type Arena, namespace } from './arena.ts';
+import type { Arena } from './arena.ts';
 import { type CandidateCommand, CandidateProcess } from './candidate-process.ts';
 import type { Victim } from './faults.ts';
+import { namespace } from './history.ts';
 import { readJournal } from './journal.ts';
 import { Link } from './link.ts';
 import type { Testimony } from './verdict.ts';
@@ -74,6 +75,7 @@ export class Contestant implements Victim, AsyncDisposable {
   }
 
   async held(): Promise<readonly string[]> {
+    this.#process.mustRun();
     const { items } = await this.#options.arena.client.list(Lease, { namespace });
     const own = items.filter(({ spec }) => spec?.holderIdentity?.startsWith(`${this.#options.name}_`));
     return own.map(({ metadata }) => metadata.name);

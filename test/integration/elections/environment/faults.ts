@@ -75,7 +75,7 @@ export interface Victim {
   kill(): Promise<void>;
   stop(): Promise<void>;
   start(): Promise<void>;
-  /** The locks that it holds, as anybody can see. */
+  /** The locks that it holds, as anybody can see. @throws Error if it has ended of its own accord. */
   held(): Promise<readonly string[]>;
 }
 

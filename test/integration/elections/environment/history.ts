@@ -2,6 +2,9 @@ import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
 import type { WallClock } from './monotonic.ts';
 
+/** Where the Leases and the ledgers are. */
+export const namespace = 'default';
+
 /** All writes to Leases and ledgers, with what they asked for. */
 export const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -9,11 +12,11 @@ omitStages: [RequestReceived]
 omitManagedFields: true
 rules:
   - level: RequestResponse
-    namespaces: [default]
+    namespaces: [${namespace}]
     verbs: [create, update, patch, delete]
     resources: [{ group: coordination.k8s.io, resources: [leases] }]
   - level: Request
-    namespaces: [default]
+    namespaces: [${namespace}]
     verbs: [create, update, patch, delete]
     resources: [{ group: '', resources: [configmaps] }]
   - level: None
