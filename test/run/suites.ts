@@ -38,7 +38,7 @@ export const suites: readonly Suite[] = [
   jest('unit'),
   jest('chart', { programs: ['helm', 'helm4'] }),
   jest('integration', {
-    programs: ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kubectl', 'election-candidate', 'helm'],
+    programs: ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kubectl', 'election-candidate', 'helm', 'helm4'],
   }),
   jest('package', { programs: ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kubectl'] }),
   jest('e2e', {

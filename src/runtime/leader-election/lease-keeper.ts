@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { type Client, isConflict, isNotFound } from '../client/index.ts';
+import { type Client, isAlreadyExists, isConflict, isNotFound } from '../client/index.ts';
 import type { ObjectKey } from '../kind/index.ts';
 import type { Logger } from '../observability/index.ts';
 import { LeadershipLostError } from './errors.ts';
@@ -36,9 +36,10 @@ export class LeaseKeeper {
    * Writes this candidate's name on the Lease, and opens the fence.
    *
    * @param lease as it was last seen; undefined makes a new one.
+   * @param signal ends it, before half of the renew deadline does.
    * @throws what the client throws: a Conflict or AlreadyExists where somebody was faster.
    */
-  async take(lease: Lease | undefined, signal: AbortSignal): Promise<void> {
+  async take(lease: Lease | undefined, signal?: AbortSignal): Promise<void> {
     const { client, lease: key, fence } = this.#options;
     const options = { signal: this.#limited(signal) };
     const sentAt = now();
@@ -94,41 +95,44 @@ export class LeaseKeeper {
   async #renewOnce(signal: AbortSignal): Promise<void> {
     const { fence, log } = this.#options;
     try {
-      await this.take(this.held, signal);
+      await this.take(this.held, signal).catch((error: unknown) => this.#settle(error, signal));
     } catch (error) {
-      if (signal.aborted) return;
-      if (isConflict(error)) return this.#reread(signal);
-      if (isNotFound(error)) return this.#makeAgain(signal);
-      log.warn({ err: error, leadingForMs: fence.leftMs }, 'the lease could not be renewed: trying again');
-    }
-  }
-
-  /** Somebody wrote on the Lease. That may have been a renewal of ours whose answer did not come, or who labels it. */
-  async #reread(signal: AbortSignal): Promise<void> {
-    const { client, lease: key, identity, fence, log } = this.#options;
-    try {
-      const lease = await client.get(Lease, key, { signal: this.#limited(signal) });
-      const holder = holderOf(lease);
-      if (holder !== identity) {
-        const words = holder === undefined ? 'was released by somebody else' : `is held by ${holder}`;
-        return fence.close(new LeadershipLostError(`the lease ${key.namespace}/${key.name} ${words}`));
-      }
-      await this.take(lease, signal);
-    } catch (error) {
-      if (!signal.aborted)
+      if (!signal.aborted) {
         log.warn({ err: error, leadingForMs: fence.leftMs }, 'the lease could not be renewed: trying again');
+      }
     }
   }
 
-  /** Somebody deleted the Lease. Those who have seen it wait for as long as it was granted to us. */
-  async #makeAgain(signal: AbortSignal): Promise<void> {
-    const { fence, log } = this.#options;
-    log.warn({}, 'the lease is gone: making it again');
+  /**
+   * Somebody wrote on the Lease, or deleted it. That may have been a renewal of ours whose answer did not come, or who
+   * labels it.
+   *
+   * @throws the error itself if it says nothing of the kind; whatever the client throws.
+   */
+  async #settle(error: unknown, signal: AbortSignal): Promise<void> {
+    // Of an object that is gone the server says either, for what is sent has a uid.
+    if (!isConflict(error) && !isNotFound(error) && !isAlreadyExists(error)) throw error;
+    const { lease: key, identity, fence, log } = this.#options;
+    const lease = await this.#read(signal);
+    if (lease === undefined) {
+      // Those who have seen it wait for as long as it was granted to us.
+      log.warn({}, 'the lease is gone: making it again');
+      // Whoever was faster may lead by now: that is settled at once, not when the next renewal is due.
+      return this.take(undefined, signal).catch((failure: unknown) => this.#settle(failure, signal));
+    }
+    const holder = holderOf(lease);
+    if (holder === identity) return this.take(lease, signal);
+    const words = holder === undefined ? 'was released by somebody else' : `is held by ${holder}`;
+    fence.close(new LeadershipLostError(`the lease ${key.namespace}/${key.name} ${words}`));
+  }
+
+  async #read(signal: AbortSignal): Promise<Lease | undefined> {
+    const { client, lease } = this.#options;
     try {
-      await this.take(undefined, signal);
+      return await client.get(Lease, lease, { signal: this.#limited(signal) });
     } catch (error) {
-      if (!signal.aborted)
-        log.warn({ err: error, leadingForMs: fence.leftMs }, 'the lease could not be made again: trying again');
+      if (isNotFound(error)) return undefined;
+      throw error;
     }
   }
 
@@ -139,7 +143,8 @@ export class LeaseKeeper {
     return { holderIdentity: identity, leaseDurationSeconds, container: this.#container };
   }
 
-  #limited(signal: AbortSignal): AbortSignal {
-    return AbortSignal.any([signal, AbortSignal.timeout(this.#timeoutMs)]);
+  #limited(signal: AbortSignal | undefined): AbortSignal {
+    const timeout = AbortSignal.timeout(this.#timeoutMs);
+    return signal === undefined ? timeout : AbortSignal.any([signal, timeout]);
   }
 }

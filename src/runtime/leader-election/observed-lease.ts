@@ -1,5 +1,6 @@
-import type { HolderContainer } from './holder-container.ts';
+import { type HolderContainer, isSameContainer } from './holder-container.ts';
 import { containerOf, holderOf, isSameClaim, type Lease } from './lease.ts';
+import { defaultTimings } from './timings.ts';
 
 /**
  * What a standby knows of the Lease, and since when by its own clock: the times on the Lease are another machine's, and
@@ -7,19 +8,25 @@ import { containerOf, holderOf, isSameClaim, type Lease } from './lease.ts';
  */
 export class ObservedLease {
   readonly #identity: string;
+  readonly #leaseDurationSeconds: number;
   #lease: Lease | undefined;
   #looked = false;
   #exists = false;
   /** Since when the claim has been this one (performance.now). */
   #sinceMs = 0;
-  #holderHasEnded = false;
+  /** The container whose end was proven last. It stays ended, whatever is seen of the Lease after that. */
+  #ended: HolderContainer | undefined;
   /** Our own write on it failed because it had changed: what is known here is not the last. */
   #isOutdated = false;
   #heardAtMs = Number.NEGATIVE_INFINITY;
 
-  /** @param identity the standby's own. */
-  constructor(identity: string) {
+  /**
+   * @param identity the standby's own.
+   * @param leaseDurationSeconds for how long a claim holds that does not say so. Default 15.
+   */
+  constructor(identity: string, leaseDurationSeconds = defaultTimings.leaseDurationSeconds) {
     this.#identity = identity;
+    this.#leaseDurationSeconds = leaseDurationSeconds;
   }
 
   /** The Lease to write on; undefined where there is none. */
@@ -45,7 +52,6 @@ export class ObservedLease {
     this.#heardAtMs = nowMs;
     if (this.#lease === undefined || !isSameClaim(this.#lease, lease)) {
       this.#sinceMs = nowMs;
-      this.#holderHasEnded = false;
     }
     this.#looked = true;
     this.#isOutdated = false;
@@ -66,8 +72,7 @@ export class ObservedLease {
 
   /** Of the one that has ended, by its container: whoever holds the Lease by then may be another. */
   sawEnd(of: HolderContainer): void {
-    const { containerId } = this.container ?? {};
-    if (containerId === of.containerId) this.#holderHasEnded = true;
+    this.#ended = of;
   }
 
   /** A write on it was refused because it has changed: it is not free before it was seen again. */
@@ -80,8 +85,13 @@ export class ObservedLease {
     if (!this.#looked || this.#isOutdated) return Number.POSITIVE_INFINITY;
     const { holder } = this;
     // Our own, if a write of ours came through whose answer did not.
-    if (holder === undefined || holder === this.#identity || this.#holderHasEnded) return 0;
-    const leaseDurationMs = (this.#lease?.spec?.leaseDurationSeconds ?? 0) * 1000;
+    if (holder === undefined || holder === this.#identity || this.#holderHasEnded()) return 0;
+    const leaseDurationMs = (this.#lease?.spec?.leaseDurationSeconds ?? this.#leaseDurationSeconds) * 1000;
     return Math.max(0, this.#sinceMs + leaseDurationMs - performance.now());
+  }
+
+  #holderHasEnded(): boolean {
+    const { container } = this;
+    return container !== undefined && isSameContainer(container, this.#ended);
   }
 }

@@ -60,7 +60,7 @@ test.each(['streamed', 'paged'] as const)(
     await leader.stop();
     const { tenures } = await arena.history();
     expect(tenures.get(name)).toHaveLength(1);
-    const [{ renewedAt }] = tenures.get(name)! as [{ readonly renewedAt: readonly number[] }];
+    const { renewedAt } = tenures.get(name)![0]!;
     const pauses = renewedAt.slice(1).map((at, index) => at - renewedAt[index]!);
     console.log(`${listing}: of ${pauses.length} renewals the longest pause is ${Math.round(Math.max(...pauses))} ms`);
     expect(Math.max(...pauses)).toBeLessThan(timings.renewDeadlineSeconds * 1000);
