@@ -21,7 +21,10 @@ const suite = (name, rest = {}) => ({
 export default {
   projects: [
     suite('unit', { setupFilesAfterEnv: ['<rootDir>/test/unit/time-limit.ts'] }),
-    suite('chart', { globalSetup: '<rootDir>/test/chart/global-setup.ts' }),
+    suite('chart', {
+      globalSetup: '<rootDir>/test/chart/global-setup.ts',
+      setupFilesAfterEnv: ['<rootDir>/test/chart/time-limit.ts'],
+    }),
     suite('integration', {
       globalSetup: '<rootDir>/test/integration/global-setup.ts',
       globalTeardown: '<rootDir>/test/integration/global-teardown.ts',

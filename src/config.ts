@@ -5,12 +5,14 @@ import { cleanEnv, makeValidator } from 'envalid';
 export interface Config {
   /** NAMESPACE: the operator's own. */
   readonly namespace: string;
+  /** WATCH_NAMESPACES: those whose objects are reconciled. Absent: all. */
+  readonly watchNamespaces: readonly string[] | undefined;
   /** NUM_WORKERS: how many objects of a kind are reconciled at once. */
   readonly numWorkers: number;
   readonly ha: {
     /** HA_ENABLED */
     readonly enabled: boolean;
-    /** HA_NODE_ID: who this replica is. Default: the host's name, which in a pod is the pod's. */
+    /** HA_NODE_ID: who this replica is, in its Events and, with a uuid of the process, on the Lease. Default: the host's name. */
     readonly nodeId: string;
     /** HA_LEASE_LOCK_NAME */
     readonly leaseLockName: string;
@@ -20,7 +22,18 @@ export interface Config {
     readonly renewDeadlineSeconds: number;
     /** HA_RETRY_PERIOD_SECONDS */
     readonly retryPeriodSeconds: number;
+    /** HA_WARM_STANDBY: whether a replica that does not lead fills its caches. */
+    readonly warmStandby: boolean;
   };
+  /** The pod that the process runs in. Absent outside of one. */
+  readonly pod: {
+    /** POD_NAME */
+    readonly name: string | undefined;
+    /** POD_UID */
+    readonly uid: string | undefined;
+  };
+  /** CONTAINER_NAME: of the container in that pod. Absent outside of one. */
+  readonly containerName: string | undefined;
   readonly metrics: {
     /** METRICS_ENABLED */
     readonly enabled: boolean;
@@ -85,9 +98,20 @@ const boolean = accept('true or false', (text) => booleans.get(text.toLowerCase(
 
 const matching = (takes: string, pattern: RegExp) => accept(takes, (text) => (pattern.test(text) ? text : undefined));
 
-const dnsLabel = matching(
-  'a DNS label: lower-case letters, digits and "-", 63 at most',
-  /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/,
+const labelPattern = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
+const dnsLabel = matching('a DNS label: lower-case letters, digits and "-", 63 at most', labelPattern);
+const takesLabels = 'DNS labels with commas between them, each once';
+/** One that is there twice is most likely a slip for another. */
+const dnsLabels = accept<readonly string[]>(takesLabels, (text) => {
+  const labels = text.split(',').map((label) => label.trim());
+  if (!labels.every((label) => labelPattern.test(label))) return undefined;
+  const twice = labels.find((label, index) => labels.indexOf(label) < index);
+  if (twice !== undefined) throw new TypeError(`${takesLabels}: "${twice}" is there twice`);
+  return labels;
+});
+const dnsSubdomain = matching(
+  'a DNS subdomain: DNS labels with "." between them, 253 characters at most',
+  /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$/,
 );
 const text = matching('a text that is not empty', /\S/);
 const path = matching('a path that begins with "/"', /^\/[\w\-./]*$/);
@@ -106,13 +130,18 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
     present,
     {
       NAMESPACE: dnsLabel({ default: 'default' }),
+      WATCH_NAMESPACES: dnsLabels({ default: undefined }),
       NUM_WORKERS: integer(1, 1000)({ default: 4 }),
       HA_ENABLED: boolean({ default: false }),
       HA_NODE_ID: text({ default: hostname() }),
-      HA_LEASE_LOCK_NAME: dnsLabel({ default: 'echoperator' }),
+      HA_LEASE_LOCK_NAME: dnsSubdomain({ default: 'echoperator' }),
       HA_LEASE_DURATION_SECONDS: seconds({ default: 15 }),
       HA_RENEW_DEADLINE_SECONDS: seconds({ default: 10 }),
       HA_RETRY_PERIOD_SECONDS: seconds({ default: 2 }),
+      HA_WARM_STANDBY: boolean({ default: false }),
+      POD_NAME: dnsSubdomain({ default: undefined }),
+      POD_UID: text({ default: undefined }),
+      CONTAINER_NAME: dnsLabel({ default: undefined }),
       METRICS_ENABLED: boolean({ default: true }),
       METRICS_PATH: path({ default: '/metrics' }),
       METRICS_PORT: port({ default: 2112 }),
@@ -132,6 +161,7 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
   }
   return {
     namespace: values.NAMESPACE,
+    watchNamespaces: values.WATCH_NAMESPACES,
     numWorkers: values.NUM_WORKERS,
     ha: {
       enabled: values.HA_ENABLED,
@@ -140,7 +170,10 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
       leaseDurationSeconds: values.HA_LEASE_DURATION_SECONDS,
       renewDeadlineSeconds: values.HA_RENEW_DEADLINE_SECONDS,
       retryPeriodSeconds: values.HA_RETRY_PERIOD_SECONDS,
+      warmStandby: values.HA_WARM_STANDBY,
     },
+    pod: { name: values.POD_NAME, uid: values.POD_UID },
+    containerName: values.CONTAINER_NAME,
     metrics: { enabled: values.METRICS_ENABLED, path: values.METRICS_PATH, port: values.METRICS_PORT },
     healthPort: values.HEALTH_PORT,
     shutdownTimeoutSeconds: values.SHUTDOWN_TIMEOUT_SECONDS,

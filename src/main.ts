@@ -3,7 +3,15 @@ import { applyCustomResourceDefinitions } from './apply-crds.ts';
 import { type Config, ConfigError, readConfig } from './config.ts';
 import { openLog } from './log.ts';
 import { fieldManager, run } from './runner.ts';
-import { ConnectionError, connect, HttpClient, type Logger, Transport, untilTerminated } from './runtime/index.ts';
+import {
+  ConnectionError,
+  connect,
+  HttpClient,
+  LeadershipLostError,
+  type Logger,
+  Transport,
+  untilTerminated,
+} from './runtime/index.ts';
 
 /** Set by the bundler to the package's version. */
 declare const ECHOPERATOR_VERSION: string | undefined;
@@ -61,9 +69,12 @@ function reportFailure(error: unknown): ExitCode {
     process.stderr.write(`${error.message}\n`);
     return 2;
   }
+  // The log has said it, in its last line.
+  if (error instanceof LeadershipLostError) return 1;
   process.stderr.write(`${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
   return 1;
 }
 
-// By force: a credential plugin that hangs is a child, and would keep the process alive.
+// By force: a credential plugin that hangs is a child, and would keep the process alive; so would a reconcile that is
+// still under way when the Lease is lost.
 process.exit(await main(process.argv.slice(2), process.env).catch(reportFailure));

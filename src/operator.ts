@@ -4,5 +4,6 @@ import type { EventRecorder, Manager } from './runtime/index.ts';
 
 /** Adds the controllers that the config asks for. */
 export function addControllers(manager: Manager, config: Config, events: EventRecorder): void {
-  addEchoController(manager, { events, image: config.echoImage, workers: config.numWorkers });
+  const { echoImage: image, numWorkers: workers, watchNamespaces: namespaces } = config;
+  addEchoController(manager, { events, image, workers, namespaces });
 }

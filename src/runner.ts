@@ -1,11 +1,17 @@
+import { randomUUID } from 'node:crypto';
 import { type Config, ConfigError } from './config.ts';
 import { addControllers } from './operator.ts';
 import {
+  checkedTimings,
   connectOperator,
+  isInCluster,
+  type LeaderElectionOptions,
+  type LeaseTimings,
   type Listening,
   type Logger,
   metricsRoute,
   type Operator,
+  PodContainers,
   probeRoutes,
   type Route,
   serve,
@@ -26,13 +32,13 @@ export interface RunOptions {
 }
 
 /**
- * Runs the operator standalone: informers, then workers, until the signal is aborted.
+ * Runs the operator until the signal is aborted: leadership where there is one to be had, then informers, then workers.
  *
- * @throws ConfigError for settings that this version can't honour and ports that are taken; ConnectionError when there
- *   is no way to the API server.
+ * @throws ConfigError for settings that don't fit together and ports that are taken; ConnectionError when there is no way
+ *   to the API server; LeadershipLostError as soon as another may lead, whatever is still under way.
  */
 export async function run({ config, environment, log, signal, userAgent }: RunOptions): Promise<void> {
-  refuseHighAvailability(config);
+  const leaderElection = leaderElectionOf(config, environment, log);
   const operator = await connectOperator({
     name: fieldManager,
     environment,
@@ -42,11 +48,14 @@ export async function run({ config, environment, log, signal, userAgent }: RunOp
     eventSource: 'mmontes.io/echoperator',
     instance: config.ha.nodeId,
     drainTimeoutMs: config.shutdownTimeoutSeconds * 1000,
+    leaderElection,
   });
   addControllers(operator.manager, config, operator.events);
 
   const servers = await listen(config, operator);
-  log.info({ server: operator.connection.server.origin, workers: config.numWorkers, ha: false }, 'operator starts');
+  const { numWorkers: workers, watchNamespaces: namespaces = 'all' } = config;
+  const { origin } = operator.connection.server;
+  log.info({ server: origin, workers, namespaces, ha: config.ha.enabled }, 'operator starts');
   void operator.manager.synced.then(giveMemoryBack);
   try {
     await operator.run(signal);
@@ -64,18 +73,61 @@ function giveMemoryBack(): void {
   void globalThis.gc?.({ execution: 'async', flavor: 'last-resort', type: 'major' });
 }
 
-function refuseHighAvailability(config: Config): void {
-  if (!config.ha.enabled) return;
-  throw new ConfigError(
-    'HA_ENABLED=true is not supported yet: high availability (leader election by Lease) comes with a later release; set ha.enabled=false.',
-  );
+/**
+ * A lone replica in a cluster takes the Lease too: while the Deployment replaces its pod, or somebody turns high
+ * availability on or off, an old and a new one may overlap. Out of a cluster there is none but this process.
+ */
+function leaderElectionOf(
+  config: Config,
+  environment: NodeJS.ProcessEnv,
+  log: Logger,
+): LeaderElectionOptions | undefined {
+  const { namespace, kubeconfig, ha } = config;
+  const timings = timingsOf(config);
+  if (!ha.enabled && (kubeconfig !== undefined || !isInCluster(environment))) return undefined;
+  return {
+    lease: { namespace, name: ha.leaseLockName },
+    // The uuid: a setting that two replicas share makes no two leaders.
+    identity: `${ha.nodeId}_${randomUUID()}`,
+    timings,
+    warmStandby: ha.enabled && ha.warmStandby,
+    ...containersOf(config, log),
+  };
+}
+
+/** A crash is seen by the status of the leader's pod, where this process knows which container it runs in itself. */
+function containersOf(
+  { namespace, pod, containerName }: Config,
+  log: Logger,
+): Pick<LeaderElectionOptions, 'containers'> {
+  const { name: podName, uid: podUid } = pod;
+  if (podName === undefined || podUid === undefined || containerName === undefined) return {};
+  return {
+    containers: (client) => new PodContainers({ client, namespace, podName, podUid, containerName, log }),
+  };
+}
+
+function timingsOf({ ha }: Config): LeaseTimings {
+  const { leaseDurationSeconds, renewDeadlineSeconds, retryPeriodSeconds } = ha;
+  const variables = {
+    leaseDurationSeconds: 'HA_LEASE_DURATION_SECONDS',
+    renewDeadlineSeconds: 'HA_RENEW_DEADLINE_SECONDS',
+    retryPeriodSeconds: 'HA_RETRY_PERIOD_SECONDS',
+  } as const;
+  try {
+    const timings = { leaseDurationSeconds, renewDeadlineSeconds, retryPeriodSeconds };
+    return checkedTimings(timings, (timing) => variables[timing]);
+  } catch (cause) {
+    if (!(cause instanceof RangeError)) throw cause;
+    throw new ConfigError(cause.message, { cause });
+  }
 }
 
 /** Opens the probes, and the metrics where they are wanted; on one of them failing, none stays open. */
-async function listen(config: Config, { manager, metrics }: Operator): Promise<readonly Listening[]> {
-  const health = await serveOn('HEALTH_PORT', config.healthPort, probeRoutes(manager));
+async function listen(config: Config, operator: Operator): Promise<readonly Listening[]> {
+  const health = await serveOn('HEALTH_PORT', config.healthPort, probeRoutes(operator));
   if (!config.metrics.enabled) return [health];
-  const routes = { [config.metrics.path]: metricsRoute(metrics) };
+  const routes = { [config.metrics.path]: metricsRoute(operator.metrics) };
   try {
     return [health, await serveOn('METRICS_PORT', config.metrics.port, routes)];
   } catch (error) {

@@ -10,6 +10,8 @@
  * - A **Controller** takes keys from its queue and has a **Reconciler** bring each object's world to what it asks for.
  * - An **Applier** makes the objects that a controller owns be as they are wanted, and writes only what differs.
  * - The **Manager** owns informers and controllers, starts and stops them in order.
+ * - A **LeaderElector** contends for a **Lease**, so that of several processes one works, and has the fence that its requests
+ *   pass.
  * - The **EventRecorder**, **Metrics** and probes tell what is going on.
  * - **runOperator** puts all of them together, in a process of its own.
  */

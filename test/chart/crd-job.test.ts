@@ -58,7 +58,10 @@ describe.each(helmNames)('the Job that applies the CustomResourceDefinitions, by
       ClusterRoleBinding: -2,
       Job: -1,
     });
-    for (const part of parts) expect(part).toMatchObject({ name: 'demo-echoperator-crds', annotations: hooks });
+    for (const { kind, name: part, annotations } of parts) {
+      expect(part).toBe(kind.startsWith('Cluster') ? 'demo-echoperator-crds.operators' : 'demo-echoperator-crds');
+      expect(annotations).toMatchObject(hooks);
+    }
     expect(rendering.one('Job').metadata?.annotations).toMatchObject({
       'helm.sh/hook-output-log-policy': 'hook-failed',
     });
@@ -69,19 +72,19 @@ describe.each(helmNames)('the Job that applies the CustomResourceDefinitions, by
     const resource = { apiGroups: ['apiextensions.k8s.io'], resources: ['customresourcedefinitions'] };
     const names = (await shippedCrds()).map(({ metadata }) => metadata.name);
     expect(names).toContain('echos.mmontes.io');
-    expect(rendering.one('ClusterRole', 'demo-echoperator-crds').rules).toEqual([
+    expect(rendering.one('ClusterRole', 'demo-echoperator-crds.operators').rules).toEqual([
       { ...resource, resourceNames: names, verbs: ['get', 'patch'] },
       { ...resource, verbs: ['create'] },
     ]);
-    expect(rendering.one('ClusterRoleBinding', 'demo-echoperator-crds')).toMatchObject({
-      roleRef: { kind: 'ClusterRole', name: 'demo-echoperator-crds' },
+    expect(rendering.one('ClusterRoleBinding', 'demo-echoperator-crds.operators')).toMatchObject({
+      roleRef: { kind: 'ClusterRole', name: 'demo-echoperator-crds.operators' },
       subjects: [{ kind: 'ServiceAccount', name: 'demo-echoperator-crds', namespace: 'operators' }],
     });
   });
 
   it('can be switched off, with all that belongs to it', async () => {
     const rendering = await render({ crds: { upgradeJob: { enabled: false } }, networkPolicy: { enabled: true } });
-    expect(rendering.names().filter((found) => found.endsWith('-crds'))).toEqual([]);
+    expect(rendering.names().filter((found) => found.includes('-crds'))).toEqual([]);
   });
 
   it('has a stand-in: `helm show crds` prints what kubectl can apply', async () => {

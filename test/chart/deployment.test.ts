@@ -10,12 +10,6 @@ const checksum = (rendering: Rendering) => deployment(rendering).template.metada
 describe.each(helmNames)('the operator, by %s', (name) => {
   const render = async (values: object = {}) => (await Helm.find(name)).render({ values });
 
-  it('runs once, never beside its successor', async () => {
-    const spec = deployment(await render({ ha: { replicaCount: 5 } }));
-    expect(spec.replicas).toBe(1);
-    expect(spec.strategy).toEqual({ type: 'Recreate' });
-  });
-
   it('is found by the labels that the original chart selected by, and by no others', async () => {
     const spec = deployment(await render());
     const selector = { 'app.kubernetes.io/name': 'echoperator', 'app.kubernetes.io/instance': 'demo' };
@@ -48,17 +42,23 @@ describe.each(helmNames)('the operator, by %s', (name) => {
   it('reads its settings from the ConfigMap', async () => {
     const rendering = await render();
     expect(container(rendering).envFrom).toEqual([{ configMapRef: { name: 'demo-echoperator' } }]);
+    const field = (fieldPath: string) => ({ valueFrom: { fieldRef: { fieldPath } } });
     expect(container(rendering).env).toEqual([
-      { name: 'HA_NODE_ID', valueFrom: { fieldRef: { fieldPath: 'metadata.name' } } },
+      { name: 'HA_NODE_ID', ...field('metadata.name') },
+      { name: 'POD_NAME', ...field('metadata.name') },
+      { name: 'POD_UID', ...field('metadata.uid') },
+      { name: 'CONTAINER_NAME', value: container(rendering).name },
     ]);
     expect(rendering.one('ConfigMap').data).toEqual({
       NAMESPACE: 'operators',
+      WATCH_NAMESPACES: '',
       ENV: 'production',
       LOG_LEVEL: 'info',
       NUM_WORKERS: '4',
       ECHO_IMAGE: 'busybox:1.36',
       SHUTDOWN_TIMEOUT_SECONDS: '20',
-      HA_ENABLED: 'false',
+      HA_ENABLED: 'true',
+      HA_WARM_STANDBY: 'false',
       HA_LEASE_LOCK_NAME: 'demo-echoperator',
       HA_LEASE_DURATION_SECONDS: '15',
       HA_RENEW_DEADLINE_SECONDS: '10',
@@ -106,7 +106,15 @@ describe.each(helmNames)('the operator, by %s', (name) => {
       { name: 'HA_NODE_ID', value: 'me' },
       { name: 'TOKEN', valueFrom: { secretKeyRef: { name: 'token', key: 'token' } } },
     ];
-    expect(container(await render({ extraEnv })).env).toEqual(extraEnv);
+    const env = container(await render({ extraEnv })).env ?? [];
+    expect(env.map(({ name: variable }) => variable)).toEqual([
+      'POD_NAME',
+      'POD_UID',
+      'CONTAINER_NAME',
+      'HA_NODE_ID',
+      'TOKEN',
+    ]);
+    expect(env.slice(-2)).toEqual(extraEnv);
   });
 
   it('is placed where the values say', async () => {
@@ -173,7 +181,9 @@ describe('names', () => {
     const names = rendering.names();
     expect(new Set(names).size).toBe(names.length);
     for (const { metadata } of rendering.manifests) {
-      expect(metadata?.name).toMatch(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/);
+      const [own = '', ...outside] = (metadata?.name ?? '').split('.');
+      expect(own).toMatch(/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/);
+      expect(outside).toEqual(metadata?.namespace === 'operators' ? [] : ['operators']);
       for (const value of Object.values(metadata?.labels ?? {})) expect(value.length).toBeLessThanOrEqual(63);
     }
     const longest = await render('demo', { fullnameOverride: 'n'.repeat(63) });
@@ -184,9 +194,30 @@ describe('names', () => {
   });
 });
 
+describe('releases of one name in two namespaces', () => {
+  it.each([
+    ['all namespaces', {}],
+    ['some namespaces', { watchNamespaces: ['team-a'] }],
+  ])('with %s have no name in common where they meet', async (_, scope) => {
+    const values = { ...scope, networkPolicy: { enabled: true }, monitoring: { serviceMonitor: 'always' } };
+    const helm = await Helm.find('helm');
+    const [one, other] = await Promise.all(
+      ['one', 'other'].map(async (namespace) => {
+        const { manifests } = await helm.render({ values, namespace });
+        return manifests.map(({ kind, metadata }) => `${kind} ${metadata?.namespace ?? ''}/${metadata?.name}`);
+      }),
+    );
+    expect(one!.filter((object) => other!.includes(object))).toEqual([]);
+  });
+});
+
 describe('labels', () => {
   it('are the recommended ones, on everything', async () => {
-    const values = { networkPolicy: { enabled: true }, monitoring: { serviceMonitor: 'always' } };
+    const values = {
+      networkPolicy: { enabled: true },
+      monitoring: { serviceMonitor: 'always' },
+      watchNamespaces: ['team-a'],
+    };
     const { manifests } = await (await Helm.find('helm')).render({ values });
     for (const { metadata } of manifests) {
       expect(metadata?.labels).toMatchObject({

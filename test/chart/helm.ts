@@ -25,27 +25,41 @@ export interface RenderOptions {
   readonly apiVersions?: readonly string[];
   /** As for an upgrade rather than an installation. */
   readonly upgrade?: boolean;
+  /** Asks the cluster, as an installation does: the chart's `lookup` finds what is there. */
+  readonly dryRun?: 'server';
+}
+
+export interface ReleaseOptions {
+  readonly release?: string;
+  readonly namespace: string;
+  readonly values?: object;
+  readonly flags?: readonly string[];
 }
 
 /** The Helms that the chart is for. */
 export const helmNames = ['helm', 'helm4'] as const;
 export type HelmName = (typeof helmNames)[number];
 
-/** One of them. No cluster is asked. */
+/** One of them. */
 export class Helm {
   readonly #program: string;
   readonly #chart: string;
+  readonly #kubeconfig: string;
 
-  private constructor(program: string, chartPath: string) {
+  private constructor(program: string, chartPath: string, kubeconfig: string) {
     this.#program = program;
     this.#chart = chartPath;
+    this.#kubeconfig = kubeconfig;
   }
 
-  /** @param chartPath the chart that it works on, a folder or a package; ours by default */
-  static async find(name: HelmName, chartPath = chart): Promise<Helm> {
+  /**
+   * @param chartPath the chart that it works on, a folder or a package; ours by default
+   * @param kubeconfig the cluster that it works on; none by default
+   */
+  static async find(name: HelmName, chartPath = chart, kubeconfig = ''): Promise<Helm> {
     const program = (await ensureBinaries([name])).get(name);
     if (program === undefined) throw new Error(`${name} was not built`);
-    return new Helm(program, chartPath);
+    return new Helm(program, chartPath, kubeconfig);
   }
 
   /** @returns what `helm lint --strict` said. @throws HelmError if it found fault */
@@ -62,6 +76,7 @@ export class Helm {
     kubeVersion = 'v1.36.3',
     apiVersions = [],
     upgrade = false,
+    dryRun,
   }: RenderOptions = {}): Promise<Rendering> {
     const output = await this.#run(
       [
@@ -73,10 +88,25 @@ export class Helm {
         ...apiVersions.map((version) => `--api-versions=${version}`),
         ...valuesFiles.map((file) => `--values=${file}`),
         ...(upgrade ? ['--is-upgrade'] : []),
+        ...(dryRun === undefined ? [] : [`--dry-run=${dryRun}`]),
       ],
       values,
     );
     return new Rendering(output);
+  }
+
+  /** Installs the release or upgrades it. Waits for no pod and runs no hook, so that a cluster without nodes is enough. */
+  async upgrade({ release = 'demo', namespace, values = {}, flags = [] }: ReleaseOptions): Promise<void> {
+    const options = [`--namespace=${namespace}`, '--reset-values', '--no-hooks', ...flags];
+    await this.#run(['upgrade', '--install', release, this.#chart, ...options], values);
+  }
+
+  async rollback(revision: number, { release = 'demo', namespace }: ReleaseOptions): Promise<void> {
+    await this.#run(['rollback', release, String(revision), `--namespace=${namespace}`, '--no-hooks']);
+  }
+
+  async uninstall({ release = 'demo', namespace }: ReleaseOptions): Promise<void> {
+    await this.#run(['uninstall', release, `--namespace=${namespace}`, '--no-hooks', '--ignore-not-found']);
   }
 
   /** @returns what `helm show crds` prints, for kubectl to apply */
@@ -110,7 +140,12 @@ export class Helm {
       if (values !== undefined) await writeFile(file, stringify(values));
       const options = values === undefined ? [] : [`--values=${file}`];
       // A folder of its own for what Helm keeps, so that the user's plugins and repositories play no part.
-      const env = { HELM_CACHE_HOME: folder, HELM_CONFIG_HOME: folder, HELM_DATA_HOME: folder, KUBECONFIG: '' };
+      const env = {
+        HELM_CACHE_HOME: folder,
+        HELM_CONFIG_HOME: folder,
+        HELM_DATA_HOME: folder,
+        KUBECONFIG: this.#kubeconfig,
+      };
       const result = await execa(this.#program, [...command, ...options], { env, reject: false });
       if (result.exitCode === 0) return result.stdout;
       throw new HelmError(result.stderr || result.stdout, { cause: result });

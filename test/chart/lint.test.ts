@@ -3,13 +3,27 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { chart, Helm, helmNames } from './helm.ts';
+import type { Manifest } from './rendering.ts';
 
 const combinations: readonly (readonly [what: string, values: object])[] = [
   ['the defaults', {}],
-  ['everything switched on', { networkPolicy: { enabled: true }, monitoring: { serviceMonitor: 'always' } }],
+  [
+    'everything switched on',
+    {
+      networkPolicy: { enabled: true },
+      monitoring: { serviceMonitor: 'always' },
+      ha: { warmStandby: true },
+      watchNamespaces: ['team-a', 'team-b'],
+    },
+  ],
   [
     'everything switched off',
-    { monitoring: { enabled: false }, crds: { upgradeJob: { enabled: false } }, serviceAccount: { create: false } },
+    {
+      monitoring: { enabled: false },
+      crds: { upgradeJob: { enabled: false } },
+      serviceAccount: { create: false },
+      ha: { enabled: false },
+    },
   ],
 ];
 
@@ -46,7 +60,8 @@ it.each(combinations)('both Helms render the same of %s', async (_, values) => {
   const [three, four] = await Promise.all(
     helmNames.map(async (name) => {
       const { manifests } = await (await Helm.find(name)).render({ values });
-      return new Map(manifests.map((manifest) => [`${manifest.kind}/${manifest.metadata?.name}`, manifest]));
+      const key = ({ kind, metadata }: Manifest) => `${kind} ${metadata?.namespace ?? ''}/${metadata?.name}`;
+      return new Map(manifests.map((manifest) => [key(manifest), manifest]));
     }),
   );
   expect(four).toEqual(three);

@@ -27,7 +27,11 @@ describe.each(helmNames)('monitoring, by %s', (name) => {
     const values = { path: '/stats', interval: '1m30s', labels: { release: 'prom', 'app.kubernetes.io/name': 'mine' } };
     const rendering = await render(values, prometheusOperator);
     const { metadata, spec } = rendering.one('ServiceMonitor');
-    expect(metadata).toMatchObject({ name: 'demo-echoperator', namespace: 'monitoring', labels: values.labels });
+    expect(metadata).toMatchObject({
+      name: 'demo-echoperator.operators',
+      namespace: 'monitoring',
+      labels: values.labels,
+    });
     expect(spec.endpoints).toEqual([{ port: 'metrics', path: '/stats', interval: '1m30s' }]);
     expect(spec.namespaceSelector).toEqual({ matchNames: ['operators'] });
     const selected = rendering

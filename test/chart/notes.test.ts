@@ -23,6 +23,14 @@ describe('what a user is told', () => {
     expect(await notes()).toMatch(/^ {2}kubectl delete customresourcedefinition( \S+)* echos\.mmontes\.io( \S+)*$/m);
   });
 
+  it('is who leads, and an Echo in a namespace that is watched', async () => {
+    expect(await notes()).toContain('kubectl --namespace operators get lease demo-echoperator');
+    const said = await notes({ watchNamespaces: ['team-a', 'team-b'] });
+    expect(said).toContain('no other namespaces than team-a, team-b.');
+    expect(said).toContain('kubectl --namespace team-a logs job/hello');
+    expect(said).not.toMatch(/namespace:? default/);
+  });
+
   it('warns where nothing upgrades the CustomResourceDefinitions, with the command that does', async () => {
     expect(await notes()).not.toContain(crdWarning);
     const said = await notes({ crds: { upgradeJob: { enabled: false } } });

@@ -7,7 +7,10 @@ import type {
   V1NetworkPolicy,
   V1ObjectMeta,
   V1Pod,
+  V1PodDisruptionBudget,
   V1PodSpec,
+  V1Role,
+  V1RoleBinding,
   V1Service,
   V1ServiceAccount,
 } from '@kubernetes/client-node';
@@ -32,6 +35,9 @@ export interface Kinds {
   Job: V1Job;
   NetworkPolicy: V1NetworkPolicy;
   Pod: V1Pod;
+  PodDisruptionBudget: V1PodDisruptionBudget;
+  Role: V1Role;
+  RoleBinding: V1RoleBinding;
   Service: V1Service;
   ServiceAccount: V1ServiceAccount;
   ServiceMonitor: ServiceMonitor;

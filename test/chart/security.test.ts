@@ -67,7 +67,7 @@ describe.each(helmNames)('security, by %s', (name) => {
     const rendering = await render({ serviceAccount: { name: 'echo', annotations: { 'example.com/role': 'r' } } });
     expect(rendering.one('ServiceAccount', 'echo').metadata?.annotations).toEqual({ 'example.com/role': 'r' });
     expect(rendering.one('Deployment').spec?.template.spec?.serviceAccountName).toBe('echo');
-    expect(rendering.one('ClusterRoleBinding', 'demo-echoperator').subjects).toEqual([
+    expect(rendering.one('ClusterRoleBinding', 'demo-echoperator.operators').subjects).toEqual([
       { kind: 'ServiceAccount', name: 'echo', namespace: 'operators' },
     ]);
   });
@@ -79,22 +79,22 @@ describe.each(helmNames)('security, by %s', (name) => {
     const rendering = await render({ serviceAccount });
     expect(rendering.all('ServiceAccount').map(({ metadata }) => metadata?.name)).toEqual(['demo-echoperator-crds']);
     expect(rendering.one('Deployment').spec?.template.spec?.serviceAccountName).toBe(expected);
-    expect(rendering.one('ClusterRoleBinding', 'demo-echoperator').subjects?.[0]?.name).toBe(expected);
+    expect(rendering.one('ClusterRoleBinding', 'demo-echoperator.operators').subjects?.[0]?.name).toBe(expected);
   });
 
   it('the operator may do exactly what it does', async () => {
     const rendering = await render();
-    expect(rendering.one('ClusterRole', 'demo-echoperator').rules).toEqual([
+    expect(rendering.one('ClusterRole', 'demo-echoperator.operators').rules).toEqual([
       { apiGroups: ['mmontes.io'], resources: ['echos'], verbs: ['get', 'list', 'watch'] },
       { apiGroups: ['mmontes.io'], resources: ['echos/status'], verbs: ['patch'] },
       { apiGroups: ['mmontes.io'], resources: ['echos/finalizers'], verbs: ['update'] },
       { apiGroups: ['batch'], resources: ['jobs'], verbs: ['list', 'watch', 'create', 'delete'] },
       { apiGroups: ['events.k8s.io'], resources: ['events'], verbs: ['create', 'patch'] },
     ]);
-    expect(rendering.one('ClusterRoleBinding', 'demo-echoperator').roleRef).toEqual({
+    expect(rendering.one('ClusterRoleBinding', 'demo-echoperator.operators').roleRef).toEqual({
       apiGroup: 'rbac.authorization.k8s.io',
       kind: 'ClusterRole',
-      name: 'demo-echoperator',
+      name: 'demo-echoperator.operators',
     });
   });
 

@@ -6,6 +6,8 @@ import { chart, Helm, HelmError, helmNames } from './helm.ts';
 
 const originalValues = join(import.meta.dirname, 'original-values.yaml');
 
+const leaderElection = (times: object) => ({ ha: { leaderElection: times } });
+
 /** A change that has to be refused, and what the refusal has to name. */
 const refused: readonly (readonly [what: string, values: object, names: readonly string[]])[] = [
   ['a misspelt key', { numWorker: 4 }, ['numWorker']],
@@ -40,6 +42,15 @@ const refused: readonly (readonly [what: string, values: object, names: readonly
   ['a variable that is not a text', { extraEnv: [{ name: 'A', value: 1 }] }, ['extraEnv', 'value']],
   ['a pull secret as a text', { imagePullSecrets: ['registry'] }, ['imagePullSecrets']],
   ['a label that is not a text', { podLabels: { tier: 1 } }, ['podLabels', 'tier']],
+  ['no replicas', { ha: { replicaCount: 0 } }, ['ha', 'replicaCount']],
+  ['no pause between attempts', leaderElection({ retryPeriodSeconds: 0 }), ['leaderElection', 'retryPeriodSeconds']],
+  ['half a second of a Lease', leaderElection({ leaseDurationSeconds: 15.5 }), ['leaseDurationSeconds']],
+  ['a warmth that is no truth', { ha: { warmStandby: 'warm' } }, ['ha', 'warmStandby']],
+  ['high availability taken away', { ha: { enabled: null } }, ['ha', 'enabled']],
+  ['a namespace as a text', { watchNamespaces: 'team-a' }, ['watchNamespaces']],
+  ['a namespace that is none', { watchNamespaces: ['Team_A'] }, ['watchNamespaces']],
+  ['a namespace that two would be', { watchNamespaces: ['team-a,team-b'] }, ['watchNamespaces']],
+  ['a namespace that is there twice', { watchNamespaces: ['team-a', 'team-a'] }, ['watchNamespaces']],
   ['a mode that there is not', { monitoring: { serviceMonitor: true } }, ['serviceMonitor']],
 ];
 
@@ -56,19 +67,38 @@ describe.each(helmNames)('values, by %s', (name) => {
     for (const named of names) expect(said).toContain(named);
   });
 
-  it('high availability is refused in words', async () => {
-    expect(await refusal({ ha: { enabled: true } })).toContain(
-      'HA_ENABLED=true is not supported yet: high availability (leader election by Lease) comes with a later release; set ha.enabled=false.',
-    );
-  });
-
   it.each([
     [{ terminationGracePeriodSeconds: 20 }, 'terminationGracePeriodSeconds (20)', 'shutdownTimeoutSeconds (20)'],
     [{ shutdownTimeoutSeconds: 45 }, 'terminationGracePeriodSeconds (30)', 'shutdownTimeoutSeconds (45)'],
     [{ health: { port: 2112 } }, 'monitoring.port (2112)', 'health.port (2112)'],
+    [
+      leaderElection({ leaseDurationSeconds: 10 }),
+      'ha.leaderElection.leaseDurationSeconds (10)',
+      'ha.leaderElection.renewDeadlineSeconds (10)',
+    ],
+    // Also without high availability, where the one replica holds the Lease.
+    [
+      { ha: { enabled: false, leaderElection: { renewDeadlineSeconds: 16 } } },
+      'ha.leaderElection.leaseDurationSeconds (15)',
+      'ha.leaderElection.renewDeadlineSeconds (16)',
+    ],
+    [
+      leaderElection({ renewDeadlineSeconds: 6, retryPeriodSeconds: 5 }),
+      'ha.leaderElection.renewDeadlineSeconds (6)',
+      '1.2 times ha.leaderElection.retryPeriodSeconds (5)',
+    ],
   ])('%j, which does not fit another value, is refused with both', async (values, ...both) => {
     const said = await refusal(values);
     for (const named of both) expect(said).toContain(named);
+  });
+
+  it('times of the election that just fit are taken', async () => {
+    const times = { leaseDurationSeconds: 8, renewDeadlineSeconds: 7, retryPeriodSeconds: 5 };
+    expect((await render(leaderElection(times))).one('ConfigMap').data).toMatchObject({
+      HA_LEASE_DURATION_SECONDS: '8',
+      HA_RENEW_DEADLINE_SECONDS: '7',
+      HA_RETRY_PERIOD_SECONDS: '5',
+    });
   });
 
   it('two servers may have the same port where only one of them runs', async () => {
@@ -89,7 +119,7 @@ describe.each(helmNames)('values, by %s', (name) => {
     expect(rendering.one('ConfigMap', 'echoes').data).toMatchObject({
       NAMESPACE: 'operators',
       NUM_WORKERS: '8',
-      HA_ENABLED: 'false',
+      HA_ENABLED: 'true',
       HA_LEASE_LOCK_NAME: 'echoes',
       HA_LEASE_DURATION_SECONDS: '30',
       HA_RENEW_DEADLINE_SECONDS: '20',
@@ -101,18 +131,18 @@ describe.each(helmNames)('values, by %s', (name) => {
       LOG_LEVEL: 'debug',
     });
     const { replicas, template } = rendering.one('Deployment', 'echoes').spec!;
-    expect(replicas).toBe(1);
+    expect(replicas).toBe(5);
     expect(template.spec).toMatchObject({
       nodeSelector: { 'kubernetes.io/arch': 'amd64' },
       containers: [{ image: 'registry.example.com/mirror/echoperator:0.1.0', imagePullPolicy: 'Always' }],
     });
-    expect(rendering.one('ServiceMonitor', 'echoes')).toMatchObject({
+    expect(rendering.one('ServiceMonitor', 'echoes.operators')).toMatchObject({
       metadata: { namespace: 'observability', labels: { release: 'prometheus', team: 'platform' } },
       spec: { endpoints: [{ port: 'metrics', path: '/prometheus', interval: '1m30s' }] },
     });
   });
 
-  it("the original's keys and defaults are the chart's, but for the image and high availability", async () => {
+  it("the original's keys and defaults are the chart's, but for the image", async () => {
     const values = parse(await readFile(join(chart, 'values.yaml'), 'utf8'));
     expect(values).toMatchObject({
       nameOverride: '',
@@ -122,7 +152,7 @@ describe.each(helmNames)('values, by %s', (name) => {
       logLevel: 'info',
       numWorkers: 4,
       ha: {
-        enabled: false,
+        enabled: true,
         leaderElection: { leaseDurationSeconds: 15, renewDeadlineSeconds: 10, retryPeriodSeconds: 2 },
         replicaCount: 3,
       },

@@ -34,10 +34,11 @@ test('bad settings end the process with 2 and a line for each', async () => {
   ]);
 });
 
-test('high availability is refused in words', async () => {
-  const { exitCode, stderr } = await runMain([], { HA_ENABLED: 'true', KUBECONFIG: cluster.kubeconfig });
+test("a Lease's times that do not fit together are refused by the names of their settings", async () => {
+  const settings = { HA_RENEW_DEADLINE_SECONDS: '20', KUBECONFIG: cluster.kubeconfig };
+  const { exitCode, stderr } = await runMain([], settings);
   expect(exitCode).toBe(2);
-  expect(stderr).toContain('HA_ENABLED=true is not supported yet');
+  expect(stderr).toBe("HA_LEASE_DURATION_SECONDS: got 15, takes more than HA_RENEW_DEADLINE_SECONDS's 20");
 });
 
 test('an unknown command is answered by the usage', async () => {

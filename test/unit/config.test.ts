@@ -4,6 +4,7 @@ import { type Config, ConfigError, readConfig } from '../../src/config.ts';
 
 const defaults: Config = {
   namespace: 'default',
+  watchNamespaces: undefined,
   numWorkers: 4,
   ha: {
     enabled: false,
@@ -12,7 +13,10 @@ const defaults: Config = {
     leaseDurationSeconds: 15,
     renewDeadlineSeconds: 10,
     retryPeriodSeconds: 2,
+    warmStandby: false,
   },
+  pod: { name: undefined, uid: undefined },
+  containerName: undefined,
   metrics: { enabled: true, path: '/metrics', port: 2112 },
   healthPort: 8081,
   shutdownTimeoutSeconds: 20,
@@ -25,13 +29,18 @@ const defaults: Config = {
 /** One value that each variable takes, other than its default. */
 const full = {
   NAMESPACE: 'echo-system',
+  WATCH_NAMESPACES: ' team-a, team-b ,c',
   NUM_WORKERS: '8',
   HA_ENABLED: 'true',
   HA_NODE_ID: 'node-1',
-  HA_LEASE_LOCK_NAME: 'lock',
+  HA_LEASE_LOCK_NAME: 'lock.of.team-a',
   HA_LEASE_DURATION_SECONDS: '30',
   HA_RENEW_DEADLINE_SECONDS: '20.5',
   HA_RETRY_PERIOD_SECONDS: '0.5',
+  HA_WARM_STANDBY: 'true',
+  POD_NAME: 'echoperator-7d4b-x2',
+  POD_UID: '0d6f2b5e-4bb1-4f8e-9a44-1a2b3c4d5e6f',
+  CONTAINER_NAME: 'operator',
   METRICS_ENABLED: 'false',
   METRICS_PATH: '/m/x.y-z',
   METRICS_PORT: '9090',
@@ -50,15 +59,19 @@ test('an empty environment gives the defaults', () => {
 test('every variable is read', () => {
   expect(readConfig(full)).toEqual({
     namespace: 'echo-system',
+    watchNamespaces: ['team-a', 'team-b', 'c'],
     numWorkers: 8,
     ha: {
       enabled: true,
       nodeId: 'node-1',
-      leaseLockName: 'lock',
+      leaseLockName: 'lock.of.team-a',
       leaseDurationSeconds: 30,
       renewDeadlineSeconds: 20.5,
       retryPeriodSeconds: 0.5,
+      warmStandby: true,
     },
+    pod: { name: 'echoperator-7d4b-x2', uid: '0d6f2b5e-4bb1-4f8e-9a44-1a2b3c4d5e6f' },
+    containerName: 'operator',
     metrics: { enabled: false, path: '/m/x.y-z', port: 9090 },
     healthPort: 9091,
     shutdownTimeoutSeconds: 5,
@@ -106,6 +119,8 @@ const refusal = (environment: NodeJS.ProcessEnv): string => {
 
 describe('a value that cannot be is refused by a line that names the variable, what it got and what it takes', () => {
   const label = 'a DNS label: lower-case letters, digits and "-", 63 at most';
+  const labels = 'DNS labels with commas between them, each once';
+  const subdomain = 'a DNS subdomain: DNS labels with "." between them, 253 characters at most';
   const port = 'a whole number from 1 to 65535';
   const seconds = 'a number of seconds above 0, 86400 at most';
   const notEmpty = 'a text that is not empty';
@@ -124,11 +139,23 @@ describe('a value that cannot be is refused by a line that names the variable, w
     ['NUM_WORKERS', '-1', 'a whole number from 1 to 1000'],
     ['HA_ENABLED', 'yes', boolean],
     ['HA_NODE_ID', '   ', notEmpty],
-    ['HA_LEASE_LOCK_NAME', 'a_b', label],
+    ['HA_LEASE_LOCK_NAME', 'a_b', subdomain],
+    ['HA_LEASE_LOCK_NAME', 'a..b', subdomain],
+    ['HA_LEASE_LOCK_NAME', `${'x'.repeat(63)}.${'x'.repeat(64)}`, subdomain],
+    ['HA_LEASE_LOCK_NAME', 'x.'.repeat(126).concat('xx'), subdomain],
     ['HA_LEASE_DURATION_SECONDS', '0', seconds],
     ['HA_LEASE_DURATION_SECONDS', '15s', seconds],
     ['HA_RENEW_DEADLINE_SECONDS', '-10', seconds],
     ['HA_RETRY_PERIOD_SECONDS', '86401', seconds],
+    ['HA_WARM_STANDBY', 'warm', boolean],
+    ['POD_NAME', 'Pod', subdomain],
+    ['POD_UID', ' ', notEmpty],
+    ['CONTAINER_NAME', 'a.b', label],
+    ['WATCH_NAMESPACES', ' ', labels],
+    ['WATCH_NAMESPACES', 'a,', labels],
+    ['WATCH_NAMESPACES', 'a b', labels],
+    ['WATCH_NAMESPACES', 'a,B', labels],
+    ['WATCH_NAMESPACES', 'a, b,a', `${labels}: "a" is there twice`],
     ['METRICS_ENABLED', '2', boolean],
     // Names of what every JavaScript object has.
     ['METRICS_ENABLED', 'constructor', boolean],

@@ -1,12 +1,14 @@
 {{/* The operator's settings, as they stand in its environment. */}}
 {{- define "echoperator.config" -}}
 NAMESPACE: {{ .Release.Namespace | quote }}
+WATCH_NAMESPACES: {{ .Values.watchNamespaces | join "," | quote }}
 ENV: {{ .Values.env | quote }}
 LOG_LEVEL: {{ .Values.logLevel | quote }}
 NUM_WORKERS: {{ .Values.numWorkers | quote }}
 ECHO_IMAGE: {{ .Values.echo.image | quote }}
 SHUTDOWN_TIMEOUT_SECONDS: {{ .Values.shutdownTimeoutSeconds | quote }}
 HA_ENABLED: {{ .Values.ha.enabled | quote }}
+HA_WARM_STANDBY: {{ .Values.ha.warmStandby | quote }}
 HA_LEASE_LOCK_NAME: {{ include "echoperator.fullname" . | quote }}
 HA_LEASE_DURATION_SECONDS: {{ .Values.ha.leaderElection.leaseDurationSeconds | quote }}
 HA_RENEW_DEADLINE_SECONDS: {{ .Values.ha.leaderElection.renewDeadlineSeconds | quote }}

@@ -20,6 +20,14 @@ called echoperator-echoperator. 63 characters and no dots, since Services and la
 {{- printf "%s-%s" (include "echoperator.fullname" (first .) | trunc $room | trimSuffix "-") $suffix }}
 {{- end }}
 
+{{/*
+The name of what the release makes outside of its own namespace: (list . name). Two releases of one name may stand in two
+namespaces, and meet where these objects are. Written as a Service's name in DNS: neither part holds a dot.
+*/}}
+{{- define "echoperator.nameOutside" -}}
+{{- printf "%s.%s" (index . 1) (first .).Release.Namespace }}
+{{- end }}
+
 {{/* The operator's ServiceAccount: the one made, or the one that is there. */}}
 {{- define "echoperator.serviceAccountName" -}}
 {{- $own := ternary (include "echoperator.fullname" .) "default" .Values.serviceAccount.create -}}

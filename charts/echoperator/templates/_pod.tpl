@@ -60,3 +60,35 @@ in there twice would be refused by server-side apply, with which Helm 4 installs
 {{- end -}}
 {{- concat $env $extra | toYaml }}
 {{- end }}
+
+{{/*
+Who the replica is, as its container's environment: (list . container). By the pod's uid and the container's name it finds
+itself in the pod's status.
+*/}}
+{{- define "echoperator.identity" -}}
+- name: HA_NODE_ID
+  valueFrom: {fieldRef: {fieldPath: metadata.name}}
+- name: POD_NAME
+  valueFrom: {fieldRef: {fieldPath: metadata.name}}
+- name: POD_UID
+  valueFrom: {fieldRef: {fieldPath: metadata.uid}}
+- name: CONTAINER_NAME
+  value: {{ index . 1 }}
+{{- end }}
+
+{{/*
+How the replicas are spread: as the values say, or with high availability over the nodes, where there are enough. That
+counts the pods of one revision: those that a rolling update replaces would keep their successors away.
+*/}}
+{{- define "echoperator.spread" -}}
+{{- $constraints := .Values.topologySpreadConstraints -}}
+{{- if and .Values.ha.enabled (not $constraints) }}
+{{- $constraints = list (dict "maxSkew" 1 "topologyKey" "kubernetes.io/hostname" "whenUnsatisfiable" "ScheduleAnyway" "matchLabelKeys" (list "pod-template-hash")) }}
+{{- end }}
+{{- $ownPods := dict "labelSelector" (dict "matchLabels" (include "echoperator.selectorLabels" . | fromYaml)) -}}
+{{- $spread := list -}}
+{{- range $constraints }}
+{{- $spread = append $spread (hasKey . "labelSelector" | ternary . (mustMerge (deepCopy .) $ownPods)) }}
+{{- end }}
+{{- toYaml $spread }}
+{{- end }}

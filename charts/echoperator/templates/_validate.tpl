@@ -1,7 +1,12 @@
 {{/* What values.schema.json cannot say: how one value stands to another. */}}
 {{- define "echoperator.validate" -}}
-{{- if .Values.ha.enabled }}
-{{- fail "HA_ENABLED=true is not supported yet: high availability (leader election by Lease) comes with a later release; set ha.enabled=false." }}
+{{- with .Values.ha.leaderElection }}
+{{- if le (int .leaseDurationSeconds) (int .renewDeadlineSeconds) }}
+{{- fail (printf "ha.leaderElection.leaseDurationSeconds (%d) must be greater than ha.leaderElection.renewDeadlineSeconds (%d): a leader that cannot renew its Lease has to stop before another may take it." (int .leaseDurationSeconds) (int .renewDeadlineSeconds)) }}
+{{- end }}
+{{- if le (mul 10 .renewDeadlineSeconds) (mul 12 .retryPeriodSeconds) }}
+{{- fail (printf "ha.leaderElection.renewDeadlineSeconds (%d) must be greater than 1.2 times ha.leaderElection.retryPeriodSeconds (%d): an attempt may begin a fifth of the period late, at random, and has to begin before the deadline." (int .renewDeadlineSeconds) (int .retryPeriodSeconds)) }}
+{{- end }}
 {{- end }}
 {{- if le (int .Values.terminationGracePeriodSeconds) (int .Values.shutdownTimeoutSeconds) }}
 {{- fail (printf "terminationGracePeriodSeconds (%d) must be greater than shutdownTimeoutSeconds (%d): the kubelet would kill the operator before it has finished the work in hand." (int .Values.terminationGracePeriodSeconds) (int .Values.shutdownTimeoutSeconds)) }}

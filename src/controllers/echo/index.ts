@@ -13,10 +13,17 @@ const byJob = 'job';
 /** Adds the Echo controller to a manager. */
 export function addEchoController(
   manager: Manager,
-  options: { readonly events: EventRecorder; readonly image: string; readonly workers: number },
+  options: {
+    readonly events: EventRecorder;
+    readonly image: string;
+    readonly workers: number;
+    /** Those whose Echos are reconciled. Default: all. */
+    readonly namespaces?: readonly string[] | undefined;
+  },
 ): void {
-  const echos = manager.informer(Echo);
-  const jobs = manager.informer(Job);
+  const scope = options.namespaces && { namespaces: options.namespaces };
+  const echos = manager.informer(Echo, scope);
+  const jobs = manager.informer(Job, scope);
   const deletedJobs = new DeletedJobs();
   echos.addIndex(byJob, (echo) => [keyString(jobKeyOf(keyOf(echo)))]);
   const reconciler = new EchoReconciler({

@@ -92,6 +92,9 @@ export class Controller<T extends KubeObject> {
   readonly #queue: WorkQueue;
   readonly #own: Informer<T>;
   readonly #writes: ReadYourWrites;
+  /** Attaches it once more, as the constructor did. */
+  readonly #reattach: () => void;
+  /** One for each handler; empty while it hears nothing. */
   readonly #detach: (() => void)[] = [];
   /** Aborted when no more keys are to come. */
   readonly #feeding = new AbortController();
@@ -112,8 +115,16 @@ export class Controller<T extends KubeObject> {
     this.#queue = new WorkQueue({ ...options.retries, observer: environment.metrics.queue(name) });
     this.#own = environment.informers(kind, options.informer);
     const others = this.#attached(kind, options, environment.informers);
+    this.#reattach = () => this.#attached(kind, options, environment.informers);
     this.#writes = new ReadYourWrites([this.#own, ...others], (key) => this.#queue.add(key));
-    this.#detach.push(() => this.#writes.detach());
+  }
+
+  /**
+   * Hears nothing from its informers before {@link run}, which then hears of all that they hold: a standby's queue would
+   * keep the key of every object that ever was.
+   */
+  standBy(): void {
+    this.#deafen();
   }
 
   /**
@@ -125,6 +136,7 @@ export class Controller<T extends KubeObject> {
    */
   async run(signal: AbortSignal): Promise<void> {
     const limit = this.#reconcileTimeoutMs === undefined ? undefined : new TimeLimit(this.#reconcileTimeoutMs, signal);
+    if (this.#detach.length === 0) this.#reattach();
     const feeding = this.#feed();
     try {
       await Promise.all(Array.from({ length: this.#workers }, () => this.#work(signal, limit)));
@@ -142,6 +154,11 @@ export class Controller<T extends KubeObject> {
 
   /** Hears nothing more from its informers. For a controller that is removed while they go on. */
   detach(): void {
+    this.#deafen();
+    this.#writes.detach();
+  }
+
+  #deafen(): void {
     for (const detach of this.#detach.splice(0)) detach();
   }
 
@@ -150,7 +167,7 @@ export class Controller<T extends KubeObject> {
     try {
       return this.#attach(kind, options, informers);
     } catch (error) {
-      this.detach();
+      this.#deafen();
       throw error;
     }
   }

@@ -9,7 +9,19 @@ export interface HolderContainer {
   readonly containerName: string;
   /** As in the pod's status: `containerd://` and 64 hex digits. */
   readonly containerId: string;
+  /**
+   * What the holder has written into its termination message, and nobody else anywhere: by it one instance of the container
+   * is told from all others.
+   */
+  readonly terminationToken: string;
 }
+
+/** Whether they are the same instance, and the same holder in it. */
+export const isSameContainer = (one: HolderContainer | undefined, other: HolderContainer | undefined): boolean =>
+  one?.podUid === other?.podUid &&
+  one?.containerName === other?.containerName &&
+  one?.containerId === other?.containerId &&
+  one?.terminationToken === other?.terminationToken;
 
 /** What is known of the containers that candidates run in. */
 export interface HolderContainers {
@@ -37,9 +49,10 @@ export function readHolderContainer(
 ): HolderContainer | undefined {
   const said = parse(annotations?.[annotation]);
   if (said?.holderIdentity !== holder) return undefined;
-  const { namespace, podName, podUid, containerName, containerId } = said;
-  if (!namespace || !podName || !podUid || !containerName || !containerId) return undefined;
-  return { namespace, podName, podUid, containerName, containerId };
+  const { namespace, podName, podUid, containerName, containerId, terminationToken } = said;
+  if (!isText(namespace) || !isText(podName) || !isText(podUid)) return undefined;
+  if (!isText(containerName) || !isText(containerId) || !isText(terminationToken)) return undefined;
+  return { namespace, podName, podUid, containerName, containerId, terminationToken };
 }
 
 /** The annotations with what this holder says of itself, or with nothing where it says nothing. */
@@ -53,13 +66,13 @@ export function writeHolderContainer(
   return { ...others, [annotation]: JSON.stringify({ holderIdentity, ...container }) };
 }
 
-function parse(
-  text: string | undefined,
-): (Partial<HolderContainer> & { readonly holderIdentity?: string }) | undefined {
+const isText = (value: unknown): value is string => typeof value === 'string' && value !== '';
+
+function parse(text: string | undefined): Readonly<Record<string, unknown>> | undefined {
   if (text === undefined) return undefined;
   try {
     const value: unknown = JSON.parse(text);
-    return typeof value === 'object' && value !== null ? value : undefined;
+    return typeof value === 'object' && value !== null ? { ...value } : undefined;
   } catch {
     return undefined;
   }

@@ -1,4 +1,4 @@
-import type { HolderContainer } from './holder-container.ts';
+import { type HolderContainer, isSameContainer } from './holder-container.ts';
 import { containerOf, holderOf, isSameClaim, type Lease } from './lease.ts';
 
 /**
@@ -12,7 +12,8 @@ export class ObservedLease {
   #exists = false;
   /** Since when the claim has been this one (performance.now). */
   #sinceMs = 0;
-  #holderHasEnded = false;
+  /** The container whose end was proven last. It stays ended, whatever is seen of the Lease after that. */
+  #ended: HolderContainer | undefined;
   /** Our own write on it failed because it had changed: what is known here is not the last. */
   #isOutdated = false;
   #heardAtMs = Number.NEGATIVE_INFINITY;
@@ -45,7 +46,6 @@ export class ObservedLease {
     this.#heardAtMs = nowMs;
     if (this.#lease === undefined || !isSameClaim(this.#lease, lease)) {
       this.#sinceMs = nowMs;
-      this.#holderHasEnded = false;
     }
     this.#looked = true;
     this.#isOutdated = false;
@@ -66,8 +66,7 @@ export class ObservedLease {
 
   /** Of the one that has ended, by its container: whoever holds the Lease by then may be another. */
   sawEnd(of: HolderContainer): void {
-    const { containerId } = this.container ?? {};
-    if (containerId === of.containerId) this.#holderHasEnded = true;
+    this.#ended = of;
   }
 
   /** A write on it was refused because it has changed: it is not free before it was seen again. */
@@ -80,8 +79,13 @@ export class ObservedLease {
     if (!this.#looked || this.#isOutdated) return Number.POSITIVE_INFINITY;
     const { holder } = this;
     // Our own, if a write of ours came through whose answer did not.
-    if (holder === undefined || holder === this.#identity || this.#holderHasEnded) return 0;
+    if (holder === undefined || holder === this.#identity || this.#holderHasEnded()) return 0;
     const leaseDurationMs = (this.#lease?.spec?.leaseDurationSeconds ?? 0) * 1000;
     return Math.max(0, this.#sinceMs + leaseDurationMs - performance.now());
+  }
+
+  #holderHasEnded(): boolean {
+    const { container } = this;
+    return container !== undefined && isSameContainer(container, this.#ended);
   }
 }

@@ -3,7 +3,7 @@ import { Reflector, type ReflectorTarget } from '../cache/index.ts';
 import { type Client, isNotFound } from '../client/index.ts';
 import type { ObjectKey } from '../kind/index.ts';
 import type { Logger } from '../observability/index.ts';
-import type { HolderContainer, HolderContainers } from './holder-container.ts';
+import { type HolderContainer, type HolderContainers, isSameContainer } from './holder-container.ts';
 import { Lease } from './lease.ts';
 import { ObservedLease } from './observed-lease.ts';
 import { jitterFactor, type LeaseTimings } from './timings.ts';
@@ -35,6 +35,7 @@ export class Standby {
   #leader: string | undefined;
   /** Waits for the end of this container. */
   #mourned: { readonly container: HolderContainer; readonly controller: AbortController } | undefined;
+  readonly #mourning = new Set<Promise<void>>();
 
   constructor(options: StandbyOptions) {
     this.#options = options;
@@ -62,7 +63,7 @@ export class Standby {
   async end(): Promise<void> {
     this.#ending.abort();
     this.#mourned?.controller.abort();
-    await this.#watching;
+    await Promise.all([this.#watching, ...this.#mourning]);
   }
 
   /** Until something was seen, the Lease expires, or nothing was heard for so long that it is asked for. */
@@ -153,7 +154,7 @@ export class Standby {
   #mourn(): void {
     const { containers } = this.#options;
     const { container } = this.observed;
-    if (containers === undefined || container?.containerId === this.#mourned?.container.containerId) return;
+    if (containers === undefined || isSameContainer(container, this.#mourned?.container)) return;
     this.#mourned?.controller.abort();
     this.#mourned = undefined;
     if (container === undefined) return;
@@ -165,6 +166,8 @@ export class Standby {
       this.#changed();
     };
     // It rejects with the signal's reason alone.
-    containers.ended(container, controller.signal).then(ended, () => {});
+    const mourning = containers.ended(container, controller.signal).then(ended, () => {});
+    this.#mourning.add(mourning);
+    void mourning.then(() => this.#mourning.delete(mourning));
   }
 }

@@ -1,2 +1,8 @@
 /** The manager: starts caches before workers, stops workers before caches. */
-export { type ControllerHandle, Manager, type ManagerOptions, type Readiness } from './manager.ts';
+export {
+  type ControllerHandle,
+  Manager,
+  type ManagerOptions,
+  type ManagerRunOptions,
+  type Readiness,
+} from './manager.ts';

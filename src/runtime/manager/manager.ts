@@ -8,11 +8,27 @@ import { SharedInformer } from './shared-informer.ts';
 
 /** What a manager needs. */
 export interface ManagerOptions {
+  /** What reconcilers are given. */
   readonly client: Client;
+  /**
+   * What the informers list and watch through, where it has to be another: one that reads also while the process does
+   * not lead, for example. Default: {@link ManagerOptions.client}.
+   */
+  readonly reader?: Client;
   readonly log: Logger;
   readonly metrics: Metrics;
   /** How long reconciles under way may take to end when the manager stops. Default 20,000. */
   readonly drainTimeoutMs?: number;
+}
+
+/** How a manager runs. */
+export interface ManagerRunOptions {
+  /**
+   * Until this resolves the manager stands by: its caches are filled and followed, but controllers hear of no change and
+   * reconcile nothing, and their sources do not run. Then they are told of every object that the caches hold, as at any
+   * start. Must not reject. Default: it does not stand by.
+   */
+  readonly leading?: Promise<unknown>;
 }
 
 /** Whether the manager can do its work, and if not what it waits for. */
@@ -20,6 +36,8 @@ export interface Readiness {
   readonly ready: boolean;
   /** The resources whose caches have not synced. */
   readonly waitingFor: readonly string[];
+  /** The Lease of which it is not known yet who holds it, in a process that contends for one. */
+  readonly lease?: string;
 }
 
 /** A controller that a manager has. */
@@ -44,6 +62,7 @@ export interface ControllerHandle {
 export class Manager {
   readonly client: Client;
   readonly log: Logger;
+  readonly #reader: Client;
   readonly #metrics: Metrics;
   readonly #drainTimeoutMs: number;
   /** By resource. */
@@ -53,9 +72,12 @@ export class Manager {
   readonly #defect = Promise.withResolvers<never>();
   readonly #synced = Promise.withResolvers<void>();
   #state: 'new' | 'running' | 'stopped' = 'new';
+  /** Resolves when the manager no longer stands by; undefined when it does not. */
+  #leading: Promise<unknown> | undefined;
 
   constructor(options: ManagerOptions) {
     this.client = options.client;
+    this.#reader = options.reader ?? options.client;
     this.log = options.log;
     this.#metrics = options.metrics;
     this.#drainTimeoutMs = options.drainTimeoutMs ?? 20_000;
@@ -82,7 +104,7 @@ export class Manager {
       return known.informer as Informer<T>;
     }
     this.#refuseIfStopped();
-    const informer = new Informer<T>({ ...options, client: this.client, kind, log: this.log });
+    const informer = new Informer<T>({ ...options, client: this.#reader, kind, log: this.log });
     const shared = new SharedInformer(informer, options ?? {});
     shared.hold(options);
     this.#informers.set(resource, shared);
@@ -125,7 +147,7 @@ export class Manager {
     const controller = this.#made(kind, options, informers, release);
     const running = new RunningController(controller, this.#drainTimeoutMs);
     this.#controllers.set(name, running);
-    if (this.#state === 'running') this.#start(running, this.#allSynced());
+    if (this.#state === 'running') this.#start(running, Promise.all([this.#allSynced(), this.#leading]));
     const remove = async (): Promise<void> => {
       await running.stop();
       this.#controllers.delete(name);
@@ -169,12 +191,15 @@ export class Manager {
    *
    * @throws whatever a worker threw that is not a reconcile's error: a defect.
    */
-  async run(signal: AbortSignal): Promise<void> {
+  async run(signal: AbortSignal, { leading }: ManagerRunOptions = {}): Promise<void> {
     if (this.#state !== 'new') throw new Error('a manager runs once');
     this.#state = 'running';
-    for (const shared of this.#informers.values()) shared.start();
+    if (leading !== undefined) this.#standBy(leading);
     const synced = this.#allSynced();
-    for (const running of this.#controllers.values()) this.#start(running, synced);
+    const ready = Promise.all([synced, this.#leading]);
+    // Those that stand by close their ears before there is anything to hear.
+    for (const running of this.#controllers.values()) this.#start(running, ready);
+    for (const shared of this.#informers.values()) shared.start();
     try {
       await Promise.race([this.#ready(synced), this.#defect.promise, aborted(signal)]);
       await Promise.race([this.#defect.promise, aborted(signal)]);
@@ -184,10 +209,23 @@ export class Manager {
     }
   }
 
+  #standBy(leading: Promise<unknown>): void {
+    this.#leading = leading.then(() => {
+      this.#leading = undefined;
+    });
+  }
+
   async #ready(synced: Promise<unknown>): Promise<void> {
     await synced;
-    this.log.info({ resources: [...this.#informers.keys()] }, 'caches have synced: workers start');
+    const resources = [...this.#informers.keys()];
     this.#synced.resolve();
+    if (this.#leading === undefined) {
+      this.log.info({ resources }, 'caches have synced: workers start');
+      return;
+    }
+    this.log.info({ resources }, 'caches have synced: standing by');
+    await this.#leading;
+    if (this.#state === 'running') this.log.info({ resources }, 'workers start');
   }
 
   /** Every cache that there is now has synced, or is not needed any more. */
@@ -197,8 +235,9 @@ export class Manager {
     return Promise.all(unsynced.map(({ informer, stopping }) => Promise.race([informer.synced, aborted(stopping)])));
   }
 
-  #start(running: RunningController, synced: Promise<unknown>): void {
-    running.start(synced).catch((error: unknown) => this.#defect.reject(error));
+  #start(running: RunningController, ready: Promise<unknown>): void {
+    if (this.#leading !== undefined) running.controller.standBy();
+    running.start(ready).catch((error: unknown) => this.#defect.reject(error));
   }
 
   async #stop(): Promise<void> {

@@ -2,7 +2,7 @@ import type { Controller } from '../controller/index.ts';
 import type { KubeObject } from '../kind/index.ts';
 
 /** As much of a controller as can be said of all of them at once. */
-type AnyController = Pick<Controller<KubeObject>, 'name' | 'run' | 'drain' | 'detach'>;
+type AnyController = Pick<Controller<KubeObject>, 'name' | 'run' | 'drain' | 'detach' | 'standBy'>;
 
 /** A controller and its run. */
 export class RunningController {
@@ -18,12 +18,12 @@ export class RunningController {
   }
 
   /**
-   * Runs it once the caches have synced, unless it is stopped before.
+   * Runs it once `ready` resolves, unless it is stopped before.
    *
    * @throws a worker's defect.
    */
-  start(synced: Promise<unknown>): Promise<void> {
-    this.#running = this.#run(synced);
+  start(ready: Promise<unknown>): Promise<void> {
+    this.#running = this.#run(ready);
     return this.#running;
   }
 
@@ -38,8 +38,8 @@ export class RunningController {
     this.controller.detach();
   }
 
-  async #run(synced: Promise<unknown>): Promise<void> {
-    await Promise.race([synced, aborted(this.#drained.signal)]);
+  async #run(ready: Promise<unknown>): Promise<void> {
+    await Promise.race([ready, aborted(this.#drained.signal)]);
     if (!this.#drained.signal.aborted) await this.controller.run(this.#abandon.signal);
   }
 }

@@ -2,8 +2,10 @@ import { hostname } from 'node:os';
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import { Applier } from '../apply/index.ts';
 import { type Client, type Connection, connect, HttpClient, Transport } from '../client/index.ts';
-import { Manager } from '../manager/index.ts';
+import type { LeaderElector } from '../leader-election/index.ts';
+import { Manager, type Readiness } from '../manager/index.ts';
 import { EventRecorder, type Logger, Metrics } from '../observability/index.ts';
+import { Candidate, type LeaderElectionOptions } from './candidate.ts';
 
 /** What {@link connectOperator} puts an operator together from. */
 export interface ConnectOptions {
@@ -27,23 +29,32 @@ export interface ConnectOptions {
   readonly instance?: string;
   /** As in `ManagerOptions`. */
   readonly drainTimeoutMs?: number;
+  /** Of several processes only the one that leads works. Default: this process works, whatever others do. */
+  readonly leaderElection?: LeaderElectionOptions | undefined;
 }
 
 /** An operator's parts, put together and connected, but not running. */
 export interface Operator {
   readonly connection: Connection;
+  /** With leader election each of its requests passes the elector's fence, reads too; so do those of all the parts below. */
   readonly client: Client;
   readonly metrics: Metrics;
   readonly events: EventRecorder;
+  /** Its `fence` is a gate for other ways to the outside that only a leader may take. Undefined without leader election. */
+  readonly elector: LeaderElector | undefined;
   /** Under the field manager of the client. */
   readonly applier: Applier;
   /** Add the controllers here. */
   readonly manager: Manager;
+  /** For a readiness probe: the manager's, or a standby's, which is ready when it knows of a leader. */
+  readiness(): Readiness;
   /**
    * Runs the manager until the signal is aborted, waits up to two seconds for the last Events, and closes the
-   * connections. An operator runs once.
+   * connections. With leader election it contends first, and at last releases the Lease, after the last Event. An operator
+   * runs once.
    *
-   * @throws whatever `Manager.run` throws.
+   * @throws whatever `Manager.run` throws; LeadershipLostError as soon as the Lease is lost: reconciles may still be under
+   *   way then, but no request of theirs begins any more, and the process should end.
    */
   run(signal: AbortSignal): Promise<void>;
 }
@@ -57,35 +68,62 @@ const eventFlushTimeoutMs = 2000;
  *
  * No request is sent yet: that the API server answers is not known before the manager runs, and waits until it does.
  *
- * @throws ConnectionError when there is no way to an API server; RangeError for a name that is no DNS subdomain.
+ * @throws ConnectionError when there is no way to an API server; RangeError for a name that is no DNS subdomain, and for
+ *   a Lease's timings that don't fit together.
  *
  * @example
  * const operator = await connectOperator({ name: 'greeter', environment: process.env, log: pino() });
  * operator.manager.controller(Greeting, { reconcile });
  * await operator.run(signal);
+ *
+ * @example
+ * const leaderElection = { lease: { namespace: 'greeter', name: 'greeter' } };
+ * const operator = await connectOperator({ name: 'greeter', environment: process.env, log: pino(), leaderElection });
  */
 export async function connectOperator(options: ConnectOptions): Promise<Operator> {
-  const { name, environment, log, kubeconfigPath, drainTimeoutMs } = options;
+  const { name, environment, log, kubeconfigPath, drainTimeoutMs, leaderElection, userAgent = name } = options;
   const connection = options.connection ?? (await connect({ environment, kubeconfigPath }));
   const metrics = new Metrics(new Registry());
   collectDefaultMetrics({ register: metrics.registry });
   const observe = metrics.requests(connection.server.host);
-  const transport = new Transport(connection, { userAgent: options.userAgent ?? name, observe });
-  const client = new HttpClient(transport, name);
+  const transport = new Transport(connection, { userAgent, observe });
+  const candidate =
+    leaderElection &&
+    new Candidate(leaderElection, {
+      connection,
+      name,
+      userAgent,
+      observe,
+      observer: metrics.leader(leaderElection.lease.name),
+      log,
+    });
+  const client = new HttpClient(transport, name, { gate: candidate?.elector.fence });
+  // A warm standby reads, and what it reads does no harm.
+  const reader = new HttpClient(transport, name);
   const controller = options.eventSource ?? name;
   const events = new EventRecorder({ client, controller, instance: options.instance ?? hostname(), log });
-  const manager = new Manager({ client, log, metrics, ...(drainTimeoutMs !== undefined && { drainTimeoutMs }) });
+  const manager = new Manager({
+    client,
+    reader,
+    log,
+    metrics,
+    ...(drainTimeoutMs !== undefined && { drainTimeoutMs }),
+  });
+  const finish = () => events.flush(eventFlushTimeoutMs);
   return {
     connection,
     client,
     metrics,
     events,
+    elector: candidate?.elector,
     applier: new Applier({ fieldManager: name }),
     manager,
+    readiness: () => candidate?.readiness({ manager }) ?? manager.readiness(),
     run: async (signal) => {
       try {
+        if (candidate !== undefined) return await candidate.run(signal, { manager, finish });
         await manager.run(signal);
-        await events.flush(eventFlushTimeoutMs);
+        await finish();
       } finally {
         await transport.close();
       }

@@ -1,4 +1,5 @@
 /** The process: one call that puts all the parts together, and another that runs them until it is asked to stop. */
+export type { LeaderElectionOptions } from './candidate.ts';
 export { type ConnectOptions, connectOperator, type Operator } from './connect-operator.ts';
 export { metricsRoute, probeRoutes } from './routes.ts';
 export { type OperatorProcess, type RunOptions, runOperator } from './run-operator.ts';

@@ -1,17 +1,24 @@
-import type { Manager } from '../manager/index.ts';
+import type { Readiness } from '../manager/index.ts';
 import type { Metrics, Route } from '../observability/index.ts';
 
-/** Answers a liveness probe (`/healthz`) and a readiness probe (`/readyz`), which names the caches it waits for. */
-export function probeRoutes(manager: Pick<Manager, 'readiness'>): Readonly<Record<'/healthz' | '/readyz', Route>> {
+/**
+ * Answers a liveness probe (`/healthz`) and a readiness probe (`/readyz`), which names what it waits for.
+ *
+ * @param subject an operator, or a manager that runs without leader election.
+ */
+export function probeRoutes(subject: { readiness(): Readiness }): Readonly<Record<'/healthz' | '/readyz', Route>> {
   return {
     '/healthz': () => ({ code: 200, text: 'ok\n' }),
     '/readyz': () => {
-      const { ready, waitingFor } = manager.readiness();
-      if (ready) return { code: 200, text: 'ok\n' };
-      const why = waitingFor.length === 0 ? 'stopping' : `waiting for the cache of ${waitingFor.join(', ')}`;
-      return { code: 503, text: `${why}\n` };
+      const readiness = subject.readiness();
+      return readiness.ready ? { code: 200, text: 'ok\n' } : { code: 503, text: `${reasonOf(readiness)}\n` };
     },
   };
+}
+
+function reasonOf({ waitingFor, lease }: Readiness): string {
+  if (lease !== undefined) return `waiting to know who holds the lease ${lease}`;
+  return waitingFor.length === 0 ? 'stopping' : `waiting for the cache of ${waitingFor.join(', ')}`;
 }
 
 /** Answers Prometheus with all that is in the registry of the metrics. */

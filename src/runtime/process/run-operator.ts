@@ -1,4 +1,5 @@
 import { ConnectionError } from '../client/index.ts';
+import { LeadershipLostError } from '../leader-election/index.ts';
 import { type Listening, serve } from '../observability/index.ts';
 import { type ConnectOptions, connectOperator, type Operator } from './connect-operator.ts';
 import { metricsRoute, probeRoutes } from './routes.ts';
@@ -20,7 +21,8 @@ export interface RunOptions extends Omit<ConnectOptions, 'environment'> {
 /**
  * An operator as a process of its own: connects, lets `setUp` add the controllers, runs until SIGTERM or SIGINT, and
  * stops in order. It takes over the process: its signals and, where there is no way to an API server, its exit code (2)
- * with one line on stderr that says why, for a person. Whoever needs other than that uses {@link connectOperator}.
+ * with one line on stderr that says why, for a person. A process that loses its Lease ends at once, whatever is under way
+ * in it, with exit code 1 and a line. Whoever needs other than that uses {@link connectOperator}.
  *
  * @throws whatever `setUp` or the manager throws, and the system's error when the port is taken.
  *
@@ -44,12 +46,17 @@ export async function runOperator(
   const server = await listen(options.port, operator);
   try {
     await operator.run(untilTerminated(process, options.log));
+  } catch (error) {
+    if (!(error instanceof LeadershipLostError)) throw error;
+    process.stderr.write(`${options.name}: ${error.message}\n`);
+    // By force: a reconcile that does not end would keep the process alive.
+    process.exit(1);
   } finally {
     await server?.close();
   }
 }
 
-async function listen(port: number | undefined, { manager, metrics }: Operator): Promise<Listening | undefined> {
+async function listen(port: number | undefined, operator: Operator): Promise<Listening | undefined> {
   if (port === undefined) return undefined;
-  return serve(port, { ...probeRoutes(manager), '/metrics': metricsRoute(metrics) });
+  return serve(port, { ...probeRoutes(operator), '/metrics': metricsRoute(operator.metrics) });
 }

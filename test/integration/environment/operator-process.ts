@@ -51,8 +51,12 @@ export class OperatorProcess {
   /** Asks it to stop; its exit code and all that it wrote. */
   async stop(signal: 'SIGTERM' | 'SIGKILL' = 'SIGTERM'): Promise<{ exitCode: number | undefined; output: string }> {
     this.#process.kill(signal);
-    const { exitCode, all } = await this.#process;
-    return { exitCode, output: all ?? '' };
+    return this.ended;
+  }
+
+  /** When it has ended, by itself or because it was asked to. */
+  get ended(): Promise<{ exitCode: number | undefined; output: string }> {
+    return this.#process.then(({ exitCode, all }) => ({ exitCode, output: all ?? '' }));
   }
 
   async metrics(): Promise<string> {

@@ -6,16 +6,19 @@ const blocks = codeBlocks(readFileSync(join(import.meta.dirname, '../../../docs/
 const inLanguage = (wanted: string): readonly string[] =>
   blocks.filter(({ language }) => language === wanted).map(({ text }) => text);
 
-const [greeter = '', finalizer = '', testing = ''] = inLanguage('ts');
+const [greeter = '', finalizer = '', election = '', testing = ''] = inLanguage('ts');
 
 /** What stands in the place of the greeter's last line of its reconcile, to have a finalizer too. */
 const withFinalizer = greeter.replace(/^ *return outcome .*$/m, () => finalizer);
+/** What stands in the place of the greeter's last statement, to be one of several. */
+const withElection = greeter.replace(/^ *await runtime\.runOperator.*$/m, () => election);
 const phoneBook = 'declare const phoneBook: Record<"add" | "remove", (who: string) => Promise<void>>;\n';
 
 /** What docs/writing-an-operator.md shows, as files: a part of one stands where the reader would put it. */
 export const guideFiles: Readonly<Record<string, string>> = {
   'greeter.ts': greeter,
   'greeter-with-finalizer.ts': withFinalizer + phoneBook,
+  'greeter-with-election.ts': withElection,
   'testing.ts': testing,
 };
 

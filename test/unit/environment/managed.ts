@@ -1,5 +1,5 @@
 import { Registry } from 'prom-client';
-import { HttpClient, Manager, type ManagerOptions, Metrics, Transport } from '../../../src/runtime/index.ts';
+import { HttpClient, Manager, type ManagerOptions, type ManagerRunOptions, Metrics, Transport } from '../../../src/runtime/index.ts';
 import { RecordingLog } from './recording-log.ts';
 import { ScriptedServer, type Stream } from './scripted-server.ts';
 
@@ -33,8 +33,8 @@ export class Managed {
   }
 
   /** Begins to run the manager; a failure of the run comes out of {@link stop} or {@link ended}. */
-  run(): void {
-    this.#running = this.manager.run(this.#stop.signal);
+  run(options?: ManagerRunOptions): void {
+    this.#running = this.manager.run(this.#stop.signal, options);
     this.#running.catch(() => {});
   }
 

@@ -16,7 +16,8 @@ const container = {
   podUid: 'uid-a',
   containerName: 'operator',
   containerId: 'containerd://1',
-} as HolderContainer;
+  terminationToken: 'token-a',
+} satisfies HolderContainer;
 
 /** As the API server would have stored it, with what others may have put there. */
 const lease = (spec: Lease['spec'], annotations: Readonly<Record<string, string>> = {}): Lease => ({

@@ -368,3 +368,53 @@ describe('a controller', () => {
     );
   });
 });
+
+describe('standing by', () => {
+  test('it follows what its caches hold, and reconciles what is there when it leads', async () => {
+    managed = await Managed.start();
+    const leading = Promise.withResolvers<void>();
+    managed.manager.controller(Widget, { owns: [Part], reconcile: noting() });
+    managed.run({ leading: leading.promise });
+    const items = [stored('gone', '1'), stored('stays', '2')];
+    const streams = await managed.sync({
+      [widgetsPath]: { resourceVersion: '10', items },
+      [partsPath]: { resourceVersion: '10' },
+    });
+    await eventually('it is ready', async () => managed.manager.readiness().ready);
+    streams[widgetsPath]?.send('DELETED', stored('gone', '11'));
+    streams[widgetsPath]?.send('ADDED', stored('new', '12'));
+    const { store } = managed.manager.informer(Widget);
+    await eventually('the cache follows', async () => store.get({ namespace: 'default', name: 'new' }) !== undefined);
+    expect(await managed.metric('workqueue_adds_total', { name: 'widget' })).toBe(0);
+    expect(begun).toEqual([]);
+
+    leading.resolve();
+    await reconciled('stays', 'new');
+    streams[widgetsPath]?.send('MODIFIED', stored('stays', '13'));
+    await reconciled('stays', 'new', 'stays');
+  });
+
+  test('a controller that comes later waits too', async () => {
+    managed = await Managed.start();
+    const leading = Promise.withResolvers<void>();
+    managed.run({ leading: leading.promise });
+    const handle = managed.manager.controller(Widget, { reconcile: noting() });
+    managed.manager.controller(Widget, { name: 'other', reconcile: noting() });
+    await managed.sync({ [widgetsPath]: oneWidget });
+    await eventually('it is ready', async () => managed.manager.readiness().ready);
+    await handle.remove();
+    expect(await managed.metric('workqueue_adds_total', { name: 'other' })).toBe(0);
+    leading.resolve();
+    await reconciled('a');
+  });
+
+  test('asked to stop it stops', async () => {
+    managed = await Managed.start();
+    managed.manager.controller(Widget, { reconcile: noting() });
+    managed.run({ leading: new Promise(() => {}) });
+    await managed.sync({ [widgetsPath]: oneWidget });
+    managed.abort();
+    await managed.ended;
+    expect(begun).toEqual([]);
+  });
+});

@@ -4,8 +4,9 @@ import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { stringify } from 'yaml';
-import { done, type Operator, type OperatorProcess, runOperator } from '../../../../src/runtime/index.ts';
+import { done, LeadershipLostError, type Operator, type OperatorProcess, type Result, runOperator } from '../../../../src/runtime/index.ts';
 import { freePorts } from '../../../integration/environment/free-ports.ts';
+import { electionLease, heldBy, leasePath, leasesPath, slowTimings } from '../../environment/election.ts';
 import { RecordingLog } from '../../environment/recording-log.ts';
 import { ScriptedServer } from '../../environment/scripted-server.ts';
 import { stored, Widget, widgetsPath } from '../../environment/widgets.ts';
@@ -133,6 +134,39 @@ describe('with an API server', () => {
     process.emit('SIGTERM');
     await running;
     expect(process.written).toEqual([]);
+  });
+
+  test('having lost its Lease it ends at once with 1, whatever is under way, and sends nothing more', async () => {
+    const begun = Promise.withResolvers<void>();
+    const deaf = Promise.withResolvers<Result>();
+    let operator: Operator | undefined;
+    const leaderElection = { lease: electionLease, timings: slowTimings };
+    const log = new RecordingLog();
+    const running = runOperator(process, { name: 'greeter', log, leaderElection }, (made) => {
+      operator = made;
+      made.manager.controller(Widget, {
+        reconcile: () => {
+          begun.resolve();
+          return deaf.promise;
+        },
+      });
+    });
+    (await server.next({ path: leasePath, method: 'GET' })).refuse(404, 'NotFound');
+    const creation = await server.next({ path: leasesPath, method: 'POST' });
+    const { spec } = creation.body as ReturnType<typeof heldBy>;
+    expect(spec.holderIdentity).toMatch(new RegExp(`^${hostname()}_[-0-9a-f]{36}$`));
+    creation.json(201, heldBy(spec.holderIdentity, '1'));
+    const renewal = await server.next({ path: leasePath, method: 'PUT' });
+    (await server.next({ path: widgetsPath })).list('10', [stored('a', '1')]);
+    await begun.promise;
+    renewal.refuse(409, 'Conflict');
+    (await server.next({ path: leasePath, method: 'GET' })).json(200, heldBy('other_1', '2'));
+    await running;
+    expect(process.exits).toEqual([1]);
+    expect(process.written).toEqual(['greeter: the lease ns/greeter is held by other_1\n']);
+    expect(log.messages('error')).toEqual(['the lease is lost: nothing more is begun']);
+    await expect(operator?.client.get(Widget, { name: 'a', namespace: 'ns' })).rejects.toThrow(LeadershipLostError);
+    deaf.resolve(done);
   });
 
   test('asked a second time it ends at once', async () => {

@@ -1,0 +1,48 @@
+import { describe, expect, it } from '@jest/globals';
+import { Helm, helmNames } from './helm.ts';
+import type { Rendering } from './rendering.ts';
+
+const scope = 'demo-echoperator.operators';
+
+/** `kind namespace` of what gives the operator its rights where it reconciles. */
+const rights = (rendering: Rendering): readonly string[] =>
+  rendering.manifests
+    .filter(({ metadata }) => metadata?.name === scope)
+    .map(({ kind, metadata }) => [kind, metadata?.namespace].filter((part) => part !== undefined).join(' '))
+    .sort();
+
+describe.each(helmNames)('the namespaces that the operator watches, by %s', (name) => {
+  const render = async (values: object = {}) => (await Helm.find(name)).render({ values });
+
+  it('are all by default', async () => {
+    const rendering = await render();
+    expect(rendering.one('ConfigMap').data?.WATCH_NAMESPACES).toBe('');
+    expect(rights(rendering)).toEqual(['ClusterRole', 'ClusterRoleBinding']);
+  });
+
+  it('can be a list, and then it has rights in just those', async () => {
+    const rendering = await render({ watchNamespaces: ['team-b', 'operators'] });
+    expect(rendering.one('ConfigMap').data?.WATCH_NAMESPACES).toBe('team-b,operators');
+    expect(rights(rendering)).toEqual(['Role operators', 'Role team-b', 'RoleBinding operators', 'RoleBinding team-b']);
+    const { rules } = (await render()).one('ClusterRole', scope);
+    for (const role of rendering.all('Role').filter(({ metadata }) => metadata?.name === scope)) {
+      expect(role.rules).toEqual(rules);
+    }
+    for (const binding of rendering.all('RoleBinding').filter(({ metadata }) => metadata?.name === scope)) {
+      expect(binding.roleRef).toEqual({ apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name: scope });
+      expect(binding.subjects).toEqual([{ kind: 'ServiceAccount', name: 'demo-echoperator', namespace: 'operators' }]);
+    }
+  });
+
+  it('as a list leave the operator no right in the whole cluster', async () => {
+    const rendering = await render({ watchNamespaces: ['team-a'] });
+    const bound = rendering.all('ClusterRoleBinding').flatMap(({ subjects = [] }) => subjects.map((one) => one.name));
+    expect(bound).toEqual(['demo-echoperator-crds']);
+  });
+
+  it('are all again where the list is taken away', async () => {
+    const rendering = await render({ watchNamespaces: null });
+    expect(rendering.one('ConfigMap').data?.WATCH_NAMESPACES).toBe('');
+    expect(rights(rendering)).toEqual(['ClusterRole', 'ClusterRoleBinding']);
+  });
+});

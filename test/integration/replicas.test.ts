@@ -1,0 +1,219 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from '@jest/globals';
+import { execa } from 'execa';
+import { stringify } from 'yaml';
+import { Echo } from '../../src/api/index.ts';
+import { Job } from '../../src/controllers/built-in-kinds.ts';
+import { kubeconfigConnection, Lease } from '../../src/runtime/index.ts';
+import { FaultProxy } from '../../src/runtime/testing/index.ts';
+import { ensureBinaries } from '../../tools/index.ts';
+import { TestCluster } from './environment/cluster.ts';
+import { echoManifest } from './environment/echos.ts';
+import { eventually } from './environment/eventually.ts';
+import { OperatorProcess } from './environment/operator-process.ts';
+
+const quick = { HA_LEASE_DURATION_SECONDS: '2', HA_RENEW_DEADLINE_SECONDS: '1.2', HA_RETRY_PERIOD_SECONDS: '0.3' };
+let folder: string;
+let cluster: TestCluster;
+let namespace: string;
+let started: OperatorProcess[];
+
+beforeAll(async () => {
+  cluster = await TestCluster.connect();
+  folder = await mkdtemp(join(process.env.INTEGRATION_FOLDER ?? '', 'replicas-'));
+});
+afterAll(async () => {
+  await cluster?.close();
+  await rm(folder, { recursive: true, force: true });
+});
+beforeEach(async () => {
+  namespace = await cluster.namespace();
+  started = [];
+});
+afterEach(async () => {
+  await Promise.all(started.map((operator) => operator.stop('SIGKILL')));
+});
+
+/** One of several, which work in the test's namespace alone and contend for a Lease there. */
+async function replica(
+  name: string,
+  settings: Readonly<Record<string, string>> = {},
+  kubeconfig = cluster.kubeconfig,
+): Promise<OperatorProcess> {
+  const own = { NAMESPACE: namespace, WATCH_NAMESPACES: namespace, HA_ENABLED: 'true', HA_NODE_ID: name };
+  const operator = await OperatorProcess.start(kubeconfig, { ...own, ...settings });
+  started.push(operator);
+  return operator;
+}
+
+const leaseKey = () => ({ namespace, name: 'echoperator' });
+const holder = async (): Promise<string> => {
+  const lease = await cluster.client.get(Lease, leaseKey());
+  return lease.spec?.holderIdentity?.split('_')[0] ?? '';
+};
+const leads = (name: string): Promise<unknown> => eventually(`${name} leads`, async () => (await holder()) === name);
+
+/** The operator that leads does what it is for. */
+async function works(name: string, where = namespace): Promise<void> {
+  await cluster.client.create(Echo, echoManifest({ namespace: where, name }, { message: name }));
+  await cluster.job({ namespace: where, name });
+}
+
+const writes = (metrics: string): readonly string[] =>
+  metrics.split('\n').filter((line) => /^rest_client_requests_total\{.*method="(POST|PUT|PATCH|DELETE)"/.test(line));
+
+/** When the last line with this message was logged, in ms since 1970. */
+function loggedAt(output: string, message: string): number {
+  const line = output.split('\n').findLast((text) => text.includes(`"msg":"${message}"`));
+  if (line === undefined) throw new Error(`never logged: ${message}; but: ${output}`);
+  return JSON.parse(line).time;
+}
+
+/** A second is promised; the rest is a busy machine's. To drain it has 20 s. */
+const atOnceMs = 3000;
+
+/** It has ended with 1, at once after the line that says why. */
+async function endsWithoutItsLease(operator: OperatorProcess, why: RegExp): Promise<void> {
+  const { exitCode, output } = await operator.ended;
+  const afterMs = Date.now() - loggedAt(output, 'the lease is lost: nothing more is begun');
+  expect(output).toMatch(why);
+  expect({ exitCode, inTime: afterMs < atOnceMs }).toEqual({ exitCode: 1, inTime: true });
+}
+
+test('one leads; asked to stop it hands over, and the other goes on', async () => {
+  const first = await replica('first');
+  await leads('first');
+  const second = await replica('second');
+  expect(await first.metrics()).toMatch(/^leader_election_master_status\{name="echoperator"\} 1$/m);
+  const standby = await second.metrics();
+  expect(standby).toMatch(/^leader_election_master_status\{name="echoperator"\} 0$/m);
+  await works('by-the-first');
+
+  const { exitCode, output } = await first.stop();
+  expect(exitCode).toBe(0);
+  const order = ['asked to stop', 'the lease is released', 'operator has stopped'];
+  expect(order.map((message) => loggedAt(output, message))).toEqual(
+    order.map((message) => loggedAt(output, message)).toSorted((one, other) => one - other),
+  );
+  await leads('second');
+  await works('by-the-second');
+  expect((await second.stop()).exitCode).toBe(0);
+  expect(await holder()).toBe('');
+});
+
+test('after a kill the Lease expires, and the other takes it', async () => {
+  const first = await replica('first', quick);
+  await leads('first');
+  await replica('second', quick);
+  await first.stop('SIGKILL');
+  expect(await holder()).toBe('first');
+  await leads('second');
+  await works('by-the-second');
+});
+
+test("with another's name on its Lease it ends at once", async () => {
+  const operator = await replica('first', quick);
+  await leads('first');
+  const body = { spec: { holderIdentity: 'somebody-else', renewTime: new Date().toISOString().replace('Z', '000Z') } };
+  await cluster.client.patch(Lease, leaseKey(), { type: 'merge', body });
+  await endsWithoutItsLease(operator, /the lease \S+ is held by somebody-else/);
+  expect(await holder()).toBe('somebody-else');
+});
+
+test('when no renewal is answered it ends at its deadline, before another may lead', async () => {
+  await using proxy = await FaultProxy.start({ upstream: await kubeconfigConnection(cluster.kubeconfig) });
+  const kubeconfig = join(folder, 'proxied');
+  const config = {
+    apiVersion: 'v1',
+    kind: 'Config',
+    clusters: [{ name: 'c', cluster: { server: proxy.connection.server.origin, 'insecure-skip-tls-verify': true } }],
+    users: [{ name: 'u', user: {} }],
+    contexts: [{ name: 'x', context: { cluster: 'c', user: 'u' } }],
+    'current-context': 'x',
+  };
+  await writeFile(kubeconfig, stringify(config));
+  const operator = await replica('first', quick, kubeconfig);
+  await leads('first');
+  const silence = proxy.inject({ type: 'silence' });
+  await endsWithoutItsLease(operator, /the lease was not renewed within 1\.2 s/);
+  expect(silence.count).toBeGreaterThan(0);
+});
+
+test('a warm standby has filled its caches, and writes nothing before it leads', async () => {
+  const first = await replica('first');
+  await leads('first');
+  const standby = await replica('second', { HA_WARM_STANDBY: 'true' });
+  await works('by-the-first');
+  const metrics = await standby.metrics();
+  expect(writes(metrics)).toEqual([]);
+  expect(metrics).toMatch(/^workqueue_adds_total\{name="echo",controller="echo"\} 0$/m);
+  await first.stop();
+  await leads('second');
+  await works('by-the-second');
+  expect(writes(await standby.metrics())).not.toEqual([]);
+  const { output } = await standby.stop();
+  expect(loggedAt(output, 'caches have synced: standing by')).toBeLessThan(loggedAt(output, 'leading'));
+});
+
+test('by itself, out of a cluster, it takes no Lease', async () => {
+  const operator = await replica('alone', { HA_ENABLED: 'false' });
+  await works('alone');
+  expect((await cluster.client.list(Lease, { namespace })).items).toEqual([]);
+  expect((await operator.stop()).exitCode).toBe(0);
+});
+
+test('limited to a namespace it needs a role there alone, and leaves others in peace', async () => {
+  const other = await cluster.namespace();
+  const operator = await replica('limited', {}, await kubeconfigWithRoles());
+  await cluster.client.create(Echo, echoManifest({ namespace: other, name: 'not-ours' }, { message: 'hello' }));
+  await works('ours');
+  const { output } = await operator.stop();
+  expect((await cluster.client.list(Job, { namespace: other })).items).toEqual([]);
+  expect(output).not.toContain('Forbidden');
+  expect(output).not.toContain('"level":50');
+});
+
+/** Of a service account that may do in the test's namespace what an operator does, and nothing elsewhere. */
+async function kubeconfigWithRoles(): Promise<string> {
+  const kubectl = (await ensureBinaries(['kubectl'])).get('kubectl') ?? '';
+  const run = async (args: readonly string[], input = '') =>
+    (await execa(kubectl, args, { env: { KUBECONFIG: cluster.kubeconfig }, input })).stdout;
+  const rule = (apiGroup: string, resource: string, ...verbs: readonly string[]) => ({
+    apiGroups: [apiGroup],
+    resources: [resource],
+    verbs,
+  });
+  const metadata = { name: 'limited', namespace };
+  const rbac = 'rbac.authorization.k8s.io';
+  const objects = [
+    { apiVersion: 'v1', kind: 'ServiceAccount', metadata },
+    {
+      apiVersion: `${rbac}/v1`,
+      kind: 'Role',
+      metadata,
+      rules: [
+        rule('mmontes.io', 'echos', 'get', 'list', 'watch'),
+        rule('mmontes.io', 'echos/status', 'patch'),
+        rule('mmontes.io', 'echos/finalizers', 'update'),
+        rule('batch', 'jobs', 'list', 'watch', 'create', 'delete'),
+        rule('events.k8s.io', 'events', 'create', 'patch'),
+        rule('coordination.k8s.io', 'leases', 'get', 'list', 'watch', 'create', 'update'),
+      ],
+    },
+    {
+      apiVersion: `${rbac}/v1`,
+      kind: 'RoleBinding',
+      metadata,
+      roleRef: { apiGroup: rbac, kind: 'Role', name: 'limited' },
+      subjects: [{ kind: 'ServiceAccount', ...metadata }],
+    },
+  ];
+  await run(['apply', '--filename=-'], JSON.stringify({ apiVersion: 'v1', kind: 'List', items: objects }));
+  const token = await run(['create', 'token', 'limited', '--namespace', namespace]);
+  const path = join(folder, 'limited');
+  const config = JSON.parse(await run(['config', 'view', '--flatten', '--raw', '--output=json']));
+  config.users = config.users.map(({ name }: { readonly name: string }) => ({ name, user: { token } }));
+  await writeFile(path, JSON.stringify(config));
+  return path;
+}

@@ -1,0 +1,113 @@
+import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { connectOperator, done, type Operator } from '../../../../src/runtime/index.ts';
+import { eventually } from '../../../integration/environment/eventually.ts';
+import { electionLease, heldBy, leasePath, leasesPath, slowTimings } from '../../environment/election.ts';
+import { RecordingLog } from '../../environment/recording-log.ts';
+import { ScriptedServer } from '../../environment/scripted-server.ts';
+import { stored, Widget, widgetsPath } from '../../environment/widgets.ts';
+
+let server: ScriptedServer;
+let log: RecordingLog;
+let stop: AbortController;
+let running: Promise<void>;
+beforeEach(async () => {
+  server = await ScriptedServer.start();
+  log = new RecordingLog();
+  stop = new AbortController();
+});
+afterEach(async () => {
+  stop.abort();
+  await server.close();
+  await running.catch(() => {});
+});
+
+/** One that notes which Widgets it reconciles. */
+async function start(warmStandby: boolean): Promise<{ operator: Operator; reconciled: readonly string[] }> {
+  const { connection } = server;
+  const leaderElection = { lease: electionLease, identity: 'me_1', timings: slowTimings, warmStandby };
+  const operator = await connectOperator({ name: 'greeter', environment: {}, log, connection, leaderElection });
+  const reconciled: string[] = [];
+  operator.manager.controller(Widget, {
+    reconcile: async ({ name }) => {
+      reconciled.push(name);
+      return done;
+    },
+  });
+  running = operator.run(stop.signal);
+  running.catch(() => {});
+  return { operator, reconciled };
+}
+
+/** Another holds the Lease; returns the standby's watch on it. */
+async function standsBy() {
+  (await server.next({ path: leasePath, method: 'GET' })).json(200, heldBy('other_1', '5'));
+  (await server.next({ path: leasesPath, watch: false })).list('5', [heldBy('other_1', '5')]);
+  return (await server.next({ path: leasesPath, watch: true })).stream();
+}
+
+test('a cold standby is ready when it knows who leads, and asks for nothing else', async () => {
+  const { operator } = await start(false);
+  const look = await server.next({ path: leasePath });
+  expect(operator.readiness()).toEqual({ ready: false, waitingFor: [], lease: 'ns/greeter' });
+  look.json(200, heldBy('other_1', '5'));
+  await eventually('it is ready', async () => operator.readiness().ready);
+  expect(operator.elector?.isLeading).toBe(false);
+  await server.next({ path: leasesPath });
+  expect(server.unclaimed).toBe(0);
+  await expect(operator.client.get(Widget, { name: 'a', namespace: 'ns' })).rejects.toThrow('does not lead');
+  stop.abort();
+  await running;
+  expect(operator.readiness().ready).toBe(false);
+});
+
+test('asked to stop, a leader writes its last Events before it releases the Lease', async () => {
+  const { operator, reconciled } = await start(false);
+  (await server.next({ path: leasePath, method: 'GET' })).refuse(404, 'NotFound');
+  (await server.next({ path: leasesPath, method: 'POST' })).json(201, heldBy('me_1', '1'));
+  (await server.next({ path: leasePath, method: 'PUT' })).json(200, heldBy('me_1', '2'));
+  const list = await server.next({ path: widgetsPath });
+  expect(operator.readiness()).toEqual({ ready: false, waitingFor: ['widgets.test.example'] });
+  list.list('10', [stored('a', '1')]);
+  await eventually('it reconciles', async () => reconciled.length === 1);
+  expect(operator.readiness().ready).toBe(true);
+  expect(await operator.metrics.registry.metrics()).toContain('leader_election_master_status{name="greeter"} 1');
+
+  operator.events.record(Widget, stored('a', '1'), { type: 'Normal', reason: 'Made', action: 'Make', note: 'made' });
+  stop.abort();
+  const event = await server.next({ method: 'POST' });
+  expect(operator.elector?.isLeading).toBe(true);
+  expect(operator.readiness()).toEqual({ ready: false, waitingFor: [] });
+  event.json(201, {});
+  const release = await server.next({ path: leasePath, method: 'PUT' });
+  expect(release.body).toMatchObject({ spec: { holderIdentity: '' } });
+  expect(release.headers['user-agent']).toBe('greeter/leader-election');
+  release.json(200, heldBy('', '3'));
+  await running;
+  expect(log.messages('info')).toContain('the lease is released');
+});
+
+test('a warm standby fills its caches, and reconciles what they hold when it leads', async () => {
+  const { operator, reconciled } = await start(true);
+  const lease = await standsBy();
+  const list = await server.next({ path: widgetsPath });
+  expect(operator.readiness()).toEqual({ ready: false, waitingFor: ['widgets.test.example'] });
+  list.list('10', [stored('a', '1')]);
+  await eventually('it is ready', async () => operator.readiness().ready);
+  expect(log.messages('info')).toContain('caches have synced: standing by');
+
+  lease.send('MODIFIED', heldBy('', '6'));
+  expect(reconciled).toEqual([]);
+  (await server.next({ path: leasePath, method: 'PUT' })).json(200, heldBy('me_1', '7'));
+  await eventually('it reconciles', async () => reconciled.length === 1);
+  expect(reconciled).toEqual(['a']);
+  expect(log.messages('info')).toContain('workers start');
+});
+
+test('a warm standby that is asked to stop just stops', async () => {
+  const { reconciled } = await start(true);
+  await standsBy();
+  (await server.next({ path: widgetsPath })).list('10', [stored('a', '1')]);
+  stop.abort();
+  await running;
+  expect(reconciled).toEqual([]);
+});
