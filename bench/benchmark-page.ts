@@ -2,7 +2,6 @@
 import { eventCostBySize, figure, present } from './comparison.ts';
 import { disturbed } from './disturbance.ts';
 import { timings } from './failover/elections.ts';
-import { echosPerSecond } from './failover/stream.ts';
 import { type Measure, measures } from './measurements.ts';
 import { isWhole } from './plan.ts';
 import { barPlot, distributionPlot } from './plots/index.ts';
@@ -103,7 +102,7 @@ const scenarios: readonly Scenario[] = [
     heading: 'Failover',
     about: ({ plan }) =>
       `Operators of which one process leads and others stand by: cold, with empty caches, or warm, with full ones. All have
-the same Lease: ${timings.leaseDurationSeconds} s long, renewed every ${timings.retryPeriodSeconds} s, given up after ${timings.renewDeadlineSeconds} s. While ${echosPerSecond} Echos a second come, the leader is ended; what counts
+the same Lease: ${timings.leaseDurationSeconds} s long, renewed every ${timings.retryPeriodSeconds} s, given up after ${timings.renewDeadlineSeconds} s. While ${plan.echosPerSecond} Echos a second come, the leader is ended; what counts
 is the time from the signal until the API server receives the next leader's first write. With SIGTERM, ${count(plan.handovers, 'time')} in each of
 ${count(plan.handoverRounds, 'round')}: the leader releases the Lease. With SIGKILL, in a pod on a cluster of two nodes, in ${count(plan.crashRounds, 'round')}: the
 controller-runtime peer waits until the Lease expires, ours until the kubelet says that the container has ended. And what it

@@ -26,6 +26,8 @@ export interface Plan {
   readonly handovers: number;
   /** Rounds of leaders that are killed, 0 for none. */
   readonly crashRounds: number;
+  /** How many Echos a second come while leaders end. */
+  readonly echosPerSecond: number;
   /** Rounds of groups that have nothing to do, 0 for none. */
   readonly idleRounds: number;
   /** How long their requests are counted. */
@@ -56,6 +58,7 @@ const usual: Plan = {
   handoverRounds: 7,
   handovers: 3,
   crashRounds: 3,
+  echosPerSecond: 20,
   idleRounds: 2,
   idleSeconds: 60,
   settleMs: 5000,
@@ -75,6 +78,7 @@ const quick: Plan = {
   handoverRounds: 1,
   handovers: 2,
   crashRounds: 1,
+  echosPerSecond: 20,
   idleRounds: 1,
   idleSeconds: 15,
   settleMs: 2000,
@@ -118,6 +122,7 @@ export const isWhole = (plan: Plan): boolean =>
   plan.handoverRounds >= usual.handoverRounds &&
   plan.handovers >= usual.handovers &&
   plan.crashRounds >= usual.crashRounds &&
+  plan.echosPerSecond >= usual.echosPerSecond &&
   plan.idleRounds >= usual.idleRounds &&
   plan.idleSeconds >= usual.idleSeconds;
 

@@ -25,13 +25,13 @@ export async function crashTurn(who: Electing, on: CrashCluster, context: RunCon
   };
 }
 
-async function crash(who: Electing, standby: Standby, on: CrashCluster, { signal }: RunContext) {
+async function crash(who: Electing, standby: Standby, on: CrashCluster, { plan, signal }: RunContext) {
   const pods = new Pods(who, standby, on);
   let stream: Stream | undefined;
   try {
     const { pod } = await pods.start(signal);
     const others = await watchOthers(() => on.cluster.processes());
-    stream = await Stream.start(on.client);
+    stream = await Stream.start(on.client, plan.echosPerSecond);
     await delay(ledForMs + randomPauseMs(), undefined, { signal });
     const killedMs = await pods.kill(pod);
     await stream.goesOn(signal);

@@ -31,7 +31,7 @@ async function handovers(who: Electing, standby: Standby, { plan, folder, signal
     try {
       let leader = await group.leader();
       const others = await watchOthers();
-      stream = await Stream.start(server.client);
+      stream = await Stream.start(server.client, plan.echosPerSecond);
       for (let handover = 0; handover < plan.handovers; handover++) {
         const next = await group.another();
         await delay(randomPauseMs(), undefined, { signal });

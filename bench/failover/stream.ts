@@ -1,12 +1,8 @@
 import type { Client } from '../../src/runtime/index.ts';
 import { steady } from '../load.ts';
+import { timeoutMsFor } from '../plan.ts';
 import { TurnError } from '../running-operator.ts';
 import { Stopwatch } from '../stopwatch.ts';
-
-/** How many Echos are created each second while leaders come and go. */
-export const echosPerSecond = 20;
-
-const servedTimeoutMs = 60_000;
 
 /** Echos that come at an even pace, and all of which are to be served. */
 export class Stream {
@@ -14,9 +10,9 @@ export class Stream {
   readonly #ending = new AbortController();
   readonly #creating: Promise<void>;
 
-  private constructor(stopwatch: Stopwatch, client: Client) {
+  private constructor(stopwatch: Stopwatch, client: Client, perSecond: number) {
     this.#stopwatch = stopwatch;
-    const pace = { perSecond: echosPerSecond, count: Number.POSITIVE_INFINITY };
+    const pace = { perSecond, count: Number.POSITIVE_INFINITY };
     const created = ({ metadata }: { readonly metadata: { readonly name: string } }) =>
       this.#stopwatch.created(metadata.name);
     this.#creating = steady(client, 'stream-', pace, created, this.#ending.signal);
@@ -24,15 +20,15 @@ export class Stream {
     this.#creating.catch(() => {});
   }
 
-  static async start(client: Client): Promise<Stream> {
-    return new Stream(await Stopwatch.start(client), client);
+  static async start(client: Client, perSecond: number): Promise<Stream> {
+    return new Stream(await Stopwatch.start(client), client, perSecond);
   }
 
   /**
    * Waits until more Echos are served than have been created by now. Where the leader before has ended already, that is
    * the next one's work.
    *
-   * @throws TurnError where that takes more than a minute.
+   * @throws TurnError where that takes too long.
    */
   async goesOn(signal: AbortSignal): Promise<void> {
     await Promise.race([this.#served(this.#stopwatch.createdCount + 1, signal), this.#creating]);
@@ -53,13 +49,14 @@ export class Stream {
   }
 
   async #served(count: number, signal: AbortSignal): Promise<void> {
-    const late = AbortSignal.timeout(servedTimeoutMs);
+    const timeoutMs = timeoutMsFor(count);
+    const late = AbortSignal.timeout(timeoutMs);
     try {
       await this.#stopwatch.served(count, AbortSignal.any([signal, late]));
     } catch (cause) {
       if (!late.aborted || signal.aborted) throw cause;
       const { servedCount } = this.#stopwatch;
-      throw new TurnError(`after ${servedTimeoutMs} ms ${servedCount} of ${count} Echos have a Job and a status`, {
+      throw new TurnError(`after ${timeoutMs} ms ${servedCount} of ${count} Echos have a Job and a status`, {
         cause,
       });
     }
