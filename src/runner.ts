@@ -74,10 +74,12 @@ function giveMemoryBack(): void {
 }
 
 /**
- * A lone replica in a cluster takes the Lease too: while the Deployment replaces its pod, or somebody turns high
- * availability on or off, an old and a new one may overlap. Out of a cluster there is none but this process.
+ * Which Lease the operator contends for, if any. A lone replica in a cluster takes it too: while the Deployment replaces its
+ * pod, or somebody turns high availability on or off, an old and a new one may overlap.
+ *
+ * @throws ConfigError for times that don't fit together.
  */
-function leaderElectionOf(
+export function leaderElectionOf(
   config: Config,
   environment: NodeJS.ProcessEnv,
   log: Logger,

@@ -183,7 +183,9 @@ describe('the rights of the operator', () => {
     const answers = await Promise.all(
       verbs.map(async (verb) => {
         const spec = { user: user(), resourceAttributes: { verb, namespace, group, resource, name } };
-        const { status } = await cluster.client.create(SubjectAccessReview, { metadata: { name: '' }, spec });
+        // Reviews have no name.
+        const metadata = {} as { readonly name: string };
+        const { status } = await cluster.client.create(SubjectAccessReview, { metadata, spec });
         return status?.allowed ? [verb] : [];
       }),
     );

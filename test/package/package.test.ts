@@ -1,5 +1,5 @@
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { hostname, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { execa } from 'execa';
@@ -171,6 +171,24 @@ describe('the guide, on a real API server', () => {
       exitCode: 0,
       all: expect.stringContaining('asked to stop'),
     });
+    operator = undefined;
+  });
+
+  test('as one of several it works while it leads, and gives its Lease back', async () => {
+    operator = project.start('node', ['greeter-with-election.ts']);
+    const venus = {
+      apiVersion: 'example.com/v1',
+      kind: 'Greeting',
+      metadata: { name: 'venus' },
+      spec: { who: 'venus' },
+    };
+    await project.run(`kubectl apply --filename - <<'END'\n${JSON.stringify(venus)}\nEND`);
+    await project.run('kubectl wait --for=condition=Ready greeting/venus');
+    const holder = () => project.run("kubectl get lease greeter --output jsonpath='{.spec.holderIdentity}'");
+    expect(await holder()).toMatch(new RegExp(`^${hostname()}_`));
+    operator.kill('SIGTERM');
+    expect((await operator).exitCode).toBe(0);
+    expect(await holder()).toBe('');
     operator = undefined;
   });
 });

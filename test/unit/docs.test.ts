@@ -191,9 +191,17 @@ describe('the Echos that the pages show', () => {
 describe('docs/failure-modes.md', () => {
   test('has every line of the log with its level', () => {
     const sources = globSync('src/**/*.ts', { cwd: root }).map(read).join('\n');
-    const calls = [...sources.matchAll(/log\.(debug|info|warn|error)\(\s*(?:\{[^}]*\}|\w+),\s*'([^']+)',?\s*\)/g)];
-    // The same line from two places is one line.
-    const lines = new Set(calls.map(([, level, message]) => `${level} ${message}`));
+    const constants = new Map([...sources.matchAll(/const (\w+) = '([^']+)';/g)].map(([, name, text]) => [name, text]));
+    const calls = sources.matchAll(
+      /log\.(debug|info|warn|error)\(\s*(?:\{[^}]*\}|[\w.#]+),\s*(?:'([^']+)'|"([^"]+)"|(\w+)),?\s*\)/g,
+    );
+    // The same line from two places is one line. What is passed on is another's.
+    const lines = new Set(
+      [...calls].flatMap(([, level, single, double, name]) => {
+        const message = single ?? double ?? constants.get(name);
+        return message === undefined ? [] : [`${level} ${message}`];
+      }),
+    );
     const logged = [...lines]
       .map((line) => line.split(/ (.*)/, 2))
       .map(([level, message]) => [level, `\`${message}\``]);

@@ -2,6 +2,9 @@ import type { Gate } from '../client/index.ts';
 import { LeadershipLostError, NotLeadingError } from './errors.ts';
 import { elapsedMsAtMost, type Instant } from './instant.ts';
 
+/** A timer stands still while the machine is suspended: so long after it, at the latest, what was under way is ended. */
+const checkMs = 1000;
+
 /**
  * Lets requests begin only while this process surely leads: until a time after the last successful renewal of its Lease
  * was *sent*, for from then on the server may count, and others after it. Once closed it stays closed.
@@ -46,7 +49,7 @@ export class Fence implements Gate {
     if (this.signal.aborted) return;
     this.#renewedAt = sentAt;
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.#check(), Math.max(0, this.#termMs - elapsedMsAtMost(sentAt)));
+    this.#checkAgain();
   }
 
   /** Closes the fence for good and ends what is under way. */
@@ -59,7 +62,11 @@ export class Fence implements Gate {
     if (this.#renewedAt === undefined) return;
     const leftMs = this.#termMs - elapsedMsAtMost(this.#renewedAt);
     if (leftMs <= 0) this.#expire();
-    else this.#timer = setTimeout(() => this.#check(), leftMs);
+    else this.#checkAgain();
+  }
+
+  #checkAgain(): void {
+    this.#timer = setTimeout(() => this.#check(), Math.min(this.leftMs, checkMs));
   }
 
   #expire(): void {

@@ -25,7 +25,7 @@ export interface LeaderElectorOptions {
   readonly observer?: LeaderObserver;
   /** By which containers the end of a crashed leader is noticed before its Lease expires. Default: not at all. */
   readonly containers?: HolderContainers | undefined;
-  /** Told who leads, each time that it is another: also of this candidate itself. */
+  /** Told who leads, each time that it is another: also of this candidate itself. One that throws is logged. */
   readonly onNewLeader?: (identity: string) => void;
 }
 
@@ -41,7 +41,7 @@ export interface LeaderElectorOptions {
  *   proven.
  *
  * What it assumes: clocks that run equally fast, but for the difference of leaseDuration and renewDeadline; that nobody
- * but candidates writes the holder of the Lease. What was sent before the fence closed may still be carried out by the
+ * but candidates writes the holder of the Lease, or deletes it: one that has not seen it before makes it anew at once. What was sent before the fence closed may still be carried out by the
  * server later, so writes must be idempotent or carry a precondition.
  *
  * @example
@@ -61,7 +61,7 @@ export class LeaderElector {
 
   /** @throws RangeError for timings that don't fit together. */
   constructor(options: LeaderElectorOptions) {
-    const { client, lease, identity, timings = defaultTimings, containers, onNewLeader = () => {} } = options;
+    const { client, lease, identity, timings = defaultTimings, containers } = options;
     this.#options = options;
     this.#timings = checkedTimings(timings);
     this.#log = options.log.child({ lease: `${lease.namespace}/${lease.name}`, identity });
@@ -73,7 +73,7 @@ export class LeaderElector {
       containers,
       onNewLeader: (leader) => {
         this.#log.info({ leader }, 'another leads');
-        onNewLeader(leader);
+        this.#tell(leader);
       },
     });
   }
@@ -108,8 +108,10 @@ export class LeaderElector {
     while (!signal.aborted) {
       try {
         await this.#standby.untilFree(signal);
-        await this.#keeper.take(this.#standby.observed.lease, signal);
-        return true;
+        // Not to be aborted, only limited in time: were it carried out all the same, nobody would release the Lease.
+        await this.#keeper.take(this.#standby.observed.lease);
+        if (!signal.aborted) return true;
+        await this.#giveBack();
       } catch (error) {
         if (!signal.aborted) await this.#notTaken(error, signal);
       }
@@ -118,8 +120,9 @@ export class LeaderElector {
   }
 
   async #notTaken(error: unknown, signal: AbortSignal): Promise<void> {
-    // It has been changed, made or deleted since it was seen.
-    if (isConflict(error) || isAlreadyExists(error) || isNotFound(error)) {
+    // It has been changed, made or deleted since it was seen. Where there was none to be gone it is the namespace that is not there.
+    const isGone = isNotFound(error) && this.#standby.observed.lease !== undefined;
+    if (isConflict(error) || isAlreadyExists(error) || isGone) {
       this.#log.debug({ err: error }, 'another was faster');
       this.#standby.observed.outdated();
       return;
@@ -130,10 +133,12 @@ export class LeaderElector {
   }
 
   async #lead(signal: AbortSignal, lead: (stop: AbortSignal) => Promise<void>): Promise<void> {
-    await this.#standby.end();
+    this.#standby.stop();
     const stop = new AbortController();
     const stopping = () => stop.abort(signal.reason);
     const lost = Promise.withResolvers<never>();
+    // Whoever waits for it does so below.
+    lost.promise.catch(() => {});
     const losing = () => lost.reject(this.fence.signal.reason);
     signal.addEventListener('abort', stopping, { once: true });
     this.fence.signal.addEventListener('abort', losing, { once: true });
@@ -141,8 +146,8 @@ export class LeaderElector {
     if (this.fence.signal.aborted) losing();
     const renewing = new AbortController();
     const renewal = this.#keeper.renew(renewing.signal);
-    this.#begin(renewing.signal);
     try {
+      this.#begin(renewing.signal);
       await Promise.race([lead(stop.signal), lost.promise]);
     } finally {
       signal.removeEventListener('abort', stopping);
@@ -159,12 +164,26 @@ export class LeaderElector {
     }
   }
 
+  /** Stopped while the Lease was being taken. */
+  async #giveBack(): Promise<void> {
+    this.fence.close(new NotLeadingError('this process was stopped before it led'));
+    await this.#keeper.release();
+  }
+
+  #tell(leader: string): void {
+    try {
+      this.#options.onNewLeader?.(leader);
+    } catch (error) {
+      this.#log.error({ err: error, leader }, 'onNewLeader threw');
+    }
+  }
+
   #begin(signal: AbortSignal): void {
-    const { identity, observer, onNewLeader, containers } = this.#options;
+    const { identity, observer, containers } = this.#options;
     this.#state = 'leading';
     this.#log.info({}, 'leading');
     observer?.changed(true);
-    onNewLeader?.(identity);
+    this.#tell(identity);
     const publish = async (): Promise<void> => {
       const container = await containers?.own(signal);
       if (container !== undefined) this.#keeper.publish(container);

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { type Client, isConflict, isNotFound } from '../client/index.ts';
+import { type Client, isAlreadyExists, isConflict, isNotFound } from '../client/index.ts';
 import type { ObjectKey } from '../kind/index.ts';
 import type { Logger } from '../observability/index.ts';
 import { LeadershipLostError } from './errors.ts';
@@ -8,8 +8,6 @@ import type { HolderContainer } from './holder-container.ts';
 import { now } from './instant.ts';
 import { claimed, holderOf, Lease, type LeaseClaim, newLease, released } from './lease.ts';
 import type { LeaseTimings } from './timings.ts';
-
-const notRenewed = 'the lease could not be renewed: trying again';
 
 /** What taking and keeping a Lease needs. */
 export interface LeaseKeeperOptions {
@@ -38,9 +36,10 @@ export class LeaseKeeper {
    * Writes this candidate's name on the Lease, and opens the fence.
    *
    * @param lease as it was last seen; undefined makes a new one.
+   * @param signal ends it, before half of the renew deadline does.
    * @throws what the client throws: a Conflict or AlreadyExists where somebody was faster.
    */
-  async take(lease: Lease | undefined, signal: AbortSignal): Promise<void> {
+  async take(lease: Lease | undefined, signal?: AbortSignal): Promise<void> {
     const { client, lease: key, fence } = this.#options;
     const options = { signal: this.#limited(signal) };
     const sentAt = now();
@@ -98,7 +97,9 @@ export class LeaseKeeper {
     try {
       await this.take(this.held, signal).catch((error: unknown) => this.#settle(error, signal));
     } catch (error) {
-      if (!signal.aborted) log.warn({ err: error, leadingForMs: fence.leftMs }, notRenewed);
+      if (!signal.aborted) {
+        log.warn({ err: error, leadingForMs: fence.leftMs }, 'the lease could not be renewed: trying again');
+      }
     }
   }
 
@@ -110,13 +111,14 @@ export class LeaseKeeper {
    */
   async #settle(error: unknown, signal: AbortSignal): Promise<void> {
     // Of an object that is gone the server says either, for what is sent has a uid.
-    if (!isConflict(error) && !isNotFound(error)) throw error;
+    if (!isConflict(error) && !isNotFound(error) && !isAlreadyExists(error)) throw error;
     const { lease: key, identity, fence, log } = this.#options;
     const lease = await this.#read(signal);
     if (lease === undefined) {
       // Those who have seen it wait for as long as it was granted to us.
       log.warn({}, 'the lease is gone: making it again');
-      return this.take(undefined, signal);
+      // Whoever was faster may lead by now: that is settled at once, not when the next renewal is due.
+      return this.take(undefined, signal).catch((failure: unknown) => this.#settle(failure, signal));
     }
     const holder = holderOf(lease);
     if (holder === identity) return this.take(lease, signal);
@@ -141,7 +143,8 @@ export class LeaseKeeper {
     return { holderIdentity: identity, leaseDurationSeconds, container: this.#container };
   }
 
-  #limited(signal: AbortSignal): AbortSignal {
-    return AbortSignal.any([signal, AbortSignal.timeout(this.#timeoutMs)]);
+  #limited(signal: AbortSignal | undefined): AbortSignal {
+    const timeout = AbortSignal.timeout(this.#timeoutMs);
+    return signal === undefined ? timeout : AbortSignal.any([signal, timeout]);
   }
 }

@@ -1,5 +1,6 @@
 import { type HolderContainer, isSameContainer } from './holder-container.ts';
 import { containerOf, holderOf, isSameClaim, type Lease } from './lease.ts';
+import { defaultTimings } from './timings.ts';
 
 /**
  * What a standby knows of the Lease, and since when by its own clock: the times on the Lease are another machine's, and
@@ -7,6 +8,7 @@ import { containerOf, holderOf, isSameClaim, type Lease } from './lease.ts';
  */
 export class ObservedLease {
   readonly #identity: string;
+  readonly #leaseDurationSeconds: number;
   #lease: Lease | undefined;
   #looked = false;
   #exists = false;
@@ -18,9 +20,13 @@ export class ObservedLease {
   #isOutdated = false;
   #heardAtMs = Number.NEGATIVE_INFINITY;
 
-  /** @param identity the standby's own. */
-  constructor(identity: string) {
+  /**
+   * @param identity the standby's own.
+   * @param leaseDurationSeconds for how long a claim holds that does not say so. Default 15.
+   */
+  constructor(identity: string, leaseDurationSeconds = defaultTimings.leaseDurationSeconds) {
     this.#identity = identity;
+    this.#leaseDurationSeconds = leaseDurationSeconds;
   }
 
   /** The Lease to write on; undefined where there is none. */
@@ -80,7 +86,7 @@ export class ObservedLease {
     const { holder } = this;
     // Our own, if a write of ours came through whose answer did not.
     if (holder === undefined || holder === this.#identity || this.#holderHasEnded()) return 0;
-    const leaseDurationMs = (this.#lease?.spec?.leaseDurationSeconds ?? 0) * 1000;
+    const leaseDurationMs = (this.#lease?.spec?.leaseDurationSeconds ?? this.#leaseDurationSeconds) * 1000;
     return Math.max(0, this.#sinceMs + leaseDurationMs - performance.now());
   }
 

@@ -39,7 +39,7 @@ export class Standby {
 
   constructor(options: StandbyOptions) {
     this.#options = options;
-    this.observed = new ObservedLease(options.identity);
+    this.observed = new ObservedLease(options.identity, options.timings.leaseDurationSeconds);
   }
 
   /**
@@ -60,9 +60,14 @@ export class Standby {
   }
 
   /** Stops watching. */
-  async end(): Promise<void> {
+  stop(): void {
     this.#ending.abort();
     this.#mourned?.controller.abort();
+  }
+
+  /** Stops watching, and resolves when nothing of it goes on. */
+  async end(): Promise<void> {
+    this.stop();
     await Promise.all([this.#watching, ...this.#mourning]);
   }
 

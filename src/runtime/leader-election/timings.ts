@@ -8,6 +8,7 @@ export interface LeaseTimings {
   readonly retryPeriodSeconds: number;
 }
 
+/** client-go's own. */
 export const defaultTimings: LeaseTimings = {
   leaseDurationSeconds: 15,
   renewDeadlineSeconds: 10,

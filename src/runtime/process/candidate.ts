@@ -109,8 +109,8 @@ export class Candidate {
       await (this.#isWarm ? this.#runWarm(signal, work) : this.#runCold(signal, work));
     } catch (error) {
       if (error instanceof LeadershipLostError) {
-        const { namespace, name } = this.#lease;
-        this.#log.error({ err: error, lease: `${namespace}/${name}` }, 'the lease is lost: nothing more is begun');
+        const lease = `${this.#lease.namespace}/${this.#lease.name}`;
+        this.#log.error({ err: error, lease }, 'the lease is lost: nothing more is begun');
       }
       throw error;
     } finally {

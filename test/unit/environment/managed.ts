@@ -1,5 +1,12 @@
 import { Registry } from 'prom-client';
-import { HttpClient, Manager, type ManagerOptions, type ManagerRunOptions, Metrics, Transport } from '../../../src/runtime/index.ts';
+import {
+  HttpClient,
+  Manager,
+  type ManagerOptions,
+  type ManagerRunOptions,
+  Metrics,
+  Transport,
+} from '../../../src/runtime/index.ts';
 import { RecordingLog } from './recording-log.ts';
 import { ScriptedServer, type Stream } from './scripted-server.ts';
 

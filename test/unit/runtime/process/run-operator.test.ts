@@ -4,7 +4,14 @@ import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { stringify } from 'yaml';
-import { done, LeadershipLostError, type Operator, type OperatorProcess, type Result, runOperator } from '../../../../src/runtime/index.ts';
+import {
+  done,
+  LeadershipLostError,
+  type Operator,
+  type OperatorProcess,
+  type Result,
+  runOperator,
+} from '../../../../src/runtime/index.ts';
 import { freePorts } from '../../../integration/environment/free-ports.ts';
 import { electionLease, heldBy, leasePath, leasesPath, slowTimings } from '../../environment/election.ts';
 import { RecordingLog } from '../../environment/recording-log.ts';
