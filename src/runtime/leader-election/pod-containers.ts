@@ -32,6 +32,7 @@ type Own =
   | { readonly type: 'never'; readonly why: string };
 
 const withoutProof = 'a crash of this leader will be noticed only when its lease expires';
+const podsRefused = 'pods may not be read: the crash of a leader is noticed only when its lease expires';
 
 /**
  * Containers by the status of their pods, which the kubelet writes: how the end of a leader is known before its Lease has
@@ -185,12 +186,10 @@ export class PodContainers implements HolderContainers {
 
   /** It is tried again all the same, as seldom as any other failure: the permission may only be late. */
   #refused(error: unknown): void {
-    const level = this.#saidRefused ? 'debug' : 'warn';
+    const { log } = this.#options;
+    if (this.#saidRefused) log.debug({ err: error }, podsRefused);
+    else log.warn({ err: error }, podsRefused);
     this.#saidRefused = true;
-    this.#options.log[level](
-      { err: error },
-      'pods may not be read: the crash of a leader is noticed only when its lease expires',
-    );
   }
 }
 
