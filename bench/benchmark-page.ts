@@ -3,9 +3,10 @@ import { eventCostBySize, figure, present } from './comparison.ts';
 import { disturbed } from './disturbance.ts';
 import { timings } from './failover/elections.ts';
 import { type Measure, measures } from './measurements.ts';
+import type { OperatorName } from './operators.ts';
 import { isWhole } from './plan.ts';
 import { barPlot, distributionPlot } from './plots/index.ts';
-import { barTable, eventCostTable, figureTable, ratioTable, table } from './report.ts';
+import { barTable, besideTable, eventCostTable, figureTable, ratioTable, table } from './report.ts';
 import type { Contender, Results, Round } from './results.ts';
 import { median } from './statistics.ts';
 
@@ -32,7 +33,7 @@ export function benchmarkPage(results: Results): BenchmarkPage {
     barTable(results),
     '## What the API server leaves possible',
     ceiling(results),
-    ...scenarios.flatMap(({ heading, about, measures: shown, waits }) => {
+    ...scenarios.flatMap(({ heading, about, measures: shown, waits, peer }) => {
       const pictures = shown.flatMap((measure) => {
         const bars = present(results.rounds).flatMap((name) => {
           const estimate = figure(results.rounds, name, measure);
@@ -42,7 +43,13 @@ export function benchmarkPage(results: Results): BenchmarkPage {
         return bars.length === 0 ? [] : [show(kebab(measure), title, barPlot(title, bars, digits))];
       });
       if (pictures.length === 0) return [];
-      return [`## ${heading}`, about(results), ...(waits ? distribution(results, waits, show) : []), ...pictures];
+      return [
+        `## ${heading}`,
+        about(results),
+        ...(peer ? [besideTable(results, peer, shown)] : []),
+        ...(waits ? distribution(results, waits, show) : []),
+        ...pictures,
+      ];
     }),
     ...eventCost(results, show),
     '## All figures',
@@ -65,6 +72,8 @@ interface Scenario {
   readonly measures: readonly Measure[];
   /** Whose rounds' waits are plotted. */
   readonly waits?: Round['scenario'];
+  /** Whose figures stand beside ours in a table: the one that took part. */
+  readonly peer?: OperatorName;
 }
 
 const scenarios: readonly Scenario[] = [
@@ -102,12 +111,17 @@ const scenarios: readonly Scenario[] = [
     heading: 'Failover',
     about: ({ plan }) =>
       `Operators of which one process leads and others stand by: cold, with empty caches, or warm, with full ones. All have
-the same Lease: ${timings.leaseDurationSeconds} s long, renewed every ${timings.retryPeriodSeconds} s, given up after ${timings.renewDeadlineSeconds} s. While ${plan.echosPerSecond} Echos a second come, the leader is ended; what counts
-is the time from the signal until the API server receives the next leader's first write. With SIGTERM, ${count(plan.handovers, 'time')} in each of
-${count(plan.handoverRounds, 'round')}: the leader releases the Lease. With SIGKILL, in a pod on a cluster of two nodes, in ${count(plan.crashRounds, 'round')}: the
-controller-runtime peer waits until the Lease expires, ours until the kubelet says that the container has ended. And what it
-costs: the requests of three that have nothing to do, counted for ${plan.idleSeconds} s.`,
+the same Lease: ${timings.leaseDurationSeconds} s long, renewed every ${timings.retryPeriodSeconds} s, given up after ${timings.renewDeadlineSeconds} s.
+
+- SIGTERM: ${count(plan.handovers, 'time')} in each of ${count(plan.handoverRounds, 'round')} the leader is asked to stop, and releases the Lease.
+- SIGKILL: in ${count(plan.crashRounds, 'round')} the leader's process is killed, in a pod on a cluster of two nodes. The peer waits until the Lease
+  expires, ours until the kubelet says that the container has ended.
+
+While that happens, ${plan.echosPerSecond} Echos a second come. What counts is the time from the signal until the API server receives the next
+leader's first write. And what it costs to stand by: the requests of three processes that have nothing to do, counted for
+${plan.idleSeconds} s.`,
     measures: ['coldHandover', 'warmHandover', 'coldCrash', 'warmCrash', 'coldIdleRequests', 'warmIdleRequests'],
+    peer: 'controller-runtime',
   },
 ];
 

@@ -59,7 +59,10 @@ export async function steady(
   for (let index = 0; index < count && !signal?.aborted; index++) {
     const dueMs = begun + (index * 1000) / perSecond - performance.now();
     if (dueMs > 0) await delay(dueMs);
-    creations.push(client.create(Echo, echoNamed(nameOf(prefix, index))).then(created));
+    const creation = client.create(Echo, echoNamed(nameOf(prefix, index))).then(created);
+    // Whoever waits for all of them is told.
+    creation.catch(() => {});
+    creations.push(creation);
   }
   await Promise.all(creations);
 }
