@@ -98,12 +98,13 @@ export class RunningOperator {
     }
   }
 
-  /** Asks it to stop, and kills it if it does not. */
-  async stop(): Promise<void> {
+  /** Asks it to stop, and kills it if it does not. Returns its exit code, undefined where a signal has ended it. */
+  async stop(): Promise<number | undefined> {
     const kill = setTimeout(() => this.#process.kill('SIGKILL'), stopTimeoutMs);
     this.#process.kill('SIGTERM');
-    await this.#process;
+    const { exitCode } = await this.#process;
     clearTimeout(kill);
+    return exitCode;
   }
 }
 

@@ -36,7 +36,12 @@ async function handovers(who: Electing, standby: Standby, { plan, folder, signal
         const next = await group.another();
         await delay(randomPauseMs(), undefined, { signal });
         const signalledMs = Date.now();
-        await leader.running.stop();
+        const exitCode = await leader.running.stop();
+        // It has lost its Lease, say, on a machine that others keep busy: this is another thing.
+        if (exitCode !== 0) {
+          const how = exitCode === undefined ? 'had to be killed' : `ended with ${exitCode}`;
+          throw new TurnError(`a leader of ${who.operator.name} ${how}${await endOf(leader.log)}`);
+        }
         seen.push({ signalledMs, next: next.name });
         await stream.goesOn(signal).catch(async (error: unknown) => {
           if (!(error instanceof TurnError)) throw error;
