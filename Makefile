@@ -64,9 +64,10 @@ e2e: $(installed) ## End to end tests: a real cluster with nodes and pods (Linux
 	@node test/run.ts e2e
 
 .PHONY: test-long
-test-long: $(installed) ## What takes too long for each change: an hour of random faults, of which 10 minutes are a soak
+test-long: $(installed) ## What takes too long for each change: an hour of random faults, 1,000 elections, long lists
 	@FAULTS_MINUTES=50 npm run --silent jest -- test/integration/faults/random.test.ts
 	@node test/soak.ts
+	@ELECTIONS=1000 RELIST_OBJECTS=50000 npm run --silent jest -- test/integration/elections
 
 .PHONY: soak
 soak: $(installed) ## Random faults for SOAK_MINUTES (10): memory stays flat, and the store is the cluster (Go)

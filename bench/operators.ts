@@ -36,7 +36,8 @@ const build: Readonly<Record<OperatorName, Build>> = {
     const image = await imageNode();
     return {
       command: [process.execPath, ...image.arguments, join(ours.folder, 'main.js')],
-      environment: { NODE_ENV: 'production', LOG_LEVEL: 'info', ...image.environment },
+      // The others do nothing but this either.
+      environment: { NODE_ENV: 'production', LOG_LEVEL: 'info', CONTROLLERS: 'echo', ...image.environment },
     };
   },
   'controller-runtime': async (_, signal) => ({ command: [await controllerRuntimePeer(signal)], environment: {} }),

@@ -7,6 +7,8 @@ export interface Config {
   readonly namespace: string;
   /** WATCH_NAMESPACES: those whose objects are reconciled. Absent: all. */
   readonly watchNamespaces: readonly string[] | undefined;
+  /** CONTROLLERS: which of them run. */
+  readonly controllers: readonly ControllerName[];
   /** NUM_WORKERS: how many objects of a kind are reconciled at once. */
   readonly numWorkers: number;
   readonly ha: {
@@ -55,6 +57,10 @@ export interface Config {
   /** KUBECONFIG: absent in a pod, which has its service account. */
   readonly kubeconfig: string | undefined;
 }
+
+/** The operator's controllers, as CONTROLLERS and the chart's values call them. */
+export const controllerNames = ['echo', 'scheduledEcho', 'podSet'] as const;
+export type ControllerName = (typeof controllerNames)[number];
 
 const logLevels = ['trace', 'debug', 'info', 'warn', 'error', 'fatal'] as const;
 export type LogLevel = (typeof logLevels)[number];
@@ -109,6 +115,12 @@ const dnsLabels = accept<readonly string[]>(takesLabels, (text) => {
   if (twice !== undefined) throw new TypeError(`${takesLabels}: "${twice}" is there twice`);
   return labels;
 });
+const takesControllers = `some of ${controllerNames.join(', ')}, with commas between them, each once`;
+const controllerList = accept<readonly ControllerName[]>(takesControllers, (text) => {
+  const words = text.split(',').map((word) => word.trim());
+  const names = controllerNames.filter((name) => words.includes(name));
+  return names.length === words.length ? names : undefined;
+});
 const dnsSubdomain = matching(
   'a DNS subdomain: DNS labels with "." between them, 253 characters at most',
   /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$/,
@@ -131,6 +143,7 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
     {
       NAMESPACE: dnsLabel({ default: 'default' }),
       WATCH_NAMESPACES: dnsLabels({ default: undefined }),
+      CONTROLLERS: controllerList({ default: controllerNames }),
       NUM_WORKERS: integer(1, 1000)({ default: 4 }),
       HA_ENABLED: boolean({ default: false }),
       HA_NODE_ID: text({ default: hostname() }),
@@ -162,6 +175,7 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
   return {
     namespace: values.NAMESPACE,
     watchNamespaces: values.WATCH_NAMESPACES,
+    controllers: values.CONTROLLERS,
     numWorkers: values.NUM_WORKERS,
     ha: {
       enabled: values.HA_ENABLED,

@@ -1,5 +1,6 @@
 /**
- * Writes what is generated from the kinds: their CRDs, in crds/ and in the chart.
+ * Writes what is generated from the code: the kinds' CRDs, in crds/ and in the chart, and the rules of the chart's roles from
+ * what each controller declares.
  *
  *   node tools/generate.ts           writes
  *   node tools/generate.ts --check   writes nothing; fails and names the files that differ
@@ -8,30 +9,51 @@ import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
 import { kinds } from '../src/api/index.ts';
+import type { PolicyRule } from '../src/controllers/index.ts';
+import { controllers } from '../src/operator.ts';
 import { type CustomKind, customResourceDefinition } from '../src/runtime/index.ts';
 
 const root = join(import.meta.dirname, '..');
 
 /** Folders that hold generated files and nothing else. */
-const generatedFolders = ['crds', 'charts/echoperator/crds'];
+const crdFolders = ['crds', 'charts/echoperator/crds'];
+const rulesFolder = 'charts/echoperator/files/rules';
 
-const banner = '# Generated from src/api by `make generate`: change it there.\n';
+const banner = (source: string): string => `# Generated from ${source} by \`make generate\`: change it there.\n`;
 
 function crdFile(kind: CustomKind): [name: string, content: string] {
   const content = stringify(customResourceDefinition(kind), { lineWidth: 110, aliasDuplicateObjects: false });
-  return [`${kind.group}_${kind.plural}.yaml`, banner + content];
+  return [`${kind.group}_${kind.plural}.yaml`, `---\n${banner('src/api')}${content}`];
+}
+
+/** A line a list, as roles are written by hand; JSON is YAML too. */
+const ruleText = (rule: PolicyRule): string =>
+  Object.entries(rule)
+    .map(
+      ([field, values], index) =>
+        `${index === 0 ? '- ' : '  '}${field}: ${JSON.stringify(values).replaceAll(',', ', ')}\n`,
+    )
+    .join('');
+
+/** The rules of each controller, by the file's path. */
+function ruleFiles(): readonly [path: string, content: string][] {
+  return Object.entries(controllers).map(([name, { permissions }]) => [
+    `${rulesFolder}/${name}.yaml`,
+    banner('src/controllers') + permissions.map(ruleText).join(''),
+  ]);
 }
 
 /** Every generated file by its path. */
 function wanted(): ReadonlyMap<string, string> {
   const files = kinds.map(crdFile);
-  return new Map(generatedFolders.flatMap((folder) => files.map(([name, content]) => [`${folder}/${name}`, content])));
+  const crds = crdFolders.flatMap((folder) => files.map(([name, content]) => [`${folder}/${name}`, content] as const));
+  return new Map([...crds, ...ruleFiles()]);
 }
 
 /** What the folders hold now by its path. */
 async function present(): Promise<ReadonlyMap<string, string>> {
   const found = new Map<string, string>();
-  for (const folder of generatedFolders) {
+  for (const folder of [...crdFolders, rulesFolder]) {
     for (const name of await readdir(join(root, folder)).catch(() => [])) {
       found.set(`${folder}/${name}`, await readFile(join(root, folder, name), 'utf8'));
     }
@@ -43,7 +65,7 @@ async function generate(check: boolean): Promise<number> {
   const [want, have] = [wanted(), await present()];
   const paths = [...new Set([...want.keys(), ...have.keys()])].filter((path) => want.get(path) !== have.get(path));
   if (check) {
-    for (const path of paths) console.error(`${path} is not what src/api says: run \`make generate\``);
+    for (const path of paths) console.error(`${path} is not what src says: run \`make generate\``);
     return paths.length === 0 ? 0 : 1;
   }
   for (const path of paths) {

@@ -89,6 +89,14 @@ describe.each(helmNames)('security, by %s', (name) => {
       { apiGroups: ['mmontes.io'], resources: ['echos/status'], verbs: ['patch'] },
       { apiGroups: ['mmontes.io'], resources: ['echos/finalizers'], verbs: ['update'] },
       { apiGroups: ['batch'], resources: ['jobs'], verbs: ['list', 'watch', 'create', 'delete'] },
+      { apiGroups: ['app.example.com'], resources: ['podsets'], verbs: ['get', 'list', 'watch'] },
+      { apiGroups: ['app.example.com'], resources: ['podsets/status'], verbs: ['patch'] },
+      { apiGroups: ['app.example.com'], resources: ['podsets/finalizers'], verbs: ['update'] },
+      { apiGroups: [''], resources: ['pods'], verbs: ['get', 'list', 'watch', 'create', 'patch', 'delete'] },
+      { apiGroups: ['mmontes.io'], resources: ['scheduledechos'], verbs: ['get', 'list', 'watch'] },
+      { apiGroups: ['mmontes.io'], resources: ['scheduledechos/status'], verbs: ['patch'] },
+      { apiGroups: ['mmontes.io'], resources: ['scheduledechos/finalizers'], verbs: ['update'] },
+      { apiGroups: ['batch'], resources: ['cronjobs'], verbs: ['get', 'list', 'watch', 'create', 'patch'] },
       { apiGroups: ['events.k8s.io'], resources: ['events'], verbs: ['create', 'patch'] },
     ]);
     expect(rendering.one('ClusterRoleBinding', 'demo-echoperator.operators').roleRef).toEqual({
@@ -96,6 +104,20 @@ describe.each(helmNames)('security, by %s', (name) => {
       kind: 'ClusterRole',
       name: 'demo-echoperator.operators',
     });
+  });
+
+  it('the operator may do nothing for a controller that is switched off', async () => {
+    const controllers = { scheduledEcho: { enabled: false }, podSet: { enabled: false } };
+    const rendering = await render({ controllers });
+    const rules = rendering.one('ClusterRole', 'demo-echoperator.operators').rules ?? [];
+    expect(rules.flatMap(({ resources }) => resources)).toEqual([
+      'echos',
+      'echos/status',
+      'echos/finalizers',
+      'jobs',
+      'events',
+    ]);
+    expect(rendering.one('ConfigMap').data?.CONTROLLERS).toBe('echo');
   });
 
   it("adds Echos to the cluster's own roles for people, and nothing more", async () => {
@@ -109,16 +131,30 @@ describe.each(helmNames)('security, by %s', (name) => {
         rules,
       }))
       .filter(({ into }) => into.length > 0);
-    const status = { apiGroups: ['mmontes.io'], resources: ['echos/status'], verbs: ['get'] };
+    const read = ['get', 'list', 'watch'];
+    const echos = { apiGroups: ['mmontes.io'], resources: ['echos', 'scheduledechos'] };
+    const status = { apiGroups: ['mmontes.io'], resources: ['echos/status', 'scheduledechos/status'], verbs: ['get'] };
+    const podSets = { apiGroups: ['app.example.com'], resources: ['podsets'] };
     const write = ['create', 'update', 'patch', 'delete', 'deletecollection'];
     expect(aggregated).toEqual([
       {
         into: ['admin', 'edit'],
-        rules: [{ apiGroups: ['mmontes.io'], resources: ['echos'], verbs: ['get', 'list', 'watch', ...write] }, status],
+        rules: [
+          { ...echos, verbs: [...read, ...write] },
+          status,
+          { ...podSets, verbs: [...read, ...write] },
+          { ...podSets, resources: ['podsets/scale'], verbs: ['get', 'update', 'patch'] },
+          { ...podSets, resources: ['podsets/status'], verbs: ['get'] },
+        ],
       },
       {
         into: ['admin', 'edit', 'view'],
-        rules: [{ apiGroups: ['mmontes.io'], resources: ['echos'], verbs: ['get', 'list', 'watch'] }, status],
+        rules: [
+          { ...echos, verbs: read },
+          status,
+          { ...podSets, verbs: read },
+          { ...podSets, resources: ['podsets/scale', 'podsets/status'], verbs: ['get'] },
+        ],
       },
     ]);
   });

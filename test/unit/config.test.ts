@@ -5,6 +5,7 @@ import { type Config, ConfigError, readConfig } from '../../src/config.ts';
 const defaults: Config = {
   namespace: 'default',
   watchNamespaces: undefined,
+  controllers: ['echo', 'scheduledEcho', 'podSet'],
   numWorkers: 4,
   ha: {
     enabled: false,
@@ -30,6 +31,7 @@ const defaults: Config = {
 const full = {
   NAMESPACE: 'echo-system',
   WATCH_NAMESPACES: ' team-a, team-b ,c',
+  CONTROLLERS: 'podSet, echo',
   NUM_WORKERS: '8',
   HA_ENABLED: 'true',
   HA_NODE_ID: 'node-1',
@@ -60,6 +62,7 @@ test('every variable is read', () => {
   expect(readConfig(full)).toEqual({
     namespace: 'echo-system',
     watchNamespaces: ['team-a', 'team-b', 'c'],
+    controllers: ['echo', 'podSet'],
     numWorkers: 8,
     ha: {
       enabled: true,
@@ -131,6 +134,8 @@ describe('a value that cannot be is refused by a line that names the variable, w
     ['NAMESPACE', 'a-', label],
     ['NAMESPACE', 'a.b', label],
     ['NAMESPACE', 'x'.repeat(64), label],
+    ['CONTROLLERS', 'echo,pet', 'some of echo, scheduledEcho, podSet, with commas between them, each once'],
+    ['CONTROLLERS', 'echo,echo', 'some of echo, scheduledEcho, podSet, with commas between them, each once'],
     ['NUM_WORKERS', '0', 'a whole number from 1 to 1000'],
     ['NUM_WORKERS', '1001', 'a whole number from 1 to 1000'],
     ['NUM_WORKERS', '4.5', 'a whole number from 1 to 1000'],

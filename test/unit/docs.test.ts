@@ -55,6 +55,7 @@ describe('docs/settings.md', () => {
   const variables = (config: object, prefix = ''): [string, unknown][] =>
     Object.entries(config).flatMap(([key, value]) => {
       const name = `${prefix}${key.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}`;
+      if (Array.isArray(value)) return [[name, value.join(',')]];
       return typeof value === 'object' && value !== null ? variables(value, `${name}_`) : [[name, value]];
     });
   const defaults = new Map(variables(readConfig({})));
@@ -79,7 +80,10 @@ describe('docs/settings.md', () => {
       const value = path.split('.').reduce<unknown>((part, key) => (part as Record<string, unknown>)[key], chartValues);
       expect(value).toBeDefined();
       // An empty list is an empty text in the environment, and so none.
-      return [name, String(value) === String(defaults.get(name) ?? '') ? `\`${path}\`` : `\`${path}\`, there \`${value}\``];
+      return [
+        name,
+        String(value) === String(defaults.get(name) ?? '') ? `\`${path}\`` : `\`${path}\`, there \`${value}\``,
+      ];
     });
     const said = rows.filter((row) => row['chart value']?.startsWith('`'));
     expect(said.map((row) => [codeIn(row.variable), row['chart value']]).sort()).toEqual(expected.sort());

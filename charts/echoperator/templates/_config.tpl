@@ -2,6 +2,7 @@
 {{- define "echoperator.config" -}}
 NAMESPACE: {{ .Release.Namespace | quote }}
 WATCH_NAMESPACES: {{ .Values.watchNamespaces | join "," | quote }}
+CONTROLLERS: {{ include "echoperator.controllers" . | quote }}
 ENV: {{ .Values.env | quote }}
 LOG_LEVEL: {{ .Values.logLevel | quote }}
 NUM_WORKERS: {{ .Values.numWorkers | quote }}
@@ -17,4 +18,13 @@ METRICS_ENABLED: {{ .Values.monitoring.enabled | quote }}
 METRICS_PATH: {{ .Values.monitoring.path | quote }}
 METRICS_PORT: {{ .Values.monitoring.port | quote }}
 HEALTH_PORT: {{ .Values.health.port | quote }}
+{{- end }}
+
+{{/* The names of the controllers that are enabled, with commas between them. */}}
+{{- define "echoperator.controllers" -}}
+{{- $names := list -}}
+{{- range $name, $controller := .Values.controllers }}
+{{- if $controller.enabled }}{{ $names = append $names $name }}{{ end }}
+{{- end }}
+{{- join "," $names }}
 {{- end }}

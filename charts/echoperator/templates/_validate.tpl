@@ -1,5 +1,8 @@
 {{/* What values.schema.json cannot say: how one value stands to another. */}}
 {{- define "echoperator.validate" -}}
+{{- if not (include "echoperator.controllers" .) }}
+{{- fail "controllers: enable one of them at least: the operator would have nothing to do." }}
+{{- end }}
 {{- with .Values.ha.leaderElection }}
 {{- if le (int .leaseDurationSeconds) (int .renewDeadlineSeconds) }}
 {{- fail (printf "ha.leaderElection.leaseDurationSeconds (%d) must be greater than ha.leaderElection.renewDeadlineSeconds (%d): a leader that cannot renew its Lease has to stop before another may take it." (int .leaseDurationSeconds) (int .renewDeadlineSeconds)) }}

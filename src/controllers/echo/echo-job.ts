@@ -2,7 +2,7 @@ import { Echo } from '../../api/index.ts';
 import { controllerReference, keyOf, type Manifest, type ObjectKey } from '../../runtime/index.ts';
 import type { Job } from '../built-in-kinds.ts';
 import { childName } from '../child-name.ts';
-import { podLabels, printPod } from './print-pod.ts';
+import { podLabels, printPod } from '../print-pod.ts';
 
 /** On a Job: the generation of the Echo whose message it prints. */
 const generationAnnotation = 'mmontes.io/generation';

@@ -1,22 +1,19 @@
 import { Echo } from '../../api/index.ts';
 import {
-  ApiError,
   done,
   type EventRecorder,
-  findCondition,
   isControlledBy,
-  isInvalid,
-  isNamespaceTerminating,
   isNotFound,
   keyOf,
   type ObjectKey,
   type ReadonlyStore,
   type ReconcileContext,
   type Result,
-  reportStatus,
   TerminalError,
 } from '../../runtime/index.ts';
 import { Job } from '../built-in-kinds.ts';
+import { isInvalidField, isRefusal } from '../refusal.ts';
+import { isCurrent, reportReady } from '../report-ready.ts';
 import type { DeletedJobs } from './deleted-jobs.ts';
 import { echoJob, isOfCurrentGeneration, jobKeyOf, jobPhase } from './echo-job.ts';
 import { desiredStatus, type Finding, findingOf, isWarning, printedFinding, waitingFinding } from './echo-status.ts';
@@ -79,7 +76,7 @@ export class EchoReconciler {
     const deleted = this.#options.deletedJobs.of(echo, jobKey);
     if (deleted !== undefined) {
       if (jobPhase(deleted) === 'Succeeded') return findingOf(echo, deleted);
-      if (!(await this.#isCurrent(echo, context))) return undefined;
+      if (!(await isCurrent(context.client, Echo, echo))) return undefined;
     }
     try {
       return findingOf(echo, await context.client.create(Job, echoJob(echo, this.#options.image)));
@@ -98,7 +95,7 @@ export class EchoReconciler {
   async #replace(echo: Echo, job: Job, context: ReconcileContext): Promise<Finding | undefined> {
     const { name, uid, deletionTimestamp } = job.metadata;
     if (deletionTimestamp === undefined) {
-      if (!(await this.#isCurrent(echo, context))) return undefined;
+      if (!(await isCurrent(context.client, Echo, echo))) return undefined;
       await context.client.delete(Job, keyOf(job), { uid, propagationPolicy: 'Foreground' }).catch((error: unknown) => {
         if (!isNotFound(error)) throw error;
       });
@@ -106,52 +103,10 @@ export class EchoReconciler {
     return waitingFinding(echo, 'Replacing', `Job ${name} of an earlier spec is being deleted`);
   }
 
-  /**
-   * Asks the API server whether the Echo still is as the store has it. A watch that lags, or whose connection died
-   * without a word, leaves one there that was deleted or has another spec by now: what is done again for that one, or
-   * to a Job of a later spec, others undo at once, and so on until the watch is mended. The store's next change brings
-   * the key back.
-   */
-  async #isCurrent({ metadata }: Echo, { client }: ReconcileContext): Promise<boolean> {
-    try {
-      const { uid, generation, deletionTimestamp } = (await client.get(Echo, metadata)).metadata;
-      return uid === metadata.uid && generation === metadata.generation && deletionTimestamp === undefined;
-    } catch (error) {
-      if (isNotFound(error)) return false;
-      throw error;
-    }
+  #report(echo: Echo, finding: Finding, context: ReconcileContext): Promise<void> {
+    const { reason, message } = finding;
+    const status = desiredStatus(echo, finding, new Date());
+    const report = { reason, message, isWarning: isWarning(reason), status };
+    return reportReady(this.#options.events, Echo, echo, report, context);
   }
-
-  async #report(echo: Echo, finding: Finding, context: ReconcileContext): Promise<void> {
-    const { client, log } = context;
-    try {
-      const reported = await reportStatus(client, Echo, echo, desiredStatus(echo, finding, new Date()));
-      if (reported === undefined) return;
-    } catch (error) {
-      if (!isNotFound(error)) throw error;
-      // Deleted meanwhile: there is nobody left to report to.
-      if (!(await this.#isCurrent(echo, context))) return;
-      const message = "the Echo is there, but takes no status: apply this version's CustomResourceDefinition";
-      throw new Error(message, { cause: error });
-    }
-    if (findCondition(echo.status?.conditions, 'Ready')?.reason === finding.reason) return;
-    log.info({ reason: finding.reason }, finding.message);
-    this.#options.events.record(Echo, echo, {
-      type: isWarning(finding.reason) ? 'Warning' : 'Normal',
-      reason: finding.reason,
-      action: 'Reconcile',
-      note: finding.message,
-    });
-  }
-}
-
-const isInvalidField = (error: unknown): error is ApiError =>
-  isInvalid(error) && error.causes.some(({ field }) => field);
-
-/** Forbidden and Invalid; and what admission webhooks and policies say, a webhook that gives no code 400. */
-const refusalCodes: readonly number[] = [400, 403, 413, 422];
-
-/** The server will not have this Job: a quota, a policy, a bad field. In a namespace on its way out nobody cares. */
-function isRefusal(error: unknown): error is ApiError {
-  return error instanceof ApiError && refusalCodes.includes(error.code) && !isNamespaceTerminating(error);
 }

@@ -1,7 +1,5 @@
-import { isDeepStrictEqual } from 'node:util';
 import type { Echo } from '../../api/index.ts';
 import {
-  type Delta,
   type DesiredCondition,
   type DesiredStatus,
   keyOf,
@@ -107,18 +105,3 @@ export function statusPatch(echo: Echo, finding: Finding, now: Date): object | u
 
 /** Whether a person should look at it. */
 export const isWarning = (reason: Reason): boolean => !['Printed', 'Printing', 'Replacing'].includes(reason);
-
-/**
- * Whether a change of an Echo can matter to its reconcile: anything but new words in a condition. Those are most often
- * our own, and a refusal that is worded anew each time (a policy may quote the time) would be tried again at once, for
- * ever, past every pause.
- */
-export function isMoreThanWords(delta: Delta<Echo>): boolean {
-  return delta.type !== 'modified' || !isDeepStrictEqual(withoutWords(delta.previous), withoutWords(delta.object));
-}
-
-function withoutWords({ metadata, status }: Echo): object {
-  const { generation, deletionTimestamp, labels, annotations } = metadata;
-  const conditions = status?.conditions?.map(({ message: _, ...condition }) => condition);
-  return { generation, deletionTimestamp, labels, annotations, status: { ...status, conditions } };
-}

@@ -2,10 +2,10 @@
 import { Echo } from '../../api/index.ts';
 import { type EventRecorder, keyOf, keyString, type Manager, watches } from '../../runtime/index.ts';
 import { Job } from '../built-in-kinds.ts';
+import { isMoreThanWords } from '../more-than-words.ts';
 import { DeletedJobs } from './deleted-jobs.ts';
 import { jobKeyOf } from './echo-job.ts';
 import { EchoReconciler } from './echo-reconciler.ts';
-import { isMoreThanWords } from './echo-status.ts';
 
 /** Finds an Echo by the key of its Job. */
 const byJob = 'job';

@@ -17,7 +17,7 @@ export const CustomResourceDefinition = builtInKind<V1CustomResourceDefinition>(
 const plain = (schema: object): Json => JSON.parse(JSON.stringify(schema)) as Json;
 
 /**
- * The CustomResourceDefinition of a kind, with the status subresource and its printer columns.
+ * The CustomResourceDefinition of a kind, with the status subresource, `scale` where it has one, and its printer columns.
  *
  * @throws NotStructuralError naming the path where the schema has no form that a CRD may hold.
  */
@@ -58,7 +58,7 @@ export function customResourceDefinition(
           served: true,
           storage: true,
           schema: { openAPIV3Schema },
-          subresources: { status: {} },
+          subresources: { status: {}, ...(definition.scale && { scale: { ...definition.scale } }) },
           additionalPrinterColumns: definition.printerColumns.map((column) => ({ ...column })),
         },
       ],

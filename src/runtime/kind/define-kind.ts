@@ -29,6 +29,16 @@ export interface PrinterColumn {
   readonly priority?: number;
 }
 
+/** Where a kind says how many replicas it wants and has: `kubectl scale` and the autoscaler read and write them there. */
+export interface ScaleSubresource {
+  /** `.spec.replicas` */
+  readonly specReplicasPath: string;
+  /** `.status.replicas` */
+  readonly statusReplicasPath: string;
+  /** `.status.selector`: the label selector of the pods, as a list takes it. An autoscaler needs it. */
+  readonly labelSelectorPath?: string;
+}
+
 /** What {@link defineKind} takes. */
 export interface KindDefinition<S extends TProperties, U extends TProperties> {
   readonly group: string;
@@ -49,6 +59,8 @@ export interface KindDefinition<S extends TProperties, U extends TProperties> {
   /** The kind's own status fields; `observedGeneration` and `conditions` come by themselves. */
   readonly status: TObject<U>;
   readonly printerColumns: readonly PrinterColumn[];
+  /** Gives the kind the subresource `scale`. Default: it has none. */
+  readonly scale?: ScaleSubresource;
 }
 
 /** A kind with the definition it came from: enough to write its CustomResourceDefinition. */

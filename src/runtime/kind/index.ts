@@ -7,6 +7,7 @@ export {
   defineKind,
   type KindDefinition,
   type PrinterColumn,
+  type ScaleSubresource,
   type StandardStatus,
 } from './define-kind.ts';
 export {

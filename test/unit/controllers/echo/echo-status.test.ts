@@ -3,11 +3,11 @@ import type { Echo } from '../../../../src/api/index.ts';
 import {
   type Finding,
   findingOf,
-  isMoreThanWords,
   isWarning,
   statusPatch,
   waitingFinding,
 } from '../../../../src/controllers/echo/echo-status.ts';
+import { isMoreThanWords } from '../../../../src/controllers/more-than-words.ts';
 import type { Condition } from '../../../../src/runtime/index.ts';
 import { complete, completionTime, echoOf, failed, jobOf, startTime } from './echos.ts';
 

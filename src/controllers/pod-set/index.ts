@@ -1,0 +1,59 @@
+/** PodSet: a number of like pods, kept running. */
+import { PodSet } from '../../api/index.ts';
+import {
+  type Applier,
+  controllerOf,
+  type EventRecorder,
+  generationChanged,
+  keyOf,
+  type Manager,
+  owns,
+  watches,
+} from '../../runtime/index.ts';
+import { Pod } from '../built-in-kinds.ts';
+import { isSelected, podLabels, withoutDetails } from './pod-set-pod.ts';
+import { PodSetReconciler } from './pod-set-reconciler.ts';
+
+/** Finds PodSets, and pods, by their namespace and the label `app`. */
+const byApp = 'app';
+
+/** Adds the PodSet controller to a manager. */
+export function addPodSetController(
+  manager: Manager,
+  options: {
+    readonly applier: Applier;
+    readonly events: EventRecorder;
+    readonly workers: number;
+    /** Those whose PodSets are reconciled. Default: all. */
+    readonly namespaces?: readonly string[] | undefined;
+  },
+): void {
+  const { applier, events, workers } = options;
+  const scope = options.namespaces && { namespaces: options.namespaces };
+  const sets = manager.informer(PodSet, scope);
+  const pods = manager.informer(Pod, { ...scope, transform: withoutDetails });
+  sets.addIndex(byApp, (set) => [appKey(set, podLabels(set).app)]);
+  pods.addIndex(byApp, (pod) => [appKey(pod, pod.metadata.labels?.app)]);
+  const reconciler = new PodSetReconciler({
+    sets: sets.store,
+    pods: pods.store,
+    labelled: (set) => pods.store.byIndex(byApp, appKey(set, podLabels(set).app)),
+    applier,
+    events,
+  });
+  const orphans = watches(Pod, ({ object: pod }) => {
+    if (controllerOf(pod) !== undefined) return [];
+    const sameApp = [...sets.store.byIndex(byApp, appKey(pod, pod.metadata.labels?.app))];
+    return sameApp.filter((set) => isSelected(set, pod)).map(keyOf);
+  });
+  manager.controller(PodSet, {
+    watches: [owns(PodSet, Pod), orphans],
+    // Not its status: that is our own word, and after a refusal it would have us ask again at once.
+    predicate: generationChanged,
+    workers,
+    reconcile: (key, context) => reconciler.reconcile(key, context),
+  });
+}
+
+const appKey = ({ metadata }: { readonly metadata: { readonly namespace?: string } }, app = ''): string =>
+  `${metadata.namespace ?? ''}/${app}`;

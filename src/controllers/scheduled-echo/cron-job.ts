@@ -1,0 +1,33 @@
+import { ScheduledEcho } from '../../api/index.ts';
+import { controllerReference, keyOf, type Manifest, type ObjectKey } from '../../runtime/index.ts';
+import type { CronJob } from '../built-in-kinds.ts';
+import { childName } from '../child-name.ts';
+import { podLabels, printPod } from '../print-pod.ts';
+
+/** The CronJob controller appends eleven characters to make the names of its Jobs, which are labels too. */
+const maxCronJobNameLength = 52;
+
+/** The key of the CronJob of the ScheduledEcho with this key. */
+export const cronJobKeyOf = (echo: ObjectKey): ObjectKey => ({
+  ...echo,
+  name: childName(echo.name, maxCronJobNameLength),
+});
+
+/** The CronJob that prints a ScheduledEcho's message. */
+export function cronJobOf(echo: ScheduledEcho, image: string): Manifest<CronJob> {
+  const { message, schedule, timeZone, suspend = false } = echo.spec;
+  return {
+    metadata: {
+      ...cronJobKeyOf(keyOf(echo)),
+      labels: podLabels,
+      ownerReferences: [controllerReference(ScheduledEcho, echo)],
+    },
+    spec: {
+      schedule,
+      ...(timeZone !== undefined && { timeZone }),
+      suspend,
+      concurrencyPolicy: 'Forbid',
+      jobTemplate: { metadata: { labels: podLabels }, spec: { template: printPod(message, image) } },
+    },
+  };
+}

@@ -1,0 +1,220 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { ScheduledEcho } from '../../src/api/index.ts';
+import { CronJob } from '../../src/controllers/built-in-kinds.ts';
+import {
+  type Condition,
+  findCondition,
+  isControlledBy,
+  isNotFound,
+  type Manifest,
+  type ObjectKey,
+} from '../../src/runtime/index.ts';
+import { operatorWrites } from './environment/audit.ts';
+import { TestCluster } from './environment/cluster.ts';
+import { eventually } from './environment/eventually.ts';
+import { OperatorProcess } from './environment/operator-process.ts';
+
+type Spec = ScheduledEcho['spec'];
+
+let cluster: TestCluster;
+let operator: OperatorProcess;
+
+beforeAll(async () => {
+  cluster = await TestCluster.connect();
+  operator = await OperatorProcess.start(cluster.kubeconfig);
+}, 60_000);
+
+afterAll(async () => {
+  await operator?.stop();
+  await cluster?.close();
+}, 90_000);
+
+const manifest = (key: ObjectKey, spec: Spec): Manifest<ScheduledEcho> & { metadata: { generation: number } } => ({
+  // The server sets the generation and ignores what is sent; the type of a stored object has it.
+  metadata: { ...key, generation: 0 },
+  spec,
+});
+const apply = (key: ObjectKey, spec: Spec) => cluster.client.apply(ScheduledEcho, manifest(key, spec), { force: true });
+const cronJob = (key: ObjectKey) => cluster.client.get(CronJob, key);
+
+async function withReason(key: ObjectKey, reason: string): Promise<ScheduledEcho> {
+  let last: Condition | undefined;
+  const look = async () => {
+    const echo = await cluster.client.get(ScheduledEcho, key);
+    last = findCondition(echo.status?.conditions, 'Ready');
+    return last?.reason === reason && last.observedGeneration === echo.metadata.generation && echo;
+  };
+  return eventually(`${key.name} has the reason ${reason}`, look, 60_000).catch((cause: unknown) => {
+    throw new Error(`${key.name} never had the reason ${reason}; last: ${JSON.stringify(last)}`, { cause });
+  });
+}
+
+/** So many requests has the operator sent to change something of this kind in the namespace, whatever was answered. */
+const writes = async (namespace: string, resource: string) =>
+  (await operatorWrites(cluster.auditLog, namespace)).filter(
+    ({ verb, objectRef }) => objectRef?.resource === resource && verb !== 'get',
+  ).length;
+
+const everyMinute = { message: 'Hola, 世界!', schedule: '*/1 * * * *' };
+
+describe('a ScheduledEcho', () => {
+  test('has a CronJob of its name, with the pod of an Echo, and tells of it', async () => {
+    const key = { name: 'hello', namespace: await cluster.namespace() };
+    const echo = await apply(key, everyMinute);
+    const scheduled = await withReason(key, 'Scheduled');
+    expect(scheduled.status).toMatchObject({ cronJobName: 'hello', observedGeneration: 1 });
+    expect(findCondition(scheduled.status?.conditions, 'Ready')).toMatchObject({ status: 'True' });
+    const made = await cronJob(key);
+    expect(isControlledBy(made, echo)).toBe(true);
+    expect(made.spec).toMatchObject({ schedule: '*/1 * * * *', concurrencyPolicy: 'Forbid', suspend: false });
+    const [container] = made.spec?.jobTemplate.spec?.template.spec?.containers ?? [];
+    expect(container).toMatchObject({ image: 'busybox:1.36', command: ['printf', '%s\\n', 'Hola, 世界!'] });
+  });
+
+  test('follows what its CronJob has done', async () => {
+    const key = { name: 'told', namespace: await cluster.namespace() };
+    await apply(key, everyMinute);
+    await withReason(key, 'Scheduled');
+    const status = {
+      active: [
+        { apiVersion: 'batch/v1', kind: 'Job', name: 'told-2' },
+        { apiVersion: 'batch/v1', kind: 'Job', name: 'told-1' },
+      ],
+      lastScheduleTime: '2026-01-02T03:04:00Z',
+      lastSuccessfulTime: '2026-01-02T03:03:05Z',
+    };
+    await cluster.client.patch(CronJob, key, { type: 'merge', body: { status } }, { subresource: 'status' });
+    const told = await eventually('it is told', async () => {
+      const found = await cluster.client.get(ScheduledEcho, key);
+      return found.status?.lastScheduleTime === status.lastScheduleTime && found;
+    });
+    expect(told.status).toMatchObject({ active: ['told-1', 'told-2'], lastSuccessfulTime: status.lastSuccessfulTime });
+  });
+
+  test('with another message, schedule, time zone or suspend changes its CronJob in place', async () => {
+    const key = { name: 'changing', namespace: await cluster.namespace() };
+    await apply(key, { ...everyMinute, timeZone: 'Europe/Madrid' });
+    await withReason(key, 'Scheduled');
+    const { uid } = (await cronJob(key)).metadata;
+    await apply(key, { message: 'two', schedule: '@hourly', suspend: true });
+    await withReason(key, 'Suspended');
+    const changed = await cronJob(key);
+    expect(changed.metadata.uid).toBe(uid);
+    expect(changed.spec).toMatchObject({ schedule: '@hourly', suspend: true });
+    expect(changed.spec?.timeZone).toBeUndefined();
+    expect(changed.spec?.jobTemplate.spec?.template.spec?.containers[0]?.command?.at(-1)).toBe('two');
+  });
+
+  test("of a long name has a CronJob whose name holds, and whose Jobs' names hold", async () => {
+    const key = { name: `long-${'x'.repeat(70)}`, namespace: await cluster.namespace() };
+    await apply(key, everyMinute);
+    const { status } = await withReason(key, 'Scheduled');
+    expect(status?.cronJobName).toMatch(/^long-x{36}-[0-9a-f]{10}$/);
+    await cronJob({ ...key, name: status?.cronJobName ?? '' });
+  });
+
+  test('takes its CronJob along when it is deleted', async () => {
+    const key = { name: 'leaving', namespace: await cluster.namespace() };
+    await apply(key, everyMinute);
+    await withReason(key, 'Scheduled');
+    await cluster.client.delete(ScheduledEcho, key);
+    await eventually('the CronJob is gone', () => cluster.isGone(() => cronJob(key)));
+  });
+});
+
+describe("faults of the original's", () => {
+  test("an update keeps what others set: labels, annotations, fields that are not the operator's", async () => {
+    const key = { name: 'shared', namespace: await cluster.namespace() };
+    await apply(key, everyMinute);
+    await withReason(key, 'Scheduled');
+    const others = {
+      metadata: { labels: { team: 'a' }, annotations: { note: 'b' } },
+      spec: { failedJobsHistoryLimit: 7, suspend: true },
+    };
+    await cluster.client.patch(CronJob, key, { type: 'merge', body: others });
+    // What is ours is put back.
+    await eventually('suspend is put back', async () => (await cronJob(key)).spec?.suspend === false);
+    await apply(key, { ...everyMinute, schedule: '@daily' });
+    await eventually('the new schedule', async () => (await cronJob(key)).spec?.schedule === '@daily');
+    const after = await cronJob(key);
+    expect(after.metadata).toMatchObject({ labels: { team: 'a' }, annotations: { note: 'b' } });
+    expect(after.spec?.failedJobsHistoryLimit).toBe(7);
+  });
+
+  test.each([
+    ['schedule', { schedule: '61 * * * *' }, 'spec.schedule'],
+    ['empty schedule', { schedule: '' }, 'spec.schedule'],
+    ['time zone', { timeZone: 'Europe/Nowhere' }, 'spec.timeZone'],
+  ])('a bad %s is told in the words of the API server, tried once, and not forgotten', async (_, bad, field) => {
+    const key = { name: 'bad', namespace: await cluster.namespace() };
+    await apply(key, everyMinute);
+    await withReason(key, 'Scheduled');
+    const before = await cronJob(key);
+    const writesBefore = await writes(key.namespace, 'cronjobs');
+
+    await apply(key, { ...everyMinute, ...bad });
+    const refused = await withReason(key, 'InvalidSchedule');
+    const ready = findCondition(refused.status?.conditions, 'Ready');
+    expect(ready?.status).toBe('False');
+    expect(ready?.message).toContain(field);
+    // The last good one goes on.
+    expect((await cronJob(key)).metadata.resourceVersion).toBe(before.metadata.resourceVersion);
+    // Another look at it, for whatever reason, asks nothing more.
+    await cluster.client.patch(ScheduledEcho, key, {
+      type: 'merge',
+      body: { metadata: { labels: { look: 'again' } } },
+    });
+    await cluster.client.patch(CronJob, key, { type: 'merge', body: { metadata: { labels: { look: 'again' } } } });
+    const other = { name: 'other', namespace: key.namespace };
+    await apply(other, everyMinute);
+    await withReason(other, 'Scheduled');
+    // One for the bad one, and one for the other.
+    expect(await writes(key.namespace, 'cronjobs')).toBe(writesBefore + 2);
+
+    await apply(key, { ...everyMinute, schedule: '0 0 * * *' });
+    await withReason(key, 'Scheduled');
+    expect((await cronJob(key)).spec?.schedule).toBe('0 0 * * *');
+  });
+});
+
+describe("a ScheduledEcho whose CronJob's name", () => {
+  test('is taken leaves the other alone, and goes on when that is gone', async () => {
+    const key = { name: 'taken', namespace: await cluster.namespace() };
+    const template = { spec: { restartPolicy: 'Never', containers: [{ name: 'c', image: 'busybox:1.36' }] } };
+    const foreign = await cluster.client.create(CronJob, {
+      metadata: key,
+      spec: { schedule: '@yearly', jobTemplate: { spec: { template } } },
+    });
+    await apply(key, everyMinute);
+    await withReason(key, 'CronJobNameTaken');
+    expect((await cronJob(key)).metadata.resourceVersion).toBe(foreign.metadata.resourceVersion);
+    await cluster.client.delete(CronJob, key);
+    await withReason(key, 'Scheduled');
+    expect((await cronJob(key)).metadata.uid).not.toBe(foreign.metadata.uid);
+  });
+});
+
+test('a CronJob that somebody deletes comes back, and a restart of the operator writes nothing', async () => {
+  const key = { name: 'lasting', namespace: await cluster.namespace() };
+  await apply(key, { ...everyMinute, timeZone: 'Asia/Tokyo', suspend: true });
+  await withReason(key, 'Suspended');
+  const { uid } = (await cronJob(key)).metadata;
+  await cluster.client.delete(CronJob, key);
+  await eventually('another CronJob', async () => {
+    try {
+      return (await cronJob(key)).metadata.uid !== uid;
+    } catch (error) {
+      if (isNotFound(error)) return false;
+      throw error;
+    }
+  });
+  await withReason(key, 'Suspended');
+  const before = [await writes(key.namespace, 'cronjobs'), await writes(key.namespace, 'scheduledechos')];
+  await operator.stop();
+  operator = await OperatorProcess.start(cluster.kubeconfig);
+  // One more object, reconciled after those that the first lists found.
+  const last = { name: 'last', namespace: await cluster.namespace() };
+  await apply(last, everyMinute);
+  await withReason(last, 'Scheduled');
+  expect([await writes(key.namespace, 'cronjobs'), await writes(key.namespace, 'scheduledechos')]).toEqual(before);
+});
