@@ -204,6 +204,7 @@ describe('the rights of the operator', () => {
     const lease = ['coordination.k8s.io', 'leases', 'demo-echoperator'] as const;
     expect(await allowed(verbs, second, echos)).toEqual(watched);
     expect(await allowed(verbs, second, jobs)).toEqual(['list', 'watch', 'create', 'delete']);
+    expect(await allowed(verbs, second, pods)).toEqual([...watched, 'create', 'patch', 'delete']);
     for (const other of [first, third]) {
       expect(await allowed(verbs, other, echos)).toEqual([]);
       expect(await allowed(verbs, other, jobs)).toEqual([]);
@@ -212,7 +213,7 @@ describe('the rights of the operator', () => {
     expect(await allowed(verbs, first, ['coordination.k8s.io', 'leases', 'another'])).toEqual(['create']);
     expect(await allowed(verbs, first, pods)).toEqual(watched);
     expect(await allowed(verbs, second, lease)).toEqual([]);
-    expect(await allowed(verbs, second, pods)).toEqual([]);
+    expect(await allowed(verbs, third, pods)).toEqual([]);
   });
 
   test('let it list the one Lease by its name, and no others', async () => {

@@ -150,7 +150,8 @@ export class Standby {
 
   #tellLeader(): void {
     const { holder } = this.observed;
-    if (holder === undefined || holder === this.#leader) return;
+    // Ourselves: the watch tells of our own claim before its answer does.
+    if (holder === undefined || holder === this.#leader || holder === this.#options.identity) return;
     this.#leader = holder;
     this.#options.onNewLeader(holder);
   }

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { EventsV1Event } from '@kubernetes/client-node';
-import { type Client, isNotFound } from '../client/index.ts';
+import { type Client, type Gate, isNotFound } from '../client/index.ts';
 import {
   apiVersionOf,
   builtInKind,
@@ -37,6 +37,8 @@ export interface EventRecorderOptions extends EventSubjectsOptions {
   /** Which process: the pod's name. */
   readonly instance: string;
   readonly log: Logger;
+  /** The client's. Once it has closed, what waits is dropped without a line for each. Default: none. */
+  readonly gate?: Gate | undefined;
   /** A series is over, and its last count is written, when it was silent for so long. Default 360,000, as client-go. */
   readonly seriesSilenceMs?: number;
   /** The count of a series that goes on is written this often, or the API server forgets it. Default 1,800,000. */
@@ -79,6 +81,7 @@ export class EventRecorder {
   readonly #controller: string;
   readonly #instance: string;
   readonly #log: Logger;
+  readonly #gate: Gate | undefined;
   readonly #silenceMs: number;
   readonly #refreshMs: number;
   readonly #maxWaiting: number;
@@ -96,6 +99,7 @@ export class EventRecorder {
     this.#controller = options.controller;
     this.#instance = options.instance;
     this.#log = options.log;
+    this.#gate = options.gate;
     this.#silenceMs = options.seriesSilenceMs ?? 360_000;
     this.#refreshMs = options.seriesRefreshMs ?? 1_800_000;
     this.#maxWaiting = options.maxWaiting ?? 20_000;
@@ -181,13 +185,17 @@ export class EventRecorder {
     if (isDue && this.#mayWrite(series)) this.#begin(series, () => this.#patch(series));
   }
 
+  get #isClosed(): boolean {
+    return this.#gate?.signal.aborted ?? false;
+  }
+
   #begin(series: Series, write: () => Promise<void>): void {
     series.writing = true;
     this.#writes.add(async () => {
       try {
-        await write();
+        if (!this.#isClosed) await write();
       } catch (error) {
-        this.#log.warn({ err: error, reason: series.reason }, 'an event was not written');
+        if (!this.#isClosed) this.#log.warn({ err: error, reason: series.reason }, 'an event was not written');
       } finally {
         series.writing = false;
       }

@@ -97,11 +97,12 @@ export async function connectOperator(options: ConnectOptions): Promise<Operator
       observer: metrics.leader(leaderElection.lease.name),
       log,
     });
-  const client = new HttpClient(transport, name, { gate: candidate?.elector.fence });
+  const gate = candidate?.elector.fence;
+  const client = new HttpClient(transport, name, { gate });
   // A warm standby reads, and what it reads does no harm.
   const reader = new HttpClient(transport, name);
   const controller = options.eventSource ?? name;
-  const events = new EventRecorder({ client, controller, instance: options.instance ?? hostname(), log });
+  const events = new EventRecorder({ client, controller, instance: options.instance ?? hostname(), log, gate });
   const manager = new Manager({
     client,
     reader,

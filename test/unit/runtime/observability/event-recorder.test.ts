@@ -47,6 +47,17 @@ async function written(): Promise<WrittenEvent> {
   return request.body as WrittenEvent;
 }
 
+test('behind a closed gate what waits is dropped, and no line says so of each', async () => {
+  const closing = new AbortController();
+  const gate = { signal: closing.signal, pass: () => closing.signal.throwIfAborted() };
+  const gated = recorderOver(new HttpClient(transport, 'tester', { gate }), { gate });
+  for (const name of ['a', 'b', 'c', 'd', 'e', 'f']) gated.record(Widget, stored(name, '7'), notice);
+  await server.next();
+  closing.abort(new Error('the gate is closed'));
+  await gated.flush(30_000);
+  expect(log.lines).toEqual([]);
+});
+
 describe('an Event', () => {
   test('has the fields that the API asks for', async () => {
     recorder.record(Widget, stored('a', '7'), notice);
