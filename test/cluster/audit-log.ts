@@ -13,7 +13,11 @@ rules:
 /** One line of an API server's audit log under {@link auditPolicy}: a write that was answered. */
 export interface AuditEvent {
   readonly verb: string;
-  readonly user: { readonly username: string };
+  readonly user: {
+    readonly username: string;
+    /** Of a pod's token: which pod's, under `authentication.kubernetes.io/pod-name`. */
+    readonly extra?: Readonly<Record<string, readonly string[]>>;
+  };
   /** Absent where the client sent none. */
   readonly userAgent?: string;
   readonly requestReceivedTimestamp: string;

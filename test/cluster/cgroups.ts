@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { mkdir, readdir, readFile, rmdir, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, join, relative } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { ClusterError } from './errors.ts';
 
@@ -81,6 +81,12 @@ export async function processesIn(cgroups: Cgroups, group: string): Promise<read
     found.push(...text.split('\n').filter(Boolean).map(Number));
   }
   return found;
+}
+
+/** The group of this name somewhere below another, undefined where there is none. */
+export async function findCgroup(cgroups: Cgroups, below: string, name: string): Promise<string | undefined> {
+  const folder = (await foldersBelow(join(cgroups.trackingRoot, below))).find((path) => basename(path) === name);
+  return folder === undefined ? undefined : relative(cgroups.trackingRoot, folder);
 }
 
 /** Ends every process in a group and below it, and waits until they are gone. */

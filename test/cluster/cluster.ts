@@ -7,7 +7,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { ensureDebianPackages, runSteps, type Step, standardDisplay } from '../../tools/index.ts';
 import { type AuditEvent, readAuditLog } from './audit-log.ts';
 import { makeCredentials } from './certificates.ts';
-import { type Cgroups, detectCgroups, killAll, processesIn, removeCgroup } from './cgroups.ts';
+import { type Cgroups, detectCgroups, findCgroup, killAll, processesIn, removeCgroup } from './cgroups.ts';
 import { apiServerReady, isApiServerReady, startControlPlane, startProgram } from './control-plane.ts';
 import { ClusterError, requireRootOnLinux, UsageError } from './errors.ts';
 import { exclusively } from './exclusively.ts';
@@ -170,9 +170,29 @@ export class Cluster {
     await killAll(this.#cgroups, controlPlaneCgroup(this.#layout, name));
   }
 
-  /** Starts a program that was stopped; one that runs stays as it is. Does not wait until it is ready. */
-  async startProgram(name: ControlPlaneProgram): Promise<void> {
-    await startProgram(name, this.#layout, this.#state, this.#programs, this.#cgroups);
+  /**
+   * Starts a program that was stopped; one that runs stays as it is. Does not wait until it is ready.
+   *
+   * @param flags further arguments for this run of it, behind those that the cluster was brought up with
+   */
+  async startProgram(name: ControlPlaneProgram, flags: readonly string[] = []): Promise<void> {
+    await startProgram(name, this.#layout, this.#state, this.#programs, this.#cgroups, flags);
+  }
+
+  /** The processes of one of the control plane's programs, as the host counts them. */
+  programProcesses(name: ControlPlaneProgram): Promise<readonly number[]> {
+    return processesIn(this.#cgroups, controlPlaneCgroup(this.#layout, name));
+  }
+
+  /**
+   * The processes of a pod's container, as the host counts them: what they are sent from here comes from nobody in the
+   * cluster. None where no node runs it.
+   *
+   * @param id as the pod's status has it: `containerd://…`
+   */
+  async containerProcesses(id: string): Promise<readonly number[]> {
+    const group = await findCgroup(this.#cgroups, this.#layout.cgroup, id.replace(/^containerd:\/\//, ''));
+    return group === undefined ? [] : processesIn(this.#cgroups, group);
   }
 
   /** Waits until the API server is ready. @throws ClusterError when it is not after a minute */

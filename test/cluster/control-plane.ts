@@ -126,13 +126,14 @@ export async function startControlPlane(
   for (const name of ['controller-manager', 'scheduler', 'coredns'] as const) await start(name);
 }
 
-/** Starts one of the control plane's programs; one that runs stays as it is. */
+/** Starts one of the control plane's programs, with further arguments; one that runs stays as it is. */
 export async function startProgram(
   name: ControlPlaneProgram,
   layout: Layout,
   state: ClusterState,
   programs: Programs,
   cgroups: Cgroups,
+  flags: readonly string[] = [],
 ): Promise<void> {
   const cgroup = controlPlaneCgroup(layout, name);
   if ((await processesIn(cgroups, cgroup)).length > 0) return;
@@ -141,7 +142,7 @@ export async function startProgram(
     cgroup,
     namespace: controlPlaneNamespace(layout),
     logFile: join(layout.logs, `${name}.log`),
-    command: [...commands(layout, state, programs)[name], ...(state.flags[name] ?? [])],
+    command: [...commands(layout, state, programs)[name], ...(state.flags[name] ?? []), ...flags],
   });
 }
 
