@@ -66,6 +66,7 @@ e2e: $(installed) ## End to end tests: a real cluster with nodes and pods (Linux
 .PHONY: test-long
 test-long: $(installed) ## What takes too long for each change: an hour of random faults, of which 10 minutes are a soak
 	@FAULTS_MINUTES=50 npm run --silent jest -- test/integration/faults/random.test.ts
+	@E2E_LONG=1 npm run --silent jest -- test/e2e/high-availability.test.ts
 	@node test/soak.ts
 
 .PHONY: soak
