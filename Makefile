@@ -64,10 +64,11 @@ e2e: $(installed) ## End to end tests: a real cluster with nodes and pods (Linux
 	@node test/run.ts e2e
 
 .PHONY: test-long
-test-long: $(installed) ## What takes too long for each change: an hour of random faults, of which 10 minutes are a soak
+test-long: $(installed) ## What takes too long for each change: an hour of random faults, 1,000 elections, long lists
 	@FAULTS_MINUTES=50 npm run --silent jest -- test/integration/faults/random.test.ts
 	@E2E_LONG=1 npm run --silent jest -- test/e2e/high-availability.test.ts
 	@node test/soak.ts
+	@ELECTIONS=1000 RELIST_OBJECTS=50000 npm run --silent jest -- test/integration/elections
 
 .PHONY: soak
 soak: $(installed) ## Random faults for SOAK_MINUTES (10): memory stays flat, and the store is the cluster (Go)
@@ -76,7 +77,7 @@ soak: $(installed) ## Random faults for SOAK_MINUTES (10): memory stays flat, an
 ##@ Measure
 
 .PHONY: bench
-bench: $(installed) ## The operator beside three peers on one API server (Linux, root, Go, Rust); QUICK=1: within 5 minutes
+bench: $(installed) ## The operator beside three peers on one API server (Linux, root, Go, Rust); QUICK=1: about 10 minutes
 	@node bench/main.ts
 
 ##@ Build

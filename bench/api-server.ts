@@ -19,7 +19,7 @@ export interface ApiServer {
   readonly client: Client;
   /** Another client of an administrator, with connections and a user agent of its own. */
   clientNamed(userAgent: string): Client;
-  /** JSON lines, one an answered request that is no watch. Whole once the server has stopped. */
+  /** JSON lines, one a request. Whole once the server has stopped. */
   readonly auditLog: string;
   /** The API server's process. */
   readonly pid: number;
@@ -27,11 +27,16 @@ export interface ApiServer {
   readonly port: string;
   /** A folder as a pod has it at /var/run/secrets/kubernetes.io/serviceaccount. */
   readonly serviceAccount: string;
+  /** Such a folder for a service account of this name, which may do everything too. The audit log tells them apart. */
+  serviceAccountNamed(name: string): Promise<string>;
   stop(): Promise<void>;
 }
 
+/** The group of all service accounts that are made here. */
+const serviceAccounts = `system:serviceaccounts:${namespace}`;
+
 /** Watches are left out: how many an operator opens says nothing of an Echo's cost. */
-const auditPolicy = `apiVersion: audit.k8s.io/v1
+const answersInNamespace = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
 rules:
@@ -39,6 +44,20 @@ rules:
     verbs: [watch]
   - level: Metadata
     namespaces: [${namespace}]
+  - level: None
+`;
+
+/** Every request of the service accounts; a watch when it begins. */
+export const everyRequest = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+  - level: Metadata
+    userGroups: ['${serviceAccounts}']
+    omitStages: [ResponseComplete]
+    verbs: [watch]
+  - level: Metadata
+    userGroups: ['${serviceAccounts}']
   - level: None
 `;
 
@@ -67,8 +86,9 @@ const ClusterRoleBinding = builtInKind<V1ClusterRoleBinding>({
  * Starts one. Its processes end with this one, however that ends.
  *
  * @param parent where it makes a folder for certificates, the audit log and etcd's data
+ * @param auditPolicy what the audit log holds. Default: the answered requests in the namespace that are no watches
  */
-export async function startApiServer(parent: string): Promise<ApiServer> {
+export async function startApiServer(parent: string, auditPolicy = answersInNamespace): Promise<ApiServer> {
   const folder = join(parent, `api-server-${randomBytes(4).toString('hex')}`);
   await mkdir(folder);
   const binaries = await ensureBinaries(['etcd', 'kube-apiserver']);
@@ -93,11 +113,15 @@ export async function startApiServer(parent: string): Promise<ApiServer> {
   };
   const transport = connect(benchUserAgent);
   const client = new HttpClient(transport, benchUserAgent);
-  const serviceAccount = join(folder, 'serviceaccount');
-  await mkdir(serviceAccount);
-  await writeFile(join(serviceAccount, 'ca.crt'), Buffer.from(config.caData, 'base64'));
-  await writeFile(join(serviceAccount, 'namespace'), namespace);
-  await writeFile(join(serviceAccount, 'token'), await operatorToken(client, transport));
+  await allowEverything(client);
+  const serviceAccountNamed = async (name: string): Promise<string> => {
+    const mounted = join(folder, `serviceaccount-${name}`);
+    await mkdir(mounted);
+    await writeFile(join(mounted, 'ca.crt'), Buffer.from(config.caData, 'base64'));
+    await writeFile(join(mounted, 'namespace'), namespace);
+    await writeFile(join(mounted, 'token'), await tokenOf(name, client, transport));
+    return mounted;
+  };
   return {
     client,
     clientNamed: (userAgent) => new HttpClient(connect(userAgent), userAgent),
@@ -105,7 +129,8 @@ export async function startApiServer(parent: string): Promise<ApiServer> {
     pid: await childNamed('kube-apiserver'),
     host: connection.server.hostname,
     port: connection.server.port,
-    serviceAccount,
+    serviceAccount: await serviceAccountNamed('operator'),
+    serviceAccountNamed,
     stop: async () => {
       await Promise.all(transports.map((open) => open.close()));
       await environment.stop();
@@ -113,16 +138,19 @@ export async function startApiServer(parent: string): Promise<ApiServer> {
   };
 }
 
-/** Makes the operator's service account, which may do everything, and returns a token of it. */
-async function operatorToken(client: Client, transport: Transport): Promise<string> {
-  const name = 'operator';
+/** Makes the namespace, whose service accounts may do everything. */
+async function allowEverything(client: Client): Promise<void> {
   await client.create(Namespace, { metadata: { name: namespace } });
-  await client.create(ServiceAccount, { metadata: { name, namespace } });
   await client.create(ClusterRoleBinding, {
-    metadata: { name },
+    metadata: { name: 'operators' },
     roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'cluster-admin' },
-    subjects: [{ kind: 'ServiceAccount', name, namespace }],
+    subjects: [{ apiGroup: 'rbac.authorization.k8s.io', kind: 'Group', name: serviceAccounts }],
   });
+}
+
+/** Makes a service account, and returns a token of it. */
+async function tokenOf(name: string, client: Client, transport: Transport): Promise<string> {
+  await client.create(ServiceAccount, { metadata: { name, namespace } });
   const answer = await transport.request({
     method: 'POST',
     path: `/api/v1/namespaces/${namespace}/serviceaccounts/${name}/token`,

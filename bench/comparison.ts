@@ -30,6 +30,12 @@ const bars: readonly Bar[] = [
   { measure: 'steadyP99', peer: 'controller-runtime', bound: { atMost: 1.15 } },
   { measure: 'cachedMemory', peer: 'controller-runtime', bound: { atMost: 0.8 } },
   { measure: 'start', peer: 'controller-runtime', bound: { atMost: 1 } },
+  { measure: 'coldHandover', peer: 'controller-runtime', bound: { atMost: 0.25 } },
+  { measure: 'warmHandover', peer: 'controller-runtime', bound: { atMost: 0.25 } },
+  { measure: 'coldCrash', peer: 'controller-runtime', bound: { atMost: 0.3 } },
+  { measure: 'warmCrash', peer: 'controller-runtime', bound: { atMost: 0.3 } },
+  { measure: 'coldIdleRequests', peer: 'controller-runtime', bound: { atMost: 1 } },
+  { measure: 'warmIdleRequests', peer: 'controller-runtime', bound: { atMost: 1 } },
   { measure: 'echosPerSecond', peer: 'kube-rs', bound: { atLeast: 0.97 } },
   { measure: 'cpuPerEcho', peer: 'kube-rs', bound: { atMost: 1.2 } },
 ];

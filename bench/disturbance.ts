@@ -9,19 +9,23 @@ export const disturbed = 0.05;
  * Begins to measure what others do on the machine. The function returned tells the share (0 to 1) of all processors'
  * time since then that went to processes that are neither this one nor its descendants, or to the neighbours of a
  * virtual machine. Interrupts are left out: they are our own traffic's, and the kernel books them on nobody.
+ *
+ * @param besides processes that are ours too, though they do not descend from this one
  */
-export async function watchOthers(): Promise<() => Promise<number>> {
+export async function watchOthers(
+  besides: () => Promise<readonly number[]> = async () => [],
+): Promise<() => Promise<number>> {
   const begun = performance.now();
-  const before = await othersSeconds();
+  const before = await othersSeconds(await besides());
   return async () => {
-    const others = (await othersSeconds()) - before;
+    const others = (await othersSeconds(await besides())) - before;
     const seconds = (performance.now() - begun) / 1000;
     return Math.max(0, others / (seconds * availableParallelism()));
   };
 }
 
-async function othersSeconds(): Promise<number> {
-  const [all, ours] = await Promise.all([readFile('/proc/stat', 'utf8').then(busySeconds), ourSeconds()]);
+async function othersSeconds(besides: readonly number[]): Promise<number> {
+  const [all, ours] = await Promise.all([readFile('/proc/stat', 'utf8').then(busySeconds), ourSeconds(besides)]);
   return all - ours;
 }
 
@@ -32,8 +36,8 @@ export function busySeconds(stat: string): number {
   return (user + nice + system + steal) / ticksPerSecond;
 }
 
-/** Of this process, of all that descend from it, and of those of them that have ended. */
-async function ourSeconds(): Promise<number> {
+/** Of this process, of those besides, of all that descend from them, and of those of them that have ended. */
+async function ourSeconds(besides: readonly number[]): Promise<number> {
   const processes = new Map<number, Ticks>();
   for (const entry of await readdir('/proc')) {
     if (!/^\d+$/.test(entry)) continue;
@@ -41,7 +45,7 @@ async function ourSeconds(): Promise<number> {
     const stat = await readFile(`/proc/${entry}/stat`, 'utf8').catch(() => undefined);
     if (stat !== undefined) processes.set(Number(entry), readTicks(stat));
   }
-  return ticksBelow(process.pid, processes) / ticksPerSecond;
+  return ticksBelow([process.pid, ...besides], processes) / ticksPerSecond;
 }
 
 export interface Ticks {
@@ -62,11 +66,12 @@ export function readTicks(stat: string): Ticks {
   return { parent, ticks: utime + stime + cutime + cstime };
 }
 
-/** The sum of a process and its descendants. */
-export function ticksBelow(root: number, processes: ReadonlyMap<number, Ticks>): number {
+/** The sum of some processes and all their descendants. */
+export function ticksBelow(roots: readonly number[], processes: ReadonlyMap<number, Ticks>): number {
+  const known = new Set(roots);
   const isBelow = (pid: number): boolean => {
     for (let at: number | undefined = pid; at !== undefined && at !== 0; at = processes.get(at)?.parent) {
-      if (at === root) return true;
+      if (known.has(at)) return true;
     }
     return false;
   };

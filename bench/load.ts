@@ -46,19 +46,23 @@ export async function burst(
   });
 }
 
-/** Creates Echos at an even pace, however long the server takes for each. */
+/** Creates Echos at an even pace, however long the server takes for each. @param signal ends it before all are created */
 export async function steady(
   client: Client,
   prefix: string,
   { perSecond, count }: Pace,
   created: (echo: Echo) => void,
+  signal?: AbortSignal,
 ): Promise<void> {
   const begun = performance.now();
   const creations: Promise<void>[] = [];
-  for (let index = 0; index < count; index++) {
+  for (let index = 0; index < count && !signal?.aborted; index++) {
     const dueMs = begun + (index * 1000) / perSecond - performance.now();
     if (dueMs > 0) await delay(dueMs);
-    creations.push(client.create(Echo, echoNamed(nameOf(prefix, index))).then(created));
+    const creation = client.create(Echo, echoNamed(nameOf(prefix, index))).then(created);
+    // Whoever waits for all of them is told.
+    creation.catch(() => {});
+    creations.push(creation);
   }
   await Promise.all(creations);
 }

@@ -1,8 +1,8 @@
 /**
  * Compares the operator with others that do the same work, on one machine and in one run:
  *
- *     node bench/main.ts                 seven rounds: about 40 minutes
- *     QUICK=1 node bench/main.ts         less of everything: under 5 minutes, once the peers are built
+ *     node bench/main.ts                 seven rounds: about 70 minutes
+ *     QUICK=1 node bench/main.ts         less of everything: about 10 minutes, once the peers are built
  *     node bench/main.ts kube-rs         our operator and the ones named alone
  *
  * Prints tables, and writes a page with plots and every figure: to docs/, or where something was left out to
@@ -21,7 +21,15 @@ import { isWhole, type Plan, PlanError, readPlan } from './plan.ts';
 import { writePage } from './publish.ts';
 import { report } from './report.ts';
 import { type Results, writeResults } from './results.ts';
-import { busyPace, cacheRounds, eventCosts, loadRounds, longBurstRounds, type RoundsTaken } from './rounds.ts';
+import {
+  busyPace,
+  cacheRounds,
+  eventCosts,
+  failoverRounds,
+  loadRounds,
+  longBurstRounds,
+  type RoundsTaken,
+} from './rounds.ts';
 import { TurnError } from './running-operator.ts';
 
 const repository = join(import.meta.dirname, '..');
@@ -113,6 +121,7 @@ async function measure(
   await longBurstRounds(operators, context, taken);
   await cacheRounds(operators, context, taken);
   await eventCosts(ours, context, (cost) => keep({ eventCosts: [...results.eventCosts, cost] }), taken);
+  await failoverRounds(operators, context, taken);
   await writeResults(results, join(target, besidePage));
   return results;
 }

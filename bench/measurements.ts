@@ -22,6 +22,12 @@ export const measures = {
   idleMemory: { title: 'memory idle, MB', digits: 0, better: 'lower' },
   cachedMemory: { title: 'memory with all cached, MB', digits: 0, better: 'lower' },
   start: { title: 'start to synced, ms', digits: 0, better: 'lower' },
+  coldHandover: { title: 'cold standby: SIGTERM to first write, ms', digits: 0, better: 'lower' },
+  warmHandover: { title: 'warm standby: SIGTERM to first write, ms', digits: 0, better: 'lower' },
+  coldCrash: { title: 'cold standby: SIGKILL to first write, ms', digits: 0, better: 'lower' },
+  warmCrash: { title: 'warm standby: SIGKILL to first write, ms', digits: 0, better: 'lower' },
+  coldIdleRequests: { title: 'three idle, cold: requests an hour', digits: 0, better: 'lower' },
+  warmIdleRequests: { title: 'three idle, warm: requests an hour', digits: 0, better: 'lower' },
 } as const satisfies Readonly<Record<string, { title: string; digits: number; better: Better }>>;
 
 export type Measure = keyof typeof measures;

@@ -1,6 +1,6 @@
 /** How much a run of the bench does. */
 export interface Plan {
-  /** Rounds of everything but the long burst and the cost of an event. */
+  /** Rounds of everything that has no number of its own. */
   readonly rounds: number;
   /** In how many of them, the first ones, the client-node peer takes part: it is far from the others, and slow. */
   readonly clientNodeRounds: number;
@@ -20,6 +20,18 @@ export interface Plan {
   readonly eventCostRounds: number;
   /** How many Echos, each with its Job, are cached while the cost of an event is measured; first what the others are compared with. */
   readonly eventCostSizes: readonly number[];
+  /** Rounds of leaders that are asked to stop, 0 for none. */
+  readonly handoverRounds: number;
+  /** How many of them one after the other in a turn, for cold standbys and for warm ones. */
+  readonly handovers: number;
+  /** Rounds of leaders that are killed, 0 for none. */
+  readonly crashRounds: number;
+  /** How many Echos a second come while leaders end. */
+  readonly echosPerSecond: number;
+  /** Rounds of groups that have nothing to do, 0 for none. */
+  readonly idleRounds: number;
+  /** How long their requests are counted. */
+  readonly idleSeconds: number;
   /** How long an operator that has synced is left alone before its memory is read. */
   readonly settleMs: number;
 }
@@ -43,6 +55,12 @@ const usual: Plan = {
   cached: 10_000,
   eventCostRounds: 3,
   eventCostSizes: [1000, 10_000, 50_000],
+  handoverRounds: 7,
+  handovers: 3,
+  crashRounds: 3,
+  echosPerSecond: 20,
+  idleRounds: 2,
+  idleSeconds: 60,
   settleMs: 5000,
 };
 
@@ -57,12 +75,18 @@ const quick: Plan = {
   cached: 1000,
   eventCostRounds: 1,
   eventCostSizes: [1000, 10_000],
+  handoverRounds: 1,
+  handovers: 2,
+  crashRounds: 1,
+  echosPerSecond: 20,
+  idleRounds: 1,
+  idleSeconds: 15,
   settleMs: 2000,
 };
 
 /**
- * QUICK=1: less of everything, under 5 minutes. ROUNDS, BURST, STEADY_SECONDS, LONG_ROUNDS, LONG_BURST and CACHED change
- * these alone.
+ * QUICK=1: less of everything, about 10 minutes. ROUNDS, BURST, STEADY_SECONDS, LONG_ROUNDS, LONG_BURST, CACHED,
+ * HANDOVER_ROUNDS, CRASH_ROUNDS and IDLE_ROUNDS change these alone.
  *
  * @throws PlanError
  */
@@ -80,6 +104,9 @@ export function readPlan(environment: NodeJS.ProcessEnv): Plan {
     longRounds: setting('LONG_ROUNDS', plan.longRounds, 0),
     longBurst: setting('LONG_BURST', plan.longBurst),
     cached: setting('CACHED', plan.cached),
+    handoverRounds: setting('HANDOVER_ROUNDS', plan.handoverRounds, 0),
+    crashRounds: setting('CRASH_ROUNDS', plan.crashRounds, 0),
+    idleRounds: setting('IDLE_ROUNDS', plan.idleRounds, 0),
   };
 }
 
@@ -91,7 +118,13 @@ export const isWhole = (plan: Plan): boolean =>
   plan.steadySeconds >= usual.steadySeconds &&
   plan.longRounds >= usual.longRounds &&
   plan.longBurst >= usual.longBurst &&
-  plan.cached >= usual.cached;
+  plan.cached >= usual.cached &&
+  plan.handoverRounds >= usual.handoverRounds &&
+  plan.handovers >= usual.handovers &&
+  plan.crashRounds >= usual.crashRounds &&
+  plan.echosPerSecond >= usual.echosPerSecond &&
+  plan.idleRounds >= usual.idleRounds &&
+  plan.idleSeconds >= usual.idleSeconds;
 
 function whole(variable: string, text: string | undefined, least: number): number | undefined {
   if (text === undefined || text === '') return undefined;

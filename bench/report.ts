@@ -1,6 +1,7 @@
 /** The tables: in the terminal and in the page. */
 import { eventCostBySize, figure, measureNames, present, ratio, verdicts, withInterval } from './comparison.ts';
-import { measures } from './measurements.ts';
+import { type Measure, measures } from './measurements.ts';
+import type { OperatorName } from './operators.ts';
 import type { Results } from './results.ts';
 
 /** All tables, as Markdown that is also readable as it is. */
@@ -39,6 +40,23 @@ export function ratioTable({ rounds }: Results): string {
     ]),
   );
 }
+
+/** A few figures of ours, beside a peer's and divided by them. */
+export const besideTable = ({ rounds }: Results, peer: OperatorName, names: readonly Measure[]): string =>
+  table(
+    ['median [95 % interval]', 'echoperator', peer, 'ratio'],
+    names.map((measure) => {
+      const { title, digits } = measures[measure];
+      const [ours, theirs] = [figure(rounds, 'echoperator', measure), figure(rounds, peer, measure)];
+      const quotient = ratio(rounds, peer, measure);
+      return [
+        title,
+        ours === undefined ? '' : withInterval(ours, digits),
+        theirs === undefined ? '' : withInterval(theirs, digits),
+        quotient === undefined ? '' : withInterval(quotient, 2),
+      ];
+    }),
+  );
 
 /** What the project asks of itself. */
 export const barTable = ({ rounds }: Results): string =>

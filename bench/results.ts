@@ -22,7 +22,7 @@ export interface Turn {
 
 /** One round: the turn of each contender that took part. */
 export interface Round {
-  readonly scenario: 'load' | 'long burst' | 'cache';
+  readonly scenario: 'load' | 'long burst' | 'cache' | 'handover' | 'crash' | 'idle group';
   readonly turns: Readonly<Partial<Record<Contender, Turn>>>;
 }
 

@@ -2,6 +2,7 @@
 
 import { ceilingTurn } from './ceiling.ts';
 import { type EventCost, eventCostTurn } from './event-cost/index.ts';
+import { CrashCluster, crashTurn, type Electing, electing, handoverTurn, idleTurn } from './failover/index.ts';
 import type { Operator } from './operators.ts';
 import { readRequests } from './requests.ts';
 import type { Contender, Round, Turn, VoidRound } from './results.ts';
@@ -106,6 +107,38 @@ export async function cacheRounds(
   }
 }
 
+/** Leaders that are asked to stop, leaders that are killed, and groups that have nothing to do: of those that can stand by. */
+export async function failoverRounds(
+  operators: readonly Operator[],
+  context: RunContext,
+  taken: RoundsTaken,
+): Promise<void> {
+  const { handoverRounds, crashRounds, idleRounds } = context.plan;
+  const who = electing(operators);
+  const take = async (scenario: Round['scenario'], rounds: number, turn: (one: Electing) => Promise<Turn>) => {
+    for (let round = 0; round < rounds; round++) {
+      const turns = who.map((one) => [one.operator.name, () => turn(one)] as const);
+      await takeRound(scenario, `${scenario} ${round + 1} of ${rounds}`, inOrder(turns, round), taken);
+    }
+  };
+  await take('handover', handoverRounds, (one) => handoverTurn(one, context));
+  await take('idle group', idleRounds, (one) => idleTurn(one, context));
+  if (crashRounds === 0) return;
+  let on: CrashCluster;
+  try {
+    on = await CrashCluster.up(who, context);
+  } catch (error) {
+    if (!(error instanceof TurnError)) throw error;
+    await giveUp({ scenario: 'crash', turns: {}, reason: error.message }, taken);
+    return;
+  }
+  try {
+    await take('crash', crashRounds, (one) => crashTurn(one, on, context));
+  } finally {
+    await on.down();
+  }
+}
+
 /** Our operator with few and with many objects cached. @param keep is given each figure as soon as it is there */
 export async function eventCosts(
   ours: Operator,
@@ -169,8 +202,24 @@ export function differenceOf(turns: Round['turns']): string | undefined {
   return undefined;
 }
 
+/** The few figures of a turn that are told as soon as it is over. */
+const shownOfTurns = [
+  'echosPerSecond',
+  'burstP50',
+  'longEchosPerSecond',
+  'longP50',
+  'start',
+  'cachedMemory',
+  'coldHandover',
+  'warmHandover',
+  'coldCrash',
+  'warmCrash',
+  'coldIdleRequests',
+  'warmIdleRequests',
+] as const;
+
 function summary({ figures, disturbance }: Turn): string {
-  const shown = (['echosPerSecond', 'burstP50', 'longEchosPerSecond', 'longP50', 'start', 'cachedMemory'] as const)
+  const shown = shownOfTurns
     .filter((measure) => figures[measure] !== undefined)
     .map((measure) => `${measure} ${figures[measure]?.toFixed(0)}`);
   return [...shown, `others ${(disturbance * 100).toFixed(0)} %`].join(', ');

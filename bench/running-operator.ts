@@ -6,8 +6,8 @@ import { execa } from 'execa';
 import type { Operator } from './operators.ts';
 
 /** What each of them logs once its caches hold everything. */
-const syncedMark = 'caches have synced';
-const syncTimeoutMs = 60_000;
+export const syncedMark = 'caches have synced';
+const readyTimeoutMs = 60_000;
 const stopTimeoutMs = 30_000;
 /** How many reconciles each of them has at once. */
 export const workers = 32;
@@ -33,10 +33,18 @@ export type Access =
   /** By the file of this path. */
   | { readonly kubeconfig: string };
 
+/** How one of several is started. */
+export interface StartOptions {
+  /** Environment variables beside the operator's own. */
+  readonly environment?: Readonly<Record<string, string>>;
+  /** It is ready when its log has all of these. Default: that its caches have synced. */
+  readonly marks?: readonly string[];
+}
+
 /** An operator that runs against an API server. */
 export class RunningOperator {
   readonly pid: number;
-  /** Milliseconds from the start of the process until its caches had synced. */
+  /** Milliseconds from the start of the process until it was ready. */
   readonly startMs: number;
   readonly #process: ReturnType<typeof spawn>;
 
@@ -46,20 +54,28 @@ export class RunningOperator {
     this.startMs = startMs;
   }
 
-  /** Starts it and returns when its caches have synced. @param logFile what it writes goes there */
-  static async start(operator: Operator, access: Access, logFile: string): Promise<RunningOperator> {
+  /** Starts it and returns when it is ready. @param logFile what it writes goes there */
+  static async start(
+    operator: Operator,
+    access: Access,
+    logFile: string,
+    { environment = {}, marks = [syncedMark] }: StartOptions = {},
+  ): Promise<RunningOperator> {
     const [healthPort, metricsPort] = await freePorts();
     const started = performance.now();
     const child = spawn(operator, access, {
       HEALTH_PORT: String(healthPort),
       METRICS_PORT: String(metricsPort),
+      ...environment,
     });
     const log = createWriteStream(logFile, { flags: 'a' });
     child.all.pipe(log);
-    const synced = new Promise<number>((resolve) => {
+    const missing = new Set(marks);
+    const ready = new Promise<number>((resolve) => {
       child.all.on('data', function look(chunk: Buffer) {
         // A line of a log is short enough to come in one piece.
-        if (!chunk.includes(syncedMark)) return;
+        for (const mark of missing) if (chunk.includes(mark)) missing.delete(mark);
+        if (missing.size > 0) return;
         child.all.off('data', look);
         resolve(performance.now() - started);
       });
@@ -68,11 +84,11 @@ export class RunningOperator {
       throw new TurnError(`${operator.name} ended with ${exitCode} before it was ready${await endOf(logFile)}`);
     });
     ended.catch(() => {});
-    const late = delay(syncTimeoutMs, undefined, { ref: false }).then(async () => {
-      throw new TurnError(`${operator.name} was not ready after ${syncTimeoutMs} ms${await endOf(logFile)}`);
+    const late = delay(readyTimeoutMs, undefined, { ref: false }).then(async () => {
+      throw new TurnError(`${operator.name} was not ready after ${readyTimeoutMs} ms${await endOf(logFile)}`);
     });
     try {
-      const startMs = await Promise.race([synced, ended, late]);
+      const startMs = await Promise.race([ready, ended, late]);
       if (child.pid === undefined) throw new Error(`${operator.name} has no process`);
       await expectProgram(child.pid, operator);
       return new RunningOperator(child, child.pid, startMs);
@@ -82,12 +98,13 @@ export class RunningOperator {
     }
   }
 
-  /** Asks it to stop, and kills it if it does not. */
-  async stop(): Promise<void> {
+  /** Asks it to stop, and kills it if it does not. Returns its exit code, undefined where a signal has ended it. */
+  async stop(): Promise<number | undefined> {
     const kill = setTimeout(() => this.#process.kill('SIGKILL'), stopTimeoutMs);
     this.#process.kill('SIGTERM');
-    await this.#process;
+    const { exitCode } = await this.#process;
     clearTimeout(kill);
+    return exitCode;
   }
 }
 

@@ -43,6 +43,11 @@ export class Stopwatch {
     this.#created.set(name, performance.now());
   }
 
+  /** How many Echos have been created. */
+  get createdCount(): number {
+    return this.#created.size;
+  }
+
   /** How many Echos have a Job and a status. */
   get servedCount(): number {
     return this.#served;

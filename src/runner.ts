@@ -56,7 +56,7 @@ export async function run({ config, environment, log, signal, userAgent }: RunOp
   const { numWorkers: workers, watchNamespaces: namespaces = 'all' } = config;
   const { origin } = operator.connection.server;
   log.info({ server: origin, workers, namespaces, ha: config.ha.enabled }, 'operator starts');
-  void operator.manager.synced.then(giveMemoryBack);
+  void operator.manager.synced.then(() => setTimeout(giveMemoryBack, collectAfterMs).unref());
   try {
     await operator.run(signal);
   } finally {
@@ -64,6 +64,9 @@ export async function run({ config, environment, log, signal, userAgent }: RunOp
   }
   log.info({}, 'operator has stopped');
 }
+
+/** A new leader has work waiting when its caches have synced, and a collection takes a tenth of a second. */
+const collectAfterMs = 1000;
 
 /**
  * What the first lists left behind is garbage that V8 would keep for a while, and its pages for longer: as much again as

@@ -195,6 +195,11 @@ export class Cluster {
     return group === undefined ? [] : processesIn(this.#cgroups, group);
   }
 
+  /** All of the cluster's processes, as the host counts them. */
+  processes(): Promise<readonly number[]> {
+    return processesIn(this.#cgroups, this.#layout.cgroup);
+  }
+
   /** Waits until the API server is ready. @throws ClusterError when it is not after a minute */
   async apiServerReady(signal?: AbortSignal): Promise<void> {
     await apiServerReady(this.#layout, this.#programs, signal);

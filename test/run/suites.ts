@@ -37,7 +37,9 @@ export const suites: readonly Suite[] = [
   check('generated', 'npm', 'run', '--silent', 'generate', '--', '--check'),
   jest('unit'),
   jest('chart', { programs: ['helm', 'helm4'] }),
-  jest('integration', { programs: ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kubectl', 'helm', 'helm4'] }),
+  jest('integration', {
+    programs: ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kubectl', 'election-candidate', 'helm', 'helm4'],
+  }),
   jest('package', { programs: ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kubectl'] }),
   jest(
     'e2e',

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
-import { kinds } from '../../src/api/index.ts';
+import { Echo } from '../../src/api/index.ts';
 import { applyCustomResourceDefinitions } from '../../src/apply-crds.ts';
 import { HttpClient, Transport } from '../../src/runtime/index.ts';
 import { RecordingLog } from './environment/recording-log.ts';
@@ -26,7 +26,7 @@ afterEach(async () => {
 /** Begins to apply; a failure is its outcome. */
 function apply(): Promise<unknown> {
   const client = new HttpClient(transport, 'tester');
-  const applied = applyCustomResourceDefinitions(client, kinds, new RecordingLog(), giveUp.signal);
+  const applied = applyCustomResourceDefinitions(client, [Echo], new RecordingLog(), giveUp.signal);
   return applied.catch((error: unknown) => error);
 }
 

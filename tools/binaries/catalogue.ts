@@ -83,6 +83,7 @@ export const catalogue = [
   { ...kubernetes('kube-apiserver', 88), assets: 'required' },
   kubernetes('kube-controller-manager', 50),
   { ...kubernetes('kubectl', 20), assets: 'optional' },
+  { name: 'election-candidate', group: 'election-candidate', package: '.', seconds: 60 },
   { name: 'helm', group: 'helm', package: 'helm.sh/helm/v3/cmd/helm', stamp: helm3Version, seconds: 30 },
   containerd('containerd', 11),
   { ...containerd('containerd-shim-runc-v2', 1), tags: ['no_grpc'] },

@@ -1,6 +1,8 @@
 // The controller-runtime peer of the benchmark: per Echo one Job, one status write, one Event.
 //
-// Environment: NUM_WORKERS (concurrent reconciles, default 4), ECHO_IMAGE, KUBECONFIG.
+// Environment: NUM_WORKERS (concurrent reconciles, default 4), ECHO_IMAGE, KUBECONFIG. With LEADER_ELECTION_ID it works
+// only while it holds the Lease of that name in LEADER_ELECTION_NAMESPACE, by LEASE_DURATION, RENEW_DEADLINE and
+// RETRY_PERIOD; WARM_STANDBY=true: it fills its caches before.
 package main
 
 import (
@@ -17,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"echoperator/bench/controller-runtime/api"
@@ -48,11 +49,17 @@ func run() error {
 		return err
 	}
 	config.QPS = -1 // no client-side throttling
-	mgr, err := ctrl.NewManager(config, ctrl.Options{
+	election, err := readElection()
+	if err != nil {
+		return err
+	}
+	options := ctrl.Options{
 		Scheme:  scheme,
 		Cache:   cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
 		Metrics: metricsserver.Options{BindAddress: "127.0.0.1:0"},
-	})
+	}
+	election.apply(&options)
+	mgr, err := ctrl.NewManager(config, options)
 	if err != nil {
 		return err
 	}
@@ -65,23 +72,47 @@ func run() error {
 		return err
 	}
 	ctx := ctrl.SetupSignalHandler()
-	if err := saySynced(ctx, mgr); err != nil {
+	if err := saySynced(ctx, mgr, election); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
 }
 
-// saySynced logs when the caches of both kinds have synced.
-func saySynced(ctx context.Context, mgr ctrl.Manager) error {
-	for _, object := range []client.Object{&api.Echo{}, &batchv1.Job{}} {
-		if _, err := mgr.GetCache().GetInformer(ctx, object); err != nil {
+// saySynced logs when the caches of both kinds have synced. It asks for them itself: of a standby that is to stay cold,
+// only once it leads.
+func saySynced(ctx context.Context, mgr ctrl.Manager, election election) error {
+	ask := func(ctx context.Context) error {
+		for _, object := range []client.Object{&api.Echo{}, &batchv1.Job{}} {
+			if _, err := mgr.GetCache().GetInformer(ctx, object); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if !election.enabled() {
+		if err := ask(ctx); err != nil {
 			return err
 		}
 	}
-	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+	return mgr.Add(&announcer{onlyLeading: !election.warm, start: func(ctx context.Context) error {
+		if err := ask(ctx); err != nil {
+			return err
+		}
 		if mgr.GetCache().WaitForCacheSync(ctx) {
 			mgr.GetLogger().Info("caches have synced")
 		}
 		return nil
-	}))
+	}})
 }
+
+// announcer is run once by the manager.
+type announcer struct {
+	onlyLeading bool
+	start       func(context.Context) error
+}
+
+// Start implements manager.Runnable.
+func (a *announcer) Start(ctx context.Context) error { return a.start(ctx) }
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (a *announcer) NeedLeaderElection() bool { return a.onlyLeading }

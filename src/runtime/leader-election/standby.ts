@@ -20,7 +20,7 @@ export interface StandbyOptions {
 }
 
 /** Standbys that see a Lease become free in the same moment do not all ask for it in that moment. */
-const spreadMs = 20;
+const spreadMs = 50;
 
 /** How long an answer may take, in retry periods, before the Lease is asked for once more. */
 const patience = 2;

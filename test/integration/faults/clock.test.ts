@@ -1,18 +1,16 @@
 import { mkdtemp, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { execa } from 'execa';
 import { kubeconfigConnection } from '../../../src/runtime/index.ts';
 import { eventually, FaultProxy, isWatch } from '../../../src/runtime/testing/index.ts';
-import { ensureDebianPackages } from '../../../tools/debian.ts';
 import { TestCluster } from '../environment/cluster.ts';
+import { canFakeClock, fakeClock } from '../environment/fake-clock.ts';
 import { SubjectProcess } from './environment/subject-process.ts';
 import { World } from './environment/world.ts';
 
 const hourMs = 3_600_000;
 
-/** libfaketime is Debian's, and preloading is Linux's. */
-const onLinux = process.platform === 'linux' ? test : test.skip;
+const withFakeClock = canFakeClock ? test : test.skip;
 
 let cluster: TestCluster;
 let proxy: FaultProxy;
@@ -28,12 +26,9 @@ afterAll(async () => {
   await cluster.close();
 }, 60_000);
 
-onLinux(
+withFakeClock(
   'the clock jumps an hour ahead, and two back',
   async () => {
-    await ensureDebianPackages(['libfaketime']);
-    const { stdout: files } = await execa('dpkg-query', ['--listfiles', 'libfaketime']);
-    const library = files.split('\n').find((file) => file.endsWith('/libfaketimeMT.so.1'));
     const folder = await mkdtemp(join(process.env.INTEGRATION_FOLDER!, 'clock-'));
     const offset = join(folder, 'offset');
     await writeFile(offset, '+0');
@@ -41,13 +36,7 @@ onLinux(
     await world.populate();
     await using subject = await SubjectProcess.start(
       { server: proxy.connection.server.href, tls: {}, namespace: world.namespace },
-      {
-        LD_PRELOAD: String(library),
-        FAKETIME_TIMESTAMP_FILE: offset,
-        FAKETIME_NO_CACHE: '1',
-        // The clock that timers run by never jumps.
-        FAKETIME_DONT_FAKE_MONOTONIC: '1',
-      },
+      await fakeClock(offset),
     );
     await world.converge(subject);
     await world.change();

@@ -41,6 +41,29 @@ test('says what the API server leaves possible, and how much of it each reaches'
   );
 });
 
+test('compares leaders that end, and says how', () => {
+  const failover = (ours: number, theirs: number, scenario: 'handover' | 'crash') => {
+    const figuresOf = (value: number) => (scenario === 'crash' ? { coldCrash: value } : { coldHandover: value });
+    return {
+      scenario,
+      turns: { echoperator: turn(figuresOf(ours)), 'controller-runtime': turn(figuresOf(theirs)) },
+    };
+  };
+  const { markdown, plots } = pageOf([failover(100, 2000, 'handover'), failover(1700, 17_000, 'crash')]);
+  expect([...plots.keys()]).toEqual(['cold-handover.svg', 'cold-crash.svg']);
+  expect(markdown).toContain('15 s long, renewed every 2 s');
+  const failoverSection = markdown.slice(markdown.indexOf('## Failover'));
+  expect(tableAfter(failoverSection, '| median').map((row) => Object.values(row))).toEqual([
+    ['cold standby: SIGTERM to first write, ms', '100 [100, 100]', '2000 [2000, 2000]', '0.05 [0.05, 0.05]'],
+    ['cold standby: SIGKILL to first write, ms', '1700 [1700, 1700]', '17000 [17000, 17000]', '0.10 [0.10, 0.10]'],
+  ]);
+  const rows = tableAfter(markdown, '| bar').map((row) => Object.values(row));
+  expect(rows).toEqual([
+    ['cold standby: SIGTERM to first write, ms ÷ controller-runtime', '≤ 0.25', '0.05 [0.05, 0.05]', 'met'],
+    ['cold standby: SIGKILL to first write, ms ÷ controller-runtime', '≤ 0.3', '0.10 [0.10, 0.10]', 'met'],
+  ]);
+});
+
 describe('warns', () => {
   const warningOf = (...args: Parameters<typeof resultsOf>) => /^> .*$/m.exec(pageOf(...args).markdown)?.[0];
 

@@ -40,6 +40,18 @@ describe('a bar', () => {
     expect(met({ burstP50: 31 }, { burstP50: 100 })).toEqual([false]);
   });
 
+  test.each([
+    ['coldHandover', 25, 26],
+    ['warmHandover', 25, 26],
+    ['coldCrash', 30, 31],
+    ['warmCrash', 30, 31],
+    ['coldIdleRequests', 100, 101],
+    ['warmIdleRequests', 100, 101],
+  ] as const)('of failover: %s', (measure, enough, tooMuch) => {
+    expect(met({ [measure]: enough }, { [measure]: 100 })).toEqual([true]);
+    expect(met({ [measure]: tooMuch }, { [measure]: 100 })).toEqual([false]);
+  });
+
   test('is met if the interval reaches it, though the median does not', () => {
     const rates = [120, 121, 122, 123, 124, 130, 140];
     const rounds = rates.map((rate) =>

@@ -12,7 +12,7 @@ test("a process's ticks are its own and its ended children's, whatever its name"
   expect(readTicks(stat)).toEqual({ parent: 7, ticks: 40 });
 });
 
-test('the ticks below a process are those of all that descend from it', () => {
+test('the ticks below some processes are those of all that descend from them, each once', () => {
   const processes = new Map([
     [1, { parent: 0, ticks: 1000 }],
     [10, { parent: 1, ticks: 1 }],
@@ -22,7 +22,8 @@ test('the ticks below a process are those of all that descend from it', () => {
     // Its parent has ended since.
     [30, { parent: 29, ticks: 16 }],
   ]);
-  expect(ticksBelow(10, processes)).toBe(7);
+  expect(ticksBelow([10], processes)).toBe(7);
+  expect(ticksBelow([10, 11, 20], processes)).toBe(15);
 });
 
 // /proc is Linux's.

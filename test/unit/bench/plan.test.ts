@@ -19,6 +19,9 @@ describe('a setting', () => {
     ['LONG_ROUNDS', 'longRounds'],
     ['LONG_BURST', 'longBurst'],
     ['CACHED', 'cached'],
+    ['HANDOVER_ROUNDS', 'handoverRounds'],
+    ['CRASH_ROUNDS', 'crashRounds'],
+    ['IDLE_ROUNDS', 'idleRounds'],
   ])('%s changes that alone, and less of it is no whole run', (variable, field) => {
     expect(readPlan({ [variable]: '1' })).toEqual({ ...readPlan({}), [field]: 1 });
     expect(isWhole(readPlan({ [variable]: '1' }))).toBe(false);

@@ -1,0 +1,64 @@
+import type { Client } from '../../src/runtime/index.ts';
+import { steady } from '../load.ts';
+import { timeoutMsFor } from '../plan.ts';
+import { TurnError } from '../running-operator.ts';
+import { Stopwatch } from '../stopwatch.ts';
+
+/** Echos that come at an even pace, and all of which are to be served. */
+export class Stream {
+  readonly #stopwatch: Stopwatch;
+  readonly #ending = new AbortController();
+  readonly #creating: Promise<void>;
+
+  private constructor(stopwatch: Stopwatch, client: Client, perSecond: number) {
+    this.#stopwatch = stopwatch;
+    const pace = { perSecond, count: Number.POSITIVE_INFINITY };
+    const created = ({ metadata }: { readonly metadata: { readonly name: string } }) =>
+      this.#stopwatch.created(metadata.name);
+    this.#creating = steady(client, 'stream-', pace, created, this.#ending.signal);
+    // Whoever waits is told.
+    this.#creating.catch(() => {});
+  }
+
+  static async start(client: Client, perSecond: number): Promise<Stream> {
+    return new Stream(await Stopwatch.start(client), client, perSecond);
+  }
+
+  /**
+   * Waits until more Echos are served than have been created by now. Where the leader before has ended already, that is
+   * the next one's work.
+   *
+   * @throws TurnError where that takes too long.
+   */
+  async goesOn(signal: AbortSignal): Promise<void> {
+    await Promise.race([this.#served(this.#stopwatch.createdCount + 1, signal), this.#creating]);
+  }
+
+  /** Creates no more, and waits until all are served. @throws TurnError where one is not */
+  async end(signal: AbortSignal): Promise<void> {
+    this.#ending.abort();
+    await this.#creating;
+    await this.#served(this.#stopwatch.createdCount, signal);
+  }
+
+  /** Creates no more. */
+  async stop(): Promise<void> {
+    this.#ending.abort();
+    await this.#creating.catch(() => {});
+    await this.#stopwatch.stop();
+  }
+
+  async #served(count: number, signal: AbortSignal): Promise<void> {
+    const timeoutMs = timeoutMsFor(count);
+    const late = AbortSignal.timeout(timeoutMs);
+    try {
+      await this.#stopwatch.served(count, AbortSignal.any([signal, late]));
+    } catch (cause) {
+      if (!late.aborted || signal.aborted) throw cause;
+      const { servedCount } = this.#stopwatch;
+      throw new TurnError(`after ${timeoutMs} ms ${servedCount} of ${count} Echos have a Job and a status`, {
+        cause,
+      });
+    }
+  }
+}

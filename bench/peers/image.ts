@@ -1,0 +1,39 @@
+import { copyFile, mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { buildahIn } from '../../tools/image/buildah.ts';
+import { ensureDebianPackages } from '../../tools/index.ts';
+
+/** An image, as pods ask for it, and the docker-archive that holds it. */
+export interface PeerImage {
+  readonly name: string;
+  readonly archive: string;
+}
+
+/**
+ * Makes an image of a program that needs no other file: a Go peer's.
+ *
+ * @param parent where it makes a folder for it
+ * @throws PackagesError where buildah is missing and cannot be installed
+ */
+export async function staticImage(
+  peer: string,
+  program: string,
+  parent: string,
+  signal: AbortSignal,
+): Promise<PeerImage> {
+  await ensureDebianPackages(['buildah'], { signal });
+  const name = `localhost/${peer}:bench`;
+  const work = join(parent, `image-${peer}`);
+  const context = join(work, 'context');
+  await mkdir(context, { recursive: true });
+  await copyFile(program, join(context, 'peer'));
+  await writeFile(
+    join(context, 'Dockerfile'),
+    'FROM scratch\nCOPY peer /peer\nUSER 65532:65532\nENTRYPOINT ["/peer"]\n',
+  );
+  const buildah = buildahIn(work, signal);
+  await buildah('build', '--quiet', '--tag', name, context);
+  const archive = join(work, 'image.tar');
+  await buildah('push', '--quiet', name, `docker-archive:${archive}:${name}`);
+  return { name, archive };
+}

@@ -1,0 +1,130 @@
+import { randomUUID } from 'node:crypto';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
+import { Lease, type LeaseTimings } from '../../../src/runtime/index.ts';
+import { eventually, FaultProxy, type RequestFilter } from '../../../src/runtime/testing/index.ts';
+import { Arena } from './environment/arena.ts';
+import { CandidateProcess, clientGo, ours } from './environment/candidate-process.ts';
+import { isSuccess, namespace } from './environment/history.ts';
+
+/** Nobody takes such a Lease but because it was released, and no candidate of ours asks for it twice in a minute. */
+const patient: LeaseTimings = { leaseDurationSeconds: 300, renewDeadlineSeconds: 200, retryPeriodSeconds: 60 };
+/** client-go learns of a release by asking, ours when it renews that it has lost the Lease. */
+const asking: LeaseTimings = { ...patient, retryPeriodSeconds: 0.3 };
+const short: LeaseTimings = { leaseDurationSeconds: 2, renewDeadlineSeconds: 1.2, retryPeriodSeconds: 0.3 };
+
+let arena: Arena;
+let proxy: FaultProxy;
+const running: CandidateProcess[] = [];
+
+beforeAll(async () => {
+  arena = await Arena.open();
+  proxy = await FaultProxy.start({ upstream: arena.server.connection });
+}, 300_000);
+
+afterEach(async () => {
+  for (const one of running.splice(0)) await one[Symbol.asyncDispose]();
+});
+
+afterAll(async () => {
+  await proxy.close();
+  await arena[Symbol.asyncDispose]();
+}, 60_000);
+
+type Kind = 'ours' | 'client-go';
+
+async function start(kind: Kind, locks: readonly string[], timings: LeaseTimings): Promise<CandidateProcess> {
+  const journal = join(arena.folder, `${randomUUID()}.jsonl`);
+  const settings = { server: proxy.connection.server.href, name: kind, journal, locks, timings };
+  const command = kind === 'ours' ? ours(arena.programs, settings) : clientGo(arena.programs, settings);
+  const candidate = await CandidateProcess.start(command);
+  running.push(candidate);
+  return candidate;
+}
+
+/** Starts one and waits until it stands by: ours watches, client-go has asked once. */
+async function startStandby(kind: Kind, lock: string, timings: LeaseTimings): Promise<CandidateProcess> {
+  let asked = 0;
+  const counting: RequestFilter = ({ resource, name }) => {
+    if (resource === 'leases' && name === lock) asked += 1;
+    return false;
+  };
+  const counter = proxy.inject({ type: 'silence' }, { on: counting });
+  const candidate = await start(kind, [lock], timings);
+  await eventually('the standby has seen the Lease', async () => asked > 0);
+  if (kind === 'ours') await eventually('the standby watches', async () => proxy.watches > 0);
+  counter.off();
+  return candidate;
+}
+
+/** Who has held a lock, one after the other. */
+async function holders(lock: string): Promise<readonly string[]> {
+  const { tenures } = await arena.history();
+  return (tenures.get(lock) ?? []).map(({ identity }) => identity.split('_')[0] ?? '');
+}
+
+test('what client-go releases ours takes at once, what ours releases client-go takes', async () => {
+  const lock = 'released';
+  const go = await start('client-go', [lock], patient);
+  await arena.heldBy(lock, 'client-go');
+  const own = await startStandby('ours', lock, patient);
+  await go.stop();
+  const taken = await arena.heldBy(lock, 'ours');
+  expect(taken.spec).toMatchObject({ leaseDurationSeconds: 300, leaseTransitions: 1 });
+  await startStandby('client-go', lock, asking);
+  await own.stop();
+  const back = await arena.heldBy(lock, 'client-go');
+  expect(back.spec).toMatchObject({ leaseDurationSeconds: 300, leaseTransitions: 2 });
+  expect(await holders(lock)).toEqual(['client-go', 'ours', 'client-go']);
+});
+
+test.each([
+  ['client-go', 'ours'],
+  ['ours', 'client-go'],
+] as const)('when %s is killed, %s leads once the Lease has expired', async (first, second) => {
+  const lock = `killed-${first}`;
+  const victim = await start(first, [lock], short);
+  await arena.heldBy(lock, first);
+  await startStandby(second, lock, short);
+  await victim.kill();
+  await arena.heldBy(lock, second);
+  const { tenures } = await arena.history();
+  const [before, after] = tenures.get(lock)!;
+  const lastRenewal = before!.renewedAt.at(-1)!;
+  expect(after!.from - lastRenewal).toBeGreaterThan(short.leaseDurationSeconds * 1000);
+});
+
+const standbys = 10;
+/** The Lease is released until somebody was spared, so often at the least, and so often at the most. */
+const releases = { min: 10, max: 50 };
+
+test('of many that stand by one takes a released Lease, nobody asks twice, and not all ask', async () => {
+  const lock = 'herd';
+  const key = { namespace, name: lock };
+  const spec = () => {
+    const now = new Date().toISOString().replace('Z', '000Z');
+    return { holderIdentity: 'test', leaseDurationSeconds: 300, acquireTime: now, renewTime: now };
+  };
+  await arena.client.create(Lease, { metadata: key, spec: spec() });
+  await start('ours', Array(standbys).fill(lock), asking);
+  const release = async (): Promise<number> => {
+    await eventually('all stand by', async () => proxy.watches === standbys);
+    const lease = await arena.client.get(Lease, key);
+    const free = await arena.client.update(Lease, { ...lease, spec: { ...lease.spec, holderIdentity: '' } });
+    // The winner finds it taken from it when it renews it, and stands by again.
+    await eventually('the test holds it again', async () => {
+      return arena.client.update(Lease, { ...(await arena.heldBy(lock, 'ours')), spec: spec() });
+    });
+    const writes = (await arena.history()).leaseWrites.get(lock) ?? [];
+    const asked = writes.filter(({ precondition }) => precondition === Number(free.metadata.resourceVersion));
+    expect(asked.filter(({ code }) => isSuccess(code))).toHaveLength(1);
+    expect(new Set(asked.map(({ holder }) => holder)).size).toBe(asked.length);
+    return asked.length;
+  };
+  const asked: number[] = [];
+  while (asked.length < releases.min || (Math.min(...asked) === standbys && asked.length < releases.max)) {
+    asked.push(await release());
+  }
+  console.log(`of ${standbys} that stood by, so many asked for a released Lease: ${asked.join(', ')}`);
+  expect(Math.min(...asked)).toBeLessThan(standbys);
+});

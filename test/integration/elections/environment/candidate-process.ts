@@ -1,0 +1,150 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { access, readFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { eventually } from '../../../../src/runtime/testing/index.ts';
+import { ensureBinaries } from '../../../../tools/index.ts';
+import { wrapToDieWithParent } from '../../environment/die-with-parent.ts';
+import type { CandidateSettings } from './candidate.ts';
+import { monotonicMs } from './monotonic.ts';
+import type { Interval } from './verdict.ts';
+
+/** Programs that end with the test, also while they are stopped by a signal. */
+export interface CandidatePrograms {
+  readonly node: string;
+  readonly clientGo: string;
+}
+
+export async function candidatePrograms(folder: string): Promise<CandidatePrograms> {
+  const clientGo = (await ensureBinaries(['election-candidate'])).get('election-candidate')!;
+  const wrappers = await wrapToDieWithParent(folder, { 'election-candidate': clientGo, node: process.execPath });
+  return { node: join(wrappers, 'node'), clientGo: join(wrappers, 'election-candidate') };
+}
+
+/** How the program of a candidate is started. */
+export interface CandidateCommand {
+  readonly file: string;
+  readonly args: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+  readonly journal: string;
+}
+
+export function ours(
+  { node }: CandidatePrograms,
+  settings: CandidateSettings,
+  env: Readonly<Record<string, string>> = {},
+): CandidateCommand {
+  return {
+    file: node,
+    args: [join(import.meta.dirname, 'candidate.ts')],
+    env: {
+      ...env,
+      CANDIDATE_SETTINGS: JSON.stringify(settings),
+      // It is started often.
+      NODE_COMPILE_CACHE: join(dirname(settings.journal), 'compile-cache'),
+    },
+    journal: settings.journal,
+  };
+}
+
+export function clientGo({ clientGo: file }: CandidatePrograms, settings: CandidateSettings): CandidateCommand {
+  const { server, name, locks, timings, journal } = settings;
+  const flags = {
+    server,
+    name,
+    journal,
+    leases: locks.join(','),
+    'lease-duration': `${timings.leaseDurationSeconds}s`,
+    'renew-deadline': `${timings.renewDeadlineSeconds}s`,
+    'retry-period': `${timings.retryPeriodSeconds}s`,
+  };
+  return { file, args: Object.entries(flags).map(([flag, value]) => `--${flag}=${value}`), journal };
+}
+
+const lastCharacters = 4_000;
+
+/** A candidate of either kind in a process of its own. */
+export class CandidateProcess implements AsyncDisposable {
+  readonly journal: string;
+  readonly frozen: Interval[] = [];
+  readonly #child: ChildProcess;
+  readonly #exit: Promise<unknown>;
+  #errors = '';
+  #frozenAt = 0;
+
+  private constructor(child: ChildProcess, journal: string) {
+    this.#child = child;
+    this.journal = journal;
+    this.#exit = once(child, 'exit');
+    child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+      this.#errors = (this.#errors + text).slice(-lastCharacters);
+    });
+  }
+
+  /** Resolves when it contends. */
+  static async start({ file, args, env, journal }: CandidateCommand): Promise<CandidateProcess> {
+    const child = spawn(file, args, { env: { ...process.env, ...env }, stdio: ['ignore', 'ignore', 'pipe'] });
+    const candidate = new CandidateProcess(child, journal);
+    try {
+      await eventually('the candidate has a journal', async () => {
+        candidate.mustRun();
+        await access(journal);
+        return true;
+      });
+    } catch (error) {
+      await candidate.kill();
+      throw error;
+    }
+    return candidate;
+  }
+
+  /** @throws Error with the end of what it wrote, if it has ended. */
+  mustRun(): void {
+    const { exitCode, signalCode } = this.#child;
+    if (exitCode === null && signalCode === null) return;
+    throw new Error(`a candidate has ended with ${exitCode ?? signalCode}: ${this.#errors}`);
+  }
+
+  /** Stops it by a signal that it can't see. */
+  freeze(): void {
+    this.#frozenAt = monotonicMs();
+    this.#child.kill('SIGSTOP');
+  }
+
+  /** Lets it go on. Whether it had stopped. */
+  async thaw(): Promise<boolean> {
+    const hasStopped = await this.#isStopped();
+    this.#child.kill('SIGCONT');
+    this.frozen.push({ from: this.#frozenAt, until: monotonicMs() });
+    return hasStopped;
+  }
+
+  async kill(): Promise<void> {
+    this.#child.kill('SIGKILL');
+    await this.#exit;
+  }
+
+  /** Asks it to release what it holds, and to end. @throws Error unless it ends with exit code 0. */
+  async stop(timeoutMs = 20_000): Promise<void> {
+    this.mustRun();
+    this.#child.kill('SIGTERM');
+    const timeout = AbortSignal.timeout(timeoutMs);
+    timeout.addEventListener('abort', () => this.#child.kill('SIGKILL'), { once: true });
+    await this.#exit;
+    const { exitCode, signalCode } = this.#child;
+    if (exitCode === 0) return;
+    const late = timeout.aborted ? ` (killed: it had not ended within ${timeoutMs} ms)` : '';
+    throw new Error(`a candidate was asked to end, and did with ${exitCode ?? signalCode}${late}: ${this.#errors}`);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#child.exitCode === null && this.#child.signalCode === null) await this.kill();
+  }
+
+  /** What /proc says, where there is one. */
+  async #isStopped(): Promise<boolean> {
+    if (process.platform !== 'linux') return true;
+    const stat = await readFile(`/proc/${this.#child.pid}/stat`, 'utf8');
+    return stat.slice(stat.lastIndexOf(')')).startsWith(') T');
+  }
+}

@@ -1,0 +1,154 @@
+// A candidate for Leases that is built on client-go's leader election, and only elects: the tests of our own elector have
+// it contend with ours. It stands for every Lease it is named, again and again, each time under an identity of its own.
+//
+// What happens to it it appends to a journal, a line of JSON each, stamped by CLOCK_MONOTONIC, which is the same in all
+// processes of a machine. SIGTERM and SIGINT have it release what it holds and end.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+)
+
+type settings struct {
+	kubeconfig, server, journal          string
+	namespace, leases, name              string
+	leaseDuration, renewDeadline, period time.Duration
+}
+
+func main() {
+	var s settings
+	flag.StringVar(&s.kubeconfig, "kubeconfig", "", "the way to the API server")
+	flag.StringVar(&s.server, "server", "", "an address that takes the place of the kubeconfig's")
+	flag.StringVar(&s.journal, "journal", "", "the file to which it appends what happens")
+	flag.StringVar(&s.namespace, "namespace", "default", "of the Leases")
+	flag.StringVar(&s.leases, "leases", "", "names of Leases, with commas between")
+	flag.StringVar(&s.name, "name", "client-go", "what each of its identities begins with")
+	flag.DurationVar(&s.leaseDuration, "lease-duration", 15*time.Second, "")
+	flag.DurationVar(&s.renewDeadline, "renew-deadline", 10*time.Second, "")
+	flag.DurationVar(&s.period, "retry-period", 2*time.Second, "")
+	flag.Parse()
+	if err := run(s); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(s settings) error {
+	config, err := clientcmd.BuildConfigFromFlags(s.server, s.kubeconfig)
+	if err != nil {
+		return err
+	}
+	config.QPS = -1 // many Leases, each as if it were alone
+	// As controller-runtime and Kubernetes' own components have it: an answer that does not come costs half a deadline.
+	config.Timeout = s.renewDeadline / 2
+	out, err := openJournal(s.journal)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer cancel()
+	var candidates sync.WaitGroup
+	failures := make(chan error, strings.Count(s.leases, ",")+1)
+	for lease := range strings.SplitSeq(s.leases, ",") {
+		candidates.Go(func() {
+			for ctx.Err() == nil {
+				if err := stand(ctx, s, rest.CopyConfig(config), lease, out); err != nil {
+					failures <- err
+					cancel()
+				}
+			}
+		})
+	}
+	candidates.Wait()
+	close(failures)
+	for failure := range failures {
+		err = errors.Join(err, failure)
+	}
+	return err
+}
+
+// stand contends for a Lease, once: until it has held and lost it, or the context ends.
+func stand(ctx context.Context, s settings, config *rest.Config, lease string, out *journal) error {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	identity := fmt.Sprintf("%s_%s", s.name, uuid.NewUUID())
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock: &resourcelock.LeaseLock{
+			LeaseMeta:  metav1.ObjectMeta{Namespace: s.namespace, Name: lease},
+			Client:     client.CoordinationV1(),
+			LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
+		},
+		LeaseDuration:   s.leaseDuration,
+		RenewDeadline:   s.renewDeadline,
+		RetryPeriod:     s.period,
+		ReleaseOnCancel: true,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(context.Context) { out.write("leading", lease, identity) },
+			// Also called when it never led.
+			OnStoppedLeading: func() { out.write("ended", lease, identity) },
+			OnNewLeader:      func(string) {},
+		},
+	})
+	if err != nil {
+		return err
+	}
+	elector.Run(ctx)
+	return nil
+}
+
+type journal struct {
+	mutex sync.Mutex
+	file  *os.File
+}
+
+func openJournal(path string) (*journal, error) {
+	if path == "" {
+		return &journal{file: os.Stdout}, nil
+	}
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return &journal{file: file}, nil
+}
+
+func (j *journal) write(event, lease, identity string) {
+	line, err := json.Marshal(map[string]any{"type": event, "lock": lease, "identity": identity, "at": monotonicMs()})
+	if err != nil {
+		panic(err)
+	}
+	j.mutex.Lock()
+	defer j.mutex.Unlock()
+	if _, err := j.file.Write(append(line, '\n')); err != nil {
+		panic(err)
+	}
+}
+
+func monotonicMs() float64 {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		panic(err)
+	}
+	return float64(now.Nano()) / 1e6
+}
