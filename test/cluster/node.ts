@@ -229,8 +229,9 @@ export PATH='${dirname(programs.containerd)}':$PATH
 '${programs.containerd}' --config='${node.folder}/containerd.toml' ${log('containerd')}
 until [ -S /run/containerd/containerd.sock ]; do sleep 0.05; done
 '${programs['kube-proxy']}' --config='${node.folder}/proxy.yaml' ${log('proxy')}
-'${programs.kubelet}' ${kubeconfig(node.name)} --config='${node.folder}/kubelet.yaml' --hostname-override=${node.name} \\
-  --node-ip="$(cat '${node.folder}/address')" --root-dir=/var/lib/kubelet ${log('kubelet')}
+# Again and again, as systemd does: it ends where containerd, which looks after its old containers first, does not answer.
+until '${programs.kubelet}' ${kubeconfig(node.name)} --config='${node.folder}/kubelet.yaml' --hostname-override=${node.name} \\
+  --node-ip="$(cat '${node.folder}/address')" --root-dir=/var/lib/kubelet; do sleep 0.2; done ${log('kubelet')}
 '${programs.provisioner}' ${kubeconfig('provisioner')} --node-name=${node.name} --root=${volumesFolder} ${log('provisioner')}
 wait
 `;

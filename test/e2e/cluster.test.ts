@@ -129,6 +129,11 @@ test('the control plane takes further flags, and its programs can be stopped and
   for (const name of ['etcd', 'apiserver'] as const) await cluster.startProgram(name);
   await cluster.apiServerReady();
   expect(await cluster.kubectl(['get', 'nodes', '--output=name'])).toBe('node/node1');
+  await cluster.stopProgram('controller-manager');
+  expect(await cluster.programProcesses('controller-manager')).toEqual([]);
+  await cluster.startProgram('controller-manager', ['--controllers=*,-job']);
+  const [pid] = await cluster.programProcesses('controller-manager');
+  expect(await readFile(`/proc/${pid}/cmdline`, 'utf8')).toMatch(/grace-period=9s\0--controllers=\*,-job\0$/);
 });
 
 test('after a kill -9 of everything, down leaves nothing and up works', async () => {

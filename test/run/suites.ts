@@ -24,10 +24,10 @@ const jestCommand = [
   'node_modules/jest/bin/jest.js',
 ] as const;
 
-const jest = (name: string, rest: Pick<Suite, 'programs' | 'leftOut'> = {}): Suite => ({
+const jest = (name: string, rest: Pick<Suite, 'programs' | 'leftOut'> = {}, ...flags: readonly string[]): Suite => ({
   name,
   kind: 'jest',
-  command: [...jestCommand, '--selectProjects', name],
+  command: [...jestCommand, '--selectProjects', name, ...flags],
   ...rest,
 });
 
@@ -41,13 +41,18 @@ export const suites: readonly Suite[] = [
     programs: ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kubectl', 'election-candidate', 'helm', 'helm4'],
   }),
   jest('package', { programs: ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kubectl'] }),
-  jest('e2e', {
-    programs: catalogue.map(({ name }) => name),
-    leftOut: ({ platform, root }) =>
-      platform === 'linux' && root
-        ? undefined
-        : `needs a cluster, and the project's own needs root on Linux (this is ${root ? 'root' : 'not root'} on ${platform})`,
-  }),
+  jest(
+    'e2e',
+    {
+      programs: catalogue.map(({ name }) => name),
+      leftOut: ({ platform, root }) =>
+        platform === 'linux' && root
+          ? undefined
+          : `needs a cluster, and the project's own needs root on Linux (this is ${root ? 'root' : 'not root'} on ${platform})`,
+    },
+    // One file after the other: they share a cluster, take its CustomResourceDefinitions away, and look at the whole host.
+    '--runInBand',
+  ),
 ];
 
 /**

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { execa } from 'execa';
 import { ensureBinaries } from '../../../tools/index.ts';
 
-/** The shared cluster, through the eyes of a user: kubectl and helm. */
+/** A cluster through the eyes of a user: kubectl and helm. */
 export class E2eCluster {
   readonly kubeconfig: string;
   /** The API server's audit log: a JSON line a request. */
@@ -21,6 +21,11 @@ export class E2eCluster {
   static async connect(): Promise<E2eCluster> {
     const { E2E_KUBECONFIG: kubeconfig, E2E_AUDIT_LOG: auditLog } = process.env;
     if (kubeconfig === undefined || auditLog === undefined) throw new Error('the global set-up has not run');
+    return E2eCluster.at(kubeconfig, auditLog);
+  }
+
+  /** Connects to a cluster of the test's own. */
+  static async at(kubeconfig: string, auditLog: string): Promise<E2eCluster> {
     const binaries = await ensureBinaries(['kubectl', 'helm']);
     const [kubectl, helm] = [binaries.get('kubectl') ?? '', binaries.get('helm') ?? ''];
     return new E2eCluster({ kubeconfig, auditLog, kubectl, helm });
