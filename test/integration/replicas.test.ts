@@ -165,7 +165,7 @@ test('by itself, out of a cluster, it takes no Lease', async () => {
 
 test('limited to a namespace it needs a role there alone, and leaves others in peace', async () => {
   const other = await cluster.namespace();
-  const operator = await replica('limited', {}, await kubeconfigWithRoles());
+  const operator = await replica('limited', { CONTROLLERS: 'echo' }, await kubeconfigWithRoles());
   await cluster.client.create(Echo, echoManifest({ namespace: other, name: 'not-ours' }, { message: 'hello' }));
   await works('ours');
   const { output } = await operator.stop();
@@ -174,7 +174,7 @@ test('limited to a namespace it needs a role there alone, and leaves others in p
   expect(output).not.toContain('"level":50');
 });
 
-/** Of a service account that may do in the test's namespace what an operator does, and nothing elsewhere. */
+/** Of a service account that may do in the test's namespace what the Echo controller does, and nothing elsewhere. */
 async function kubeconfigWithRoles(): Promise<string> {
   const kubectl = (await ensureBinaries(['kubectl'])).get('kubectl') ?? '';
   const run = async (args: readonly string[], input = '') =>
