@@ -69,8 +69,10 @@ function reportFailure(error: unknown): ExitCode {
     process.stderr.write(`${error.message}\n`);
     return 2;
   }
-  // The log has said it, in its last line.
-  if (error instanceof LeadershipLostError) return 1;
+  if (error instanceof LeadershipLostError) {
+    process.stderr.write(`echoperator: ${error.message}\n`);
+    return 1;
+  }
   process.stderr.write(`${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
   return 1;
 }

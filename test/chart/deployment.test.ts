@@ -81,7 +81,7 @@ describe.each(helmNames)('the operator, by %s', (name) => {
   });
 
   it('gets the time to finish its work', async () => {
-    const rendering = await render({ shutdownTimeoutSeconds: 59, terminationGracePeriodSeconds: 60 });
+    const rendering = await render({ shutdownTimeoutSeconds: 54, terminationGracePeriodSeconds: 60 });
     expect(pod(rendering).terminationGracePeriodSeconds).toBe(60);
     expect(rendering.one('ConfigMap').data?.SHUTDOWN_TIMEOUT_SECONDS).toBe('59');
   });

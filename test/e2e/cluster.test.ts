@@ -132,8 +132,12 @@ test('the control plane takes further flags, and its programs can be stopped and
   await cluster.stopProgram('controller-manager');
   expect(await cluster.programProcesses('controller-manager')).toEqual([]);
   await cluster.startProgram('controller-manager', ['--controllers=*,-job']);
-  const [pid] = await cluster.programProcesses('controller-manager');
-  expect(await readFile(`/proc/${pid}/cmdline`, 'utf8')).toMatch(/grace-period=9s\0--controllers=\*,-job\0$/);
+  // It is not there at once, and a moment before it is the shell that starts it.
+  await eventually('it runs with all its arguments', async () => {
+    const [pid] = await cluster.programProcesses('controller-manager');
+    const command = pid === undefined ? '' : await readFile(`/proc/${pid}/cmdline`, 'utf8');
+    return /grace-period=9s\0--controllers=\*,-job\0$/.test(command);
+  });
 });
 
 test('after a kill -9 of everything, down leaves nothing and up works', async () => {

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from '@jest/globals';
 import {
+  ApiError,
   type HolderContainer,
   HttpClient,
   type KubeObject,
@@ -87,6 +88,49 @@ test('stopped while it takes the Lease, it has not kept it', async () => {
   });
   expect(await holder()).toBe('');
   expect(() => candidate.fence.pass()).toThrow('stopped before it led');
+});
+
+test('stopped without an answer to what made it the holder, it has not kept the Lease', async () => {
+  const inner = client();
+  const unanswered = {
+    get: inner.get.bind(inner),
+    list: inner.list.bind(inner),
+    watchBatches: inner.watchBatches.bind(inner),
+    update: inner.update.bind(inner),
+    create: async <T extends KubeObject>(...[kind, manifest]: Parameters<typeof inner.create<T>>): Promise<T> => {
+      await inner.create(kind, manifest);
+      stop.abort();
+      throw new Error('no answer');
+    },
+  };
+  await elector({ client: unanswered }).run(stop.signal, async () => {
+    throw new Error('it leads');
+  });
+  expect(await holder()).toBe('');
+});
+
+test('a leader whose namespace is gone asks for its Lease once a retry period', async () => {
+  const inner = client();
+  const asked = { updates: 0, creations: 0 };
+  const homeless = {
+    get: inner.get.bind(inner),
+    list: inner.list.bind(inner),
+    watchBatches: inner.watchBatches.bind(inner),
+    update: <T extends KubeObject>(...args: Parameters<typeof inner.update<T>>) => {
+      asked.updates += 1;
+      return inner.update(...args);
+    },
+    create: async <T extends KubeObject>(...[kind, manifest]: Parameters<typeof inner.create<T>>): Promise<T> => {
+      asked.creations += 1;
+      if (asked.creations === 1) return inner.create(kind, manifest);
+      throw new ApiError('POST /leases', 404, { reason: 'NotFound', message: 'namespaces "x" not found' });
+    },
+  };
+  const { leads } = run(elector({ client: homeless }));
+  await leads;
+  await cluster.client.delete(Lease, lease);
+  await eventually('it has tried to make it again', async () => asked.creations >= 3);
+  expect(asked.creations).toBeLessThanOrEqual(asked.updates + 1);
 });
 
 test('a callback that throws costs no leadership', async () => {

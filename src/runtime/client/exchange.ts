@@ -75,7 +75,7 @@ export class Exchange implements Dispatcher.DispatchHandler, Cancellable {
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
     if (this.#cancelledBy !== undefined) controller.abort(this.#cancelledBy);
-    else if (this.#gate !== undefined) this.#pass(this.#gate, controller);
+    else if (this.#gate !== undefined) this.#pass(this.#gate);
   }
 
   onResponseStart(
@@ -114,13 +114,11 @@ export class Exchange implements Dispatcher.DispatchHandler, Cancellable {
     this.#reject(new NoAnswerError(this.#name, error, this.#controller !== undefined));
   }
 
-  #pass(gate: Gate, controller: Dispatcher.DispatchController): void {
+  #pass(gate: Gate): void {
     try {
       gate.pass();
     } catch (error) {
-      const reason = error instanceof Error ? error : new Error(String(error));
-      this.cancel(reason);
-      controller.abort(reason);
+      this.cancel(error instanceof Error ? error : new Error(String(error)));
     }
   }
 

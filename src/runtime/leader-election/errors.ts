@@ -3,7 +3,7 @@ export class LeadershipLostError extends Error {
   override readonly name = 'LeadershipLostError';
 }
 
-/** A request that only a leader may send was about to begin in a process that does not lead. Nothing was sent. */
+/** A request that only a leader may send, in a process that does not lead, yet or any more. One that was queued was not sent. */
 export class NotLeadingError extends Error {
   override readonly name = 'NotLeadingError';
 }

@@ -7,7 +7,7 @@ import { Fence } from './fence.ts';
 import type { HolderContainers } from './holder-container.ts';
 import { LeaseKeeper } from './lease-keeper.ts';
 import { Standby } from './standby.ts';
-import { checkedTimings, defaultTimings, jitterFactor, type LeaseTimings } from './timings.ts';
+import { checkedTimings, defaultTimings, jittered, type LeaseTimings } from './timings.ts';
 
 /** What a candidate is made of. */
 export interface LeaderElectorOptions {
@@ -41,8 +41,9 @@ export interface LeaderElectorOptions {
  *   proven.
  *
  * What it assumes: clocks that run equally fast, but for the difference of leaseDuration and renewDeadline; that nobody
- * but candidates writes the holder of the Lease, or deletes it: one that has not seen it before makes it anew at once. What was sent before the fence closed may still be carried out by the
- * server later, so writes must be idempotent or carry a precondition.
+ * but candidates writes the holder of the Lease, or deletes it: one that has not seen it before makes it anew at once. What
+ * was sent before the fence closed may still be carried out by the server later, so writes must be idempotent or carry a
+ * precondition.
  *
  * @example
  * const elector = new LeaderElector({ client, lease: { namespace: 'default', name: 'greeter' }, identity, log });
@@ -57,6 +58,8 @@ export class LeaderElector {
   readonly #log: Logger;
   readonly #keeper: LeaseKeeper;
   readonly #standby: Standby;
+  /** Our name may stand on the Lease, though we do not lead. */
+  #mayHold = false;
   #state: 'new' | 'contending' | 'leading' | 'ended' = 'new';
 
   /** @throws RangeError for timings that don't fit together. */
@@ -106,21 +109,24 @@ export class LeaderElector {
   async #contend(signal: AbortSignal): Promise<boolean> {
     this.#log.info(this.#timings, 'contending for the lease');
     while (!signal.aborted) {
+      await this.#standby.untilFree(signal).catch(() => {});
+      if (signal.aborted) break;
       try {
-        await this.#standby.untilFree(signal);
         // Not to be aborted, only limited in time: were it carried out all the same, nobody would release the Lease.
         await this.#keeper.take(this.#standby.observed.lease);
         if (!signal.aborted) return true;
-        await this.#giveBack();
+        this.#mayHold = true;
       } catch (error) {
-        if (!signal.aborted) await this.#notTaken(error, signal);
+        await this.#notTaken(error, signal);
       }
     }
+    if (this.#mayHold) await this.#giveBack();
     return false;
   }
 
   async #notTaken(error: unknown, signal: AbortSignal): Promise<void> {
-    // It has been changed, made or deleted since it was seen. Where there was none to be gone it is the namespace that is not there.
+    // It has been changed, made or deleted since it was seen. Where there was none that could be gone, it is the namespace
+    // that is not there.
     const isGone = isNotFound(error) && this.#standby.observed.lease !== undefined;
     if (isConflict(error) || isAlreadyExists(error) || isGone) {
       this.#log.debug({ err: error }, 'another was faster');
@@ -128,7 +134,9 @@ export class LeaderElector {
       return;
     }
     this.#log.warn({ err: error }, 'the lease could not be taken: trying again');
-    const pauseMs = this.#timings.retryPeriodSeconds * 1000 * (1 + Math.random() * (jitterFactor - 1));
+    // Of one without an answer nobody knows yet whether it was carried out.
+    this.#mayHold = true;
+    const pauseMs = jittered(this.#timings.retryPeriodSeconds * 1000);
     await delay(pauseMs, undefined, { signal }).catch(() => {});
   }
 
@@ -164,7 +172,7 @@ export class LeaderElector {
     }
   }
 
-  /** Stopped while the Lease was being taken. */
+  /** Stopped while the Lease was being taken, or without an answer to that. */
   async #giveBack(): Promise<void> {
     this.fence.close(new NotLeadingError('this process was stopped before it led'));
     await this.#keeper.release();

@@ -9,6 +9,9 @@ import { now } from './instant.ts';
 import { claimed, holderOf, Lease, type LeaseClaim, newLease, released } from './lease.ts';
 import type { LeaseTimings } from './timings.ts';
 
+/** The kubelet waits for a process that ends, and so does the next leader. */
+const releaseTimeoutMs = 3000;
+
 /** What taking and keeping a Lease needs. */
 export interface LeaseKeeperOptions {
   readonly client: Pick<Client, 'get' | 'create' | 'update'>;
@@ -68,18 +71,18 @@ export class LeaseKeeper {
   }
 
   /**
-   * Leaves the Lease free, so that another can take it at once. Failing that it expires, which is logged.
+   * Leaves the Lease free, if our name is on it, so that another can take it at once. Failing that it expires, which is
+   * logged. Takes three seconds at most: the process is about to end.
    */
   async release(): Promise<void> {
-    const { client, identity, log } = this.#options;
-    const signal = AbortSignal.timeout(this.#timeoutMs);
+    const { client, log } = this.#options;
+    const signal = AbortSignal.timeout(Math.min(this.#timeoutMs, releaseTimeoutMs));
     try {
-      const { held } = this;
-      await client.update(Lease, released(held), { signal }).catch(async (error: unknown) => {
+      if (this.#held === undefined) return await this.#releaseIfOurs(signal);
+      await client.update(Lease, released(this.#held), { signal }).catch(async (error: unknown) => {
         if (!isConflict(error)) throw error;
         // A renewal of ours whose answer did not come, or others' labels.
-        const lease = await client.get(Lease, this.#options.lease, { signal });
-        if (holderOf(lease) === identity) await client.update(Lease, released(lease), { signal });
+        await this.#releaseIfOurs(signal);
       });
       log.info({}, 'the lease is released');
     } catch (error) {
@@ -87,15 +90,16 @@ export class LeaseKeeper {
     }
   }
 
-  get held(): Lease {
-    if (this.#held === undefined) throw new Error('no lease was taken');
-    return this.#held;
+  async #releaseIfOurs(signal: AbortSignal): Promise<void> {
+    const { client, lease: key, identity } = this.#options;
+    const lease = await client.get(Lease, key, { signal });
+    if (holderOf(lease) === identity) await client.update(Lease, released(lease), { signal });
   }
 
   async #renewOnce(signal: AbortSignal): Promise<void> {
     const { fence, log } = this.#options;
     try {
-      await this.take(this.held, signal).catch((error: unknown) => this.#settle(error, signal));
+      await this.take(this.#held, signal).catch((error: unknown) => this.#settle(error, signal));
     } catch (error) {
       if (!signal.aborted) {
         log.warn({ err: error, leadingForMs: fence.leftMs }, 'the lease could not be renewed: trying again');
@@ -118,7 +122,11 @@ export class LeaseKeeper {
       // Those who have seen it wait for as long as it was granted to us.
       log.warn({}, 'the lease is gone: making it again');
       // Whoever was faster may lead by now: that is settled at once, not when the next renewal is due.
-      return this.take(undefined, signal).catch((failure: unknown) => this.#settle(failure, signal));
+      return this.take(undefined, signal).catch((failure: unknown) => {
+        // Then it is the namespace that is gone: asked again at the next renewal.
+        if (isNotFound(failure)) throw failure;
+        return this.#settle(failure, signal);
+      });
     }
     const holder = holderOf(lease);
     if (holder === identity) return this.take(lease, signal);

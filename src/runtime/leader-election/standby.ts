@@ -6,7 +6,7 @@ import type { Logger } from '../observability/index.ts';
 import { type HolderContainer, type HolderContainers, isSameContainer } from './holder-container.ts';
 import { Lease } from './lease.ts';
 import { ObservedLease } from './observed-lease.ts';
-import { jitterFactor, type LeaseTimings } from './timings.ts';
+import { jittered, type LeaseTimings } from './timings.ts';
 
 /** What a standby needs. */
 export interface StandbyOptions {
@@ -22,7 +22,7 @@ export interface StandbyOptions {
 /** Standbys that see a Lease become free in the same moment do not all ask for it in that moment. */
 const spreadMs = 50;
 
-/** How long an answer may take, in retry periods, before the Lease is asked for once more. */
+/** For how long nothing may be heard of the Lease, in retry periods, before it is asked for. */
 const patience = 2;
 
 /** A candidate that waits: it watches the Lease, and the container of its holder, and tells when the Lease may be taken. */
@@ -73,10 +73,9 @@ export class Standby {
 
   /** Until something was seen, the Lease expires, or nothing was heard for so long that it is asked for. */
   async #untilChange(signal: AbortSignal): Promise<void> {
-    const pollMs =
-      this.#options.timings.retryPeriodSeconds * 1000 * patience * (1 + Math.random() * (jitterFactor - 1));
+    const pollMs = jittered(this.#options.timings.retryPeriodSeconds * 1000 * patience);
     const { freeInMs, silentMs } = this.observed;
-    const waitMs = Math.min(freeInMs, Math.max(0, pollMs - silentMs, 1));
+    const waitMs = Math.min(freeInMs, Math.max(1, pollMs - silentMs));
     const waiting = new AbortController();
     const timer = delay(waitMs, 'time' as const, { signal: AbortSignal.any([signal, waiting.signal]) });
     const came = await Promise.race([this.#change.promise, timer.catch(() => {})]);
@@ -96,9 +95,17 @@ export class Standby {
       if (isNotFound(error)) this.#sawNone();
       else {
         log.warn({ err: error }, 'the lease cannot be read: trying again');
-        await delay(timings.retryPeriodSeconds * 1000, undefined, { signal }).catch(() => {});
+        await this.#pause(timings.retryPeriodSeconds * 1000, signal);
       }
     }
+  }
+
+  /** Until something was seen, or so long. */
+  async #pause(pauseMs: number, signal: AbortSignal): Promise<void> {
+    const done = new AbortController();
+    const timer = delay(pauseMs, undefined, { signal: AbortSignal.any([signal, done.signal]) }).catch(() => {});
+    await Promise.race([this.#change.promise, timer]);
+    done.abort();
   }
 
   #watch(): Promise<void> {

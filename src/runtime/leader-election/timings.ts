@@ -15,8 +15,11 @@ export const defaultTimings: LeaseTimings = {
   retryPeriodSeconds: 2,
 };
 
-/** client-go's JitterFactor: pauses are up to this much longer. */
-export const jitterFactor = 1.2;
+/** A pause of a standby may take up to so many times its length, and a renewal has to fit in all the same. */
+const jitterFactor = 1.2;
+
+/** The pause, or up to a fifth more: candidates that began together do not go on together. */
+export const jittered = (pauseMs: number): number => pauseMs * (1 + Math.random() * (jitterFactor - 1));
 
 /**
  * Checks the timings against each other: a holder must have stopped before others may take its Lease, and must have had

@@ -242,7 +242,12 @@ export class Manager {
 
   async #stop(): Promise<void> {
     this.log.info({ drainTimeoutMs: this.#drainTimeoutMs }, 'stopping: reconciles under way are brought to their end');
-    await Promise.all([...this.#controllers.values()].map((running) => running.stop()));
+    const controllers = [...this.#controllers.values()];
+    const ended = await Promise.all(controllers.map((running) => running.stop()));
+    const deaf = controllers.filter((_, index) => !ended[index]).map(({ controller }) => controller.name);
+    if (deaf.length > 0) {
+      this.log.warn({ controllers: deaf }, 'a reconcile goes on though its signal is aborted: it is left behind');
+    }
     await Promise.all([...this.#informers.values()].map((shared) => shared.stop()));
   }
 

@@ -4,6 +4,9 @@ import type { KubeObject } from '../kind/index.ts';
 /** As much of a controller as can be said of all of them at once. */
 type AnyController = Pick<Controller<KubeObject>, 'name' | 'run' | 'drain' | 'detach' | 'standBy'>;
 
+/** How long what was aborted may take to notice. */
+const abortTimeoutMs = 1000;
+
 /** A controller and its run. */
 export class RunningController {
   readonly controller: AnyController;
@@ -27,15 +30,28 @@ export class RunningController {
     return this.#running;
   }
 
-  /** Brings what is under way to its end, within the time to drain, and aborts it then. Throws nothing. */
-  async stop(): Promise<void> {
+  /**
+   * Brings what is under way to its end, within the time to drain, and aborts it then. Throws nothing.
+   *
+   * @returns whether all has ended: a reconcile that goes on although its signal is aborted is left behind.
+   */
+  async stop(): Promise<boolean> {
     this.#drained.abort();
     this.controller.drain();
-    const deadline = setTimeout(() => this.#abandon.abort(), this.#drainTimeoutMs);
+    const deaf = Promise.withResolvers<false>();
+    let deadline = setTimeout(() => {
+      this.#abandon.abort();
+      deadline = setTimeout(() => deaf.resolve(false), abortTimeoutMs);
+    }, this.#drainTimeoutMs);
     // A defect comes out of start().
-    await this.#running?.catch(() => {});
+    const ended = Promise.resolve(this.#running).then(
+      () => true,
+      () => true,
+    );
+    const hasEnded = await Promise.race([ended, deaf.promise]);
     clearTimeout(deadline);
     this.controller.detach();
+    return hasEnded;
   }
 
   async #run(ready: Promise<unknown>): Promise<void> {

@@ -36,7 +36,7 @@ export interface ConnectOptions {
 /** An operator's parts, put together and connected, but not running. */
 export interface Operator {
   readonly connection: Connection;
-  /** With leader election each of its requests passes the elector's fence, reads too; so do those of all the parts below. */
+  /** With leader election each of its requests passes the elector's fence, reads too. Informers list and watch without one. */
   readonly client: Client;
   readonly metrics: Metrics;
   readonly events: EventRecorder;
@@ -99,7 +99,7 @@ export async function connectOperator(options: ConnectOptions): Promise<Operator
     });
   const gate = candidate?.elector.fence;
   const client = new HttpClient(transport, name, { gate });
-  // A warm standby reads, and what it reads does no harm.
+  // Informers only read, and those of a warm standby must.
   const reader = new HttpClient(transport, name);
   const controller = options.eventSource ?? name;
   const events = new EventRecorder({ client, controller, instance: options.instance ?? hostname(), log, gate });

@@ -139,6 +139,21 @@ describe('the stop', () => {
     expect(begun).toEqual(['a']);
   });
 
+  test('leaves a reconcile behind that does not hear that it is aborted', async () => {
+    managed = await Managed.start({ drainTimeoutMs: 30 });
+    managed.manager.controller(Widget, { reconcile: noting(() => new Promise(() => {})) });
+    managed.run();
+    await managed.sync({ [widgetsPath]: oneWidget });
+    await eventually('the reconcile has begun', async () => begun.length === 1);
+    managed.abort();
+    await managed.ended;
+    const [line] = managed.log.lines.filter(({ level }) => level === 'warn');
+    expect(line).toMatchObject({
+      message: 'a reconcile goes on though its signal is aborted: it is left behind',
+      details: { controllers: ['widget'] },
+    });
+  });
+
   test('closes the watches', async () => {
     managed = await Managed.start();
     managed.manager.controller(Widget, { reconcile: noting() });
