@@ -52,6 +52,7 @@ describe.each(helmNames)('the operator, by %s', (name) => {
     expect(rendering.one('ConfigMap').data).toEqual({
       NAMESPACE: 'operators',
       WATCH_NAMESPACES: '',
+      CONTROLLERS: 'echo,podSet,scheduledEcho',
       ENV: 'production',
       LOG_LEVEL: 'info',
       NUM_WORKERS: '4',
@@ -83,7 +84,7 @@ describe.each(helmNames)('the operator, by %s', (name) => {
   it('gets the time to finish its work', async () => {
     const rendering = await render({ shutdownTimeoutSeconds: 54, terminationGracePeriodSeconds: 60 });
     expect(pod(rendering).terminationGracePeriodSeconds).toBe(60);
-    expect(rendering.one('ConfigMap').data?.SHUTDOWN_TIMEOUT_SECONDS).toBe('59');
+    expect(rendering.one('ConfigMap').data?.SHUTDOWN_TIMEOUT_SECONDS).toBe('54');
   });
 
   it('is probed on the health port', async () => {

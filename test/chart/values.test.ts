@@ -69,6 +69,12 @@ describe.each(helmNames)('values, by %s', (name) => {
 
   it.each([
     [{ terminationGracePeriodSeconds: 20 }, 'terminationGracePeriodSeconds (20)', 'shutdownTimeoutSeconds (20)'],
+    [{ shutdownTimeoutSeconds: 25 }, 'terminationGracePeriodSeconds (30)', 'shutdownTimeoutSeconds (25)'],
+    [
+      { controllers: { echo: { enabled: false }, scheduledEcho: { enabled: false }, podSet: { enabled: false } } },
+      'controllers',
+      'enable one of them at least',
+    ],
     [{ shutdownTimeoutSeconds: 45 }, 'terminationGracePeriodSeconds (30)', 'shutdownTimeoutSeconds (45)'],
     [{ health: { port: 2112 } }, 'monitoring.port (2112)', 'health.port (2112)'],
     [
