@@ -2,7 +2,7 @@
 // it contend with ours. It stands for every Lease it is named, again and again, each time under an identity of its own.
 //
 // What happens to it it appends to a journal, a line of JSON each, stamped by CLOCK_MONOTONIC, which is the same in all
-// processes of a machine. SIGTERM and SIGINT have it release what it holds and end.
+// processes of a machine. SIGTERM and SIGINT have it release what it holds, with -release, and end.
 package main
 
 import (
@@ -32,6 +32,7 @@ type settings struct {
 	kubeconfig, server, journal          string
 	namespace, leases, name              string
 	leaseDuration, renewDeadline, period time.Duration
+	release                              bool
 }
 
 func main() {
@@ -45,6 +46,7 @@ func main() {
 	flag.DurationVar(&s.leaseDuration, "lease-duration", 15*time.Second, "")
 	flag.DurationVar(&s.renewDeadline, "renew-deadline", 10*time.Second, "")
 	flag.DurationVar(&s.period, "retry-period", 2*time.Second, "")
+	flag.BoolVar(&s.release, "release", true, "release what is held at the end")
 	flag.Parse()
 	if err := run(s); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -102,7 +104,7 @@ func stand(ctx context.Context, s settings, config *rest.Config, lease string, o
 		LeaseDuration:   s.leaseDuration,
 		RenewDeadline:   s.renewDeadline,
 		RetryPeriod:     s.period,
-		ReleaseOnCancel: true,
+		ReleaseOnCancel: s.release,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(context.Context) { out.write("leading", lease, identity) },
 			// Also called when it never led.

@@ -56,7 +56,9 @@ async function enter(
     return Contestant.enter({
       name,
       arena,
-      command: (server, journal) => clientGo(arena.programs, settings(server, journal)),
+      // One that was frozen until another led would release what that other holds: before it does, client-go reads the
+      // Lease, but goes by whom it remembers as the holder (tryRelease).
+      command: (server, journal) => clientGo(arena.programs, settings(server, journal), { release: false }),
     });
   }
   const clockFile = canFakeClock ? join(arena.folder, `${name}.clock`) : undefined;

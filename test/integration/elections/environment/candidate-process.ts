@@ -47,7 +47,11 @@ export function ours(
   };
 }
 
-export function clientGo({ clientGo: file }: CandidatePrograms, settings: CandidateSettings): CandidateCommand {
+export function clientGo(
+  { clientGo: file }: CandidatePrograms,
+  settings: CandidateSettings,
+  { release = true }: { readonly release?: boolean } = {},
+): CandidateCommand {
   const { server, name, locks, timings, journal } = settings;
   const flags = {
     server,
@@ -57,6 +61,7 @@ export function clientGo({ clientGo: file }: CandidatePrograms, settings: Candid
     'lease-duration': `${timings.leaseDurationSeconds}s`,
     'renew-deadline': `${timings.renewDeadlineSeconds}s`,
     'retry-period': `${timings.retryPeriodSeconds}s`,
+    release: String(release),
   };
   return { file, args: Object.entries(flags).map(([flag, value]) => `--${flag}=${value}`), journal };
 }

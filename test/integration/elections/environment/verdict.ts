@@ -49,20 +49,22 @@ const toleranceMs = 2;
  */
 export function judge(history: History, testimonies: readonly Testimony[]): Verdict {
   const violations: string[] = [];
-  // Of one that has held a lock twice, the second: the answer that told it of the first was lost, and it did not lead.
-  const tenures = new Map([...history.tenures.values()].flat().map((tenure) => [tenure.identity, tenure]));
+  const all = [...history.tenures.values()].flat();
+  // Of one that has held a lock twice, the last counts for what lands late.
+  const tenures = new Map(all.map((tenure) => [tenure.identity, tenure]));
+  const byIdentity = Map.groupBy(all, ({ identity }) => identity);
   let begun = 0;
   let frozenOnTheWayOut = 0;
   for (const { lines, frozen } of testimonies) {
     for (const line of lines) {
       if (line.type !== 'begun' && line.type !== 'leading') continue;
-      const tenure = tenures.get(line.identity);
-      const off = offence(line, tenure);
+      const its = byIdentity.get(line.identity) ?? [];
+      const off = offence(line, its);
       if (line.type === 'begun') begun += 1;
       if (off === undefined) continue;
       const excused =
         line.type === 'begun' &&
-        offence({ ...line, at: line.passedAt }, tenure) === undefined &&
+        offence({ ...line, at: line.passedAt }, its) === undefined &&
         frozen.some(({ from, until }) => from <= line.at && until >= line.passedAt);
       if (excused) frozenOnTheWayOut += 1;
       else violations.push(off);
@@ -73,10 +75,22 @@ export function judge(history: History, testimonies: readonly Testimony[]): Verd
   return { violations, elections, begun, late, frozenOnTheWayOut };
 }
 
-function offence(line: JournalLine & { type: 'begun' | 'leading' }, tenure: Tenure | undefined): string | undefined {
+/**
+ * What is wrong with what a candidate did. It may have held the lock more than once: ours, where the answer that told it of
+ * the first time was lost; one on client-go also where it found its Lease free again while it tried to renew it.
+ */
+function offence(line: JournalLine & { type: 'begun' | 'leading' }, tenures: readonly Tenure[]): string | undefined {
+  if (tenures.length === 0) {
+    const what = line.type === 'begun' ? 'began a request' : 'called itself leader';
+    return `${line.identity} ${what} and has never held ${line.lock}`;
+  }
+  const offences = tenures.map((tenure) => offenceIn(line, tenure));
+  return offences.includes(undefined) ? undefined : offences.at(-1);
+}
+
+function offenceIn(line: JournalLine & { type: 'begun' | 'leading' }, tenure: Tenure): string | undefined {
   const { lock, identity, at, type } = line;
   const what = type === 'begun' ? 'began a request' : 'called itself leader';
-  if (tenure === undefined) return `${identity} ${what} and has never held ${lock}`;
   if (at < tenure.from - toleranceMs) return `${identity} ${what} ${ms(tenure.from - at)} before it held ${lock}`;
   // A callback may be late; what counts is what a leader does.
   if (type === 'begun' && at > tenure.until + toleranceMs) {
