@@ -2,18 +2,12 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import type { V1ResourceQuota } from '@kubernetes/client-node';
 import { PodSet } from '../../src/api/index.ts';
 import { Pod } from '../../src/controllers/built-in-kinds.ts';
-import {
-  builtInKind,
-  type Condition,
-  findCondition,
-  isControlledBy,
-  type Manifest,
-  type ObjectKey,
-} from '../../src/runtime/index.ts';
+import { builtInKind, findCondition, isControlledBy, type ObjectKey } from '../../src/runtime/index.ts';
 import { operatorWrites } from './environment/audit.ts';
 import { TestCluster } from './environment/cluster.ts';
 import { eventually } from './environment/eventually.ts';
 import { OperatorProcess } from './environment/operator-process.ts';
+import { customManifest, withReason as readyWithReason } from './environment/with-reason.ts';
 
 const ResourceQuota = builtInKind<V1ResourceQuota>({
   group: '',
@@ -36,13 +30,8 @@ afterAll(async () => {
 }, 90_000);
 
 type Key = Required<ObjectKey>;
-const manifest = (key: ObjectKey, spec: PodSet['spec']): Manifest<PodSet> & { metadata: { generation: number } } => ({
-  // The server sets the generation and ignores what is sent; the type of a stored object has it.
-  metadata: { ...key, generation: 0 },
-  spec,
-});
 const apply = (key: ObjectKey, spec: PodSet['spec']) =>
-  cluster.client.apply(PodSet, manifest(key, spec), { force: true });
+  cluster.client.apply(PodSet, customManifest(key, spec), { force: true });
 const podsIn = async (namespace: string) => (await cluster.client.list(Pod, { namespace })).items;
 const active = async (namespace: string) =>
   (await podsIn(namespace)).filter(
@@ -51,17 +40,7 @@ const active = async (namespace: string) =>
   );
 const namesOf = (pods: readonly Pod[]): string[] => pods.map(({ metadata }) => metadata.name).sort();
 
-async function withReason(key: ObjectKey, reason: string): Promise<PodSet> {
-  let last: Condition | undefined;
-  const look = async () => {
-    const set = await cluster.client.get(PodSet, key);
-    last = findCondition(set.status?.conditions, 'Ready');
-    return last?.reason === reason && last.observedGeneration === set.metadata.generation && set;
-  };
-  return eventually(`${key.name} has the reason ${reason}`, look, 60_000).catch((cause: unknown) => {
-    throw new Error(`${key.name} never had the reason ${reason}; last: ${JSON.stringify(last)}`, { cause });
-  });
-}
+const withReason = (key: ObjectKey, reason: string): Promise<PodSet> => readyWithReason(cluster, PodSet, key, reason);
 
 /** Resolves when so many pods are there and the status says so. */
 const settled = (key: Key, count: number): Promise<PodSet> =>

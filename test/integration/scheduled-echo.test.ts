@@ -1,18 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { ScheduledEcho } from '../../src/api/index.ts';
 import { CronJob } from '../../src/controllers/built-in-kinds.ts';
-import {
-  type Condition,
-  findCondition,
-  isControlledBy,
-  isNotFound,
-  type Manifest,
-  type ObjectKey,
-} from '../../src/runtime/index.ts';
+import { findCondition, isControlledBy, isNotFound, type ObjectKey } from '../../src/runtime/index.ts';
 import { operatorWrites } from './environment/audit.ts';
 import { TestCluster } from './environment/cluster.ts';
 import { eventually } from './environment/eventually.ts';
 import { OperatorProcess } from './environment/operator-process.ts';
+import { customManifest, withReason as readyWithReason } from './environment/with-reason.ts';
 
 type Spec = ScheduledEcho['spec'];
 
@@ -29,25 +23,12 @@ afterAll(async () => {
   await cluster?.close();
 }, 90_000);
 
-const manifest = (key: ObjectKey, spec: Spec): Manifest<ScheduledEcho> & { metadata: { generation: number } } => ({
-  // The server sets the generation and ignores what is sent; the type of a stored object has it.
-  metadata: { ...key, generation: 0 },
-  spec,
-});
-const apply = (key: ObjectKey, spec: Spec) => cluster.client.apply(ScheduledEcho, manifest(key, spec), { force: true });
+const apply = (key: ObjectKey, spec: Spec) =>
+  cluster.client.apply(ScheduledEcho, customManifest(key, spec), { force: true });
 const cronJob = (key: ObjectKey) => cluster.client.get(CronJob, key);
 
-async function withReason(key: ObjectKey, reason: string): Promise<ScheduledEcho> {
-  let last: Condition | undefined;
-  const look = async () => {
-    const echo = await cluster.client.get(ScheduledEcho, key);
-    last = findCondition(echo.status?.conditions, 'Ready');
-    return last?.reason === reason && last.observedGeneration === echo.metadata.generation && echo;
-  };
-  return eventually(`${key.name} has the reason ${reason}`, look, 60_000).catch((cause: unknown) => {
-    throw new Error(`${key.name} never had the reason ${reason}; last: ${JSON.stringify(last)}`, { cause });
-  });
-}
+const withReason = (key: ObjectKey, reason: string): Promise<ScheduledEcho> =>
+  readyWithReason(cluster, ScheduledEcho, key, reason);
 
 /** So many requests has the operator sent to change something of this kind in the namespace, whatever was answered. */
 const writes = async (namespace: string, resource: string) =>
