@@ -1,4 +1,4 @@
-import type { Config, ControllerName } from './config.ts';
+import { type Config, type ControllerName, controllerNames } from './config.ts';
 import {
   addEchoController,
   addPodSetController,
@@ -10,11 +10,19 @@ import {
 } from './controllers/index.ts';
 import type { Operator } from './runtime/index.ts';
 
+/** What controllers are given of the operator. */
+type Parts = Pick<Operator, 'manager' | 'events' | 'applier' | 'elector' | 'metrics'>;
+
+/** Closes what a controller has open outside of the cluster. To be called when nothing is reconciled any more. */
+type Close = () => Promise<void>;
+
 /** One of the operator's controllers. */
 export interface OperatorController {
   /** What its role has to allow. */
   readonly permissions: readonly PolicyRule[];
-  add(operator: Pick<Operator, 'manager' | 'events' | 'applier'>, config: Config): void;
+  add(operator: Parts, config: Config): Close | undefined;
+  /** What takes its place where it does not run. Absent: nothing, and the kind is not watched. */
+  readonly disabled?: Pick<OperatorController, 'permissions'> & { add(operator: Parts, config: Config): void };
 }
 
 /** All of them. */
@@ -42,6 +50,15 @@ export const controllers: Readonly<Record<ControllerName, OperatorController>> =
 const shared = ({ numWorkers: workers, watchNamespaces: namespaces }: Config) => ({ workers, namespaces });
 
 /** Adds the controllers that the config asks for. */
-export function addControllers(operator: Pick<Operator, 'manager' | 'events' | 'applier'>, config: Config): void {
-  for (const name of config.controllers) controllers[name].add(operator, config);
+export function addControllers(operator: Parts, config: Config): Close {
+  const closes: Close[] = [];
+  for (const name of controllerNames) {
+    const { add, disabled } = controllers[name];
+    const close = config.controllers.includes(name) ? add(operator, config) : undefined;
+    if (close !== undefined) closes.push(close);
+    if (!config.controllers.includes(name)) disabled?.add(operator, config);
+  }
+  return async () => {
+    await Promise.all(closes.map((close) => close()));
+  };
 }

@@ -151,8 +151,9 @@ describe.each(helmNames)('the operator, by %s', (name) => {
     expect(labels).toMatchObject({ team: 'platform', 'app.kubernetes.io/name': 'echoperator' });
     expect(annotations).toMatchObject({ note: 'hello' });
     expect(annotations?.['checksum/config']).not.toBe('stolen');
-    const job = rendering.one('Job').spec!.template.metadata!;
-    expect(job).toMatchObject({ annotations: { note: 'hello' }, labels: { team: 'platform' } });
+    for (const { spec } of rendering.all('Job')) {
+      expect(spec?.template.metadata).toMatchObject({ annotations: { note: 'hello' }, labels: { team: 'platform' } });
+    }
   });
 
   it('is reached by a Service for its health, also when it is not ready', async () => {
@@ -235,7 +236,7 @@ describe('labels', () => {
   it("give no other pod what the operator's pods are selected by", async () => {
     const rendering = await (await Helm.find('helm')).render();
     const selected = Object.entries(deployment(rendering).selector.matchLabels!);
-    const others = [rendering.one('Pod').metadata, rendering.one('Job').spec?.template.metadata];
+    const others = [rendering.one('Pod').metadata, ...rendering.all('Job').map(({ spec }) => spec?.template.metadata)];
     for (const metadata of others) {
       expect(selected.every(([key, value]) => metadata?.labels?.[key] === value)).toBe(false);
     }

@@ -9,6 +9,7 @@ describe.each(helmNames)('security, by %s', (name) => {
     expect([...specs.keys()].sort()).toEqual([
       'Deployment/demo-echoperator',
       'Job/demo-echoperator-crds',
+      'Job/demo-echoperator-uninstall',
       'Pod/demo-echoperator-test',
     ]);
     for (const spec of specs.values()) {
@@ -56,6 +57,7 @@ describe.each(helmNames)('security, by %s', (name) => {
     expect(Object.fromEntries([...specs].map(([pod, spec]) => [pod, spec.automountServiceAccountToken]))).toEqual({
       'Deployment/demo-echoperator': true,
       'Job/demo-echoperator-crds': true,
+      'Job/demo-echoperator-uninstall': true,
       'Pod/demo-echoperator-test': false,
     });
     for (const account of (await render()).all('ServiceAccount')) {
@@ -77,7 +79,10 @@ describe.each(helmNames)('security, by %s', (name) => {
     [{ create: false, name: 'given' }, 'given'],
   ])('makes no ServiceAccount with %j', async (serviceAccount, expected) => {
     const rendering = await render({ serviceAccount });
-    expect(rendering.all('ServiceAccount').map(({ metadata }) => metadata?.name)).toEqual(['demo-echoperator-crds']);
+    expect(rendering.all('ServiceAccount').map(({ metadata }) => metadata?.name)).toEqual([
+      'demo-echoperator-crds',
+      'demo-echoperator-uninstall',
+    ]);
     expect(rendering.one('Deployment').spec?.template.spec?.serviceAccountName).toBe(expected);
     expect(rendering.one('ClusterRoleBinding', 'demo-echoperator.operators').subjects?.[0]?.name).toBe(expected);
   });
