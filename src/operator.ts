@@ -1,11 +1,16 @@
-import { type Config, type ControllerName, controllerNames } from './config.ts';
+import { PostgresWriter } from './api/index.ts';
+import { type Config, ConfigError, type ControllerName, controllerNames } from './config.ts';
 import {
+  addDisabledController,
   addEchoController,
   addPodSetController,
+  addPostgresWriterController,
   addScheduledEchoController,
+  disabledPermissions,
   echoPermissions,
   type PolicyRule,
   podSetPermissions,
+  postgresWriterPermissions,
   scheduledEchoPermissions,
 } from './controllers/index.ts';
 import type { Operator } from './runtime/index.ts';
@@ -43,6 +48,32 @@ export const controllers: Readonly<Record<ControllerName, OperatorController>> =
     permissions: podSetPermissions,
     add: ({ manager, events, applier }, config) => {
       addPodSetController(manager, { events, applier, ...shared(config) });
+    },
+  },
+  postgresWriter: {
+    permissions: postgresWriterPermissions,
+    add: ({ manager, events, elector, metrics }, config) => {
+      const { host, tables, resyncSeconds, ...settings } = config.psql;
+      if (host === undefined) throw new ConfigError('PSQL_HOST: got nothing, takes the host of the database');
+      return addPostgresWriterController(manager, {
+        settings: { host, ...settings },
+        allowedTables: tables,
+        resyncSeconds,
+        gate: elector?.fence,
+        events,
+        registry: metrics.registry,
+        ...shared(config),
+      });
+    },
+    disabled: {
+      permissions: disabledPermissions(PostgresWriter),
+      add: ({ manager, events }, { watchNamespaces: namespaces }) => {
+        addDisabledController(manager, PostgresWriter, {
+          events,
+          setting: 'controllers.postgresWriter.enabled',
+          namespaces,
+        });
+      },
     },
   },
 };

@@ -58,7 +58,7 @@ const processClock: Clock = { elapsedMs: () => performance.now(), now: () => new
  * } catch (error) {
  *   if (!(error instanceof OutsideDownError)) throw error;
  *   await report(error.reason, error.message);
- *   return requeueAfter(circuit.retryAfterMs);
+ *   return requeueAfter(error.retryAfterMs);
  * }
  */
 export class Circuit {
@@ -175,6 +175,6 @@ export class Circuit {
   }
 
   #error({ reason, since, cause }: Pick<Outage, 'reason' | 'since' | 'cause'>): OutsideDownError {
-    return new OutsideDownError(this.system, reason, since, cause);
+    return new OutsideDownError(this.system, { reason, since, cause, retryAfterMs: this.retryAfterMs });
   }
 }

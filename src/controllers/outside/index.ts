@@ -2,3 +2,4 @@
 export { Circuit, type CircuitOptions, type Clock } from './circuit.ts';
 export { addDisabledController, disabledPermissions } from './disabled-controller.ts';
 export { OutsideDownError } from './outside-down-error.ts';
+export { outsideUp } from './outside-up.ts';
