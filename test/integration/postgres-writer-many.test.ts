@@ -1,0 +1,87 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { PostgresWorld } from './environment/postgres-world.ts';
+
+/** `POSTGRES_WRITERS=10000` for the long form. */
+const count = Number(process.env.POSTGRES_WRITERS ?? 500);
+const timeoutMs = 120_000 + count * 90;
+
+/** Of up to 10,000 rows, whatever comes between them. */
+const maxStatements = 200;
+
+let world: PostgresWorld;
+
+beforeAll(async () => {
+  world = await PostgresWorld.start();
+  await world.createTable('students');
+  // It says how often each statement ran, and for how long.
+  await world.startOperator({ NUM_WORKERS: '4', PSQL_RESYNC_SECONDS: '86400' });
+}, 90_000);
+
+afterAll(async () => {
+  await world?.[Symbol.asyncDispose]();
+}, 90_000);
+
+interface Cost {
+  readonly statements: number;
+  readonly milliseconds: number;
+}
+
+/** What the operator's role has cost the database since the last time. */
+async function cost(): Promise<Cost> {
+  const [row] = await world.database.query<{ readonly calls: string; readonly ms: number }>(
+    `SELECT coalesce(sum(calls), 0) AS calls, coalesce(sum(total_exec_time), 0) AS ms FROM pg_stat_statements
+     WHERE userid = (SELECT oid FROM pg_roles WHERE rolname = 'writer')`,
+  );
+  await world.database.query('SELECT pg_stat_statements_reset()');
+  return { statements: Number(row?.calls), milliseconds: Number(row?.ms) };
+}
+
+/** How long the database takes for as many rows by one COPY. */
+async function copyMs(): Promise<number> {
+  await world.createTable('copied');
+  await world.database.query(
+    `COPY copied FROM PROGRAM 'for i in $(seq ${count}); do printf "test-0123456789/many-%s\\tmany-%s\\t21\\tPeru\\n" $i $i; done'`,
+  );
+  const [row] = await world.database.query<{ readonly ms: number }>(
+    "SELECT total_exec_time AS ms FROM pg_stat_statements WHERE query LIKE 'COPY copied%'",
+  );
+  return Number(row?.ms);
+}
+
+/** Sixteen at a time. */
+async function each(act: (index: number) => Promise<unknown>): Promise<void> {
+  let next = 0;
+  const worker = async (): Promise<void> => {
+    while (next < count) await act(next++);
+  };
+  await Promise.all(Array.from({ length: 16 }, worker));
+}
+
+test(`${count} PostgresWriters are made, changed and deleted in few statements, and rows = resources`, async () => {
+  const namespace = await world.cluster.namespace();
+  const apply = (spec: { readonly age: number }) =>
+    each((index) => {
+      const name = `many-${index}`;
+      return world.apply({ name, namespace }, { table: 'students', name, country: 'Peru', ...spec });
+    });
+  await cost();
+  const startedAtMs = performance.now();
+  await apply({ age: 21 });
+  await world.settled(namespace, ['students'], timeoutMs);
+  const seconds = (performance.now() - startedAtMs) / 1000;
+  const made = await cost();
+  await apply({ age: 22 });
+  await world.settled(namespace, ['students'], timeoutMs);
+  const changed = await cost();
+  await each((index) => world.delete({ name: `many-${index}`, namespace }));
+  await world.gone({ name: `many-${count - 1}`, namespace });
+  await world.settled(namespace, ['students'], timeoutMs);
+  const deleted = await cost();
+  const copied = await copyMs();
+  process.stdout.write(
+    `${count} PostgresWriters with their rows after ${seconds.toFixed(1)} s; statements: ${made.statements}, changed ${changed.statements}, deleted ${deleted.statements}; ` +
+      `database: ${made.milliseconds.toFixed(0)} ms, a COPY of as many ${copied.toFixed(0)} ms\n`,
+  );
+  for (const { statements } of [made, changed, deleted]) expect(statements).toBeLessThanOrEqual(maxStatements);
+  expect(await world.rows('students')).toEqual([]);
+}, timeoutMs * 3);
