@@ -52,7 +52,11 @@ function ruleFiles(): readonly [path: string, content: string][] {
 function wanted(): ReadonlyMap<string, string> {
   const files = kinds.map(crdFile);
   const crds = crdFolders.flatMap((folder) => files.map(([name, content]) => [`${folder}/${name}`, content] as const));
-  const listed = guardedKinds.map(({ kind }) => ({ apiGroups: [kind.group], resources: [kind.plural], verbs: ['list'] }));
+  const listed = guardedKinds.map(({ kind }) => ({
+    apiGroups: [kind.group],
+    resources: [kind.plural],
+    verbs: ['list'],
+  }));
   return new Map([...crds, ...ruleFiles(), rulesFile('uninstall', listed)]);
 }
 

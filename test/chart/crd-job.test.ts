@@ -41,7 +41,8 @@ describe.each(helmNames)('the Job that applies the CustomResourceDefinitions, by
 
   it('gets the further environment variables too', async () => {
     const extraEnv = [{ name: 'LOG_LEVEL', value: 'trace' }];
-    const env = (await render({ extraEnv })).one('Job', 'demo-echoperator-crds').spec?.template.spec?.containers[0]?.env;
+    const env = (await render({ extraEnv })).one('Job', 'demo-echoperator-crds').spec?.template.spec?.containers[0]
+      ?.env;
     expect(env?.filter(({ name: variable }) => variable === 'LOG_LEVEL')).toEqual(extraEnv);
   });
 

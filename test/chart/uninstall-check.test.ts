@@ -27,7 +27,9 @@ describe.each(helmNames)('the Job that may refuse `helm uninstall`, by %s', (nam
 
   it('comes after the rights that it needs, and all of it goes when it has succeeded', async () => {
     const rendering = await render({ networkPolicy: { enabled: true } });
-    const parts = rendering.manifests.filter(({ metadata }) => metadata?.annotations?.['helm.sh/hook'] === 'pre-delete');
+    const parts = rendering.manifests.filter(
+      ({ metadata }) => metadata?.annotations?.['helm.sh/hook'] === 'pre-delete',
+    );
     const weights = parts.map(({ kind, metadata }) => [kind, metadata?.annotations?.['helm.sh/hook-weight']]);
     expect(Object.fromEntries(weights)).toEqual({
       ServiceAccount: '-3',

@@ -78,7 +78,11 @@ describe.each(helmNames)('values, by %s', (name) => {
       'controllers',
       'enable one of them at least',
     ],
-    [{ controllers: { postgresWriter: { enabled: true } } }, 'controllers.postgresWriter.enabled', 'postgresWriter.host'],
+    [
+      { controllers: { postgresWriter: { enabled: true } } },
+      'controllers.postgresWriter.enabled',
+      'postgresWriter.host',
+    ],
     [
       { controllers: { postgresWriter: { enabled: true } }, postgresWriter: { host: 'db' } },
       'controllers.postgresWriter.enabled',

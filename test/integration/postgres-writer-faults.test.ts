@@ -46,7 +46,8 @@ const readyOf = ({ status }: PostgresWriter) => findCondition(status?.conditions
 async function createMany(namespace: string, count: number, spec: PostgresWriter['spec'] = jane): Promise<void> {
   const left = Array.from({ length: count }, (_, index) => `many-${index}`);
   const writer = async (): Promise<void> => {
-    for (let name = left.shift(); name !== undefined; name = left.shift()) await world.apply({ name, namespace }, { ...spec, name });
+    for (let name = left.shift(); name !== undefined; name = left.shift())
+      await world.apply({ name, namespace }, { ...spec, name });
   };
   await Promise.all(Array.from({ length: 16 }, writer));
 }
@@ -92,14 +93,18 @@ describe('who may not connect', () => {
     await world.startOperator({ ...plain(), PSQL_CREDENTIALS_DIR: folder });
     const key = await newKey('nameless');
     await world.apply(key, jane);
-    expect(readyOf(await world.withReason(key, 'CredentialsMissing'))?.message).toContain(`no file PSQL_USER in ${folder}`);
+    expect(readyOf(await world.withReason(key, 'CredentialsMissing'))?.message).toContain(
+      `no file PSQL_USER in ${folder}`,
+    );
   });
 
   test('asks for a database that there is not', async () => {
     await world.startOperator({ ...plain(), PSQL_DBNAME: 'nowhere' });
     const key = await newKey('lost');
     await world.apply(key, jane);
-    expect(readyOf(await world.withReason(key, 'DatabaseMissing'))?.message).toContain('database "nowhere" does not exist');
+    expect(readyOf(await world.withReason(key, 'DatabaseMissing'))?.message).toContain(
+      'database "nowhere" does not exist',
+    );
   });
 });
 
@@ -134,7 +139,9 @@ describe('TLS', () => {
 
   test('with a host of another name is refused by sslmode=verify-full', async () => {
     // The certificate is for localhost and 127.0.0.1.
-    expect(await refusals({ PSQL_HOST: '127.0.0.2', PSQL_PORT: String(await onAnotherAddress()) })).toContain('127.0.0.2');
+    expect(await refusals({ PSQL_HOST: '127.0.0.2', PSQL_PORT: String(await onAnotherAddress()) })).toContain(
+      '127.0.0.2',
+    );
   });
 
   test('that the server asks for and the operator does without is refused', async () => {
@@ -168,35 +175,39 @@ let elsewhere: TcpProxy | undefined;
 afterAll(() => elsewhere?.[Symbol.asyncDispose]());
 
 describe('the database is away in the middle of many writes', () => {
-  test.each(['stop', 'kill'] as const)('by a %s: each row comes, and none twice', async (how) => {
-    await world.startOperator();
-    const namespace = await world.cluster.namespace();
-    const creating = createMany(namespace, 300);
-    await eventually('some rows are there', async () => (await world.rows('students', namespace)).length > 20);
-    await world.database[how]();
-    const down = await eventually('somebody is told', async () =>
-      (await world.list(namespace)).find((writer) => readyOf(writer)?.reason === 'DatabaseDown'),
-    );
-    expect(readyOf(down)?.message).toMatch(/^the database 127\.0\.0\.1:\d+\/postgres: /);
-    await creating;
-    const deleted = { name: down.metadata.name, namespace };
-    await world.delete(deleted);
-    const waiting = await eventually('the deletion says what it waits for', async () => {
-      const found = await world.get(deleted);
-      return readyOf(found)?.message.startsWith('waiting to delete the row from public.students: ') && found;
-    });
-    expect(readyOf(waiting)).toMatchObject({ status: 'False', reason: 'DatabaseDown' });
-    const operator = await fetch(`http://127.0.0.1:${world.operator.healthPort}/readyz`);
-    expect(operator.status).toBe(200);
-    expect(await world.operator.metrics()).toMatch(/^echoperator_outside_up\{system="postgres"\} 0$/m);
-    await world.database.restart();
-    const backAtMs = performance.now();
-    await world.gone(deleted);
-    await world.settled(namespace, ['students']);
-    expect(performance.now() - backAtMs).toBeLessThan(30_000);
-    expect(await world.operator.metrics()).toMatch(/^echoperator_outside_up\{system="postgres"\} 1$/m);
-    expect(await connectionsOf(world.database, 'writer')).toBeLessThanOrEqual(4);
-  }, 180_000);
+  test.each(['stop', 'kill'] as const)(
+    'by a %s: each row comes, and none twice',
+    async (how) => {
+      await world.startOperator();
+      const namespace = await world.cluster.namespace();
+      const creating = createMany(namespace, 300);
+      await eventually('some rows are there', async () => (await world.rows('students', namespace)).length > 20);
+      await world.database[how]();
+      const down = await eventually('somebody is told', async () =>
+        (await world.list(namespace)).find((writer) => readyOf(writer)?.reason === 'DatabaseDown'),
+      );
+      expect(readyOf(down)?.message).toMatch(/^the database 127\.0\.0\.1:\d+\/postgres: /);
+      await creating;
+      const deleted = { name: down.metadata.name, namespace };
+      await world.delete(deleted);
+      const waiting = await eventually('the deletion says what it waits for', async () => {
+        const found = await world.get(deleted);
+        return readyOf(found)?.message.startsWith('waiting to delete the row from public.students: ') && found;
+      });
+      expect(readyOf(waiting)).toMatchObject({ status: 'False', reason: 'DatabaseDown' });
+      const operator = await fetch(`http://127.0.0.1:${world.operator.healthPort}/readyz`);
+      expect(operator.status).toBe(200);
+      expect(await world.operator.metrics()).toMatch(/^echoperator_outside_up\{system="postgres"\} 0$/m);
+      await world.database.restart();
+      const backAtMs = performance.now();
+      await world.gone(deleted);
+      await world.settled(namespace, ['students']);
+      expect(performance.now() - backAtMs).toBeLessThan(30_000);
+      expect(await world.operator.metrics()).toMatch(/^echoperator_outside_up\{system="postgres"\} 1$/m);
+      expect(await connectionsOf(world.database, 'writer')).toBeLessThanOrEqual(4);
+    },
+    180_000,
+  );
 
   test('by connections that break again and again', async () => {
     await world.startOperator(plain());
@@ -256,8 +267,9 @@ describe('a lock that others hold', () => {
     try {
       await client.query(`BEGIN; SELECT 1 FROM b WHERE id = '${namespace}/many-7' FOR UPDATE`);
       await createMany(namespace, 20, { ...spec, age: 50 });
-      await eventually('nineteen of twenty are changed', async () =>
-        (await world.rows('b', namespace)).filter(({ age }) => age === 50).length === 19,
+      await eventually(
+        'nineteen of twenty are changed',
+        async () => (await world.rows('b', namespace)).filter(({ age }) => age === 50).length === 19,
       );
       expect(readyOf(await world.withReason({ name: 'many-7', namespace }, 'TableBusy'))?.message).toContain('lock');
     } finally {
@@ -273,7 +285,8 @@ describe('the operator is killed', () => {
   async function killAfterApiWrite(api: FaultProxy, number: number, namespace: string): Promise<() => Promise<void>> {
     let writes = 0;
     const on = (request: ProxiedRequest): boolean => {
-      if (!isWrite(request) || request.resource !== 'postgreswriters' || !request.path.includes(`/${namespace}/`)) return false;
+      if (!isWrite(request) || request.resource !== 'postgreswriters' || !request.path.includes(`/${namespace}/`))
+        return false;
       writes += 1;
       return writes === number;
     };
@@ -324,7 +337,9 @@ describe('the operator is killed', () => {
       await world.startOperator(settings);
       const { status } = await world.withReason(key, 'RowWritten');
       expect(status?.tables).toEqual(['public.c']);
-      const counts = await Promise.all(['a', 'b', 'c'].map(async (table) => (await world.rows(table, key.namespace)).length));
+      const counts = await Promise.all(
+        ['a', 'b', 'c'].map(async (table) => (await world.rows(table, key.namespace)).length),
+      );
       expect(counts).toEqual([0, 0, 1]);
     } finally {
       await api.close();

@@ -57,31 +57,35 @@ async function each(act: (index: number) => Promise<unknown>): Promise<void> {
   await Promise.all(Array.from({ length: 16 }, worker));
 }
 
-test(`${count} PostgresWriters are made, changed and deleted in few statements, and rows = resources`, async () => {
-  const namespace = await world.cluster.namespace();
-  const apply = (spec: { readonly age: number }) =>
-    each((index) => {
-      const name = `many-${index}`;
-      return world.apply({ name, namespace }, { table: 'students', name, country: 'Peru', ...spec });
-    });
-  await cost();
-  const startedAtMs = performance.now();
-  await apply({ age: 21 });
-  await world.settled(namespace, ['students'], timeoutMs);
-  const seconds = (performance.now() - startedAtMs) / 1000;
-  const made = await cost();
-  await apply({ age: 22 });
-  await world.settled(namespace, ['students'], timeoutMs);
-  const changed = await cost();
-  await each((index) => world.delete({ name: `many-${index}`, namespace }));
-  await world.gone({ name: `many-${count - 1}`, namespace });
-  await world.settled(namespace, ['students'], timeoutMs);
-  const deleted = await cost();
-  const copied = await copyMs();
-  process.stdout.write(
-    `${count} PostgresWriters with their rows after ${seconds.toFixed(1)} s; statements: ${made.statements}, changed ${changed.statements}, deleted ${deleted.statements}; ` +
-      `database: ${made.milliseconds.toFixed(0)} ms, a COPY of as many ${copied.toFixed(0)} ms\n`,
-  );
-  for (const { statements } of [made, changed, deleted]) expect(statements).toBeLessThanOrEqual(maxStatements);
-  expect(await world.rows('students')).toEqual([]);
-}, timeoutMs * 3);
+test(
+  `${count} PostgresWriters are made, changed and deleted in few statements, and rows = resources`,
+  async () => {
+    const namespace = await world.cluster.namespace();
+    const apply = (spec: { readonly age: number }) =>
+      each((index) => {
+        const name = `many-${index}`;
+        return world.apply({ name, namespace }, { table: 'students', name, country: 'Peru', ...spec });
+      });
+    await cost();
+    const startedAtMs = performance.now();
+    await apply({ age: 21 });
+    await world.settled(namespace, ['students'], timeoutMs);
+    const seconds = (performance.now() - startedAtMs) / 1000;
+    const made = await cost();
+    await apply({ age: 22 });
+    await world.settled(namespace, ['students'], timeoutMs);
+    const changed = await cost();
+    await each((index) => world.delete({ name: `many-${index}`, namespace }));
+    await world.gone({ name: `many-${count - 1}`, namespace });
+    await world.settled(namespace, ['students'], timeoutMs);
+    const deleted = await cost();
+    const copied = await copyMs();
+    process.stdout.write(
+      `${count} PostgresWriters with their rows after ${seconds.toFixed(1)} s; statements: ${made.statements}, changed ${changed.statements}, deleted ${deleted.statements}; ` +
+        `database: ${made.milliseconds.toFixed(0)} ms, a COPY of as many ${copied.toFixed(0)} ms\n`,
+    );
+    for (const { statements } of [made, changed, deleted]) expect(statements).toBeLessThanOrEqual(maxStatements);
+    expect(await world.rows('students')).toEqual([]);
+  },
+  timeoutMs * 3,
+);

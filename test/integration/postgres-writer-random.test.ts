@@ -13,7 +13,13 @@ const timeLimitMs = POSTGRES_MINUTES === undefined ? 45_000 : Number(POSTGRES_MI
 const tables = ['a', 'b', 'c'];
 
 type Step =
-  | { readonly type: 'apply'; readonly index: number; readonly table: string; readonly name: string; readonly age: number }
+  | {
+      readonly type: 'apply';
+      readonly index: number;
+      readonly table: string;
+      readonly name: string;
+      readonly age: number;
+    }
   | { readonly type: 'delete'; readonly index: number }
   /** Others change the row, or delete it. */
   | { readonly type: 'meddle'; readonly index: number; readonly how: 'change' | 'delete' }
@@ -145,7 +151,9 @@ async function meddle({ index, how }: Extract<Step, { type: 'meddle' }>): Promis
   const where = `WHERE id = ${literal(`${namespace}/r-${index}`)}`;
   for (const table of tables) {
     await world.database.query(
-      how === 'change' ? `UPDATE ${table} SET age = age / 2 + 1, country = NULL ${where}` : `DELETE FROM ${table} ${where}`,
+      how === 'change'
+        ? `UPDATE ${table} SET age = age / 2 + 1, country = NULL ${where}`
+        : `DELETE FROM ${table} ${where}`,
     );
   }
 }
@@ -170,8 +178,9 @@ async function rest(): Promise<void> {
   requestsLeft = undefined;
   await dying;
   await recover();
-  await eventually('nothing waits to go', async () =>
-    (await world.list(namespace)).every(({ metadata }) => metadata.deletionTimestamp === undefined),
+  await eventually(
+    'nothing waits to go',
+    async () => (await world.list(namespace)).every(({ metadata }) => metadata.deletionTimestamp === undefined),
     60_000,
   );
   await world.settled(namespace, tables);

@@ -27,8 +27,7 @@ const newKey = async (name: string): Promise<Required<ObjectKey>> => ({
   namespace: await world.cluster.namespace(),
 });
 const idOf = ({ namespace, name }: ObjectKey): string => `${namespace}/${name}`;
-const messageOf = (writer: PostgresWriter): string =>
-  findCondition(writer.status?.conditions, 'Ready')?.message ?? '';
+const messageOf = (writer: PostgresWriter): string => findCondition(writer.status?.conditions, 'Ready')?.message ?? '';
 
 /** Which transaction has written each row: another one is another write. */
 const versions = (table: string, namespace: string) =>
@@ -110,7 +109,10 @@ describe('a PostgresWriter', () => {
     await world.database.query(`UPDATE students SET name = 'Mallory' WHERE id = ${literal(idOf(key))};
       DELETE FROM students WHERE id = ${literal(idOf(other))}`);
     await eventually('both are back', async () => {
-      const rows = [...(await world.rows('students', key.namespace)), ...(await world.rows('students', other.namespace))];
+      const rows = [
+        ...(await world.rows('students', key.namespace)),
+        ...(await world.rows('students', other.namespace)),
+      ];
       return rows.length === 2 && rows.every(({ name }) => name === 'Jane');
     });
     const { table: _, ...row } = jane;
@@ -166,7 +168,7 @@ describe('a PostgresWriter', () => {
   });
 
   test.each([
-    ["quotes and comments", `Robert'); DROP TABLE students;--`],
+    ['quotes and comments', `Robert'); DROP TABLE students;--`],
     ['a dollar quote', '$$; DROP TABLE students; $$ $1'],
     ['backslashes', "\\'; DROP TABLE students; --\\"],
     ['other scripts', 'Ωмега 世界 👩‍👩‍👧 ﷽'],
@@ -251,14 +253,21 @@ describe('a table that cannot be written to is named in the status, and looked a
     await world.database.query('REVOKE INSERT ON forbidden FROM writer');
     const key = await newKey('forbidden');
     await world.apply(key, { ...jane, table: 'forbidden' });
-    expect(messageOf(await world.withReason(key, 'PermissionDenied'))).toContain('permission denied for table forbidden');
+    expect(messageOf(await world.withReason(key, 'PermissionDenied'))).toContain(
+      'permission denied for table forbidden',
+    );
     await world.database.query('GRANT INSERT ON forbidden TO writer');
     await world.withReason(key, 'RowWritten');
   });
 
   test.each([
     ['primary key', 'CREATE TABLE keyless (id text, name text, age int, country text)', 'keyless', 'unique'],
-    ['columns of fitting types', 'CREATE TABLE typed (id text PRIMARY KEY, name jsonb, age int, country text)', 'typed', 'name'],
+    [
+      'columns of fitting types',
+      'CREATE TABLE typed (id text PRIMARY KEY, name jsonb, age int, country text)',
+      'typed',
+      'name',
+    ],
   ])('one without %s', async (_, create, table, words) => {
     await world.database.query(create);
     const key = await newKey('unfit');
@@ -268,13 +277,16 @@ describe('a table that cannot be written to is named in the status, and looked a
     expect(message).toContain(words);
   });
 
-  test.each(['a.b.c', '"open', 'x.', '.x', '"a"b', 'n'.repeat(64), '世'.repeat(22)])('%s, which is no name', async (table) => {
-    const key = await newKey('unnamed');
-    await world.apply(key, { ...jane, table });
-    expect(messageOf(await world.withReason(key, 'InvalidTable'))).toContain(JSON.stringify(table));
-    await world.apply(key, jane);
-    await world.withReason(key, 'RowWritten');
-  });
+  test.each(['a.b.c', '"open', 'x.', '.x', '"a"b', 'n'.repeat(64), '世'.repeat(22)])(
+    '%s, which is no name',
+    async (table) => {
+      const key = await newKey('unnamed');
+      await world.apply(key, { ...jane, table });
+      expect(messageOf(await world.withReason(key, 'InvalidTable'))).toContain(JSON.stringify(table));
+      await world.apply(key, jane);
+      await world.withReason(key, 'RowWritten');
+    },
+  );
 });
 
 test('a row that the database refuses is told of, and keeps no other from being written', async () => {

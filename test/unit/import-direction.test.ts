@@ -120,7 +120,13 @@ const layers: Readonly<Record<string, { readonly allowed: readonly string[]; rea
     },
     'src/check-uninstall.ts': {
       allowed: ['./runtime/index.ts'],
-      forbidden: ['./runtime/client/index.ts', './api/index.ts', './controllers/echo/index.ts', './config.ts', './main.ts'],
+      forbidden: [
+        './runtime/client/index.ts',
+        './api/index.ts',
+        './controllers/echo/index.ts',
+        './config.ts',
+        './main.ts',
+      ],
     },
     'src/log.ts': {
       allowed: ['pino', 'node:os'],

@@ -140,7 +140,10 @@ async function openPool({ settings, log }: DatabaseOptions, credentials: Credent
   return pool;
 }
 
-function tlsOf({ sslmode }: DatabaseSettings, { ca }: Credentials): false | { rejectUnauthorized: boolean; ca?: string } {
+function tlsOf(
+  { sslmode }: DatabaseSettings,
+  { ca }: Credentials,
+): false | { rejectUnauthorized: boolean; ca?: string } {
   if (sslmode === 'disable') return false;
   if (sslmode === 'require') return { rejectUnauthorized: false };
   return { rejectUnauthorized: true, ...(ca !== undefined && { ca }) };

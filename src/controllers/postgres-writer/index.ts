@@ -8,8 +8,8 @@ import { Database } from './database.ts';
 import { PostgresWriterReconciler } from './postgres-writer-reconciler.ts';
 import { Rendezvous } from './rendezvous.ts';
 import { statementMetrics } from './statement-metrics.ts';
-import { Tables } from './tables.ts';
 import { parseTableName, tableText } from './table-name.ts';
+import { Tables } from './tables.ts';
 
 export type { DatabaseSettings } from './connection-settings.ts';
 

@@ -100,11 +100,7 @@ export class PostgresWriterReconciler {
   }
 
   /** Names the table in the status, unless it stands there. Undefined if the PostgresWriter is gone. */
-  async #note(
-    writer: PostgresWriter,
-    table: Table,
-    { client }: ReconcileContext,
-  ): Promise<PostgresWriter | undefined> {
+  async #note(writer: PostgresWriter, table: Table, { client }: ReconcileContext): Promise<PostgresWriter | undefined> {
     const tables = writer.status?.tables ?? [];
     const text = tableText(table);
     if (tables.includes(text)) return writer;

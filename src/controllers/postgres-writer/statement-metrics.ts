@@ -3,10 +3,7 @@ import type { Database } from './database.ts';
 import type { Statement } from './statements.ts';
 
 /** Counts the statements that are asked of a database, by how they end. */
-export function statementMetrics(
-  registry: Registry,
-  database: Pick<Database, 'query'>,
-): Pick<Database, 'query'> {
+export function statementMetrics(registry: Registry, database: Pick<Database, 'query'>): Pick<Database, 'query'> {
   const statements = new Counter({
     name: 'echoperator_postgres_statements_total',
     help: 'Statements asked of the database, by how they ended. Those that a circuit refused at once are errors too.',

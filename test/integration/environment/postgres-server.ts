@@ -55,7 +55,9 @@ export class PostgresServer implements AsyncDisposable {
     const data = join(home, 'data');
     const files = { 'server.crt': certificate, 'server.key': certificateKey, password: superuser.password };
     for (const [name, content] of Object.entries(files)) await writeFile(join(home, name), content, { mode: 0o600 });
-    if (isRoot) for (const path of [home, ...Object.keys(files).map((name) => join(home, name))]) await chown(path, nobody, nobody);
+    if (isRoot)
+      for (const path of [home, ...Object.keys(files).map((name) => join(home, name))])
+        await chown(path, nobody, nobody);
     await run(join(programs, 'initdb'), [
       ...['--pgdata', data, '--username', superuser.user, '--pwfile', join(home, 'password')],
       ...['--auth', 'scram-sha-256', '--encoding', 'UTF8', '--locale', 'C', '--no-sync'],
@@ -75,7 +77,13 @@ export class PostgresServer implements AsyncDisposable {
     const { port } = this;
     const home = join(this.#data, '..');
     const ssl = this.#tls ? 'on' : 'off';
-    const options = { ...settings, ssl, port, ssl_cert_file: join(home, 'server.crt'), ssl_key_file: join(home, 'server.key') };
+    const options = {
+      ...settings,
+      ssl,
+      port,
+      ssl_cert_file: join(home, 'server.crt'),
+      ssl_key_file: join(home, 'server.key'),
+    };
     const flags = Object.entries(options).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
     // The processes of one that was killed may hold its memory for a moment.
     await eventually('PostgreSQL starts', async () => {
@@ -176,7 +184,11 @@ function isAlive(pid: number): boolean {
 
 /** As whoever the database runs as, and no longer than this process lives. */
 function run(program: string, args: readonly string[]) {
-  const launcher = ['--pdeathsig', 'KILL', ...(isRoot ? [`--reuid=${nobody}`, `--regid=${nobody}`, '--clear-groups'] : [])];
+  const launcher = [
+    '--pdeathsig',
+    'KILL',
+    ...(isRoot ? [`--reuid=${nobody}`, `--regid=${nobody}`, '--clear-groups'] : []),
+  ];
   const env = { LC_ALL: 'C', PATH: process.env.PATH ?? '' };
   const options = { env, extendEnv: false, all: true, cwd: '/' } as const;
   return process.platform === 'linux'

@@ -51,7 +51,11 @@ describe('a circuit', () => {
     const circuit = makeCircuit();
     const first = await error(circuit.call(down));
     expect(first).toBeInstanceOf(OutsideDownError);
-    expect(first).toMatchObject({ system: 'the store', reason: 'StoreDown', message: 'the store: connect ECONNREFUSED' });
+    expect(first).toMatchObject({
+      system: 'the store',
+      reason: 'StoreDown',
+      message: 'the store: connect ECONNREFUSED',
+    });
     expect(first).toMatchObject({ since: new Date('2026-01-02T03:04:05Z'), cause: expect.any(DownError) });
     let works = 0;
     for (let call = 0; call < 10_000; call++) {
@@ -112,7 +116,8 @@ describe('a circuit', () => {
 
   test('keeps the first words of an outage, but for those of another reason', async () => {
     const circuit = makeCircuit({
-      reasonOf: (thrown) => (thrown instanceof Error && thrown.message.includes('password') ? 'AccessDenied' : 'StoreDown'),
+      reasonOf: (thrown) =>
+        thrown instanceof Error && thrown.message.includes('password') ? 'AccessDenied' : 'StoreDown',
     });
     await error(circuit.call(() => Promise.reject(new Error('reset'))));
     elapsedMs = 100;

@@ -84,11 +84,7 @@ describe('a batch', () => {
     const batch = makeBatch(async (items) => items.map((item) => (item === 2 ? new Error('not 2') : `done ${item}`)));
     void rendezvous.during(() => new Promise(() => {}));
     const settled = Promise.allSettled([1, 2, 3].map((item) => come(batch, item)));
-    expect(await settled).toMatchObject([
-      { value: 'done 1' },
-      { reason: { message: 'not 2' } },
-      { value: 'done 3' },
-    ]);
+    expect(await settled).toMatchObject([{ value: 'done 1' }, { reason: { message: 'not 2' } }, { value: 'done 3' }]);
   });
 
   test('that fails fails for all of its items, and for no later one', async () => {

@@ -28,12 +28,22 @@ describe('a name of a table', () => {
     else expect(parseTableName(text)).toEqual({ schema, name });
   });
 
-  test.each(['', '.', 'a.', '.a', 'a..b', 'a.b.c', '"open', '"a"b', '""', 'n'.repeat(64), '学'.repeat(22), `a.${'n'.repeat(64)}`])(
-    '%j is none',
-    (text) => {
-      expect(() => parseTableName(text)).toThrow(InvalidTableNameError);
-    },
-  );
+  test.each([
+    '',
+    '.',
+    'a.',
+    '.a',
+    'a..b',
+    'a.b.c',
+    '"open',
+    '"a"b',
+    '""',
+    'n'.repeat(64),
+    '学'.repeat(22),
+    `a.${'n'.repeat(64)}`,
+  ])('%j is none', (text) => {
+    expect(() => parseTableName(text)).toThrow(InvalidTableNameError);
+  });
 
   test('that is refused is quoted, with why', () => {
     expect(() => parseTableName('a.b.c')).toThrow('"a.b.c" is no name of a table: it has more than two parts');
@@ -44,7 +54,9 @@ describe('a name of a table', () => {
     expect(tableSql({ schema: 'public', name: 'a"; DROP TABLE b; --' })).toBe('"public"."a""; DROP TABLE b; --"');
   });
 
-  const part = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 15 }).filter((text) => Buffer.byteLength(text) <= 63);
+  const part = fc
+    .string({ unit: 'grapheme', minLength: 1, maxLength: 15 })
+    .filter((text) => Buffer.byteLength(text) <= 63);
 
   test('is read as it was written, whatever it holds', () => {
     fc.assert(

@@ -67,16 +67,19 @@ test('has synced when it holds a whole list, and not before', async () => {
 });
 
 describe('of a kind that may be missing', () => {
-  test.each([404, 403])('has synced, and holds nothing, when the server answers %d; and fills when the kind comes', async (code) => {
-    make({ optional: true });
-    running = informer.run(stop.signal);
-    (await server.next({ watch: false })).json(code, { reason: 'Unknown', message: 'the server has no such thing' });
-    await informer.synced;
-    expect([informer.hasSynced, informer.store.size]).toEqual([true, 0]);
-    (await server.next({ watch: false })).list('5', [stored('a', '1')]);
-    await told(1);
-    expect([informer.hasSynced, informer.store.size]).toEqual([true, 1]);
-  });
+  test.each([404, 403])(
+    'has synced, and holds nothing, when the server answers %d; and fills when the kind comes',
+    async (code) => {
+      make({ optional: true });
+      running = informer.run(stop.signal);
+      (await server.next({ watch: false })).json(code, { reason: 'Unknown', message: 'the server has no such thing' });
+      await informer.synced;
+      expect([informer.hasSynced, informer.store.size]).toEqual([true, 0]);
+      (await server.next({ watch: false })).list('5', [stored('a', '1')]);
+      await told(1);
+      expect([informer.hasSynced, informer.store.size]).toEqual([true, 1]);
+    },
+  );
 
   test('has not synced while the server is away', async () => {
     make({ optional: true });
