@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import type { ClientConfig, Pool, PoolClient } from 'pg';
 import type { Gate, Logger } from '../../runtime/index.ts';
@@ -22,6 +23,8 @@ const lockTimeoutMs = 2000;
 /** The server ends a statement that takes too long. If it does not say so by then, nobody is there any more. */
 const answerGraceMs = 3000;
 
+const closeTimeoutMs = 1000;
+
 /** Idle connections are kept: the next change may come at any time. But not those of credentials long changed. */
 const maxLifetimeSeconds = 3600;
 
@@ -32,11 +35,15 @@ const maxLifetimeSeconds = 3600;
 export class Database {
   readonly #options: DatabaseOptions;
   readonly #circuit: Circuit;
-  #opened: { readonly credentials: Credentials; readonly pool: Pool } | undefined;
+  readonly #closing = new AbortController();
+  /** Aborted when no statement may begin any more, and those under way have to end. */
+  readonly #ended: AbortSignal;
+  #opened: { readonly credentials: Credentials; readonly pool: Promise<Pool> } | undefined;
 
   constructor(options: DatabaseOptions) {
-    const { settings, log, onChange } = options;
+    const { settings, log, gate, onChange } = options;
     this.#options = options;
+    this.#ended = gate === undefined ? this.#closing.signal : AbortSignal.any([gate.signal, this.#closing.signal]);
     this.#circuit = new Circuit({
       system: `the database ${settings.host}:${settings.port}/${settings.dbname}`,
       reasonOf: databaseReasonOf,
@@ -54,32 +61,34 @@ export class Database {
     return this.#circuit.call(() => this.#query<R>(statement));
   }
 
-  /** Ends the connections. */
+  /** Ends the connections, also those on which an answer is awaited; whoever does not let go within a second is left. */
   async close(): Promise<void> {
-    const opened = this.#opened;
-    this.#opened = undefined;
-    await opened?.pool.end();
+    this.#closing.abort(new Error('the way to the database is closed'));
+    const pool = await this.#opened?.pool;
+    if (pool === undefined) return;
+    await Promise.race([pool.end(), delay(closeTimeoutMs, undefined, { ref: false })]);
   }
 
   async #query<R extends object>({ text, values }: Statement): Promise<readonly R[]> {
-    const { gate } = this.#options;
+    const ended = this.#ended;
     const client = await this.#connect();
     const cut = (): void => void client.connection.stream.destroy();
     // A connection that breaks says so to the query and, a second time, to whoever listens, or else to the whole process.
     client.on('error', ignore);
-    gate?.signal.addEventListener('abort', cut, { once: true });
+    ended.addEventListener('abort', cut, { once: true });
     let answered = false;
     try {
-      gate?.pass();
+      ended.throwIfAborted();
+      this.#options.gate?.pass();
       const { rows } = await client.query<R>({ text, values: [...values] }).catch(refuse);
       answered = true;
       return rows;
     } catch (error) {
-      gate?.signal.throwIfAborted();
+      ended.throwIfAborted();
       answered = !(error instanceof ConnectionFailedError) && databaseReasonOf(error) === undefined;
       throw error;
     } finally {
-      gate?.signal.removeEventListener('abort', cut);
+      ended.removeEventListener('abort', cut);
       client.off('error', ignore);
       client.release(!answered);
     }
@@ -90,17 +99,13 @@ export class Database {
     return pool.connect().catch(refuse);
   }
 
-  /** The pool of the present credentials. */
+  /** The pool of the present credentials. The connections of one before it end when they have been idle for a while. */
   async #pool(): Promise<Pool> {
     const credentials = await readCredentials(this.#options.settings);
     const opened = this.#opened;
     if (opened !== undefined && isDeepStrictEqual(opened.credentials, credentials)) return opened.pool;
-    const pool = await openPool(this.#options, credentials);
-    // Another statement may have been faster; either pool will do.
-    const retired = this.#opened?.pool;
+    const pool = openPool(this.#options, credentials);
     this.#opened = { credentials, pool };
-    // It ends when the last of its connections is given back.
-    retired?.end().catch(ignore);
     return pool;
   }
 }
@@ -110,7 +115,7 @@ async function openPool({ settings, log }: DatabaseOptions, credentials: Credent
   const { Client, Pool: PgPool } = await import('pg');
   const { host, port, dbname: database, poolSize: max, connectTimeoutSeconds, statementTimeoutSeconds } = settings;
   const connectionTimeoutMillis = connectTimeoutSeconds * 1000;
-  const statement_timeout = statementTimeoutSeconds * 1000;
+  const statement_timeout = Math.ceil(statementTimeoutSeconds * 1000);
   /** The pool's own limit would end, as well, the wait for a connection that is busy. */
   class ImpatientClient extends Client {
     constructor(config: ClientConfig = {}) {

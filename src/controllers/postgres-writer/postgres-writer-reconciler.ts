@@ -12,7 +12,7 @@ import {
   requeueAfter,
 } from '../../runtime/index.ts';
 import { reportReady, writeStatus } from '../report-ready.ts';
-import { type Finding, findingOf, readyReport, TableNotAllowedError } from './postgres-writer-status.ts';
+import { type Finding, findingOf, InvalidSpecError, readyReport, TableNotAllowedError } from './postgres-writer-status.ts';
 import type { Rendezvous } from './rendezvous.ts';
 import { rowIdOf, rowOf } from './row.ts';
 import type { Written } from './rows.ts';
@@ -80,7 +80,7 @@ export class PostgresWriterReconciler {
   async #apply(writer: PostgresWriter, context: ReconcileContext): Promise<Result> {
     let current = writer;
     try {
-      const table = await this.#options.tables.find(parseTableName(writer.spec.table));
+      const table = await this.#options.tables.find(parseTableName(checked(writer).spec.table));
       const noted = await this.#note(writer, this.#allowed(table), context);
       if (noted === undefined) return done;
       current = noted;
@@ -188,6 +188,14 @@ export class PostgresWriterReconciler {
     const isGuarded = finalizers?.includes(postgresWriterFinalizer) ?? false;
     return isGuarded && deletionTimestamp === undefined && isWritten(writer) && writer.status?.tables?.length === 1;
   }
+}
+
+/** @throws InvalidSpecError where something is missing. */
+function checked(writer: PostgresWriter): PostgresWriter {
+  const spec = writer.spec as Partial<PostgresWriter['spec']> | undefined;
+  const missing = (['table', 'name', 'age', 'country'] as const).find((field) => spec?.[field] === undefined);
+  if (missing !== undefined) throw new InvalidSpecError(`spec.${missing} is missing`);
+  return writer;
 }
 
 /** As the status has it, of this very spec. */

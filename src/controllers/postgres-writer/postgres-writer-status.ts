@@ -6,12 +6,13 @@ import { type DatabaseReason, isLocked, isRowFault, type TableReason } from './f
 import { InvalidTableNameError } from './table-name.ts';
 
 /** Why `Ready` is what it is. */
-export type Reason = 'RowWritten' | 'RowRefused' | 'InvalidTable' | 'TableNotAllowed' | DatabaseReason | TableReason;
+export type Reason = 'RowWritten' | 'RowRefused' | 'InvalidSpec' | 'InvalidTable' | 'TableNotAllowed' | DatabaseReason | TableReason;
 
 /** Every reason, with the status of Ready that goes with it. */
 export const readyByReason: Readonly<Record<Reason, 'True' | 'False'>> = {
   RowWritten: 'True',
   RowRefused: 'False',
+  InvalidSpec: 'False',
   InvalidTable: 'False',
   TableNotAllowed: 'False',
   TableMissing: 'False',
@@ -25,6 +26,11 @@ export const readyByReason: Readonly<Record<Reason, 'True' | 'False'>> = {
   CredentialsMissing: 'False',
   TlsRefused: 'False',
 };
+
+/** A PostgresWriter of an older definition, which let it be stored with less than a row. */
+export class InvalidSpecError extends Error {
+  override readonly name = 'InvalidSpecError';
+}
 
 /** The table is not among those that the operator may write to. */
 export class TableNotAllowedError extends Error {
@@ -49,6 +55,7 @@ export function findingOf(error: unknown, random: () => number = Math.random): F
   if (error instanceof OutsideDownError && isReason(error.reason)) {
     return { reason: error.reason, message, retryAfterMs: error.retryAfterMs };
   }
+  if (error instanceof InvalidSpecError) return { reason: 'InvalidSpec', message };
   if (error instanceof InvalidTableNameError) return { reason: 'InvalidTable', message };
   if (error instanceof TableNotAllowedError) return { reason: 'TableNotAllowed', message };
   // Its message alone: the detail quotes the row.
