@@ -226,7 +226,9 @@ describe('the outcome', () => {
     });
     await reconciled('b', 4);
     expect(times('a')).toBe(1);
-    expect(managed.log.lines.filter(({ level, details }) => level === 'error' && details.object === 'default/a')).toEqual([]);
+    expect(
+      managed.log.lines.filter(({ level, details }) => level === 'error' && details.object === 'default/a'),
+    ).toEqual([]);
   });
 
   test.each(['Conflict', 'AlreadyExists'])('a 409 for %s is tried again, and no error in the log', async (reason) => {
