@@ -82,7 +82,7 @@ soak: $(installed) ## Random faults for SOAK_MINUTES (10): memory stays flat, an
 ##@ Measure
 
 .PHONY: bench
-bench: $(installed) ## The operator beside three peers on one API server (Linux, root, Go, Rust); QUICK=1: about 10 minutes
+bench: $(installed) ## The operator beside three peers on one API server (Linux, root, Go, Rust); QUICK=1: within 5 minutes
 	@node bench/main.ts
 
 ##@ Build
