@@ -11,6 +11,8 @@ export interface Config {
   readonly controllers: readonly ControllerName[];
   /** NUM_WORKERS: how many objects of a kind are reconciled at once. */
   readonly numWorkers: number;
+  /** RESYNC_SECONDS: how often each object is reconciled although nothing has happened. */
+  readonly resyncSeconds: number;
   readonly ha: {
     /** HA_ENABLED */
     readonly enabled: boolean;
@@ -76,8 +78,6 @@ export interface Config {
     readonly poolSize: number;
     /** PSQL_TABLES: the only ones that may be written to. Absent: every one. */
     readonly tables: readonly string[] | undefined;
-    /** PSQL_RESYNC_SECONDS: a row that others have changed is back after so long. */
-    readonly resyncSeconds: number;
     /** PSQL_CONNECT_TIMEOUT_SECONDS */
     readonly connectTimeoutSeconds: number;
     /** PSQL_STATEMENT_TIMEOUT_SECONDS */
@@ -188,6 +188,7 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
       WATCH_NAMESPACES: dnsLabels({ default: undefined }),
       CONTROLLERS: controllerList({ default: namesByDefault }),
       NUM_WORKERS: integer(1, 1000)({ default: 4 }),
+      RESYNC_SECONDS: seconds({ default: 600 }),
       HA_ENABLED: boolean({ default: false }),
       HA_NODE_ID: text({ default: hostname() }),
       HA_LEASE_LOCK_NAME: dnsSubdomain({ default: 'echoperator' }),
@@ -216,7 +217,6 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
       PSQL_SSLROOTCERT: text({ default: undefined }),
       PSQL_POOL_SIZE: integer(1, 100)({ default: 4 }),
       PSQL_TABLES: tables({ default: undefined }),
-      PSQL_RESYNC_SECONDS: seconds({ default: 300 }),
       PSQL_CONNECT_TIMEOUT_SECONDS: seconds({ default: 5 }),
       PSQL_STATEMENT_TIMEOUT_SECONDS: seconds({ default: 5 }),
       KUBECONFIG: text({ default: undefined }),
@@ -234,6 +234,7 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
     watchNamespaces: values.WATCH_NAMESPACES,
     controllers: values.CONTROLLERS,
     numWorkers: values.NUM_WORKERS,
+    resyncSeconds: values.RESYNC_SECONDS,
     ha: {
       enabled: values.HA_ENABLED,
       nodeId: values.HA_NODE_ID,
@@ -262,7 +263,6 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
       sslrootcert: values.PSQL_SSLROOTCERT,
       poolSize: values.PSQL_POOL_SIZE,
       tables: values.PSQL_TABLES,
-      resyncSeconds: values.PSQL_RESYNC_SECONDS,
       connectTimeoutSeconds: values.PSQL_CONNECT_TIMEOUT_SECONDS,
       statementTimeoutSeconds: values.PSQL_STATEMENT_TIMEOUT_SECONDS,
     },

@@ -53,12 +53,11 @@ export const controllers: Readonly<Record<ControllerName, OperatorController>> =
   postgresWriter: {
     permissions: postgresWriterPermissions,
     add: ({ manager, events, elector, metrics }, config) => {
-      const { host, tables, resyncSeconds, ...settings } = config.psql;
+      const { host, tables, ...settings } = config.psql;
       if (host === undefined) throw new ConfigError('PSQL_HOST: got nothing, takes the host of the database');
       return addPostgresWriterController(manager, {
         settings: { host, ...settings },
         allowedTables: tables,
-        resyncSeconds,
         gate: elector?.fence,
         events,
         registry: metrics.registry,
@@ -78,7 +77,11 @@ export const controllers: Readonly<Record<ControllerName, OperatorController>> =
   },
 };
 
-const shared = ({ numWorkers: workers, watchNamespaces: namespaces }: Config) => ({ workers, namespaces });
+const shared = ({ numWorkers: workers, watchNamespaces: namespaces, resyncSeconds }: Config) => ({
+  workers,
+  namespaces,
+  resyncEveryMs: resyncSeconds * 1000,
+});
 
 /** Adds the controllers that the config asks for. */
 export function addControllers(operator: Parts, config: Config): Close {

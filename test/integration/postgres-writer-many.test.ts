@@ -14,7 +14,7 @@ beforeAll(async () => {
   world = await PostgresWorld.start();
   await world.createTable('students');
   // It says how often each statement ran, and for how long.
-  await world.startOperator({ NUM_WORKERS: '4', PSQL_RESYNC_SECONDS: '86400' });
+  await world.startOperator({ NUM_WORKERS: '4', RESYNC_SECONDS: '86400' });
 }, 90_000);
 
 afterAll(async () => {

@@ -108,7 +108,7 @@ beforeAll(async () => {
     KUBECONFIG: proxied.kubeconfig,
     PSQL_PORT: String(database.port),
     PSQL_SSLMODE: 'disable',
-    PSQL_RESYNC_SECONDS: '4',
+    RESYNC_SECONDS: '4',
   };
   namespace = await world.cluster.namespace();
   await world.startOperator(settings);

@@ -8,7 +8,7 @@ import { literal, PostgresWorld, quoted } from './environment/postgres-world.ts'
 let world: PostgresWorld;
 
 /** Short, so that a row that others have changed is back while the test looks. */
-const settings = { PSQL_RESYNC_SECONDS: '4' };
+const settings = { RESYNC_SECONDS: '4' };
 
 beforeAll(async () => {
   world = await PostgresWorld.start();

@@ -7,6 +7,7 @@ const defaults: Config = {
   watchNamespaces: undefined,
   controllers: ['echo', 'scheduledEcho', 'podSet'],
   numWorkers: 4,
+  resyncSeconds: 600,
   ha: {
     enabled: false,
     nodeId: hostname(),
@@ -35,7 +36,6 @@ const defaults: Config = {
     sslrootcert: undefined,
     poolSize: 4,
     tables: undefined,
-    resyncSeconds: 300,
     connectTimeoutSeconds: 5,
     statementTimeoutSeconds: 5,
   },
@@ -48,6 +48,7 @@ const full = {
   WATCH_NAMESPACES: ' team-a, team-b ,c',
   CONTROLLERS: 'podSet, echo',
   NUM_WORKERS: '8',
+  RESYNC_SECONDS: '90.5',
   HA_ENABLED: 'true',
   HA_NODE_ID: 'node-1',
   HA_LEASE_LOCK_NAME: 'lock.of.team-a',
@@ -76,7 +77,6 @@ const full = {
   PSQL_SSLROOTCERT: '/etc/postgres/ca.crt',
   PSQL_POOL_SIZE: '2',
   PSQL_TABLES: 'public.students, school.the teachers',
-  PSQL_RESYNC_SECONDS: '60',
   PSQL_CONNECT_TIMEOUT_SECONDS: '1',
   PSQL_STATEMENT_TIMEOUT_SECONDS: '2.5',
   KUBECONFIG: '/home/jane/.kube/config',
@@ -92,6 +92,7 @@ test('every variable is read', () => {
     watchNamespaces: ['team-a', 'team-b', 'c'],
     controllers: ['echo', 'podSet'],
     numWorkers: 8,
+    resyncSeconds: 90.5,
     ha: {
       enabled: true,
       nodeId: 'node-1',
@@ -120,7 +121,6 @@ test('every variable is read', () => {
       sslrootcert: '/etc/postgres/ca.crt',
       poolSize: 2,
       tables: ['public.students', 'school.the teachers'],
-      resyncSeconds: 60,
       connectTimeoutSeconds: 1,
       statementTimeoutSeconds: 2.5,
     },
@@ -229,7 +229,6 @@ describe('a value that cannot be is refused by a line that names the variable, w
     ['PSQL_TABLES', 'public.students,', tables],
     ['PSQL_TABLES', 'a.b.c', tables],
     ['PSQL_TABLES', '"a.b', tables],
-    ['PSQL_RESYNC_SECONDS', '0', seconds],
     ['KUBECONFIG', '\t', notEmpty],
   ])('%s=%j', (variable, value, takes) => {
     expect(refusal({ [variable]: value })).toBe(`${variable}: got ${JSON.stringify(value)}, takes ${takes}`);

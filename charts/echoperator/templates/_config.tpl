@@ -6,6 +6,7 @@ CONTROLLERS: {{ include "echoperator.controllers" . | quote }}
 ENV: {{ .Values.env | quote }}
 LOG_LEVEL: {{ .Values.logLevel | quote }}
 NUM_WORKERS: {{ .Values.numWorkers | quote }}
+RESYNC_SECONDS: {{ .Values.resyncSeconds | quote }}
 ECHO_IMAGE: {{ .Values.echo.image | quote }}
 SHUTDOWN_TIMEOUT_SECONDS: {{ .Values.shutdownTimeoutSeconds | quote }}
 HA_ENABLED: {{ .Values.ha.enabled | quote }}
@@ -26,7 +27,6 @@ PSQL_SSLMODE: {{ .Values.postgresWriter.tls.mode | quote }}
 PSQL_SSLROOTCERT: {{ ternary "/etc/echoperator/postgres/ca.crt" "" (ne .Values.postgresWriter.tls.existingSecret "") | quote }}
 PSQL_POOL_SIZE: {{ .Values.postgresWriter.poolSize | quote }}
 PSQL_TABLES: {{ .Values.postgresWriter.tables | join "," | quote }}
-PSQL_RESYNC_SECONDS: {{ .Values.postgresWriter.resyncSeconds | quote }}
 PSQL_CONNECT_TIMEOUT_SECONDS: {{ .Values.postgresWriter.connectTimeoutSeconds | quote }}
 PSQL_STATEMENT_TIMEOUT_SECONDS: {{ .Values.postgresWriter.statementTimeoutSeconds | quote }}
 {{- end }}

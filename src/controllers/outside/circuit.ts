@@ -1,4 +1,4 @@
-import type { Logger } from '../../runtime/index.ts';
+import { GateClosedError, type Logger } from '../../runtime/index.ts';
 import { OutsideDownError } from './outside-down-error.ts';
 
 /** What tells the time. */
@@ -115,7 +115,8 @@ export class Circuit {
       this.#answered();
       return result;
     } catch (error) {
-      if (signal.aborted || error instanceof OutsideDownError) throw error;
+      // None of these is the system's word.
+      if (signal.aborted || error instanceof OutsideDownError || error instanceof GateClosedError) throw error;
       const reason = this.#options.reasonOf(error);
       if (reason !== undefined) throw this.#failed(reason, error, { startedAtMs, isProbe: probed !== undefined });
       this.#answered();

@@ -33,40 +33,37 @@ export function addPostgresWriterController(
     readonly settings: DatabaseSettings;
     /** The only tables that may be written to, with their schemas. Undefined: every one. */
     readonly allowedTables?: readonly string[] | undefined;
-    /** A row that others have changed or deleted is back after so long. */
-    readonly resyncSeconds: number;
     /** Passed by each statement. */
     readonly gate?: Gate | undefined;
     readonly events: EventRecorder;
     readonly registry: Registry;
     readonly workers: number;
+    /** How often each row is looked at, in milliseconds: what others have changed or deleted is back then. */
+    readonly resyncEveryMs: number;
     /** Those whose PostgresWriters are reconciled. Default: all. */
     readonly namespaces?: readonly string[] | undefined;
   },
 ): () => Promise<void> {
-  const { settings, allowedTables, resyncSeconds, gate, events, registry, workers } = options;
+  const { settings, allowedTables, gate, events, registry, workers, resyncEveryMs } = options;
   const { log } = manager;
   const scope = options.namespaces && { namespaces: options.namespaces };
   const writers = manager.informer(PostgresWriter, scope).store;
   const rendezvous = new Rendezvous();
   const database = new Database({ settings, log, gate, onChange: outsideUp(registry, 'postgres') });
   const tables = new Tables({ database: statementMetrics(registry, database), rendezvous, log });
-  const resyncMs = resyncSeconds * 1000;
-  const freshMs = Math.min(maxFreshMs, resyncMs / 4);
   const reconciler = new PostgresWriterReconciler({
     writers,
     tables,
     rendezvous,
     events,
     allowedTables: allowedTables && new Set(allowedTables.map((text) => tableText(parseTableName(text)))),
-    freshMs,
+    freshMs: Math.min(maxFreshMs, resyncEveryMs / 4),
   });
   manager.controller(PostgresWriter, {
     // Not its status, which is our own word. What others do to that, or to our finalizer, the resync mends.
     predicate: generationChanged,
     workers: Math.max(workers, minWorkers),
-    // It may come a tenth later, and one row may just have been looked at.
-    resyncEveryMs: (resyncMs - freshMs) * 0.9,
+    resyncEveryMs,
     reconcile: (key, context) => reconciler.reconcile(key, context),
   });
   return () => database.close();
