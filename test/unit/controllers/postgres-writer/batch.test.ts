@@ -14,7 +14,9 @@ beforeEach(() => {
   batches = [];
   gate = Promise.resolve();
 });
-afterEach(() => jest.useRealTimers());
+afterEach(() => {
+  jest.useRealTimers();
+});
 
 const makeBatch = (
   execute: (items: readonly number[]) => Promise<readonly (string | Error)[]> = async (items) => {
