@@ -122,7 +122,7 @@ export class PostgresWriterReconciler {
 
   async #delete(writer: PostgresWriter, text: string, signal: AbortSignal): Promise<void> {
     const { rendezvous, tables } = this.#options;
-    const table = noted(text);
+    const table = namedTable(text);
     if (table === undefined) return;
     const rows = tables.rowsOf(this.#allowed(table));
     await orAborted(
@@ -205,7 +205,7 @@ function isWritten({ metadata, status }: PostgresWriter): boolean {
 }
 
 /** A table of the status; undefined for what the operator has not written there itself. */
-function noted(text: string): Table | undefined {
+function namedTable(text: string): Table | undefined {
   try {
     const { schema, name } = parseTableName(text);
     return schema === undefined ? undefined : { schema, name };
