@@ -185,8 +185,8 @@ describe('the database is away in the middle of many writes', () => {
       await world.database[how]();
       const down = await eventually('somebody is told', async () =>
         (await world.list(namespace)).find(
-        (writer) => readyOf(writer)?.reason === 'DatabaseDown' && writer.status?.tables !== undefined,
-      ),
+          (writer) => readyOf(writer)?.reason === 'DatabaseDown' && writer.status?.tables !== undefined,
+        ),
       );
       expect(readyOf(down)?.message).toMatch(/^the database 127\.0\.0\.1:\d+\/postgres: /);
       await creating;

@@ -12,7 +12,13 @@ import {
   requeueAfter,
 } from '../../runtime/index.ts';
 import { reportReady, writeStatus } from '../report-ready.ts';
-import { type Finding, findingOf, InvalidSpecError, readyReport, TableNotAllowedError } from './postgres-writer-status.ts';
+import {
+  type Finding,
+  findingOf,
+  InvalidSpecError,
+  readyReport,
+  TableNotAllowedError,
+} from './postgres-writer-status.ts';
 import type { Rendezvous } from './rendezvous.ts';
 import { rowIdOf, rowOf } from './row.ts';
 import type { Written } from './rows.ts';

@@ -6,7 +6,14 @@ import { type DatabaseReason, isLocked, isRowFault, type TableReason } from './f
 import { InvalidTableNameError } from './table-name.ts';
 
 /** Why `Ready` is what it is. */
-export type Reason = 'RowWritten' | 'RowRefused' | 'InvalidSpec' | 'InvalidTable' | 'TableNotAllowed' | DatabaseReason | TableReason;
+export type Reason =
+  | 'RowWritten'
+  | 'RowRefused'
+  | 'InvalidSpec'
+  | 'InvalidTable'
+  | 'TableNotAllowed'
+  | DatabaseReason
+  | TableReason;
 
 /** Every reason, with the status of Ready that goes with it. */
 export const readyByReason: Readonly<Record<Reason, 'True' | 'False'>> = {

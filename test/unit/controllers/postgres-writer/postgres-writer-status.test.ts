@@ -8,7 +8,8 @@ import {
 } from '../../../../src/controllers/postgres-writer/postgres-writer-status.ts';
 import { parseTableName } from '../../../../src/controllers/postgres-writer/table-name.ts';
 
-const refusal = (code: string, message: string): Error => Object.assign(new Error(message), { code, severity: 'ERROR' });
+const refusal = (code: string, message: string): Error =>
+  Object.assign(new Error(message), { code, severity: 'ERROR' });
 
 describe('an error means', () => {
   test('of a system outside its reason and its words, and when to ask again', () => {
@@ -34,7 +35,9 @@ describe('an error means', () => {
   });
 
   test('of a row what the database says of it, and not what was in it', () => {
-    const error = Object.assign(refusal('23514', 'violates check constraint "c"'), { detail: 'Failing row contains (…)' });
+    const error = Object.assign(refusal('23514', 'violates check constraint "c"'), {
+      detail: 'Failing row contains (…)',
+    });
     expect(findingOf(error)).toEqual({
       reason: 'RowRefused',
       message: 'the database refuses the row: violates check constraint "c"',
