@@ -54,7 +54,10 @@ async function readOptional(path: string): Promise<string | undefined> {
   try {
     return (await readFile(path, 'utf8')).replace(/\r?\n$/, '');
   } catch (cause) {
-    if (cause instanceof Error && 'code' in cause && cause.code === 'ENOENT') return undefined;
+    if (isMissing(cause)) return undefined;
     throw new CredentialsError(`${path} cannot be read`, { cause });
   }
 }
+
+const isMissing = (error: unknown): boolean =>
+  typeof error === 'object' && error !== null && 'code' in error && error.code === 'ENOENT';

@@ -102,15 +102,17 @@ export class Rows {
   async #aroundLock(rows: readonly Row[], locked: Error): Promise<readonly (Written | Error)[]> {
     const middle = rows.length >> 1;
     const halves = [rows.slice(0, middle), rows.slice(middle)];
-    const outcomes: (readonly (Written | Error)[] | undefined)[] = [];
-    for (const half of halves) outcomes.push(await this.#write(half).catch((error: unknown) => giveWay(error)));
-    if (outcomes.every((outcome) => outcome === undefined)) throw locked;
+    const outcomes: (readonly Written[] | Obstacle)[] = [];
+    for (const half of halves) outcomes.push(await this.#write(half).catch(obstacleIn));
+    if (outcomes.every((outcome) => outcome === 'locked')) throw locked;
     const results: (Written | Error)[] = [];
     for (const [index, half] of halves.entries()) {
       const outcome = outcomes[index];
-      if (outcome !== undefined) results.push(...outcome);
-      else if (half.length === 1) results.push(locked);
-      else results.push(...(await this.#aroundLock(half, locked).catch((error: unknown) => strike(half, error))));
+      if (outcome === 'locked' && half.length > 1) {
+        results.push(...(await this.#aroundLock(half, locked).catch((error: unknown) => strike(half, error))));
+      } else if (outcome === 'locked') results.push(locked);
+      else if (outcome === 'refused') results.push(...(await this.#upsert(half)));
+      else results.push(...(outcome ?? []));
     }
     return results;
   }
@@ -125,9 +127,13 @@ export class Rows {
   }
 }
 
-/** Undefined where a lock, or a row that is refused, is in the way. */
-function giveWay(error: unknown): undefined {
-  if (!isLocked(error) && !isRowFault(error)) throw error;
+/** What keeps some rows from being written, and others perhaps not. */
+type Obstacle = 'locked' | 'refused';
+
+function obstacleIn(error: unknown): Obstacle {
+  if (isLocked(error)) return 'locked';
+  if (isRowFault(error)) return 'refused';
+  throw error;
 }
 
 /** More than one row is locked: all of these wait. */
