@@ -1,14 +1,13 @@
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { execa } from 'execa';
-import { parse, stringify } from 'yaml';
 import { PostgresWriter, postgresWriterFinalizer } from '../../src/api/index.ts';
-import { findCondition, kubeconfigConnection } from '../../src/runtime/index.ts';
-import { FaultProxy } from '../../src/runtime/testing/index.ts';
+import { findCondition } from '../../src/runtime/index.ts';
 import { chartRole } from './environment/chart-role.ts';
 import { TestCluster } from './environment/cluster.ts';
 import { OperatorProcess } from './environment/operator-process.ts';
+import { proxiedKubeconfig } from './environment/proxied-kubeconfig.ts';
 import { withReason } from './environment/with-reason.ts';
 
 const main = join(import.meta.dirname, '../../src/main.ts');
@@ -59,18 +58,11 @@ describe('a kind whose controller is off', () => {
   });
 
   test.each([404, 403])('does not hold up the operator where the server answers %d', async (status) => {
-    await using proxy = await FaultProxy.start({ upstream: await kubeconfigConnection(cluster.kubeconfig) });
+    const { proxy, kubeconfig } = await proxiedKubeconfig(cluster.kubeconfig, folder);
     const missing = proxy.inject(
       { type: 'answer', status, reason: status === 404 ? 'NotFound' : 'Forbidden' },
       { on: ({ resource }) => resource === 'postgreswriters' },
     );
-    const config = parse(await readFile(cluster.kubeconfig, 'utf8'));
-    for (const { cluster: server } of config.clusters) {
-      server.server = proxy.connection.server.href;
-      delete server['certificate-authority-data'];
-    }
-    const kubeconfig = join(folder, `without-${status}.kubeconfig`);
-    await writeFile(kubeconfig, stringify(config), { mode: 0o600 });
     const operator = await OperatorProcess.start(kubeconfig, { WATCH_NAMESPACES: namespace });
     try {
       expect(missing.count).toBeGreaterThan(0);
@@ -80,6 +72,7 @@ describe('a kind whose controller is off', () => {
       await withReason(cluster, PostgresWriter, { name, namespace }, 'ControllerDisabled');
     } finally {
       await operator.stop();
+      await proxy.close();
     }
   });
 });

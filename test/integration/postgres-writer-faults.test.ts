@@ -325,7 +325,7 @@ describe('the operator is killed', () => {
     ['the row is out of the old table', 'sql', 2],
     ['the move is reported', 'api', 2],
   ] as const)('after %s, while a row moves from a to b, and then it is to go to c', async (_, where, number) => {
-    const { api, kubeconfig } = await world.throughProxy();
+    const { proxy: api, kubeconfig } = await world.throughProxy();
     try {
       const settings = { ...plain(), KUBECONFIG: kubeconfig };
       await world.startOperator(settings);
@@ -352,7 +352,7 @@ describe('the operator is killed', () => {
     ['the row is deleted', 'sql', 1],
     ['the finalizer is off', 'api', 1],
   ] as const)('after %s, of a PostgresWriter that is deleted', async (_, where, number) => {
-    const { api, kubeconfig } = await world.throughProxy();
+    const { proxy: api, kubeconfig } = await world.throughProxy();
     try {
       const settings = { ...plain(), KUBECONFIG: kubeconfig };
       await world.startOperator(settings);
@@ -376,7 +376,7 @@ describe('the operator is killed', () => {
     ['the row is written', 'sql', 1],
     ['that is reported', 'api', 3],
   ] as const)('after %s, of a new PostgresWriter that is then deleted', async (_, where, number) => {
-    const { api, kubeconfig } = await world.throughProxy();
+    const { proxy: api, kubeconfig } = await world.throughProxy();
     try {
       const settings = { ...plain(), KUBECONFIG: kubeconfig };
       await world.startOperator(settings);

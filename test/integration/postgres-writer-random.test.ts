@@ -93,7 +93,7 @@ beforeAll(async () => {
     if (/INSERT INTO|DELETE FROM|pg_class/.test(data.toString('latin1'))) counted();
   });
   const proxied = await world.throughProxy();
-  api = proxied.api;
+  api = proxied.proxy;
   // A filter that fits nothing, and sees all.
   api.inject(
     { type: 'lost-reply' },

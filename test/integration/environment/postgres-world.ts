@@ -1,22 +1,15 @@
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { parse, stringify } from 'yaml';
 import { PostgresWriter } from '../../../src/api/index.ts';
-import {
-  type Client,
-  findCondition,
-  isNotFound,
-  kubeconfigConnection,
-  type List,
-  type ObjectKey,
-} from '../../../src/runtime/index.ts';
-import { FaultProxy } from '../../../src/runtime/testing/index.ts';
+import { type Client, findCondition, isNotFound, type List, type ObjectKey } from '../../../src/runtime/index.ts';
+import type { FaultProxy } from '../../../src/runtime/testing/index.ts';
 import { chartRole } from './chart-role.ts';
 import { TestCluster } from './cluster.ts';
 import { type ControlPlane, startControlPlane } from './control-plane.ts';
 import { eventually } from './eventually.ts';
 import { OperatorProcess } from './operator-process.ts';
 import { PostgresServer } from './postgres-server.ts';
+import { proxiedKubeconfig } from './proxied-kubeconfig.ts';
 import { customManifest, withReason } from './with-reason.ts';
 
 /** The operator's role in the database, which may do what docs/postgres-writer.md says and nothing else. */
@@ -91,16 +84,8 @@ export class PostgresWorld implements AsyncDisposable {
   }
 
   /** A proxy before the API server, for whoever starts the operator with that kubeconfig; who asked for it closes it. */
-  async throughProxy(): Promise<{ readonly api: FaultProxy; readonly kubeconfig: string }> {
-    const api = await FaultProxy.start({ upstream: await kubeconfigConnection(this.kubeconfig) });
-    const config = parse(await readFile(this.kubeconfig, 'utf8'));
-    for (const { cluster } of config.clusters) {
-      cluster.server = api.connection.server.href;
-      delete cluster['certificate-authority-data'];
-    }
-    const kubeconfig = join(this.folder, 'through-proxy.kubeconfig');
-    await writeFile(kubeconfig, stringify(config), { mode: 0o600 });
-    return { api, kubeconfig };
+  throughProxy(): Promise<{ readonly proxy: FaultProxy; readonly kubeconfig: string }> {
+    return proxiedKubeconfig(this.kubeconfig, this.folder);
   }
 
   /** @throws Error unless one runs. */
