@@ -35,7 +35,7 @@ describe.each(helmNames)('the operator, by %s', (name) => {
     ],
   ])('takes the image %j in every pod', async (image, expected) => {
     const specs = (await render({ image })).podSpecs();
-    expect(specs.size).toBe(3);
+    expect(specs.size).toBe(4);
     for (const spec of specs.values()) expect(spec.containers[0]?.image).toBe(expected);
   });
 
@@ -69,6 +69,16 @@ describe.each(helmNames)('the operator, by %s', (name) => {
       METRICS_PATH: '/metrics',
       METRICS_PORT: '2112',
       HEALTH_PORT: '8081',
+      PSQL_HOST: '',
+      PSQL_PORT: '5432',
+      PSQL_DBNAME: 'postgres',
+      PSQL_CREDENTIALS_DIR: '',
+      PSQL_SSLMODE: 'verify-full',
+      PSQL_SSLROOTCERT: '',
+      PSQL_POOL_SIZE: '4',
+      PSQL_TABLES: '',
+      PSQL_CONNECT_TIMEOUT_SECONDS: '5',
+      PSQL_STATEMENT_TIMEOUT_SECONDS: '5',
     });
   });
 
