@@ -75,7 +75,7 @@ test-long: $(installed) ## What takes too long for each change: an hour of rando
 	@POSTGRES_MINUTES=10 npm run --silent jest -- test/integration/postgres-writer-random.test.ts
 	@CHILDREN=1000 npm run --silent jest -- test/integration/many-children.test.ts
 	@node test/soak.ts
-	@ELECTIONS=1000 RELIST_OBJECTS=50000 npm run --silent jest -- --forceExit test/integration/elections
+	@ELECTIONS=1000 RELIST_OBJECTS=50000 npm run --silent jest -- test/integration/elections
 
 .PHONY: soak
 soak: $(installed) ## Random faults for SOAK_MINUTES (10): memory stays flat, and the store is the cluster (Go)
