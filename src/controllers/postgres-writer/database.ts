@@ -1,10 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
-import type { ClientConfig, Pool, PoolClient } from 'pg';
+import type { Pool, PoolClient } from 'pg';
 import type { Gate, Logger } from '../../runtime/index.ts';
 import { Circuit } from '../outside/index.ts';
 import { type Credentials, type DatabaseSettings, readCredentials } from './connection-settings.ts';
 import { ConnectionFailedError, databaseReasonOf, sqlStateOf } from './faults.ts';
+import { Slots } from './slots.ts';
 import type { Statement } from './statements.ts';
 
 /** What a {@link Database} is made of. */
@@ -35,6 +36,7 @@ const maxLifetimeSeconds = 3600;
 export class Database {
   readonly #options: DatabaseOptions;
   readonly #circuit: Circuit;
+  readonly #slots: Slots;
   readonly #closing = new AbortController();
   /** Aborted when no statement may begin any more, and those under way have to end. */
   readonly #ended: AbortSignal;
@@ -44,6 +46,7 @@ export class Database {
     const { settings, log, gate, onChange } = options;
     this.#options = options;
     this.#ended = gate === undefined ? this.#closing.signal : AbortSignal.any([gate.signal, this.#closing.signal]);
+    this.#slots = new Slots(settings.poolSize);
     this.#circuit = new Circuit({
       system: `the database ${settings.host}:${settings.port}/${settings.dbname}`,
       reasonOf: databaseReasonOf,
@@ -58,7 +61,8 @@ export class Database {
    *   gate throws.
    */
   query<R extends object>(statement: Statement): Promise<readonly R[]> {
-    return this.#circuit.call(() => this.#query<R>(statement));
+    // Who waits for a connection finds the circuit cut when its turn comes, and asks for none.
+    return this.#slots.use(() => this.#circuit.call(() => this.#query<R>(statement)));
   }
 
   /** Ends the connections, also those on which an answer is awaited; whoever does not let go within a second is left. */
@@ -112,23 +116,17 @@ export class Database {
 
 async function openPool({ settings, log }: DatabaseOptions, credentials: Credentials): Promise<Pool> {
   // On demand: who has no database does not pay for its client.
-  const { Client, Pool: PgPool } = await import('pg');
+  const { Pool: PgPool } = await import('pg');
   const { host, port, dbname: database, poolSize: max, connectTimeoutSeconds, statementTimeoutSeconds } = settings;
-  const connectionTimeoutMillis = connectTimeoutSeconds * 1000;
   const statement_timeout = Math.ceil(statementTimeoutSeconds * 1000);
-  /** The pool's own limit would end, as well, the wait for a connection that is busy. */
-  class ImpatientClient extends Client {
-    constructor(config: ClientConfig = {}) {
-      // The pool hides the password from whoever copies its settings.
-      super({ ...config, password: credentials.password, connectionTimeoutMillis });
-    }
-  }
   const pool = new PgPool({
     host,
     port,
     database,
     max,
     user: credentials.user,
+    password: credentials.password,
+    connectionTimeoutMillis: connectTimeoutSeconds * 1000,
     ssl: tlsOf(settings, credentials),
     application_name: 'echoperator',
     keepAlive: true,
@@ -138,7 +136,6 @@ async function openPool({ settings, log }: DatabaseOptions, credentials: Credent
     idleTimeoutMillis: 60_000,
     maxLifetimeSeconds,
     allowExitOnIdle: true,
-    Client: ImpatientClient,
   });
   // What an idle connection broke of, the next statement finds out, if it lasts. The error has the whole client on it.
   pool.on('error', ({ message }) => log.debug({ error: message }, 'an idle connection to the database broke'));
