@@ -14,8 +14,8 @@ export type Written = 'written' | 'unchanged';
 /** Rows to a statement at the most: enough for its cost to be shared, and few enough to be tried again one by one. */
 export const maxRows = 100;
 
-/** For how long a row may wait for others that may come. */
-const maxWaitMs = 1000;
+/** For how long a row may wait for others that are on the way: where these take long, the API server has enough to do. */
+const maxWaitMs = 3000;
 
 /** The pauses between two looks at a table that cannot be used. A person, or a lock, is what is waited for. */
 const probes = { probeAfterMs: 1000, maxProbeAfterMs: 15_000 } as const;
