@@ -92,12 +92,15 @@ export class PostgresServer implements AsyncDisposable {
         ({ all }) => `it has ended: ${all}`,
         (error: unknown) => `it has ended: ${error}`,
       );
+      let hasEnded = false;
       const ready = eventually('it answers', async () => {
+        if (hasEnded) return 'too late';
         await (await this.connect()).end();
         return 'ready';
       });
       ready.catch(() => {});
       const outcome = await Promise.race([ready, ended]);
+      hasEnded = true;
       if (outcome !== 'ready') throw new Error(outcome);
       this.#process = child;
       return true;
