@@ -1,20 +1,33 @@
-import type { Config, ControllerName } from './config.ts';
+import { PostgresWriter } from './api/index.ts';
+import { type Config, ConfigError, type ControllerName, controllerNames } from './config.ts';
 import {
+  addDisabledController,
   addEchoController,
   addPodSetController,
+  addPostgresWriterController,
   addScheduledEchoController,
+  disabledPermissions,
   echoPermissions,
   type PolicyRule,
   podSetPermissions,
+  postgresWriterPermissions,
   scheduledEchoPermissions,
 } from './controllers/index.ts';
 import type { Operator } from './runtime/index.ts';
+
+/** What controllers are given of the operator. */
+type Parts = Pick<Operator, 'manager' | 'events' | 'applier' | 'elector' | 'metrics'>;
+
+/** Closes what a controller has open outside of the cluster. To be called when nothing is reconciled any more. */
+type Close = () => Promise<void>;
 
 /** One of the operator's controllers. */
 export interface OperatorController {
   /** What its role has to allow. */
   readonly permissions: readonly PolicyRule[];
-  add(operator: Pick<Operator, 'manager' | 'events' | 'applier'>, config: Config): void;
+  add(operator: Parts, config: Config): Close | undefined;
+  /** What takes its place where it does not run. Absent: nothing, and the kind is not watched. */
+  readonly disabled?: Pick<OperatorController, 'permissions'> & { add(operator: Parts, config: Config): void };
 }
 
 /** All of them. */
@@ -37,6 +50,31 @@ export const controllers: Readonly<Record<ControllerName, OperatorController>> =
       addPodSetController(manager, { events, applier, ...shared(config) });
     },
   },
+  postgresWriter: {
+    permissions: postgresWriterPermissions,
+    add: ({ manager, events, elector, metrics }, config) => {
+      const { host, tables, ...settings } = config.psql;
+      if (host === undefined) throw new ConfigError('PSQL_HOST: got nothing, takes the host of the database');
+      return addPostgresWriterController(manager, {
+        settings: { host, ...settings },
+        allowedTables: tables,
+        gate: elector?.fence,
+        events,
+        registry: metrics.registry,
+        ...shared(config),
+      });
+    },
+    disabled: {
+      permissions: disabledPermissions(PostgresWriter),
+      add: ({ manager, events }, { watchNamespaces: namespaces }) => {
+        addDisabledController(manager, PostgresWriter, {
+          events,
+          setting: 'controllers.postgresWriter.enabled',
+          namespaces,
+        });
+      },
+    },
+  },
 };
 
 const shared = ({ numWorkers: workers, watchNamespaces: namespaces, resyncSeconds }: Config) => ({
@@ -46,6 +84,15 @@ const shared = ({ numWorkers: workers, watchNamespaces: namespaces, resyncSecond
 });
 
 /** Adds the controllers that the config asks for. */
-export function addControllers(operator: Pick<Operator, 'manager' | 'events' | 'applier'>, config: Config): void {
-  for (const name of config.controllers) controllers[name].add(operator, config);
+export function addControllers(operator: Parts, config: Config): Close {
+  const closes: Close[] = [];
+  for (const name of controllerNames) {
+    const { add, disabled } = controllers[name];
+    const close = config.controllers.includes(name) ? add(operator, config) : undefined;
+    if (close !== undefined) closes.push(close);
+    if (!config.controllers.includes(name)) disabled?.add(operator, config);
+  }
+  return async () => {
+    await Promise.all(closes.map((close) => close()));
+  };
 }

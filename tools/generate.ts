@@ -8,7 +8,7 @@
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
-import { kinds } from '../src/api/index.ts';
+import { guardedKinds, kinds } from '../src/api/index.ts';
 import type { PolicyRule } from '../src/controllers/index.ts';
 import { controllers } from '../src/operator.ts';
 import { type CustomKind, customResourceDefinition } from '../src/runtime/index.ts';
@@ -35,11 +35,16 @@ const ruleText = (rule: PolicyRule): string =>
     )
     .join('');
 
-/** The rules of each controller, by the file's path. */
+const rulesFile = (name: string, permissions: readonly PolicyRule[]): [path: string, content: string] => [
+  `${rulesFolder}/${name}.yaml`,
+  banner('src/controllers') + permissions.map(ruleText).join(''),
+];
+
+/** The rules of each controller, and of what takes its place where it is switched off, by the file's path. */
 function ruleFiles(): readonly [path: string, content: string][] {
-  return Object.entries(controllers).map(([name, { permissions }]) => [
-    `${rulesFolder}/${name}.yaml`,
-    banner('src/controllers') + permissions.map(ruleText).join(''),
+  return Object.entries(controllers).flatMap(([name, { permissions, disabled }]) => [
+    rulesFile(name, permissions),
+    ...(disabled === undefined ? [] : [rulesFile(`${name}.disabled`, disabled.permissions)]),
   ]);
 }
 
@@ -47,7 +52,12 @@ function ruleFiles(): readonly [path: string, content: string][] {
 function wanted(): ReadonlyMap<string, string> {
   const files = kinds.map(crdFile);
   const crds = crdFolders.flatMap((folder) => files.map(([name, content]) => [`${folder}/${name}`, content] as const));
-  return new Map([...crds, ...ruleFiles()]);
+  const listed = guardedKinds.map(({ kind }) => ({
+    apiGroups: [kind.group],
+    resources: [kind.plural],
+    verbs: ['list'],
+  }));
+  return new Map([...crds, ...ruleFiles(), rulesFile('uninstall', listed)]);
 }
 
 /** What the folders hold now by its path. */

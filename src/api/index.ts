@@ -2,9 +2,15 @@
 import type { CustomKind } from '../runtime/index.ts';
 import { Echo } from './echo.ts';
 import { PodSet } from './pod-set.ts';
+import { PostgresWriter, postgresWriterFinalizer } from './postgres-writer.ts';
 import { ScheduledEcho } from './scheduled-echo.ts';
 
-export { Echo, PodSet, ScheduledEcho };
+export { Echo, PodSet, PostgresWriter, postgresWriterFinalizer, ScheduledEcho };
 
 /** Every kind that the operator brings, in the order in which its CRDs are applied. */
-export const kinds: readonly CustomKind[] = [Echo, ScheduledEcho, PodSet];
+export const kinds: readonly CustomKind[] = [Echo, ScheduledEcho, PodSet, PostgresWriter];
+
+/** Those whose objects stay, when they are deleted, until the operator has removed what they made outside of the cluster. */
+export const guardedKinds: readonly { readonly kind: CustomKind; readonly finalizer: string }[] = [
+  { kind: PostgresWriter, finalizer: postgresWriterFinalizer },
+];

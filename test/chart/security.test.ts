@@ -9,6 +9,7 @@ describe.each(helmNames)('security, by %s', (name) => {
     expect([...specs.keys()].sort()).toEqual([
       'Deployment/demo-echoperator',
       'Job/demo-echoperator-crds',
+      'Job/demo-echoperator-uninstall',
       'Pod/demo-echoperator-test',
     ]);
     for (const spec of specs.values()) {
@@ -56,6 +57,7 @@ describe.each(helmNames)('security, by %s', (name) => {
     expect(Object.fromEntries([...specs].map(([pod, spec]) => [pod, spec.automountServiceAccountToken]))).toEqual({
       'Deployment/demo-echoperator': true,
       'Job/demo-echoperator-crds': true,
+      'Job/demo-echoperator-uninstall': true,
       'Pod/demo-echoperator-test': false,
     });
     for (const account of (await render()).all('ServiceAccount')) {
@@ -77,7 +79,10 @@ describe.each(helmNames)('security, by %s', (name) => {
     [{ create: false, name: 'given' }, 'given'],
   ])('makes no ServiceAccount with %j', async (serviceAccount, expected) => {
     const rendering = await render({ serviceAccount });
-    expect(rendering.all('ServiceAccount').map(({ metadata }) => metadata?.name)).toEqual(['demo-echoperator-crds']);
+    expect(rendering.all('ServiceAccount').map(({ metadata }) => metadata?.name)).toEqual([
+      'demo-echoperator-crds',
+      'demo-echoperator-uninstall',
+    ]);
     expect(rendering.one('Deployment').spec?.template.spec?.serviceAccountName).toBe(expected);
     expect(rendering.one('ClusterRoleBinding', 'demo-echoperator.operators').subjects?.[0]?.name).toBe(expected);
   });
@@ -93,6 +98,9 @@ describe.each(helmNames)('security, by %s', (name) => {
       { apiGroups: ['app.example.com'], resources: ['podsets/status'], verbs: ['patch'] },
       { apiGroups: ['app.example.com'], resources: ['podsets/finalizers'], verbs: ['update'] },
       { apiGroups: [''], resources: ['pods'], verbs: ['get', 'list', 'watch', 'create', 'patch', 'delete'] },
+      // Of a controller that is off by default, so much as to say so.
+      { apiGroups: ['demo.yash.com'], resources: ['postgreswriters'], verbs: ['get', 'list', 'watch'] },
+      { apiGroups: ['demo.yash.com'], resources: ['postgreswriters/status'], verbs: ['patch'] },
       { apiGroups: ['mmontes.io'], resources: ['scheduledechos'], verbs: ['get', 'list', 'watch'] },
       { apiGroups: ['mmontes.io'], resources: ['scheduledechos/status'], verbs: ['patch'] },
       { apiGroups: ['mmontes.io'], resources: ['scheduledechos/finalizers'], verbs: ['update'] },
@@ -115,6 +123,8 @@ describe.each(helmNames)('security, by %s', (name) => {
       'echos/status',
       'echos/finalizers',
       'jobs',
+      'postgreswriters',
+      'postgreswriters/status',
       'events',
     ]);
     expect(rendering.one('ConfigMap').data?.CONTROLLERS).toBe('echo');
@@ -134,6 +144,7 @@ describe.each(helmNames)('security, by %s', (name) => {
     const read = ['get', 'list', 'watch'];
     const echos = { apiGroups: ['mmontes.io'], resources: ['echos', 'scheduledechos'] };
     const status = { apiGroups: ['mmontes.io'], resources: ['echos/status', 'scheduledechos/status'], verbs: ['get'] };
+    const postgresWriters = { apiGroups: ['demo.yash.com'], resources: ['postgreswriters'] };
     const podSets = { apiGroups: ['app.example.com'], resources: ['podsets'] };
     const write = ['create', 'update', 'patch', 'delete', 'deletecollection'];
     expect(aggregated).toEqual([
@@ -145,6 +156,8 @@ describe.each(helmNames)('security, by %s', (name) => {
           { ...podSets, verbs: [...read, ...write] },
           { ...podSets, resources: ['podsets/scale'], verbs: ['get', 'update', 'patch'] },
           { ...podSets, resources: ['podsets/status'], verbs: ['get'] },
+          { ...postgresWriters, verbs: [...read, ...write] },
+          { ...postgresWriters, resources: ['postgreswriters/status'], verbs: ['get'] },
         ],
       },
       {
@@ -154,6 +167,8 @@ describe.each(helmNames)('security, by %s', (name) => {
           status,
           { ...podSets, verbs: read },
           { ...podSets, resources: ['podsets/scale', 'podsets/status'], verbs: ['get'] },
+          { ...postgresWriters, verbs: read },
+          { ...postgresWriters, resources: ['postgreswriters/status'], verbs: ['get'] },
         ],
       },
     ]);

@@ -8,9 +8,10 @@ import { collectDefaultMetrics, Registry } from 'prom-client';
 import type { TSchema } from 'typebox';
 import { Check, Errors } from 'typebox/value';
 import { parse, parseAllDocuments } from 'yaml';
-import { Echo } from '../../src/api/index.ts';
+import { Echo, PostgresWriter } from '../../src/api/index.ts';
 import { readConfig } from '../../src/config.ts';
 import { isWarning, type Reason, readyByReason } from '../../src/controllers/echo/echo-status.ts';
+import { readyByReason as postgresReasons } from '../../src/controllers/postgres-writer/postgres-writer-status.ts';
 import { Metrics } from '../../src/runtime/index.ts';
 import { clusterPackages } from '../../tools/debian.ts';
 import { guideFiles } from '../package/environment/guide.ts';
@@ -150,6 +151,23 @@ describe('docs/echo.md', () => {
       isWarning(reason as Reason) ? 'Warning' : 'Normal',
     ]);
     expect(said).toEqual(expected);
+  });
+});
+
+describe('docs/postgres-writer.md', () => {
+  const text = page('postgres-writer');
+  const { spec, status } = PostgresWriter.definition;
+
+  test('has every field of the spec and of the status', () => {
+    expect(tableAfter(text, '| field | takes |').map((row) => codeIn(row.field))).toEqual(Object.keys(spec.properties));
+    const fields = tableAfter(text, '| field of the status |').map((row) => codeIn(row['field of the status']));
+    expect(fields).toEqual(Object.keys(status.properties));
+  });
+
+  test('has every reason of Ready with its status, and that of a controller that is off', () => {
+    const said = tableAfter(text, '| reason of Ready |').map((row) => [codeIn(row['reason of Ready']), row.status]);
+    const expected = [...Object.entries(postgresReasons), ['ControllerDisabled', 'False']];
+    expect(said.sort()).toEqual(expected.sort());
   });
 });
 
