@@ -1,6 +1,6 @@
 /**
- * Writes what is generated from the code: the kinds' CRDs, in crds/ and in the chart, and the rules of the chart's roles from
- * what each controller declares.
+ * Writes what is generated from the code: the kinds' CRDs, in crds/ and in the chart, the rules of the chart's roles from
+ * what each controller declares, and the code of the pet store's wire from its proto files.
  *
  *   node tools/generate.ts           writes
  *   node tools/generate.ts --check   writes nothing; fails and names the files that differ
@@ -12,6 +12,7 @@ import { guardedKinds, kinds } from '../src/api/index.ts';
 import type { PolicyRule } from '../src/controllers/index.ts';
 import { controllers } from '../src/operator.ts';
 import { type CustomKind, customResourceDefinition } from '../src/runtime/index.ts';
+import { filesIn, wireFiles, wireFolder } from './wire.ts';
 
 const root = join(import.meta.dirname, '..');
 
@@ -49,7 +50,7 @@ function ruleFiles(): readonly [path: string, content: string][] {
 }
 
 /** Every generated file by its path. */
-function wanted(): ReadonlyMap<string, string> {
+async function wanted(): Promise<ReadonlyMap<string, string>> {
   const files = kinds.map(crdFile);
   const crds = crdFolders.flatMap((folder) => files.map(([name, content]) => [`${folder}/${name}`, content] as const));
   const listed = guardedKinds.map(({ kind }) => ({
@@ -57,12 +58,12 @@ function wanted(): ReadonlyMap<string, string> {
     resources: [kind.plural],
     verbs: ['list'],
   }));
-  return new Map([...crds, ...ruleFiles(), rulesFile('uninstall', listed)]);
+  return new Map([...crds, ...ruleFiles(), rulesFile('uninstall', listed), ...(await wireFiles())]);
 }
 
 /** What the folders hold now by its path. */
 async function present(): Promise<ReadonlyMap<string, string>> {
-  const found = new Map<string, string>();
+  const found = new Map(await filesIn(join(root, wireFolder), wireFolder));
   for (const folder of [...crdFolders, rulesFolder]) {
     for (const name of await readdir(join(root, folder)).catch(() => [])) {
       found.set(`${folder}/${name}`, await readFile(join(root, folder, name), 'utf8'));
@@ -72,7 +73,7 @@ async function present(): Promise<ReadonlyMap<string, string>> {
 }
 
 async function generate(check: boolean): Promise<number> {
-  const [want, have] = [wanted(), await present()];
+  const [want, have] = [await wanted(), await present()];
   const paths = [...new Set([...want.keys(), ...have.keys()])].filter((path) => want.get(path) !== have.get(path));
   if (check) {
     for (const path of paths) console.error(`${path} is not what src says: run \`make generate\``);

@@ -47,10 +47,17 @@ const layers: Readonly<Record<string, { readonly allowed: readonly string[]; rea
         '../apply-crds.ts',
         '../check-uninstall.ts',
         '../petstore/main.ts',
+        '../petstore-wire/index.ts',
       ],
     },
     'src/controllers/planted/planted.ts': {
-      allowed: ['../../api/index.ts', '../../runtime/index.ts', '../child-name.ts', './another.ts'],
+      allowed: [
+        '../../api/index.ts',
+        '../../runtime/index.ts',
+        '../../petstore-wire/index.ts',
+        '../child-name.ts',
+        './another.ts',
+      ],
       forbidden: [
         '../../runtime/controller/index.ts',
         '../../runtime/kind/object.ts',
@@ -78,6 +85,7 @@ const layers: Readonly<Record<string, { readonly allowed: readonly string[]; rea
         './apply-crds.ts',
         './check-uninstall.ts',
         './petstore/main.ts',
+        './petstore-wire/index.ts',
       ],
     },
     'src/operator.ts': {
@@ -90,6 +98,7 @@ const layers: Readonly<Record<string, { readonly allowed: readonly string[]; rea
         './apply-crds.ts',
         './check-uninstall.ts',
         './petstore/main.ts',
+        './petstore-wire/index.ts',
       ],
     },
     'src/runner.ts': {
@@ -144,8 +153,20 @@ const layers: Readonly<Record<string, { readonly allowed: readonly string[]; rea
       ],
       forbidden: ['./controllers/echo/index.ts', './runtime/observability/index.ts', './petstore/main.ts'],
     },
+    'src/petstore-wire/planted.ts': {
+      allowed: ['./headers.ts', './generated/petstore_pb.js', '@connectrpc/connect'],
+      forbidden: [
+        '../petstore/main.ts',
+        '../runtime/index.ts',
+        '../controllers/pet/index.ts',
+        '../api/index.ts',
+        '../config.ts',
+        '../operator.ts',
+        '../main.ts',
+      ],
+    },
     'src/petstore/planted.ts': {
-      allowed: ['./server.ts', 'node:http'],
+      allowed: ['./server.ts', '../petstore-wire/index.ts', '../runtime/index.ts', 'node:http'],
       forbidden: [
         '../api/index.ts',
         '../controllers/echo/index.ts',
