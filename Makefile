@@ -71,9 +71,11 @@ e2e: $(installed) ## The operator's life: installed, upgraded, its nodes lost, h
 test-long: $(installed) ## What takes too long for each change: an hour of random faults, 1,000 elections, long lists
 	@FAULTS_MINUTES=50 npm run --silent jest -- test/integration/faults/random.test.ts
 	@E2E_LONG=1 npm run --silent jest -- test/e2e/high-availability.test.ts
-	@POSTGRES_WRITERS=10000 npm run --silent jest -- test/integration/postgres-writer-many.test.ts
-	@POSTGRES_MINUTES=10 npm run --silent jest -- test/integration/postgres-writer-random.test.ts
 	@CHILDREN=1000 npm run --silent jest -- test/integration/many-children.test.ts
+	@POSTGRES_WRITERS=10000 npm run --silent jest -- test/integration/postgres-writer-many.test.ts
+	@PETS=5000 npm run --silent jest -- test/integration/pet.test.ts --testNamePattern 'many Pets'
+	@PETS_MINUTES=10 npm run --silent jest -- test/integration/pet-random.test.ts
+	@POSTGRES_MINUTES=10 npm run --silent jest -- test/integration/postgres-writer-random.test.ts
 	@node test/soak.ts
 	@ELECTIONS=1000 RELIST_OBJECTS=50000 npm run --silent jest -- test/integration/elections
 
@@ -106,8 +108,9 @@ build: $(installed) ## Bundle the operator into dist/
 	@npm run --silent build
 
 .PHONY: image
-image: $(installed) ## Build the operator's image without a registry (Linux, root; with one: docker build .)
+image: $(installed) ## Build the operator's and the pet store's image without a registry (Linux, root; with one: docker build .)
 	@node tools/image.ts
+	@node tools/image.ts petstore
 
 ##@ Housekeeping
 
