@@ -56,6 +56,17 @@ export interface Config {
   readonly logLevel: LogLevel;
   /** ECHO_IMAGE: the image whose printf prints an Echo's message. */
   readonly echoImage: string;
+  /** The pet store that Pets are kept in. */
+  readonly petstore: {
+    /** PETSTORE_ADDRESS: `host:port`. */
+    readonly address: string;
+    /** PETSTORE_TLS: whether it is spoken to by TLS. */
+    readonly tls: boolean;
+    /** PETSTORE_CA_FILE: who has to have signed its certificate. Absent: the public authorities. */
+    readonly caFile: string | undefined;
+    /** PETSTORE_TIMEOUT_SECONDS: how long it may take to answer. */
+    readonly timeoutSeconds: number;
+  };
   /** The database of the PostgresWriters; its variables have the names that the original gave them. */
   readonly psql: {
     /** PSQL_HOST: needed where CONTROLLERS has postgresWriter. */
@@ -88,11 +99,11 @@ export interface Config {
 }
 
 /** The operator's controllers, as CONTROLLERS and the chart's values call them. */
-export const controllerNames = ['echo', 'scheduledEcho', 'podSet', 'postgresWriter'] as const;
+export const controllerNames = ['echo', 'scheduledEcho', 'podSet', 'pet', 'postgresWriter'] as const;
 export type ControllerName = (typeof controllerNames)[number];
 
 /** Those that do nothing before they are told where what they write to is. */
-const namesOffByDefault: readonly ControllerName[] = ['postgresWriter'];
+const namesOffByDefault: readonly ControllerName[] = ['pet', 'postgresWriter'];
 const namesByDefault = controllerNames.filter((name) => !namesOffByDefault.includes(name));
 
 const sslModes = ['disable', 'require', 'verify-full'] as const;
@@ -171,6 +182,7 @@ const tables = accept<readonly string[]>(takesTables, (text) => {
 });
 const sslMode = accept(`one of ${sslModes.join(', ')}`, (value) => sslModes.find((mode) => mode === value));
 const image = matching('an image reference, as busybox:1.36', /^[\w][\w.\-/:@]*$/);
+const address = matching('a host and a port, as petstore.example:6742', /^(\[[0-9A-Fa-f:.]+\]|[\w.-]+):\d{1,5}$/);
 const logLevel = accept(`one of ${logLevels.join(', ')}`, (value) => logLevels.find((level) => level === value));
 
 /**
@@ -207,6 +219,10 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
       ENV: text({ default: 'local' }),
       LOG_LEVEL: logLevel({ default: 'debug' }),
       ECHO_IMAGE: image({ default: 'busybox:1.36' }),
+      PETSTORE_ADDRESS: address({ default: 'petstore-service.petstore.svc.cluster.local:6742' }),
+      PETSTORE_TLS: boolean({ default: false }),
+      PETSTORE_CA_FILE: text({ default: undefined }),
+      PETSTORE_TIMEOUT_SECONDS: seconds({ default: 10 }),
       PSQL_HOST: host({ default: undefined }),
       PSQL_PORT: port({ default: 5432 }),
       PSQL_DBNAME: text({ default: 'postgres' }),
@@ -252,6 +268,12 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
     env: values.ENV,
     logLevel: values.LOG_LEVEL,
     echoImage: values.ECHO_IMAGE,
+    petstore: {
+      address: values.PETSTORE_ADDRESS,
+      tls: values.PETSTORE_TLS,
+      caFile: values.PETSTORE_CA_FILE,
+      timeoutSeconds: values.PETSTORE_TIMEOUT_SECONDS,
+    },
     psql: {
       host: values.PSQL_HOST,
       port: values.PSQL_PORT,

@@ -1,4 +1,5 @@
-import { PostgresWriter } from './api/index.ts';
+import { readFileSync } from 'node:fs';
+import { Pet, PostgresWriter } from './api/index.ts';
 import { type Config, ConfigError, type ControllerName, controllerNames } from './config.ts';
 import {
   addDisabledController,
@@ -9,6 +10,7 @@ import {
   disabledPermissions,
   echoPermissions,
   type PolicyRule,
+  petPermissions,
   podSetPermissions,
   postgresWriterPermissions,
   scheduledEchoPermissions,
@@ -25,7 +27,7 @@ type Close = () => Promise<void>;
 export interface OperatorController {
   /** What its role has to allow. */
   readonly permissions: readonly PolicyRule[];
-  add(operator: Parts, config: Config): Close | undefined;
+  add(operator: Parts, config: Config): Close | undefined | Promise<Close>;
   /** What takes its place where it does not run. Absent: nothing, and the kind is not watched. */
   readonly disabled?: Pick<OperatorController, 'permissions'> & { add(operator: Parts, config: Config): void };
 }
@@ -48,6 +50,29 @@ export const controllers: Readonly<Record<ControllerName, OperatorController>> =
     permissions: podSetPermissions,
     add: ({ manager, events, applier }, config) => {
       addPodSetController(manager, { events, applier, ...shared(config) });
+    },
+  },
+  pet: {
+    permissions: petPermissions,
+    add: async ({ manager, events, elector, metrics }, config) => {
+      // On demand: an operator without Pets does without a gRPC client.
+      const { addPetController } = await import('./controllers/pet/index.ts');
+      const { address, tls, caFile, timeoutSeconds } = config.petstore;
+      return addPetController(manager, {
+        events,
+        gate: elector?.fence,
+        registry: metrics.registry,
+        address,
+        tls: tls ? authorityIn('PETSTORE_CA_FILE', caFile) : undefined,
+        timeoutMs: timeoutSeconds * 1000,
+        ...shared(config),
+      });
+    },
+    disabled: {
+      permissions: disabledPermissions(Pet),
+      add: ({ manager, events }, { watchNamespaces: namespaces }) => {
+        addDisabledController(manager, Pet, { events, setting: 'controllers.pet.enabled', namespaces });
+      },
     },
   },
   postgresWriter: {
@@ -83,12 +108,24 @@ const shared = ({ numWorkers: workers, watchNamespaces: namespaces, resyncSecond
   resyncEveryMs: resyncSeconds * 1000,
 });
 
+/** @throws ConfigError where the file cannot be read. */
+function authorityIn(setting: string, path: string | undefined): { readonly ca?: string } {
+  if (path === undefined) return {};
+  try {
+    return { ca: readFileSync(path, 'utf8') };
+  } catch (cause) {
+    throw new ConfigError(`${setting}: got ${JSON.stringify(path)}, takes a file that can be read: ${String(cause)}`, {
+      cause,
+    });
+  }
+}
+
 /** Adds the controllers that the config asks for. */
-export function addControllers(operator: Parts, config: Config): Close {
+export async function addControllers(operator: Parts, config: Config): Promise<Close> {
   const closes: Close[] = [];
   for (const name of controllerNames) {
     const { add, disabled } = controllers[name];
-    const close = config.controllers.includes(name) ? add(operator, config) : undefined;
+    const close = config.controllers.includes(name) ? await add(operator, config) : undefined;
     if (close !== undefined) closes.push(close);
     if (!config.controllers.includes(name)) disabled?.add(operator, config);
   }

@@ -50,7 +50,7 @@ export async function run({ config, environment, log, signal, userAgent }: RunOp
     drainTimeoutMs: config.shutdownTimeoutSeconds * 1000,
     leaderElection,
   });
-  const closeOutside = addControllers(operator, config);
+  const closeOutside = await addControllers(operator, config);
 
   const servers = await listen(config, operator);
   const { numWorkers: workers, watchNamespaces: namespaces = 'all' } = config;

@@ -1,16 +1,18 @@
 /** What users write: one definition a kind, from which come the types, the CRDs and the printer columns. */
 import type { CustomKind } from '../runtime/index.ts';
 import { Echo } from './echo.ts';
+import { Pet, petFinalizer } from './pet.ts';
 import { PodSet } from './pod-set.ts';
 import { PostgresWriter, postgresWriterFinalizer } from './postgres-writer.ts';
 import { ScheduledEcho } from './scheduled-echo.ts';
 
-export { Echo, PodSet, PostgresWriter, postgresWriterFinalizer, ScheduledEcho };
+export { Echo, Pet, PodSet, PostgresWriter, petFinalizer, postgresWriterFinalizer, ScheduledEcho };
 
 /** Every kind that the operator brings, in the order in which its CRDs are applied. */
-export const kinds: readonly CustomKind[] = [Echo, ScheduledEcho, PodSet, PostgresWriter];
+export const kinds: readonly CustomKind[] = [Echo, ScheduledEcho, PodSet, PostgresWriter, Pet];
 
 /** Those whose objects stay, when they are deleted, until the operator has removed what they made outside of the cluster. */
 export const guardedKinds: readonly { readonly kind: CustomKind; readonly finalizer: string }[] = [
   { kind: PostgresWriter, finalizer: postgresWriterFinalizer },
+  { kind: Pet, finalizer: petFinalizer },
 ];

@@ -3,6 +3,7 @@ export { addEchoController } from './echo/index.ts';
 export { echoPermissions } from './echo/permissions.ts';
 export { addDisabledController, disabledPermissions } from './outside/index.ts';
 export type { PolicyRule } from './permissions.ts';
+export { petPermissions } from './pet/permissions.ts';
 export { addPodSetController } from './pod-set/index.ts';
 export { podSetPermissions } from './pod-set/permissions.ts';
 export { addPostgresWriterController } from './postgres-writer/index.ts';
