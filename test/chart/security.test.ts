@@ -94,6 +94,9 @@ describe.each(helmNames)('security, by %s', (name) => {
       { apiGroups: ['mmontes.io'], resources: ['echos/status'], verbs: ['patch'] },
       { apiGroups: ['mmontes.io'], resources: ['echos/finalizers'], verbs: ['update'] },
       { apiGroups: ['batch'], resources: ['jobs'], verbs: ['list', 'watch', 'create', 'delete'] },
+      // Of Pets it says that nobody keeps them.
+      { apiGroups: ['petstore.example.com'], resources: ['pets'], verbs: ['get', 'list', 'watch'] },
+      { apiGroups: ['petstore.example.com'], resources: ['pets/status'], verbs: ['patch'] },
       { apiGroups: ['app.example.com'], resources: ['podsets'], verbs: ['get', 'list', 'watch'] },
       { apiGroups: ['app.example.com'], resources: ['podsets/status'], verbs: ['patch'] },
       { apiGroups: ['app.example.com'], resources: ['podsets/finalizers'], verbs: ['update'] },
@@ -123,6 +126,8 @@ describe.each(helmNames)('security, by %s', (name) => {
       'echos/status',
       'echos/finalizers',
       'jobs',
+      'pets',
+      'pets/status',
       'postgreswriters',
       'postgreswriters/status',
       'events',
@@ -146,6 +151,7 @@ describe.each(helmNames)('security, by %s', (name) => {
     const status = { apiGroups: ['mmontes.io'], resources: ['echos/status', 'scheduledechos/status'], verbs: ['get'] };
     const postgresWriters = { apiGroups: ['demo.yash.com'], resources: ['postgreswriters'] };
     const podSets = { apiGroups: ['app.example.com'], resources: ['podsets'] };
+    const pets = { apiGroups: ['petstore.example.com'], resources: ['pets'] };
     const write = ['create', 'update', 'patch', 'delete', 'deletecollection'];
     expect(aggregated).toEqual([
       {
@@ -156,6 +162,8 @@ describe.each(helmNames)('security, by %s', (name) => {
           { ...podSets, verbs: [...read, ...write] },
           { ...podSets, resources: ['podsets/scale'], verbs: ['get', 'update', 'patch'] },
           { ...podSets, resources: ['podsets/status'], verbs: ['get'] },
+          { ...pets, verbs: [...read, ...write] },
+          { ...pets, resources: ['pets/status'], verbs: ['get'] },
           { ...postgresWriters, verbs: [...read, ...write] },
           { ...postgresWriters, resources: ['postgreswriters/status'], verbs: ['get'] },
         ],
@@ -167,6 +175,8 @@ describe.each(helmNames)('security, by %s', (name) => {
           status,
           { ...podSets, verbs: read },
           { ...podSets, resources: ['podsets/scale', 'podsets/status'], verbs: ['get'] },
+          { ...pets, verbs: read },
+          { ...pets, resources: ['pets/status'], verbs: ['get'] },
           { ...postgresWriters, verbs: read },
           { ...postgresWriters, resources: ['postgreswriters/status'], verbs: ['get'] },
         ],

@@ -19,6 +19,14 @@ METRICS_ENABLED: {{ .Values.monitoring.enabled | quote }}
 METRICS_PATH: {{ .Values.monitoring.path | quote }}
 METRICS_PORT: {{ .Values.monitoring.port | quote }}
 HEALTH_PORT: {{ .Values.health.port | quote }}
+{{- if .Values.controllers.pet.enabled }}
+PETSTORE_ADDRESS: {{ include "echoperator.petstoreAddress" . | quote }}
+PETSTORE_TLS: {{ .Values.pet.tls.enabled | quote }}
+PETSTORE_TIMEOUT_SECONDS: {{ .Values.pet.timeoutSeconds | quote }}
+{{- if include "echoperator.petstoreAuthority" . }}
+PETSTORE_CA_FILE: /etc/echoperator/petstore/ca.crt
+{{- end }}
+{{- end }}
 PSQL_HOST: {{ .Values.postgresWriter.host | quote }}
 PSQL_PORT: {{ .Values.postgresWriter.port | quote }}
 PSQL_DBNAME: {{ .Values.postgresWriter.dbname | quote }}
