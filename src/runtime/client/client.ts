@@ -87,6 +87,17 @@ export interface ApplyOptions extends RequestOptions {
   readonly resourceVersion?: string;
 }
 
+/** How what is created is looked at. */
+export interface CreateOptions extends RequestOptions {
+  /** The API server does all but store it: the answer tells whether it would. Default false. */
+  readonly dryRun?: boolean;
+  /**
+   * What becomes of fields that the kind does not have, or that are there twice: `Strict` refuses the object, with a
+   * BadRequest for a built-in kind; `Ignore` drops them. Default: the server's, which drops them.
+   */
+  readonly fieldValidation?: 'Ignore' | 'Strict';
+}
+
 /** Conditions under which a delete may happen, and what becomes of the object's dependents. */
 export interface DeleteOptions extends RequestOptions {
   /** Only if the object still is the one with this uid, not another of its name; else a Conflict. */
@@ -158,7 +169,7 @@ export interface Client {
   /** As {@link Client.watch}, of the metadata alone. */
   watchMetadata(kind: Kind, options: WatchOptions): AsyncIterable<WatchEvent<PartialObjectMetadata>>;
 
-  create<T extends KubeObject>(kind: Kind<T>, manifest: Manifest<T>, options?: RequestOptions): Promise<T>;
+  create<T extends KubeObject>(kind: Kind<T>, manifest: Manifest<T>, options?: CreateOptions): Promise<T>;
   /**
    * Replaces the object by this one, which was read before and changed.
    *

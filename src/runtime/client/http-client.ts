@@ -10,6 +10,7 @@ import { ApiError, type Status } from './api-error.ts';
 import type {
   ApplyOptions,
   Client,
+  CreateOptions,
   DeleteCollectionOptions,
   DeleteOptions,
   GetOptions,
@@ -85,9 +86,15 @@ export class HttpClient implements Client {
     for await (const batch of this.#watch(kind, metadataOnly.object, options)) yield* batch;
   }
 
-  async create<T extends KubeObject>(kind: Kind<T>, manifest: Manifest<T>, options?: RequestOptions): Promise<T> {
+  async create<T extends KubeObject>(
+    kind: Kind<T>,
+    manifest: Manifest<T>,
+    { dryRun, fieldValidation, signal }: CreateOptions = {},
+  ): Promise<T> {
     const path = creationPath(kind, manifest.metadata);
-    return this.#write<T>({ method: 'POST', path, body: complete(kind, manifest) }, options);
+    const how = queryOf({ dryRun: dryRun ? 'All' : undefined, fieldValidation });
+    const query = how === '' ? this.#asManager : `${this.#asManager}&${how}`;
+    return this.#write<T>({ method: 'POST', path, query, body: complete(kind, manifest), signal });
   }
 
   async update<T extends KubeObject>(

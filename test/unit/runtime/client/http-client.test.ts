@@ -75,6 +75,18 @@ describe('requests', () => {
     expect((await answer).items).toEqual([]);
   });
 
+  test('create that is tried only, and strictly', async () => {
+    const answer = client.create(Widget, { metadata: key }, { dryRun: true, fieldValidation: 'Strict' });
+    const request = await server.next({ method: 'POST', path });
+    expect(Object.fromEntries(request.query)).toEqual({
+      fieldManager: 'tester',
+      dryRun: 'All',
+      fieldValidation: 'Strict',
+    });
+    request.json(201, stored('a', '1'));
+    await answer;
+  });
+
   test('create', async () => {
     const answer = client.create(Widget, { metadata: key, spec: { size: 1 } });
     const request = await server.next({ method: 'POST', path });
