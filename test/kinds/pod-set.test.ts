@@ -66,8 +66,8 @@ describe('a PodSet', () => {
     const three = await settled('web', 3);
     expect(names(await pods())).toEqual(three.status?.podNames);
     const [header, row] = (await kubectl('get', 'podsets')).split('\n');
-    expect(header?.split(/\s+/)).toEqual(['NAME', 'DESIRED', 'CURRENT', 'READY', 'AGE']);
-    expect(row).toMatch(/^web +3 +3 +3 +\S+$/);
+    expect(header?.split(/\s+/)).toEqual(['NAME', 'DESIRED', 'CURRENT', 'READY', 'REASON', 'AGE']);
+    expect(row).toMatch(/^web +3 +3 +3 +PodsReady +\S+$/);
 
     const [victim = '', ...others] = three.status?.podNames ?? [];
     await kubectl('delete', 'pod', victim, '--grace-period=1');
@@ -132,11 +132,15 @@ describe('a PodSet', () => {
     await kubectl('wait', '--for=jsonpath={.status.conditions[?(@.type=="Ready")].reason}=PodRefused', 'podset/many');
     const { status } = await cluster.get<PodSet>('podset/many', '--namespace', ns);
     expect(status?.conditions?.find(({ type }) => type === 'Ready')?.message).toContain('exceeded quota: full');
-    const refused = (await operatorWrites(cluster.auditLog, ns)).filter(
-      ({ verb, objectRef, responseStatus }) =>
-        verb === 'create' && objectRef?.resource === 'pods' && responseStatus?.code === 403,
-    );
-    expect(refused.length).toBeLessThan(12 - 2);
+    const refused = await eventually('it has tried again', async () => {
+      const found = (await operatorWrites(cluster.auditLog, ns)).filter(
+        ({ verb, objectRef, responseStatus }) =>
+          verb === 'create' && objectRef?.resource === 'pods' && responseStatus?.code === 403,
+      );
+      return found.length >= 3 && found;
+    });
+    // One a try, and not ten.
+    expect(refused.length).toBeLessThan(3 * (12 - 2));
     await kubectl('delete', 'resourcequota', 'full');
     await settled('many', 12);
   });

@@ -8,9 +8,11 @@ import { collectDefaultMetrics, Registry } from 'prom-client';
 import type { TSchema } from 'typebox';
 import { Check, Errors } from 'typebox/value';
 import { parse, parseAllDocuments } from 'yaml';
-import { Echo } from '../../src/api/index.ts';
+import { Echo, PodSet, ScheduledEcho } from '../../src/api/index.ts';
 import { readConfig } from '../../src/config.ts';
 import { isWarning, type Reason, readyByReason } from '../../src/controllers/echo/echo-status.ts';
+import { reasons as podSetReasons } from '../../src/controllers/pod-set/pod-set-status.ts';
+import { reasons as scheduledEchoReasons } from '../../src/controllers/scheduled-echo/scheduled-echo-status.ts';
 import { Metrics } from '../../src/runtime/index.ts';
 import { clusterPackages } from '../../tools/debian.ts';
 import { guideFiles } from '../package/environment/guide.ts';
@@ -148,6 +150,32 @@ describe('docs/echo.md', () => {
       reason,
       ready,
       isWarning(reason as Reason) ? 'Warning' : 'Normal',
+    ]);
+    expect(said).toEqual(expected);
+  });
+});
+
+describe.each([
+  ['pod-set', PodSet, podSetReasons],
+  ['scheduled-echo', ScheduledEcho, scheduledEchoReasons],
+] as const)('docs/%s.md', (name, kind, reasons) => {
+  const text = page(name);
+
+  test('has every field of the spec and of the status', () => {
+    const { spec, status } = kind.definition;
+    const fields = tableAfter(text, '| field | takes |').map((row) => codeIn(row.field).split('.')[0]);
+    expect([...new Set(fields)]).toEqual(Object.keys(spec.properties));
+    const ofStatus = tableAfter(text, '| field of the status |').map((row) => codeIn(row['field of the status']));
+    expect(ofStatus).toEqual(Object.keys(status.properties));
+  });
+
+  test('has every reason of Ready, with its status and the type of its Event', () => {
+    const rows = tableAfter(text, '| reason of Ready |');
+    const said = rows.map((row) => [codeIn(row['reason of Ready']), row.status, row.Event]);
+    const expected = Object.entries(reasons).map(([reason, { ready, isWarning }]) => [
+      reason,
+      ready,
+      isWarning ? 'Warning' : 'Normal',
     ]);
     expect(said).toEqual(expected);
   });

@@ -1,0 +1,162 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { pino } from 'pino';
+import { PodSet } from '../../src/api/index.ts';
+import { Pod } from '../../src/controllers/built-in-kinds.ts';
+import { addPodSetController } from '../../src/controllers/index.ts';
+import { connectOperator, kubeconfigConnection, type ObjectKey } from '../../src/runtime/index.ts';
+import { FaultProxy, type InjectedFault, isWatch, type RequestFilter } from '../../src/runtime/testing/index.ts';
+import { operatorWrites } from './environment/audit.ts';
+import { TestCluster } from './environment/cluster.ts';
+import { eventually } from './environment/eventually.ts';
+import { customManifest } from './environment/with-reason.ts';
+
+let cluster: TestCluster;
+let proxy: FaultProxy;
+let key: Required<ObjectKey>;
+
+beforeAll(async () => {
+  cluster = await TestCluster.connect();
+  proxy = await FaultProxy.start({ upstream: await kubeconfigConnection(cluster.kubeconfig) });
+}, 60_000);
+
+afterAll(async () => {
+  await proxy?.close();
+  await cluster?.close();
+}, 90_000);
+
+beforeEach(async () => {
+  key = { name: 'web', namespace: await cluster.namespace() };
+});
+
+/** Runs a PodSet controller of the test's namespace, all of whose requests pass the proxy, until the body has ended. */
+async function withOperator(body: () => Promise<void>): Promise<void> {
+  const operator = await connectOperator({
+    name: 'echoperator',
+    userAgent: 'echoperator/faults',
+    environment: {},
+    connection: proxy.connection,
+    log: pino({ level: 'silent' }),
+  });
+  const { manager, applier, events } = operator;
+  addPodSetController(manager, { applier, events, workers: 4, resyncEveryMs: 600_000, namespaces: [key.namespace] });
+  const stop = new AbortController();
+  const running = operator.run(stop.signal);
+  try {
+    await Promise.race([manager.synced, running]);
+    await body();
+  } finally {
+    stop.abort();
+    await running;
+  }
+}
+
+const apply = (replicas: number, of = key) =>
+  cluster.client.apply(PodSet, customManifest(of, { replicas }), { force: true });
+
+const active = async () =>
+  (await cluster.client.list(Pod, { namespace: key.namespace, labelSelector: `app=${key.name}` })).items.filter(
+    ({ metadata }) => metadata.deletionTimestamp === undefined,
+  );
+
+/** Resolves when so many pods are there and the status says so. */
+const settled = (count: number): Promise<PodSet> =>
+  eventually(
+    `${key.name} has ${count} pods`,
+    async () => {
+      const set = await cluster.client.get(PodSet, key);
+      const { observedGeneration, replicas } = set.status ?? {};
+      const isTold = replicas === count && observedGeneration === set.metadata.generation;
+      return isTold && (await active()).length === count && set;
+    },
+    60_000,
+  );
+
+/** The names of the pods that the API server has made, or removed, for the operator. */
+async function written(verb: 'create' | 'delete'): Promise<readonly string[]> {
+  const writes = (await operatorWrites(cluster.auditLog, key.namespace)).filter(
+    ({ verb: is, objectRef, responseStatus }) =>
+      is === verb && objectRef?.resource === 'pods' && (responseStatus?.code ?? 500) < 300,
+  );
+  return writes.map(({ objectRef }) => objectRef?.name ?? '').filter((name) => name.startsWith(`${key.name}-pod-`));
+}
+
+const pods: RequestFilter = ({ resource }) => resource === 'pods';
+const isCreate: RequestFilter = (request) => pods(request) && request.verb === 'create';
+const isDelete: RequestFilter = (request) => pods(request) && request.verb === 'delete';
+
+async function struck(fault: InjectedFault, times: number): Promise<void> {
+  await eventually(`the fault has struck ${times} times, not ${fault.count}`, async () => fault.count >= times);
+  fault.off();
+}
+
+describe("faults of the original's", () => {
+  test('one pod per turn on a stale cache overshoots', async () => {
+    await withOperator(async () => {
+      const slow = proxy.inject(
+        { type: 'slow', bytesPerSecond: 1 },
+        { on: (request) => pods(request) && isWatch(request) },
+      );
+      await apply(5);
+      await eventually('five pods are there', async () => (await active()).length === 5);
+      // Each is a reason to look again, at a cache that knows of no pod.
+      await apply(7);
+      await apply(3);
+      await apply(4);
+      const other = { ...key, name: 'other' };
+      await apply(1, other);
+      await eventually('another PodSet has its pod', async () => {
+        const { items } = await cluster.client.list(Pod, { namespace: key.namespace, labelSelector: 'app=other' });
+        return items.length === 1;
+      });
+      expect(await active()).toHaveLength(5);
+      slow.off();
+      expect(slow.count).toBeGreaterThan(0);
+      await settled(4);
+      expect(await written('create')).toHaveLength(5);
+      expect(await written('delete')).toHaveLength(1);
+    });
+  }, 120_000);
+});
+
+describe('a lost answer', () => {
+  test.each([1, 3])('to the making of a pod, %d in all, makes no pod too many', async (times) => {
+    await withOperator(async () => {
+      const lost = proxy.inject({ type: 'lost-reply' }, { on: isCreate, times });
+      await apply(6);
+      await struck(lost, times);
+      await settled(6);
+      expect(await written('create')).toHaveLength(6);
+      expect(await written('delete')).toEqual([]);
+    });
+  });
+
+  test('to the making of a pod, and to the look at it too, makes no pod too many', async () => {
+    await withOperator(async () => {
+      const lost = proxy.inject({ type: 'lost-reply' }, { on: isCreate, times: 1 });
+      // A look is tried four times.
+      const unseen = proxy.inject(
+        { type: 'lost-reply' },
+        { on: (request) => pods(request) && request.verb === 'get', times: 4 },
+      );
+      await apply(6);
+      await struck(lost, 1);
+      await struck(unseen, 4);
+      await settled(6);
+      expect(await written('create')).toHaveLength(6);
+      expect(await written('delete')).toEqual([]);
+    });
+  });
+
+  test('to the removal of pods removes none too many', async () => {
+    await withOperator(async () => {
+      await apply(6);
+      await settled(6);
+      const lost = proxy.inject({ type: 'lost-reply' }, { on: isDelete, times: 2 });
+      await apply(2);
+      await struck(lost, 2);
+      await settled(2);
+      expect(new Set(await written('delete')).size).toBe(4);
+      expect(await written('create')).toHaveLength(6);
+    });
+  });
+});
