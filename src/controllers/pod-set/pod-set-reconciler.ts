@@ -61,7 +61,8 @@ export class PodSetReconciler {
     const turn = new PodSetTurn({ set, pods, store, applier, client: context.client, memory });
     await turn.take();
     failures.push(...turn.failures);
-    this.#tell(set, turn);
+    this.#note(set, 'PodsMade', turn.made);
+    this.#note(set, 'PodsRemoved', turn.removed);
     const hindrance = hindranceOf(failures, turn.hindrance);
     const report = readyReport(set, { active: turn.active, hindrance }, new Date());
     await reportReady(events, PodSet, set, report, context);
@@ -91,15 +92,10 @@ export class PodSetReconciler {
     return { claimed, failures: errors.map((error) => ({ doing: 'claiming', error })) };
   }
 
-  #tell(set: PodSet, { made, removed }: PodSetTurn): void {
-    for (const [reason, verb, pods] of [
-      ['PodsMade', 'made', made] as const,
-      ['PodsRemoved', 'removed', removed] as const,
-    ]) {
-      if (pods.length === 0) continue;
-      const note = `${verb} ${namesOf(pods)}`;
-      this.#options.events.record(PodSet, set, { type: 'Normal', reason, action: 'Reconcile', note });
-    }
+  #note(set: PodSet, reason: 'PodsMade' | 'PodsRemoved', pods: readonly Pod[]): void {
+    if (pods.length === 0) return;
+    const note = `${reason === 'PodsMade' ? 'made' : 'removed'} ${namesOf(pods)}`;
+    this.#options.events.record(PodSet, set, { type: 'Normal', reason, action: 'Reconcile', note });
   }
 }
 
