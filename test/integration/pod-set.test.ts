@@ -118,6 +118,16 @@ describe('a PodSet', () => {
     expect(await creations(key.namespace)).toBe(3);
   });
 
+  test('of a long name has pods whose label holds, and which it finds by it', async () => {
+    const key = { name: `long-${'x'.repeat(245)}`, namespace: await cluster.namespace() };
+    await apply(key, { replicas: 2 });
+    const { status } = await settled(key, 2);
+    expect(status?.selector).toMatch(/^app=long-x{47}-[0-9a-f]{10},version=v0\.1$/);
+    const labelSelector = status?.selector ?? '';
+    const { items } = await cluster.client.list(Pod, { namespace: key.namespace, labelSelector });
+    expect(namesOf(items)).toEqual(status?.podNames);
+  });
+
   test('is scaled by its subresource, to none and up again', async () => {
     const key = { name: 'scaled', namespace: await cluster.namespace() };
     await apply(key, { replicas: 1 });
