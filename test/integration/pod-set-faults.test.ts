@@ -1,10 +1,17 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import { pino } from 'pino';
 import { PodSet } from '../../src/api/index.ts';
 import { Pod } from '../../src/controllers/built-in-kinds.ts';
 import { addPodSetController } from '../../src/controllers/index.ts';
 import { connectOperator, kubeconfigConnection, type ObjectKey } from '../../src/runtime/index.ts';
-import { FaultProxy, type InjectedFault, isWatch, type RequestFilter } from '../../src/runtime/testing/index.ts';
+import {
+  type Fault,
+  FaultProxy,
+  type FaultTarget,
+  type InjectedFault,
+  isWatch,
+  type RequestFilter,
+} from '../../src/runtime/testing/index.ts';
 import { operatorWrites } from './environment/audit.ts';
 import { TestCluster } from './environment/cluster.ts';
 import { eventually } from './environment/eventually.ts';
@@ -27,6 +34,19 @@ afterAll(async () => {
 beforeEach(async () => {
   key = { name: 'web', namespace: await cluster.namespace() };
 });
+
+const faults: InjectedFault[] = [];
+
+// Also where a test has failed: a slow answer would be slow for hours.
+afterEach(() => {
+  for (const fault of faults.splice(0)) fault.off();
+});
+
+function inject(fault: Fault, target: FaultTarget): InjectedFault {
+  const injected = proxy.inject(fault, target);
+  faults.push(injected);
+  return injected;
+}
 
 /** Runs a PodSet controller of the test's namespace, all of whose requests pass the proxy, until the body has ended. */
 async function withOperator(body: () => Promise<void>): Promise<void> {
@@ -104,7 +124,7 @@ async function othersGoOn(): Promise<void> {
 async function slowPods(): Promise<InjectedFault> {
   const first = { ...key, name: 'first' };
   await apply(0, first);
-  const slow = proxy.inject({ type: 'slow', bytesPerSecond: 1 }, { on: isPodWatch });
+  const slow = inject({ type: 'slow', bytesPerSecond: 1 }, { on: isPodWatch });
   // What comes first passes whole: a pod that is adopted, and is one too many.
   const metadata = { ...key, name: 'first-orphan', labels: { app: 'first', version: 'v0.1' } };
   await cluster.client.create(Pod, { metadata, spec: { containers: [{ name: 'c', image: 'busybox:1.36' }] } });
@@ -136,7 +156,7 @@ describe("faults of the original's", () => {
 describe('a lost answer', () => {
   test.each([1, 3])('to the making of a pod, %d in all, makes no pod too many', async (times) => {
     await withOperator(async () => {
-      const lost = proxy.inject({ type: 'lost-reply' }, { on: isCreate, times });
+      const lost = inject({ type: 'lost-reply' }, { on: isCreate, times });
       await apply(6);
       await struck(lost, times);
       await settled(6);
@@ -152,8 +172,8 @@ describe('a lost answer', () => {
   ])('to the making of the only pod%s while the cache is behind makes no second one', async (_, looks) => {
     await withOperator(async () => {
       const slow = await slowPods();
-      const lost = proxy.inject({ type: 'lost-reply' }, { on: isCreate, times: 1 });
-      const unseen = proxy.inject({ type: 'lost-reply' }, { on: isLook, times: looks });
+      const lost = inject({ type: 'lost-reply' }, { on: isCreate, times: 1 });
+      const unseen = inject({ type: 'lost-reply' }, { on: isLook, times: looks });
       await apply(1);
       await struck(lost, 1);
       await struck(unseen, looks);
@@ -170,7 +190,7 @@ describe('a lost answer', () => {
     await withOperator(async () => {
       await apply(6);
       await settled(6);
-      const lost = proxy.inject({ type: 'lost-reply' }, { on: isDelete, times: 2 });
+      const lost = inject({ type: 'lost-reply' }, { on: isDelete, times: 2 });
       await apply(2);
       await struck(lost, 2);
       await settled(2);
