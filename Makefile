@@ -67,6 +67,7 @@ e2e: $(installed) ## End to end tests: a real cluster with nodes and pods (Linux
 test-long: $(installed) ## What takes too long for each change: an hour of random faults, 1,000 elections, long lists
 	@FAULTS_MINUTES=50 npm run --silent jest -- test/integration/faults/random.test.ts
 	@E2E_LONG=1 npm run --silent jest -- test/e2e/high-availability.test.ts
+	@CHILDREN=1000 npm run --silent jest -- test/integration/many-children.test.ts
 	@node test/soak.ts
 	@ELECTIONS=1000 RELIST_OBJECTS=50000 npm run --silent jest -- --forceExit test/integration/elections
 
