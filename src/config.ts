@@ -61,7 +61,7 @@ export interface Config {
 }
 
 /** The operator's controllers, as CONTROLLERS and the chart's values call them. */
-export const controllerNames = ['echo', 'scheduledEcho', 'podSet'] as const;
+export const controllerNames = ['echo', 'scheduledEcho', 'podSet', 'bookStore'] as const;
 export type ControllerName = (typeof controllerNames)[number];
 
 const logLevels = ['trace', 'debug', 'info', 'warn', 'error', 'fatal'] as const;

@@ -1,8 +1,10 @@
 import type { Config, ControllerName } from './config.ts';
 import {
+  addBookStoreController,
   addEchoController,
   addPodSetController,
   addScheduledEchoController,
+  bookStorePermissions,
   echoPermissions,
   type PolicyRule,
   podSetPermissions,
@@ -35,6 +37,12 @@ export const controllers: Readonly<Record<ControllerName, OperatorController>> =
     permissions: podSetPermissions,
     add: ({ manager, events, applier }, config) => {
       addPodSetController(manager, { events, applier, ...shared(config) });
+    },
+  },
+  bookStore: {
+    permissions: bookStorePermissions,
+    add: ({ manager, events, applier }, config) => {
+      addBookStoreController(manager, { events, applier, ...shared(config) });
     },
   },
 };

@@ -1,4 +1,6 @@
 /** What the operator does: a folder a kind, each a reconciler over the runtime that is added to a manager. */
+export { addBookStoreController } from './book-store/index.ts';
+export { bookStorePermissions } from './book-store/permissions.ts';
 export { addEchoController } from './echo/index.ts';
 export { echoPermissions } from './echo/permissions.ts';
 export type { PolicyRule } from './permissions.ts';

@@ -81,6 +81,11 @@ export interface SubresourceOptions extends RequestOptions {
 export interface ApplyOptions extends RequestOptions {
   /** Take over fields that another field manager owns. Default: a Conflict says so instead. */
   readonly force?: boolean;
+  /**
+   * Under this name instead of the client's. So a controller gives up a field without unsetting it: a field that an
+   * apply no longer has goes, unless another field manager has it too.
+   */
+  readonly fieldManager?: string;
   /** Only on the object that has this uid: a Conflict if it is gone, `isOtherUid` if another has its name. Creates nothing. */
   readonly uid?: string;
   /** Only on the object as of this version: a Conflict if it has changed since. */

@@ -1,0 +1,72 @@
+import { BookStore } from '../../api/index.ts';
+import {
+  type Client,
+  done,
+  isConflict,
+  isControlledBy,
+  isNotFound,
+  keyOf,
+  type ObjectKey,
+  type ReconcileContext,
+  type Result,
+  requeueAfter,
+  TerminalError,
+} from '../../runtime/index.ts';
+import { Service } from '../built-in-kinds.ts';
+import { isInvalidField } from '../refusal.ts';
+import { reportReady } from '../report-ready.ts';
+import { App, type AppOptions } from './app.ts';
+import { readyReport } from './book-store-status.ts';
+import { Database, type DatabaseOptions } from './database.ts';
+import { type Settings, settingsOf } from './settings.ts';
+
+/** What the reconciler reads and writes by. */
+export interface BookStoreReconcilerOptions extends AppOptions, DatabaseOptions {
+  readonly stores: { get(key: ObjectKey): BookStore | undefined };
+}
+
+/** Keeps a BookStore's app and its database as it asks for them. */
+export class BookStoreReconciler {
+  readonly #options: BookStoreReconcilerOptions;
+  readonly #database: Database;
+  readonly #app: App;
+
+  constructor(options: BookStoreReconcilerOptions) {
+    this.#options = options;
+    this.#database = new Database(options);
+    this.#app = new App(options);
+  }
+
+  async reconcile(key: ObjectKey, context: ReconcileContext): Promise<Result> {
+    const store = this.#options.stores.get(key);
+    // What it has made goes with it, its claims as its reclaim policy says: the garbage collector follows the owners.
+    if (store === undefined || store.metadata.deletionTimestamp !== undefined) return done;
+    const settings = settingsOf(store);
+    const database = await this.#database.reconcile(store, settings, context);
+    const app = await this.#app.reconcile(store, settings, database.isElsewhere ?? false, context);
+    await this.#removeOtherServices(store, settings, context.client);
+    const report = readyReport(store, { ...database, ...app }, new Date());
+    await reportReady(this.#options.events, BookStore, store, report, context);
+    const refusals = [database.error, app.error].filter((error) => error !== undefined);
+    const passing = refusals.find((error) => !isInvalidField(error));
+    if (passing !== undefined) throw passing;
+    // A spec that is wrong is so until it is changed.
+    const [lasting] = refusals;
+    if (lasting !== undefined) throw new TerminalError(lasting.message, { cause: lasting });
+    return database.requeueAfterMs === undefined ? done : requeueAfter(database.requeueAfterMs);
+  }
+
+  /** Those that it has under names that it no longer asks for. */
+  async #removeOtherServices(store: BookStore, { app, database }: Settings, client: Client): Promise<void> {
+    const wanted = [app.serviceName, database.serviceName];
+    for (const service of this.#options.services.byOwner(store.metadata.uid)) {
+      const { name, uid, deletionTimestamp } = service.metadata;
+      if (wanted.includes(name) || deletionTimestamp !== undefined || !isControlledBy(service, store)) continue;
+      try {
+        await client.delete(Service, keyOf(service), { uid });
+      } catch (error) {
+        if (!isNotFound(error) && !isConflict(error)) throw error;
+      }
+    }
+  }
+}

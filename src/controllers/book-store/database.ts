@@ -1,0 +1,289 @@
+import { BookStore } from '../../api/index.ts';
+import {
+  type ApiError,
+  type Applier,
+  type Client,
+  type EventRecorder,
+  findCondition,
+  isControlledBy,
+  type ReadonlyStore,
+  type ReconcileContext,
+} from '../../runtime/index.ts';
+import { type ControllerRevision, type PersistentVolumeClaim, Service, StatefulSet } from '../built-in-kinds.ts';
+import { isRefusal } from '../refusal.ts';
+import type { PartFinding, VolumeFinding } from './book-store-status.ts';
+import { type ClaimsOutcome, isForeign, keepClaims, ordinalOf } from './claims.ts';
+import {
+  databaseServiceOf,
+  type Fixed,
+  fixedOf,
+  isFixedOtherwise,
+  statefulSetOf,
+  wantedFixed,
+} from './database-children.ts';
+import { type Growth, growthOf } from './growth.ts';
+import { databaseServiceKey, recreationKey, statefulSetKey } from './names.ts';
+import { restartForVolume } from './pod-restart.ts';
+import { beginRecreation, endRecreation, forget, isKept, keptOf, recreate } from './recreation.ts';
+import { nameTaken, refused } from './refused.ts';
+import { rolloutOf } from './rollout.ts';
+import type { Settings } from './settings.ts';
+
+/** What the database is read and written by. */
+export interface DatabaseOptions {
+  readonly services: ReadonlyStore<Service>;
+  readonly statefulSets: ReadonlyStore<StatefulSet>;
+  readonly revisions: ReadonlyStore<ControllerRevision>;
+  /** The claims of a BookStore's StatefulSet, by their names. */
+  readonly claimsOf: (store: BookStore) => Iterable<PersistentVolumeClaim>;
+  readonly applier: Applier;
+  readonly events: EventRecorder;
+}
+
+/** How a reconcile has left the database. */
+export interface DatabaseOutcome {
+  readonly database: PartFinding | undefined;
+  readonly volume: VolumeFinding;
+  readonly statefulSet?: StatefulSet | undefined;
+  readonly claims: readonly PersistentVolumeClaim[];
+  /** Whether what the app would dial is somebody else's database. */
+  readonly isElsewhere?: boolean;
+  /** When to look again, in milliseconds. */
+  readonly requeueAfterMs?: number | undefined;
+  /** The API server's refusal of a child. */
+  readonly error?: ApiError;
+}
+
+const settled: VolumeFinding = { reason: 'VolumesSettled', message: 'no volume is growing' };
+const recreating: VolumeFinding = {
+  reason: 'StatefulSetRecreating',
+  message: 'the StatefulSet is made anew for later replicas; its pods run on',
+};
+
+/** A class that lets no volume grow may be changed, and a watch of classes would need a role in the whole cluster. */
+const refusedAgainAfterMs = 60_000;
+
+/** A change of the pods waits for a growth no longer than this. */
+const longestWaitMs = 15 * 60_000;
+
+/** Keeps a BookStore's database: a headless Service, a StatefulSet, and claims that grow. */
+export class Database {
+  readonly #options: DatabaseOptions;
+
+  constructor(options: DatabaseOptions) {
+    this.#options = options;
+  }
+
+  /** @throws whatever the client throws, but for a refusal, which is in the outcome. */
+  async reconcile(store: BookStore, settings: Settings, context: ReconcileContext): Promise<DatabaseOutcome> {
+    const claims = this.#claims(store);
+    try {
+      const service = await this.#options.applier.apply(Service, databaseServiceOf(store, settings), {
+        client: context.client,
+        store: this.#options.services,
+      });
+      if (service.type === 'nameTaken') {
+        const { name } = databaseServiceKey(store);
+        const finding = nameTaken('Service', name, 'set another bookDB.serviceName, and have the app dial that');
+        return { database: finding, volume: settled, claims, isElsewhere: true };
+      }
+      return await this.#keepStatefulSet(store, settings, claims, context);
+    } catch (error) {
+      if (!isRefusal(error)) throw error;
+      return { database: refused(error), volume: settled, claims, error };
+    }
+  }
+
+  /** Those that the StatefulSet has or will take up, in the order of their pods. */
+  #claims(store: BookStore): readonly PersistentVolumeClaim[] {
+    const claims = [...this.#options.claimsOf(store)];
+    return claims.sort((one, other) => ordinalOf(one) - ordinalOf(other));
+  }
+
+  async #keepStatefulSet(
+    store: BookStore,
+    settings: Settings,
+    claims: readonly PersistentVolumeClaim[],
+    context: ReconcileContext,
+  ): Promise<DatabaseOutcome> {
+    const { statefulSets, revisions } = this.#options;
+    const present = statefulSets.get(statefulSetKey(store));
+    const kept = keptOf(revisions, store);
+    if (present === undefined) return this.#make(store, settings, claims, kept, context);
+    if (!isControlledBy(present, store)) return { database: this.#taken(store), volume: settled, claims };
+    if (present.metadata.deletionTimestamp !== undefined) return { ...replacing(kept), claims };
+    if (kept !== undefined && !isKept(kept, present)) {
+      await endRecreation(present, kept, context.client);
+      return { database: undefined, volume: recreating, claims };
+    }
+    return this.#grow(present, store, settings, claims, context);
+  }
+
+  #taken(store: BookStore): PartFinding {
+    return nameTaken('StatefulSet', statefulSetKey(store).name, 'delete one of the two');
+  }
+
+  async #make(
+    store: BookStore,
+    settings: Settings,
+    claims: readonly PersistentVolumeClaim[],
+    kept: ControllerRevision | undefined,
+    { client }: ReconcileContext,
+  ): Promise<DatabaseOutcome> {
+    const { applier, statefulSets } = this.#options;
+    const { name } = statefulSetKey(store);
+    const { replicas } = settings.database;
+    const foreign = claims.find((claim) => ordinalOf(claim) < replicas && isForeign(claim, name));
+    if (foreign !== undefined) {
+      const finding = nameTaken('PersistentVolumeClaim', foreign.metadata.name, 'its data would become the database');
+      return { database: finding, volume: settled, claims };
+    }
+    const fixed = wantedFixed(settings, undefined);
+    if (kept !== undefined) {
+      const made = await recreate(store, kept, fixed, { client, applier, statefulSets });
+      if (made.type === 'nameTaken') return { database: this.#taken(store), volume: settled, claims };
+      return { database: undefined, volume: recreating, claims };
+    }
+    const applied = await applier.apply(StatefulSet, statefulSetOf(store, settings, fixed), {
+      client,
+      store: statefulSets,
+    });
+    if (applied.type === 'nameTaken') return { database: this.#taken(store), volume: settled, claims };
+    const statefulSet = applied.object;
+    return { database: databaseFinding(statefulSet), volume: settled, statefulSet, claims };
+  }
+
+  async #grow(
+    present: StatefulSet,
+    store: BookStore,
+    settings: Settings,
+    all: readonly PersistentVolumeClaim[],
+    context: ReconcileContext,
+  ): Promise<DatabaseOutcome> {
+    const { applier, revisions } = this.#options;
+    const { client } = context;
+    const ours = all.filter(
+      (claim) => claim.metadata.deletionTimestamp === undefined && !isForeign(claim, present.metadata.name),
+    );
+    const outcome = await keepClaims(client, store, settings, ours);
+    const claims = outcome.claims.filter((claim) => ordinalOf(claim) < settings.database.replicas);
+    const growth = growthOf(claims, settings.database.size);
+    const fixed = fixedOf(present);
+    const target = wantedFixed(settings, fixed);
+    // What no claim can have, later ones are not given either.
+    const isOtherwise = isFixedOtherwise(
+      outcome.refusal === undefined ? target : { ...target, size: fixed.size },
+      fixed,
+    );
+    const isDue = isOtherwise && (growth.unfinished.length === 0 || outcome.refusal !== undefined);
+    const waits = isDue || (isOtherwise && isWorthWaitingFor(store, present, growth));
+    const statefulSet = waits ? present : await this.#apply(store, settings, fixed, client);
+    if (statefulSet === undefined) return { database: this.#taken(store), volume: settled, claims };
+    const volume = volumeFinding(outcome, growth, settings);
+    if (isDue) {
+      const holder = await beginRecreation(store, statefulSet, { client, applier, revisions });
+      if (holder === undefined) return { database: undefined, volume: recreating, statefulSet, claims };
+      const finding = nameTaken('ControllerRevision', recreationKey(store).name, 'delete it');
+      return { database: finding, volume, statefulSet, claims };
+    }
+    // Of a recreation that is not wanted any more.
+    const kept = keptOf(revisions, store);
+    if (kept !== undefined) await forget(kept, client);
+    const lookAgainMs = await this.#restartPending(growth, statefulSet, store, settings, context);
+    return {
+      database: databaseFinding(statefulSet),
+      volume,
+      statefulSet,
+      claims,
+      requeueAfterMs: outcome.refusal === undefined ? soonest(lookAgainMs, waits) : refusedAgainAfterMs,
+    };
+  }
+
+  /** Undefined where the name is somebody else's. */
+  async #apply(store: BookStore, settings: Settings, fixed: Fixed, client: Client): Promise<StatefulSet | undefined> {
+    const { applier, statefulSets } = this.#options;
+    const manifest = statefulSetOf(store, settings, fixed);
+    const applied = await applier.apply(StatefulSet, manifest, { client, store: statefulSets });
+    return applied.type === 'nameTaken' ? undefined : applied.object;
+  }
+
+  /** When to look at the first of them again, in milliseconds. */
+  async #restartPending(
+    { pending }: Growth,
+    statefulSet: StatefulSet,
+    store: BookStore,
+    settings: Settings,
+    { client, log }: ReconcileContext,
+  ): Promise<number | undefined> {
+    const delaysMs: number[] = [];
+    for (const volume of pending) {
+      const look = await restartForVolume(client, store, settings, statefulSet, volume, Date.now());
+      delaysMs.push(look.type === 'later' ? look.delayMs : settings.database.resizeRestartAfterMs);
+      if (look.type === 'later') continue;
+      const note = `pod ${look.pod} restarted: the file system of ${volume.claim} has not grown under it`;
+      log.info({ pod: look.pod }, 'a pod is restarted for its volume to grow');
+      this.#options.events.record(BookStore, store, { type: 'Normal', reason: 'PodRestarted', action: 'Restart', note });
+    }
+    return delaysMs.length === 0 ? undefined : Math.min(...delaysMs);
+  }
+}
+
+/** What is said of a StatefulSet that is being deleted: by us, to be made anew, or by somebody else. */
+function replacing(kept: ControllerRevision | undefined): Pick<DatabaseOutcome, 'database' | 'volume'> {
+  if (kept !== undefined) return { database: undefined, volume: recreating };
+  const message = 'the StatefulSet is being deleted, and made again when it is gone';
+  return { database: { reason: 'Replacing', message }, volume: settled };
+}
+
+/**
+ * Whether a change of the pods waits for their volumes to grow. Not for long, and not where it may be what helps: where a
+ * database is not ready, or a volume does not grow.
+ */
+function isWorthWaitingFor(store: BookStore, present: StatefulSet, { errors }: Growth): boolean {
+  if (errors.length > 0 || !rolloutOf(present).isComplete) return false;
+  const growing = findCondition(store.status?.conditions, 'VolumeResizing');
+  return growing?.status !== 'True' || Date.now() - Date.parse(growing.lastTransitionTime) < longestWaitMs;
+}
+
+/** The time after which to look again: at a volume, and at what waits for it. */
+function soonest(lookAgainMs: number | undefined, waits: boolean): number | undefined {
+  if (!waits) return lookAgainMs;
+  return Math.min(lookAgainMs ?? longestWaitMs, longestWaitMs);
+}
+
+function databaseFinding(statefulSet: StatefulSet): PartFinding {
+  const { desired, ready, updated, isComplete } = rolloutOf(statefulSet);
+  if (!isComplete) {
+    const message = `${ready} of ${desired} databases are ready, ${updated} are of the present template`;
+    return { reason: 'DatabaseUpdating', message };
+  }
+  if (desired <= 1) return { reason: 'DatabaseServing', message: `${ready} of ${desired} databases are ready` };
+  const message = `${desired} databases are ready that know nothing of one another: each has its own data`;
+  return { reason: 'IndependentDatabases', message };
+}
+
+function volumeFinding(
+  { refusal }: ClaimsOutcome,
+  { unfinished, pending, errors }: Growth,
+  { database }: Settings,
+): VolumeFinding {
+  if (refusal !== undefined) return refusedToGrow(refusal);
+  if (unfinished.length === 0) return settled;
+  const growing = `${unfinished.join(', ')} to hold ${database.size}`;
+  if (errors.length > 0) return { reason: 'ResizeFailing', message: errors.join('; ') };
+  if (pending.length === 0) return { reason: 'ClaimsGrowing', message: growing };
+  const message = `${growing}: the file system of ${pending.map(({ claim }) => claim).join(', ')} has not grown yet`;
+  return { reason: 'FileSystemResizePending', message };
+}
+
+/** In the words of the admission plugin PersistentVolumeClaimResize. */
+const classWords = 'must support resize';
+
+function refusedToGrow({ claim, error }: NonNullable<ClaimsOutcome['refusal']>): VolumeFinding {
+  const words = error.status.message ?? error.message;
+  const { storageClassName = '' } = claim.spec ?? {};
+  if (!words.includes(classWords)) return { reason: 'ResizeRefused', message: words };
+  const named = storageClassName === '' ? 'no StorageClass' : `StorageClass ${storageClassName}`;
+  const message = `claim ${claim.metadata.name} is of ${named}, which lets no volume grow (allowVolumeExpansion)`;
+  return { reason: 'StorageClassCannotGrow', message };
+}

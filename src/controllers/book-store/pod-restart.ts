@@ -1,0 +1,43 @@
+import type { BookStore } from '../../api/index.ts';
+import { type Client, isConflict, isControlledBy, isNotFound, keyOf } from '../../runtime/index.ts';
+import { Pod, type StatefulSet } from '../built-in-kinds.ts';
+import type { PendingVolume } from './growth.ts';
+import type { Settings } from './settings.ts';
+
+/** What came of a look at the pod of a volume whose file system has not grown. */
+export type PodRestart =
+  | { readonly type: 'restarted'; readonly pod: string }
+  /** Look again after so long, in milliseconds. */
+  | { readonly type: 'later'; readonly delayMs: number };
+
+/**
+ * Restarts the one pod whose volume has waited for its file system for too long, as some drivers need it: the kubelet
+ * grows the file system when the new pod's volume is mounted. The pod that runs has the whole time too: one that was
+ * restarted already is not restarted over and over.
+ *
+ * @throws whatever the client throws; a pod that is gone or has been followed by another is no error.
+ */
+export async function restartForVolume(
+  client: Client,
+  store: BookStore,
+  { database }: Settings,
+  statefulSet: StatefulSet,
+  { ordinal, sinceMs }: PendingVolume,
+  nowMs: number,
+): Promise<PodRestart> {
+  const waitMs = database.resizeRestartAfterMs;
+  const later = (fromMs: number): PodRestart => ({ type: 'later', delayMs: Math.max(0, fromMs + waitMs - nowMs) });
+  if (nowMs < sinceMs + waitMs) return later(sinceMs);
+  const key = { ...keyOf(store), name: `${statefulSet.metadata.name}-${ordinal}` };
+  try {
+    const pod = await client.get(Pod, key);
+    const startedMs = Date.parse(pod.status?.startTime ?? pod.metadata.creationTimestamp);
+    if (pod.metadata.deletionTimestamp !== undefined || !isControlledBy(pod, statefulSet)) return later(nowMs);
+    if (nowMs < startedMs + waitMs) return later(startedMs);
+    await client.delete(Pod, key, { uid: pod.metadata.uid });
+    return { type: 'restarted', pod: key.name };
+  } catch (error) {
+    if (!isNotFound(error) && !isConflict(error)) throw error;
+    return later(nowMs);
+  }
+}
