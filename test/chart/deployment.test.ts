@@ -52,7 +52,7 @@ describe.each(helmNames)('the operator, by %s', (name) => {
     expect(rendering.one('ConfigMap').data).toEqual({
       NAMESPACE: 'operators',
       WATCH_NAMESPACES: '',
-      CONTROLLERS: 'echo,podSet,scheduledEcho',
+      CONTROLLERS: 'bookStore,echo,podSet,scheduledEcho',
       ENV: 'production',
       LOG_LEVEL: 'info',
       NUM_WORKERS: '4',

@@ -84,7 +84,18 @@ describe.each(helmNames)('security, by %s', (name) => {
 
   it('the operator may do exactly what it does', async () => {
     const rendering = await render();
+    const readAndPatch = ['get', 'list', 'watch', 'patch', 'delete'];
+    const all = ['get', 'list', 'watch', 'create', 'patch', 'delete'];
     expect(rendering.one('ClusterRole', 'demo-echoperator.operators').rules).toEqual([
+      { apiGroups: ['blog.velotio.com'], resources: ['bookstores'], verbs: ['get', 'list', 'watch'] },
+      { apiGroups: ['blog.velotio.com'], resources: ['bookstores/status'], verbs: ['patch'] },
+      { apiGroups: ['blog.velotio.com'], resources: ['bookstores/finalizers'], verbs: ['update'] },
+      { apiGroups: ['apps'], resources: ['deployments'], verbs: ['get', 'list', 'watch', 'create', 'patch'] },
+      { apiGroups: ['apps'], resources: ['statefulsets'], verbs: all },
+      { apiGroups: [''], resources: ['services'], verbs: all },
+      { apiGroups: [''], resources: ['persistentvolumeclaims'], verbs: readAndPatch },
+      { apiGroups: ['apps'], resources: ['controllerrevisions'], verbs: all },
+      { apiGroups: [''], resources: ['pods'], verbs: ['get', 'list', 'patch', 'delete'] },
       { apiGroups: ['mmontes.io'], resources: ['echos'], verbs: ['get', 'list', 'watch'] },
       { apiGroups: ['mmontes.io'], resources: ['echos/status'], verbs: ['patch'] },
       { apiGroups: ['mmontes.io'], resources: ['echos/finalizers'], verbs: ['update'] },
@@ -107,7 +118,7 @@ describe.each(helmNames)('security, by %s', (name) => {
   });
 
   it('the operator may do nothing for a controller that is switched off', async () => {
-    const controllers = { scheduledEcho: { enabled: false }, podSet: { enabled: false } };
+    const controllers = { scheduledEcho: { enabled: false }, podSet: { enabled: false }, bookStore: { enabled: false } };
     const rendering = await render({ controllers });
     const rules = rendering.one('ClusterRole', 'demo-echoperator.operators').rules ?? [];
     expect(rules.flatMap(({ resources }) => resources)).toEqual([
@@ -135,6 +146,8 @@ describe.each(helmNames)('security, by %s', (name) => {
     const echos = { apiGroups: ['mmontes.io'], resources: ['echos', 'scheduledechos'] };
     const status = { apiGroups: ['mmontes.io'], resources: ['echos/status', 'scheduledechos/status'], verbs: ['get'] };
     const podSets = { apiGroups: ['app.example.com'], resources: ['podsets'] };
+    const bookStores = { apiGroups: ['blog.velotio.com'], resources: ['bookstores'] };
+    const bookStoreStatus = { ...bookStores, resources: ['bookstores/status'], verbs: ['get'] };
     const write = ['create', 'update', 'patch', 'delete', 'deletecollection'];
     expect(aggregated).toEqual([
       {
@@ -145,6 +158,8 @@ describe.each(helmNames)('security, by %s', (name) => {
           { ...podSets, verbs: [...read, ...write] },
           { ...podSets, resources: ['podsets/scale'], verbs: ['get', 'update', 'patch'] },
           { ...podSets, resources: ['podsets/status'], verbs: ['get'] },
+          { ...bookStores, verbs: [...read, ...write] },
+          bookStoreStatus,
         ],
       },
       {
@@ -154,6 +169,8 @@ describe.each(helmNames)('security, by %s', (name) => {
           status,
           { ...podSets, verbs: read },
           { ...podSets, resources: ['podsets/scale', 'podsets/status'], verbs: ['get'] },
+          { ...bookStores, verbs: read },
+          bookStoreStatus,
         ],
       },
     ]);

@@ -71,7 +71,14 @@ describe.each(helmNames)('values, by %s', (name) => {
     [{ terminationGracePeriodSeconds: 20 }, 'terminationGracePeriodSeconds (20)', 'shutdownTimeoutSeconds (20)'],
     [{ shutdownTimeoutSeconds: 25 }, 'terminationGracePeriodSeconds (30)', 'shutdownTimeoutSeconds (25)'],
     [
-      { controllers: { echo: { enabled: false }, scheduledEcho: { enabled: false }, podSet: { enabled: false } } },
+      {
+        controllers: {
+          echo: { enabled: false },
+          scheduledEcho: { enabled: false },
+          podSet: { enabled: false },
+          bookStore: { enabled: false },
+        },
+      },
       'controllers',
       'enable one of them at least',
     ],

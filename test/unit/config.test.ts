@@ -5,7 +5,7 @@ import { type Config, ConfigError, readConfig } from '../../src/config.ts';
 const defaults: Config = {
   namespace: 'default',
   watchNamespaces: undefined,
-  controllers: ['echo', 'scheduledEcho', 'podSet'],
+  controllers: ['echo', 'scheduledEcho', 'podSet', 'bookStore'],
   numWorkers: 4,
   resyncSeconds: 600,
   ha: {
@@ -137,8 +137,8 @@ describe('a value that cannot be is refused by a line that names the variable, w
     ['NAMESPACE', 'a-', label],
     ['NAMESPACE', 'a.b', label],
     ['NAMESPACE', 'x'.repeat(64), label],
-    ['CONTROLLERS', 'echo,pet', 'some of echo, scheduledEcho, podSet, with commas between them, each once'],
-    ['CONTROLLERS', 'echo,echo', 'some of echo, scheduledEcho, podSet, with commas between them, each once'],
+    ['CONTROLLERS', 'echo,pet', 'some of echo, scheduledEcho, podSet, bookStore, with commas between them, each once'],
+    ['CONTROLLERS', 'echo,echo', 'some of echo, scheduledEcho, podSet, bookStore, with commas between them, each once'],
     ['NUM_WORKERS', '0', 'a whole number from 1 to 1000'],
     ['NUM_WORKERS', '1001', 'a whole number from 1 to 1000'],
     ['NUM_WORKERS', '4.5', 'a whole number from 1 to 1000'],

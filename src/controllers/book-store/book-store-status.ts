@@ -77,7 +77,8 @@ export function readyReport(store: BookStore, finding: Finding, now: Date): Read
     store.status?.conditions,
   );
   const appRollout = deployment && rolloutOf(deployment);
-  const databaseRollout = statefulSet && rolloutOf(statefulSet);
+  // While it is made anew its pods run on, and nobody counts them.
+  const databaseReadyReplicas = statefulSet ? rolloutOf(statefulSet).ready : 0;
   return {
     reason,
     message,
@@ -90,8 +91,7 @@ export function readyReport(store: BookStore, finding: Finding, now: Date): Read
       statefulSetName: statefulSetKey(store).name,
       databaseServiceName: settings.database.serviceName,
       databaseReplicas: settings.database.replicas,
-      // While it is made anew its pods run on, and nobody counts them.
-      databaseReadyReplicas: databaseRollout?.ready ?? (database === undefined ? undefined : 0),
+      ...(database !== undefined && { databaseReadyReplicas }),
       volumes: volumesOf(claims),
       observedGeneration,
       conditions: conditions ?? null,

@@ -76,7 +76,8 @@ export class Database {
 
   /** @throws whatever the client throws, but for a refusal, which is in the outcome. */
   async reconcile(store: BookStore, settings: Settings, context: ReconcileContext): Promise<DatabaseOutcome> {
-    const claims = this.#claims(store);
+    const all = this.#claims(store);
+    const claims = inUse(all, settings);
     try {
       const service = await this.#options.applier.apply(Service, databaseServiceOf(store, settings), {
         client: context.client,
@@ -87,11 +88,17 @@ export class Database {
         const finding = nameTaken('Service', name, 'set another bookDB.serviceName, and have the app dial that');
         return { database: finding, volume: settled, claims, isElsewhere: true };
       }
-      return await this.#keepStatefulSet(store, settings, claims, context);
+      return await this.#keepStatefulSet(store, settings, all, context);
     } catch (error) {
       if (!isRefusal(error)) throw error;
-      return { database: refused(error), volume: settled, claims, error };
+      const volume = volumeFinding({ claims }, growthOf(claims, settings.database.size), settings);
+      return { database: refused(error), volume, statefulSet: this.#own(store), claims, error };
     }
+  }
+
+  #own(store: BookStore): StatefulSet | undefined {
+    const present = this.#options.statefulSets.get(statefulSetKey(store));
+    return present !== undefined && isControlledBy(present, store) ? present : undefined;
   }
 
   /** Those that the StatefulSet has or will take up, in the order of their pods. */
@@ -103,10 +110,11 @@ export class Database {
   async #keepStatefulSet(
     store: BookStore,
     settings: Settings,
-    claims: readonly PersistentVolumeClaim[],
+    all: readonly PersistentVolumeClaim[],
     context: ReconcileContext,
   ): Promise<DatabaseOutcome> {
     const { statefulSets, revisions } = this.#options;
+    const claims = inUse(all, settings);
     const present = statefulSets.get(statefulSetKey(store));
     const kept = keptOf(revisions, store);
     if (present === undefined) return this.#make(store, settings, claims, kept, context);
@@ -116,7 +124,7 @@ export class Database {
       await endRecreation(present, kept, context.client);
       return { database: undefined, volume: recreating, claims };
     }
-    return this.#grow(present, store, settings, claims, context);
+    return this.#grow(present, store, settings, all, context);
   }
 
   #taken(store: BookStore): PartFinding {
@@ -132,8 +140,7 @@ export class Database {
   ): Promise<DatabaseOutcome> {
     const { applier, statefulSets } = this.#options;
     const { name } = statefulSetKey(store);
-    const { replicas } = settings.database;
-    const foreign = claims.find((claim) => ordinalOf(claim) < replicas && isForeign(claim, name));
+    const foreign = claims.find((claim) => isForeign(claim, name));
     if (foreign !== undefined) {
       const finding = nameTaken('PersistentVolumeClaim', foreign.metadata.name, 'its data would become the database');
       return { database: finding, volume: settled, claims };
@@ -166,7 +173,7 @@ export class Database {
       (claim) => claim.metadata.deletionTimestamp === undefined && !isForeign(claim, present.metadata.name),
     );
     const outcome = await keepClaims(client, store, settings, ours);
-    const claims = outcome.claims.filter((claim) => ordinalOf(claim) < settings.database.replicas);
+    const claims = inUse(outcome.claims, settings);
     const growth = growthOf(claims, settings.database.size);
     const fixed = fixedOf(present);
     const target = wantedFixed(settings, fixed);
@@ -227,6 +234,10 @@ export class Database {
     return delaysMs.length === 0 ? undefined : Math.min(...delaysMs);
   }
 }
+
+/** Those of pods that there are to be. Others are of pods that were, and may be again. */
+const inUse = (claims: readonly PersistentVolumeClaim[], { database }: Settings): readonly PersistentVolumeClaim[] =>
+  claims.filter((claim) => ordinalOf(claim) < database.replicas);
 
 /** What is said of a StatefulSet that is being deleted: by us, to be made anew, or by somebody else. */
 function replacing(kept: ControllerRevision | undefined): Pick<DatabaseOutcome, 'database' | 'volume'> {
