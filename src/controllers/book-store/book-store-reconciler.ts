@@ -16,9 +16,10 @@ import { Service } from '../built-in-kinds.ts';
 import { isInvalidField } from '../refusal.ts';
 import { reportReady } from '../report-ready.ts';
 import { App, type AppOptions } from './app.ts';
-import { readyReport } from './book-store-status.ts';
+import { invalidReport, readyReport } from './book-store-status.ts';
 import { Database, type DatabaseOptions } from './database.ts';
 import { type Settings, settingsOf } from './settings.ts';
+import { problemOf } from './spec-problem.ts';
 
 /** What the reconciler reads and writes by. */
 export interface BookStoreReconcilerOptions extends AppOptions, DatabaseOptions {
@@ -41,6 +42,11 @@ export class BookStoreReconciler {
     const store = this.#options.stores.get(key);
     // What it has made goes with it, its claims as its reclaim policy says: the garbage collector follows the owners.
     if (store === undefined || store.metadata.deletionTimestamp !== undefined) return done;
+    const problem = problemOf(store);
+    if (problem !== undefined) {
+      await reportReady(this.#options.events, BookStore, store, invalidReport(store, problem, new Date()), context);
+      return done;
+    }
     const settings = settingsOf(store);
     const database = await this.#database.reconcile(store, settings, context);
     const app = await this.#app.reconcile(store, settings, database.isElsewhere ?? false, context);

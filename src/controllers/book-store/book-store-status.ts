@@ -36,6 +36,9 @@ export const volumeReasons = {
 /** The reason of Ready where no part gives one. */
 export const allReady = 'AllReady';
 
+/** The reason of Ready where nothing can be made of the spec. */
+export const invalidSpec = 'InvalidSpec';
+
 export interface PartFinding {
   readonly reason: keyof typeof partReasons;
   readonly message: string;
@@ -99,6 +102,14 @@ export function readyReport(store: BookStore, finding: Finding, now: Date): Read
   };
 }
 
+/** What is to be reported of a BookStore of which nothing can be made. */
+export function invalidReport(store: BookStore, message: string, now: Date): ReadyReport<BookStore> {
+  const observedGeneration = store.metadata.generation;
+  const condition = { type: 'Ready', status: 'False', reason: invalidSpec, message, observedGeneration } as const;
+  const conditions = setCondition(store.status?.conditions, condition, now);
+  return { reason: invalidSpec, message, isWarning: true, status: { observedGeneration, conditions } };
+}
+
 const stillSaid = ({ status }: BookStore, type: string): readonly DesiredCondition[] => {
   const condition = findCondition(status?.conditions, type);
   if (condition === undefined) return [];
@@ -131,5 +142,10 @@ function sumUp({ app, database, volume }: Finding): Summary {
   const open = parts.filter(({ isReady }) => !isReady);
   const said = open.find(({ isWarning }) => isWarning) ?? open[0] ?? parts.find(({ isWarning }) => isWarning);
   if (said !== undefined) return said;
-  return { reason: allReady, message: 'the app and the database are as the spec asks', isReady: true, isWarning: false };
+  return {
+    reason: allReady,
+    message: 'the app and the database are as the spec asks',
+    isReady: true,
+    isWarning: false,
+  };
 }

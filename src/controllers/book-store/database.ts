@@ -229,7 +229,12 @@ export class Database {
       if (look.type === 'later') continue;
       const note = `pod ${look.pod} restarted: the file system of ${volume.claim} has not grown under it`;
       log.info({ pod: look.pod }, 'a pod is restarted for its volume to grow');
-      this.#options.events.record(BookStore, store, { type: 'Normal', reason: 'PodRestarted', action: 'Restart', note });
+      this.#options.events.record(BookStore, store, {
+        type: 'Normal',
+        reason: 'PodRestarted',
+        action: 'Restart',
+        note,
+      });
     }
     return delaysMs.length === 0 ? undefined : Math.min(...delaysMs);
   }

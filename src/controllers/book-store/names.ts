@@ -2,6 +2,7 @@ import type { BookStore } from '../../api/index.ts';
 import { keyOf, keyString, type ObjectKey } from '../../runtime/index.ts';
 import { childName, dotlessChildName } from '../child-name.ts';
 import { settingsOf } from './settings.ts';
+import { problemOf } from './spec-problem.ts';
 
 /** A StatefulSet's name and a revision's hash make a label. */
 const maxStatefulSetNameLength = 52;
@@ -36,14 +37,16 @@ export const recreationKey = (store: BookStore): ObjectKey =>
   inNamespace(store, `${statefulSetKey(store).name}-recreation`);
 
 /** Every name that a BookStore claims for itself, with the plural of its kind: `services/default/bookstore-svc`. */
-export const claimedNames = (store: BookStore): readonly string[] =>
-  [
+export function claimedNames(store: BookStore): readonly string[] {
+  if (problemOf(store) !== undefined) return [];
+  return [
     ['deployments', deploymentKey(store)] as const,
     ['statefulsets', statefulSetKey(store)] as const,
     ['services', appServiceKey(store)] as const,
     ['services', databaseServiceKey(store)] as const,
     ['controllerrevisions', recreationKey(store)] as const,
   ].map(([plural, key]) => `${plural}/${keyString(key)}`);
+}
 
 /** What the pods of one part of a BookStore are found by. */
 export const selectorLabels = (store: BookStore, component: Component): Readonly<Record<string, string>> => ({

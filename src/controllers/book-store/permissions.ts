@@ -1,12 +1,5 @@
 import { BookStore } from '../../api/index.ts';
-import {
-  ControllerRevision,
-  Deployment,
-  PersistentVolumeClaim,
-  Pod,
-  Service,
-  StatefulSet,
-} from '../built-in-kinds.ts';
+import { ControllerRevision, Deployment, PersistentVolumeClaim, Pod, Service, StatefulSet } from '../built-in-kinds.ts';
 import { may, mayOwn, type PolicyRule } from '../permissions.ts';
 
 /**

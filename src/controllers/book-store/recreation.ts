@@ -136,7 +136,11 @@ interface StatefulSets {
  *
  * @throws Conflict where the StatefulSet has changed since it was read; whatever else the client throws.
  */
-export async function endRecreation(statefulSet: StatefulSet, revision: ControllerRevision, client: Client): Promise<void> {
+export async function endRecreation(
+  statefulSet: StatefulSet,
+  revision: ControllerRevision,
+  client: Client,
+): Promise<void> {
   const live: WithManagedFields = await client.get(StatefulSet, keyOf(statefulSet));
   const { uid, resourceVersion, managedFields = [] } = live.metadata;
   // The next event tells of the other one.
@@ -189,12 +193,7 @@ const isOfSpec = (entry: unknown): boolean =>
 /** Nobody but {@link beginRecreation} writes it, and its data never changes. */
 const dataOf = ({ data }: ControllerRevision): Kept => data as Kept;
 
-async function shareDependents(
-  kind: Kind,
-  store: BookStore,
-  statefulSet: StatefulSet,
-  client: Client,
-): Promise<void> {
+async function shareDependents(kind: Kind, store: BookStore, statefulSet: StatefulSet, client: Client): Promise<void> {
   const { name, namespace = '', uid } = store.metadata;
   const labels = Object.entries(selectorLabels(store, 'database'));
   const labelSelector = labels.map(([label, value]) => `${label}=${value}`).join(',');

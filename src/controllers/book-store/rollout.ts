@@ -13,7 +13,12 @@ export interface Rollout {
 /** As its controller tells it, once that has seen its present state. */
 export function rolloutOf({ metadata, spec, status }: Deployment | StatefulSet): Rollout {
   const desired = spec?.replicas ?? 1;
-  const { observedGeneration = 0, replicas = 0, updatedReplicas: updated = 0, availableReplicas: ready = 0 } = status ?? {};
+  const {
+    observedGeneration = 0,
+    replicas = 0,
+    updatedReplicas: updated = 0,
+    availableReplicas: ready = 0,
+  } = status ?? {};
   const isObserved = observedGeneration >= (metadata.generation ?? 0);
   return {
     desired,
