@@ -8,8 +8,9 @@ import { collectDefaultMetrics, Registry } from 'prom-client';
 import type { TSchema } from 'typebox';
 import { Check, Errors } from 'typebox/value';
 import { parse, parseAllDocuments } from 'yaml';
-import { Echo } from '../../src/api/index.ts';
+import { BookStore, Echo } from '../../src/api/index.ts';
 import { readConfig } from '../../src/config.ts';
+import { partReasons, volumeReasons } from '../../src/controllers/book-store/book-store-status.ts';
 import { isWarning, type Reason, readyByReason } from '../../src/controllers/echo/echo-status.ts';
 import { Metrics } from '../../src/runtime/index.ts';
 import { clusterPackages } from '../../tools/debian.ts';
@@ -148,6 +149,33 @@ describe('docs/echo.md', () => {
       reason,
       ready,
       isWarning(reason as Reason) ? 'Warning' : 'Normal',
+    ]);
+    expect(said).toEqual(expected);
+  });
+});
+
+describe('docs/book-store.md', () => {
+  const text = page('book-store');
+  const { spec, status } = BookStore.definition;
+  const codes = (cell: string | undefined) => [...(cell ?? '').matchAll(/`(\w+)`/g)].map(([, code]) => code);
+  const fields = (column: string) => tableAfter(text, `| ${column} |`).flatMap((row) => codes(row[column]));
+
+  test('has every field of the spec and of the status', () => {
+    const { bookApp, bookDB } = spec.properties as unknown as Record<string, { properties: object }>;
+    expect(fields('field of bookApp').sort()).toEqual(Object.keys(bookApp?.properties ?? {}).sort());
+    expect(fields('field of bookDB').sort()).toEqual(Object.keys(bookDB?.properties ?? {}).sort());
+    expect(fields('field of the status').sort()).toEqual(Object.keys(status.properties).sort());
+  });
+
+  test.each([
+    ['reason of AppReady, DatabaseReady', partReasons],
+    ['reason of VolumeResizing', volumeReasons],
+  ])('has every %s, with its status and the type of its Event', (column, reasons) => {
+    const said = tableAfter(text, `| ${column} |`).map((row) => [codeIn(row[column]), row.status, row.Event]);
+    const expected = Object.entries(reasons).map(([reason, { status: is, isWarning: warns }]) => [
+      reason,
+      is,
+      warns ? 'Warning' : 'Normal',
     ]);
     expect(said).toEqual(expected);
   });
