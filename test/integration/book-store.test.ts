@@ -334,6 +334,17 @@ describe('a BookStore', () => {
     expect(await requestOf(at.key)).toBe('1Gi');
   });
 
+  test('whose database cannot start is mended by another image', async () => {
+    const at = await world('shop');
+    await apply(at.key, spec({}, { tag: 'missing' }));
+    const runs = (tag: string) => async () =>
+      (await ifThere(podOf(at.key)))?.spec?.containers[0]?.image === `example.com/db:${tag}`;
+    await eventually('a pod that never becomes ready', runs('missing'));
+    await apply(at.key, spec({}, { tag: 'there' }));
+    await eventually('it is replaced', runs('there'));
+    await settled(at);
+  });
+
   test('whose StatefulSet the API server refuses says so, and tries a wrong field once', async () => {
     const at = await world('shop');
     await apply(at.key, spec({}, { env: [{ name: 'BAD', value: 'x', valueFrom: { fieldRef: { fieldPath: 'no' } } }] }));

@@ -47,6 +47,9 @@ export function statefulSetOf(store: BookStore, { database }: Settings, fixed: F
     spec: {
       replicas,
       serviceName: fixed.serviceName,
+      // They know nothing of one another, so none waits for another; and one that cannot start, for its image is wrong,
+      // is replaced when that is mended. In order it would be waited for, for ever.
+      podManagementPolicy: 'Parallel',
       selector: { matchLabels: selectorLabels(store, 'database') },
       // Also the claims of one that goes before the operator has marked them as the BookStore's.
       persistentVolumeClaimRetentionPolicy: { whenDeleted: reclaimPolicy, whenScaled: 'Retain' },
