@@ -118,7 +118,11 @@ describe.each(helmNames)('security, by %s', (name) => {
   });
 
   it('the operator may do nothing for a controller that is switched off', async () => {
-    const controllers = { scheduledEcho: { enabled: false }, podSet: { enabled: false }, bookStore: { enabled: false } };
+    const controllers = {
+      scheduledEcho: { enabled: false },
+      podSet: { enabled: false },
+      bookStore: { enabled: false },
+    };
     const rendering = await render({ controllers });
     const rules = rendering.one('ClusterRole', 'demo-echoperator.operators').rules ?? [];
     expect(rules.flatMap(({ resources }) => resources)).toEqual([

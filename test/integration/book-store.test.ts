@@ -104,8 +104,7 @@ const deploymentOf = (key: Key) => childOf(Deployment, key, `${key.name}-app`);
 const statefulSetOf = (key: Key) => childOf(StatefulSet, key, `${key.name}-db`);
 const claimOf = (key: Key, ordinal = 0) => childOf(PersistentVolumeClaim, key, `data-${key.name}-db-${ordinal}`);
 const podOf = (key: Key, ordinal = 0) => childOf(Pod, key, `${key.name}-db-${ordinal}`);
-const requestOf = async (key: Key, ordinal = 0) =>
-  (await claimOf(key, ordinal)).spec?.resources?.requests?.storage;
+const requestOf = async (key: Key, ordinal = 0) => (await claimOf(key, ordinal)).spec?.resources?.requests?.storage;
 const imageOf = ({ spec }: Deployment | StatefulSet, name = spec?.template.spec?.containers[0]?.name) =>
   spec?.template.spec?.containers.find((container) => container.name === name)?.image;
 const templateSizeOf = ({ spec }: StatefulSet) => spec?.volumeClaimTemplates?.[0]?.spec?.resources?.requests?.storage;
@@ -277,7 +276,9 @@ describe('a BookStore', () => {
       env: [{ name: 'PASSWORD', valueFrom: { secretKeyRef: { name: 'login', key: 'password' } } }],
       volumeMounts: [{ name: 'data', mountPath: '/var/lib/data' }],
     });
-    await meanwhile(at, 'the pod was replaced', async () => (await podOf(key)).spec?.containers[0]?.image?.endsWith('two'));
+    await meanwhile(at, 'the pod was replaced', async () =>
+      (await podOf(key)).spec?.containers[0]?.image?.endsWith('two'),
+    );
     await apply(key, spec({ serviceType: 'ClusterIP' }));
     await settled(at);
     expect((await childOf(Service, key, 'bookstore-svc')).spec?.type).toBe('ClusterIP');
@@ -594,20 +595,23 @@ describe('a name that is', () => {
     ['StatefulSet', StatefulSet, 'DatabaseReady'],
     ['Service', Service, 'AppReady'],
     ['PersistentVolumeClaim', PersistentVolumeClaim, 'DatabaseReady'],
-  ] as const)("somebody's %s already is a condition, and no fight; when it is free the BookStore goes on", async (...of) => {
-    const [name, kind, type] = of;
-    const at = await world('shop');
-    const held: KubeObject = await foreign[name](at.key);
-    await apply(at.key, spec());
-    const store = await withReason(at, type, 'NameTaken');
-    expect(findCondition(store.status?.conditions, type)?.message).toContain(`${name} named ${held.metadata.name}`);
-    expect(findCondition(store.status?.conditions, 'Ready')).toMatchObject({ status: 'False', reason: 'NameTaken' });
-    const now = await cluster.client.get<KubeObject>(kind, held.metadata);
-    expect(now.metadata.ownerReferences).toEqual(held.metadata.ownerReferences);
-    expect(now.metadata.labels).toEqual(held.metadata.labels);
-    await cluster.client.delete<KubeObject>(kind, held.metadata);
-    await settled(at);
-  });
+  ] as const)(
+    "somebody's %s already is a condition, and no fight; when it is free the BookStore goes on",
+    async (...of) => {
+      const [name, kind, type] = of;
+      const at = await world('shop');
+      const held: KubeObject = await foreign[name](at.key);
+      await apply(at.key, spec());
+      const store = await withReason(at, type, 'NameTaken');
+      expect(findCondition(store.status?.conditions, type)?.message).toContain(`${name} named ${held.metadata.name}`);
+      expect(findCondition(store.status?.conditions, 'Ready')).toMatchObject({ status: 'False', reason: 'NameTaken' });
+      const now = await cluster.client.get<KubeObject>(kind, held.metadata);
+      expect(now.metadata.ownerReferences).toEqual(held.metadata.ownerReferences);
+      expect(now.metadata.labels).toEqual(held.metadata.labels);
+      await cluster.client.delete<KubeObject>(kind, held.metadata);
+      await settled(at);
+    },
+  );
 
   test("another BookStore's is taken over when that is gone, and left when it is changed", async () => {
     const first = await world('first');
@@ -908,7 +912,9 @@ describe('growing', () => {
       (await ifThere(podOf(at.key)))?.spec?.containers[0]?.image?.endsWith(':two'),
     );
     await settled(at);
-    const [first] = await watch.end().then((states) => states.filter(({ metadata }) => metadata.uid !== statefulSet.metadata.uid));
+    const [first] = await watch
+      .end()
+      .then((states) => states.filter(({ metadata }) => metadata.uid !== statefulSet.metadata.uid));
     if (first === undefined) throw new Error('another StatefulSet');
     // As it was, but for the size; what the BookStore asks for besides came after that.
     expect(imageOf(first, 'database')).toBe('example.com/db:one');

@@ -9,16 +9,16 @@ import type { Settings } from './settings.ts';
 export interface Fixed {
   /** How much each claim asks for: a quantity. */
   readonly size: string;
-  readonly storageClassName: string | undefined;
+  readonly storageClassName?: string;
   readonly serviceName: string;
 }
 
 /** Of a StatefulSet that is there. */
 export function fixedOf({ spec }: StatefulSet): Fixed {
-  const claim = spec?.volumeClaimTemplates?.[0]?.spec;
+  const { resources, storageClassName } = spec?.volumeClaimTemplates?.[0]?.spec ?? {};
   return {
-    size: claim?.resources?.requests?.storage ?? '0',
-    storageClassName: claim?.storageClassName,
+    size: resources?.requests?.storage ?? '0',
+    ...(storageClassName !== undefined && { storageClassName }),
     serviceName: spec?.serviceName ?? '',
   };
 }
@@ -26,7 +26,9 @@ export function fixedOf({ spec }: StatefulSet): Fixed {
 /** As the BookStore asks for it. A size is never made less: that of a larger StatefulSet stays. */
 export function wantedFixed({ database }: Settings, present: Fixed | undefined): Fixed {
   const { size, storageClassName, serviceName } = database;
-  if (present === undefined) return { size, storageClassName, serviceName };
+  if (present === undefined) {
+    return { size, ...(storageClassName !== undefined && { storageClassName }), serviceName };
+  }
   const larger = compareQuantities(size, present.size) > 0 ? size : present.size;
   return { ...present, size: larger, serviceName };
 }

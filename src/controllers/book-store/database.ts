@@ -12,7 +12,7 @@ import {
 import { type ControllerRevision, type PersistentVolumeClaim, Service, StatefulSet } from '../built-in-kinds.ts';
 import { isRefusal } from '../refusal.ts';
 import type { PartFinding, VolumeFinding } from './book-store-status.ts';
-import { type ClaimsOutcome, isForeign, keepClaims, ordinalOf } from './claims.ts';
+import { isForeign, keepClaims, ordinalOf } from './claims.ts';
 import {
   databaseServiceOf,
   type Fixed,
@@ -21,6 +21,7 @@ import {
   statefulSetOf,
   wantedFixed,
 } from './database-children.ts';
+import { databaseFinding, recreating, replacing, settled, volumeFinding } from './database-findings.ts';
 import { type Growth, growthOf } from './growth.ts';
 import { databaseServiceKey, recreationKey, statefulSetKey } from './names.ts';
 import { restartForVolume } from './pod-restart.ts';
@@ -53,12 +54,6 @@ export interface DatabaseOutcome {
   /** The API server's refusal of a child. */
   readonly error?: ApiError;
 }
-
-const settled: VolumeFinding = { reason: 'VolumesSettled', message: 'no volume is growing' };
-const recreating: VolumeFinding = {
-  reason: 'StatefulSetRecreating',
-  message: 'the StatefulSet is made anew for later replicas; its pods run on',
-};
 
 /** A class that lets no volume grow may be changed, and a watch of classes would need a role in the whole cluster. */
 const refusedAgainAfterMs = 60_000;
@@ -119,7 +114,7 @@ export class Database {
     const kept = keptOf(revisions, store);
     if (present === undefined) return this.#make(store, settings, claims, kept, context);
     if (!isControlledBy(present, store)) return { database: this.#taken(store), volume: settled, claims };
-    if (present.metadata.deletionTimestamp !== undefined) return { ...replacing(kept), claims };
+    if (present.metadata.deletionTimestamp !== undefined) return { ...replacing(kept !== undefined), claims };
     if (kept !== undefined && !isKept(kept, present)) {
       await endRecreation(present, kept, context.client);
       return { database: undefined, volume: recreating, claims };
@@ -145,18 +140,13 @@ export class Database {
       const finding = nameTaken('PersistentVolumeClaim', foreign.metadata.name, 'its data would become the database');
       return { database: finding, volume: settled, claims };
     }
-    const fixed = wantedFixed(settings, undefined);
     if (kept !== undefined) {
-      const made = await recreate(store, kept, fixed, { client, applier, statefulSets });
+      const made = await recreate(store, kept, { client, applier, statefulSets });
       if (made.type === 'nameTaken') return { database: this.#taken(store), volume: settled, claims };
       return { database: undefined, volume: recreating, claims };
     }
-    const applied = await applier.apply(StatefulSet, statefulSetOf(store, settings, fixed), {
-      client,
-      store: statefulSets,
-    });
-    if (applied.type === 'nameTaken') return { database: this.#taken(store), volume: settled, claims };
-    const statefulSet = applied.object;
+    const statefulSet = await this.#apply(store, settings, wantedFixed(settings, undefined), client);
+    if (statefulSet === undefined) return { database: this.#taken(store), volume: settled, claims };
     return { database: databaseFinding(statefulSet), volume: settled, statefulSet, claims };
   }
 
@@ -176,19 +166,17 @@ export class Database {
     const claims = inUse(outcome.claims, settings);
     const growth = growthOf(claims, settings.database.size);
     const fixed = fixedOf(present);
-    const target = wantedFixed(settings, fixed);
+    const wanted = wantedFixed(settings, fixed);
     // What no claim can have, later ones are not given either.
-    const isOtherwise = isFixedOtherwise(
-      outcome.refusal === undefined ? target : { ...target, size: fixed.size },
-      fixed,
-    );
+    const target = outcome.refusal === undefined ? wanted : { ...wanted, size: fixed.size };
+    const isOtherwise = isFixedOtherwise(target, fixed);
     const isDue = isOtherwise && (growth.unfinished.length === 0 || outcome.refusal !== undefined);
     const waits = isDue || (isOtherwise && isWorthWaitingFor(store, present, growth));
     const statefulSet = waits ? present : await this.#apply(store, settings, fixed, client);
     if (statefulSet === undefined) return { database: this.#taken(store), volume: settled, claims };
     const volume = volumeFinding(outcome, growth, settings);
     if (isDue) {
-      const holder = await beginRecreation(store, statefulSet, { client, applier, revisions });
+      const holder = await beginRecreation(store, statefulSet, target, { client, applier, revisions });
       if (holder === undefined) return { database: undefined, volume: recreating, statefulSet, claims };
       const finding = nameTaken('ControllerRevision', recreationKey(store).name, 'delete it');
       return { database: finding, volume, statefulSet, claims };
@@ -244,13 +232,6 @@ export class Database {
 const inUse = (claims: readonly PersistentVolumeClaim[], { database }: Settings): readonly PersistentVolumeClaim[] =>
   claims.filter((claim) => ordinalOf(claim) < database.replicas);
 
-/** What is said of a StatefulSet that is being deleted: by us, to be made anew, or by somebody else. */
-function replacing(kept: ControllerRevision | undefined): Pick<DatabaseOutcome, 'database' | 'volume'> {
-  if (kept !== undefined) return { database: undefined, volume: recreating };
-  const message = 'the StatefulSet is being deleted, and made again when it is gone';
-  return { database: { reason: 'Replacing', message }, volume: settled };
-}
-
 /**
  * Whether a change of the pods waits for their volumes to grow. Not for long, and not where it may be what helps: where a
  * database is not ready, or a volume does not grow.
@@ -265,41 +246,4 @@ function isWorthWaitingFor(store: BookStore, present: StatefulSet, { errors }: G
 function soonest(lookAgainMs: number | undefined, waits: boolean): number | undefined {
   if (!waits) return lookAgainMs;
   return Math.min(lookAgainMs ?? longestWaitMs, longestWaitMs);
-}
-
-function databaseFinding(statefulSet: StatefulSet): PartFinding {
-  const { desired, ready, updated, isComplete } = rolloutOf(statefulSet);
-  if (!isComplete) {
-    const message = `${ready} of ${desired} databases are ready, ${updated} are of the present template`;
-    return { reason: 'DatabaseUpdating', message };
-  }
-  if (desired <= 1) return { reason: 'DatabaseServing', message: `${ready} of ${desired} databases are ready` };
-  const message = `${desired} databases are ready that know nothing of one another: each has its own data`;
-  return { reason: 'IndependentDatabases', message };
-}
-
-function volumeFinding(
-  { refusal }: ClaimsOutcome,
-  { unfinished, pending, errors }: Growth,
-  { database }: Settings,
-): VolumeFinding {
-  if (refusal !== undefined) return refusedToGrow(refusal);
-  if (unfinished.length === 0) return settled;
-  const growing = `${unfinished.join(', ')} to hold ${database.size}`;
-  if (errors.length > 0) return { reason: 'ResizeFailing', message: errors.join('; ') };
-  if (pending.length === 0) return { reason: 'ClaimsGrowing', message: growing };
-  const message = `${growing}: the file system of ${pending.map(({ claim }) => claim).join(', ')} has not grown yet`;
-  return { reason: 'FileSystemResizePending', message };
-}
-
-/** In the words of the admission plugin PersistentVolumeClaimResize. */
-const classWords = 'must support resize';
-
-function refusedToGrow({ claim, error }: NonNullable<ClaimsOutcome['refusal']>): VolumeFinding {
-  const words = error.status.message ?? error.message;
-  const { storageClassName = '' } = claim.spec ?? {};
-  if (!words.includes(classWords)) return { reason: 'ResizeRefused', message: words };
-  const named = storageClassName === '' ? 'no StorageClass' : `StorageClass ${storageClassName}`;
-  const message = `claim ${claim.metadata.name} is of ${named}, which lets no volume grow (allowVolumeExpansion)`;
-  return { reason: 'StorageClassCannotGrow', message };
 }

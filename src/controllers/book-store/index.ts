@@ -2,6 +2,7 @@
 import { BookStore } from '../../api/index.ts';
 import {
   type Applier,
+  controllerOf,
   type EventRecorder,
   generationChanged,
   type Kind,
@@ -40,9 +41,9 @@ export function addBookStoreController(
   const { applier, events, workers, resyncEveryMs } = options;
   const scope = options.namespaces && { namespaces: options.namespaces };
   const stores = manager.informer(BookStore, scope);
-  const deployments = manager.informer(Deployment, scope);
-  const statefulSets = manager.informer(StatefulSet, scope);
-  const services = manager.informer(Service, scope);
+  const deployments = manager.informer(Deployment, { ...scope, transform: withoutOthersDetails });
+  const statefulSets = manager.informer(StatefulSet, { ...scope, transform: withoutOthersDetails });
+  const services = manager.informer(Service, { ...scope, transform: withoutOthersDetails });
   const claims = manager.informer(PersistentVolumeClaim, scope);
   const revisions = manager.informer(ControllerRevision, { ...scope, labelSelector: recreationSelector });
   stores.addIndex(byClaimedName, claimedNames);
@@ -78,4 +79,13 @@ export function addBookStoreController(
     resyncEveryMs,
     reconcile: (key, context) => reconciler.reconcile(key, context),
   });
+}
+
+/** Of an object that no BookStore has made, and there may be very many, nothing matters but whose it is. */
+function withoutOthersDetails<T extends KubeObject>(object: T): T {
+  if (controllerOf(object)?.kind === BookStore.kind) return object;
+  const { annotations: _, ...metadata } = object.metadata;
+  const rest: KubeObject = { metadata };
+  // Of these kinds all but the metadata may be absent.
+  return rest as T;
 }

@@ -32,7 +32,9 @@ export async function restartForVolume(
   try {
     const pod = await client.get(Pod, key);
     const startedMs = Date.parse(pod.status?.startTime ?? pod.metadata.creationTimestamp);
-    if (pod.metadata.deletionTimestamp !== undefined || !isControlledBy(pod, statefulSet)) return later(nowMs);
+    // One that does not run yet has its volume mounted when it starts.
+    const runs = pod.metadata.deletionTimestamp === undefined && pod.status?.phase === 'Running';
+    if (!runs || !isControlledBy(pod, statefulSet)) return later(nowMs);
     if (nowMs < startedMs + waitMs) return later(startedMs);
     await client.delete(Pod, key, { uid: pod.metadata.uid });
     return { type: 'restarted', pod: key.name };

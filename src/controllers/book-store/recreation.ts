@@ -37,6 +37,8 @@ interface Kept {
     readonly managedFields?: readonly unknown[];
   };
   readonly spec: StatefulSet['spec'];
+  /** What it is made anew for. */
+  readonly fixed: Fixed;
 }
 
 /** Where to read and how to write. */
@@ -70,12 +72,13 @@ export const isKept = (revision: ControllerRevision, { metadata }: StatefulSet):
 export async function beginRecreation(
   store: BookStore,
   statefulSet: StatefulSet,
+  fixed: Fixed,
   { client, applier, revisions }: RecreationOptions,
 ): Promise<KubeObject | undefined> {
   const live = await client.get(StatefulSet, keyOf(statefulSet));
-  const { uid, resourceVersion } = live.metadata;
-  // The next event tells of the other one.
-  if (uid !== statefulSet.metadata.uid) return undefined;
+  const { uid, resourceVersion, deletionTimestamp } = live.metadata;
+  // The next event tells of it.
+  if (uid !== statefulSet.metadata.uid || deletionTimestamp !== undefined) return undefined;
   const revision: Manifest<ControllerRevision> = {
     metadata: {
       ...recreationKey(store),
@@ -83,7 +86,7 @@ export async function beginRecreation(
       ownerReferences: [controllerReference(BookStore, store)],
     },
     revision: 1,
-    data: dataFrom(live),
+    data: dataFrom(live, fixed),
   };
   const made = await applier.createOnce(ControllerRevision, revision, { client, store: revisions });
   if (made.type === 'nameTaken') return made.holder;
@@ -105,10 +108,9 @@ export async function beginRecreation(
 export function recreate(
   store: BookStore,
   revision: ControllerRevision,
-  fixed: Fixed,
   { client, statefulSets, applier }: Omit<RecreationOptions, 'revisions'> & StatefulSets,
 ): Promise<Applied<StatefulSet>> {
-  const { metadata, spec } = dataOf(revision);
+  const { metadata, spec, fixed } = dataOf(revision);
   const { labels, annotations, ownerReferences = [] } = metadata;
   const others = ownerReferences.filter(({ uid }) => uid !== store.metadata.uid);
   const manifest: Manifest<StatefulSet> = {
@@ -172,7 +174,7 @@ export async function forget(revision: ControllerRevision, client: Client): Prom
 /** A StatefulSet as it comes from the API server, which the store has without this. */
 type WithManagedFields = StatefulSet & { readonly metadata: { readonly managedFields?: readonly unknown[] } };
 
-function dataFrom({ metadata, spec }: WithManagedFields): Kept {
+function dataFrom({ metadata, spec }: WithManagedFields, fixed: Fixed): Kept {
   const { uid, labels, annotations, ownerReferences, managedFields } = metadata;
   return {
     metadata: {
@@ -184,6 +186,7 @@ function dataFrom({ metadata, spec }: WithManagedFields): Kept {
       ...(managedFields && { managedFields: managedFields.filter(isOfSpec) }),
     },
     spec,
+    fixed,
   };
 }
 

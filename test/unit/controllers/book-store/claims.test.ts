@@ -1,10 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import {
-  isForeign,
-  ordinalOf,
-  ownersFor,
-  statefulSetOfClaim,
-} from '../../../../src/controllers/book-store/claims.ts';
+import { isForeign, ordinalOf, ownersFor, statefulSetOfClaim } from '../../../../src/controllers/book-store/claims.ts';
 import { settingsOf } from '../../../../src/controllers/book-store/settings.ts';
 import { bookStore, claim } from './objects.ts';
 

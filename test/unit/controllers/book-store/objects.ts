@@ -16,7 +16,12 @@ export const bookStore = (
 });
 
 /** A claim of its database, with a volume of its size. */
-export function claim(name: string, storage: string, status: object = {}, metadata: object = {}): PersistentVolumeClaim {
+export function claim(
+  name: string,
+  storage: string,
+  status: object = {},
+  metadata: object = {},
+): PersistentVolumeClaim {
   return {
     metadata: { name, namespace: 'default', uid: `uid-of-${name}`, ...created, ...metadata },
     spec: { resources: { requests: { storage } } },
