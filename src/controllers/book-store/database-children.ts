@@ -39,7 +39,7 @@ export const isFixedOtherwise = (wanted: Fixed, present: Fixed): boolean =>
 
 /** The StatefulSet that runs the database. */
 export function statefulSetOf(store: BookStore, { database }: Settings, fixed: Fixed): Manifest<StatefulSet> {
-  const { container, replicas, port, dataPath, reclaimPolicy } = database;
+  const { container, replicas, port, dataPath } = database;
   return {
     metadata: {
       ...statefulSetKey(store),
@@ -53,8 +53,8 @@ export function statefulSetOf(store: BookStore, { database }: Settings, fixed: F
       // is replaced when that is mended. In order it would be waited for, for ever.
       podManagementPolicy: 'Parallel',
       selector: { matchLabels: selectorLabels(store, 'database') },
-      // Also the claims of one that goes before the operator has marked them as the BookStore's.
-      persistentVolumeClaimRetentionPolicy: { whenDeleted: reclaimPolicy, whenScaled: 'Retain' },
+      // Claims go with the BookStore or not at all: who deletes a StatefulSet has not asked for its data to go.
+      persistentVolumeClaimRetentionPolicy: { whenDeleted: 'Retain', whenScaled: 'Retain' },
       template: {
         metadata: { labels: objectLabels(store, 'database') },
         spec: {
