@@ -31,6 +31,14 @@ const jest = (name: string, rest: Pick<Suite, 'programs' | 'leftOut'> = {}, ...f
   ...rest,
 });
 
+const onACluster: Pick<Suite, 'programs' | 'leftOut'> = {
+  programs: catalogue.map(({ name }) => name),
+  leftOut: ({ platform, root }) =>
+    platform === 'linux' && root
+      ? undefined
+      : `needs a cluster, and the project's own needs root on Linux (this is ${root ? 'root' : 'not root'} on ${platform})`,
+};
+
 export const suites: readonly Suite[] = [
   check('lint', 'npm', 'run', '--silent', 'lint'),
   check('types', 'npm', 'run', '--silent', 'types'),
@@ -46,15 +54,11 @@ export const suites: readonly Suite[] = [
     '--forceExit',
   ),
   jest('package', { programs: ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kubectl'] }),
+  // Several files at a time: most of what they do is to wait for pods.
+  jest('kinds', onACluster, '--maxWorkers=3'),
   jest(
     'e2e',
-    {
-      programs: catalogue.map(({ name }) => name),
-      leftOut: ({ platform, root }) =>
-        platform === 'linux' && root
-          ? undefined
-          : `needs a cluster, and the project's own needs root on Linux (this is ${root ? 'root' : 'not root'} on ${platform})`,
-    },
+    onACluster,
     // One file after the other: they share a cluster, take its CustomResourceDefinitions away, and look at the whole host.
     '--runInBand',
   ),

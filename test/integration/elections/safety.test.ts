@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { Lease, type LeaseTimings } from '../../../src/runtime/index.ts';
 import { eventually } from '../../../src/runtime/testing/index.ts';
-import { canFakeClock, fakeClock } from '../environment/fake-clock.ts';
+import { canFakeClock, fakeClock, removeClocksOfTheDead } from '../environment/fake-clock.ts';
 import { ConfigMap } from '../faults/environment/mirror.ts';
 import { Arena } from './environment/arena.ts';
 import type { CandidateSettings } from './environment/candidate.ts';
@@ -42,6 +42,7 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await arena[Symbol.asyncDispose]();
+  await removeClocksOfTheDead();
 }, 60_000);
 
 /** Enters one of ours, or one on client-go, which only elects. Go's programs ask no C library what time it is. */

@@ -1,30 +1,21 @@
-import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals';
+import { afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import type { V1Pod } from '@kubernetes/client-node';
 import type { PodSet } from '../../src/api/index.ts';
-import { Cluster } from '../cluster/index.ts';
+import { E2eCluster } from '../e2e/environment/cluster.ts';
 import { operatorWrites } from '../integration/environment/audit.ts';
 import { eventually } from '../integration/environment/eventually.ts';
-import { E2eCluster } from './environment/cluster.ts';
-import { Release } from './environment/release.ts';
-
-// A node that is lost is noticed after 15 s, and what ran on it replaced after that.
-jest.setTimeout(300_000);
 
 let cluster: E2eCluster;
-let release: Release;
 let ns: string;
 const namespaces: string[] = [];
 
 beforeAll(async () => {
   cluster = await E2eCluster.connect();
-  release = await Release.install(cluster);
 });
 
 afterEach(async () => {
   for (const name of namespaces.splice(0)) await cluster.deleteNamespace(name);
 });
-
-afterAll(() => release?.uninstall());
 
 async function namespace(): Promise<string> {
   ns = await cluster.namespace();
@@ -148,42 +139,6 @@ describe('a PodSet', () => {
     expect(refused.length).toBeLessThan(12 - 2);
     await kubectl('delete', 'resourcequota', 'full');
     await settled('many', 12);
-  });
-
-  test('with a node powered off has as many pods on the other, and no more when it is back', async () => {
-    await namespace();
-    const atOnce = ['not-ready', 'unreachable'].map((taint) => ({
-      key: `node.kubernetes.io/${taint}`,
-      operator: 'Exists',
-      effect: 'NoExecute',
-      tolerationSeconds: 1,
-    }));
-    const spec = { terminationGracePeriodSeconds: 1, tolerations: atOnce, containers: [sleeper] };
-    await cluster.apply(podSet('spread', { replicas: 6, template: { spec } }));
-    await settled('spread', 6);
-    const nodes = await Cluster.find('e2e');
-    const all = await pods();
-    const victim = all[0]?.spec?.nodeName ?? '';
-    const lost = all.filter((pod) => pod.spec?.nodeName === victim);
-    await nodes.killNode(victim);
-    try {
-      await eventually(
-        'as many run elsewhere',
-        async () => {
-          const kept = (await pods()).filter((pod) => pod.metadata?.deletionTimestamp === undefined);
-          return kept.length === 6 && kept.every((pod) => pod.spec?.nodeName !== victim);
-        },
-        120_000,
-      );
-      await settled('spread', 6);
-    } finally {
-      await nodes.startNode(victim);
-    }
-    await nodes.nodesReady();
-    await eventually('the lost are gone', async () => (await pods()).length === 6);
-    const back = await settled('spread', 6);
-    expect(back.status?.podNames).toEqual(names(await pods()));
-    for (const { metadata } of lost) expect(back.status?.podNames).not.toContain(metadata?.name);
   });
 });
 

@@ -1,27 +1,23 @@
 import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
 import type { V1Job } from '@kubernetes/client-node';
 import type { ScheduledEcho } from '../../src/api/index.ts';
+import { E2eCluster } from '../e2e/environment/cluster.ts';
 import { eventually } from '../integration/environment/eventually.ts';
-import { E2eCluster } from './environment/cluster.ts';
-import { Release } from './environment/release.ts';
 
 // No schedule is shorter than a minute, and each waits for two of them.
 jest.setTimeout(300_000);
 const minutesMs = 150_000;
 
 let cluster: E2eCluster;
-let release: Release;
 let ns: string;
 
 beforeAll(async () => {
   cluster = await E2eCluster.connect();
-  release = await Release.install(cluster);
   ns = await cluster.namespace();
 });
 
 afterAll(async () => {
   if (ns !== undefined) await cluster.deleteNamespace(ns);
-  await release?.uninstall();
 });
 
 const scheduledEcho = (name: string, spec: object): object => ({
