@@ -95,8 +95,10 @@ export class App {
       return { app: nameTaken('Service', name, 'set another bookApp.serviceName'), deployment };
     }
     if (applied.type === 'terminating') {
-      const message = 'the Deployment is being deleted, and made again when it is gone';
-      return { app: { reason: 'Replacing', message }, deployment };
+      return {
+        app: { reason: 'Replacing', message: 'the Deployment is being deleted, and made again when it is gone' },
+        deployment,
+      };
     }
     return { app: appFinding(deployment), deployment };
   }

@@ -19,8 +19,10 @@ export function replacing(isRecreation: boolean): {
   readonly volume: VolumeFinding;
 } {
   if (isRecreation) return { database: undefined, volume: recreating };
-  const message = 'the StatefulSet is being deleted, and made again when it is gone';
-  return { database: { reason: 'Replacing', message }, volume: settled };
+  return {
+    database: { reason: 'Replacing', message: 'the StatefulSet is being deleted, and made again when it is gone' },
+    volume: settled,
+  };
 }
 
 /** Of a StatefulSet that is as it is wanted. */
