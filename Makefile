@@ -73,7 +73,7 @@ test-long: $(installed) ## What takes too long for each change: an hour of rando
 	@E2E_LONG=1 npm run --silent jest -- test/e2e/high-availability.test.ts
 	@CHILDREN=1000 npm run --silent jest -- test/integration/many-children.test.ts
 	@node test/soak.ts
-	@ELECTIONS=1000 RELIST_OBJECTS=50000 npm run --silent jest -- --forceExit test/integration/elections
+	@ELECTIONS=1000 RELIST_OBJECTS=50000 npm run --silent jest -- test/integration/elections
 
 .PHONY: soak
 soak: $(installed) ## Random faults for SOAK_MINUTES (10): memory stays flat, and the store is the cluster (Go)

@@ -45,14 +45,9 @@ export const suites: readonly Suite[] = [
   check('generated', 'npm', 'run', '--silent', 'generate', '--', '--check'),
   jest('unit'),
   jest('chart', { programs: ['helm', 'helm4'] }),
-  jest(
-    'integration',
-    {
-      programs: ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kubectl', 'election-candidate', 'helm', 'helm4'],
-    },
-    // The elections leave a handle open in the process, which one is not known yet: jest would wait for it for ever.
-    '--forceExit',
-  ),
+  jest('integration', {
+    programs: ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kubectl', 'election-candidate', 'helm', 'helm4'],
+  }),
   jest('package', { programs: ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kubectl'] }),
   // Several files at a time: most of what they do is to wait for pods.
   jest('kinds', onACluster, '--maxWorkers=3'),
