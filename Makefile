@@ -72,6 +72,7 @@ test-long: $(installed) ## What takes too long for each change: an hour of rando
 	@FAULTS_MINUTES=50 npm run --silent jest -- test/integration/faults/random.test.ts
 	@E2E_LONG=1 npm run --silent jest -- test/e2e/high-availability.test.ts
 	@CHILDREN=1000 npm run --silent jest -- test/integration/many-children.test.ts
+	@BOOKSTORES=500 npm run --silent jest -- test/integration/book-store.test.ts -t converge
 	@node test/soak.ts
 	@ELECTIONS=1000 RELIST_OBJECTS=50000 npm run --silent jest -- test/integration/elections
 

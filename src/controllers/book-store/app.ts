@@ -12,7 +12,7 @@ import { Deployment, Service } from '../built-in-kinds.ts';
 import { isRefusal } from '../refusal.ts';
 import { appServiceOf, deploymentOf, replicasAnnotation } from './app-children.ts';
 import type { PartFinding } from './book-store-status.ts';
-import { appServiceKey, databaseServiceKey, deploymentKey } from './names.ts';
+import { databaseServiceKey, deploymentKey } from './names.ts';
 import { nameTaken, refused } from './refused.ts';
 import { rolloutOf } from './rollout.ts';
 import type { Settings } from './settings.ts';
@@ -52,20 +52,20 @@ export class App {
   }
 
   /**
-   * @param isElsewhere whether what the app would dial is somebody else's database: then it is not started.
+   * @param elsewhere why what the app would dial is somebody else's database, if it is: then it is not started.
    * @throws whatever the client throws, but for a refusal, which is in the outcome.
    */
   async reconcile(
     store: BookStore,
     settings: Settings,
-    isElsewhere: boolean,
+    elsewhere: PartFinding | undefined,
     { client }: ReconcileContext,
   ): Promise<AppOutcome> {
     const present = this.#present(store);
-    if (isElsewhere) {
+    if (elsewhere !== undefined) {
       const { name } = databaseServiceKey(store);
       const message = `the app is not touched while Service ${name} leads to a database that is not this BookStore's`;
-      return { app: { reason: 'NameTaken', message }, deployment: present };
+      return { app: { reason: elsewhere.reason, message }, deployment: present };
     }
     try {
       return await this.#keep(store, settings, client);
@@ -83,16 +83,14 @@ export class App {
   async #keep(store: BookStore, settings: Settings, client: Client): Promise<AppOutcome> {
     const { applier, deployments, services } = this.#options;
     await this.#giveUpReplicas(store, settings, client);
-    const manifest = deploymentOf(store, settings);
-    const applied = await applier.apply(Deployment, manifest, { client, store: deployments });
+    const applied = await applier.apply(Deployment, deploymentOf(store, settings), { client, store: deployments });
     const service = await applier.apply(Service, appServiceOf(store, settings), { client, store: services });
     if (applied.type === 'nameTaken') {
-      return { app: nameTaken('Deployment', manifest.metadata.name, 'delete one of the two') };
+      return { app: nameTaken(store, Deployment, applied.holder, 'delete one of the two') };
     }
     const deployment = applied.object;
     if (service.type === 'nameTaken') {
-      const { name } = appServiceKey(store);
-      return { app: nameTaken('Service', name, 'set another bookApp.serviceName'), deployment };
+      return { app: nameTaken(store, Service, service.holder, 'set another bookApp.serviceName'), deployment };
     }
     if (applied.type === 'terminating') {
       return {

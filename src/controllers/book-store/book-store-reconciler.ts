@@ -49,7 +49,7 @@ export class BookStoreReconciler {
     }
     const settings = settingsOf(store);
     const database = await this.#database.reconcile(store, settings, context);
-    const app = await this.#app.reconcile(store, settings, database.isElsewhere ?? false, context);
+    const app = await this.#app.reconcile(store, settings, database.elsewhere, context);
     await this.#removeOtherServices(store, settings, context.client);
     const report = readyReport(store, { ...database, ...app }, new Date());
     await reportReady(this.#options.events, BookStore, store, report, context);

@@ -1,6 +1,7 @@
 import { BookStore } from '../../api/index.ts';
 import {
   type ApiError,
+  type Applied,
   type Applier,
   type Client,
   type EventRecorder,
@@ -9,7 +10,7 @@ import {
   type ReadonlyStore,
   type ReconcileContext,
 } from '../../runtime/index.ts';
-import { type ControllerRevision, type PersistentVolumeClaim, Service, StatefulSet } from '../built-in-kinds.ts';
+import { ControllerRevision, PersistentVolumeClaim, Service, StatefulSet } from '../built-in-kinds.ts';
 import { isRefusal } from '../refusal.ts';
 import type { PartFinding, VolumeFinding } from './book-store-status.ts';
 import { isForeign, keepClaims, ordinalOf } from './claims.ts';
@@ -23,7 +24,7 @@ import {
 } from './database-children.ts';
 import { databaseFinding, recreating, replacing, settled, volumeFinding } from './database-findings.ts';
 import { type Growth, growthOf } from './growth.ts';
-import { databaseServiceKey, recreationKey, statefulSetKey } from './names.ts';
+import { statefulSetKey } from './names.ts';
 import { restartForVolume } from './pod-restart.ts';
 import { beginRecreation, endRecreation, forget, isKept, keptOf, recreate } from './recreation.ts';
 import { nameTaken, refused } from './refused.ts';
@@ -47,8 +48,8 @@ export interface DatabaseOutcome {
   readonly volume: VolumeFinding;
   readonly statefulSet?: StatefulSet | undefined;
   readonly claims: readonly PersistentVolumeClaim[];
-  /** Whether what the app would dial is somebody else's database. */
-  readonly isElsewhere?: boolean;
+  /** Why what the app would dial is somebody else's database, if it is. */
+  readonly elsewhere?: PartFinding;
   /** When to look again, in milliseconds. */
   readonly requeueAfterMs?: number | undefined;
   /** The API server's refusal of a child. */
@@ -79,9 +80,9 @@ export class Database {
         store: this.#options.services,
       });
       if (service.type === 'nameTaken') {
-        const { name } = databaseServiceKey(store);
-        const finding = nameTaken('Service', name, 'set another bookDB.serviceName, and have the app dial that');
-        return { database: finding, volume: settled, claims, isElsewhere: true };
+        const advice = 'set another bookDB.serviceName, and have the app dial that';
+        const elsewhere = nameTaken(store, Service, service.holder, advice);
+        return { database: elsewhere, volume: settled, claims, elsewhere };
       }
       return await this.#keepStatefulSet(store, settings, all, context);
     } catch (error) {
@@ -113,17 +114,13 @@ export class Database {
     const present = statefulSets.get(statefulSetKey(store));
     const kept = keptOf(revisions, store);
     if (present === undefined) return this.#make(store, settings, claims, kept, context);
-    if (!isControlledBy(present, store)) return { database: this.#taken(store), volume: settled, claims };
+    if (!isControlledBy(present, store)) return { database: taken(store, present), volume: settled, claims };
     if (present.metadata.deletionTimestamp !== undefined) return { ...replacing(kept !== undefined), claims };
     if (kept !== undefined && !isKept(kept, present)) {
       await endRecreation(present, kept, context.client);
       return { database: undefined, volume: recreating, claims };
     }
     return this.#grow(present, store, settings, all, context);
-  }
-
-  #taken(store: BookStore): PartFinding {
-    return nameTaken('StatefulSet', statefulSetKey(store).name, 'delete one of the two');
   }
 
   async #make(
@@ -137,16 +134,17 @@ export class Database {
     const { name } = statefulSetKey(store);
     const foreign = claims.find((claim) => isForeign(claim, name));
     if (foreign !== undefined) {
-      const finding = nameTaken('PersistentVolumeClaim', foreign.metadata.name, 'its data would become the database');
-      return { database: finding, volume: settled, claims };
+      const advice = 'its data would become the database. Delete it, or take its controller reference off';
+      return { database: nameTaken(store, PersistentVolumeClaim, foreign, advice), volume: settled, claims };
     }
     if (kept !== undefined) {
       const made = await recreate(store, kept, { client, applier, statefulSets });
-      if (made.type === 'nameTaken') return { database: this.#taken(store), volume: settled, claims };
+      if (made.type === 'nameTaken') return { database: taken(store, made.holder), volume: settled, claims };
       return { database: undefined, volume: recreating, claims };
     }
-    const statefulSet = await this.#apply(store, settings, wantedFixed(settings, undefined), client);
-    if (statefulSet === undefined) return { database: this.#taken(store), volume: settled, claims };
+    const applied = await this.#apply(store, settings, wantedFixed(settings, undefined), client);
+    if (applied.type === 'nameTaken') return { database: taken(store, applied.holder), volume: settled, claims };
+    const statefulSet = applied.object;
     return { database: databaseFinding(statefulSet), volume: settled, statefulSet, claims };
   }
 
@@ -172,13 +170,14 @@ export class Database {
     const isOtherwise = isFixedOtherwise(target, fixed);
     const isDue = isOtherwise && (growth.unfinished.length === 0 || outcome.refusal !== undefined);
     const waits = isDue || (isOtherwise && isWorthWaitingFor(store, present, growth));
-    const statefulSet = waits ? present : await this.#apply(store, settings, fixed, client);
-    if (statefulSet === undefined) return { database: this.#taken(store), volume: settled, claims };
+    const applied = waits ? undefined : await this.#apply(store, settings, fixed, client);
+    if (applied?.type === 'nameTaken') return { database: taken(store, applied.holder), volume: settled, claims };
+    const statefulSet = applied?.object ?? present;
     const volume = volumeFinding(outcome, growth, settings);
     if (isDue) {
       const holder = await beginRecreation(store, statefulSet, target, { client, applier, revisions });
       if (holder === undefined) return { database: undefined, volume: recreating, statefulSet, claims };
-      const finding = nameTaken('ControllerRevision', recreationKey(store).name, 'delete it');
+      const finding = nameTaken(store, ControllerRevision, holder, 'delete it');
       return { database: finding, volume, statefulSet, claims };
     }
     // Of a recreation that is not wanted any more.
@@ -194,12 +193,9 @@ export class Database {
     };
   }
 
-  /** Undefined where the name is somebody else's. */
-  async #apply(store: BookStore, settings: Settings, fixed: Fixed, client: Client): Promise<StatefulSet | undefined> {
+  #apply(store: BookStore, settings: Settings, fixed: Fixed, client: Client): Promise<Applied<StatefulSet>> {
     const { applier, statefulSets } = this.#options;
-    const manifest = statefulSetOf(store, settings, fixed);
-    const applied = await applier.apply(StatefulSet, manifest, { client, store: statefulSets });
-    return applied.type === 'nameTaken' ? undefined : applied.object;
+    return applier.apply(StatefulSet, statefulSetOf(store, settings, fixed), { client, store: statefulSets });
   }
 
   /** When to look at the first of them again, in milliseconds. */
@@ -227,6 +223,9 @@ export class Database {
     return delaysMs.length === 0 ? undefined : Math.min(...delaysMs);
   }
 }
+
+const taken = (store: BookStore, holder: StatefulSet): PartFinding =>
+  nameTaken(store, StatefulSet, holder, 'delete one of the two');
 
 /** Those of pods that there are to be. Others are of pods that were, and may be again. */
 const inUse = (claims: readonly PersistentVolumeClaim[], { database }: Settings): readonly PersistentVolumeClaim[] =>

@@ -90,12 +90,13 @@ describe('requests', () => {
   });
 
   test.each([
-    [{}, 'false'],
-    [{ force: true }, 'true'],
-  ])('apply with %j', async (options, force) => {
+    [{}, 'tester', 'false'],
+    [{ force: true }, 'tester', 'true'],
+    [{ fieldManager: 'other' }, 'other', 'false'],
+  ])('apply with %j', async (options, fieldManager, force) => {
     const answer = client.apply(Widget, { metadata: key }, options);
     const request = await server.next({ method: 'PATCH', path: `${path}/a` });
-    expect(Object.fromEntries(request.query)).toEqual({ fieldManager: 'tester', force });
+    expect(Object.fromEntries(request.query)).toEqual({ fieldManager, force });
     expect(request.headers['content-type']).toBe('application/apply-patch+yaml');
     expect(request.body).toEqual({ apiVersion: 'test.example/v1', kind: 'Widget', metadata: key });
     request.json(200, stored('a', '2'));
