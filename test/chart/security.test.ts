@@ -90,6 +90,7 @@ describe.each(helmNames)('security, by %s', (name) => {
       { apiGroups: ['blog.velotio.com'], resources: ['bookstores'], verbs: ['get', 'list', 'watch'] },
       { apiGroups: ['blog.velotio.com'], resources: ['bookstores/status'], verbs: ['patch'] },
       { apiGroups: ['blog.velotio.com'], resources: ['bookstores/finalizers'], verbs: ['update'] },
+      { apiGroups: ['blog.velotio.com'], resources: ['bookstores'], verbs: ['patch'] },
       { apiGroups: ['apps'], resources: ['deployments'], verbs: ['get', 'list', 'watch', 'create', 'patch'] },
       { apiGroups: ['apps'], resources: ['statefulsets'], verbs: all },
       { apiGroups: [''], resources: ['services'], verbs: all },

@@ -375,7 +375,7 @@ describe('a BookStore', () => {
     await settled(at);
   });
 
-  test('whose StatefulSet the API server refuses says so, and tries a wrong field once', async () => {
+  test('whose StatefulSet the API server refuses says so, and goes on when it is mended', async () => {
     const at = await world('shop');
     await apply(at.key, spec({}, { env: [{ name: 'BAD', value: 'x', valueFrom: { fieldRef: { fieldPath: 'no' } } }] }));
     const store = await settled(at, 'Refused');
@@ -725,10 +725,9 @@ describe('the data', () => {
   test('goes with the BookStore where its policy is Delete, and with nothing else', async () => {
     const at = await world('shop');
     await apply(at.key, spec({}, { replicas: 2, reclaimPolicy: 'Delete' }));
-    const { metadata } = await settled(at, 'IndependentDatabases');
-    const owners = async (ordinal: number) => (await claimOf(at.key, ordinal)).metadata.ownerReferences ?? [];
-    const isOwned = async (ordinal: number) => (await owners(ordinal)).some(({ uid }) => uid === metadata.uid);
-    await eventually('the claims are owned', async () => (await isOwned(0)) && (await isOwned(1)));
+    await settled(at, 'IndependentDatabases');
+    const finalizers = async () => (await cluster.client.get(BookStore, at.key)).metadata.finalizers ?? [];
+    expect(await finalizers()).toEqual(['blog.velotio.com/delete-data']);
     const { uid } = (await claimOf(at.key)).metadata;
 
     // Not with the StatefulSet, and not with a replica.
@@ -745,12 +744,58 @@ describe('the data', () => {
     expect((await claimOf(at.key)).metadata.uid).toBe(uid);
 
     await apply(at.key, spec({}, { reclaimPolicy: 'Retain' }));
-    await eventually('nobody owns them', async () => (await owners(0)).length + (await owners(1)).length === 0);
+    await eventually('nothing waits for the data', async () => (await finalizers()).length === 0);
     await apply(at.key, spec({}, { reclaimPolicy: 'Delete' }));
-    await eventually('they are owned again', async () => (await isOwned(0)) && (await isOwned(1)));
+    await eventually('it is waited for', async () => (await finalizers()).length === 1);
+    await settled(at);
     await cluster.client.delete(BookStore, at.key);
     const isGone = async (ordinal: number) => (await ifThere(claimOf(at.key, ordinal))) === undefined;
     await eventually('the claims are gone', async () => (await isGone(0)) && (await isGone(1)), 60_000);
+    await eventually(
+      'the BookStore is gone',
+      async () => (await ifThere(cluster.client.get(BookStore, at.key))) === undefined,
+    );
+  });
+
+  test('stays where the policy says so in the moment of the deletion, also if nobody has seen that before', async () => {
+    const at = await world('shop');
+    await apply(at.key, spec({}, { reclaimPolicy: 'Delete' }));
+    await settled(at);
+    const { uid } = (await claimOf(at.key)).metadata;
+    await stopOperator('SIGKILL');
+    try {
+      await apply(at.key, spec({}, { reclaimPolicy: 'Retain' }));
+      await cluster.client.delete(BookStore, at.key);
+    } finally {
+      operator = await OperatorProcess.start(role.kubeconfig);
+    }
+    await eventually('it is gone', async () => (await ifThere(cluster.client.get(BookStore, at.key))) === undefined);
+    await eventually('its pod is gone', async () => (await ifThere(podOf(at.key))) === undefined);
+    const claim = await claimOf(at.key);
+    expect([claim.metadata.uid, claim.metadata.deletionTimestamp]).toEqual([uid, undefined]);
+  });
+
+  test('is not what only has a name like it', async () => {
+    const at = await world('shop');
+    const others = ['data-shop-db-00', 'data-shop-db-20261121'];
+    for (const name of others) {
+      const claim = { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '1Gi' } } };
+      const storageClassName = growable;
+      const metadata = { ...at.key, name };
+      await cluster.client.create(PersistentVolumeClaim, { metadata, spec: { ...claim, storageClassName } });
+    }
+    await apply(at.key, spec({}, { reclaimPolicy: 'Delete' }));
+    await settled(at);
+    await apply(at.key, spec({}, { reclaimPolicy: 'Delete', dbSize: '2Gi' }));
+    await growOnline(at, '2Gi');
+    await settled(at);
+    await cluster.client.delete(BookStore, at.key);
+    await eventually('its claim is gone', async () => (await ifThere(claimOf(at.key))) === undefined, 60_000);
+    for (const name of others) {
+      const claim = await childOf(PersistentVolumeClaim, at.key, name);
+      expect(claim.metadata.deletionTimestamp).toBeUndefined();
+      expect(claim.spec?.resources?.requests?.storage).toBe('1Gi');
+    }
   });
 });
 

@@ -16,7 +16,8 @@ import { Service } from '../built-in-kinds.ts';
 import { isInvalidField } from '../refusal.ts';
 import { reportReady } from '../report-ready.ts';
 import { App, type AppOptions } from './app.ts';
-import { invalidReport, readyReport } from './book-store-status.ts';
+import { invalidReport, partReasons, readyReport } from './book-store-status.ts';
+import { withItsData } from './data.ts';
 import { Database, type DatabaseOptions } from './database.ts';
 import { type Settings, settingsOf } from './settings.ts';
 import { problemOf } from './spec-problem.ts';
@@ -40,8 +41,13 @@ export class BookStoreReconciler {
 
   async reconcile(key: ObjectKey, context: ReconcileContext): Promise<Result> {
     const store = this.#options.stores.get(key);
-    // What it has made goes with it, its claims as its reclaim policy says: the garbage collector follows the owners.
-    if (store === undefined || store.metadata.deletionTimestamp !== undefined) return done;
+    if (store === undefined) return done;
+    const { client } = context;
+    return withItsData(client, store, this.#database.held(store), (current) => this.#keep(current, context));
+  }
+
+  /** What it makes goes with it, but for the data: the garbage collector follows the owners. */
+  async #keep(store: BookStore, context: ReconcileContext): Promise<Result> {
     const problem = problemOf(store);
     if (problem !== undefined) {
       await reportReady(this.#options.events, BookStore, store, invalidReport(store, problem, new Date()), context);
@@ -50,19 +56,23 @@ export class BookStoreReconciler {
     const settings = settingsOf(store);
     const database = await this.#database.reconcile(store, settings, context);
     const app = await this.#app.reconcile(store, settings, database.elsewhere, context);
-    await this.#removeOtherServices(store, settings, context.client);
+    const isServing = [app.app, database.database].every(
+      (part) => part !== undefined && partReasons[part.reason].isReady,
+    );
+    if (isServing) await this.#removeOtherServices(store, settings, context.client);
     const report = readyReport(store, { ...database, ...app }, new Date());
     await reportReady(this.#options.events, BookStore, store, report, context);
     const refusals = [database.error, app.error].filter((error) => error !== undefined);
     const passing = refusals.find((error) => !isInvalidField(error));
     if (passing !== undefined) throw passing;
-    // A spec that is wrong is so until it is changed.
+    // A spec that is wrong is so until it is changed; the volumes go on growing all the same.
     const [lasting] = refusals;
-    if (lasting !== undefined) throw new TerminalError(lasting.message, { cause: lasting });
+    if (lasting !== undefined && database.requeueAfterMs === undefined)
+      throw new TerminalError(lasting.message, { cause: lasting });
     return database.requeueAfterMs === undefined ? done : requeueAfter(database.requeueAfterMs);
   }
 
-  /** Those that it has under names that it no longer asks for. */
+  /** Those that it has under names that it no longer asks for, once the others serve. */
   async #removeOtherServices(store: BookStore, { app, database }: Settings, client: Client): Promise<void> {
     const wanted = [app.serviceName, database.serviceName];
     for (const service of this.#options.services.byOwner(store.metadata.uid)) {

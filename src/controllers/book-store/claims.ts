@@ -1,21 +1,19 @@
-import { BookStore } from '../../api/index.ts';
 import {
   type ApiError,
-  apiVersionOf,
   type Client,
   compareQuantities,
   controllerOf,
   type KubeObject,
   keyOf,
   keyString,
-  type OwnerReference,
 } from '../../runtime/index.ts';
 import { PersistentVolumeClaim } from '../built-in-kinds.ts';
 import { isRefusal } from '../refusal.ts';
 import { volumeName } from './names.ts';
 import type { Settings } from './settings.ts';
 
-const claimName = new RegExp(`^${volumeName}-(.+)-(\\d+)$`);
+/** As the StatefulSet controller writes it: `01` is nobody's. */
+const claimName = new RegExp(`^${volumeName}-(.+)-(0|[1-9]\\d{0,8})$`);
 
 /** The StatefulSet that a claim would be one of by its name, as `namespace/name`. Whoever made it: it will be taken up. */
 export function statefulSetOfClaim(claim: PersistentVolumeClaim): string | undefined {
@@ -36,23 +34,6 @@ export const requestOf = ({ spec }: PersistentVolumeClaim): string => spec?.reso
 
 export const isBound = ({ status }: PersistentVolumeClaim): boolean => status?.phase === 'Bound';
 
-/**
- * The owners of a claim with its BookStore among them or not: a BookStore whose data goes with it owns the claims, so that
- * the garbage collector takes them, and only with it. Undefined if they are so already.
- */
-export function ownersFor(
-  store: BookStore,
-  { reclaimPolicy }: Settings['database'],
-  claim: KubeObject,
-): readonly OwnerReference[] | undefined {
-  const owners = claim.metadata.ownerReferences ?? [];
-  const { name, uid } = store.metadata;
-  const has = owners.some((owner) => owner.uid === uid);
-  if (has === (reclaimPolicy === 'Delete')) return undefined;
-  if (has) return owners.filter((owner) => owner.uid !== uid);
-  return [...owners, { apiVersion: apiVersionOf(BookStore), kind: BookStore.kind, name, uid }];
-}
-
 /** What came of making the claims as they are wanted. */
 export interface ClaimsOutcome {
   /** As they are now. */
@@ -62,30 +43,27 @@ export interface ClaimsOutcome {
 }
 
 /**
- * Makes each claim belong to its BookStore or not, and ask for so much at the least. They are patched and never applied:
- * they are made by the StatefulSet controller, and each field of theirs is somebody's. Every write names the uid and the
- * version of its claim. One that has no volume yet is not asked to grow: the API server lets none.
+ * Makes each claim ask for so much at the least. They are patched and never applied: they are made by the StatefulSet
+ * controller, and each field of theirs is somebody's. Every write names the uid and the version of its claim. One that has
+ * no volume yet is not asked to grow: the API server lets none. What a claim of a pod that was scaled away cannot, decides
+ * nothing.
  *
  * @throws whatever the client throws, but for the API server's refusal to let a claim grow.
  */
 export async function keepClaims(
   client: Client,
-  store: BookStore,
-  settings: Settings,
+  { database }: Settings,
   claims: readonly PersistentVolumeClaim[],
 ): Promise<ClaimsOutcome> {
   const kept: PersistentVolumeClaim[] = [];
   let refusal: ClaimsOutcome['refusal'];
   for (const claim of claims) {
-    const owners = ownersFor(store, settings.database, claim);
-    const owned =
-      owners === undefined ? claim : await patched(client, claim, { metadata: { ownerReferences: owners } });
     try {
-      kept.push(await grown(client, owned, settings.database.size));
+      kept.push(await grown(client, claim, database.size));
     } catch (error) {
       if (!isRefusal(error)) throw error;
-      kept.push(owned);
-      refusal ??= { claim: owned, error };
+      kept.push(claim);
+      if (ordinalOf(claim) < database.replicas) refusal ??= { claim, error };
     }
   }
   return { claims: kept, ...(refusal && { refusal }) };
@@ -93,15 +71,7 @@ export async function keepClaims(
 
 async function grown(client: Client, claim: PersistentVolumeClaim, size: string): Promise<PersistentVolumeClaim> {
   if (!isBound(claim) || compareQuantities(requestOf(claim), size) >= 0) return claim;
-  return patched(client, claim, { spec: { resources: { requests: { storage: size } } } });
-}
-
-function patched(
-  client: Client,
-  claim: PersistentVolumeClaim,
-  change: { readonly metadata?: object; readonly spec?: object },
-): Promise<PersistentVolumeClaim> {
   const { uid, resourceVersion } = claim.metadata;
-  const body = { ...change, metadata: { ...change.metadata, uid, resourceVersion } };
+  const body = { metadata: { uid, resourceVersion }, spec: { resources: { requests: { storage: size } } } };
   return client.patch(PersistentVolumeClaim, keyOf(claim), { type: 'merge', body });
 }

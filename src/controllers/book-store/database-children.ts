@@ -75,7 +75,7 @@ export function statefulSetOf(store: BookStore, { database }: Settings, fixed: F
 }
 
 /** The one template of a StatefulSet's claims. */
-export const claimTemplates = ({ size, storageClassName }: Fixed) => [
+const claimTemplates = ({ size, storageClassName }: Fixed) => [
   {
     metadata: { name: volumeName },
     spec: {

@@ -12,6 +12,7 @@ import {
 } from '../../runtime/index.ts';
 import { ControllerRevision, PersistentVolumeClaim, Service, StatefulSet } from '../built-in-kinds.ts';
 import { isRefusal } from '../refusal.ts';
+import { isCurrent } from '../report-ready.ts';
 import type { PartFinding, VolumeFinding } from './book-store-status.ts';
 import { isForeign, keepClaims, ordinalOf } from './claims.ts';
 import {
@@ -24,12 +25,13 @@ import {
 } from './database-children.ts';
 import { databaseFinding, recreating, replacing, settled, volumeFinding } from './database-findings.ts';
 import { type Growth, growthOf } from './growth.ts';
-import { statefulSetKey } from './names.ts';
+import { selectorLabels, statefulSetKey } from './names.ts';
 import { restartForVolume } from './pod-restart.ts';
-import { beginRecreation, endRecreation, forget, isKept, keptOf, recreate } from './recreation.ts';
+import { beginRecreation, endRecreation, forget, isKept, keptOf, readKept, recreate } from './recreation.ts';
 import { nameTaken, refused } from './refused.ts';
 import { rolloutOf } from './rollout.ts';
-import type { Settings } from './settings.ts';
+import { type Settings, settingsOf } from './settings.ts';
+import { problemOf } from './spec-problem.ts';
 
 /** What the database is read and written by. */
 export interface DatabaseOptions {
@@ -82,7 +84,10 @@ export class Database {
       if (service.type === 'nameTaken') {
         const advice = 'set another bookDB.serviceName, and have the app dial that';
         const elsewhere = nameTaken(store, Service, service.holder, advice);
-        return { database: elsewhere, volume: settled, claims, elsewhere };
+        // What is there is cared for all the same.
+        const own = this.#own(store);
+        if (own === undefined) return { database: elsewhere, volume: settled, claims, elsewhere };
+        return { ...(await this.#keepStatefulSet(store, settings, all, context)), database: elsewhere, elsewhere };
       }
       return await this.#keepStatefulSet(store, settings, all, context);
     } catch (error) {
@@ -92,6 +97,15 @@ export class Database {
     }
   }
 
+  /** What there is that holds the data, or will. */
+  held(store: BookStore): {
+    readonly statefulSet: StatefulSet | undefined;
+    readonly claims: readonly PersistentVolumeClaim[];
+  } {
+    const claims = problemOf(store) === undefined ? this.#claims(store) : [];
+    return { statefulSet: this.#options.statefulSets.get(statefulSetKey(store)), claims };
+  }
+
   #own(store: BookStore): StatefulSet | undefined {
     const present = this.#options.statefulSets.get(statefulSetKey(store));
     return present !== undefined && isControlledBy(present, store) ? present : undefined;
@@ -99,7 +113,14 @@ export class Database {
 
   /** Those that the StatefulSet has or will take up, in the order of their pods. */
   #claims(store: BookStore): readonly PersistentVolumeClaim[] {
-    const claims = [...this.#options.claimsOf(store)];
+    const { database } = settingsOf(store);
+    const labels = Object.entries(selectorLabels(store, 'database'));
+    // Whoever made one of a pod that is to be: it will be taken up. Of others only what a StatefulSet has made.
+    const claims = [...this.#options.claimsOf(store)].filter(
+      (claim) =>
+        ordinalOf(claim) < database.replicas ||
+        labels.every(([label, value]) => claim.metadata.labels?.[label] === value),
+    );
     return claims.sort((one, other) => ordinalOf(one) - ordinalOf(other));
   }
 
@@ -132,13 +153,13 @@ export class Database {
   ): Promise<DatabaseOutcome> {
     const { applier, statefulSets } = this.#options;
     const { name } = statefulSetKey(store);
-    const foreign = claims.find((claim) => isForeign(claim, name));
-    if (foreign !== undefined) {
-      const advice = 'its data would become the database. Delete it, or take its controller reference off';
-      return { database: nameTaken(store, PersistentVolumeClaim, foreign, advice), volume: settled, claims };
-    }
-    if (kept !== undefined) {
-      const made = await recreate(store, kept, { client, applier, statefulSets });
+    const foreign = foreignClaim(store, claims, name);
+    if (foreign !== undefined) return { database: foreign, volume: settled, claims };
+    const left = kept ?? (await readKept(store, client));
+    if (left !== undefined) {
+      // One that is gone by now must leave nothing behind that nobody owns.
+      if (!(await isCurrent(client, BookStore, store))) return { database: undefined, volume: recreating, claims };
+      const made = await recreate(store, left, { client, applier, statefulSets });
       if (made.type === 'nameTaken') return { database: taken(store, made.holder), volume: settled, claims };
       return { database: undefined, volume: recreating, claims };
     }
@@ -160,9 +181,13 @@ export class Database {
     const ours = all.filter(
       (claim) => claim.metadata.deletionTimestamp === undefined && !isForeign(claim, present.metadata.name),
     );
-    const outcome = await keepClaims(client, store, settings, ours);
+    const outcome = await keepClaims(client, settings, ours);
     const claims = inUse(outcome.claims, settings);
     const growth = growthOf(claims, settings.database.size);
+    const foreign = foreignClaim(store, inUse(all, settings), present.metadata.name);
+    if (foreign !== undefined) {
+      return { database: foreign, volume: volumeFinding(outcome, growth, settings), statefulSet: present, claims };
+    }
     const fixed = fixedOf(present);
     const wanted = wantedFixed(settings, fixed);
     // What no claim can have, later ones are not given either.
@@ -177,6 +202,8 @@ export class Database {
     if (isDue) {
       const holder = await beginRecreation(store, statefulSet, target, { client, applier, revisions });
       if (holder === undefined) return { database: undefined, volume: recreating, statefulSet, claims };
+      // All else goes on meanwhile.
+      await this.#apply(store, settings, fixed, client);
       const finding = nameTaken(store, ControllerRevision, holder, 'delete it');
       return { database: finding, volume, statefulSet, claims };
     }
@@ -209,8 +236,8 @@ export class Database {
     const delaysMs: number[] = [];
     for (const volume of pending) {
       const look = await restartForVolume(client, store, settings, statefulSet, volume, Date.now());
-      delaysMs.push(look.type === 'later' ? look.delayMs : settings.database.resizeRestartAfterMs);
-      if (look.type === 'later') continue;
+      if (look.type !== 'grown') delaysMs.push(look.delayMs);
+      if (look.type === 'later' || look.type === 'grown') continue;
       const note = `pod ${look.pod} restarted: the file system of ${volume.claim} has not grown under it`;
       log.info({ pod: look.pod }, 'a pod is restarted for its volume to grow');
       this.#options.events.record(BookStore, store, {
@@ -219,9 +246,23 @@ export class Database {
         action: 'Restart',
         note,
       });
+      // One at a time.
+      break;
     }
     return delaysMs.length === 0 ? undefined : Math.min(...delaysMs);
   }
+}
+
+/** Whether somebody else's claim would become the database. */
+function foreignClaim(
+  store: BookStore,
+  claims: readonly PersistentVolumeClaim[],
+  statefulSetName: string,
+): PartFinding | undefined {
+  const foreign = claims.find((claim) => isForeign(claim, statefulSetName));
+  if (foreign === undefined) return undefined;
+  const advice = 'its data would become the database. Delete it, or take its controller reference off';
+  return nameTaken(store, PersistentVolumeClaim, foreign, advice);
 }
 
 const taken = (store: BookStore, holder: StatefulSet): PartFinding =>

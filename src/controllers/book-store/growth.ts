@@ -1,6 +1,6 @@
 import { compareQuantities } from '../../runtime/index.ts';
 import type { PersistentVolumeClaim } from '../built-in-kinds.ts';
-import { isBound, ordinalOf, requestOf } from './claims.ts';
+import { isBound, ordinalOf } from './claims.ts';
 
 /** A volume whose file system is still of the size before. */
 export interface PendingVolume {
@@ -12,7 +12,7 @@ export interface PendingVolume {
 
 /** How far the volumes are on their way to a size. */
 export interface Growth {
-  /** The claims that have not that much yet; none: they are there. */
+  /** The claims that have not that much yet; none: they are there. One without a volume grows when it has one. */
   readonly unfinished: readonly string[];
   readonly pending: readonly PendingVolume[];
   /** What keeps volumes from growing, in the words of those who try. */
@@ -27,7 +27,7 @@ const errorConditions: readonly string[] = ['ControllerResizeError', 'NodeResize
  * does under the running pod where the driver can, within seconds (k8s.io/kubernetes/pkg/volume/util/resize_util.go).
  */
 export function growthOf(claims: readonly PersistentVolumeClaim[], size: string): Growth {
-  const unfinished = claims.filter((claim) => !isGrown(claim, size));
+  const unfinished = claims.filter((claim) => isBound(claim) && !isGrown(claim, size));
   return {
     unfinished: unfinished.map(({ metadata }) => metadata.name),
     pending: unfinished.flatMap((claim) => {
@@ -43,9 +43,8 @@ export function growthOf(claims: readonly PersistentVolumeClaim[], size: string)
   };
 }
 
-/** Of a claim that has no volume yet nobody knows what that will hold: what it asks for counts. */
-const isGrown = (claim: PersistentVolumeClaim, size: string): boolean =>
-  compareQuantities(isBound(claim) ? (claim.status?.capacity?.storage ?? '0') : requestOf(claim), size) >= 0;
+const isGrown = ({ status }: PersistentVolumeClaim, size: string): boolean =>
+  compareQuantities(status?.capacity?.storage ?? '0', size) >= 0;
 
 const trueCondition = ({ status }: PersistentVolumeClaim, isWanted: (type: string) => boolean) =>
   status?.conditions?.find((condition) => condition.status === 'True' && isWanted(condition.type));

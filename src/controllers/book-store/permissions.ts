@@ -8,6 +8,8 @@ import { may, mayOwn, type PolicyRule } from '../permissions.ts';
  */
 export const bookStorePermissions: readonly PolicyRule[] = [
   ...mayOwn(BookStore),
+  // Its finalizer, while the data is to go with it.
+  may(['patch'], BookStore),
   may(['get', 'list', 'watch', 'create', 'patch'], Deployment),
   may(['get', 'list', 'watch', 'create', 'patch', 'delete'], StatefulSet),
   may(['get', 'list', 'watch', 'create', 'patch', 'delete'], Service),

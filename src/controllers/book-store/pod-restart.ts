@@ -1,12 +1,17 @@
 import type { BookStore } from '../../api/index.ts';
 import { type Client, isConflict, isControlledBy, isNotFound, keyOf } from '../../runtime/index.ts';
-import { Pod, type StatefulSet } from '../built-in-kinds.ts';
-import type { PendingVolume } from './growth.ts';
+import { PersistentVolumeClaim, Pod, type StatefulSet } from '../built-in-kinds.ts';
+import { growthOf, type PendingVolume } from './growth.ts';
 import type { Settings } from './settings.ts';
+
+/** Whatever is asked for: a pod has to start, and mount its volume. */
+const shortestWaitMs = 1000;
 
 /** What came of a look at the pod of a volume whose file system has not grown. */
 export type PodRestart =
-  | { readonly type: 'restarted'; readonly pod: string }
+  | { readonly type: 'restarted'; readonly pod: string; readonly delayMs: number }
+  /** It has grown meanwhile. */
+  | { readonly type: 'grown' }
   /** Look again after so long, in milliseconds. */
   | { readonly type: 'later'; readonly delayMs: number };
 
@@ -22,14 +27,18 @@ export async function restartForVolume(
   store: BookStore,
   { database }: Settings,
   statefulSet: StatefulSet,
-  { ordinal, sinceMs }: PendingVolume,
+  { claim, ordinal, sinceMs }: PendingVolume,
   nowMs: number,
 ): Promise<PodRestart> {
-  const waitMs = database.resizeRestartAfterMs;
+  const waitMs = Math.max(database.resizeRestartAfterMs, shortestWaitMs);
   const later = (fromMs: number): PodRestart => ({ type: 'later', delayMs: Math.max(0, fromMs + waitMs - nowMs) });
   if (nowMs < sinceMs + waitMs) return later(sinceMs);
   const key = { ...keyOf(store), name: `${statefulSet.metadata.name}-${ordinal}` };
   try {
+    const live = await client.get(PersistentVolumeClaim, { ...keyOf(store), name: claim });
+    const [pending] = growthOf([live], database.size).pending;
+    if (pending === undefined) return { type: 'grown' };
+    if (nowMs < pending.sinceMs + waitMs) return later(pending.sinceMs);
     const pod = await client.get(Pod, key);
     const startedMs = Date.parse(pod.status?.startTime ?? pod.metadata.creationTimestamp);
     // One that does not run yet has its volume mounted when it starts.
@@ -37,7 +46,7 @@ export async function restartForVolume(
     if (!runs || !isControlledBy(pod, statefulSet)) return later(nowMs);
     if (nowMs < startedMs + waitMs) return later(startedMs);
     await client.delete(Pod, key, { uid: pod.metadata.uid });
-    return { type: 'restarted', pod: key.name };
+    return { type: 'restarted', pod: key.name, delayMs: waitMs };
   } catch (error) {
     if (!isNotFound(error) && !isConflict(error)) throw error;
     return later(nowMs);

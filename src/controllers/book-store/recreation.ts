@@ -16,7 +16,8 @@ import {
   type ReadonlyStore,
 } from '../../runtime/index.ts';
 import { ControllerRevision, Pod, StatefulSet } from '../built-in-kinds.ts';
-import { claimTemplates, type Fixed } from './database-children.ts';
+import { isCurrent } from '../report-ready.ts';
+import type { Fixed } from './database-children.ts';
 import { recreationKey, selectorLabels, statefulSetKey } from './names.ts';
 
 /** On what is kept for a recreation, and on nothing that a StatefulSet's controller would take for its own. */
@@ -54,6 +55,17 @@ export function keptOf(revisions: ReadonlyStore<ControllerRevision>, store: Book
   return revision !== undefined && isControlledBy(revision, store) ? revision : undefined;
 }
 
+/** The same past the cache, which after a change of the leader may be of before. */
+export async function readKept(store: BookStore, client: Client): Promise<ControllerRevision | undefined> {
+  try {
+    const revision = await client.get(ControllerRevision, recreationKey(store));
+    return isControlledBy(revision, store) ? revision : undefined;
+  } catch (error) {
+    if (isNotFound(error)) return undefined;
+    throw error;
+  }
+}
+
 /** Whether the StatefulSet that is there is the one that was kept, and not its successor. */
 export const isKept = (revision: ControllerRevision, { metadata }: StatefulSet): boolean =>
   dataOf(revision).metadata.uid === metadata.uid;
@@ -78,7 +90,10 @@ export async function beginRecreation(
   const live = await client.get(StatefulSet, keyOf(statefulSet));
   const { uid, resourceVersion, deletionTimestamp } = live.metadata;
   // The next event tells of it.
-  if (uid !== statefulSet.metadata.uid || deletionTimestamp !== undefined) return undefined;
+  if (uid !== statefulSet.metadata.uid || deletionTimestamp !== undefined || !isControlledBy(live, store)) {
+    return undefined;
+  }
+  if (!(await isCurrent(client, BookStore, store))) return undefined;
   const revision: Manifest<ControllerRevision> = {
     metadata: {
       ...recreationKey(store),
@@ -121,10 +136,23 @@ export function recreate(
       ownerReferences: [...others, controllerReference(BookStore, store)],
     },
     ...(spec && {
-      spec: { ...spec, serviceName: fixed.serviceName, volumeClaimTemplates: claimTemplates(fixed) },
+      spec: {
+        ...spec,
+        serviceName: fixed.serviceName,
+        volumeClaimTemplates: spec.volumeClaimTemplates?.map((template) => sized(template, fixed.size)) ?? [],
+      },
     }),
   };
   return applier.createOnce(StatefulSet, manifest, { client, store: statefulSets });
+}
+
+type ClaimTemplate = NonNullable<NonNullable<Kept['spec']>['volumeClaimTemplates']>[number];
+
+/** All that it has been but for its size, also what others have set when it was made. */
+function sized(template: ClaimTemplate, storage: string): ClaimTemplate {
+  const { spec } = template;
+  const requests = { ...spec?.resources?.requests, storage };
+  return { ...template, spec: { ...spec, resources: { ...spec?.resources, requests } } };
 }
 
 interface StatefulSets {
