@@ -3,11 +3,19 @@ module echoperator/tools/addons
 go 1.26.0
 
 require (
+	github.com/container-storage-interface/spec v1.13.0
 	github.com/coredns/coredns v1.15.0
+	github.com/kubernetes-csi/csi-lib-utils v0.24.0
+	github.com/kubernetes-csi/external-provisioner/v6 v6.3.0
+	github.com/kubernetes-csi/external-resizer/v2 v2.3.0
+	google.golang.org/grpc v1.84.0
+	google.golang.org/protobuf v1.36.12
 	k8s.io/api v0.37.1
-	k8s.io/apimachinery v0.37.1
 	k8s.io/client-go v0.37.1
+	k8s.io/csi-translation-lib v0.37.1
 	k8s.io/klog/v2 v2.140.0
+	k8s.io/kubelet v0.37.1
+	k8s.io/mount-utils v0.37.1
 	sigs.k8s.io/sig-storage-lib-external-provisioner/v13 v13.0.0
 )
 
