@@ -86,9 +86,7 @@ test('a claim that nobody uses grows too, and its next pod sees it', async () =>
   await cluster.kubectl(['scale', 'statefulset/waits', '--replicas=0']);
   await cluster.kubectl(['wait', '--for=delete', 'pod/waits-0', '--timeout=60s']);
   await grow('data-waits-0', '2Gi');
-  await cluster.kubectl([
-    ...['wait', '--for=condition=FileSystemResizePending', 'pvc/data-waits-0', '--timeout=60s'],
-  ]);
+  await cluster.kubectl([...['wait', '--for=condition=FileSystemResizePending', 'pvc/data-waits-0', '--timeout=60s']]);
   await cluster.kubectl(['scale', 'statefulset/waits', '--replicas=1']);
   await ready('waits-0');
   await eventually('2Gi inside the pod', async () => (await sizeInside('waits-0')) === 2 * gibibyte);
@@ -108,7 +106,8 @@ test('a claim of a class that cannot grow is refused more', async () => {
 
 test('a claim that no node alone can meet says why', async () => {
   await apply(database('shared', '1Gi', 'local', 'ReadWriteMany'));
-  const reason = 'accessModes: a volume on one node takes ReadWriteOnce or ReadWriteOncePod, got MULTI_NODE_MULTI_WRITER';
+  const reason =
+    'accessModes: a volume on one node takes ReadWriteOnce or ReadWriteOncePod, got MULTI_NODE_MULTI_WRITER';
   await eventually('it says why', async () => {
     const fields = 'reason=ProvisioningFailed,involvedObject.name=data-shared-0';
     const events = await cluster.kubectl(['get', 'events', `--field-selector=${fields}`, '--output=json']);
