@@ -59,16 +59,21 @@ integration: $(installed) ## Integration tests: a real API server, etcd and kube
 package: $(installed) ## The runtime's npm package in an empty project on Node 24, and what the guide shows done with it
 	@node test/run.ts package
 
+.PHONY: kinds
+kinds: $(installed) ## Each kind as its users see it: a real cluster with nodes, pods and volumes (Linux, root)
+	@node test/run.ts kinds
+
 .PHONY: e2e
-e2e: $(installed) ## End to end tests: a real cluster with nodes and pods (Linux, root)
+e2e: $(installed) ## The operator's life: installed, upgraded, its nodes lost, high availability (Linux, root)
 	@node test/run.ts e2e
 
 .PHONY: test-long
 test-long: $(installed) ## What takes too long for each change: an hour of random faults, 1,000 elections, long lists
 	@FAULTS_MINUTES=50 npm run --silent jest -- test/integration/faults/random.test.ts
 	@E2E_LONG=1 npm run --silent jest -- test/e2e/high-availability.test.ts
+	@CHILDREN=1000 npm run --silent jest -- test/integration/many-children.test.ts
 	@node test/soak.ts
-	@ELECTIONS=1000 RELIST_OBJECTS=50000 npm run --silent jest -- --forceExit test/integration/elections
+	@ELECTIONS=1000 RELIST_OBJECTS=50000 npm run --silent jest -- test/integration/elections
 
 .PHONY: soak
 soak: $(installed) ## Random faults for SOAK_MINUTES (10): memory stays flat, and the store is the cluster (Go)
@@ -77,7 +82,7 @@ soak: $(installed) ## Random faults for SOAK_MINUTES (10): memory stays flat, an
 ##@ Measure
 
 .PHONY: bench
-bench: $(installed) ## The operator beside three peers on one API server (Linux, root, Go, Rust); QUICK=1: about 10 minutes
+bench: $(installed) ## The operator beside three peers on one API server (Linux, root, Go, Rust); QUICK=1: within 5 minutes
 	@node bench/main.ts
 
 ##@ Build

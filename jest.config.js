@@ -31,6 +31,11 @@ export default {
       setupFilesAfterEnv: ['<rootDir>/test/integration/time-limit.ts'],
     }),
     suite('package', { setupFilesAfterEnv: ['<rootDir>/test/package/time-limit.ts'] }),
+    suite('kinds', {
+      globalSetup: '<rootDir>/test/kinds/global-setup.ts',
+      globalTeardown: '<rootDir>/test/kinds/global-teardown.ts',
+      setupFilesAfterEnv: ['<rootDir>/test/kinds/time-limit.ts'],
+    }),
     suite('e2e', {
       globalSetup: '<rootDir>/test/e2e/global-setup.ts',
       globalTeardown: '<rootDir>/test/e2e/global-teardown.ts',

@@ -266,7 +266,7 @@ function disturbances({ rounds, voidRounds }: Results): string {
 const repeat = `On Linux, as root, with Go and Rust, on a machine that has nothing else to do:
 
     make bench            # about 70 minutes on two cores; writes this page
-    make bench QUICK=1    # less of everything, about 10 minutes; writes its page to dist/bench/
+    make bench QUICK=1    # less of everything, within 5 minutes; writes its page to dist/bench/
 
 \`ROUNDS\`, \`BURST\`, \`STEADY_SECONDS\`, \`LONG_ROUNDS\`, \`LONG_BURST\`, \`CACHED\`, \`HANDOVER_ROUNDS\`, \`CRASH_ROUNDS\` and \`IDLE_ROUNDS\`
 set how much is done; a run of less than usual writes to dist/bench/ too. \`node bench/page.ts\` makes this page again from [bench.json](${besidePage}/bench.json), which has every figure.`;

@@ -2,7 +2,7 @@
  * Compares the operator with others that do the same work, on one machine and in one run:
  *
  *     node bench/main.ts                 seven rounds: about 70 minutes
- *     QUICK=1 node bench/main.ts         less of everything: about 10 minutes, once the peers are built
+ *     QUICK=1 node bench/main.ts         less of everything: within 5 minutes, once the peers are built
  *     node bench/main.ts kube-rs         our operator and the ones named alone
  *
  * Prints tables, and writes a page with plots and every figure: to docs/, or where something was left out to

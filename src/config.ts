@@ -11,6 +11,8 @@ export interface Config {
   readonly controllers: readonly ControllerName[];
   /** NUM_WORKERS: how many objects of a kind are reconciled at once. */
   readonly numWorkers: number;
+  /** RESYNC_SECONDS: how often each object is reconciled although nothing has happened. */
+  readonly resyncSeconds: number;
   readonly ha: {
     /** HA_ENABLED */
     readonly enabled: boolean;
@@ -145,6 +147,7 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
       WATCH_NAMESPACES: dnsLabels({ default: undefined }),
       CONTROLLERS: controllerList({ default: controllerNames }),
       NUM_WORKERS: integer(1, 1000)({ default: 4 }),
+      RESYNC_SECONDS: seconds({ default: 600 }),
       HA_ENABLED: boolean({ default: false }),
       HA_NODE_ID: text({ default: hostname() }),
       HA_LEASE_LOCK_NAME: dnsSubdomain({ default: 'echoperator' }),
@@ -177,6 +180,7 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
     watchNamespaces: values.WATCH_NAMESPACES,
     controllers: values.CONTROLLERS,
     numWorkers: values.NUM_WORKERS,
+    resyncSeconds: values.RESYNC_SECONDS,
     ha: {
       enabled: values.HA_ENABLED,
       nodeId: values.HA_NODE_ID,

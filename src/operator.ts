@@ -39,7 +39,11 @@ export const controllers: Readonly<Record<ControllerName, OperatorController>> =
   },
 };
 
-const shared = ({ numWorkers: workers, watchNamespaces: namespaces }: Config) => ({ workers, namespaces });
+const shared = ({ numWorkers: workers, watchNamespaces: namespaces, resyncSeconds }: Config) => ({
+  workers,
+  namespaces,
+  resyncEveryMs: resyncSeconds * 1000,
+});
 
 /** Adds the controllers that the config asks for. */
 export function addControllers(operator: Pick<Operator, 'manager' | 'events' | 'applier'>, config: Config): void {

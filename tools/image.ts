@@ -138,7 +138,7 @@ async function readDockerfile(): Promise<{ readonly text: string; readonly base:
 }
 
 /** The shared libraries that the program asks for, and its loader, as absolute paths. */
-async function librariesOf(program: string, signal: AbortSignal | undefined): Promise<readonly string[]> {
+export async function librariesOf(program: string, signal: AbortSignal | undefined): Promise<readonly string[]> {
   const { stdout } = await execa('ldd', [program], signal === undefined ? {} : { cancelSignal: signal });
   const missing = /^\s*(\S+) => not found/m.exec(stdout);
   if (missing !== null) throw new ImageError(`${program} asks for ${missing[1]}, which this machine does not have.`);

@@ -56,6 +56,7 @@ describe.each(helmNames)('the operator, by %s', (name) => {
       ENV: 'production',
       LOG_LEVEL: 'info',
       NUM_WORKERS: '4',
+      RESYNC_SECONDS: '600',
       ECHO_IMAGE: 'busybox:1.36',
       SHUTDOWN_TIMEOUT_SECONDS: '20',
       HA_ENABLED: 'true',

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { chmod, copyFile, mkdir, mkdtemp, readFile, rename, rm, stat, symlink, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { execa } from 'execa';
 import { buildahIn } from '../../tools/image/buildah.ts';
 import { cacheFolder } from '../../tools/index.ts';
@@ -14,7 +14,7 @@ const baseImages: Readonly<Record<string, string>> = {
   [pauseImage]: 'FROM scratch\nCOPY root /\nENTRYPOINT ["/bin/sleep", "2147483647"]\n',
 };
 
-/** Raised when {@link makeRoot} makes another root of the same program. */
+/** Raised when {@link makeBusyboxRoot} makes another root of the same program. */
 const rootVersion = '2';
 
 /** Debian's busybox-static. */
@@ -22,32 +22,45 @@ const busybox = '/bin/busybox';
 
 /** The archives of the base images, built where the cache lacks them. */
 export async function baseImageArchives(signal: AbortSignal | undefined): Promise<readonly string[]> {
-  const program = await readFile(busybox);
-  const cache = join(cacheFolder(), 'base-images');
-  await mkdir(cache, { recursive: true });
+  const madeOf = [await readFile(busybox), rootVersion];
   const archives: string[] = [];
   for (const [name, dockerfile] of Object.entries(baseImages)) {
-    const parts = [program, name, dockerfile, rootVersion];
-    const key = parts
-      .reduce((hash, part) => hash.update(part), createHash('sha256'))
-      .digest('hex')
-      .slice(0, 16);
-    const archive = join(cache, `${key}.tar`);
-    if (!(await stat(archive).catch(() => undefined))) await build({ name, dockerfile, archive, cache, signal });
-    archives.push(archive);
+    archives.push(await imageArchive({ name, dockerfile, madeOf, makeRoot: makeBusyboxRoot }, signal));
   }
   return archives;
 }
 
-async function build(options: {
+/** An image that is made on this machine. */
+export interface LocalImage {
+  /** Registry, repository and tag. */
   readonly name: string;
+  /** Finds what {@link makeRoot} has made in the folder `root`. */
   readonly dockerfile: string;
-  readonly archive: string;
-  readonly cache: string;
-  readonly signal: AbortSignal | undefined;
-}): Promise<void> {
-  const { name, dockerfile, archive, cache, signal } = options;
-  const work = await mkdtemp(join(cache, 'building-'));
+  /** What decides what is in the image, beside name and Dockerfile: where it is other, the image is made anew. */
+  readonly madeOf: readonly (string | Buffer)[];
+  /** Fills the folder `root`, which is not there yet. */
+  readonly makeRoot: (root: string) => Promise<void>;
+}
+
+/** The docker-archive of an image, built where the cache lacks it. */
+export async function imageArchive(image: LocalImage, signal: AbortSignal | undefined): Promise<string> {
+  const cache = join(cacheFolder(), 'base-images');
+  await mkdir(cache, { recursive: true });
+  const key = [...image.madeOf, image.name, image.dockerfile]
+    .reduce((hash, part) => hash.update(part), createHash('sha256'))
+    .digest('hex')
+    .slice(0, 16);
+  const archive = join(cache, `${key}.tar`);
+  if (!(await stat(archive).catch(() => undefined))) await build(image, archive, signal);
+  return archive;
+}
+
+async function build(
+  { name, dockerfile, makeRoot }: LocalImage,
+  archive: string,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const work = await mkdtemp(join(dirname(archive), 'building-'));
   try {
     const context = join(work, 'context');
     await makeRoot(join(context, 'root'));
@@ -63,7 +76,7 @@ async function build(options: {
 }
 
 /** Busybox under all of its names. A link for each is made here, because nothing can run in an image being built. */
-async function makeRoot(root: string): Promise<void> {
+export async function makeBusyboxRoot(root: string): Promise<void> {
   await mkdir(join(root, 'bin'), { recursive: true });
   await mkdir(join(root, 'tmp'));
   await chmod(join(root, 'tmp'), 0o1777);

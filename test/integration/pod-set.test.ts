@@ -106,10 +106,13 @@ describe('a PodSet', () => {
     await cluster.client.patchScale(PodSet, key, 0);
     await settled(key, 0);
     expect((await withReason(key, 'PodsReady')).status?.podNames).toEqual([]);
-    await cluster.client.patchScale(PodSet, key, 20);
-    await settled(key, 20);
-    expect(await creations(key.namespace)).toBe(21);
-  });
+    await cluster.client.patchScale(PodSet, key, 500);
+    expect((await settled(key, 500)).status?.podNames).toEqual(namesOf(await podsIn(key.namespace)));
+    // Of so many names two may be the same by chance: that creation is refused.
+    expect(await creations(key.namespace, 201)).toBe(501);
+    await cluster.client.patchScale(PodSet, key, 0);
+    await settled(key, 0);
+  }, 120_000);
 
   test('replaces a pod that is deleted, one that has ended, and one that lost its label', async () => {
     const key = { name: 'mended', namespace: await cluster.namespace() };

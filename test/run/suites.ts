@@ -31,30 +31,29 @@ const jest = (name: string, rest: Pick<Suite, 'programs' | 'leftOut'> = {}, ...f
   ...rest,
 });
 
+const onACluster: Pick<Suite, 'programs' | 'leftOut'> = {
+  programs: catalogue.map(({ name }) => name),
+  leftOut: ({ platform, root }) =>
+    platform === 'linux' && root
+      ? undefined
+      : `needs a cluster, and the project's own needs root on Linux (this is ${root ? 'root' : 'not root'} on ${platform})`,
+};
+
 export const suites: readonly Suite[] = [
   check('lint', 'npm', 'run', '--silent', 'lint'),
   check('types', 'npm', 'run', '--silent', 'types'),
   check('generated', 'npm', 'run', '--silent', 'generate', '--', '--check'),
   jest('unit'),
   jest('chart', { programs: ['helm', 'helm4'] }),
-  jest(
-    'integration',
-    {
-      programs: ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kubectl', 'election-candidate', 'helm', 'helm4'],
-    },
-    // The elections leave a handle open in the process, which one is not known yet: jest would wait for it for ever.
-    '--forceExit',
-  ),
+  jest('integration', {
+    programs: ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kubectl', 'election-candidate', 'helm', 'helm4'],
+  }),
   jest('package', { programs: ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kubectl'] }),
+  // Several files at a time: most of what they do is to wait for pods.
+  jest('kinds', onACluster, '--maxWorkers=3'),
   jest(
     'e2e',
-    {
-      programs: catalogue.map(({ name }) => name),
-      leftOut: ({ platform, root }) =>
-        platform === 'linux' && root
-          ? undefined
-          : `needs a cluster, and the project's own needs root on Linux (this is ${root ? 'root' : 'not root'} on ${platform})`,
-    },
+    onACluster,
     // One file after the other: they share a cluster, take its CustomResourceDefinitions away, and look at the whole host.
     '--runInBand',
   ),

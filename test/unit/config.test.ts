@@ -7,6 +7,7 @@ const defaults: Config = {
   watchNamespaces: undefined,
   controllers: ['echo', 'scheduledEcho', 'podSet'],
   numWorkers: 4,
+  resyncSeconds: 600,
   ha: {
     enabled: false,
     nodeId: hostname(),
@@ -33,6 +34,7 @@ const full = {
   WATCH_NAMESPACES: ' team-a, team-b ,c',
   CONTROLLERS: 'podSet, echo',
   NUM_WORKERS: '8',
+  RESYNC_SECONDS: '90.5',
   HA_ENABLED: 'true',
   HA_NODE_ID: 'node-1',
   HA_LEASE_LOCK_NAME: 'lock.of.team-a',
@@ -64,6 +66,7 @@ test('every variable is read', () => {
     watchNamespaces: ['team-a', 'team-b', 'c'],
     controllers: ['echo', 'podSet'],
     numWorkers: 8,
+    resyncSeconds: 90.5,
     ha: {
       enabled: true,
       nodeId: 'node-1',

@@ -6,6 +6,7 @@ CONTROLLERS: {{ include "echoperator.controllers" . | quote }}
 ENV: {{ .Values.env | quote }}
 LOG_LEVEL: {{ .Values.logLevel | quote }}
 NUM_WORKERS: {{ .Values.numWorkers | quote }}
+RESYNC_SECONDS: {{ .Values.resyncSeconds | quote }}
 ECHO_IMAGE: {{ .Values.echo.image | quote }}
 SHUTDOWN_TIMEOUT_SECONDS: {{ .Values.shutdownTimeoutSeconds | quote }}
 HA_ENABLED: {{ .Values.ha.enabled | quote }}

@@ -17,6 +17,8 @@ export function addEchoController(
     readonly events: EventRecorder;
     readonly image: string;
     readonly workers: number;
+    /** How often each object is reconciled although nothing has happened, in milliseconds. */
+    readonly resyncEveryMs: number;
     /** Those whose Echos are reconciled. Default: all. */
     readonly namespaces?: readonly string[] | undefined;
   },
@@ -44,6 +46,7 @@ export function addEchoController(
     ],
     predicate: isMoreThanWords,
     workers: options.workers,
+    resyncEveryMs: options.resyncEveryMs,
     reconcile: (key, context) => reconciler.reconcile(key, context),
   });
 }

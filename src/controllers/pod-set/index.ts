@@ -24,11 +24,13 @@ export function addPodSetController(
     readonly applier: Applier;
     readonly events: EventRecorder;
     readonly workers: number;
+    /** How often each object is reconciled although nothing has happened, in milliseconds. */
+    readonly resyncEveryMs: number;
     /** Those whose PodSets are reconciled. Default: all. */
     readonly namespaces?: readonly string[] | undefined;
   },
 ): void {
-  const { applier, events, workers } = options;
+  const { applier, events, workers, resyncEveryMs } = options;
   const scope = options.namespaces && { namespaces: options.namespaces };
   const sets = manager.informer(PodSet, scope);
   const pods = manager.informer(Pod, { ...scope, transform: withoutDetails });
@@ -51,6 +53,7 @@ export function addPodSetController(
     // Not its status: that is our own word, and after a refusal it would have us ask again at once.
     predicate: generationChanged,
     workers,
+    resyncEveryMs,
     reconcile: (key, context) => reconciler.reconcile(key, context),
   });
 }

@@ -17,6 +17,8 @@ export function addScheduledEchoController(
     readonly events: EventRecorder;
     readonly image: string;
     readonly workers: number;
+    /** How often each object is reconciled although nothing has happened, in milliseconds. */
+    readonly resyncEveryMs: number;
     /** Those whose ScheduledEchos are reconciled. Default: all. */
     readonly namespaces?: readonly string[] | undefined;
   },
@@ -25,7 +27,7 @@ export function addScheduledEchoController(
   const echos = manager.informer(ScheduledEcho, scope);
   const cronJobs = manager.informer(CronJob, scope);
   echos.addIndex(byCronJob, (echo) => [keyString(cronJobKeyOf(keyOf(echo)))]);
-  const { applier, events, image, workers } = options;
+  const { applier, events, image, workers, resyncEveryMs } = options;
   const reconciler = new ScheduledEchoReconciler({
     echos: echos.store,
     cronJobs: cronJobs.store,
@@ -40,6 +42,7 @@ export function addScheduledEchoController(
     ],
     predicate: isMoreThanWords,
     workers,
+    resyncEveryMs,
     reconcile: (key, context) => reconciler.reconcile(key, context),
   });
 }

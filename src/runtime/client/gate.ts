@@ -10,9 +10,14 @@ export interface Gate {
   /**
    * To be called where the request leaves, not where it is queued.
    *
-   * @throws an Error that says why no request may begin now.
+   * @throws GateClosedError that says why no request may begin now.
    */
   pass(): void;
   /** Aborted when no request may begin any more and what is under way has to end. */
   readonly signal: AbortSignal;
+}
+
+/** No request may begin: the reconcile that wanted to send it is over, which is nobody's failure. */
+export class GateClosedError extends Error {
+  override readonly name: string = 'GateClosedError';
 }

@@ -39,7 +39,7 @@ export { connect } from './connect.ts';
 export { type AuthenticationHeaders, type Connection, ConnectionError, type TlsOptions } from './connection.ts';
 export { Discovery, type KindReference, NotServedError, type RestMapping } from './discovery.ts';
 export type { RequestObserver } from './exchange.ts';
-export type { Gate } from './gate.ts';
+export { type Gate, GateClosedError } from './gate.ts';
 export { HttpClient } from './http-client.ts';
 export { inClusterConnection, isInCluster } from './in-cluster.ts';
 export { kubeconfigConnection } from './kubeconfig.ts';

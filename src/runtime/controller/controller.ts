@@ -1,7 +1,7 @@
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises';
 import { inspect } from 'node:util';
 import type { CacheProgress, Informer, InformerOptions } from '../cache/index.ts';
-import { type Client, isAlreadyExists, isConflict, isNamespaceTerminating } from '../client/index.ts';
+import { type Client, GateClosedError, isAlreadyExists, isConflict, isNamespaceTerminating } from '../client/index.ts';
 import { type Kind, type KubeObject, keyString, type ObjectKey } from '../kind/index.ts';
 import type { Logger, Metrics, ReconcileFailure, ReconcileObserver, ReconcileOutcome } from '../observability/index.ts';
 import { type RetryOptions, WorkQueue } from '../queue/index.ts';
@@ -29,7 +29,8 @@ export interface ReconcileContext {
  * be idempotent, and must rely on the stores alone, not on having seen an event.
  *
  * Whatever it throws is logged, counted, and tried again with a growing pause; but for a {@link TerminalError}, which is
- * not tried again, and the API server's word that the namespace is on its way out, which ends the reconcile in silence.
+ * not tried again, and for what ends the reconcile in silence: the API server's word that the namespace is on its way
+ * out, and a {@link GateClosedError}.
  */
 export type Reconcile = (key: ObjectKey, context: ReconcileContext) => Promise<Result>;
 
@@ -263,6 +264,11 @@ export class Controller<T extends KubeObject> {
     }
     if (signal.aborted) {
       log.info({}, 'reconcile given up: the time to drain is over');
+      return { outcome: 'error' };
+    }
+    if (error instanceof GateClosedError) {
+      // Told once, by whoever closed it. It opens no more, so there is nothing to try again.
+      log.debug({ err: error }, 'reconcile given up: nothing may be sent any more');
       return { outcome: 'error' };
     }
     if (error instanceof TerminalError) {

@@ -7,7 +7,7 @@ import type { Fence } from './fence.ts';
 import type { HolderContainer } from './holder-container.ts';
 import { now } from './instant.ts';
 import { claimed, holderOf, Lease, type LeaseClaim, newLease, released } from './lease.ts';
-import type { LeaseTimings } from './timings.ts';
+import { grantedSeconds, type LeaseTimings } from './timings.ts';
 
 /** The kubelet waits for a process that ends, and so does the next leader. */
 const releaseTimeoutMs = 3000;
@@ -146,9 +146,7 @@ export class LeaseKeeper {
 
   #claim(): LeaseClaim {
     const { identity, timings } = this.#options;
-    // The API takes whole seconds, and others may count from later but never for less.
-    const leaseDurationSeconds = Math.ceil(timings.leaseDurationSeconds);
-    return { holderIdentity: identity, leaseDurationSeconds, container: this.#container };
+    return { holderIdentity: identity, leaseDurationSeconds: grantedSeconds(timings), container: this.#container };
   }
 
   #limited(signal: AbortSignal | undefined): AbortSignal {

@@ -1,6 +1,6 @@
 /** How a Lease is kept and taken: the same for all its candidates. Defaults and meaning are client-go's. */
 export interface LeaseTimings {
-  /** After so many seconds without a renewal others may take the Lease. On the Lease it stands as a whole number. Default 15. */
+  /** After so many seconds without a renewal others may take the Lease. On the Lease stands what {@link grantedSeconds} makes of it. Default 15. */
   readonly leaseDurationSeconds: number;
   /** After so many seconds without a renewal the holder stops. Default 10. */
   readonly renewDeadlineSeconds: number;
@@ -20,6 +20,18 @@ const jitterFactor = 1.2;
 
 /** The pause, or up to a fifth more: candidates that began together do not go on together. */
 export const jittered = (pauseMs: number): number => pauseMs * (1 + Math.random() * (jitterFactor - 1));
+
+/** How coarsely client-go compares the times on a Lease. */
+const clientGoSeconds = 1;
+
+/**
+ * For how long a renewal is said to hold, in seconds, on the Lease itself: the leaseDuration, as a whole number, because the
+ * API takes no other, and long enough for candidates on client-go. Those compare what they see of a Lease in whole seconds
+ * (LeaderElectionRecord's times are metav1.Time), and take two renewals of one second for one: they may begin to count up to
+ * a second before the last renewal, and still must not have done before the holder has stopped.
+ */
+export const grantedSeconds = ({ leaseDurationSeconds, renewDeadlineSeconds }: LeaseTimings): number =>
+  Math.ceil(Math.max(leaseDurationSeconds, renewDeadlineSeconds + clientGoSeconds));
 
 /**
  * Checks the timings against each other: a holder must have stopped before others may take its Lease, and must have had

@@ -120,7 +120,7 @@ export class FaultProxy implements AsyncDisposable {
   async close(): Promise<void> {
     const closed = once(this.#server, 'close');
     this.#server.close();
-    for (const socket of this.#sockets.values()) socket.resetAndDestroy();
+    for (const socket of this.#sockets.values()) reset(socket);
     await closed;
     for (const agent of Object.values(this.#agents)) agent.destroy();
   }
@@ -172,23 +172,35 @@ export class FaultProxy implements AsyncDisposable {
     const status = upstream.statusCode ?? 502;
     this.#statuses.set(status, this.answered(status) + 1);
     const { remotePort } = request.socket;
-    const reset = (): void => void this.#sockets.get(remotePort)?.resetAndDestroy();
+    const cut = (): void => {
+      const socket = this.#sockets.get(remotePort);
+      if (socket !== undefined) reset(socket);
+    };
     if (due?.fault.type === 'lost-reply') {
-      upstream.on('error', reset);
+      upstream.on('error', cut);
       upstream.on('end', () => {
         due.struck();
-        reset();
+        cut();
       });
       upstream.resume();
       return;
     }
     response.writeHead(status, withoutConnection(upstream.headers));
     response.flushHeaders();
-    const answer = new ProxiedAnswer(proxied, upstream, response, reset);
+    const answer = new ProxiedAnswer(proxied, upstream, response, cut);
     this.#answers.add(answer);
     response.on('close', () => this.#answers.delete(answer));
     if (due !== undefined && strikesAnswers(due.fault, proxied)) answer.strike(due, 'beginning');
   }
+}
+
+/**
+ * Ends a connection as if its other end had been switched off. One that is being shut down already can't be reset: libuv
+ * refuses (EINVAL of uv_tcp_close_reset), and Node would then keep its handle, and the process, for ever.
+ */
+function reset(socket: Socket): void {
+  if (socket.writableEnded) socket.destroy();
+  else socket.resetAndDestroy();
 }
 
 /** A request that the API server has yet to answer. */

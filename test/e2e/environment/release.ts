@@ -14,6 +14,11 @@ export class Release {
     this.namespace = namespace;
   }
 
+  /** The one that is installed there. */
+  static in(cluster: E2eCluster, namespace: string): Release {
+    return new Release(cluster, namespace);
+  }
+
   /** Installs the chart and waits until the operator is ready. */
   static async install(cluster: E2eCluster, flags: readonly string[] = [], chartFolder = chart): Promise<Release> {
     const release = new Release(cluster, await cluster.namespace());

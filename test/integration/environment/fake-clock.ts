@@ -1,3 +1,5 @@
+import { access, readdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
 import { execa } from 'execa';
 import { ensureDebianPackages } from '../../../tools/debian.ts';
 
@@ -16,4 +18,20 @@ export async function fakeClock(file: string): Promise<Readonly<Record<string, s
     // The clock that timers run by never jumps.
     FAKETIME_DONT_FAKE_MONOTONIC: '1',
   };
+}
+
+const sharedMemory = '/dev/shm';
+
+/** Removes what libfaketime shares between the processes of a program, and leaves behind where one is killed. */
+export async function removeClocksOfTheDead(): Promise<void> {
+  if (!canFakeClock) return;
+  for (const file of await readdir(sharedMemory)) {
+    const pid = /^(?:faketime_shm|sem\.faketime_sem)_(\d+)$/.exec(file)?.[1];
+    if (pid === undefined) continue;
+    const lives = await access(`/proc/${pid}`).then(
+      () => true,
+      () => false,
+    );
+    if (!lives) await rm(join(sharedMemory, file), { force: true });
+  }
 }

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { kubeconfigConnection } from '../../../src/runtime/index.ts';
 import { eventually, FaultProxy, isWatch } from '../../../src/runtime/testing/index.ts';
 import { TestCluster } from '../environment/cluster.ts';
-import { canFakeClock, fakeClock } from '../environment/fake-clock.ts';
+import { canFakeClock, fakeClock, removeClocksOfTheDead } from '../environment/fake-clock.ts';
 import { SubjectProcess } from './environment/subject-process.ts';
 import { World } from './environment/world.ts';
 
@@ -24,6 +24,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await proxy.close();
   await cluster.close();
+  await removeClocksOfTheDead();
 }, 60_000);
 
 withFakeClock(

@@ -28,7 +28,7 @@ test('Echos that change and need nothing are all seen, and no request is sent fo
   const client = new HttpClient(transport, 'test');
   const events = new EventRecorder({ client, controller: 'mmontes.io/test', instance: 'test', log });
   const manager = new Manager({ client, log, metrics: new Metrics(new Registry()) });
-  addEchoController(manager, { events, image: 'image', workers: 4 });
+  addEchoController(manager, { events, image: 'image', workers: 4, resyncEveryMs: 600_000 });
   const stop = new AbortController();
   const running = manager.run(stop.signal);
   cleanUps.push(async () => {

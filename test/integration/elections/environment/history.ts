@@ -184,3 +184,17 @@ function tenuresOf(lock: string, changes: readonly LeaseWrite[]): readonly Tenur
   if (held !== undefined) tenures.push({ lock, ...held, until: Number.POSITIVE_INFINITY });
   return tenures;
 }
+
+/** What became of a lock around a moment, for people: the writes to its Lease that reached the API server. */
+export function accountOf(history: History, lock: string, aroundMs: number, withinMs: number): string {
+  const writes = (history.leaseWrites.get(lock) ?? []).filter(
+    ({ receivedAt }) => Math.abs(receivedAt - aroundMs) <= withinMs,
+  );
+  const lines = writes
+    .toSorted((one, other) => one.receivedAt - other.receivedAt)
+    .map(({ receivedAt, holder, precondition, result, code }) => {
+      const at = `${(receivedAt - aroundMs).toFixed(1)} ms`.padStart(12);
+      return `${at}  ${code}  ${precondition} → ${result ?? 'nothing told'}  ${holder === '' ? '(released)' : holder}`;
+    });
+  return [`${lock}, by the API server's audit log, from the moment that counts on:`, ...lines].join('\n');
+}

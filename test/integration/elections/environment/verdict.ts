@@ -13,10 +13,16 @@ export interface Testimony {
   readonly frozen: readonly Interval[];
 }
 
+/** Something that must never be, in a sentence. */
+export interface Violation {
+  readonly lock: string;
+  readonly atMs: number;
+  readonly what: string;
+}
+
 /** What came of comparing the candidates' journals with the audit log. */
 export interface Verdict {
-  /** Each is a sentence about what must never be. */
-  readonly violations: readonly string[];
+  readonly violations: readonly Violation[];
   /** Changes of the holder. */
   readonly elections: number;
   /** Requests that leaders have begun. */
@@ -48,7 +54,7 @@ const toleranceMs = 2;
  * succeeded, no earlier one's may.
  */
 export function judge(history: History, testimonies: readonly Testimony[]): Verdict {
-  const violations: string[] = [];
+  const violations: Violation[] = [];
   const all = [...history.tenures.values()].flat();
   // Of one that has held a lock twice, the last counts for what lands late.
   const tenures = new Map(all.map((tenure) => [tenure.identity, tenure]));
@@ -67,7 +73,7 @@ export function judge(history: History, testimonies: readonly Testimony[]): Verd
         offence({ ...line, at: line.passedAt }, its) === undefined &&
         frozen.some(({ from, until }) => from <= line.at && until >= line.passedAt);
       if (excused) frozenOnTheWayOut += 1;
-      else violations.push(off);
+      else violations.push({ lock: line.lock, atMs: line.at, what: off });
     }
   }
   const late = judgeLateWrites(history, tenures, violations);
@@ -102,7 +108,7 @@ function offenceIn(line: JournalLine & { type: 'begun' | 'leading' }, tenure: Te
 function judgeLateWrites(
   history: History,
   tenures: ReadonlyMap<string, Tenure>,
-  violations: string[],
+  violations: Violation[],
 ): Verdict['late'] {
   const late = { refused: 0, beforeTheNextWrite: 0 };
   const last = new Map<string, Tenure>();
@@ -117,9 +123,8 @@ function judgeLateWrites(
     }
     const before = last.get(lock);
     if (before !== undefined && before.from > tenure.from) {
-      violations.push(
-        `a write of ${identity} has changed ${lock}'s ledger after one of its successor ${before.identity}`,
-      );
+      const what = `a write of ${identity} has changed ${lock}'s ledger after one of its successor ${before.identity}`;
+      violations.push({ lock, atMs: receivedAt, what });
     }
     last.set(lock, tenure);
     if (isLate) late.beforeTheNextWrite += 1;

@@ -9,6 +9,7 @@ import {
   TerminalError,
 } from '../../../../src/runtime/controller/index.ts';
 import { keyString, type ObjectKey } from '../../../../src/runtime/kind/index.ts';
+import { LeadershipLostError } from '../../../../src/runtime/leader-election/index.ts';
 import { eventually } from '../../../integration/environment/eventually.ts';
 import { Managed } from '../../environment/managed.ts';
 import { stored, Widget, widgetsPath } from '../../environment/widgets.ts';
@@ -216,6 +217,18 @@ describe('the outcome', () => {
     expect(times('a')).toBe(1);
     expect(managed.log.lines.filter(({ details }) => details.object === 'default/a')).toEqual([]);
     await eventually('both are counted as successes', async () => (await result('success')) === 2);
+  });
+
+  test('a gate that has closed is told by whoever closed it, not by each reconcile, and nothing is tried again', async () => {
+    await controller(['a', 'b'], (name) => {
+      if (name === 'a') throw new LeadershipLostError('another may lead');
+      return failsThrice(name, undefined as never);
+    });
+    await reconciled('b', 4);
+    expect(times('a')).toBe(1);
+    expect(
+      managed.log.lines.filter(({ level, details }) => level === 'error' && details.object === 'default/a'),
+    ).toEqual([]);
   });
 
   test.each(['Conflict', 'AlreadyExists'])('a 409 for %s is tried again, and no error in the log', async (reason) => {

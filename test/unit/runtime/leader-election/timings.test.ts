@@ -1,5 +1,6 @@
 import { expect, test } from '@jest/globals';
 import { checkedTimings, defaultTimings } from '../../../../src/runtime/leader-election/index.ts';
+import { grantedSeconds } from '../../../../src/runtime/leader-election/timings.ts';
 
 test("the defaults are client-go's, and fit", () => {
   expect(checkedTimings(defaultTimings)).toEqual({
@@ -7,6 +8,15 @@ test("the defaults are client-go's, and fit", () => {
     renewDeadlineSeconds: 10,
     retryPeriodSeconds: 2,
   });
+});
+
+test.each([
+  // client-go may count from a second before the last renewal: then too the holder has stopped.
+  [{ leaseDurationSeconds: 2, renewDeadlineSeconds: 1.2, retryPeriodSeconds: 0.3 }, 3],
+  [{ leaseDurationSeconds: 3.5, renewDeadlineSeconds: 2.5, retryPeriodSeconds: 0.5 }, 4],
+  [defaultTimings, 15],
+])('%j are granted for %i whole seconds', (timings, seconds) => {
+  expect(grantedSeconds(timings)).toBe(seconds);
 });
 
 test.each([

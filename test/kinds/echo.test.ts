@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { E2eCluster, echo, listOf } from '../e2e/environment/cluster.ts';
+import { Release } from '../e2e/environment/release.ts';
 import { jobsCreated, operatorWrites } from '../integration/environment/audit.ts';
 import { eventually } from '../integration/environment/eventually.ts';
-import { E2eCluster, echo, listOf } from './environment/cluster.ts';
-import { Release } from './environment/release.ts';
 
 let cluster: E2eCluster;
 let release: Release;
@@ -10,12 +10,11 @@ const namespaces: string[] = [];
 
 beforeAll(async () => {
   cluster = await E2eCluster.connect();
-  release = await Release.install(cluster);
+  release = Release.in(cluster, process.env.KINDS_RELEASE_NAMESPACE ?? '');
 });
 
 afterAll(async () => {
   for (const name of namespaces) await cluster.deleteNamespace(name);
-  await release?.uninstall();
 });
 
 async function namespace(labels?: Readonly<Record<string, string>>): Promise<string> {

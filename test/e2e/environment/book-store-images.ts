@@ -1,0 +1,83 @@
+import { chmod, copyFile, mkdir, readFile, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { ensureDebianPackages } from '../../../tools/debian.ts';
+import { librariesOf } from '../../../tools/image.ts';
+import { imageArchive, makeBusyboxRoot } from '../../cluster/images.ts';
+
+/** Where Debian has Redis: one program, which is server or client by the name it is called by. */
+const redisServer = '/usr/bin/redis-check-rdb';
+const redisClient = '/usr/bin/redis-cli';
+
+/**
+ * A bookshop's web site: POST a title, GET all titles. It dials what the tutorial's app dials, by the name and on the port
+ * of the tutorial, and so tells what comes of its manifest.
+ */
+const books = `#!/bin/sh
+ask() { redis-cli -h "\${DB_HOST:-mongodb-service}" -p 27017 -e "$@"; }
+if [ "$REQUEST_METHOD" = POST ]; then
+  set -- RPUSH books "$(head -c "$CONTENT_LENGTH")"
+else
+  set -- LRANGE books 0 -1
+fi
+if answer=$(ask "$@" 2>&1); then
+  printf 'Content-Type: text/plain\\r\\n\\r\\n%s\\n' "$answer"
+else
+  printf 'Status: 503 Service Unavailable\\r\\nContent-Type: text/plain\\r\\n\\r\\n%s\\n' "$answer"
+fi
+`;
+
+const appDockerfile = `FROM scratch
+COPY root /
+CMD ["httpd", "-f", "-p", "3000", "-h", "/srv"]
+`;
+
+/** Each write is on the volume before it is answered. */
+const databaseDockerfile = `FROM scratch
+COPY root /
+CMD ["redis-server", "--port", "27017", "--bind", "*", "--protected-mode", "no", "--dir", "/data/db", "--appendonly", "yes", "--appendfsync", "always"]
+`;
+
+/** A database and its client, under the names of the tutorial's images: its manifest runs as it is. Archives. */
+export async function bookStoreImages(): Promise<readonly string[]> {
+  await ensureDebianPackages(['redis-tools', 'busybox-static', 'buildah']);
+  const [server, client] = [await readFile(redisServer), await readFile(redisClient)];
+  return [
+    await imageArchive(
+      {
+        name: 'docker.io/akash125/pyapp:latest',
+        dockerfile: appDockerfile,
+        madeOf: [client, books],
+        makeRoot: async (root) => {
+          await makeBusyboxRoot(root);
+          await addProgram(root, redisClient, 'redis-cli');
+          await mkdir(join(root, 'srv/cgi-bin'), { recursive: true });
+          await writeFile(join(root, 'srv/cgi-bin/books'), books);
+          await chmod(join(root, 'srv/cgi-bin/books'), 0o755);
+        },
+      },
+      undefined,
+    ),
+    await imageArchive(
+      {
+        name: 'docker.io/library/mongo:latest',
+        dockerfile: databaseDockerfile,
+        madeOf: [server],
+        makeRoot: async (root) => {
+          await makeBusyboxRoot(root);
+          await addProgram(root, redisServer, 'redis-server');
+        },
+      },
+      undefined,
+    ),
+  ];
+}
+
+/** Copies a program with the libraries that it asks for. */
+async function addProgram(root: string, program: string, name: string): Promise<void> {
+  await copyFile(program, join(root, 'bin', name));
+  for (const library of await librariesOf(program, undefined)) {
+    const copy = join(root, library);
+    await mkdir(dirname(copy), { recursive: true });
+    await copyFile(library, copy);
+  }
+}

@@ -1,0 +1,49 @@
+import { join } from 'node:path';
+import { buildImage } from '../../../tools/image.ts';
+import { cacheFolder, ExclusiveLock } from '../../../tools/index.ts';
+import { addressesOfAllClusters, Cluster, removeWhenWeDie, type Watchdog } from '../../cluster/index.ts';
+
+/**
+ * One cluster for a whole run of a suite, with the operator's image on its nodes; workers inherit the variables that say
+ * where it is. Every run has a fresh one: what a killed run has left under the name is removed first.
+ */
+export class SharedCluster {
+  readonly cluster: Cluster;
+  readonly #watchdog: Watchdog;
+  readonly #lock: ExclusiveLock;
+
+  private constructor(cluster: Cluster, watchdog: Watchdog, lock: ExclusiveLock) {
+    this.cluster = cluster;
+    this.#watchdog = watchdog;
+    this.#lock = lock;
+  }
+
+  /** @param suite also the cluster's name. */
+  static async up(suite: string): Promise<SharedCluster> {
+    const image = await buildImage();
+    const lock = lockOutOtherRuns(suite);
+    const watchdog = await removeWhenWeDie(suite);
+    await Cluster.down(suite);
+    const cluster = await Cluster.up({ name: suite, nodes: 2 });
+    await cluster.loadImage(image.archive);
+    process.env.E2E_KUBECONFIG = cluster.kubeconfigPath;
+    process.env.E2E_AUDIT_LOG = cluster.auditLog;
+    // kubectl and helm would ask a proxy for what is on this machine.
+    process.env.NO_PROXY = [process.env.NO_PROXY, addressesOfAllClusters].filter(Boolean).join(',');
+    return new SharedCluster(cluster, watchdog, lock);
+  }
+
+  async down(): Promise<void> {
+    await this.cluster.down();
+    await this.#watchdog.release();
+    this.#lock[Symbol.dispose]();
+  }
+}
+
+/** Two runs at once would remove each other's clusters. */
+function lockOutOtherRuns(suite: string): ExclusiveLock {
+  const file = join(cacheFolder(), `${suite}.lock`);
+  const lock = ExclusiveLock.tryAcquire(file, `the ${suite} tests`);
+  if (lock === undefined) throw new Error(`${suite} tests run already: ${ExclusiveLock.lastHolder(file)}`);
+  return lock;
+}
