@@ -1,6 +1,7 @@
-# The operator's image: Node, the bundle, and nothing else.
+# The images of the operator and of the pet store: Node, the program's bundle, and nothing else.
 #
-#   docker build .    where a registry answers (for several platforms: docker buildx build)
+#   docker build .                      where a registry answers (for several platforms: docker buildx build)
+#   docker build --target petstore .    the pet store's
 #   make image        where none does: folders made on the host take the place of the first two stages (named build
 #                     contexts of the same names and shapes), a local image that of the last stage's base
 #
@@ -14,7 +15,8 @@ COPY LICENSE tsconfig.json ./
 COPY src src
 COPY tools/bundle.ts tools/
 COPY tools/bundle tools/bundle
-RUN node tools/bundle.ts /app
+RUN node tools/bundle.ts /app \
+ && node tools/bundle.ts /petstore src/petstore/main.ts
 
 FROM docker.io/library/node:26.10.0-trixie-slim AS node-binary
 # libatomic is the one library that Node asks for and the base of the last stage lacks; its licence, gcc's, is there.
@@ -23,6 +25,22 @@ RUN library=$(readlink -f "$(ldd /usr/local/bin/node | awk '/libatomic/ { print 
  && install -D "$library" "/rootfs${library%/*}/libatomic.so.1" \
  && install -D /usr/local/bin/node /rootfs/usr/local/bin/node \
  && install -D --mode=644 /usr/local/LICENSE /rootfs/usr/local/share/doc/node/LICENSE
+
+FROM gcr.io/distroless/cc-debian13:nonroot AS petstore
+COPY --from=node-binary /rootfs/usr /usr
+COPY --from=bundle /petstore /app
+ARG VERSION=dev
+LABEL org.opencontainers.image.title="petstore" \
+      org.opencontainers.image.description="A pet store, by gRPC: what the operator keeps Pets in" \
+      org.opencontainers.image.source="https://github.com/echoperator/echoperator" \
+      org.opencontainers.image.licenses="MIT" \
+      org.opencontainers.image.version="${VERSION}"
+# The volume goes to /data, and belongs to this user.
+ENV NODE_ENV=production PETSTORE_DATABASE=/data/petstore.db
+WORKDIR /app
+USER 65532:65532
+ENTRYPOINT ["/usr/local/bin/node", "--disable-warning=ExperimentalWarning", "--max-semi-space-size=8", "/app/main.js"]
+CMD ["serve"]
 
 FROM gcr.io/distroless/cc-debian13:nonroot
 COPY --from=node-binary /rootfs/usr /usr

@@ -72,6 +72,11 @@ test-long: $(installed) ## What takes too long for each change: an hour of rando
 	@FAULTS_MINUTES=50 npm run --silent jest -- test/integration/faults/random.test.ts
 	@E2E_LONG=1 npm run --silent jest -- test/e2e/high-availability.test.ts
 	@CHILDREN=1000 npm run --silent jest -- test/integration/many-children.test.ts
+	@POSTGRES_WRITERS=10000 npm run --silent jest -- test/integration/postgres-writer-many.test.ts
+	@PETS=5000 npm run --silent jest -- test/integration/pet.test.ts --testNamePattern 'many Pets'
+	@PETS_MINUTES=10 npm run --silent jest -- test/integration/pet-random.test.ts
+	@POSTGRES_MINUTES=10 npm run --silent jest -- test/integration/postgres-writer-random.test.ts
+	@BOOKSTORES=500 npm run --silent jest -- test/integration/book-store.test.ts -t converge
 	@node test/soak.ts
 	@ELECTIONS=1000 RELIST_OBJECTS=50000 npm run --silent jest -- test/integration/elections
 
@@ -104,8 +109,9 @@ build: $(installed) ## Bundle the operator into dist/
 	@npm run --silent build
 
 .PHONY: image
-image: $(installed) ## Build the operator's image without a registry (Linux, root; with one: docker build .)
+image: $(installed) ## Build the operator's and the pet store's image without a registry (Linux, root; with one: docker build .)
 	@node tools/image.ts
+	@node tools/image.ts petstore
 
 ##@ Housekeeping
 

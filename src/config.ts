@@ -56,13 +56,58 @@ export interface Config {
   readonly logLevel: LogLevel;
   /** ECHO_IMAGE: the image whose printf prints an Echo's message. */
   readonly echoImage: string;
+  /** The pet store that Pets are kept in. */
+  readonly petstore: {
+    /** PETSTORE_ADDRESS: `host:port`. */
+    readonly address: string;
+    /** PETSTORE_TLS: whether it is spoken to by TLS. */
+    readonly tls: boolean;
+    /** PETSTORE_CA_FILE: who has to have signed its certificate. Absent: the public authorities. */
+    readonly caFile: string | undefined;
+    /** PETSTORE_TIMEOUT_SECONDS: how long it may take to answer. */
+    readonly timeoutSeconds: number;
+  };
+  /** The database of the PostgresWriters; its variables have the names that the original gave them. */
+  readonly psql: {
+    /** PSQL_HOST: needed where CONTROLLERS has postgresWriter. */
+    readonly host: string | undefined;
+    /** PSQL_PORT */
+    readonly port: number;
+    /** PSQL_DBNAME */
+    readonly dbname: string;
+    /** PSQL_USER: the role. Needed there too, unless PSQL_CREDENTIALS_DIR has it. */
+    readonly user: string | undefined;
+    /** PSQL_PASSWORD */
+    readonly password: string | undefined;
+    /** PSQL_CREDENTIALS_DIR: a folder with files PSQL_USER and PSQL_PASSWORD, which go before the variables. */
+    readonly credentialsDir: string | undefined;
+    /** PSQL_SSLMODE */
+    readonly sslmode: SslMode;
+    /** PSQL_SSLROOTCERT: the file of the authorities that sslmode verify-full trusts. */
+    readonly sslrootcert: string | undefined;
+    /** PSQL_POOL_SIZE: connections at the most. */
+    readonly poolSize: number;
+    /** PSQL_TABLES: the only ones that may be written to. Absent: every one. */
+    readonly tables: readonly string[] | undefined;
+    /** PSQL_CONNECT_TIMEOUT_SECONDS */
+    readonly connectTimeoutSeconds: number;
+    /** PSQL_STATEMENT_TIMEOUT_SECONDS */
+    readonly statementTimeoutSeconds: number;
+  };
   /** KUBECONFIG: absent in a pod, which has its service account. */
   readonly kubeconfig: string | undefined;
 }
 
 /** The operator's controllers, as CONTROLLERS and the chart's values call them. */
-export const controllerNames = ['echo', 'scheduledEcho', 'podSet'] as const;
+export const controllerNames = ['echo', 'scheduledEcho', 'podSet', 'bookStore', 'pet', 'postgresWriter'] as const;
 export type ControllerName = (typeof controllerNames)[number];
+
+/** Those that do nothing before they are told where what they write to is. */
+const namesOffByDefault: readonly ControllerName[] = ['pet', 'postgresWriter'];
+const namesByDefault = controllerNames.filter((name) => !namesOffByDefault.includes(name));
+
+const sslModes = ['disable', 'require', 'verify-full'] as const;
+export type SslMode = (typeof sslModes)[number];
 
 const logLevels = ['trace', 'debug', 'info', 'warn', 'error', 'fatal'] as const;
 export type LogLevel = (typeof logLevels)[number];
@@ -129,7 +174,15 @@ const dnsSubdomain = matching(
 );
 const text = matching('a text that is not empty', /\S/);
 const path = matching('a path that begins with "/"', /^\/[\w\-./]*$/);
+const host = matching('a host name, an IP address, or the folder of a Unix socket', /^[\w.:/-]+$/);
+const takesTables = 'tables with their schemas, as public.students, with commas between them';
+const tables = accept<readonly string[]>(takesTables, (text) => {
+  const names = text.split(',').map((name) => name.trim());
+  return names.every((name) => /^[^."]+\.[^."]+$/.test(name)) ? names : undefined;
+});
+const sslMode = accept(`one of ${sslModes.join(', ')}`, (value) => sslModes.find((mode) => mode === value));
 const image = matching('an image reference, as busybox:1.36', /^[\w][\w.\-/:@]*$/);
+const address = matching('a host and a port, as petstore.example:6742', /^(\[[0-9A-Fa-f:.]+\]|[\w.-]+):\d{1,5}$/);
 const logLevel = accept(`one of ${logLevels.join(', ')}`, (value) => logLevels.find((level) => level === value));
 
 /**
@@ -145,7 +198,7 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
     {
       NAMESPACE: dnsLabel({ default: 'default' }),
       WATCH_NAMESPACES: dnsLabels({ default: undefined }),
-      CONTROLLERS: controllerList({ default: controllerNames }),
+      CONTROLLERS: controllerList({ default: namesByDefault }),
       NUM_WORKERS: integer(1, 1000)({ default: 4 }),
       RESYNC_SECONDS: seconds({ default: 600 }),
       HA_ENABLED: boolean({ default: false }),
@@ -166,6 +219,22 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
       ENV: text({ default: 'local' }),
       LOG_LEVEL: logLevel({ default: 'debug' }),
       ECHO_IMAGE: image({ default: 'busybox:1.36' }),
+      PETSTORE_ADDRESS: address({ default: 'petstore-service.petstore.svc.cluster.local:6742' }),
+      PETSTORE_TLS: boolean({ default: false }),
+      PETSTORE_CA_FILE: text({ default: undefined }),
+      PETSTORE_TIMEOUT_SECONDS: seconds({ default: 10 }),
+      PSQL_HOST: host({ default: undefined }),
+      PSQL_PORT: port({ default: 5432 }),
+      PSQL_DBNAME: text({ default: 'postgres' }),
+      PSQL_USER: text({ default: undefined }),
+      PSQL_PASSWORD: text({ default: undefined }),
+      PSQL_CREDENTIALS_DIR: text({ default: undefined }),
+      PSQL_SSLMODE: sslMode({ default: 'verify-full' }),
+      PSQL_SSLROOTCERT: text({ default: undefined }),
+      PSQL_POOL_SIZE: integer(1, 100)({ default: 4 }),
+      PSQL_TABLES: tables({ default: undefined }),
+      PSQL_CONNECT_TIMEOUT_SECONDS: seconds({ default: 5 }),
+      PSQL_STATEMENT_TIMEOUT_SECONDS: seconds({ default: 5 }),
       KUBECONFIG: text({ default: undefined }),
     },
     { reporter: ({ errors }) => refuse(errors, present) },
@@ -175,6 +244,7 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
       `METRICS_PORT: got ${values.METRICS_PORT}, takes a port other than HEALTH_PORT's ${values.HEALTH_PORT}`,
     );
   }
+  if (values.CONTROLLERS.includes('postgresWriter')) needDatabase(values);
   return {
     namespace: values.NAMESPACE,
     watchNamespaces: values.WATCH_NAMESPACES,
@@ -198,8 +268,43 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
     env: values.ENV,
     logLevel: values.LOG_LEVEL,
     echoImage: values.ECHO_IMAGE,
+    petstore: {
+      address: values.PETSTORE_ADDRESS,
+      tls: values.PETSTORE_TLS,
+      caFile: values.PETSTORE_CA_FILE,
+      timeoutSeconds: values.PETSTORE_TIMEOUT_SECONDS,
+    },
+    psql: {
+      host: values.PSQL_HOST,
+      port: values.PSQL_PORT,
+      dbname: values.PSQL_DBNAME,
+      user: values.PSQL_USER,
+      password: values.PSQL_PASSWORD,
+      credentialsDir: values.PSQL_CREDENTIALS_DIR,
+      sslmode: values.PSQL_SSLMODE,
+      sslrootcert: values.PSQL_SSLROOTCERT,
+      poolSize: values.PSQL_POOL_SIZE,
+      tables: values.PSQL_TABLES,
+      connectTimeoutSeconds: values.PSQL_CONNECT_TIMEOUT_SECONDS,
+      statementTimeoutSeconds: values.PSQL_STATEMENT_TIMEOUT_SECONDS,
+    },
     kubeconfig: values.KUBECONFIG,
   };
+}
+
+/** @throws ConfigError unless there is a database to write to, and a role to do so as. */
+function needDatabase(values: {
+  readonly PSQL_HOST: string | undefined;
+  readonly PSQL_USER: string | undefined;
+  readonly PSQL_CREDENTIALS_DIR: string | undefined;
+}): void {
+  const why = 'since CONTROLLERS has postgresWriter';
+  const lines: string[] = [];
+  if (values.PSQL_HOST === undefined) lines.push(`PSQL_HOST: got nothing, takes the host of the database, ${why}`);
+  if (values.PSQL_USER === undefined && values.PSQL_CREDENTIALS_DIR === undefined) {
+    lines.push(`PSQL_USER: got nothing, takes the role in the database, ${why}; or set PSQL_CREDENTIALS_DIR`);
+  }
+  if (lines.length > 0) throw new ConfigError(lines.join('\n'));
 }
 
 function refuse(errors: Readonly<Record<string, Error>>, environment: NodeJS.ProcessEnv): void {

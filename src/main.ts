@@ -1,5 +1,6 @@
-import { kinds } from './api/index.ts';
+import { guardedKinds, kinds } from './api/index.ts';
 import { applyCustomResourceDefinitions } from './apply-crds.ts';
+import { checkUninstall, StillNeededError } from './check-uninstall.ts';
 import { type Config, ConfigError, readConfig } from './config.ts';
 import { openLog } from './log.ts';
 import { fieldManager, run } from './runner.ts';
@@ -22,20 +23,24 @@ const userAgent = `echoperator/${version}`;
 const usage = `Usage: echoperator [command]
 
 Commands:
-  (none)       run the operator; its settings come from the environment
-  apply-crds   apply the CustomResourceDefinitions that this version carries, wait until they are served, and end
-  version      print the version
+  (none)            run the operator; its settings come from the environment
+  apply-crds        apply the CustomResourceDefinitions that this version carries, wait until they are served, and end
+  check-uninstall   fail while there are objects whose deletion needs the operator, and list them
+  version           print the version
 `;
 
-/** How long apply-crds may take: the API server needs seconds to serve a new kind. */
-const applyTimeoutMs = 60_000;
+const commands = ['apply-crds', 'check-uninstall', 'version'] as const;
+type Command = (typeof commands)[number];
+
+/** How long a command may take: for apply-crds the API server needs seconds to serve a new kind. */
+const commandTimeoutMs = 60_000;
 
 /** What the process ends with: 0 done, 1 failed, 2 asked for something that can't be. */
 type ExitCode = 0 | 1 | 2;
 
 async function main(args: readonly string[], environment: NodeJS.ProcessEnv): Promise<ExitCode> {
-  const [command, ...rest] = args;
-  if (rest.length > 0 || ![undefined, 'apply-crds', 'version'].includes(command)) {
+  const command = commands.find((known) => known === args[0]);
+  if (args.length > 1 || (args.length === 1 && command === undefined)) {
     process.stderr.write(`unknown arguments: ${args.join(' ')}\n\n${usage}`);
     return 2;
   }
@@ -46,22 +51,35 @@ async function main(args: readonly string[], environment: NodeJS.ProcessEnv): Pr
   const config = readConfig(environment);
   const log: Logger = openLog(process, config.logLevel, { env: config.env, version });
   const signal = untilTerminated(process, log);
-  if (command === 'apply-crds') await applyCrds(config, environment, log, signal);
-  else await run({ config, environment, log, signal, userAgent });
+  if (command === undefined) await run({ config, environment, log, signal, userAgent });
+  else await perform(command, { config, environment, log, signal });
   return 0;
 }
 
-async function applyCrds(
-  config: Config,
-  environment: NodeJS.ProcessEnv,
-  log: Logger,
-  signal: AbortSignal,
+async function perform(
+  command: Exclude<Command, 'version'>,
+  {
+    config,
+    environment,
+    log,
+    signal,
+  }: {
+    readonly config: Config;
+    readonly environment: NodeJS.ProcessEnv;
+    readonly log: Logger;
+    readonly signal: AbortSignal;
+  },
 ): Promise<void> {
   const connection = await connect({ environment, kubeconfigPath: config.kubeconfig });
   const transport = new Transport(connection, { userAgent });
   const client = new HttpClient(transport, fieldManager);
-  const limited = AbortSignal.any([signal, AbortSignal.timeout(applyTimeoutMs)]);
-  await applyCustomResourceDefinitions(client, kinds, log, limited).finally(() => transport.close());
+  const limited = AbortSignal.any([signal, AbortSignal.timeout(commandTimeoutMs)]);
+  try {
+    if (command === 'apply-crds') await applyCustomResourceDefinitions(client, kinds, log, limited);
+    else await checkUninstall(client, guardedKinds, { namespaces: config.watchNamespaces, signal: limited });
+  } finally {
+    await transport.close();
+  }
 }
 
 function reportFailure(error: unknown): ExitCode {
@@ -69,7 +87,7 @@ function reportFailure(error: unknown): ExitCode {
     process.stderr.write(`${error.message}\n`);
     return 2;
   }
-  if (error instanceof LeadershipLostError) {
+  if (error instanceof LeadershipLostError || error instanceof StillNeededError) {
     process.stderr.write(`echoperator: ${error.message}\n`);
     return 1;
   }

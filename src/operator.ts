@@ -1,20 +1,37 @@
-import type { Config, ControllerName } from './config.ts';
+import { readFileSync } from 'node:fs';
+import { Pet, PostgresWriter } from './api/index.ts';
+import { type Config, ConfigError, type ControllerName, controllerNames } from './config.ts';
 import {
+  addBookStoreController,
+  addDisabledController,
   addEchoController,
   addPodSetController,
+  addPostgresWriterController,
   addScheduledEchoController,
+  bookStorePermissions,
+  disabledPermissions,
   echoPermissions,
   type PolicyRule,
+  petPermissions,
   podSetPermissions,
+  postgresWriterPermissions,
   scheduledEchoPermissions,
 } from './controllers/index.ts';
 import type { Operator } from './runtime/index.ts';
+
+/** What controllers are given of the operator. */
+type Parts = Pick<Operator, 'manager' | 'events' | 'applier' | 'elector' | 'metrics'>;
+
+/** Closes what a controller has open outside of the cluster. To be called when nothing is reconciled any more. */
+type Close = () => Promise<void>;
 
 /** One of the operator's controllers. */
 export interface OperatorController {
   /** What its role has to allow. */
   readonly permissions: readonly PolicyRule[];
-  add(operator: Pick<Operator, 'manager' | 'events' | 'applier'>, config: Config): void;
+  add(operator: Parts, config: Config): Close | undefined | Promise<Close>;
+  /** What takes its place where it does not run. Absent: nothing, and the kind is not watched. */
+  readonly disabled?: Pick<OperatorController, 'permissions'> & { add(operator: Parts, config: Config): void };
 }
 
 /** All of them. */
@@ -37,6 +54,60 @@ export const controllers: Readonly<Record<ControllerName, OperatorController>> =
       addPodSetController(manager, { events, applier, ...shared(config) });
     },
   },
+  bookStore: {
+    permissions: bookStorePermissions,
+    add: ({ manager, events, applier }, config) => {
+      addBookStoreController(manager, { events, applier, ...shared(config) });
+    },
+  },
+  pet: {
+    permissions: petPermissions,
+    add: async ({ manager, events, elector, metrics }, config) => {
+      // On demand: an operator without Pets does without a gRPC client.
+      const { addPetController } = await import('./controllers/pet/index.ts');
+      const { address, tls, caFile, timeoutSeconds } = config.petstore;
+      return addPetController(manager, {
+        events,
+        gate: elector?.fence,
+        registry: metrics.registry,
+        address,
+        tls: tls ? authorityIn('PETSTORE_CA_FILE', caFile) : undefined,
+        timeoutMs: timeoutSeconds * 1000,
+        ...shared(config),
+      });
+    },
+    disabled: {
+      permissions: disabledPermissions(Pet),
+      add: ({ manager, events }, { watchNamespaces: namespaces }) => {
+        addDisabledController(manager, Pet, { events, setting: 'controllers.pet.enabled', namespaces });
+      },
+    },
+  },
+  postgresWriter: {
+    permissions: postgresWriterPermissions,
+    add: ({ manager, events, elector, metrics }, config) => {
+      const { host, tables, ...settings } = config.psql;
+      if (host === undefined) throw new ConfigError('PSQL_HOST: got nothing, takes the host of the database');
+      return addPostgresWriterController(manager, {
+        settings: { host, ...settings },
+        allowedTables: tables,
+        gate: elector?.fence,
+        events,
+        registry: metrics.registry,
+        ...shared(config),
+      });
+    },
+    disabled: {
+      permissions: disabledPermissions(PostgresWriter),
+      add: ({ manager, events }, { watchNamespaces: namespaces }) => {
+        addDisabledController(manager, PostgresWriter, {
+          events,
+          setting: 'controllers.postgresWriter.enabled',
+          namespaces,
+        });
+      },
+    },
+  },
 };
 
 const shared = ({ numWorkers: workers, watchNamespaces: namespaces, resyncSeconds }: Config) => ({
@@ -45,7 +116,28 @@ const shared = ({ numWorkers: workers, watchNamespaces: namespaces, resyncSecond
   resyncEveryMs: resyncSeconds * 1000,
 });
 
+/** @throws ConfigError where the file cannot be read. */
+function authorityIn(setting: string, path: string | undefined): { readonly ca?: string } {
+  if (path === undefined) return {};
+  try {
+    return { ca: readFileSync(path, 'utf8') };
+  } catch (cause) {
+    throw new ConfigError(`${setting}: got ${JSON.stringify(path)}, takes a file that can be read: ${String(cause)}`, {
+      cause,
+    });
+  }
+}
+
 /** Adds the controllers that the config asks for. */
-export function addControllers(operator: Pick<Operator, 'manager' | 'events' | 'applier'>, config: Config): void {
-  for (const name of config.controllers) controllers[name].add(operator, config);
+export async function addControllers(operator: Parts, config: Config): Promise<Close> {
+  const closes: Close[] = [];
+  for (const name of controllerNames) {
+    const { add, disabled } = controllers[name];
+    const close = config.controllers.includes(name) ? await add(operator, config) : undefined;
+    if (close !== undefined) closes.push(close);
+    if (!config.controllers.includes(name)) disabled?.add(operator, config);
+  }
+  return async () => {
+    await Promise.all(closes.map((close) => close()));
+  };
 }

@@ -50,7 +50,7 @@ export async function run({ config, environment, log, signal, userAgent }: RunOp
     drainTimeoutMs: config.shutdownTimeoutSeconds * 1000,
     leaderElection,
   });
-  addControllers(operator, config);
+  const closeOutside = await addControllers(operator, config);
 
   const servers = await listen(config, operator);
   const { numWorkers: workers, watchNamespaces: namespaces = 'all' } = config;
@@ -59,6 +59,7 @@ export async function run({ config, environment, log, signal, userAgent }: RunOp
   void operator.manager.synced.then(() => setTimeout(giveMemoryBack, collectAfterMs).unref());
   try {
     await operator.run(signal);
+    await closeOutside();
   } finally {
     await Promise.all(servers.map((server) => server.close()));
   }

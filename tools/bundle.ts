@@ -1,7 +1,7 @@
 /**
- * Bundles the operator: dist/main.js and its chunks, which a pod runs with nothing beside them but Node.
+ * Bundles a program: dist/main.js and its chunks, which a pod runs with nothing beside them but Node.
  *
- *     node tools/bundle.ts [FOLDER]     into dist/ where no folder is named
+ *     node tools/bundle.ts [FOLDER [ENTRY]]     into dist/ where no folder is named; the operator where no entry is
  *
  * Identifiers stay as they are written, so that a stack trace in a log is readable without a source map.
  */
@@ -118,8 +118,11 @@ const isGenerated = (path: string): boolean => path.includes('node_modules/@kube
 
 const kilobytes = (bytes: number): string => `${Math.round(bytes / 1000)} kB`;
 
-async function main([folder]: readonly string[]): Promise<void> {
-  const made = await bundle(folder === undefined ? {} : { folder: resolve(folder) });
+async function main([folder, entry]: readonly string[]): Promise<void> {
+  const made = await bundle({
+    ...(folder !== undefined && { folder: resolve(folder) }),
+    ...(entry !== undefined && { entry: resolve(entry) }),
+  });
   console.log(`${made.folder}: ${kilobytes(made.startBytes)} at the start, ${kilobytes(made.lazyBytes)} on demand`);
 }
 

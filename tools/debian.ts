@@ -8,10 +8,12 @@ import { type Display, type Report, runSteps, standardDisplay } from './steps.ts
 
 /** What the test cluster needs of Debian, beside what every Debian has. */
 export const clusterPackages = [
+  'btrfs-progs', // the filesystems of volumes: btrfs, mkfs.btrfs
   'buildah', // builds images without a daemon
   'busybox-static', // what the busybox and pause images are made of
   'containernetworking-plugins', // the pods' network
   'iproute2', // ip: namespaces and links
+  'mount', // losetup, mount and umount: volumes
   'nftables', // nft: what kube-proxy writes its rules with
   'openssl', // the cluster's certificates
   'runc', // containers

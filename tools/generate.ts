@@ -1,6 +1,6 @@
 /**
- * Writes what is generated from the code: the kinds' CRDs, in crds/ and in the chart, and the rules of the chart's roles from
- * what each controller declares.
+ * Writes what is generated from the code: the kinds' CRDs, in crds/ and in the chart, the rules of the chart's roles from
+ * what each controller declares, and the code of the pet store's wire from its proto files.
  *
  *   node tools/generate.ts           writes
  *   node tools/generate.ts --check   writes nothing; fails and names the files that differ
@@ -8,10 +8,11 @@
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
-import { kinds } from '../src/api/index.ts';
+import { guardedKinds, kinds } from '../src/api/index.ts';
 import type { PolicyRule } from '../src/controllers/index.ts';
 import { controllers } from '../src/operator.ts';
 import { type CustomKind, customResourceDefinition } from '../src/runtime/index.ts';
+import { filesIn, wireFiles, wireFolder } from './wire.ts';
 
 const root = join(import.meta.dirname, '..');
 
@@ -35,24 +36,34 @@ const ruleText = (rule: PolicyRule): string =>
     )
     .join('');
 
-/** The rules of each controller, by the file's path. */
+const rulesFile = (name: string, permissions: readonly PolicyRule[]): [path: string, content: string] => [
+  `${rulesFolder}/${name}.yaml`,
+  banner('src/controllers') + permissions.map(ruleText).join(''),
+];
+
+/** The rules of each controller, and of what takes its place where it is switched off, by the file's path. */
 function ruleFiles(): readonly [path: string, content: string][] {
-  return Object.entries(controllers).map(([name, { permissions }]) => [
-    `${rulesFolder}/${name}.yaml`,
-    banner('src/controllers') + permissions.map(ruleText).join(''),
+  return Object.entries(controllers).flatMap(([name, { permissions, disabled }]) => [
+    rulesFile(name, permissions),
+    ...(disabled === undefined ? [] : [rulesFile(`${name}.disabled`, disabled.permissions)]),
   ]);
 }
 
 /** Every generated file by its path. */
-function wanted(): ReadonlyMap<string, string> {
+async function wanted(): Promise<ReadonlyMap<string, string>> {
   const files = kinds.map(crdFile);
   const crds = crdFolders.flatMap((folder) => files.map(([name, content]) => [`${folder}/${name}`, content] as const));
-  return new Map([...crds, ...ruleFiles()]);
+  const listed = guardedKinds.map(({ kind }) => ({
+    apiGroups: [kind.group],
+    resources: [kind.plural],
+    verbs: ['list'],
+  }));
+  return new Map([...crds, ...ruleFiles(), rulesFile('uninstall', listed), ...(await wireFiles())]);
 }
 
 /** What the folders hold now by its path. */
 async function present(): Promise<ReadonlyMap<string, string>> {
-  const found = new Map<string, string>();
+  const found = new Map(await filesIn(join(root, wireFolder), wireFolder));
   for (const folder of [...crdFolders, rulesFolder]) {
     for (const name of await readdir(join(root, folder)).catch(() => [])) {
       found.set(`${folder}/${name}`, await readFile(join(root, folder, name), 'utf8'));
@@ -62,7 +73,7 @@ async function present(): Promise<ReadonlyMap<string, string>> {
 }
 
 async function generate(check: boolean): Promise<number> {
-  const [want, have] = [wanted(), await present()];
+  const [want, have] = [await wanted(), await present()];
   const paths = [...new Set([...want.keys(), ...have.keys()])].filter((path) => want.get(path) !== have.get(path));
   if (check) {
     for (const path of paths) console.error(`${path} is not what src says: run \`make generate\``);

@@ -1,7 +1,7 @@
 /**
- * Builds the operator's image where no registry answers, from the Dockerfile that users build from one.
+ * Builds an image where no registry answers, from the Dockerfile that users build it from: the operator's, or the pet store's.
  *
- *     node tools/image.ts     prints the image's name and the docker-archive that holds it
+ *     node tools/image.ts [petstore]     prints the image's name and the docker-archive that holds it
  *
  * The bundle and Node's binary are taken from this machine and stand in for the Dockerfile's stages of those names; the
  * base of its last stage is made of the libraries that Node asks for. Nothing is left outside our cache.
@@ -44,15 +44,29 @@ const sources = [
   'LICENSE',
 ].map((path) => join(repository, path));
 
+/** The images, each with its program and where the Dockerfile takes its bundle from. */
+const programs = {
+  echoperator: { entry: 'src/main.ts', folder: 'app', target: [] },
+  petstore: { entry: 'src/petstore/main.ts', folder: 'petstore', target: ['--target', 'petstore'] },
+} as const;
+
+export type ImageName = keyof typeof programs;
+
 /** How many archives the cache keeps: one that is being loaded while a newer one is built must not vanish. */
-const kept = 3;
+const kept = 6;
 
 /**
  * Builds the image, or finds it in the cache where nothing that goes into it has changed.
  * Two builds at once are safe: each works in a folder of its own, and the finished archive is moved into its place.
  * @throws ImageError where this machine cannot build it; PackagesError where buildah is missing and cannot be installed
  */
-export async function buildImage({ signal }: { readonly signal?: AbortSignal } = {}): Promise<Image> {
+export async function buildImage({
+  signal,
+  image = 'echoperator',
+}: {
+  readonly signal?: AbortSignal;
+  readonly image?: ImageName;
+} = {}): Promise<Image> {
   if (process.platform !== 'linux' || process.getuid?.() !== 0) {
     throw new ImageError('Building the image without a registry needs root on Linux; with a registry: docker build .');
   }
@@ -62,16 +76,16 @@ export async function buildImage({ signal }: { readonly signal?: AbortSignal } =
   const { version } = JSON.parse(await readFile(join(repository, 'package.json'), 'utf8')) as {
     readonly version: string;
   };
-  const name = `ghcr.io/echoperator/echoperator:${version}`;
+  const name = `ghcr.io/echoperator/${image}:${version}`;
   const libraries = await librariesOf(process.execPath, signal);
-  const key = await fingerprint([dockerfile, process.version, process.arch], [...sources, ...libraries]);
+  const key = await fingerprint([image, dockerfile, process.version, process.arch], [...sources, ...libraries]);
   const archive = join(cache, `${key}.tar`);
   if (!(await exists(archive))) {
     await ensureDebianPackages(['buildah'], signal === undefined ? {} : { signal });
     await removeAbandoned(cache);
     const work = await mkdtemp(join(cache, `building-${process.pid}-`));
     try {
-      await build({ work, base, libraries, name, version, signal });
+      await build({ work, base, libraries, image, name, version, signal });
       await rename(join(work, 'image.tar'), archive);
     } finally {
       await rm(work, { recursive: true, force: true });
@@ -85,6 +99,7 @@ async function build({
   work,
   base,
   libraries,
+  image,
   name,
   version,
   signal,
@@ -92,6 +107,7 @@ async function build({
   readonly work: string;
   readonly base: string;
   readonly libraries: readonly string[];
+  readonly image: ImageName;
   readonly name: string;
   readonly version: string;
   readonly signal: AbortSignal | undefined;
@@ -99,7 +115,8 @@ async function build({
   const buildah = buildahIn(work, signal);
   const reproducible = ['--timestamp', '0'];
 
-  await bundle({ folder: join(work, 'bundle/app') });
+  const { entry, folder, target } = programs[image];
+  await bundle({ folder: join(work, 'bundle', folder), entry: join(repository, entry) });
 
   const node = join(work, 'node-binary/rootfs/usr/local');
   await cp(process.execPath, join(node, 'bin/node'));
@@ -115,7 +132,7 @@ async function build({
 
   await buildah(
     'build',
-    ...['--pull-never', ...reproducible, '--build-arg', `VERSION=${version}`],
+    ...['--pull-never', ...reproducible, ...target, '--build-arg', `VERSION=${version}`],
     ...['--build-context', `bundle=${join(work, 'bundle')}`],
     ...['--build-context', `node-binary=${join(work, 'node-binary')}`],
     ...['--tag', name, repository],
@@ -187,11 +204,17 @@ async function removeOld(cache: string): Promise<void> {
   for (const { archive } of old) await rm(archive, { force: true });
 }
 
-async function main(): Promise<void> {
+async function main([argument = 'echoperator']: readonly string[]): Promise<void> {
+  const image = (Object.keys(programs) as ImageName[]).find((name) => name === argument);
+  if (image === undefined) {
+    console.error(`There is no image ${argument}: name one of ${Object.keys(programs).join(', ')}.`);
+    process.exitCode = 2;
+    return;
+  }
   const signal = interruption();
   const started = performance.now();
   try {
-    const { name, archive, bytes } = await buildImage({ signal });
+    const { name, archive, bytes } = await buildImage({ signal, image });
     const seconds = ((performance.now() - started) / 1000).toFixed(1);
     console.log(`${name}: ${Math.round(bytes / 1e6)} MB in ${seconds} s\n${archive}`);
   } catch (error) {
@@ -206,4 +229,4 @@ async function main(): Promise<void> {
 }
 
 // No await at the top: jest's global set-up, which imports this, can't load a module that has one.
-if (import.meta.main) void main();
+if (import.meta.main) void main(process.argv.slice(2));

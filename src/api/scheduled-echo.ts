@@ -46,7 +46,9 @@ export const ScheduledEcho = defineKind({
           description: 'The Jobs that are printing it now.',
         }),
       ),
-      lastScheduleTime: Type.Optional(Type.String({ format: 'date-time', description: 'When the last Job was made.' })),
+      lastScheduleTime: Type.Optional(
+        Type.String({ format: 'date-time', description: 'The time for which the last Job was made.' }),
+      ),
       lastSuccessfulTime: Type.Optional(
         Type.String({ format: 'date-time', description: 'When a Job last had printed the message.' }),
       ),

@@ -1,5 +1,13 @@
-import type { V1CronJob, V1Job, V1Pod } from '@kubernetes/client-node';
-import { builtInKind, type ObjectOf } from '../runtime/index.ts';
+import type {
+  V1CronJob,
+  V1Deployment,
+  V1Job,
+  V1PersistentVolumeClaim,
+  V1Pod,
+  V1Service,
+  V1StatefulSet,
+} from '@kubernetes/client-node';
+import { builtInKind, type Kind, type KubeObject, type ObjectOf } from '../runtime/index.ts';
 
 /** Runs pods to completion. */
 export const Job = builtInKind<V1Job>({ group: 'batch', version: 'v1', kind: 'Job', plural: 'jobs' });
@@ -12,3 +20,38 @@ export type CronJob = ObjectOf<typeof CronJob>;
 /** Containers that run together on a node. */
 export const Pod = builtInKind<V1Pod>({ group: '', version: 'v1', kind: 'Pod', plural: 'pods' });
 export type Pod = ObjectOf<typeof Pod>;
+
+const coreV1 = { group: '', version: 'v1' } as const;
+const appsV1 = { group: 'apps', version: 'v1' } as const;
+
+/** Keeps like pods running, and replaces them when their template changes. */
+export const Deployment = builtInKind<V1Deployment>({ ...appsV1, kind: 'Deployment', plural: 'deployments' });
+export type Deployment = ObjectOf<typeof Deployment>;
+
+/** Keeps numbered pods running, each with volumes of its own. */
+export const StatefulSet = builtInKind<V1StatefulSet>({ ...appsV1, kind: 'StatefulSet', plural: 'statefulsets' });
+export type StatefulSet = ObjectOf<typeof StatefulSet>;
+
+/** A state that a controller keeps for later. Its data never changes. */
+export interface ControllerRevision extends KubeObject {
+  readonly data?: unknown;
+  readonly revision: number;
+}
+export const ControllerRevision: Kind<ControllerRevision> = {
+  ...appsV1,
+  kind: 'ControllerRevision',
+  plural: 'controllerrevisions',
+  scope: 'Namespaced',
+};
+
+/** One name for many pods. */
+export const Service = builtInKind<V1Service>({ ...coreV1, kind: 'Service', plural: 'services' });
+export type Service = ObjectOf<typeof Service>;
+
+/** Asks for a volume, and has it. */
+export const PersistentVolumeClaim = builtInKind<V1PersistentVolumeClaim>({
+  ...coreV1,
+  kind: 'PersistentVolumeClaim',
+  plural: 'persistentvolumeclaims',
+});
+export type PersistentVolumeClaim = ObjectOf<typeof PersistentVolumeClaim>;

@@ -39,19 +39,34 @@ export async function reportReady<T extends WithConditions>(
   { reason, message, isWarning, status }: ReadyReport<T>,
   { client, log }: Pick<ReconcileContext, 'client' | 'log'>,
 ): Promise<void> {
+  if ((await writeStatus(client, kind, object, status)) === undefined) return;
+  if (findCondition(object.status?.conditions, 'Ready')?.reason === reason) return;
+  log.info({ reason }, message);
+  events.record(kind, object, { type: isWarning ? 'Warning' : 'Normal', reason, action: 'Reconcile', note: message });
+}
+
+/**
+ * Writes into an object's status what it does not say yet, and returns the object as it is then; undefined if it says so
+ * already, or is gone.
+ *
+ * @throws whatever the client throws; an Error where the object is there and has no status to write: its CRD is an old one.
+ */
+export async function writeStatus<T extends WithConditions>(
+  client: Client,
+  kind: Kind<T>,
+  object: T,
+  status: DesiredStatus<NonNullable<T['status']>>,
+): Promise<T | undefined> {
   try {
-    if ((await reportStatus(client, kind, object, status)) === undefined) return;
+    return await reportStatus(client, kind, object, status);
   } catch (error) {
     if (!isNotFound(error)) throw error;
     // Deleted meanwhile: there is nobody left to report to.
-    if (!(await isCurrent(client, kind, object))) return;
+    if (!(await isCurrent(client, kind, object))) return undefined;
     throw new Error(`the ${kind.kind} is there, but takes no status: apply this version's CustomResourceDefinition`, {
       cause: error,
     });
   }
-  if (findCondition(object.status?.conditions, 'Ready')?.reason === reason) return;
-  log.info({ reason }, message);
-  events.record(kind, object, { type: isWarning ? 'Warning' : 'Normal', reason, action: 'Reconcile', note: message });
 }
 
 /**

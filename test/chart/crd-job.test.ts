@@ -18,7 +18,7 @@ describe.each(helmNames)('the Job that applies the CustomResourceDefinitions, by
   };
 
   it('runs the image with its subcommand, with the settings that it needs', async () => {
-    const job = (await render({ env: 'say "hi"', logLevel: 'warn' })).one('Job').spec!;
+    const job = (await render({ env: 'say "hi"', logLevel: 'warn' })).one('Job', 'demo-echoperator-crds').spec!;
     expect(job).toMatchObject({ backoffLimit: 3, activeDeadlineSeconds: 240, ttlSecondsAfterFinished: 86_400 });
     const { restartPolicy, serviceAccountName, containers } = job.template.spec!;
     expect({ restartPolicy, serviceAccountName }).toEqual({
@@ -41,7 +41,8 @@ describe.each(helmNames)('the Job that applies the CustomResourceDefinitions, by
 
   it('gets the further environment variables too', async () => {
     const extraEnv = [{ name: 'LOG_LEVEL', value: 'trace' }];
-    const env = (await render({ extraEnv })).one('Job').spec?.template.spec?.containers[0]?.env;
+    const env = (await render({ extraEnv })).one('Job', 'demo-echoperator-crds').spec?.template.spec?.containers[0]
+      ?.env;
     expect(env?.filter(({ name: variable }) => variable === 'LOG_LEVEL')).toEqual(extraEnv);
   });
 
@@ -62,7 +63,7 @@ describe.each(helmNames)('the Job that applies the CustomResourceDefinitions, by
       expect(part).toBe(kind.startsWith('Cluster') ? 'demo-echoperator-crds.operators' : 'demo-echoperator-crds');
       expect(annotations).toMatchObject(hooks);
     }
-    expect(rendering.one('Job').metadata?.annotations).toMatchObject({
+    expect(rendering.one('Job', 'demo-echoperator-crds').metadata?.annotations).toMatchObject({
       'helm.sh/hook-output-log-policy': 'hook-failed',
     });
   });

@@ -35,7 +35,7 @@ describe.each(helmNames)('the operator, by %s', (name) => {
     ],
   ])('takes the image %j in every pod', async (image, expected) => {
     const specs = (await render({ image })).podSpecs();
-    expect(specs.size).toBe(3);
+    expect(specs.size).toBe(4);
     for (const spec of specs.values()) expect(spec.containers[0]?.image).toBe(expected);
   });
 
@@ -52,7 +52,7 @@ describe.each(helmNames)('the operator, by %s', (name) => {
     expect(rendering.one('ConfigMap').data).toEqual({
       NAMESPACE: 'operators',
       WATCH_NAMESPACES: '',
-      CONTROLLERS: 'echo,podSet,scheduledEcho',
+      CONTROLLERS: 'bookStore,echo,podSet,scheduledEcho',
       ENV: 'production',
       LOG_LEVEL: 'info',
       NUM_WORKERS: '4',
@@ -69,6 +69,16 @@ describe.each(helmNames)('the operator, by %s', (name) => {
       METRICS_PATH: '/metrics',
       METRICS_PORT: '2112',
       HEALTH_PORT: '8081',
+      PSQL_HOST: '',
+      PSQL_PORT: '5432',
+      PSQL_DBNAME: 'postgres',
+      PSQL_CREDENTIALS_DIR: '',
+      PSQL_SSLMODE: 'verify-full',
+      PSQL_SSLROOTCERT: '',
+      PSQL_POOL_SIZE: '4',
+      PSQL_TABLES: '',
+      PSQL_CONNECT_TIMEOUT_SECONDS: '5',
+      PSQL_STATEMENT_TIMEOUT_SECONDS: '5',
     });
   });
 
@@ -152,8 +162,9 @@ describe.each(helmNames)('the operator, by %s', (name) => {
     expect(labels).toMatchObject({ team: 'platform', 'app.kubernetes.io/name': 'echoperator' });
     expect(annotations).toMatchObject({ note: 'hello' });
     expect(annotations?.['checksum/config']).not.toBe('stolen');
-    const job = rendering.one('Job').spec!.template.metadata!;
-    expect(job).toMatchObject({ annotations: { note: 'hello' }, labels: { team: 'platform' } });
+    for (const { spec } of rendering.all('Job')) {
+      expect(spec?.template.metadata).toMatchObject({ annotations: { note: 'hello' }, labels: { team: 'platform' } });
+    }
   });
 
   it('is reached by a Service for its health, also when it is not ready', async () => {
@@ -236,7 +247,7 @@ describe('labels', () => {
   it("give no other pod what the operator's pods are selected by", async () => {
     const rendering = await (await Helm.find('helm')).render();
     const selected = Object.entries(deployment(rendering).selector.matchLabels!);
-    const others = [rendering.one('Pod').metadata, rendering.one('Job').spec?.template.metadata];
+    const others = [rendering.one('Pod').metadata, ...rendering.all('Job').map(({ spec }) => spec?.template.metadata)];
     for (const metadata of others) {
       expect(selected.every(([key, value]) => metadata?.labels?.[key] === value)).toBe(false);
     }

@@ -109,6 +109,11 @@ export class Helm {
     await this.#run(['uninstall', release, `--namespace=${namespace}`, '--no-hooks', '--ignore-not-found']);
   }
 
+  /** As a user does, with the check before it. @throws HelmError if that has not passed in time */
+  async uninstallAfterCheck({ release = 'demo', namespace }: ReleaseOptions, timeout: string): Promise<void> {
+    await this.#run(['uninstall', release, `--namespace=${namespace}`, `--timeout=${timeout}`]);
+  }
+
   /** @returns what `helm show crds` prints, for kubectl to apply */
   async showCrds(): Promise<string> {
     return this.#run(['show', 'crds', this.#chart]);

@@ -48,16 +48,19 @@ describe.each(helmNames)('network policies, by %s', (name) => {
     expect(rendering.one('NetworkPolicy', 'demo-echoperator').spec?.ingress).toEqual([{ ports: [tcp('health')] }]);
   });
 
-  it('let the CRD Job reach the API server, and nothing reach the Job', async () => {
-    const rendering = await render();
-    const { podSelector, policyTypes, ingress, egress } = rendering.one('NetworkPolicy', 'demo-echoperator-crds').spec!;
-    expect({ policyTypes, ingress, egress }).toEqual({
-      policyTypes: ['Ingress', 'Egress'],
-      ingress: undefined,
-      egress: [{ ports: [tcp(443), tcp(6443)] }],
-    });
-    expect(rendering.one('Job').spec?.template.metadata?.labels).toMatchObject(podSelector!.matchLabels!);
-  });
+  it.each(['demo-echoperator-crds', 'demo-echoperator-uninstall'])(
+    'let the Job %s reach the API server, and nothing reach the Job',
+    async (job) => {
+      const rendering = await render();
+      const { podSelector, policyTypes, ingress, egress } = rendering.one('NetworkPolicy', job).spec!;
+      expect({ policyTypes, ingress, egress }).toEqual({
+        policyTypes: ['Ingress', 'Egress'],
+        ingress: undefined,
+        egress: [{ ports: [tcp(443), tcp(6443)] }],
+      });
+      expect(rendering.one('Job', job).spec?.template.metadata?.labels).toMatchObject(podSelector!.matchLabels!);
+    },
+  );
 
   it('let `helm test` resolve names and reach the operator', async () => {
     const rendering = await render();

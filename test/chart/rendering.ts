@@ -13,6 +13,7 @@ import type {
   V1RoleBinding,
   V1Service,
   V1ServiceAccount,
+  V1StatefulSet,
 } from '@kubernetes/client-node';
 import { parseAllDocuments } from 'yaml';
 
@@ -41,6 +42,7 @@ export interface Kinds {
   Service: V1Service;
   ServiceAccount: V1ServiceAccount;
   ServiceMonitor: ServiceMonitor;
+  StatefulSet: V1StatefulSet;
 }
 
 export type Manifest = { readonly [K in keyof Kinds]: { readonly kind: K } & Kinds[K] }[keyof Kinds];
@@ -91,6 +93,7 @@ function podSpecOf(manifest: Manifest): V1PodSpec | undefined {
       return manifest.spec;
     case 'Deployment':
     case 'Job':
+    case 'StatefulSet':
       return manifest.spec?.template.spec;
     default:
       return undefined;

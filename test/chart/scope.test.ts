@@ -37,7 +37,7 @@ describe.each(helmNames)('the namespaces that the operator watches, by %s', (nam
   it('as a list leave the operator no right in the whole cluster', async () => {
     const rendering = await render({ watchNamespaces: ['team-a'] });
     const bound = rendering.all('ClusterRoleBinding').flatMap(({ subjects = [] }) => subjects.map((one) => one.name));
-    expect(bound).toEqual(['demo-echoperator-crds']);
+    expect(bound).toEqual(['demo-echoperator-crds', 'demo-echoperator-uninstall']);
   });
 
   it('are all again where the list is taken away', async () => {

@@ -9,6 +9,7 @@ describe.each(helmNames)('security, by %s', (name) => {
     expect([...specs.keys()].sort()).toEqual([
       'Deployment/demo-echoperator',
       'Job/demo-echoperator-crds',
+      'Job/demo-echoperator-uninstall',
       'Pod/demo-echoperator-test',
     ]);
     for (const spec of specs.values()) {
@@ -56,6 +57,7 @@ describe.each(helmNames)('security, by %s', (name) => {
     expect(Object.fromEntries([...specs].map(([pod, spec]) => [pod, spec.automountServiceAccountToken]))).toEqual({
       'Deployment/demo-echoperator': true,
       'Job/demo-echoperator-crds': true,
+      'Job/demo-echoperator-uninstall': true,
       'Pod/demo-echoperator-test': false,
     });
     for (const account of (await render()).all('ServiceAccount')) {
@@ -77,22 +79,43 @@ describe.each(helmNames)('security, by %s', (name) => {
     [{ create: false, name: 'given' }, 'given'],
   ])('makes no ServiceAccount with %j', async (serviceAccount, expected) => {
     const rendering = await render({ serviceAccount });
-    expect(rendering.all('ServiceAccount').map(({ metadata }) => metadata?.name)).toEqual(['demo-echoperator-crds']);
+    expect(rendering.all('ServiceAccount').map(({ metadata }) => metadata?.name)).toEqual([
+      'demo-echoperator-crds',
+      'demo-echoperator-uninstall',
+    ]);
     expect(rendering.one('Deployment').spec?.template.spec?.serviceAccountName).toBe(expected);
     expect(rendering.one('ClusterRoleBinding', 'demo-echoperator.operators').subjects?.[0]?.name).toBe(expected);
   });
 
   it('the operator may do exactly what it does', async () => {
     const rendering = await render();
+    const readAndPatch = ['get', 'list', 'watch', 'patch', 'delete'];
+    const all = ['get', 'list', 'watch', 'create', 'patch', 'delete'];
     expect(rendering.one('ClusterRole', 'demo-echoperator.operators').rules).toEqual([
+      { apiGroups: ['blog.velotio.com'], resources: ['bookstores'], verbs: ['get', 'list', 'watch'] },
+      { apiGroups: ['blog.velotio.com'], resources: ['bookstores/status'], verbs: ['patch'] },
+      { apiGroups: ['blog.velotio.com'], resources: ['bookstores/finalizers'], verbs: ['update'] },
+      { apiGroups: ['blog.velotio.com'], resources: ['bookstores'], verbs: ['patch'] },
+      { apiGroups: ['apps'], resources: ['deployments'], verbs: ['get', 'list', 'watch', 'create', 'patch'] },
+      { apiGroups: ['apps'], resources: ['statefulsets'], verbs: all },
+      { apiGroups: [''], resources: ['services'], verbs: all },
+      { apiGroups: [''], resources: ['persistentvolumeclaims'], verbs: readAndPatch },
+      { apiGroups: ['apps'], resources: ['controllerrevisions'], verbs: all },
+      { apiGroups: [''], resources: ['pods'], verbs: ['get', 'list', 'patch', 'delete'] },
       { apiGroups: ['mmontes.io'], resources: ['echos'], verbs: ['get', 'list', 'watch'] },
       { apiGroups: ['mmontes.io'], resources: ['echos/status'], verbs: ['patch'] },
       { apiGroups: ['mmontes.io'], resources: ['echos/finalizers'], verbs: ['update'] },
       { apiGroups: ['batch'], resources: ['jobs'], verbs: ['list', 'watch', 'create', 'delete'] },
+      // Of Pets it says that nobody keeps them.
+      { apiGroups: ['petstore.example.com'], resources: ['pets'], verbs: ['get', 'list', 'watch'] },
+      { apiGroups: ['petstore.example.com'], resources: ['pets/status'], verbs: ['patch'] },
       { apiGroups: ['app.example.com'], resources: ['podsets'], verbs: ['get', 'list', 'watch'] },
       { apiGroups: ['app.example.com'], resources: ['podsets/status'], verbs: ['patch'] },
       { apiGroups: ['app.example.com'], resources: ['podsets/finalizers'], verbs: ['update'] },
       { apiGroups: [''], resources: ['pods'], verbs: ['get', 'list', 'watch', 'create', 'patch', 'delete'] },
+      // Of a controller that is off by default, so much as to say so.
+      { apiGroups: ['demo.yash.com'], resources: ['postgreswriters'], verbs: ['get', 'list', 'watch'] },
+      { apiGroups: ['demo.yash.com'], resources: ['postgreswriters/status'], verbs: ['patch'] },
       { apiGroups: ['mmontes.io'], resources: ['scheduledechos'], verbs: ['get', 'list', 'watch'] },
       { apiGroups: ['mmontes.io'], resources: ['scheduledechos/status'], verbs: ['patch'] },
       { apiGroups: ['mmontes.io'], resources: ['scheduledechos/finalizers'], verbs: ['update'] },
@@ -107,7 +130,11 @@ describe.each(helmNames)('security, by %s', (name) => {
   });
 
   it('the operator may do nothing for a controller that is switched off', async () => {
-    const controllers = { scheduledEcho: { enabled: false }, podSet: { enabled: false } };
+    const controllers = {
+      scheduledEcho: { enabled: false },
+      podSet: { enabled: false },
+      bookStore: { enabled: false },
+    };
     const rendering = await render({ controllers });
     const rules = rendering.one('ClusterRole', 'demo-echoperator.operators').rules ?? [];
     expect(rules.flatMap(({ resources }) => resources)).toEqual([
@@ -115,6 +142,10 @@ describe.each(helmNames)('security, by %s', (name) => {
       'echos/status',
       'echos/finalizers',
       'jobs',
+      'pets',
+      'pets/status',
+      'postgreswriters',
+      'postgreswriters/status',
       'events',
     ]);
     expect(rendering.one('ConfigMap').data?.CONTROLLERS).toBe('echo');
@@ -134,7 +165,11 @@ describe.each(helmNames)('security, by %s', (name) => {
     const read = ['get', 'list', 'watch'];
     const echos = { apiGroups: ['mmontes.io'], resources: ['echos', 'scheduledechos'] };
     const status = { apiGroups: ['mmontes.io'], resources: ['echos/status', 'scheduledechos/status'], verbs: ['get'] };
+    const postgresWriters = { apiGroups: ['demo.yash.com'], resources: ['postgreswriters'] };
     const podSets = { apiGroups: ['app.example.com'], resources: ['podsets'] };
+    const bookStores = { apiGroups: ['blog.velotio.com'], resources: ['bookstores'] };
+    const bookStoreStatus = { ...bookStores, resources: ['bookstores/status'], verbs: ['get'] };
+    const pets = { apiGroups: ['petstore.example.com'], resources: ['pets'] };
     const write = ['create', 'update', 'patch', 'delete', 'deletecollection'];
     expect(aggregated).toEqual([
       {
@@ -145,6 +180,12 @@ describe.each(helmNames)('security, by %s', (name) => {
           { ...podSets, verbs: [...read, ...write] },
           { ...podSets, resources: ['podsets/scale'], verbs: ['get', 'update', 'patch'] },
           { ...podSets, resources: ['podsets/status'], verbs: ['get'] },
+          { ...bookStores, verbs: [...read, ...write] },
+          bookStoreStatus,
+          { ...pets, verbs: [...read, ...write] },
+          { ...pets, resources: ['pets/status'], verbs: ['get'] },
+          { ...postgresWriters, verbs: [...read, ...write] },
+          { ...postgresWriters, resources: ['postgreswriters/status'], verbs: ['get'] },
         ],
       },
       {
@@ -154,6 +195,12 @@ describe.each(helmNames)('security, by %s', (name) => {
           status,
           { ...podSets, verbs: read },
           { ...podSets, resources: ['podsets/scale', 'podsets/status'], verbs: ['get'] },
+          { ...bookStores, verbs: read },
+          bookStoreStatus,
+          { ...pets, verbs: read },
+          { ...pets, resources: ['pets/status'], verbs: ['get'] },
+          { ...postgresWriters, verbs: read },
+          { ...postgresWriters, resources: ['postgreswriters/status'], verbs: ['get'] },
         ],
       },
     ]);

@@ -51,6 +51,9 @@ const refused: readonly (readonly [what: string, values: object, names: readonly
   ['a namespace that is none', { watchNamespaces: ['Team_A'] }, ['watchNamespaces']],
   ['a namespace that two would be', { watchNamespaces: ['team-a,team-b'] }, ['watchNamespaces']],
   ['a namespace that is there twice', { watchNamespaces: ['team-a', 'team-a'] }, ['watchNamespaces']],
+  ['a table without a schema', { postgresWriter: { tables: ['students'] } }, ['postgresWriter', 'tables']],
+  ['a TLS mode that there is not', { postgresWriter: { tls: { mode: 'prefer' } } }, ['postgresWriter', 'mode']],
+  ['a password among the values', { postgresWriter: { credentials: { password: 'x' } } }, ['credentials', 'password']],
   ['a mode that there is not', { monitoring: { serviceMonitor: true } }, ['serviceMonitor']],
 ];
 
@@ -71,9 +74,26 @@ describe.each(helmNames)('values, by %s', (name) => {
     [{ terminationGracePeriodSeconds: 20 }, 'terminationGracePeriodSeconds (20)', 'shutdownTimeoutSeconds (20)'],
     [{ shutdownTimeoutSeconds: 25 }, 'terminationGracePeriodSeconds (30)', 'shutdownTimeoutSeconds (25)'],
     [
-      { controllers: { echo: { enabled: false }, scheduledEcho: { enabled: false }, podSet: { enabled: false } } },
+      {
+        controllers: {
+          echo: { enabled: false },
+          scheduledEcho: { enabled: false },
+          podSet: { enabled: false },
+          bookStore: { enabled: false },
+        },
+      },
       'controllers',
       'enable one of them at least',
+    ],
+    [
+      { controllers: { postgresWriter: { enabled: true } } },
+      'controllers.postgresWriter.enabled',
+      'postgresWriter.host',
+    ],
+    [
+      { controllers: { postgresWriter: { enabled: true } }, postgresWriter: { host: 'db' } },
+      'controllers.postgresWriter.enabled',
+      'postgresWriter.credentials.existingSecret',
     ],
     [{ shutdownTimeoutSeconds: 45 }, 'terminationGracePeriodSeconds (30)', 'shutdownTimeoutSeconds (45)'],
     [{ health: { port: 2112 } }, 'monitoring.port (2112)', 'health.port (2112)'],

@@ -20,6 +20,7 @@ export interface AuditEvent {
   };
   /** Absent where the client sent none. */
   readonly userAgent?: string;
+  readonly requestURI: string;
   readonly requestReceivedTimestamp: string;
   readonly stageTimestamp: string;
   readonly objectRef?: {

@@ -28,7 +28,7 @@ export async function makeCredentials(layout: Layout, { nodes, network }: Cluste
     { file: 'scheduler', commonName: 'system:kube-scheduler' },
     { file: 'proxy', commonName: 'system:kube-proxy' },
     { file: 'coredns', commonName: 'system:coredns' },
-    { file: 'provisioner', commonName: 'local-volume-provisioner' },
+    { file: 'volume-driver', commonName: 'volume-driver' },
     ...nodeNames(nodes).map((name, index) => ({
       file: name,
       commonName: `system:node:${name}`,

@@ -18,6 +18,7 @@ import { makeNetwork, removeNetwork, setNodeLink } from './network.ts';
 import { importImage, killNode, startNode } from './node.ts';
 import { findPrograms, type Programs } from './programs.ts';
 import { type ClusterState, type ControlPlaneFlags, type ControlPlaneProgram, readState, writeState } from './state.ts';
+import { volumesDetached } from './volumes.ts';
 
 /** What to bring up. */
 export interface UpOptions {
@@ -37,7 +38,7 @@ const nodesTimeoutMs = 60_000;
 
 /**
  * A real Kubernetes cluster on this machine: etcd, kube-apiserver, kube-controller-manager, kube-scheduler and CoreDNS;
- * on each node containerd, kubelet, kube-proxy and a volume provisioner. It lives in network, mount and process
+ * on each node containerd, kubelet, kube-proxy and a volume driver. It lives in network, mount and process
  * namespaces of its own and reaches nothing outside; the host sees one link and the cluster's cgroups.
  */
 export class Cluster {
@@ -320,6 +321,7 @@ async function findRunning(layout: Layout, programs: Programs, cgroups: Cgroups)
 async function remove(layout: Layout, cgroups: Cgroups, { keepLogs = false } = {}): Promise<void> {
   await killAll(cgroups, layout.cgroup);
   await removeCgroup(cgroups, layout.cgroup);
+  await volumesDetached(layout.folder);
   await removeNetwork(layout);
   for (const name of await readdir(layout.folder).catch(() => [])) {
     if (keepLogs && name === basename(layout.logs)) continue;

@@ -45,6 +45,11 @@ export interface NodeLayout {
   readonly varLib: string;
   /** What the node sees as /var/log. */
   readonly varLog: string;
+  /**
+   * The files of the node's volumes, which it sees under the same path: so the path of a file that a loop device has
+   * says on the host too which node it is of.
+   */
+  readonly volumes: string;
   readonly namespace: string;
   /** The node's pods. */
   readonly cgroup: string;
@@ -112,6 +117,7 @@ export function nodeLayout(layout: Layout, name: string): NodeLayout {
     run,
     varLib: join(folder, 'var-lib'),
     varLog: join(folder, 'var-log'),
+    volumes: join(folder, 'volumes'),
     namespace: join(layout.namespaces, name),
     cgroup: `${layout.cgroup}/${name}`,
     systemCgroup: `${layout.cgroup}/${name}-system`,

@@ -11,6 +11,7 @@ import { pauseImage } from './images.ts';
 import { type hiddenFolders, type Layout, type NodeLayout, nodeLayout, nodeNames } from './layout.ts';
 import type { Programs } from './programs.ts';
 import type { ClusterState } from './state.ts';
+import { volumesDetached } from './volumes.ts';
 
 /**
  * What the kubelet wants these to be, and would write. They are the host's own, whatever the namespace, so the node
@@ -28,11 +29,8 @@ const kubeletSysctls = {
 /** Debian's place for them. */
 const cniPlugins = '/usr/lib/cni';
 
-/** Where a node keeps the volumes that its provisioner makes, as the node sees it. */
-const volumesFolder = '/var/lib/local-volumes';
-
 /**
- * Starts a node: containerd, kubelet, kube-proxy and the volume provisioner in namespaces of their own (network, mounts,
+ * Starts a node: containerd, kubelet, kube-proxy and the volume driver in namespaces of their own (network, mounts,
  * processes). Returns when containerd answers.
  */
 export async function startNode(
@@ -45,7 +43,7 @@ export async function startNode(
 ): Promise<void> {
   const node = nodeLayout(layout, name);
   await rm(node.run, { recursive: true, force: true });
-  for (const folder of [node.run, node.varLib, node.varLog, `${node.varLib}/kubelet`, `${node.varLib}/local-volumes`]) {
+  for (const folder of [node.run, node.varLib, node.varLog, node.volumes, `${node.varLib}/kubelet`]) {
     await mkdir(folder, { recursive: true });
   }
   for (const group of [node.cgroup, node.systemCgroup]) await makeCgroup(cgroups, group);
@@ -64,13 +62,14 @@ export async function startNode(
   await containerdAnswers(layout, node, programs, signal);
 }
 
-/** Ends a node as a power cut does: every process at once, nothing is told. */
+/** Ends a node as a power cut does: every process at once, nothing is told. Its volumes keep what was written. */
 export async function killNode(layout: Layout, name: string, cgroups: Cgroups): Promise<void> {
   const node = nodeLayout(layout, name);
   for (const group of [node.systemCgroup, node.cgroup]) {
     await killAll(cgroups, group);
     await removeCgroup(cgroups, group);
   }
+  await volumesDetached(node.volumes);
   // So that nobody takes a socket that nobody listens to for a node that runs.
   await rm(node.run, { recursive: true, force: true });
 }
@@ -189,6 +188,8 @@ const kubeletConfig = ({ pki }: Layout, node: NodeLayout, cgroups: Cgroups): obj
   imageGCHighThresholdPercent: 100,
   enforceNodeAllocatable: [],
   nodeStatusUpdateFrequency: '5s',
+  // That a volume has grown is noticed when its pod is looked at, by default every minute.
+  syncFrequency: '10s',
   registryPullQPS: 0,
   kubeAPIQPS: 200,
   kubeAPIBurst: 400,
@@ -229,10 +230,13 @@ export PATH='${dirname(programs.containerd)}':$PATH
 '${programs.containerd}' --config='${node.folder}/containerd.toml' ${log('containerd')}
 until [ -S /run/containerd/containerd.sock ]; do sleep 0.05; done
 '${programs['kube-proxy']}' --config='${node.folder}/proxy.yaml' ${log('proxy')}
-# Again and again, as systemd does: it ends where containerd, which looks after its old containers first, does not answer.
+# These again and again, as systemd does. The kubelet ends where containerd, which looks after its old containers first,
+# does not answer.
 until '${programs.kubelet}' ${kubeconfig(node.name)} --config='${node.folder}/kubelet.yaml' --hostname-override=${node.name} \\
   --node-ip="$(cat '${node.folder}/address')" --root-dir=/var/lib/kubelet; do sleep 0.2; done ${log('kubelet')}
-'${programs.provisioner}' ${kubeconfig('provisioner')} --node-name=${node.name} --root=${volumesFolder} ${log('provisioner')}
+until '${programs['volume-driver']}' ${kubeconfig('volume-driver')} --node-name=${node.name} --root='${node.volumes}'; do
+  sleep 0.2
+done ${log('volume-driver')}
 wait
 `;
 }

@@ -12,7 +12,7 @@ const names = [
   'containerd-shim-runc-v2',
   'ctr',
   'coredns',
-  'provisioner',
+  'volume-driver',
 ] as const satisfies readonly BinaryName[];
 
 /** The absolute path of each program of a cluster. */

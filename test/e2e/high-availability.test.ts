@@ -18,8 +18,8 @@ const outageMs = process.env.E2E_LONG === undefined ? 18_000 : 30_000;
 
 /** As the chart has it, but that a pod counts as ready soon after it is. */
 const values = ['--set', 'readinessProbe.periodSeconds=1'];
-/** Without the job controller the Job that applies the CustomResourceDefinitions would never end. */
-const withoutHook = ['--set', 'crds.upgradeJob.enabled=false'];
+/** Without the job controller the Jobs of the chart's hooks would never end. */
+const withoutHook = ['--set', 'crds.upgradeJob.enabled=false,uninstallCheck.enabled=false'];
 
 const Pod = builtInKind<V1Pod>({ group: '', version: 'v1', kind: 'Pod', plural: 'pods' });
 

@@ -133,6 +133,22 @@ async function chartWithoutStrategy(): Promise<string> {
   return copy;
 }
 
+test.each(helmNames)(
+  'an uninstallation that is not let pass takes nothing away, and the release can go on, by %s',
+  async (name) => {
+    const helm = await helmOf(name);
+    const release = { namespace: first };
+    await upgrade(helm, release);
+    // There is no node: the check never ends.
+    await expect(helm.uninstallAfterCheck(release, '3s')).rejects.toThrow(HelmError);
+    expect(await state(first)).toEqual(highlyAvailable);
+    await expect(upgrade(helm, release)).rejects.toThrow('has no deployed releases');
+    await helm.rollback(1, release);
+    await upgrade(helm, release);
+    expect(await state(first)).toEqual(highlyAvailable);
+  },
+);
+
 describe.each(helmNames)('a scope that overlaps, by %s', (name) => {
   const refusal = async (attempt: Promise<unknown>): Promise<string> => {
     const outcome = await attempt.catch((error: unknown) => error);

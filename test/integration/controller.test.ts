@@ -107,7 +107,7 @@ test('orphans that match are adopted, children that do not are released, others 
     await create('leaving', { ownerReferences }),
     await create('others', { labels, ownerReferences: [controllerReference(ConfigMap, another)] }),
   ];
-  const claimed = await claim({
+  const { claimed, errors } = await claim({
     client: cluster.client,
     ownerKind: ConfigMap,
     owner,
@@ -115,6 +115,7 @@ test('orphans that match are adopted, children that do not are released, others 
     candidates,
     matches: ({ metadata }) => metadata.labels?.belongs === 'yes',
   });
+  expect(errors).toEqual([]);
   expect(claimed.map(({ metadata }) => metadata.name)).toEqual(['orphan', 'kept']);
   const get = (name: string) => cluster.client.get(ConfigMap, key(name));
   expect(isControlledBy(await get('orphan'), owner)).toBe(true);

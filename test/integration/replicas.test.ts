@@ -197,6 +197,11 @@ async function kubeconfigWithRoles(): Promise<string> {
         rule('mmontes.io', 'echos/status', 'patch'),
         rule('mmontes.io', 'echos/finalizers', 'update'),
         rule('batch', 'jobs', 'list', 'watch', 'create', 'delete'),
+        // Those whose controllers are switched off, and are told so.
+        rule('petstore.example.com', 'pets', 'get', 'list', 'watch'),
+        rule('petstore.example.com', 'pets/status', 'patch'),
+        rule('demo.yash.com', 'postgreswriters', 'get', 'list', 'watch'),
+        rule('demo.yash.com', 'postgreswriters/status', 'patch'),
         rule('events.k8s.io', 'events', 'create', 'patch'),
         rule('coordination.k8s.io', 'leases', 'get', 'list', 'watch', 'create', 'update'),
       ],

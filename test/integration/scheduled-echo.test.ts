@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import type { EventsV1Event } from '@kubernetes/client-node';
 import { ScheduledEcho } from '../../src/api/index.ts';
 import { CronJob } from '../../src/controllers/built-in-kinds.ts';
-import { findCondition, isControlledBy, isNotFound, type ObjectKey } from '../../src/runtime/index.ts';
+import { builtInKind, findCondition, isControlledBy, isNotFound, type ObjectKey } from '../../src/runtime/index.ts';
 import { operatorWrites } from './environment/audit.ts';
 import { TestCluster } from './environment/cluster.ts';
 import { eventually } from './environment/eventually.ts';
@@ -9,6 +10,8 @@ import { OperatorProcess } from './environment/operator-process.ts';
 import { customManifest, withReason as readyWithReason } from './environment/with-reason.ts';
 
 type Spec = ScheduledEcho['spec'];
+
+const Event = builtInKind<EventsV1Event>({ group: 'events.k8s.io', version: 'v1', kind: 'Event', plural: 'events' });
 
 let cluster: TestCluster;
 let operator: OperatorProcess;
@@ -35,6 +38,17 @@ const writes = async (namespace: string, resource: string) =>
   (await operatorWrites(cluster.auditLog, namespace)).filter(
     ({ verb, objectRef }) => objectRef?.resource === resource && verb !== 'get',
   ).length;
+
+/** Resolves when the change has led to a reconcile that has ended. */
+async function afterAnotherLook(change: () => Promise<unknown>): Promise<void> {
+  const looks = async () => {
+    const ended = /^controller_runtime_reconcile_total\{controller="scheduledecho",result="success"\} (\d+)$/m;
+    return Number(ended.exec(await operator.metrics())?.[1] ?? 0);
+  };
+  const before = await looks();
+  await change();
+  await eventually('it was looked at again', async () => (await looks()) > before);
+}
 
 const everyMinute = { message: 'Hola, 世界!', schedule: '*/1 * * * *' };
 
@@ -141,11 +155,9 @@ describe("faults of the original's", () => {
     // The last good one goes on.
     expect((await cronJob(key)).metadata.resourceVersion).toBe(before.metadata.resourceVersion);
     // Another look at it, for whatever reason, asks nothing more.
-    await cluster.client.patch(ScheduledEcho, key, {
-      type: 'merge',
-      body: { metadata: { labels: { look: 'again' } } },
-    });
-    await cluster.client.patch(CronJob, key, { type: 'merge', body: { metadata: { labels: { look: 'again' } } } });
+    const body = { metadata: { labels: { look: 'again' } } };
+    await afterAnotherLook(() => cluster.client.patch(ScheduledEcho, key, { type: 'merge', body }));
+    await afterAnotherLook(() => cluster.client.patch(CronJob, key, { type: 'merge', body }));
     const other = { name: 'other', namespace: key.namespace };
     await apply(other, everyMinute);
     await withReason(other, 'Scheduled');
@@ -173,6 +185,59 @@ describe("a ScheduledEcho whose CronJob's name", () => {
     await withReason(key, 'Scheduled');
     expect((await cronJob(key)).metadata.uid).not.toBe(foreign.metadata.uid);
   });
+});
+
+describe('a ScheduledEcho that is deleted and made again at once', () => {
+  const events = async (namespace: string): Promise<readonly string[]> => {
+    const { items } = await cluster.client.list(Event, { namespace });
+    return items.map(({ reason = '' }) => reason);
+  };
+
+  test('waits for the garbage collector, and alarms nobody', async () => {
+    const key = { name: 'replaced', namespace: await cluster.namespace() };
+    await apply(key, everyMinute);
+    await withReason(key, 'Scheduled');
+    const { uid } = (await cronJob(key)).metadata;
+    // Held up, so that what comes first is no matter of luck.
+    const finalizers = (list: readonly string[]) =>
+      cluster.client.patch(CronJob, key, { type: 'merge', body: { metadata: { finalizers: list } } });
+    await finalizers(['test.example/stays']);
+    await cluster.client.delete(ScheduledEcho, key);
+    await apply(key, everyMinute);
+    await withReason(key, 'Replacing');
+    await finalizers([]);
+    await withReason(key, 'Scheduled');
+    expect((await cronJob(key)).metadata.uid).not.toBe(uid);
+    await eventually('that is told', async () => (await events(key.namespace)).includes('Replacing'));
+    expect(await events(key.namespace)).not.toContain('CronJobNameTaken');
+  });
+
+  test('after a deletion that left its CronJob behind leaves that alone', async () => {
+    const key = { name: 'orphaned', namespace: await cluster.namespace() };
+    await apply(key, everyMinute);
+    await withReason(key, 'Scheduled');
+    await cluster.client.delete(ScheduledEcho, key, { propagationPolicy: 'Orphan' });
+    await eventually('it is gone', () => cluster.isGone(() => cluster.client.get(ScheduledEcho, key)));
+    await apply(key, everyMinute);
+    await withReason(key, 'CronJobNameTaken');
+    await cluster.client.delete(CronJob, key);
+    await withReason(key, 'Scheduled');
+  });
+});
+
+test("a CronJob that somebody has put a sidecar into keeps it, and what is the operator's is put back", async () => {
+  const key = { name: 'sidecar', namespace: await cluster.namespace() };
+  await apply(key, everyMinute);
+  await withReason(key, 'Scheduled');
+  const path = '/spec/jobTemplate/spec/template/spec/containers';
+  const body = [
+    { op: 'add', path: `${path}/-`, value: { name: 'sidecar', image: 'busybox:1.36' } },
+    { op: 'replace', path: `${path}/0/image`, value: 'another' },
+  ] as const;
+  await cluster.client.patch(CronJob, key, { type: 'json', body });
+  const containers = async () => (await cronJob(key)).spec?.jobTemplate.spec?.template.spec?.containers ?? [];
+  await eventually('the image is put back', async () => (await containers())[0]?.image === 'busybox:1.36');
+  expect((await containers()).map(({ name }) => name)).toEqual(['echo', 'sidecar']);
 });
 
 test('a CronJob that somebody deletes comes back, and a restart of the operator writes nothing', async () => {

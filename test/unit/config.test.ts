@@ -1,11 +1,11 @@
 import { hostname } from 'node:os';
 import { describe, expect, test } from '@jest/globals';
-import { type Config, ConfigError, readConfig } from '../../src/config.ts';
+import { type Config, ConfigError, controllerNames, readConfig } from '../../src/config.ts';
 
 const defaults: Config = {
   namespace: 'default',
   watchNamespaces: undefined,
-  controllers: ['echo', 'scheduledEcho', 'podSet'],
+  controllers: ['echo', 'scheduledEcho', 'podSet', 'bookStore'],
   numWorkers: 4,
   resyncSeconds: 600,
   ha: {
@@ -25,6 +25,26 @@ const defaults: Config = {
   env: 'local',
   logLevel: 'debug',
   echoImage: 'busybox:1.36',
+  petstore: {
+    address: 'petstore-service.petstore.svc.cluster.local:6742',
+    tls: false,
+    caFile: undefined,
+    timeoutSeconds: 10,
+  },
+  psql: {
+    host: undefined,
+    port: 5432,
+    dbname: 'postgres',
+    user: undefined,
+    password: undefined,
+    credentialsDir: undefined,
+    sslmode: 'verify-full',
+    sslrootcert: undefined,
+    poolSize: 4,
+    tables: undefined,
+    connectTimeoutSeconds: 5,
+    statementTimeoutSeconds: 5,
+  },
   kubeconfig: undefined,
 };
 
@@ -53,6 +73,22 @@ const full = {
   ENV: 'production',
   LOG_LEVEL: 'warn',
   ECHO_IMAGE: 'registry.example:5000/library/busybox@sha256:abc',
+  PETSTORE_ADDRESS: '[fd00::1]:6742',
+  PETSTORE_TLS: 'true',
+  PETSTORE_CA_FILE: '/etc/petstore/ca.crt',
+  PETSTORE_TIMEOUT_SECONDS: '2.5',
+  PSQL_HOST: 'db.example',
+  PSQL_PORT: '6432',
+  PSQL_DBNAME: 'school',
+  PSQL_USER: 'writer',
+  PSQL_PASSWORD: ' with spaces ',
+  PSQL_CREDENTIALS_DIR: '/etc/postgres',
+  PSQL_SSLMODE: 'require',
+  PSQL_SSLROOTCERT: '/etc/postgres/ca.crt',
+  PSQL_POOL_SIZE: '2',
+  PSQL_TABLES: 'public.students, school.the teachers',
+  PSQL_CONNECT_TIMEOUT_SECONDS: '1',
+  PSQL_STATEMENT_TIMEOUT_SECONDS: '2.5',
   KUBECONFIG: '/home/jane/.kube/config',
 };
 
@@ -84,6 +120,26 @@ test('every variable is read', () => {
     env: 'production',
     logLevel: 'warn',
     echoImage: 'registry.example:5000/library/busybox@sha256:abc',
+    petstore: {
+      address: '[fd00::1]:6742',
+      tls: true,
+      caFile: '/etc/petstore/ca.crt',
+      timeoutSeconds: 2.5,
+    },
+    psql: {
+      host: 'db.example',
+      port: 6432,
+      dbname: 'school',
+      user: 'writer',
+      password: ' with spaces ',
+      credentialsDir: '/etc/postgres',
+      sslmode: 'require',
+      sslrootcert: '/etc/postgres/ca.crt',
+      poolSize: 2,
+      tables: ['public.students', 'school.the teachers'],
+      connectTimeoutSeconds: 1,
+      statementTimeoutSeconds: 2.5,
+    },
     kubeconfig: '/home/jane/.kube/config',
   });
 });
@@ -131,14 +187,16 @@ describe('a value that cannot be is refused by a line that names the variable, w
   const seconds = 'a number of seconds above 0, 86400 at most';
   const notEmpty = 'a text that is not empty';
   const boolean = 'true or false';
+  const controllers = `some of ${controllerNames.join(', ')}, with commas between them, each once`;
+  const tables = 'tables with their schemas, as public.students, with commas between them';
   test.each([
     ['NAMESPACE', 'Default', label],
     ['NAMESPACE', '-a', label],
     ['NAMESPACE', 'a-', label],
     ['NAMESPACE', 'a.b', label],
     ['NAMESPACE', 'x'.repeat(64), label],
-    ['CONTROLLERS', 'echo,pet', 'some of echo, scheduledEcho, podSet, with commas between them, each once'],
-    ['CONTROLLERS', 'echo,echo', 'some of echo, scheduledEcho, podSet, with commas between them, each once'],
+    ['CONTROLLERS', 'echo,dog', controllers],
+    ['CONTROLLERS', 'echo,echo', controllers],
     ['NUM_WORKERS', '0', 'a whole number from 1 to 1000'],
     ['NUM_WORKERS', '1001', 'a whole number from 1 to 1000'],
     ['NUM_WORKERS', '4.5', 'a whole number from 1 to 1000'],
@@ -179,6 +237,19 @@ describe('a value that cannot be is refused by a line that names the variable, w
     ['LOG_LEVEL', 'INFO', 'one of trace, debug, info, warn, error, fatal'],
     ['ECHO_IMAGE', 'busy box', 'an image reference, as busybox:1.36'],
     ['ECHO_IMAGE', '/busybox', 'an image reference, as busybox:1.36'],
+    ['PETSTORE_ADDRESS', 'petstore', 'a host and a port, as petstore.example:6742'],
+    ['PETSTORE_ADDRESS', 'http://petstore:6742', 'a host and a port, as petstore.example:6742'],
+    ['PETSTORE_TLS', 'on', boolean],
+    ['PETSTORE_CA_FILE', ' ', notEmpty],
+    ['PETSTORE_TIMEOUT_SECONDS', '0', seconds],
+    ['PSQL_HOST', 'db example', 'a host name, an IP address, or the folder of a Unix socket'],
+    ['PSQL_PORT', '0', port],
+    ['PSQL_SSLMODE', 'prefer', 'one of disable, require, verify-full'],
+    ['PSQL_POOL_SIZE', '0', 'a whole number from 1 to 100'],
+    ['PSQL_TABLES', 'students', tables],
+    ['PSQL_TABLES', 'public.students,', tables],
+    ['PSQL_TABLES', 'a.b.c', tables],
+    ['PSQL_TABLES', '"a.b', tables],
     ['KUBECONFIG', '\t', notEmpty],
   ])('%s=%j', (variable, value, takes) => {
     expect(refusal({ [variable]: value })).toBe(`${variable}: got ${JSON.stringify(value)}, takes ${takes}`);
@@ -203,5 +274,22 @@ describe('one port for two servers', () => {
   test('is fine where only one of them is wanted', () => {
     const environment = { METRICS_PORT: '9000', HEALTH_PORT: '9000', METRICS_ENABLED: 'false' };
     expect(readConfig(environment).healthPort).toBe(9000);
+  });
+});
+
+describe('the controller of PostgresWriters', () => {
+  const on = { CONTROLLERS: 'echo,postgresWriter' };
+
+  test('does not run unless it is asked to', () => {
+    expect(readConfig({ PSQL_HOST: 'db', PSQL_USER: 'writer' }).controllers).not.toContain('postgresWriter');
+    expect(readConfig({ ...on, PSQL_HOST: 'db', PSQL_USER: 'writer' }).controllers).toEqual(['echo', 'postgresWriter']);
+  });
+
+  test('needs a database and a role', () => {
+    expect(refusal(on).split('\n')).toEqual([
+      'PSQL_HOST: got nothing, takes the host of the database, since CONTROLLERS has postgresWriter',
+      'PSQL_USER: got nothing, takes the role in the database, since CONTROLLERS has postgresWriter; or set PSQL_CREDENTIALS_DIR',
+    ]);
+    expect(readConfig({ ...on, PSQL_HOST: 'db', PSQL_CREDENTIALS_DIR: '/secret' }).psql.user).toBeUndefined();
   });
 });

@@ -12,7 +12,18 @@ const instructions = read('Dockerfile')
   .split('\n')
   .filter((line) => line !== '');
 const of = (keyword: string): readonly string[] => instructions.filter((line) => line.startsWith(`${keyword} `));
-const lastStage = instructions.slice(instructions.findLastIndex((line) => line.startsWith('FROM ')));
+/** The instructions of the stage whose FROM has this index among all. */
+const stage = (index: number): readonly string[] => {
+  const from = instructions.indexOf(of('FROM').at(index) ?? '');
+  const rest = instructions.slice(from + 1);
+  const end = rest.findIndex((line) => line.startsWith('FROM '));
+  return end === -1 ? rest : rest.slice(0, end);
+};
+/** The stages that become images: the last is the operator's. */
+const images: readonly (readonly [name: string, stage: readonly string[]])[] = [
+  ['pet store', stage(-2)],
+  ['operator', stage(-1)],
+];
 
 describe('the Dockerfile', () => {
   test('has the very Node that the tests run on', () => {
@@ -20,9 +31,9 @@ describe('the Dockerfile', () => {
       optionalDependencies: Record<string, string>;
     };
     const pinned = Object.entries(optionalDependencies).filter(([name]) => name.startsWith('node-'));
-    const images = of('FROM').map((line) => /docker\.io\/library\/node:([\d.]+)-/.exec(line)?.[1]);
-    expect(images.filter((version) => version !== undefined)).toHaveLength(2);
-    for (const [, version] of pinned) for (const image of images) expect([version, undefined]).toContain(image);
+    const bases = of('FROM').map((line) => /docker\.io\/library\/node:([\d.]+)-/.exec(line)?.[1]);
+    expect(bases.filter((version) => version !== undefined)).toHaveLength(2);
+    for (const [, version] of pinned) for (const base of bases) expect([version, undefined]).toContain(base);
     expect(process.versions.node).toBe(pinned[0]?.[1]);
   });
 
@@ -31,16 +42,23 @@ describe('the Dockerfile', () => {
       expect(line).toMatch(/^FROM (--platform=\S+ )?[a-z.]+\.[a-z]+\/[\w./-]+:[\w.-]+( AS [a-z-]+)?$/);
   });
 
-  test('runs as a number that is not root, so that runAsNonRoot can be checked', () => {
-    expect(lastStage.filter((line) => line.startsWith('USER '))).toEqual(['USER 65532:65532']);
+  test.each(images)('runs the %s as a number that is not root, so that runAsNonRoot can be checked', (_, lines) => {
+    expect(lines.filter((line) => line.startsWith('USER '))).toEqual(['USER 65532:65532']);
   });
 
-  test('has no shell in its last stage to run anything with', () => {
-    expect(lastStage.filter((line) => /^(RUN|CMD|ADD) /.test(line))).toEqual([]);
-    const entryPoint = lastStage.at(-1)?.replace(/^ENTRYPOINT /, '') ?? '';
+  test.each(images)('has no shell in the image of the %s to run anything with', (_, lines) => {
+    expect(lines.filter((line) => /^(RUN|ADD|CMD [^[]|ENTRYPOINT [^[])/.test(line))).toEqual([]);
+    const entryPoint = lines.find((line) => line.startsWith('ENTRYPOINT '))?.replace(/^ENTRYPOINT /, '') ?? '';
     const [program, ...rest] = JSON.parse(entryPoint) as string[];
     expect([program, rest.pop()]).toEqual(['/usr/local/bin/node', '/app/main.js']);
     for (const flag of rest) expect(flag).toMatch(/^--/);
+  });
+
+  test('has the pet store as a target, and the operator where none is named', () => {
+    expect(of('FROM').at(-2)).toMatch(/ AS petstore$/);
+    expect(of('FROM').at(-1)).not.toMatch(/ AS /);
+    expect(stage(-2)).toContain('CMD ["serve"]');
+    expect(stage(-1).filter((line) => line.startsWith('CMD '))).toEqual([]);
   });
 
   test('copies what is there, and .dockerignore lets it through', () => {

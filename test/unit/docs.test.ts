@@ -8,9 +8,13 @@ import { collectDefaultMetrics, Registry } from 'prom-client';
 import type { TSchema } from 'typebox';
 import { Check, Errors } from 'typebox/value';
 import { parse, parseAllDocuments } from 'yaml';
-import { Echo } from '../../src/api/index.ts';
+import { BookStore, Echo, PodSet, PostgresWriter, ScheduledEcho } from '../../src/api/index.ts';
 import { readConfig } from '../../src/config.ts';
+import { partReasons, volumeReasons } from '../../src/controllers/book-store/book-store-status.ts';
 import { isWarning, type Reason, readyByReason } from '../../src/controllers/echo/echo-status.ts';
+import { reasons as podSetReasons } from '../../src/controllers/pod-set/pod-set-status.ts';
+import { readyByReason as postgresReasons } from '../../src/controllers/postgres-writer/postgres-writer-status.ts';
+import { reasons as scheduledEchoReasons } from '../../src/controllers/scheduled-echo/scheduled-echo-status.ts';
 import { Metrics } from '../../src/runtime/index.ts';
 import { clusterPackages } from '../../tools/debian.ts';
 import { guideFiles } from '../package/environment/guide.ts';
@@ -148,6 +152,76 @@ describe('docs/echo.md', () => {
       reason,
       ready,
       isWarning(reason as Reason) ? 'Warning' : 'Normal',
+    ]);
+    expect(said).toEqual(expected);
+  });
+});
+
+describe('docs/postgres-writer.md', () => {
+  const text = page('postgres-writer');
+  const { spec, status } = PostgresWriter.definition;
+
+  test('has every field of the spec and of the status', () => {
+    expect(tableAfter(text, '| field | takes |').map((row) => codeIn(row.field))).toEqual(Object.keys(spec.properties));
+    const fields = tableAfter(text, '| field of the status |').map((row) => codeIn(row['field of the status']));
+    expect(fields).toEqual(Object.keys(status.properties));
+  });
+
+  test('has every reason of Ready with its status, and that of a controller that is off', () => {
+    const said = tableAfter(text, '| reason of Ready |').map((row) => [codeIn(row['reason of Ready']), row.status]);
+    const expected = [...Object.entries(postgresReasons), ['ControllerDisabled', 'False']];
+    expect(said.sort()).toEqual(expected.sort());
+  });
+});
+
+describe.each([
+  ['pod-set', PodSet, podSetReasons],
+  ['scheduled-echo', ScheduledEcho, scheduledEchoReasons],
+] as const)('docs/%s.md', (name, kind, reasons) => {
+  const text = page(name);
+
+  test('has every field of the spec and of the status', () => {
+    const { spec, status } = kind.definition;
+    const fields = tableAfter(text, '| field | takes |').map((row) => codeIn(row.field).split('.')[0]);
+    expect([...new Set(fields)]).toEqual(Object.keys(spec.properties));
+    const ofStatus = tableAfter(text, '| field of the status |').map((row) => codeIn(row['field of the status']));
+    expect(ofStatus).toEqual(Object.keys(status.properties));
+  });
+
+  test('has every reason of Ready, with its status and the type of its Event', () => {
+    const rows = tableAfter(text, '| reason of Ready |');
+    const said = rows.map((row) => [codeIn(row['reason of Ready']), row.status, row.Event]);
+    const expected = Object.entries(reasons).map(([reason, { ready, isWarning }]) => [
+      reason,
+      ready,
+      isWarning ? 'Warning' : 'Normal',
+    ]);
+    expect(said).toEqual(expected);
+  });
+});
+
+describe('docs/book-store.md', () => {
+  const text = page('book-store');
+  const { spec, status } = BookStore.definition;
+  const codes = (cell: string | undefined) => [...(cell ?? '').matchAll(/`(\w+)`/g)].map(([, code]) => code);
+  const fields = (column: string) => tableAfter(text, `| ${column} |`).flatMap((row) => codes(row[column]));
+
+  test('has every field of the spec and of the status', () => {
+    const { bookApp, bookDB } = spec.properties as unknown as Record<string, { properties: object }>;
+    expect(fields('field of bookApp').sort()).toEqual(Object.keys(bookApp?.properties ?? {}).sort());
+    expect(fields('field of bookDB').sort()).toEqual(Object.keys(bookDB?.properties ?? {}).sort());
+    expect(fields('field of the status').sort()).toEqual(Object.keys(status.properties).sort());
+  });
+
+  test.each([
+    ['reason of AppReady, DatabaseReady', partReasons],
+    ['reason of VolumeResizing', volumeReasons],
+  ])('has every %s, with its status and the type of its Event', (column, reasons) => {
+    const said = tableAfter(text, `| ${column} |`).map((row) => [codeIn(row[column]), row.status, row.Event]);
+    const expected = Object.entries(reasons).map(([reason, { status: is, isWarning: warns }]) => [
+      reason,
+      is,
+      warns ? 'Warning' : 'Normal',
     ]);
     expect(said).toEqual(expected);
   });

@@ -92,7 +92,7 @@ export const catalogue = [
   kubernetes('kube-scheduler', 5),
   kubernetes('kube-proxy', 7),
   { name: 'coredns', group: 'addons', package: './coredns', seconds: 21 },
-  { name: 'provisioner', group: 'addons', package: './provisioner', seconds: 25 },
+  { name: 'volume-driver', group: 'addons', package: './volume-driver', seconds: 60 },
   { name: 'helm4', group: 'helm', package: 'helm.sh/helm/v4/cmd/helm', stamp: helm4Version, seconds: 40 },
 ] as const satisfies readonly Binary[];
 

@@ -19,6 +19,24 @@ METRICS_ENABLED: {{ .Values.monitoring.enabled | quote }}
 METRICS_PATH: {{ .Values.monitoring.path | quote }}
 METRICS_PORT: {{ .Values.monitoring.port | quote }}
 HEALTH_PORT: {{ .Values.health.port | quote }}
+{{- if .Values.controllers.pet.enabled }}
+PETSTORE_ADDRESS: {{ include "echoperator.petstoreAddress" . | quote }}
+PETSTORE_TLS: {{ .Values.pet.tls.enabled | quote }}
+PETSTORE_TIMEOUT_SECONDS: {{ .Values.pet.timeoutSeconds | quote }}
+{{- if include "echoperator.petstoreAuthority" . }}
+PETSTORE_CA_FILE: /etc/echoperator/petstore/ca.crt
+{{- end }}
+{{- end }}
+PSQL_HOST: {{ .Values.postgresWriter.host | quote }}
+PSQL_PORT: {{ .Values.postgresWriter.port | quote }}
+PSQL_DBNAME: {{ .Values.postgresWriter.dbname | quote }}
+PSQL_CREDENTIALS_DIR: {{ ternary "/etc/echoperator/postgres" "" (ne .Values.postgresWriter.credentials.existingSecret "") | quote }}
+PSQL_SSLMODE: {{ .Values.postgresWriter.tls.mode | quote }}
+PSQL_SSLROOTCERT: {{ ternary "/etc/echoperator/postgres/ca.crt" "" (ne .Values.postgresWriter.tls.existingSecret "") | quote }}
+PSQL_POOL_SIZE: {{ .Values.postgresWriter.poolSize | quote }}
+PSQL_TABLES: {{ .Values.postgresWriter.tables | join "," | quote }}
+PSQL_CONNECT_TIMEOUT_SECONDS: {{ .Values.postgresWriter.connectTimeoutSeconds | quote }}
+PSQL_STATEMENT_TIMEOUT_SECONDS: {{ .Values.postgresWriter.statementTimeoutSeconds | quote }}
 {{- end }}
 
 {{/* The names of the controllers that are enabled, with commas between them. */}}
@@ -28,4 +46,27 @@ HEALTH_PORT: {{ .Values.health.port | quote }}
 {{- if $controller.enabled }}{{ $names = append $names $name }}{{ end }}
 {{- end }}
 {{- join "," $names }}
+{{- end }}
+
+{{/* What of Secrets is mounted for the way to the database; empty where there is nothing. */}}
+{{- define "echoperator.postgresSecrets" -}}
+{{- if .Values.controllers.postgresWriter.enabled }}
+{{- with .Values.postgresWriter.credentials }}
+{{- if .existingSecret }}
+- secret:
+    name: {{ .existingSecret }}
+    items:
+      - {key: {{ .userKey }}, path: PSQL_USER}
+      - {key: {{ .passwordKey }}, path: PSQL_PASSWORD}
+{{- end }}
+{{- end }}
+{{- with .Values.postgresWriter.tls }}
+{{- if .existingSecret }}
+- secret:
+    name: {{ .existingSecret }}
+    items:
+      - {key: {{ .caKey }}, path: ca.crt}
+{{- end }}
+{{- end }}
+{{- end }}
 {{- end }}

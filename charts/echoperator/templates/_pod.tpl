@@ -1,8 +1,17 @@
-{{/* The image: by digest where one is given, since not every container runtime takes a tag and a digest together. */}}
-{{- define "echoperator.image" -}}
-{{- with .Values.image -}}
-{{- if .digest }}{{ .repository }}@{{ .digest }}{{ else }}{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}
+{{/*
+An image: by digest where one is given, since not every container runtime takes a tag and a digest together:
+(list . .Values.image).
+*/}}
+{{- define "echoperator.imageOf" -}}
+{{- $context := first . -}}
+{{- with index . 1 -}}
+{{- if .digest }}{{ .repository }}@{{ .digest }}{{ else }}{{ .repository }}:{{ .tag | default $context.Chart.AppVersion }}{{ end }}
 {{- end }}
+{{- end }}
+
+{{/* The operator's. */}}
+{{- define "echoperator.image" -}}
+{{- include "echoperator.imageOf" (list . .Values.image) }}
 {{- end }}
 
 {{/*

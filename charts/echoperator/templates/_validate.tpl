@@ -3,6 +3,15 @@
 {{- if not (include "echoperator.controllers" .) }}
 {{- fail "controllers: enable one of them at least: the operator would have nothing to do." }}
 {{- end }}
+{{- if .Values.controllers.postgresWriter.enabled }}
+{{- if not .Values.postgresWriter.host }}
+{{- fail "controllers.postgresWriter.enabled needs postgresWriter.host: the database that PostgresWriters write to." }}
+{{- end }}
+{{- $names := list }}{{- range .Values.extraEnv }}{{- $names = append $names .name }}{{- end }}
+{{- if not (or .Values.postgresWriter.credentials.existingSecret (has "PSQL_USER" $names)) }}
+{{- fail "controllers.postgresWriter.enabled needs postgresWriter.credentials.existingSecret: the Secret with the role's name and password." }}
+{{- end }}
+{{- end }}
 {{- with .Values.ha.leaderElection }}
 {{- if le (int .leaseDurationSeconds) (int .renewDeadlineSeconds) }}
 {{- fail (printf "ha.leaderElection.leaseDurationSeconds (%d) must be greater than ha.leaderElection.renewDeadlineSeconds (%d): a leader that cannot renew its Lease has to stop before another may take it." (int .leaseDurationSeconds) (int .renewDeadlineSeconds)) }}

@@ -1,4 +1,4 @@
-import { createHash, randomBytes } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import { PodSet } from '../../api/index.ts';
 import { controllerReference, type Manifest } from '../../runtime/index.ts';
 import type { Pod } from '../built-in-kinds.ts';
@@ -9,9 +9,6 @@ const templateHashLabel = 'app.example.com/template-hash';
 
 /** What a label's value can hold. */
 const maxLabelLength = 63;
-
-/** What a name can hold, less `-pod-` and the suffix. */
-const maxNameLength = 253 - 10;
 
 /** The labels by which a PodSet finds its pods. */
 export function podLabels({ metadata }: PodSet): Readonly<Record<string, string>> {
@@ -28,34 +25,68 @@ export const selectorOf = (set: PodSet): string =>
 export const isSelected = (set: PodSet, { metadata }: Pod): boolean =>
   Object.entries(podLabels(set)).every(([label, value]) => metadata.labels?.[label] === value);
 
-/** What the pods of a PodSet without a template are. */
+/**
+ * What the pods of a PodSet without a template are. They fit the `restricted` Pod Security Standard and a quota on CPU and
+ * memory. sleep, as a container's first process, does not hear SIGTERM: nothing is gained by waiting.
+ */
 const sleeper = {
-  containers: [{ name: 'busybox', image: 'busybox:1.36', imagePullPolicy: 'IfNotPresent', command: ['sleep', '3600'] }],
+  automountServiceAccountToken: false,
+  enableServiceLinks: false,
+  terminationGracePeriodSeconds: 1,
+  securityContext: {
+    runAsNonRoot: true,
+    runAsUser: 65534,
+    runAsGroup: 65534,
+    seccompProfile: { type: 'RuntimeDefault' },
+  },
+  containers: [
+    {
+      name: 'busybox',
+      image: 'busybox:1.36',
+      imagePullPolicy: 'IfNotPresent',
+      command: ['sleep', '3600'],
+      securityContext: {
+        allowPrivilegeEscalation: false,
+        readOnlyRootFilesystem: true,
+        capabilities: { drop: ['ALL'] },
+      },
+      resources: { requests: { cpu: '10m', memory: '16Mi' }, limits: { cpu: '100m', memory: '32Mi' } },
+    },
+  ],
 } as const;
 
+/** The hash of no template, whatever the sleeper is in this release: another release rolls no pods. */
+const sleeperHash = 'default';
+
 /** Another template has another hash. */
-export function templateHash({ spec }: PodSet): string {
+export function templateHash({ spec: { template } }: PodSet): string {
+  if (template === undefined) return sleeperHash;
+  const { labels, annotations } = template.metadata ?? {};
   // The API server stores the fields of what it does not know in the order of their names: the text is always the same.
-  const template = JSON.stringify([spec.template?.metadata, spec.template?.spec ?? sleeper]);
-  return createHash('sha256').update(template).digest('hex').slice(0, 10);
+  const text = JSON.stringify([unlessEmpty(labels), unlessEmpty(annotations), template.spec]);
+  return createHash('sha256').update(text).digest('hex').slice(0, 10);
 }
 
-/** Whether the pod was made of the PodSet's present template. One that was adopted may be of none, and stays what it is. */
-export function isUpdated({ metadata }: Pod, hash: string): boolean {
-  const made = metadata.labels?.[templateHashLabel];
-  return made === undefined || made === hash;
-}
+const unlessEmpty = (map: object | undefined): object | undefined =>
+  map === undefined || Object.keys(map).length === 0 ? undefined : map;
 
-/** A new pod of a PodSet. Its name is chosen here, so that a look at it settles what a lost answer leaves open. */
-export function newPod(set: PodSet, hash: string): Manifest<Pod> {
-  const { name, namespace = '' } = set.metadata;
+/** Whether the pod was made of the PodSet's present template. */
+export const isUpdated = ({ metadata }: Pod, hash: string): boolean => metadata.labels?.[templateHashLabel] === hash;
+
+/** Whether it was made of an earlier one. A pod that was adopted may be of none, and stays what it is. */
+export const isOutdated = (pod: Pod, hash: string): boolean =>
+  pod.metadata.labels?.[templateHashLabel] !== undefined && !isUpdated(pod, hash);
+
+/** A new pod of a PodSet. */
+export function newPod(set: PodSet, hash: string, name: string): Manifest<Pod> {
   const { template } = set.spec;
+  const { annotations } = template?.metadata ?? {};
   return {
     metadata: {
-      name: `${childName(name, maxNameLength)}-pod-${randomBytes(3).toString('hex').slice(0, 5)}`,
-      namespace,
+      name,
+      namespace: set.metadata.namespace ?? '',
       labels: { ...template?.metadata?.labels, ...podLabels(set), [templateHashLabel]: hash },
-      ...(template?.metadata?.annotations && { annotations: template.metadata.annotations }),
+      ...(annotations && { annotations }),
       ownerReferences: [controllerReference(PodSet, set)],
     },
     // What a user wrote there nobody has checked yet: the API server does when it is sent.
@@ -67,8 +98,12 @@ export function newPod(set: PodSet, hash: string): Manifest<Pod> {
 export const isActive = ({ metadata, status }: Pod): boolean =>
   metadata.deletionTimestamp === undefined && status?.phase !== 'Succeeded' && status?.phase !== 'Failed';
 
-export const isReady = ({ status }: Pod): boolean =>
-  status?.conditions?.some(({ type, status: is }) => type === 'Ready' && is === 'True') ?? false;
+type PodCondition = NonNullable<NonNullable<Pod['status']>['conditions']>[number];
+
+export const readyCondition = ({ status }: Pod): PodCondition | undefined =>
+  status?.conditions?.find(({ type }) => type === 'Ready');
+
+export const isReady = (pod: Pod): boolean => readyCondition(pod)?.status === 'True';
 
 /** Of a pod what this controller reads: there may be very many of them, and most are others'. */
 export function withoutDetails(pod: Pod): Pod {

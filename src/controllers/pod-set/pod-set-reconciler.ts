@@ -1,26 +1,25 @@
 import { PodSet } from '../../api/index.ts';
 import {
   type Applier,
-  type Client,
   claim,
   done,
   type EventRecorder,
-  isConflict,
-  isNotFound,
-  keyOf,
+  keyString,
   type ObjectKey,
   type ReadonlyStore,
   type ReconcileContext,
   type Result,
+  requeueAfter,
   TerminalError,
 } from '../../runtime/index.ts';
 import { Pod } from '../built-in-kinds.ts';
-import { isInvalidField, isRefusal } from '../refusal.ts';
+import { isRefusal } from '../refusal.ts';
 import { reportReady } from '../report-ready.ts';
-import { isActive, isReady, isSelected, isUpdated, newPod, templateHash } from './pod-set-pod.ts';
-import { type Outcome, readyReport } from './pod-set-status.ts';
-import { inOrderOfRemoval } from './removal-order.ts';
-import { slowStart } from './slow-start.ts';
+import { Memories } from './memory.ts';
+import { type Failure, hindranceOf, isInvalidTemplate } from './pod-refusal.ts';
+import { isActive, isSelected } from './pod-set-pod.ts';
+import { invalidReport, readyReport } from './pod-set-status.ts';
+import { PodSetTurn } from './pod-set-turn.ts';
 
 /** What the reconciler reads and writes by. */
 export interface PodSetReconcilerOptions {
@@ -38,6 +37,7 @@ export interface PodSetReconcilerOptions {
  */
 export class PodSetReconciler {
   readonly #options: PodSetReconcilerOptions;
+  readonly #memories = new Memories();
 
   constructor(options: PodSetReconcilerOptions) {
     this.#options = options;
@@ -46,73 +46,73 @@ export class PodSetReconciler {
   async reconcile(key: ObjectKey, context: ReconcileContext): Promise<Result> {
     const set = this.#options.sets.get(key);
     // Its pods go with it: the garbage collector follows the owner references.
-    if (set === undefined || set.metadata.deletionTimestamp !== undefined) return done;
-    const pods = await this.#claim(set, context.client);
-    const { active, error } = await this.#act(set, pods.filter(isActive), context.client);
-    const outcome: Outcome = {
-      active,
-      refusal: isRefusal(error) ? (error.status.message ?? error.message) : undefined,
-    };
-    await reportReady(this.#options.events, PodSet, set, readyReport(set, outcome, new Date()), context);
-    // A template that is wrong is so until it is changed.
-    if (isInvalidField(error)) throw new TerminalError(error.message, { cause: error });
-    if (error !== undefined) throw error;
-    return done;
+    if (set === undefined || set.metadata.deletionTimestamp !== undefined) {
+      this.#memories.forget(keyString(key));
+      return done;
+    }
+    const { events, applier, pods: store } = this.#options;
+    // One that was stored under another definition, which let it do without.
+    if (typeof (set.spec as Partial<PodSet['spec']> | undefined)?.replicas !== 'number') {
+      await reportReady(events, PodSet, set, invalidReport(set, 'spec.replicas is missing', new Date()), context);
+      return done;
+    }
+    const { claimed: pods, failures } = await this.#claim(set, context);
+    const memory = this.#memories.of(keyString(key));
+    const turn = new PodSetTurn({ set, pods, store, applier, client: context.client, memory });
+    await turn.take();
+    failures.push(...turn.failures);
+    this.#note(set, 'PodsMade', turn.made);
+    this.#note(set, 'PodsRemoved', turn.removed);
+    const hindrance = hindranceOf(failures, turn.hindrance);
+    const report = readyReport(set, { active: turn.active, hindrance }, new Date());
+    await reportReady(events, PodSet, set, report, context);
+    throwFirst(failures);
+    return turn.dueInMs === undefined ? done : requeueAfter(turn.dueInMs);
   }
 
-  #claim(set: PodSet, client: Client): Promise<readonly Pod[]> {
-    const candidates = new Set([...this.#options.pods.byOwner(set.metadata.uid), ...this.#options.labelled(set)]);
-    return claim({
+  /** Its pods, and what kept it from adopting or releasing others. */
+  async #claim(
+    set: PodSet,
+    { client }: ReconcileContext,
+  ): Promise<{ readonly claimed: readonly Pod[]; readonly failures: Failure[] }> {
+    const own = this.#options.pods.byOwner(set.metadata.uid);
+    // One that has ended is of no use to anybody but its last owner.
+    const labelled = [...this.#options.labelled(set)].filter(isActive);
+    const { claimed, errors } = await claim({
       client,
       ownerKind: PodSet,
       owner: set,
       childKind: Pod,
-      candidates,
+      candidates: new Set([...own, ...labelled]),
       matches: (pod) => isSelected(set, pod),
     });
+    // How many there are is not known: a pod that has changed since may be ours by now.
+    const unsure = errors.filter((error) => !isRefusal(error));
+    if (unsure.length > 0) throw unsure[0];
+    return { claimed, failures: errors.map((error) => ({ doing: 'claiming', error })) };
   }
 
-  /** Makes pods, or deletes some, or replaces one; returns those that there are then, and what kept it from doing more. */
-  async #act(
-    set: PodSet,
-    active: readonly Pod[],
-    client: Client,
-  ): Promise<{ readonly active: readonly Pod[]; readonly error?: unknown }> {
-    const missing = set.spec.replicas - active.length;
-    if (missing > 0) {
-      const made: Pod[] = [];
-      const { error } = await slowStart(missing, async () => made.push(await this.#make(set, client)));
-      return { active: [...active, ...made], error };
-    }
-    const victims = missing < 0 ? inOrderOfRemoval(active).slice(0, -missing) : this.#outdated(set, active);
-    await Promise.all(victims.map((pod) => remove(pod, client)));
-    return { active: active.filter((pod) => !victims.includes(pod)) };
-  }
-
-  async #make(set: PodSet, client: Client): Promise<Pod> {
-    const pod = newPod(set, templateHash(set));
-    const applied = await this.#options.applier.createOnce(Pod, pod, { client, store: this.#options.pods });
-    if (applied.type === 'nameTaken')
-      throw new Error(`there is a pod ${pod.metadata.name} already: another name is tried`);
-    return applied.object;
-  }
-
-  /** The one pod to replace next, if any: of an earlier template, and only when no other is missing because of it. */
-  #outdated(set: PodSet, active: readonly Pod[]): readonly Pod[] {
-    const hash = templateHash(set);
-    const outdated = inOrderOfRemoval(active.filter((pod) => !isUpdated(pod, hash)));
-    const [next] = outdated;
-    // In that order one that is not ready, and serves nobody, comes first.
-    if (next === undefined || (isReady(next) && !active.every(isReady))) return [];
-    return [next];
+  #note(set: PodSet, reason: 'PodsMade' | 'PodsRemoved', pods: readonly Pod[]): void {
+    if (pods.length === 0) return;
+    const note = `${reason === 'PodsMade' ? 'made' : 'removed'} ${namesOf(pods)}`;
+    this.#options.events.record(PodSet, set, { type: 'Normal', reason, action: 'Reconcile', note });
   }
 }
 
-/** This very pod; one that is gone, or has been followed by another of its name, is no error. */
-async function remove(pod: Pod, client: Client): Promise<void> {
-  try {
-    await client.delete(Pod, keyOf(pod), { uid: pod.metadata.uid });
-  } catch (error) {
-    if (!isNotFound(error) && !isConflict(error)) throw error;
+/** An Event is short. */
+function namesOf(pods: readonly Pod[]): string {
+  const names = pods.map(({ metadata }) => metadata.name);
+  const more = names.splice(3).length;
+  return more === 0 ? names.join(', ') : `${names.join(', ')} and ${more} more`;
+}
+
+/** What may be otherwise next time is tried again; a template that is wrong is so until it is changed. */
+function throwFirst(failures: readonly Failure[]): void {
+  const isTerminal = ({ doing, error }: Failure): boolean => doing === 'making' && isInvalidTemplate(error);
+  const passing = failures.find((failure) => !isTerminal(failure));
+  if (passing !== undefined) throw passing.error;
+  const [first] = failures;
+  if (first !== undefined && isInvalidTemplate(first.error)) {
+    throw new TerminalError(first.error.message, { cause: first.error });
   }
 }

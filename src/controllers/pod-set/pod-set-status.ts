@@ -1,71 +1,90 @@
 import type { PodSet } from '../../api/index.ts';
-import { setCondition } from '../../runtime/index.ts';
+import { type Condition, setCondition } from '../../runtime/index.ts';
 import type { Pod } from '../built-in-kinds.ts';
 import type { ReadyReport } from '../report-ready.ts';
-import { isReady, isUpdated, selectorOf, templateHash } from './pod-set-pod.ts';
+import type { Hindrance } from './pod-refusal.ts';
+import { isOutdated, isReady, isUpdated, selectorOf, templateHash } from './pod-set-pod.ts';
+
+/** Why `Ready` is what it is: its reasons, each with its status, and whether a person should look at it. */
+export const reasons = {
+  PodsReady: { ready: 'True', isWarning: false },
+  PodsNotReady: { ready: 'False', isWarning: false },
+  RollingOut: { ready: 'False', isWarning: false },
+  ScalingDown: { ready: 'False', isWarning: false },
+  PodsEndEarly: { ready: 'False', isWarning: true },
+  PodRefused: { ready: 'False', isWarning: true },
+  InvalidTemplate: { ready: 'False', isWarning: true },
+  RemovalRefused: { ready: 'False', isWarning: true },
+  AdoptionRefused: { ready: 'False', isWarning: true },
+  InvalidSpec: { ready: 'False', isWarning: true },
+} as const;
+
+export type Reason = keyof typeof reasons;
+
+interface Summary {
+  readonly reason: Reason;
+  readonly message: string;
+}
 
 /** What a reconcile has left a PodSet with. */
 export interface Outcome {
   /** Its pods that have not ended. */
   readonly active: readonly Pod[];
-  /** Why a pod could not be made. */
-  readonly refusal?: string | undefined;
+  readonly hindrance?: Hindrance | undefined;
 }
 
 /** What is to be reported; others' conditions stay. */
-export function readyReport(set: PodSet, outcome: Outcome, now: Date): ReadyReport<PodSet> {
+export function readyReport(set: PodSet, { active, hindrance }: Outcome, now: Date): ReadyReport<PodSet> {
   const { generation } = set.metadata;
-  const { active } = outcome;
   const hash = templateHash(set);
   const counts = {
     replicas: active.length,
     readyReplicas: active.filter(isReady).length,
     updatedReplicas: active.filter((pod) => isUpdated(pod, hash)).length,
   };
-  const { reason, message, ready, isWarning } = sumUp(set.spec.replicas, counts, outcome.refusal);
+  const outdated = active.filter((pod) => isOutdated(pod, hash)).length;
+  const summary = hindrance ?? sumUp(set.spec.replicas, { ...counts, outdated });
   return {
-    reason,
-    message,
-    isWarning,
+    ...summary,
+    isWarning: reasons[summary.reason].isWarning,
     status: {
       ...counts,
       podNames: active.map(({ metadata }) => metadata.name).sort(),
       selector: selectorOf(set),
       observedGeneration: generation,
-      conditions: setCondition(
-        set.status?.conditions,
-        { type: 'Ready', status: ready ? 'True' : 'False', reason, message, observedGeneration: generation },
-        now,
-      ),
+      conditions: conditionsOf(set, summary, now),
     },
   };
+}
+
+/** What is to be reported of one whose spec cannot be read: its pods are left alone, and what was said of them stands. */
+export function invalidReport(set: PodSet, message: string, now: Date): ReadyReport<PodSet> {
+  const summary = { reason: 'InvalidSpec', message } as const;
+  const status = { observedGeneration: set.metadata.generation, conditions: conditionsOf(set, summary, now) };
+  return { ...summary, isWarning: true, status };
+}
+
+function conditionsOf({ metadata, status }: PodSet, { reason, message }: Summary, now: Date): readonly Condition[] {
+  const { ready } = reasons[reason];
+  const condition = { type: 'Ready', status: ready, reason, message, observedGeneration: metadata.generation };
+  return setCondition(status?.conditions, condition, now);
 }
 
 interface Counts {
   readonly replicas: number;
   readonly readyReplicas: number;
-  readonly updatedReplicas: number;
+  readonly outdated: number;
 }
 
-function sumUp(
-  desired: number,
-  { replicas, readyReplicas, updatedReplicas }: Counts,
-  refusal: string | undefined,
-): { readonly reason: string; readonly message: string; readonly ready: boolean; readonly isWarning: boolean } {
-  if (refusal !== undefined) return { reason: 'PodRefused', message: refusal, ready: false, isWarning: true };
-  const rest = { ready: false, isWarning: false };
+function sumUp(desired: number, { replicas, readyReplicas, outdated }: Counts): Summary {
   if (replicas > desired) {
-    return { ...rest, reason: 'ScalingDown', message: `${replicas} pods are there, ${desired} are wanted` };
+    return { reason: 'ScalingDown', message: `${replicas} pods are there, ${desired} are wanted` };
   }
-  if (updatedReplicas < replicas) {
-    return {
-      ...rest,
-      reason: 'RollingOut',
-      message: `${updatedReplicas} of ${desired} pods are of the present template`,
-    };
+  if (outdated > 0) {
+    return { reason: 'RollingOut', message: `${outdated} of ${desired} pods are of an earlier template` };
   }
   if (readyReplicas < desired) {
-    return { ...rest, reason: 'PodsNotReady', message: `${readyReplicas} of ${desired} pods are ready` };
+    return { reason: 'PodsNotReady', message: `${readyReplicas} of ${desired} pods are ready` };
   }
-  return { reason: 'PodsReady', message: `${desired} of ${desired} pods are ready`, ready: true, isWarning: false };
+  return { reason: 'PodsReady', message: `${desired} of ${desired} pods are ready` };
 }

@@ -1,7 +1,9 @@
 import { ScheduledEcho } from '../../api/index.ts';
 import {
   type ApiError,
+  type Applied,
   type Applier,
+  controllerOf,
   done,
   type EventRecorder,
   findCondition,
@@ -45,6 +47,10 @@ export class ScheduledEchoReconciler {
   }
 
   async #act(echo: ScheduledEcho, context: ReconcileContext): Promise<Finding> {
+    const missing = missingField(echo);
+    if (missing !== undefined) {
+      return { reason: 'InvalidSpec', message: `spec.${missing} is missing`, cronJob: this.#ownCronJob(echo) };
+    }
     const refused = this.#refusedBefore(echo);
     if (refused !== undefined) return refused;
     const { applier, cronJobs, image } = this.#options;
@@ -52,19 +58,17 @@ export class ScheduledEchoReconciler {
       const { client } = context;
       const applied = await applier.apply(CronJob, cronJobOf(echo, image), { client, store: cronJobs });
       switch (applied.type) {
-        case 'nameTaken': {
-          const { name } = applied.holder.metadata;
-          return {
-            reason: 'CronJobNameTaken',
-            message: `a CronJob named ${name} exists and is not this ScheduledEcho's`,
-          };
-        }
+        case 'nameTaken':
+          return nameTaken(echo, applied.holder);
         case 'terminating':
           return {
             reason: 'Replacing',
             message: `CronJob ${applied.object.metadata.name} is being deleted, and made again when it is gone`,
             cronJob: applied.object,
           };
+        case 'applied':
+          this.#tell(echo, applied, context);
+          return scheduled(echo, applied.object);
         default:
           return scheduled(echo, applied.object);
       }
@@ -89,8 +93,25 @@ export class ScheduledEchoReconciler {
     const causes = error.causes.filter(({ field }) => field === 'spec.schedule' || field === 'spec.timeZone');
     const message = error.status.message ?? error.message;
     if (!isInvalidField(error) || causes.length === 0) return { reason: 'CronJobRefused', message, cronJob };
-    const words = causes.map((cause) => `${cause.field}: ${cause.message}`).join('; ');
-    return { reason: 'InvalidSchedule', message: words, cronJob };
+    const words = causes.map((cause) => `${cause.field}: ${cause.message}`);
+    const rest = 'until the spec changes, the CronJob is left as it is';
+    return { reason: 'InvalidSchedule', message: [...words, rest].join('; '), cronJob };
+  }
+
+  /** The spec has changed, or somebody has changed the CronJob. */
+  #tell(
+    echo: ScheduledEcho,
+    { object, difference }: Applied<CronJob> & { type: 'applied' },
+    { log }: ReconcileContext,
+  ) {
+    log.info({ difference }, 'the CronJob was not as the spec asks: applied');
+    const note = `CronJob ${object.metadata.name} was not as the spec asks in ${difference}: applied`;
+    this.#options.events.record(ScheduledEcho, echo, {
+      type: 'Normal',
+      reason: 'CronJobChanged',
+      action: 'Reconcile',
+      note,
+    });
   }
 
   #ownCronJob(echo: ScheduledEcho): CronJob | undefined {
@@ -101,6 +122,24 @@ export class ScheduledEchoReconciler {
   #report(echo: ScheduledEcho, finding: Finding, context: ReconcileContext): Promise<void> {
     return reportReady(this.#options.events, ScheduledEcho, echo, readyReport(echo, finding, new Date()), context);
   }
+}
+
+/** What one lacks that was stored under another definition, which let it do without. */
+function missingField({ spec }: { readonly spec?: Partial<ScheduledEcho['spec']> }): string | undefined {
+  if (spec?.message === undefined) return 'message';
+  return spec.schedule === undefined ? 'schedule' : undefined;
+}
+
+function nameTaken({ metadata }: ScheduledEcho, holder: CronJob): Finding {
+  const { name } = holder.metadata;
+  const owner = controllerOf(holder);
+  const isOfOurKind = owner?.kind === ScheduledEcho.kind && owner.apiVersion.startsWith(`${ScheduledEcho.group}/`);
+  // Deleted and made again at once: the garbage collector has yet to delete what belonged to the one before.
+  if (isOfOurKind && owner.name === metadata.name) {
+    const message = `CronJob ${name} belongs to an earlier ScheduledEcho of this name, and is made again when it is gone`;
+    return { reason: 'Replacing', message };
+  }
+  return { reason: 'CronJobNameTaken', message: `a CronJob named ${name} exists and is not this ScheduledEcho's` };
 }
 
 function scheduled({ spec }: ScheduledEcho, cronJob: CronJob): Finding {

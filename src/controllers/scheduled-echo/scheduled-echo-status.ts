@@ -5,13 +5,14 @@ import type { ReadyReport } from '../report-ready.ts';
 import { cronJobKeyOf } from './cron-job.ts';
 
 /** Why `Ready` is what it is: its reasons, each with its status, and whether a person should look at it. */
-const reasons = {
+export const reasons = {
   Scheduled: { ready: 'True', isWarning: false },
   Suspended: { ready: 'True', isWarning: false },
   Replacing: { ready: 'False', isWarning: false },
   InvalidSchedule: { ready: 'False', isWarning: true },
   CronJobNameTaken: { ready: 'False', isWarning: true },
   CronJobRefused: { ready: 'False', isWarning: true },
+  InvalidSpec: { ready: 'False', isWarning: true },
 } as const;
 
 export type Reason = keyof typeof reasons;

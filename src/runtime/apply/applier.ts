@@ -2,6 +2,7 @@ import type { ReadonlyStore } from '../cache/index.ts';
 import {
   ApiError,
   type Client,
+  type CreateOptions,
   isAlreadyExists,
   isConflict,
   isNotFound,
@@ -118,7 +119,8 @@ export class Applier {
 
   /**
    * Creates a child that is never changed afterwards (a Job, a Pod). Its name is the caller's, chosen before the first
-   * attempt: so where the answer is lost, a look at that name tells whether it was made.
+   * attempt: so where the answer is lost, a look at that name tells whether it was made. That it was not may be wrong for
+   * a moment, while the request is under way still: who tries again should do so under the same name.
    *
    * @throws RangeError for a manifest without a controller reference; whatever the client throws, except where the
    *   child turns out to be there.
@@ -126,13 +128,14 @@ export class Applier {
   async createOnce<T extends KubeObject>(
     kind: Kind<T>,
     manifest: Manifest<T>,
-    { client, store }: ApplyChildOptions<T>,
+    { client, store, fieldValidation }: ApplyChildOptions<T> & Pick<CreateOptions, 'fieldValidation'>,
   ): Promise<Exclude<Applied<T>, { readonly type: 'applied' }>> {
     const owner = ownerOf(kind, manifest);
     const stored = store.get(keyOf(manifest));
     if (stored !== undefined) return found(stored, owner, 'unchanged');
     try {
-      return { type: 'created', object: await client.create(kind, manifest) };
+      const object = await client.create(kind, manifest, fieldValidation && { fieldValidation });
+      return { type: 'created', object };
     } catch (error) {
       if (!isAlreadyExists(error) && !isOutcomeUnknown(error)) throw error;
       const live = await liveOf(kind, manifest, client);

@@ -1,2 +1,3 @@
 /** Apply without waste: a controller's children are compared with what is wanted, and written only where they differ. */
 export { type Applied, Applier, type ApplyChildOptions } from './applier.ts';
+export { compareQuantities } from './quantity.ts';

@@ -44,4 +44,22 @@ export function equalQuantities(a: unknown, b: unknown): boolean {
   return amount !== undefined && amount === billionths(String(b));
 }
 
+/**
+ * Compares two quantities (`1Gi`, `1500m`, 2) by amount, as a sort does.
+ *
+ * @returns below 0 where the first is less, above 0 where it is more, 0 where both are one amount.
+ * @throws RangeError for what is no quantity.
+ */
+export function compareQuantities(a: string | number, b: string | number): number {
+  const [one, other] = [amountOf(a), amountOf(b)];
+  if (one === other) return 0;
+  return one < other ? -1 : 1;
+}
+
+function amountOf(quantity: string | number): bigint {
+  const amount = billionths(String(quantity));
+  if (amount === undefined) throw new RangeError(`no quantity: ${JSON.stringify(quantity)}`);
+  return amount;
+}
+
 const isScalar = (value: unknown): value is string | number => typeof value === 'string' || typeof value === 'number';

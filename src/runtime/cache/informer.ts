@@ -32,6 +32,11 @@ export interface InformerOptions<T extends KubeObject> extends ScopeOptions, Ref
   readonly keepManagedFields?: boolean;
   /** Freeze what is stored, all the way down, so that a change throws: for tests, as it takes time. Default false. */
   readonly freeze?: boolean;
+  /**
+   * The kind may be missing: while the server does not serve it, or does not let it be listed, the informer counts as
+   * synced and holds nothing. When the kind comes, so do its objects, within a minute. Default false: it is waited for.
+   */
+  readonly optional?: boolean;
 }
 
 /** One kind's reflector and store, shared by all who watch the kind. With several namespaces it has a reflector for each. */
@@ -176,6 +181,7 @@ export class Informer<T extends KubeObject> {
       prepare: (object) => this.#prepare(object),
       replace: (objects, resourceVersion) => this.#replace(part, objects, resourceVersion),
       apply: (events) => this.#apply(part, events),
+      ...(options.optional && { refused: () => this.#refused(part) }),
     };
     const selection = {
       ...(namespace !== undefined && { namespace }),
@@ -192,7 +198,7 @@ export class Informer<T extends KubeObject> {
       ...(silenceMs !== undefined && { silenceMs }),
       ...(backoff !== undefined && { backoff }),
     });
-    const part: Part<T> = { namespace, reflector, resourceVersion: undefined };
+    const part: Part<T> = { namespace, reflector, resourceVersion: undefined, synced: false };
     return part;
   }
 
@@ -228,11 +234,22 @@ export class Informer<T extends KubeObject> {
       trustVersions: !wentBack,
     });
     part.resourceVersion = resourceVersion;
-    if (last === undefined) this.#unsynced -= 1;
+    this.#countSynced(part);
     for (const delta of deltas) this.#emit(handlers, delta, 'list');
     if (wentBack) for (const callback of this.#resets) callback();
     this.#advanced(namespace);
     if (this.hasSynced) this.#synced.resolve();
+  }
+
+  #refused(part: Part<T>): void {
+    this.#countSynced(part);
+    if (this.hasSynced) this.#synced.resolve();
+  }
+
+  #countSynced(part: Part<T>): void {
+    if (part.synced) return;
+    part.synced = true;
+    this.#unsynced -= 1;
   }
 
   #apply(part: Part<T>, events: readonly WatchEvent<T>[]): void {
@@ -280,6 +297,8 @@ interface Part<T extends KubeObject> {
   readonly namespace: string | undefined;
   readonly reflector: Reflector<T>;
   resourceVersion: string | undefined;
+  /** It has had a whole list, or there is none to be had. */
+  synced: boolean;
 }
 
 interface Registration<T extends KubeObject> {

@@ -23,6 +23,8 @@ export interface ReflectorTarget<T extends KubeObject> {
   replace(objects: readonly T[], resourceVersion: string): void;
   /** Changes, in order; a bookmark says only how far the server has come. */
   apply(events: readonly WatchEvent<T>[]): void;
+  /** The server does not serve the kind, or does not let it be listed. It is asked again, after a pause. */
+  refused?(): void;
 }
 
 /** How a reflector goes about its work. */
@@ -128,6 +130,7 @@ export class Reflector<T extends KubeObject> {
       if (performance.now() - this.#listedAtMs > briefMs) return;
     }
     this.#inDoubt ||= isFailedConnection(error);
+    if (isAbsence(error)) this.#target.refused?.();
     const waitMs = Math.max(Math.round(this.#backoff.next()), retryAfterMs(error));
     this.#log.warn({ err: error, waitMs }, 'list or watch failed: trying again');
     await delay(waitMs, undefined, { signal }).catch(() => {});
@@ -273,6 +276,9 @@ interface Listed<T extends KubeObject> {
 
 /** The server, or one that is older, does not know this kind of watch. */
 const isRefusal = (error: unknown): boolean => error instanceof ApiError && (error.code === 400 || error.code === 422);
+
+/** There is no such kind, or not for us. */
+const isAbsence = (error: unknown): boolean => error instanceof ApiError && (error.code === 404 || error.code === 403);
 
 /** Nobody answered, or a proxy did in the server's place. */
 const isFailedConnection = (error: unknown): boolean =>

@@ -14,6 +14,8 @@ export interface Status {
   readonly reason?: string;
   readonly message?: string;
   readonly details?: {
+    /** Of the object that it is about, if it is about one. */
+    readonly name?: string;
     readonly causes?: readonly StatusCause[];
     readonly retryAfterSeconds?: number;
   };

@@ -81,10 +81,26 @@ export interface SubresourceOptions extends RequestOptions {
 export interface ApplyOptions extends RequestOptions {
   /** Take over fields that another field manager owns. Default: a Conflict says so instead. */
   readonly force?: boolean;
+  /**
+   * Under this name instead of the client's. So a controller gives up a field without unsetting it: a field that an
+   * apply no longer has goes, unless another field manager has it too.
+   */
+  readonly fieldManager?: string;
   /** Only on the object that has this uid: a Conflict if it is gone, `isOtherUid` if another has its name. Creates nothing. */
   readonly uid?: string;
   /** Only on the object as of this version: a Conflict if it has changed since. */
   readonly resourceVersion?: string;
+}
+
+/** How what is created is looked at. */
+export interface CreateOptions extends RequestOptions {
+  /** The API server does all but store it: the answer tells whether it would. Default false. */
+  readonly dryRun?: boolean;
+  /**
+   * What becomes of fields that the kind does not have, or that are there twice: `Strict` refuses the object, with a
+   * BadRequest for a built-in kind; `Ignore` drops them. Default: the server's, which drops them.
+   */
+  readonly fieldValidation?: 'Ignore' | 'Strict';
 }
 
 /** Conditions under which a delete may happen, and what becomes of the object's dependents. */
@@ -158,7 +174,7 @@ export interface Client {
   /** As {@link Client.watch}, of the metadata alone. */
   watchMetadata(kind: Kind, options: WatchOptions): AsyncIterable<WatchEvent<PartialObjectMetadata>>;
 
-  create<T extends KubeObject>(kind: Kind<T>, manifest: Manifest<T>, options?: RequestOptions): Promise<T>;
+  create<T extends KubeObject>(kind: Kind<T>, manifest: Manifest<T>, options?: CreateOptions): Promise<T>;
   /**
    * Replaces the object by this one, which was read before and changed.
    *

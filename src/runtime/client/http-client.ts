@@ -10,6 +10,7 @@ import { ApiError, type Status } from './api-error.ts';
 import type {
   ApplyOptions,
   Client,
+  CreateOptions,
   DeleteCollectionOptions,
   DeleteOptions,
   GetOptions,
@@ -85,9 +86,15 @@ export class HttpClient implements Client {
     for await (const batch of this.#watch(kind, metadataOnly.object, options)) yield* batch;
   }
 
-  async create<T extends KubeObject>(kind: Kind<T>, manifest: Manifest<T>, options?: RequestOptions): Promise<T> {
+  async create<T extends KubeObject>(
+    kind: Kind<T>,
+    manifest: Manifest<T>,
+    { dryRun, fieldValidation, signal }: CreateOptions = {},
+  ): Promise<T> {
     const path = creationPath(kind, manifest.metadata);
-    return this.#write<T>({ method: 'POST', path, body: complete(kind, manifest) }, options);
+    const how = queryOf({ dryRun: dryRun ? 'All' : undefined, fieldValidation });
+    const query = how === '' ? this.#asManager : `${this.#asManager}&${how}`;
+    return this.#write<T>({ method: 'POST', path, query, body: complete(kind, manifest), signal });
   }
 
   async update<T extends KubeObject>(
@@ -228,13 +235,14 @@ export class HttpClient implements Client {
     path: string,
     configuration: object,
     metadata: object,
-    { force = false, uid, resourceVersion, signal }: ApplyOptions = {},
+    { force = false, fieldManager, uid, resourceVersion, signal }: ApplyOptions = {},
   ): Promise<T> {
+    const asManager = fieldManager === undefined ? this.#asManager : queryOf({ fieldManager });
     const conditional = uid !== undefined || resourceVersion !== undefined;
     return this.#write<T>({
       method: 'PATCH',
       path,
-      query: `${this.#asManager}&force=${force}`,
+      query: `${asManager}&force=${force}`,
       contentType: applyPatch,
       // JSON leaves out what is undefined.
       body: conditional ? { ...configuration, metadata: { ...metadata, uid, resourceVersion } } : configuration,

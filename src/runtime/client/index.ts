@@ -18,6 +18,7 @@ export {
 export type {
   ApplyOptions,
   Client,
+  CreateOptions,
   DeleteCollectionOptions,
   DeleteOptions,
   GetOptions,

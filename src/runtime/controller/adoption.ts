@@ -21,6 +21,17 @@ export interface ClaimOptions<Owner extends KubeObject, Child extends KubeObject
   readonly matches: (child: Child) => boolean;
 }
 
+/** What {@link claim} has come to. */
+export interface Claim<Child extends KubeObject> {
+  /** The children that match and are the owner's, those just adopted as the API server returned them. */
+  readonly claimed: readonly Child[];
+  /**
+   * Why others could not be adopted or released: of each it was tried. `isConflict` where a child has changed since it
+   * was read: it may be the owner's or not, and the next event, or the retry, tells. One that is gone is no error.
+   */
+  readonly errors: readonly unknown[];
+}
+
 /**
  * Makes an owner's children just those that match its selector: orphans that match are adopted (they get its controller
  * reference), children that no longer match are released (they lose it). As kube-controller-manager does
@@ -32,16 +43,16 @@ export interface ClaimOptions<Owner extends KubeObject, Child extends KubeObject
  * it adopts with it. Each write names the uid and the resourceVersion of its child, so that neither another object of
  * its name nor another's owner reference is touched.
  *
- * @returns the children that match and are the owner's, those just adopted as the API server returned them.
- * @throws ApiError, `isConflict` when a child has changed since it was read: the next event, or the retry, does it. One
- *   that is gone is no error.
+ * @throws whatever the client throws when the owner is read.
  */
 export async function claim<Owner extends KubeObject, Child extends KubeObject>(
   options: ClaimOptions<Owner, Child>,
-): Promise<readonly Child[]> {
+): Promise<Claim<Child>> {
   const { owner, candidates, matches } = options;
   const leaving = owner.metadata.deletionTimestamp !== undefined;
   const claimed: Child[] = [];
+  const errors: unknown[] = [];
+  const tell = (error: unknown): undefined => void errors.push(error);
   let mayAdopt: boolean | undefined;
   // The store they come from may change with each write.
   for (const child of [...candidates]) {
@@ -50,14 +61,14 @@ export async function claim<Owner extends KubeObject, Child extends KubeObject>(
     if (controller !== undefined && matches(child)) {
       claimed.push(child);
     } else if (controller !== undefined) {
-      if (!leaving) await release(options, child);
+      if (!leaving) await release(options, child).catch(tell);
     } else if (!leaving && isAdoptable(owner, child) && matches(child)) {
       mayAdopt ??= await isAlive(options);
-      const adopted = mayAdopt ? await adopt(options, child) : undefined;
+      const adopted = mayAdopt ? await adopt(options, child).catch(tell) : undefined;
       if (adopted !== undefined) claimed.push(adopted);
     }
   }
-  return claimed;
+  return { claimed, errors };
 }
 
 /** An owner reference does not cross namespaces. */

@@ -1,5 +1,5 @@
 /** Controllers: from a change to a key, from a key to a reconcile, from its result to the next one. */
-export { type ClaimOptions, claim } from './adoption.ts';
+export { type Claim, type ClaimOptions, claim } from './adoption.ts';
 export {
   Controller,
   type ControllerEnvironment,

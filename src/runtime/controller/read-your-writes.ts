@@ -1,20 +1,22 @@
 import { type CacheProgress, compareResourceVersions, type Delta } from '../cache/index.ts';
-import type {
-  ApplyOptions,
-  Client,
-  DeleteCollectionOptions,
-  DeleteOptions,
-  GetOptions,
-  List,
-  ListOptions,
-  PartialObjectMetadata,
-  Patch,
-  RequestOptions,
-  Scale,
-  SubresourceOptions,
-  VersionedKey,
-  WatchEvent,
-  WatchOptions,
+import {
+  type ApplyOptions,
+  type Client,
+  type CreateOptions,
+  type DeleteCollectionOptions,
+  type DeleteOptions,
+  type GetOptions,
+  isNotFound,
+  type List,
+  type ListOptions,
+  type PartialObjectMetadata,
+  type Patch,
+  type RequestOptions,
+  type Scale,
+  type SubresourceOptions,
+  type VersionedKey,
+  type WatchEvent,
+  type WatchOptions,
 } from '../client/index.ts';
 import { type Kind, type KubeObject, type Manifest, type ObjectKey, resourceName } from '../kind/index.ts';
 import { ParkedKeys } from './parked-keys.ts';
@@ -35,7 +37,8 @@ type Floor =
 /**
  * Keeps a reconcile from reading a store that has not yet seen what an earlier reconcile of the same key wrote: each
  * write's resourceVersion is a floor for its key, and a key below a floor is parked, no worker waiting, until the
- * informer has got there. As kube-controller-manager does (pkg/controller/util/consistency).
+ * informer has got there. As kube-controller-manager does (pkg/controller/util/consistency). So is the resourceVersion
+ * of what it has read of an object past the store, and the absence of one that it wanted to delete.
  *
  * A floor can be reached, or is dropped: writes to what an informer does not hold set none, and when the server has gone
  * back to an older state, or an informer stops, its floors fall and its keys come back.
@@ -99,7 +102,7 @@ export class ReadYourWrites {
     if (this.#floors.has(key) && !this.parked(key)) this.#resume(key);
   }
 
-  /** The client for one reconcile: it notes its writes under the key, and its requests end with the signal. */
+  /** The client for one reconcile: it notes its writes, and the objects that it reads, under the key, and its requests end with the signal. */
   client(client: Client, key: string, signal: AbortSignal): Client {
     return new NotingClient(client, signal, {
       written: (kind, object) => this.#written(key, kind, object),
@@ -201,7 +204,7 @@ function isMet(floor: Floor): boolean {
 
 const informerOf = (floor: Floor): CacheProgress => (floor.type === 'version' ? floor.lane.informer : floor.informer);
 
-/** What a {@link NotingClient} tells of the writes of its reconcile. */
+/** What a {@link NotingClient} tells of the writes of its reconcile, and of what they are known to have left. */
 interface Notes {
   written(kind: Kind, object: KubeObject): void;
   deleted(kind: Kind, object: ObjectKey, uid: string): void;
@@ -209,7 +212,7 @@ interface Notes {
   uidOf(kind: Kind, object: ObjectKey): string | undefined;
 }
 
-/** A client that tells of every write's resourceVersion and binds each request to the reconcile's signal. */
+/** A client that tells of the resourceVersion of every object written or read and binds each request to the reconcile's signal. */
 class NotingClient implements Client {
   readonly #client: Client;
   readonly #signal: AbortSignal;
@@ -221,8 +224,9 @@ class NotingClient implements Client {
     this.#notes = notes;
   }
 
+  /** What was read shows what was written, also where the write's own answer was lost. A version that was read can be reached. */
   get<T extends KubeObject>(kind: Kind<T>, key: ObjectKey, options?: GetOptions): Promise<T> {
-    return this.#client.get(kind, key, this.#bound(options));
+    return this.#noted(kind, this.#client.get(kind, key, this.#bound(options)));
   }
 
   list<T extends KubeObject>(kind: Kind<T>, options?: ListOptions): Promise<List<T>> {
@@ -234,7 +238,7 @@ class NotingClient implements Client {
   }
 
   getMetadata(kind: Kind, key: ObjectKey, options?: GetOptions): Promise<PartialObjectMetadata> {
-    return this.#client.getMetadata(kind, key, this.#bound(options));
+    return this.#noted(kind, this.#client.getMetadata(kind, key, this.#bound(options)));
   }
 
   listMetadata(kind: Kind, options?: ListOptions): Promise<List<PartialObjectMetadata>> {
@@ -249,8 +253,9 @@ class NotingClient implements Client {
     return this.#client.watchBatches(kind, this.#bound(options));
   }
 
-  create<T extends KubeObject>(kind: Kind<T>, manifest: Manifest<T>, options?: RequestOptions): Promise<T> {
-    return this.#noted(kind, this.#client.create(kind, manifest, this.#bound(options)));
+  create<T extends KubeObject>(kind: Kind<T>, manifest: Manifest<T>, options?: CreateOptions): Promise<T> {
+    const created = this.#client.create(kind, manifest, this.#bound(options));
+    return options?.dryRun ? created : this.#noted(kind, created);
   }
 
   update<T extends KubeObject>(kind: Kind<T>, object: NoInfer<T>, options?: SubresourceOptions): Promise<T> {
@@ -301,15 +306,31 @@ class NotingClient implements Client {
   }
 
   async delete<T extends KubeObject>(kind: Kind<T>, key: ObjectKey, options?: DeleteOptions): Promise<T | undefined> {
-    const stored = this.#notes.uidOf(kind, key);
-    const object = await this.#client.delete(kind, key, this.#bound(options));
+    const known = options?.uid ?? this.#notes.uidOf(kind, key);
+    const object = await this.#deleted(kind, key, known, options);
     if (object !== undefined) this.#notes.written(kind, object);
     // Some kinds are answered by the object, of a version before its deletion, though it is gone.
     if (object === undefined || object.metadata.deletionTimestamp === undefined) {
-      const uid = object?.metadata.uid ?? options?.uid ?? stored;
+      const uid = object?.metadata.uid ?? known;
       if (uid !== undefined) this.#notes.deleted(kind, key, uid);
     }
     return object;
+  }
+
+  async #deleted<T extends KubeObject>(
+    kind: Kind<T>,
+    key: ObjectKey,
+    uid: string | undefined,
+    options: DeleteOptions | undefined,
+  ): Promise<T | undefined> {
+    try {
+      return await this.#client.delete(kind, key, this.#bound(options));
+    } catch (error) {
+      // It is gone, which the store may not know yet. (A kind that is not served is not found either, and names nothing.)
+      const isGone = isNotFound(error) && error.status.details?.name === key.name;
+      if (isGone && uid !== undefined) this.#notes.deleted(kind, key, uid);
+      throw error;
+    }
   }
 
   /** What is answered are the objects as they were before: each is waited for by its uid. */
@@ -322,8 +343,8 @@ class NotingClient implements Client {
     return objects;
   }
 
-  async #noted<T extends KubeObject>(kind: Kind, write: Promise<T>): Promise<T> {
-    const object = await write;
+  async #noted<T extends KubeObject>(kind: Kind, answer: Promise<T>): Promise<T> {
+    const object = await answer;
     this.#notes.written(kind, object);
     return object;
   }

@@ -120,7 +120,7 @@ export class FaultProxy implements AsyncDisposable {
   async close(): Promise<void> {
     const closed = once(this.#server, 'close');
     this.#server.close();
-    for (const socket of this.#sockets.values()) reset(socket);
+    for (const socket of this.#sockets.values()) socket.destroy();
     await closed;
     for (const agent of Object.values(this.#agents)) agent.destroy();
   }

@@ -9,13 +9,13 @@ const redisServer = '/usr/bin/redis-check-rdb';
 const redisClient = '/usr/bin/redis-cli';
 
 /**
- * A bookshop's web site: POST a title, GET all titles. It dials what the tutorial's app dials, by the name and on the port
- * of the tutorial, and so tells what comes of its manifest.
+ * A bookshop's web site: `?TITLE` adds a title, and without one it lists all. It dials what the tutorial's app dials, by the
+ * name and on the port of the tutorial, and so tells what comes of its manifest.
  */
 const books = `#!/bin/sh
 ask() { redis-cli -h "\${DB_HOST:-mongodb-service}" -p 27017 -e "$@"; }
-if [ "$REQUEST_METHOD" = POST ]; then
-  set -- RPUSH books "$(head -c "$CONTENT_LENGTH")"
+if [ -n "$QUERY_STRING" ]; then
+  set -- RPUSH books "$(httpd -d "$QUERY_STRING")"
 else
   set -- LRANGE books 0 -1
 fi

@@ -1,10 +1,13 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { attachedFiles } from '../../cluster/volumes.ts';
 
 /** What a cluster might change on its host, as sorted lines that can be compared. */
 export interface HostState {
   readonly files: readonly string[];
   readonly mounts: readonly string[];
+  /** The files that loop devices have. */
+  readonly loopFiles: readonly string[];
   readonly sysctls: readonly string[];
   readonly links: readonly string[];
   readonly networkNamespaces: readonly string[];
@@ -38,6 +41,7 @@ export async function hostState(): Promise<HostState> {
       .filter((path) => traces.test(path))
       .sort(),
     mounts: mounts.sort(),
+    loopFiles: (await attachedFiles()).toSorted(),
     sysctls: sysctls.flat().sort(),
     links: (await readdir('/sys/class/net')).sort(),
     networkNamespaces: await readdir('/run/netns').catch(() => []),

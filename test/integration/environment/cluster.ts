@@ -96,6 +96,21 @@ export class TestCluster {
     await this.#transport.close();
   }
 
+  /** Deletes a namespace of the test's own now, and waits until it is gone. */
+  async deleteNamespace(name: string): Promise<void> {
+    await this.client.delete(Namespace, { name });
+    await eventually(
+      `namespace ${name} is gone`,
+      () => this.isGone(() => this.client.get(Namespace, { name })),
+      60_000,
+    );
+  }
+
+  /** Leaves everything where it is: for a server that is about to go with it. */
+  async disconnect(): Promise<void> {
+    await this.#transport.close();
+  }
+
   async isGone(get: () => Promise<unknown>): Promise<boolean> {
     try {
       await get();

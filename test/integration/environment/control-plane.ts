@@ -6,7 +6,7 @@ import { ensureBinaries } from '../../../tools/index.ts';
 import { auditPolicy } from '../../cluster/index.ts';
 import { wrapToDieWithParent } from './die-with-parent.ts';
 
-/** A real API server on a real etcd, with the controllers that make Jobs, garbage collection and namespaces real. */
+/** A real API server on a real etcd, with the controllers that make Jobs, StatefulSets, garbage collection and namespaces real. */
 export interface ControlPlane {
   readonly config: EnvtestConfig;
   /** JSON lines, one a write; see audit.ts. */
@@ -18,7 +18,10 @@ const controllers = [
   'garbage-collector-controller',
   'job-controller',
   'namespace-controller',
+  // Without it a deleted claim stays, and its namespace.
+  'persistentvolumeclaim-protection-controller',
   'resourcequota-controller',
+  'statefulset-controller',
   'ttl-after-finished-controller',
 ];
 

@@ -14,7 +14,7 @@ export const customManifest = <Spec>(key: ObjectKey, spec: Spec) => ({ metadata:
 
 /** Waits until the condition Ready of an object has the reason, for its current generation, and returns the object. */
 export async function withReason<T extends KubeObject & { readonly status?: StandardStatus }>(
-  cluster: TestCluster,
+  cluster: Pick<TestCluster, 'client'>,
   kind: Kind<T>,
   key: ObjectKey,
   reason: string,

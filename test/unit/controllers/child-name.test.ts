@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
-import { childName } from '../../../src/controllers/child-name.ts';
+import { childName, dotlessChildName } from '../../../src/controllers/child-name.ts';
 
 const dnsName = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
 
@@ -25,6 +25,18 @@ describe('the name of a child', () => {
     const child = childName(name, 63);
     expect(child).toMatch(/^x+-[0-9a-f]{10}$/);
     expect(child).toMatch(dnsName);
+  });
+});
+
+describe('the name of a child that may have no dots', () => {
+  test('is as any other where there is none', () => {
+    for (const name of ['a-b', 'x'.repeat(64)]) expect(dotlessChildName(name, 63)).toBe(childName(name, 63));
+  });
+
+  test('has a hash where there is one, for a dash could be another’s', () => {
+    expect(dotlessChildName('a.b-c', 63)).toMatch(/^a-b-c-[0-9a-f]{10}$/);
+    expect(dotlessChildName('a.b-c', 63)).not.toBe(dotlessChildName('a-b.c', 63));
+    expect(dotlessChildName(`${'a.'.repeat(100)}b`, 52)).toMatch(/^[-a]{40,41}-[0-9a-f]{10}$/);
   });
 });
 

@@ -63,6 +63,14 @@ describe('where the answer to a create is lost', () => {
   });
 });
 
+test('fields that there are not can be refused', async () => {
+  const result = applier.createOnce(Part, manifest, { client, store, fieldValidation: 'Strict' });
+  const request = await server.next({ method: 'POST', path });
+  expect(request.query.get('fieldValidation')).toBe('Strict');
+  request.json(201, stored('a', '7', { ownerReferences }));
+  expect(await result).toMatchObject({ type: 'created' });
+});
+
 test('a create that never left is thrown, without a look', async () => {
   await server.close();
   await expect(createOnce()).rejects.toMatchObject({ sent: false, message: expect.stringMatching(/^POST /) });

@@ -66,6 +66,49 @@ test('has synced when it holds a whole list, and not before', async () => {
   expect(deltas).toEqual(['added a @1', 'added b @2']);
 });
 
+describe('of a kind that may be missing', () => {
+  test.each([404, 403])(
+    'has synced, and holds nothing, when the server answers %d; and fills when the kind comes',
+    async (code) => {
+      make({ optional: true });
+      running = informer.run(stop.signal);
+      (await server.next({ watch: false })).json(code, { reason: 'Unknown', message: 'the server has no such thing' });
+      await informer.synced;
+      expect([informer.hasSynced, informer.store.size]).toEqual([true, 0]);
+      (await server.next({ watch: false })).list('5', [stored('a', '1')]);
+      await told(1);
+      expect([informer.hasSynced, informer.store.size]).toEqual([true, 1]);
+    },
+  );
+
+  test('has not synced while the server is away', async () => {
+    make({ optional: true });
+    running = informer.run(stop.signal);
+    (await server.next({ watch: false })).json(500, { reason: 'InternalError', message: 'no' });
+    const next = await server.next({ watch: false });
+    expect(informer.hasSynced).toBe(false);
+    next.list('5', []);
+    await informer.synced;
+  });
+
+  test('counts each namespace once', async () => {
+    make({ optional: true, namespaces: ['default', 'other'] });
+    running = informer.run(stop.signal);
+    for (let answer = 0; answer < 2; answer++) (await server.next({ watch: false })).json(404, { message: 'no' });
+    await informer.synced;
+    expect(informer.hasSynced).toBe(true);
+  });
+});
+
+test('a kind that has to be there is waited for', async () => {
+  running = informer.run(stop.signal);
+  (await server.next({ watch: false })).json(404, { message: 'no' });
+  const next = await server.next({ watch: false });
+  expect(informer.hasSynced).toBe(false);
+  next.list('5', []);
+  await informer.synced;
+});
+
 test('tells each handler of each change, in order, after the store has it', async () => {
   const seen: string[] = [];
   informer.addHandler((delta) => {

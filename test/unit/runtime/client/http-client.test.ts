@@ -75,6 +75,18 @@ describe('requests', () => {
     expect((await answer).items).toEqual([]);
   });
 
+  test('create that is tried only, and strictly', async () => {
+    const answer = client.create(Widget, { metadata: key }, { dryRun: true, fieldValidation: 'Strict' });
+    const request = await server.next({ method: 'POST', path });
+    expect(Object.fromEntries(request.query)).toEqual({
+      fieldManager: 'tester',
+      dryRun: 'All',
+      fieldValidation: 'Strict',
+    });
+    request.json(201, stored('a', '1'));
+    await answer;
+  });
+
   test('create', async () => {
     const answer = client.create(Widget, { metadata: key, spec: { size: 1 } });
     const request = await server.next({ method: 'POST', path });
@@ -90,12 +102,13 @@ describe('requests', () => {
   });
 
   test.each([
-    [{}, 'false'],
-    [{ force: true }, 'true'],
-  ])('apply with %j', async (options, force) => {
+    [{}, 'tester', 'false'],
+    [{ force: true }, 'tester', 'true'],
+    [{ fieldManager: 'other' }, 'other', 'false'],
+  ])('apply with %j', async (options, fieldManager, force) => {
     const answer = client.apply(Widget, { metadata: key }, options);
     const request = await server.next({ method: 'PATCH', path: `${path}/a` });
-    expect(Object.fromEntries(request.query)).toEqual({ fieldManager: 'tester', force });
+    expect(Object.fromEntries(request.query)).toEqual({ fieldManager, force });
     expect(request.headers['content-type']).toBe('application/apply-patch+yaml');
     expect(request.body).toEqual({ apiVersion: 'test.example/v1', kind: 'Widget', metadata: key });
     request.json(200, stored('a', '2'));

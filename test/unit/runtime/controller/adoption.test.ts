@@ -27,8 +27,8 @@ afterEach(async () => {
 
 const matching = { labels: { belongs: 'yes' } };
 const part = (name: string, rest: Partial<ObjectMeta> = {}) => stored(name, '5', rest);
-const claimed = async (candidates: Iterable<Part>, of: Widget = owner) => {
-  const children = await claim({
+const claimedOf = async (candidates: Iterable<Part>, of: Widget = owner) => {
+  const { claimed: children, errors } = await claim({
     client: new HttpClient(transport, 'tester'),
     ownerKind: Widget,
     owner: of,
@@ -36,7 +36,12 @@ const claimed = async (candidates: Iterable<Part>, of: Widget = owner) => {
     candidates,
     matches: ({ metadata }) => metadata.labels?.belongs === 'yes',
   });
-  return children.map(({ metadata }) => `${metadata.name} ${metadata.resourceVersion}`);
+  return { names: children.map(({ metadata }) => `${metadata.name} ${metadata.resourceVersion}`), errors };
+};
+const claimed = async (candidates: Iterable<Part>, of: Widget = owner) => {
+  const { names, errors } = await claimedOf(candidates, of);
+  expect(errors).toEqual([]);
+  return names;
 };
 
 /** Takes the write to a part, which must set just these references. */
@@ -121,11 +126,32 @@ describe('an orphan that matches', () => {
     expect(await none).toEqual([]);
   });
 
-  test('and has changed since: the Conflict comes out', async () => {
-    const failing = claimed([part('p', matching)]).catch((error: unknown) => error);
+  test('and has changed since: the Conflict is told', async () => {
+    const claiming = claimedOf([part('p', matching)]);
     (await ownerRead()).json(200, owner);
     (await written('p', [ours])).refuse(409, 'Conflict');
-    expect(isConflict(await failing)).toBe(true);
+    const { names, errors } = await claiming;
+    expect(names).toEqual([]);
+    expect(errors.map(isConflict)).toEqual([true]);
+  });
+
+  test('is tried though another was refused', async () => {
+    const claiming = claimedOf([part('gone', { ownerReferences: [ours] }), part('p', matching), part('q', matching)]);
+    (await written('gone', [])).refuse(403, 'Forbidden');
+    (await ownerRead()).json(200, owner);
+    (await written('p', [ours])).refuse(403, 'Forbidden');
+    (await written('q', [ours])).json(200, stored('q', '7'));
+    const { names, errors } = await claiming;
+    expect(names).toEqual(['q 7']);
+    expect(errors).toMatchObject([{ code: 403 }, { code: 403 }]);
+  });
+
+  test('is not tried where the owner cannot be read', async () => {
+    const failing = claimedOf([part('p', matching), part('q', matching)]);
+    failing.catch(() => {});
+    (await ownerRead()).refuse(403, 'Forbidden');
+    await expect(failing).rejects.toMatchObject({ code: 403 });
+    expect(server.unclaimed).toBe(0);
   });
 });
 

@@ -180,6 +180,25 @@ describe('a key whose reconcile has written', () => {
   });
 });
 
+describe('a key whose reconcile has read past the store', () => {
+  const key = { name: 'p', namespace: 'default' };
+
+  test.each<[string, (client: Client) => Promise<unknown>]>([
+    ['an object', (client) => client.get(Part, key)],
+    ['its metadata', (client) => client.getMetadata(Part, key)],
+  ])('%s is not reconciled before the store has seen that too: a write without an answer left it', async (_, read) => {
+    await controller({ a: read });
+    const path = '/apis/test.example/v1/namespaces/default/parts/p';
+    (await managed.server.next({ method: 'GET', path })).json(200, stored('p', '20'));
+    await settled();
+    widgets.send('MODIFIED', stored('a', '11'));
+    await othersGoOn('12');
+    expect(times('a')).toBe(1);
+    await partsReach('20');
+    await reconciled('a', 2);
+  });
+});
+
 describe('a key whose reconcile has deleted', () => {
   const gone = (exchange: Exchange): void => exchange.json(200, { kind: 'Status', status: 'Success' });
   const deletePart = (client: Client): Promise<unknown> => client.delete(Part, { name: 'p', namespace: 'default' });
@@ -220,6 +239,25 @@ describe('a key whose reconcile has deleted', () => {
     await othersGoOn('12');
     expect(times('a')).toBe(1);
     parts.send('MODIFIED', stored('q', '21', { deletionTimestamp: '2026-01-01T00:00:00Z' }));
+    await reconciled('a', 2);
+  });
+
+  test('an object that is gone already waits until the store knows it too', async () => {
+    await controller({ a: (client) => withUid(client).catch(() => {}) }, [stored('p', '5')]);
+    (await nextWrite('DELETE')).refuse(404, 'NotFound', { details: { name: 'p', kind: 'parts' } });
+    await settled();
+    widgets.send('MODIFIED', stored('a', '11'));
+    await othersGoOn('12');
+    expect(times('a')).toBe(1);
+    parts.send('DELETED', stored('p', '20'));
+    await reconciled('a', 2);
+  });
+
+  test('an object of a kind that is not served for the moment waits for nothing', async () => {
+    await controller({ a: (client) => withUid(client).catch(() => {}) }, [stored('p', '5')]);
+    (await nextWrite('DELETE')).refuse(404, 'NotFound', { details: {} });
+    await settled();
+    widgets.send('MODIFIED', stored('a', '11'));
     await reconciled('a', 2);
   });
 
@@ -325,9 +363,22 @@ describe('nothing to wait for', () => {
       (exchange) => exchange.refuse(409, 'AlreadyExists'),
     ],
     [
-      'a read',
+      'a read of what the store has seen by now',
       (client) => client.get(Part, { name: 'p', namespace: 'default' }),
-      (exchange) => exchange.json(200, stored('p', '99')),
+      (exchange) => exchange.json(200, stored('p', '9')),
+    ],
+    [
+      'a read of what there is not',
+      (client) => client.get(Part, { name: 'p', namespace: 'default' }).catch(() => {}),
+      (exchange) => exchange.refuse(404, 'NotFound', { details: { name: 'p' } }),
+    ],
+    [
+      'a dry run, whose object has no version',
+      (client) => client.create(Part, { metadata: { name: 'p', namespace: 'default' } }, { dryRun: true }),
+      (exchange) => {
+        const { resourceVersion: _, ...metadata } = stored('p', '99').metadata;
+        exchange.json(201, { metadata });
+      },
     ],
   ])('%s', async (_, write, answer) => {
     await controller({ a: write });

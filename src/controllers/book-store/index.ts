@@ -1,0 +1,91 @@
+/** BookStore: an app, and a database whose volumes can grow. */
+import { BookStore } from '../../api/index.ts';
+import {
+  type Applier,
+  controllerOf,
+  type EventRecorder,
+  generationChanged,
+  type Kind,
+  type KubeObject,
+  keyOf,
+  keyString,
+  type Manager,
+  type Watch,
+  watches,
+} from '../../runtime/index.ts';
+import { ControllerRevision, Deployment, PersistentVolumeClaim, Service, StatefulSet } from '../built-in-kinds.ts';
+import { BookStoreReconciler } from './book-store-reconciler.ts';
+import { statefulSetOfClaim } from './claims.ts';
+import { claimedNames, statefulSetKey } from './names.ts';
+import { recreationSelector } from './recreation.ts';
+
+/** Finds BookStores by a name that each claims for itself, {@link claimedNames}. */
+const byClaimedName = 'claimedName';
+
+/** Finds claims by the StatefulSet that they belong to by their names. */
+const byStatefulSet = 'statefulSet';
+
+/** Adds the BookStore controller to a manager. */
+export function addBookStoreController(
+  manager: Manager,
+  options: {
+    readonly applier: Applier;
+    readonly events: EventRecorder;
+    readonly workers: number;
+    /** How often each object is reconciled although nothing has happened, in milliseconds. */
+    readonly resyncEveryMs: number;
+    /** Those whose BookStores are reconciled. Default: all. */
+    readonly namespaces?: readonly string[] | undefined;
+  },
+): void {
+  const { applier, events, workers, resyncEveryMs } = options;
+  const scope = options.namespaces && { namespaces: options.namespaces };
+  const stores = manager.informer(BookStore, scope);
+  const deployments = manager.informer(Deployment, { ...scope, transform: withoutOthersDetails });
+  const statefulSets = manager.informer(StatefulSet, { ...scope, transform: withoutOthersDetails });
+  const services = manager.informer(Service, { ...scope, transform: withoutOthersDetails });
+  const claims = manager.informer(PersistentVolumeClaim, scope);
+  const revisions = manager.informer(ControllerRevision, { ...scope, labelSelector: recreationSelector });
+  stores.addIndex(byClaimedName, claimedNames);
+  claims.addIndex(byStatefulSet, (claim) => {
+    const statefulSet = statefulSetOfClaim(claim);
+    return statefulSet === undefined ? [] : [statefulSet];
+  });
+  const reconciler = new BookStoreReconciler({
+    stores: stores.store,
+    deployments: deployments.store,
+    statefulSets: statefulSets.store,
+    services: services.store,
+    revisions: revisions.store,
+    claimsOf: (store) => claims.store.byIndex(byStatefulSet, keyString(statefulSetKey(store))),
+    applier,
+    events,
+  });
+  const whoClaims = (name: string) => [...stores.store.byIndex(byClaimedName, name)].map(keyOf);
+  // By name and not by owner: one that is not ours but has the name matters too, when it comes and when it goes.
+  const named = <T extends KubeObject>(kind: Kind<T>): Watch =>
+    watches(kind, ({ object }) => whoClaims(`${kind.plural}/${keyString(keyOf(object))}`));
+  manager.controller(BookStore, {
+    watches: [
+      named(Deployment),
+      named(StatefulSet),
+      named(Service),
+      named(ControllerRevision),
+      watches(PersistentVolumeClaim, ({ object }) => whoClaims(`statefulsets/${statefulSetOfClaim(object) ?? ''}`)),
+    ],
+    // Not its status: that is our own word, and after a refusal it would have us ask again at once.
+    predicate: generationChanged,
+    workers,
+    resyncEveryMs,
+    reconcile: (key, context) => reconciler.reconcile(key, context),
+  });
+}
+
+/** Of an object that no BookStore has made, and there may be very many, nothing matters but whose it is. */
+function withoutOthersDetails<T extends KubeObject>(object: T): T {
+  if (controllerOf(object)?.kind === BookStore.kind) return object;
+  const { annotations: _, ...metadata } = object.metadata;
+  const rest: KubeObject = { metadata };
+  // Of these kinds all but the metadata may be absent.
+  return rest as T;
+}

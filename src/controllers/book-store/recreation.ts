@@ -1,0 +1,243 @@
+import { isDeepStrictEqual } from 'node:util';
+import { BookStore } from '../../api/index.ts';
+import {
+  type Applied,
+  type Applier,
+  apiVersionOf,
+  type Client,
+  controllerReference,
+  isControlledBy,
+  isNotFound,
+  type Kind,
+  type KubeObject,
+  keyOf,
+  type Manifest,
+  type OwnerReference,
+  type ReadonlyStore,
+} from '../../runtime/index.ts';
+import { ControllerRevision, Pod, StatefulSet } from '../built-in-kinds.ts';
+import { isCurrent } from '../report-ready.ts';
+import type { Fixed } from './database-children.ts';
+import { recreationKey, selectorLabels, statefulSetKey } from './names.ts';
+
+/** On what is kept for a recreation, and on nothing that a StatefulSet's controller would take for its own. */
+export const recreationLabels = { 'blog.velotio.com/recreation': 'true' } as const;
+
+/** As {@link recreationLabels}, for a list. */
+export const recreationSelector = 'blog.velotio.com/recreation=true';
+
+/** What of a StatefulSet comes back when it is made anew: all that anybody has set. */
+interface Kept {
+  readonly metadata: {
+    /** Of the one that was there before. */
+    readonly uid: string;
+    readonly labels?: Readonly<Record<string, string>>;
+    readonly annotations?: Readonly<Record<string, string>>;
+    readonly ownerReferences?: readonly OwnerReference[];
+    /** Who has set what. */
+    readonly managedFields?: readonly unknown[];
+  };
+  readonly spec: StatefulSet['spec'];
+  /** What it is made anew for. */
+  readonly fixed: Fixed;
+}
+
+/** Where to read and how to write. */
+interface RecreationOptions {
+  readonly client: Client;
+  readonly applier: Applier;
+  readonly revisions: ReadonlyStore<ControllerRevision>;
+}
+
+/** What is kept of a BookStore's StatefulSet, if one is being made anew. */
+export function keptOf(revisions: ReadonlyStore<ControllerRevision>, store: BookStore): ControllerRevision | undefined {
+  const revision = revisions.get(recreationKey(store));
+  return revision !== undefined && isControlledBy(revision, store) ? revision : undefined;
+}
+
+/** The same past the cache, which after a change of the leader may be of before. */
+export async function readKept(store: BookStore, client: Client): Promise<ControllerRevision | undefined> {
+  try {
+    const revision = await client.get(ControllerRevision, recreationKey(store));
+    return isControlledBy(revision, store) ? revision : undefined;
+  } catch (error) {
+    if (isNotFound(error)) return undefined;
+    throw error;
+  }
+}
+
+/** Whether the StatefulSet that is there is the one that was kept, and not its successor. */
+export const isKept = (revision: ControllerRevision, { metadata }: StatefulSet): boolean =>
+  dataOf(revision).metadata.uid === metadata.uid;
+
+/**
+ * The first step of making a StatefulSet anew under its running pods, which is the only way to change its claims'
+ * template: what it is goes into a ControllerRevision, then it is deleted, and its pods are left alone. Nothing but that
+ * object knows the whole of it then: what others have set, and a template that the BookStore has changed meanwhile.
+ *
+ * Its pods and revisions get the BookStore as an owner, for in between they have no other that the garbage collector
+ * could follow if it is deleted now.
+ *
+ * @returns the object that stands in the way, if the name of what is kept is somebody else's.
+ * @throws Conflict where the StatefulSet has changed since it was read; whatever else the client throws.
+ */
+export async function beginRecreation(
+  store: BookStore,
+  statefulSet: StatefulSet,
+  fixed: Fixed,
+  { client, applier, revisions }: RecreationOptions,
+): Promise<KubeObject | undefined> {
+  const live = await client.get(StatefulSet, keyOf(statefulSet));
+  const { uid, resourceVersion, deletionTimestamp } = live.metadata;
+  // The next event tells of it.
+  if (uid !== statefulSet.metadata.uid || deletionTimestamp !== undefined || !isControlledBy(live, store)) {
+    return undefined;
+  }
+  if (!(await isCurrent(client, BookStore, store))) return undefined;
+  const revision: Manifest<ControllerRevision> = {
+    metadata: {
+      ...recreationKey(store),
+      labels: recreationLabels,
+      ownerReferences: [controllerReference(BookStore, store)],
+    },
+    revision: 1,
+    data: dataFrom(live, fixed),
+  };
+  const made = await applier.createOnce(ControllerRevision, revision, { client, store: revisions });
+  if (made.type === 'nameTaken') return made.holder;
+  if (made.type === 'terminating') return undefined;
+  if (!isDeepStrictEqual(made.object.data, revision.data)) {
+    // It has changed since, and a revision cannot: another is made when this one is gone.
+    await client.delete(ControllerRevision, keyOf(made.object), { uid: made.object.metadata.uid });
+    return undefined;
+  }
+  for (const kind of [Pod, ControllerRevision]) await shareDependents(kind, store, live, client);
+  await client.delete(StatefulSet, keyOf(live), { uid, resourceVersion, propagationPolicy: 'Orphan' });
+  return undefined;
+}
+
+/**
+ * The second step, when it is gone: the same StatefulSet again, to the last field of its pods' template, but for what it
+ * was made anew for. So its controller takes the pods up again as they are.
+ */
+export function recreate(
+  store: BookStore,
+  revision: ControllerRevision,
+  { client, statefulSets, applier }: Omit<RecreationOptions, 'revisions'> & StatefulSets,
+): Promise<Applied<StatefulSet>> {
+  const { metadata, spec, fixed } = dataOf(revision);
+  const { labels, annotations, ownerReferences = [] } = metadata;
+  const others = ownerReferences.filter(({ uid }) => uid !== store.metadata.uid);
+  const manifest: Manifest<StatefulSet> = {
+    metadata: {
+      ...statefulSetKey(store),
+      ...(labels && { labels }),
+      ...(annotations && { annotations }),
+      ownerReferences: [...others, controllerReference(BookStore, store)],
+    },
+    ...(spec && {
+      spec: {
+        ...spec,
+        serviceName: fixed.serviceName,
+        volumeClaimTemplates: spec.volumeClaimTemplates?.map((template) => sized(template, fixed.size)) ?? [],
+      },
+    }),
+  };
+  return applier.createOnce(StatefulSet, manifest, { client, store: statefulSets });
+}
+
+type ClaimTemplate = NonNullable<NonNullable<Kept['spec']>['volumeClaimTemplates']>[number];
+
+/** All that it has been but for its size, also what others have set when it was made. */
+function sized(template: ClaimTemplate, storage: string): ClaimTemplate {
+  const { spec } = template;
+  const requests = { ...spec?.resources?.requests, storage };
+  return { ...template, spec: { ...spec, resources: { ...spec?.resources, requests } } };
+}
+
+interface StatefulSets {
+  readonly statefulSets: ReadonlyStore<StatefulSet>;
+}
+
+/**
+ * The last step: who has set which field is as it was before, and what was kept goes. Without it each field would be the
+ * creator's too, and none would go any more when the BookStore no longer has it. (As client-go's csaupgrade, which also
+ * replaces the list as of one resourceVersion.)
+ *
+ * @throws Conflict where the StatefulSet has changed since it was read; whatever else the client throws.
+ */
+export async function endRecreation(
+  statefulSet: StatefulSet,
+  revision: ControllerRevision,
+  client: Client,
+): Promise<void> {
+  const live: WithManagedFields = await client.get(StatefulSet, keyOf(statefulSet));
+  const { uid, resourceVersion, managedFields = [] } = live.metadata;
+  // The next event tells of the other one.
+  if (uid !== statefulSet.metadata.uid) return;
+  const before = dataOf(revision).metadata.managedFields ?? [];
+  await client.patch(StatefulSet, keyOf(statefulSet), {
+    type: 'json',
+    body: [
+      { op: 'add', path: '/metadata/resourceVersion', value: resourceVersion },
+      {
+        op: 'add',
+        path: '/metadata/managedFields',
+        value: [...before, ...managedFields.filter((entry) => !isOfSpec(entry))],
+      },
+    ],
+  });
+  await forget(revision, client);
+}
+
+/** What was kept goes, if it is there. */
+export async function forget(revision: ControllerRevision, client: Client): Promise<void> {
+  try {
+    await client.delete(ControllerRevision, keyOf(revision), { uid: revision.metadata.uid });
+  } catch (error) {
+    if (!isNotFound(error)) throw error;
+  }
+}
+
+/** A StatefulSet as it comes from the API server, which the store has without this. */
+type WithManagedFields = StatefulSet & { readonly metadata: { readonly managedFields?: readonly unknown[] } };
+
+function dataFrom({ metadata, spec }: WithManagedFields, fixed: Fixed): Kept {
+  const { uid, labels, annotations, ownerReferences, managedFields } = metadata;
+  return {
+    metadata: {
+      uid,
+      ...(labels && { labels }),
+      ...(annotations && { annotations }),
+      ...(ownerReferences && { ownerReferences }),
+      // Of its status it need not be told, and that changes all the time.
+      ...(managedFields && { managedFields: managedFields.filter(isOfSpec) }),
+    },
+    spec,
+    fixed,
+  };
+}
+
+const isOfSpec = (entry: unknown): boolean =>
+  !(typeof entry === 'object' && entry !== null && 'subresource' in entry && entry.subresource === 'status');
+
+/** Nobody but {@link beginRecreation} writes it, and its data never changes. */
+const dataOf = ({ data }: ControllerRevision): Kept => data as Kept;
+
+async function shareDependents(kind: Kind, store: BookStore, statefulSet: StatefulSet, client: Client): Promise<void> {
+  const { name, namespace = '', uid } = store.metadata;
+  const labels = Object.entries(selectorLabels(store, 'database'));
+  const labelSelector = labels.map(([label, value]) => `${label}=${value}`).join(',');
+  const { items } = await client.list(kind, { namespace, labelSelector });
+  for (const { metadata } of items.filter((item) => isControlledBy(item, statefulSet))) {
+    const { ownerReferences = [], resourceVersion } = metadata;
+    if (ownerReferences.some((owner) => owner.uid === uid)) continue;
+    const owner = { apiVersion: apiVersionOf(BookStore), kind: BookStore.kind, name, uid };
+    const body = { metadata: { uid: metadata.uid, resourceVersion, ownerReferences: [...ownerReferences, owner] } };
+    try {
+      await client.patch(kind, keyOf({ metadata }), { type: 'merge', body });
+    } catch (error) {
+      if (!isNotFound(error)) throw error;
+    }
+  }
+}

@@ -1,0 +1,19 @@
+import { Gauge, type Registry } from 'prom-client';
+
+const name = 'echoperator_outside_up';
+
+/** Shows in the metrics whether a system outside can be used; until it is told otherwise, it can. */
+export function outsideUp(registry: Registry, system: string): (up: boolean) => void {
+  const known = registry.getSingleMetric(name);
+  const gauge =
+    known instanceof Gauge
+      ? known
+      : new Gauge({
+          name,
+          help: 'Whether a system outside of the cluster can be used: 1, or 0 while calls to it wait.',
+          labelNames: ['system'],
+          registers: [registry],
+        });
+  gauge.set({ system }, 1);
+  return (up) => gauge.set({ system }, up ? 1 : 0);
+}

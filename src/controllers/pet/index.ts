@@ -1,0 +1,93 @@
+/** Pet: a pet in the pet store, which is outside of the cluster as far as the operator knows. */
+import type { Registry } from 'prom-client';
+import { Pet } from '../../api/index.ts';
+import { type EventRecorder, type Gate, generationChanged, type Manager } from '../../runtime/index.ts';
+import { Circuit, OutsideDownError, outsideUp } from '../outside/index.ts';
+import { Inventory } from './inventory.ts';
+import { PetReconciler } from './pet-reconciler.ts';
+import { PetStore } from './pet-store.ts';
+import { failureOf } from './store-error.ts';
+import { Sweep } from './sweep.ts';
+
+/** After a sweep that failed, in milliseconds. */
+const sweepAgainMs = 5000;
+
+/**
+ * Adds the Pet controller to a manager. Nothing is sent to the store yet.
+ *
+ * @returns what ends the connection to the store. To be called when nothing is reconciled any more.
+ */
+export function addPetController(
+  manager: Manager,
+  options: {
+    readonly events: EventRecorder;
+    /** What requests to the store have to pass. Default: nothing. */
+    readonly gate: Gate | undefined;
+    /** Of the metrics. */
+    readonly registry: Registry;
+    /** `host:port`. */
+    readonly address: string;
+    /** Absent: plain text. `ca`, in PEM, takes the place of the public ones. */
+    readonly tls: { readonly ca?: string } | undefined;
+    /** How long the store may take to answer, in milliseconds. */
+    readonly timeoutMs: number;
+    /**
+     * How often, in milliseconds, every Pet is reconciled although nothing has happened, and all pets are read to find those
+     * that were changed or deleted in the store.
+     */
+    readonly resyncEveryMs: number;
+    readonly workers: number;
+    /** Those whose Pets are reconciled. Default: all. */
+    readonly namespaces?: readonly string[] | undefined;
+  },
+): () => Promise<void> {
+  const { events, gate, registry, address, tls, timeoutMs, resyncEveryMs, workers, namespaces } = options;
+  const log = manager.log.child({ controller: 'pet' });
+  const pets = manager.informer(Pet, namespaces && { namespaces }).store;
+  const system = `the pet store at ${address}`;
+  const store = new PetStore({ address, tls, timeoutMs, gate });
+  const inventory = new Inventory(pets);
+  const showUp = outsideUp(registry, system);
+  let isDown = false;
+  const circuit = new Circuit({
+    system,
+    reasonOf: (error) => (failureOf(error) === 'down' ? 'PetStoreUnavailable' : undefined),
+    log,
+    onChange: (up) => {
+      isDown = !up;
+      showUp(up);
+      // What happened in the store meanwhile nobody has told.
+      if (up) sweep.ask();
+    },
+  });
+  const sweep = new Sweep({
+    take: (signal) =>
+      // It would be a long probe, for which all others had to wait.
+      isDown ? Promise.resolve([]) : circuit.call((ending) => inventory.take(store.all(ending)), signal),
+    everyMs: resyncEveryMs,
+    retryAfterMs: sweepAgainMs,
+    failed: (error) => {
+      if (error instanceof OutsideDownError) return;
+      log.warn({ err: error }, 'the pets in the store cannot be read: what was changed there is not seen');
+    },
+  });
+  const reconciler = new PetReconciler({
+    pets,
+    store,
+    circuit,
+    isDown: () => isDown,
+    inventory,
+    takeStock: () => sweep.ask(),
+    events,
+    namespaces,
+  });
+  manager.controller(Pet, {
+    sources: [(enqueue, signal) => sweep.run(enqueue, signal)],
+    // Not its status: that is our own word.
+    predicate: generationChanged,
+    workers,
+    resyncEveryMs,
+    reconcile: (key, context) => reconciler.reconcile(key, context),
+  });
+  return async () => store.close();
+}

@@ -1,0 +1,70 @@
+/** PostgresWriter: a row in a table of a PostgreSQL database. */
+import type { Registry } from 'prom-client';
+import { PostgresWriter } from '../../api/index.ts';
+import { type EventRecorder, type Gate, generationChanged, type Manager } from '../../runtime/index.ts';
+import { outsideUp } from '../outside/index.ts';
+import type { DatabaseSettings } from './connection-settings.ts';
+import { Database } from './database.ts';
+import { PostgresWriterReconciler } from './postgres-writer-reconciler.ts';
+import { Rendezvous } from './rendezvous.ts';
+import { statementMetrics } from './statement-metrics.ts';
+import { parseTableName, tableText } from './table-name.ts';
+import { Tables } from './tables.ts';
+
+export type { DatabaseSettings } from './connection-settings.ts';
+
+/**
+ * Workers at the least. Most of them wait at any time, many for one statement: with four, a statement would never write
+ * more than four rows.
+ */
+const minWorkers = 200;
+
+/** The follow-up of a write of ours comes back by then. */
+const maxFreshMs = 30_000;
+
+/**
+ * Adds the PostgresWriter controller to a manager.
+ *
+ * @returns ends the connections to the database. To be called when nothing is reconciled any more.
+ */
+export function addPostgresWriterController(
+  manager: Manager,
+  options: {
+    readonly settings: DatabaseSettings;
+    /** The only tables that may be written to, with their schemas. Undefined: every one. */
+    readonly allowedTables?: readonly string[] | undefined;
+    /** Passed by each statement. */
+    readonly gate?: Gate | undefined;
+    readonly events: EventRecorder;
+    readonly registry: Registry;
+    readonly workers: number;
+    /** How often each row is looked at, in milliseconds: what others have changed or deleted is back then. */
+    readonly resyncEveryMs: number;
+    /** Those whose PostgresWriters are reconciled. Default: all. */
+    readonly namespaces?: readonly string[] | undefined;
+  },
+): () => Promise<void> {
+  const { settings, allowedTables, gate, events, registry, workers, resyncEveryMs } = options;
+  const { log } = manager;
+  const scope = options.namespaces && { namespaces: options.namespaces };
+  const writers = manager.informer(PostgresWriter, scope).store;
+  const rendezvous = new Rendezvous();
+  const database = new Database({ settings, log, gate, onChange: outsideUp(registry, 'postgres') });
+  const tables = new Tables({ database: statementMetrics(registry, database), rendezvous, log });
+  const reconciler = new PostgresWriterReconciler({
+    writers,
+    tables,
+    rendezvous,
+    events,
+    allowedTables: allowedTables && new Set(allowedTables.map((text) => tableText(parseTableName(text)))),
+    freshMs: Math.min(maxFreshMs, resyncEveryMs / 4),
+  });
+  manager.controller(PostgresWriter, {
+    // Not its status, which is our own word. What others do to that, or to our finalizer, the resync mends.
+    predicate: generationChanged,
+    workers: Math.max(workers, minWorkers),
+    resyncEveryMs,
+    reconcile: (key, context) => reconciler.reconcile(key, context),
+  });
+  return () => database.close();
+}

@@ -1,0 +1,30 @@
+/**
+ * What is spoken between the pet store and its clients: the messages and services, generated from `proto/`, what is said in
+ * headers, and the client's end of the connection. The store and the operator have this in common, and nothing else.
+ */
+export { type CalendarDay, dayFromText, dayText, isCalendarDay, nextDay } from './calendar-day.ts';
+export { type ChannelOptions, openChannel, type PetStoreChannel } from './channel.ts';
+export type { Date as WireDate } from './generated/google/type/date_pb.js';
+export { DateSchema } from './generated/google/type/date_pb.js';
+export {
+  Health,
+  HealthCheckResponse_ServingStatus as ServingStatus,
+} from './generated/grpc/health/v1/health_pb.js';
+export {
+  ServerReflection,
+  type ServerReflectionRequest,
+  type ServerReflectionResponse,
+} from './generated/grpc/reflection/v1/reflection_pb.js';
+export {
+  type AddPetsReq,
+  type ChangeSamplerReq,
+  type DeletePetsReq,
+  type Pet,
+  PetSchema,
+  PetStore,
+  PetType,
+  SamplerType,
+  type SearchPetsReq,
+  type UpdatePetsReq,
+} from './generated/petstore_pb.js';
+export { requestIdHeader, requestIdsKeptHeader } from './headers.ts';

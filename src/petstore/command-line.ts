@@ -1,0 +1,97 @@
+import { readFile } from 'node:fs/promises';
+import { parseArgs } from 'node:util';
+import { RemotePets, UsageError } from './remote-pets.ts';
+
+export const usage = `Usage: petstore COMMAND
+
+Commands:
+  serve                                               run the store; its settings come from the environment
+  add --name NAME --type TYPE --birthday YYYY-MM-DD   add a pet, print its id
+  list [--name NAME]... [--type TYPE]... [--born-from YYYY-MM-DD] [--born-before YYYY-MM-DD] [--json]
+                                                      print pets: id, birthday, type and name, or one JSON object a line
+  delete ID...                                        delete pets
+  version                                             print the version
+
+Types: dog, cat, bird, reptile.
+
+add, list and delete speak to the store at PETSTORE_ADDRESS (localhost:6742), with PETSTORE_TLS=true by TLS, which
+PETSTORE_CA_FILE says whom to trust for.
+`;
+
+/** How long the store may take to answer, but for lists. */
+const timeoutMs = 10_000;
+
+/** What a command prints, piece by piece. */
+export type Print = (text: string) => void;
+
+const commands: Readonly<Record<string, (pets: RemotePets, args: readonly string[], print: Print) => Promise<void>>> = {
+  add: async (pets, args, print) => {
+    const options = { name: { type: 'string' }, type: { type: 'string' }, birthday: { type: 'string' } } as const;
+    const { name, type, birthday } = parsed(() => parseArgs({ args: [...args], options })).values;
+    if (name === undefined || type === undefined || birthday === undefined) {
+      throw new UsageError('add takes --name, --type and --birthday');
+    }
+    print(`${await pets.add({ name, type, birthday })}\n`);
+  },
+  list: async (pets, args, print) => {
+    const options = {
+      name: { type: 'string', multiple: true },
+      type: { type: 'string', multiple: true },
+      'born-from': { type: 'string' },
+      'born-before': { type: 'string' },
+      json: { type: 'boolean' },
+    } as const;
+    const { values } = parsed(() => parseArgs({ args: [...args], options }));
+    const { name: names = [], type: types = [], json = false } = values;
+    const wanted = { names, types, bornFrom: values['born-from'], bornBefore: values['born-before'] };
+    for await (const pet of pets.list(wanted)) {
+      const { id, birthday, type, name } = pet;
+      print(json ? `${JSON.stringify(pet)}\n` : `${id}  ${birthday}  ${type.padEnd(7)}  ${name}\n`);
+    }
+  },
+  delete: async (pets, args) => {
+    const { positionals } = parsed(() => parseArgs({ args: [...args], allowPositionals: true }));
+    if (positionals.length === 0) throw new UsageError('delete takes the ids of pets');
+    await pets.delete(positionals);
+  },
+};
+
+/** Whether it is one of the commands that speak to a store. */
+export const isClientCommand = (command: string | undefined): command is string =>
+  command !== undefined && Object.hasOwn(commands, command);
+
+/**
+ * Runs a command that speaks to a store.
+ *
+ * @throws UsageError for words that it does not know; ConnectError for what the store says, and where it is not reached.
+ */
+export async function runCommand(
+  command: string,
+  args: readonly string[],
+  environment: NodeJS.ProcessEnv,
+  print: Print,
+): Promise<void> {
+  const run = commands[command];
+  if (run === undefined) throw new UsageError(`unknown command: ${command}`);
+  using pets = new RemotePets(await channelOf(environment));
+  await run(pets, args, print);
+}
+
+async function channelOf(environment: NodeJS.ProcessEnv) {
+  const { PETSTORE_ADDRESS, PETSTORE_TLS, PETSTORE_CA_FILE } = environment;
+  const tls = ['true', '1'].includes(PETSTORE_TLS ?? '')
+    ? PETSTORE_CA_FILE
+      ? { ca: await readFile(PETSTORE_CA_FILE, 'utf8') }
+      : {}
+    : undefined;
+  return { address: PETSTORE_ADDRESS || 'localhost:6742', tls, timeoutMs };
+}
+
+/** Node's words about an argument are good; only their class is not ours. */
+function parsed<T>(parse: () => T): T {
+  try {
+    return parse();
+  } catch (cause) {
+    throw new UsageError(cause instanceof Error ? cause.message : String(cause), { cause });
+  }
+}

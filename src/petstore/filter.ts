@@ -1,0 +1,51 @@
+import { dayText, type PetType, type SearchPetsReq } from '../petstore-wire/index.ts';
+import { InvalidRequestError } from './errors.ts';
+import { checkedDay, checkedType } from './stored-pet.ts';
+
+/** What is searched for: a pet fits if it fits each of these. */
+export interface Filter {
+  /** Empty: any. */
+  readonly names: readonly string[];
+  /** Empty: any. */
+  readonly types: readonly PetType[];
+  /** As texts: the first day, and the one after the last. Absent: any. */
+  readonly born?: { readonly from: string; readonly before: string } | undefined;
+}
+
+/** @throws InvalidRequestError for a type that there is not, and for half a range of days. */
+export function checkedFilter({ names, types, birthdateRange }: SearchPetsReq): Filter {
+  return {
+    names,
+    types: types.map((type) => checkedType('types', type)),
+    born: birthdateRange && checkedRange(birthdateRange),
+  };
+}
+
+function checkedRange({ start, end }: NonNullable<SearchPetsReq['birthdateRange']>): NonNullable<Filter['born']> {
+  if (start === undefined || end === undefined) {
+    const missing = start === undefined ? 'start' : 'end';
+    throw new InvalidRequestError(`birthdate_range.${missing}: is absent, takes a date where there is a range`);
+  }
+  return {
+    from: dayText(checkedDay('birthdate_range.start', start)),
+    before: dayText(checkedDay('birthdate_range.end', end)),
+  };
+}
+
+/** The filter as a query. Any number of names is one parameter. */
+export function queryOf({ names, types, born }: Filter): {
+  readonly sql: string;
+  readonly parameters: readonly string[];
+} {
+  const conditions: string[] = [];
+  const parameters: string[] = [];
+  const add = (condition: string, ...values: readonly string[]): void => {
+    conditions.push(condition);
+    parameters.push(...values);
+  };
+  if (names.length > 0) add('name IN (SELECT value FROM json_each(?))', JSON.stringify(names));
+  if (types.length > 0) add('type IN (SELECT value FROM json_each(?))', JSON.stringify(types));
+  if (born !== undefined) add('birthday >= ? AND birthday < ?', born.from, born.before);
+  const where = conditions.length === 0 ? '' : ` WHERE ${conditions.join(' AND ')}`;
+  return { sql: `SELECT id, name, type, birthday FROM pets${where}`, parameters };
+}

@@ -1,0 +1,53 @@
+/** The pet store: a process of its own, and a command line that speaks to one. */
+import { ConnectError } from '@connectrpc/connect';
+import { pino } from 'pino';
+import { untilTerminated } from '../runtime/index.ts';
+import { isClientCommand, runCommand, usage } from './command-line.ts';
+import { DatabaseError } from './database.ts';
+import { UsageError } from './remote-pets.ts';
+import { serve } from './serve.ts';
+import { readSettings, SettingsError } from './settings.ts';
+
+/** Set by the bundler to the package's version. */
+declare const ECHOPERATOR_VERSION: string | undefined;
+
+const version = typeof ECHOPERATOR_VERSION === 'string' ? ECHOPERATOR_VERSION : 'dev';
+
+/** What the process ends with: 0 done, 1 failed, 2 asked for something that can't be. */
+type ExitCode = 0 | 1 | 2;
+
+async function main(args: readonly string[], environment: NodeJS.ProcessEnv): Promise<ExitCode> {
+  const [command, ...rest] = args;
+  if (isClientCommand(command)) {
+    await runCommand(command, rest, environment, (text) => process.stdout.write(text));
+    return 0;
+  }
+  if (rest.length > 0 || (command !== 'serve' && command !== 'version')) {
+    process.stderr.write(`unknown arguments: ${args.join(' ')}\n\n${usage}`);
+    return 2;
+  }
+  if (command === 'version') {
+    process.stdout.write(`${version}\n`);
+    return 0;
+  }
+  const settings = readSettings(environment);
+  const log = pino({ level: settings.logLevel, base: { env: settings.env, version } });
+  await serve(settings, log, untilTerminated(process, log));
+  return 0;
+}
+
+function reportFailure(error: unknown): ExitCode {
+  if (error instanceof UsageError || error instanceof SettingsError || error instanceof DatabaseError) {
+    process.stderr.write(`${error.message}\n`);
+    return 2;
+  }
+  if (error instanceof ConnectError) {
+    process.stderr.write(`petstore: ${error.message}\n`);
+    return 1;
+  }
+  process.stderr.write(`${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
+  return 1;
+}
+
+// Not by force: what was printed may still be on its way through a pipe.
+process.exitCode = await main(process.argv.slice(2), process.env).catch(reportFailure);

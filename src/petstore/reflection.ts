@@ -1,0 +1,82 @@
+import {
+  createRegistry,
+  type DescFile,
+  type DescService,
+  type MessageInitShape,
+  type Registry,
+  toBinary,
+} from '@bufbuild/protobuf';
+import { FileDescriptorProtoSchema } from '@bufbuild/protobuf/wkt';
+import { Code, type ServiceImpl } from '@connectrpc/connect';
+import type { ServerReflection, ServerReflectionRequest } from '../petstore-wire/index.ts';
+
+type Answer = NonNullable<
+  MessageInitShape<(typeof ServerReflection)['method']['serverReflectionInfo']['output']>['messageResponse']
+>;
+
+/** Tells who asks by gRPC's reflection (grpcurl, for one) which services there are, and how their messages look. */
+export function reflectionService(services: readonly DescService[]): ServiceImpl<typeof ServerReflection> {
+  const described = new DescribedFiles(services.map(({ file }) => file));
+  const answer = (request: ServerReflectionRequest): Answer => {
+    const asked = request.messageRequest;
+    switch (asked.case) {
+      case 'listServices':
+        return { case: 'listServicesResponse', value: { service: services.map(({ typeName: name }) => ({ name })) } };
+      case 'fileByFilename':
+        return described.answer(described.named(asked.value), asked.value);
+      case 'fileContainingSymbol':
+        return described.answer(described.declaring(asked.value), asked.value);
+      case 'fileContainingExtension':
+      case 'allExtensionNumbersOfType':
+        return notFound('there are no extensions');
+      default:
+        return { case: 'errorResponse', value: { errorCode: Code.InvalidArgument, errorMessage: 'nothing is asked' } };
+    }
+  };
+  return {
+    async *serverReflectionInfo(requests) {
+      for await (const request of requests) {
+        yield { validHost: request.host, originalRequest: request, messageResponse: answer(request) };
+      }
+    },
+  };
+}
+
+const notFound = (errorMessage: string): Answer => ({
+  case: 'errorResponse',
+  value: { errorCode: Code.NotFound, errorMessage },
+});
+
+/** Files, with all that they import. */
+class DescribedFiles {
+  readonly #byName = new Map<string, DescFile>();
+  readonly #registry: Registry;
+
+  constructor(files: readonly DescFile[]) {
+    for (const file of files) for (const each of withImports(file)) this.#byName.set(each.proto.name, each);
+    this.#registry = createRegistry(...this.#byName.values());
+  }
+
+  named(name: string): DescFile | undefined {
+    return this.#byName.get(name);
+  }
+
+  /** A method is declared where its service is, a field where its message is. */
+  declaring(symbol: string): DescFile | undefined {
+    for (let name = symbol; name !== ''; name = name.slice(0, Math.max(name.lastIndexOf('.'), 0))) {
+      const found = this.#registry.get(name);
+      if (found !== undefined) return found.file;
+    }
+    return undefined;
+  }
+
+  answer(file: DescFile | undefined, asked: string): Answer {
+    if (file === undefined) return notFound(`there is no ${asked}`);
+    const fileDescriptorProto = withImports(file).map(({ proto }) => toBinary(FileDescriptorProtoSchema, proto));
+    return { case: 'fileDescriptorResponse', value: { fileDescriptorProto } };
+  }
+}
+
+const withImports = (file: DescFile): readonly DescFile[] => [
+  ...new Set([file, ...file.dependencies.flatMap(withImports)]),
+];

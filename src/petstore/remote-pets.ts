@@ -1,0 +1,111 @@
+import { create } from '@bufbuild/protobuf';
+import { createClient } from '@connectrpc/connect';
+import {
+  type CalendarDay,
+  type ChannelOptions,
+  DateSchema,
+  dayFromText,
+  dayText,
+  openChannel,
+  type Pet,
+  PetStore,
+  PetType,
+} from '../petstore-wire/index.ts';
+
+/** Types, as people call them. */
+const typeNames: ReadonlyMap<string, PetType> = new Map([
+  ['dog', PetType.PTCanine],
+  ['cat', PetType.PTFeline],
+  ['bird', PetType.PTBird],
+  ['reptile', PetType.PTReptile],
+]);
+
+/** Words of a command line that say nothing the program knows. */
+export class UsageError extends Error {
+  override readonly name = 'UsageError';
+}
+
+/** A pet as the command line shows it. */
+export interface ShownPet {
+  readonly id: string;
+  readonly name: string;
+  readonly type: string;
+  /** 2020-01-31 */
+  readonly birthday: string;
+}
+
+/** What pets are looked for by; what is absent does not matter. */
+export interface Wanted {
+  readonly names: readonly string[];
+  readonly types: readonly string[];
+  readonly bornFrom?: string | undefined;
+  readonly bornBefore?: string | undefined;
+}
+
+/** The pets of a store, from afar. */
+export class RemotePets implements Disposable {
+  readonly #channel: ReturnType<typeof openChannel>;
+  readonly #client: ReturnType<typeof createClient<typeof PetStore>>;
+
+  constructor(options: ChannelOptions) {
+    this.#channel = openChannel(options);
+    this.#client = createClient(PetStore, this.#channel.transport);
+  }
+
+  /**
+   * @returns the new pet's id.
+   * @throws UsageError for a type or a birthday that is none; ConnectError for what the store says.
+   */
+  async add(pet: Omit<ShownPet, 'id'>): Promise<string> {
+    const { name } = pet;
+    const { ids } = await this.#client.addPets({
+      pets: [{ name, type: typeOf(pet.type), birthday: dayOf(pet.birthday) }],
+    });
+    return ids[0] ?? '';
+  }
+
+  /** One by one, as they come. Throws as {@link add} does. */
+  async *list({ names, types, bornFrom, bornBefore }: Wanted): AsyncGenerator<ShownPet> {
+    const isRange = bornFrom !== undefined || bornBefore !== undefined;
+    const range = {
+      start: bornFrom === undefined ? dayMessage({ year: 1, month: 1, day: 1 }) : dayOf(bornFrom),
+      end: bornBefore === undefined ? dayMessage({ year: 9999, month: 12, day: 31 }) : dayOf(bornBefore),
+    };
+    const filter = { names: [...names], types: types.map(typeOf), ...(isRange && { birthdateRange: range }) };
+    // As long as it takes.
+    for await (const pet of this.#client.searchPets(filter, { timeoutMs: 0 })) yield shown(pet);
+  }
+
+  /** Replaces the pet with that id. Throws as {@link add} does. */
+  async update({ id, name, type, birthday }: ShownPet): Promise<void> {
+    await this.#client.updatePets({ pets: [{ id, name, type: typeOf(type), birthday: dayOf(birthday) }] });
+  }
+
+  /** Passes over ids that no pet has. */
+  async delete(ids: readonly string[]): Promise<void> {
+    await this.#client.deletePets({ ids: [...ids] });
+  }
+
+  [Symbol.dispose](): void {
+    this.#channel.close();
+  }
+}
+
+function shown({ id, name, type, birthday }: Pet): ShownPet {
+  const [word = String(type)] = [...typeNames].find(([, each]) => each === type) ?? [];
+  return { id, name, type: word, birthday: birthday === undefined ? '' : dayText(birthday) };
+}
+
+function typeOf(word: string): PetType {
+  const type = typeNames.get(word);
+  if (type !== undefined) return type;
+  throw new UsageError(`type: got ${JSON.stringify(word)}, takes one of ${[...typeNames.keys()].join(', ')}`);
+}
+
+function dayOf(text: string) {
+  const day = dayFromText(text);
+  if (day !== undefined) return dayMessage(day);
+  throw new UsageError(`date: got ${JSON.stringify(text)}, takes a day, as 2020-01-31`);
+}
+
+const dayMessage = (day: CalendarDay) => create(DateSchema, day);

@@ -1,0 +1,50 @@
+import { readFile } from 'node:fs/promises';
+import { type Listening, type Logger, serve as serveHttp } from '../runtime/index.ts';
+import { PetStoreServer } from './pet-store-server.ts';
+import type { Settings } from './settings.ts';
+
+/**
+ * Runs the pet store until the signal is aborted, then stops it in order.
+ *
+ * @throws DatabaseError where the file cannot be used; the system's error where a port is taken or a certificate cannot be read.
+ */
+export async function serve(settings: Settings, log: Logger, signal: AbortSignal): Promise<void> {
+  const { listen, databasePath, requestIdsKeptHours, shutdownTimeoutSeconds, httpPort } = settings;
+  const tls = settings.tls && {
+    cert: await readFile(settings.tls.certFile, 'utf8'),
+    key: await readFile(settings.tls.keyFile, 'utf8'),
+  };
+  const server = await PetStoreServer.start({
+    ...listen,
+    databasePath,
+    requestsKeptMs: requestIdsKeptHours * 3_600_000,
+    tls,
+    log,
+  });
+  const http = await listenHttp(httpPort, server).catch(async (error: unknown) => {
+    await server.stop(0);
+    throw error;
+  });
+  log.info({ ...listen, database: databasePath, http: http.port, tls: tls !== undefined }, 'the pet store serves');
+  await aborted(signal);
+  log.info({}, 'the pet store stops: requests under way are brought to their end');
+  await server.stop(shutdownTimeoutSeconds * 1000);
+  await http.close();
+  log.info({}, 'the pet store has stopped');
+}
+
+function listenHttp(port: number, server: PetStoreServer): Promise<Listening> {
+  const { registry } = server.metrics;
+  return serveHttp(port, {
+    '/healthz': () => ({ code: 200, text: 'ok\n' }),
+    '/readyz': () => (server.isServing ? { code: 200, text: 'ok\n' } : { code: 503, text: 'stopping\n' }),
+    '/metrics': async () => ({ code: 200, contentType: registry.contentType, text: await registry.metrics() }),
+  });
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+}

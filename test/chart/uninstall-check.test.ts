@@ -1,0 +1,66 @@
+import { describe, expect, it } from '@jest/globals';
+import { guardedKinds } from '../../src/api/index.ts';
+import { Helm, helmNames } from './helm.ts';
+
+const job = 'demo-echoperator-uninstall';
+
+describe.each(helmNames)('the Job that may refuse `helm uninstall`, by %s', (name) => {
+  const render = async (values: object = {}) => (await Helm.find(name)).render({ values });
+
+  it('runs the image with its subcommand, for the namespaces that are watched', async () => {
+    const { spec } = (await render({ logLevel: 'warn', watchNamespaces: ['team-a', 'team-b'] })).one('Job', job);
+    expect(spec).toMatchObject({ backoffLimit: 1, activeDeadlineSeconds: 120, ttlSecondsAfterFinished: 86_400 });
+    expect(spec?.template.spec).toMatchObject({ restartPolicy: 'Never', serviceAccountName: job });
+    expect(spec?.template.spec?.containers).toMatchObject([
+      {
+        args: ['check-uninstall'],
+        terminationMessagePolicy: 'FallbackToLogsOnError',
+        env: [
+          { name: 'NAMESPACE', value: 'operators' },
+          { name: 'ENV', value: 'production' },
+          { name: 'LOG_LEVEL', value: 'warn' },
+          { name: 'WATCH_NAMESPACES', value: 'team-a,team-b' },
+        ],
+      },
+    ]);
+  });
+
+  it('comes after the rights that it needs, and all of it goes when it has succeeded', async () => {
+    const rendering = await render({ networkPolicy: { enabled: true } });
+    const parts = rendering.manifests.filter(
+      ({ metadata }) => metadata?.annotations?.['helm.sh/hook'] === 'pre-delete',
+    );
+    const weights = parts.map(({ kind, metadata }) => [kind, metadata?.annotations?.['helm.sh/hook-weight']]);
+    expect(Object.fromEntries(weights)).toEqual({
+      ServiceAccount: '-3',
+      ClusterRole: '-3',
+      NetworkPolicy: '-2',
+      ClusterRoleBinding: '-2',
+      Job: '-1',
+    });
+    for (const { metadata } of parts) {
+      expect(metadata?.annotations).toMatchObject({
+        'helm.sh/hook-delete-policy': 'before-hook-creation,hook-succeeded',
+      });
+    }
+    expect(rendering.one('Job', job).metadata?.annotations).toMatchObject({
+      'helm.sh/hook-output-log-policy': 'hook-failed',
+    });
+  });
+
+  it('may list what the operator cleans up after, and nothing else', async () => {
+    const rendering = await render();
+    expect(rendering.one('ClusterRole', `${job}.operators`).rules).toEqual(
+      guardedKinds.map(({ kind }) => ({ apiGroups: [kind.group], resources: [kind.plural], verbs: ['list'] })),
+    );
+    expect(rendering.one('ClusterRoleBinding', `${job}.operators`)).toMatchObject({
+      roleRef: { kind: 'ClusterRole', name: `${job}.operators` },
+      subjects: [{ kind: 'ServiceAccount', name: job, namespace: 'operators' }],
+    });
+  });
+
+  it('can be switched off, with all that belongs to it', async () => {
+    const rendering = await render({ uninstallCheck: { enabled: false }, networkPolicy: { enabled: true } });
+    expect(rendering.names().filter((found) => found.includes('uninstall'))).toEqual([]);
+  });
+});

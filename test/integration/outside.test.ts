@@ -1,0 +1,107 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { execa } from 'execa';
+import { PostgresWriter, postgresWriterFinalizer } from '../../src/api/index.ts';
+import { findCondition } from '../../src/runtime/index.ts';
+import { chartRole } from './environment/chart-role.ts';
+import { TestCluster } from './environment/cluster.ts';
+import { OperatorProcess } from './environment/operator-process.ts';
+import { proxiedKubeconfig } from './environment/proxied-kubeconfig.ts';
+import { withReason } from './environment/with-reason.ts';
+
+const main = join(import.meta.dirname, '../../src/main.ts');
+const spec = { table: 'students', name: 'Jane', age: 21, country: 'Peru' };
+
+let cluster: TestCluster;
+let folder: string;
+let namespace: string;
+
+beforeAll(async () => {
+  cluster = await TestCluster.connect();
+  namespace = await cluster.namespace();
+  folder = await mkdtemp(join(process.env.INTEGRATION_FOLDER ?? '', 'outside-'));
+});
+
+afterAll(async () => {
+  await cluster?.close();
+  await rm(folder, { recursive: true, force: true });
+}, 90_000);
+
+const create = (name: string, finalizers?: readonly string[]) =>
+  cluster.client.create(PostgresWriter, {
+    metadata: { name, namespace, generation: 0, ...(finalizers && { finalizers }) },
+    spec,
+  });
+
+describe('a kind whose controller is off', () => {
+  test("says so on its objects, under the chart's role, and does nothing else", async () => {
+    const values = { watchNamespaces: [namespace] };
+    const kubeconfig = await chartRole(cluster.kubeconfig, { namespace, folder, values });
+    const operator = await OperatorProcess.start(kubeconfig, { WATCH_NAMESPACES: namespace });
+    try {
+      await create('off');
+      const key = { name: 'off', namespace };
+      const { metadata, status } = await withReason(cluster, PostgresWriter, key, 'ControllerDisabled');
+      const ready = findCondition(status?.conditions, 'Ready');
+      expect(ready).toMatchObject({ status: 'False', observedGeneration: 1 });
+      expect(ready?.message).toContain('controllers.postgresWriter.enabled');
+      expect(Object.keys(status ?? {})).toEqual(['conditions']);
+      expect(metadata.finalizers).toBeUndefined();
+      await cluster.client.patch(PostgresWriter, key, { type: 'merge', body: { spec: { age: 22 } } });
+      await withReason(cluster, PostgresWriter, key, 'ControllerDisabled');
+    } finally {
+      const { output } = await operator.stop();
+      expect(output).not.toContain('Forbidden');
+      expect(output).not.toContain('"level":50');
+    }
+  });
+
+  test.each([404, 403])('does not hold up the operator where the server answers %d', async (status) => {
+    const { proxy, kubeconfig } = await proxiedKubeconfig(cluster.kubeconfig, folder);
+    const missing = proxy.inject(
+      { type: 'answer', status, reason: status === 404 ? 'NotFound' : 'Forbidden' },
+      { on: ({ resource }) => resource === 'postgreswriters' },
+    );
+    const operator = await OperatorProcess.start(kubeconfig, { WATCH_NAMESPACES: namespace });
+    try {
+      expect(missing.count).toBeGreaterThan(0);
+      const name = `late-${status}`;
+      await create(name);
+      missing.off();
+      await withReason(cluster, PostgresWriter, { name, namespace }, 'ControllerDisabled');
+    } finally {
+      await operator.stop();
+      await proxy.close();
+    }
+  });
+});
+
+describe('check-uninstall', () => {
+  const check = (watched: string) =>
+    execa(process.execPath, [main, 'check-uninstall'], {
+      env: { KUBECONFIG: cluster.kubeconfig, WATCH_NAMESPACES: watched, LOG_LEVEL: 'info' },
+      reject: false,
+    });
+
+  test('has nothing against it where no object waits for the operator', async () => {
+    await create('free');
+    expect(await check(namespace)).toMatchObject({ exitCode: 0, stderr: '' });
+  });
+
+  test('refuses, and lists them, while there are any', async () => {
+    await create('held', ['example.com/others', postgresWriterFinalizer]);
+    const { exitCode, stderr } = await check(namespace);
+    expect(exitCode).toBe(1);
+    expect(stderr).toContain(`  postgreswriters.demo.yash.com ${namespace}/held\n`);
+    expect(stderr).not.toContain('/free');
+    const elsewhere = await cluster.namespace();
+    expect((await check(elsewhere)).exitCode).toBe(0);
+    await cluster.client.patch(
+      PostgresWriter,
+      { name: 'held', namespace },
+      { type: 'merge', body: { metadata: { finalizers: null } } },
+    );
+    expect((await check(namespace)).exitCode).toBe(0);
+  });
+});

@@ -1,0 +1,97 @@
+import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
+import { eventually } from './environment/eventually.ts';
+import type { OperatorProcess } from './environment/operator-process.ts';
+import { OriginalPetStore } from './environment/original-pet-store.ts';
+import { PetWorld } from './environment/pet-world.ts';
+
+/** The tutorial's store knows nothing of the names of requests: what was added is found by what it is like. */
+let store: OriginalPetStore;
+let world: PetWorld;
+let operator: OperatorProcess;
+
+beforeAll(async () => {
+  store = await OriginalPetStore.start();
+  world = await PetWorld.start(store.port);
+  operator = await world.operator({ PETSTORE_TIMEOUT_SECONDS: '1' });
+}, 90_000);
+
+afterAll(async () => {
+  await operator?.stop();
+  await world?.[Symbol.asyncDispose]();
+  await store?.[Symbol.asyncDispose]();
+}, 90_000);
+
+afterEach(async () => {
+  world.store.clear();
+  await Promise.all((await world.resources()).map(({ metadata }) => world.remove(metadata.name)));
+  expect(await world.settled()).toEqual([]);
+}, 90_000);
+
+const thor = { name: 'Thor', type: 'dog', birthday: '2021-04-01T00:00:00Z' } as const;
+
+test('a Pet is added, renamed and deleted', async () => {
+  await world.apply('thor', { ...thor, name: '  Thor ' });
+  const [before] = await world.settled();
+  await world.apply('thor', { ...thor, name: 'Loki' });
+  const [after] = await world.settled();
+  expect(after?.status?.id).toBe(before?.status?.id);
+});
+
+test('an answer to AddPets that is lost makes no second pet', async () => {
+  world.store.inject('answer lost', 'AddPets');
+  await world.apply('thor', thor);
+  await world.settled();
+  expect(world.store.struck).toBeGreaterThan(0);
+  expect(store.pets.size).toBe(1);
+});
+
+test('a request that never arrived is sent again', async () => {
+  world.store.inject('not sent', 'AddPets', 2);
+  await world.apply('thor', thor);
+  await world.settled();
+  expect(store.pets.size).toBe(1);
+});
+
+test('of pets that are alike none is taken by two', async () => {
+  world.store.inject('answer lost', 'AddPets', 6);
+  await Promise.all(Array.from({ length: 8 }, (_, index) => world.apply(`twin-${index}`, thor)));
+  await world.settled(80_000);
+  expect(store.pets.size).toBe(8);
+});
+
+test('a Pet whose answer was lost is deleted with its pet', async () => {
+  world.store.inject('answer lost', 'AddPets');
+  await world.apply('thor', thor);
+  await eventually('it was added', async () => store.pets.size === 1);
+  await world.remove('thor');
+  await eventually('the Pet is gone', () => world.isGone('thor'));
+  expect(store.pets.size).toBe(0);
+});
+
+test('a pet that the store has forgotten comes back, though the store says only that it failed', async () => {
+  await world.apply('thor', thor);
+  await world.settled();
+  store.pets.clear();
+  await world.settled();
+  expect(store.pets.size).toBe(1);
+  // A rename finds out too.
+  store.pets.clear();
+  await world.apply('thor', { ...thor, name: 'Loki' });
+  await world.settled();
+  expect([...store.pets.values()].map(({ name }) => name)).toEqual(['Loki']);
+});
+
+test('a kill of the operator in the middle of an AddPets makes no second pet', async () => {
+  world.store.inject('answer lost', 'AddPets');
+  let killed: Promise<unknown> | undefined;
+  world.store.onCall = (method) => {
+    if (method === 'AddPets') killed ??= operator.stop('SIGKILL');
+  };
+  await world.apply('thor', thor);
+  await eventually('it is killed', async () => killed !== undefined);
+  world.store.onCall = () => {};
+  await killed;
+  operator = await world.operator({ PETSTORE_TIMEOUT_SECONDS: '1' });
+  await world.settled();
+  expect(store.pets.size).toBe(1);
+});

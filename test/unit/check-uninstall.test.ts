@@ -1,0 +1,83 @@
+import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { checkUninstall, StillNeededError } from '../../src/check-uninstall.ts';
+import { HttpClient, Transport } from '../../src/runtime/index.ts';
+import { ScriptedServer } from './environment/scripted-server.ts';
+import { stored, Widget } from './environment/widgets.ts';
+
+const guardedKinds = [{ kind: Widget, finalizer: 'example.com/outside' }];
+
+let server: ScriptedServer;
+let transport: Transport;
+
+beforeEach(async () => {
+  server = await ScriptedServer.start();
+  transport = new Transport(server.connection, { userAgent: 'test/1' });
+});
+afterEach(async () => {
+  await transport.close();
+  await server.close();
+});
+
+const check = (namespaces?: readonly string[]): Promise<unknown> =>
+  checkUninstall(new HttpClient(transport, 'tester'), guardedKinds, {
+    namespaces,
+    signal: new AbortController().signal,
+  }).then(
+    () => 'free to go',
+    (error: unknown) => error,
+  );
+
+const widget = (name: string, ...finalizers: readonly string[]) => stored(name, '1', { finalizers });
+
+const answer = async (items: readonly object[], continueToken?: string) =>
+  (await server.next({ method: 'GET' })).json(200, {
+    items,
+    metadata: { resourceVersion: '5', ...(continueToken && { continue: continueToken }) },
+  });
+
+test('nothing is in the way where no object has our finalizer', async () => {
+  const outcome = check();
+  await answer([widget('free'), widget('of-others', 'example.com/others')]);
+  expect(await outcome).toBe('free to go');
+});
+
+test('what has it is listed, whatever page it is on', async () => {
+  const outcome = check();
+  await answer([widget('one', 'example.com/others', 'example.com/outside')], 'more');
+  await answer([widget('two', 'example.com/outside')]);
+  const error = await outcome;
+  expect(error).toBeInstanceOf(StillNeededError);
+  const lines = (error as Error).message.split('\n');
+  expect(lines.slice(1, 3)).toEqual(['  widgets.test.example default/one', '  widgets.test.example default/two']);
+  expect(lines.at(-1)).toContain('helm uninstall --no-hooks');
+});
+
+test('of very many a hundred are listed, and the others counted', async () => {
+  const outcome = check();
+  await answer(Array.from({ length: 130 }, (_, index) => widget(`w-${index}`, 'example.com/outside')));
+  const lines = ((await outcome) as Error).message.split('\n');
+  expect(lines).toHaveLength(1 + 100 + 1 + 1);
+  expect(lines.at(-2)).toBe('  and 30 more');
+});
+
+test('a kind that is not served has no objects', async () => {
+  const outcome = check();
+  (await server.next({ method: 'GET' })).json(404, { message: 'page not found' });
+  expect(await outcome).toBe('free to go');
+});
+
+test('only the namespaces that are watched are looked at', async () => {
+  const outcome = check(['team-a', 'team-b']);
+  for (const namespace of ['team-a', 'team-b']) {
+    const exchange = await server.next({ method: 'GET' });
+    expect(exchange.path).toBe(`/apis/test.example/v1/namespaces/${namespace}/widgets`);
+    exchange.json(200, { items: [], metadata: { resourceVersion: '5' } });
+  }
+  expect(await outcome).toBe('free to go');
+});
+
+test('who may not look does not know', async () => {
+  const outcome = check();
+  (await server.next({ method: 'GET' })).json(403, { reason: 'Forbidden', message: 'may not list' });
+  expect(await outcome).toMatchObject({ code: 403 });
+});

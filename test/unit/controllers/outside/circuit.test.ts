@@ -1,0 +1,193 @@
+import { beforeEach, describe, expect, test } from '@jest/globals';
+import { Circuit, type CircuitOptions, OutsideDownError } from '../../../../src/controllers/outside/index.ts';
+import { RecordingLog } from '../../environment/recording-log.ts';
+
+class DownError extends Error {}
+
+let elapsedMs: number;
+let log: RecordingLog;
+let changes: boolean[];
+
+beforeEach(() => {
+  elapsedMs = 0;
+  log = new RecordingLog();
+  changes = [];
+});
+
+const makeCircuit = (options: Partial<CircuitOptions> = {}): Circuit =>
+  new Circuit({
+    system: 'the store',
+    reasonOf: (error) => (error instanceof DownError ? 'StoreDown' : undefined),
+    log,
+    probeAfterMs: 100,
+    maxProbeAfterMs: 400,
+    onChange: (up) => changes.push(up),
+    clock: { elapsedMs: () => elapsedMs, now: () => new Date('2026-01-02T03:04:05Z') },
+    random: () => 0,
+    ...options,
+  });
+
+const down = async (): Promise<never> => {
+  throw new DownError('connect ECONNREFUSED');
+};
+const up = async (): Promise<string> => 'answer';
+const error = (call: Promise<unknown>): Promise<unknown> =>
+  call.then(
+    () => 'no error',
+    (thrown: unknown) => thrown,
+  );
+
+describe('a circuit', () => {
+  test('hands on what the work returns, and what it throws where that is no outage', async () => {
+    const circuit = makeCircuit();
+    expect(await circuit.call(up)).toBe('answer');
+    const refusal = new Error('there is no such pet');
+    expect(await error(circuit.call(() => Promise.reject(refusal)))).toBe(refusal);
+    expect(await circuit.call(up)).toBe('answer');
+    expect(changes).toEqual([]);
+  });
+
+  test('is cut by an outage: the next calls fail at once, in the same words', async () => {
+    const circuit = makeCircuit();
+    const first = await error(circuit.call(down));
+    expect(first).toBeInstanceOf(OutsideDownError);
+    expect(first).toMatchObject({
+      system: 'the store',
+      reason: 'StoreDown',
+      message: 'the store: connect ECONNREFUSED',
+    });
+    expect(first).toMatchObject({ since: new Date('2026-01-02T03:04:05Z'), cause: expect.any(DownError) });
+    let works = 0;
+    for (let call = 0; call < 10_000; call++) {
+      const refused = await error(circuit.call(async () => (works += 1)));
+      expect((refused as Error).message).toBe('the store: connect ECONNREFUSED');
+    }
+    expect(works).toBe(0);
+    expect(changes).toEqual([false]);
+    expect(log.messages('warn')).toEqual(['what is outside cannot be used: calls wait']);
+  });
+
+  test('lets one probe through when it is due, and no other beside it', async () => {
+    const circuit = makeCircuit();
+    await error(circuit.call(down));
+    elapsedMs = 99;
+    expect(await error(circuit.call(up))).toBeInstanceOf(OutsideDownError);
+    elapsedMs = 100;
+    const answer = Promise.withResolvers<string>();
+    const probe = circuit.call(() => answer.promise);
+    expect(await error(circuit.call(up))).toBeInstanceOf(OutsideDownError);
+    answer.resolve('back');
+    expect(await probe).toBe('back');
+    expect(await circuit.call(up)).toBe('answer');
+    expect(changes).toEqual([false, true]);
+    expect(log.messages('info')).toEqual(['what is outside can be used again']);
+  });
+
+  test('that refuses this one thing has answered too', async () => {
+    const circuit = makeCircuit();
+    await error(circuit.call(down));
+    elapsedMs = 100;
+    expect(await error(circuit.call(() => Promise.reject(new Error('no'))))).not.toBeInstanceOf(OutsideDownError);
+    expect(await circuit.call(up)).toBe('answer');
+  });
+
+  test('waits longer after each probe that fails, up to a limit', async () => {
+    const circuit = makeCircuit();
+    await error(circuit.call(down));
+    const pauses: number[] = [];
+    for (let probe = 0; probe < 5; probe++) {
+      pauses.push(circuit.retryAfterMs);
+      elapsedMs += circuit.retryAfterMs;
+      await error(circuit.call(down));
+    }
+    expect(pauses).toEqual([100, 200, 400, 400, 400]);
+  });
+
+  test('spreads those who come back over one pause', async () => {
+    const circuit = makeCircuit({ random: () => 0.5 });
+    await error(circuit.call(down));
+    elapsedMs = 40;
+    expect(circuit.retryAfterMs).toBe(60 + 50);
+    elapsedMs = 1000;
+    expect(circuit.retryAfterMs).toBe(50);
+    await circuit.call(up);
+    expect(circuit.retryAfterMs).toBe(50);
+  });
+
+  test('keeps the first words of an outage, but for those of another reason', async () => {
+    const circuit = makeCircuit({
+      reasonOf: (thrown) =>
+        thrown instanceof Error && thrown.message.includes('password') ? 'AccessDenied' : 'StoreDown',
+    });
+    await error(circuit.call(() => Promise.reject(new Error('reset'))));
+    elapsedMs = 100;
+    const second = await error(circuit.call(() => Promise.reject(new Error('refused'))));
+    expect(second).toMatchObject({ reason: 'StoreDown', message: 'the store: reset' });
+    elapsedMs = 1000;
+    const third = await error(circuit.call(() => Promise.reject(new Error('wrong password'))));
+    expect(third).toMatchObject({ reason: 'AccessDenied', message: 'the store: wrong password' });
+    expect(changes).toEqual([false]);
+  });
+
+  test('is not cut by what began before the last good answer', async () => {
+    const circuit = makeCircuit();
+    const late = Promise.withResolvers<string>();
+    const stale = error(circuit.call(() => late.promise));
+    elapsedMs = 50;
+    await circuit.call(up);
+    late.reject(new DownError('timed out'));
+    expect(await stale).toBeInstanceOf(OutsideDownError);
+    expect(await circuit.call(up)).toBe('answer');
+    expect(changes).toEqual([]);
+  });
+
+  test('is told nothing by who gives up', async () => {
+    const circuit = makeCircuit();
+    const stop = new AbortController();
+    const given = error(
+      circuit.call(async (signal) => {
+        stop.abort(new Error('enough'));
+        signal.throwIfAborted();
+        throw new DownError('after that');
+      }, stop.signal),
+    );
+    expect(await given).toMatchObject({ message: 'enough' });
+    expect(await circuit.call(up)).toBe('answer');
+    expect(await error(circuit.call(up, stop.signal))).toMatchObject({ message: 'enough' });
+  });
+
+  test('a probe that is given up leaves the next call to probe', async () => {
+    const circuit = makeCircuit();
+    await error(circuit.call(down));
+    elapsedMs = 100;
+    const stop = new AbortController();
+    await error(
+      circuit.call(async () => {
+        stop.abort(new Error('enough'));
+        throw new DownError('reset');
+      }, stop.signal),
+    );
+    expect(await circuit.call(up)).toBe('answer');
+  });
+
+  test('that is open within another says nothing of that one', async () => {
+    const outer = makeCircuit();
+    const inner = makeCircuit({ system: 'the shelf', probeAfterMs: 200 });
+    await error(inner.call(down));
+    await error(outer.call(down));
+    elapsedMs = 100;
+    // The inner one refuses by itself: nobody outside was asked.
+    expect(await error(outer.call(() => inner.call(up)))).toMatchObject({ system: 'the shelf' });
+    expect(changes).toEqual([false, false]);
+    expect(await outer.call(up)).toBe('answer');
+  });
+
+  test.each([
+    [0, 100],
+    [-1, 100],
+    [100, 99],
+    [Number.NaN, 100],
+  ])('refuses pauses from %d to %d', (probeAfterMs, maxProbeAfterMs) => {
+    expect(() => makeCircuit({ probeAfterMs, maxProbeAfterMs })).toThrow(RangeError);
+  });
+});

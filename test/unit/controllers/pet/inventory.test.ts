@@ -1,0 +1,92 @@
+import { beforeEach, describe, expect, test } from '@jest/globals';
+import type { Pet } from '../../../../src/api/index.ts';
+import { Inventory } from '../../../../src/controllers/pet/inventory.ts';
+import type { FoundPet } from '../../../../src/controllers/pet/pet-store.ts';
+import { keyString, type ObjectKey, type ReadonlyStore } from '../../../../src/runtime/index.ts';
+
+const pets = new Map<string, Pet>();
+/** As much of a store as is read of it. */
+const store = {
+  list: () => pets.values(),
+  get: (key: ObjectKey) => pets.get(keyString(key)),
+} as unknown as ReadonlyStore<Pet>;
+
+function pet(name: string, id: string | undefined, rest: { generation?: number; leaving?: boolean } = {}): Pet {
+  const condition = { type: 'Ready', status: 'True', reason: 'Stored', message: '', observedGeneration: 1 } as const;
+  return {
+    metadata: {
+      name,
+      namespace: 'default',
+      uid: name,
+      resourceVersion: '1',
+      creationTimestamp: '2026-01-01T00:00:00Z',
+      generation: rest.generation ?? 1,
+      ...(rest.leaving && { deletionTimestamp: '2026-01-02T00:00:00Z' }),
+    },
+    spec: { name, type: 'dog', birthday: '2021-04-01T00:00:00Z' },
+    status: {
+      ...(id !== undefined && { id }),
+      conditions: [{ ...condition, lastTransitionTime: '2026-01-01T00:00:00Z' }],
+    },
+  };
+}
+
+const put = (...some: readonly Pet[]): void => {
+  for (const each of some) pets.set(keyString(each.metadata), each);
+};
+
+const stored = (id: string, name: string): FoundPet => ({ id, name, type: 'dog', birthday: '2021-04-01' });
+
+async function* all(...some: readonly (FoundPet | Error)[]): AsyncGenerator<FoundPet> {
+  for (const each of some) {
+    if (each instanceof Error) throw each;
+    yield each;
+  }
+}
+
+const namesOf = (keys: readonly ObjectKey[]) => keys.map(({ name }) => name).sort();
+
+beforeEach(() => pets.clear());
+
+describe('taking stock', () => {
+  test('finds what is missing and what was changed, by id, and leaves out what is nobody’s', async () => {
+    put(pet('same', '1'), pet('changed', '2'), pet('missing', '3'));
+    const inventory = new Inventory(store);
+    const keys = await inventory.take(all(stored('1', 'same'), stored('2', 'other'), stored('9', 'missing')));
+    expect(namesOf(keys)).toEqual(['changed', 'missing']);
+    expect(['1', '2', '3', '9'].map((id) => inventory.deviation(id))).toEqual([
+      undefined,
+      'changed',
+      'missing',
+      undefined,
+    ]);
+    inventory.settled('3');
+    expect(inventory.deviation('3')).toBeUndefined();
+  });
+
+  test('leaves out Pets on their way out, without an id, and with an update on its way', async () => {
+    put(pet('leaving', '1', { leaving: true }), pet('new', undefined), pet('changing', '2', { generation: 2 }));
+    const inventory = new Inventory(store);
+    expect(await inventory.take(all(stored('2', 'before')))).toEqual([]);
+  });
+
+  test('leaves out what got its id while it was taken', async () => {
+    const inventory = new Inventory(store);
+    async function* slowly(): AsyncGenerator<FoundPet> {
+      yield stored('9', 'nobody');
+      put(pet('new', '1'));
+    }
+    expect(await inventory.take(slowly())).toEqual([]);
+    expect(inventory.deviation('1')).toBeUndefined();
+  });
+
+  test('that breaks off says nothing of what is missing, and what was known stays', async () => {
+    put(pet('missing', '1'), pet('other', '2'));
+    const inventory = new Inventory(store);
+    await inventory.take(all(stored('2', 'other')));
+    await expect(inventory.take(all(stored('1', 'missing'), new Error('cut')))).rejects.toThrow('cut');
+    expect([inventory.deviation('1'), inventory.deviation('2')]).toEqual(['missing', undefined]);
+    await inventory.take(all(stored('1', 'missing'), stored('2', 'other')));
+    expect(inventory.deviation('1')).toBeUndefined();
+  });
+});

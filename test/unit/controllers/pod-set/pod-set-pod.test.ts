@@ -1,0 +1,52 @@
+import { expect, test } from '@jest/globals';
+import { podNames } from '../../../../src/controllers/pod-set/pod-names.ts';
+import { newPod, templateHash } from '../../../../src/controllers/pod-set/pod-set-pod.ts';
+import { podSetOf } from './pod-sets.ts';
+
+const spec = { containers: [{ name: 'c', image: 'busybox:1.36' }] };
+const hashOf = (template: NonNullable<ReturnType<typeof podSetOf>['spec']['template']>): string =>
+  templateHash(podSetOf({ spec: { template } }));
+
+test('another template has another hash, and one that says the same the same', () => {
+  expect(hashOf({ spec })).toBe(hashOf({ spec, metadata: { labels: {}, annotations: {} } }));
+  expect(hashOf({ spec })).not.toBe(hashOf({ spec, metadata: { labels: { a: 'b' } } }));
+  expect(hashOf({ spec, metadata: { annotations: { a: 'b' } } })).not.toBe(
+    hashOf({ spec, metadata: { labels: { a: 'b' } } }),
+  );
+});
+
+// An operator whose default pod is another must not roll every PodSet that has none of its own.
+test('no template has a hash that does not depend on what the pods are then', () => {
+  expect(templateHash(podSetOf())).toBe('default');
+});
+
+test('the pod of no template fits restricted namespaces, and quotas on CPU and memory', () => {
+  const pod = newPod(podSetOf(), 'default', 'web-pod-1').spec;
+  const [container] = pod?.containers ?? [];
+  expect(container).toMatchObject({ image: 'busybox:1.36', command: ['sleep', '3600'] });
+  expect(pod).toMatchObject({
+    automountServiceAccountToken: false,
+    securityContext: { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } },
+  });
+  expect(container?.securityContext).toMatchObject({
+    allowPrivilegeEscalation: false,
+    capabilities: { drop: ['ALL'] },
+  });
+  for (const amounts of [container?.resources?.requests, container?.resources?.limits]) {
+    expect(Object.keys(amounts ?? {}).sort()).toEqual(['cpu', 'memory']);
+  }
+});
+
+test('names are those that were tried before, as far as they are free, and new ones', () => {
+  const names = podNames(podSetOf(), 3, ['web-pod-taken', 'web-pod-tried'], (name) => name === 'web-pod-taken');
+  expect(names).toHaveLength(3);
+  expect(names[0]).toBe('web-pod-tried');
+  expect(names).not.toContain('web-pod-taken');
+  for (const name of names.slice(1)) expect(name).toMatch(/^web-pod-[0-9a-f]{5}$/);
+});
+
+test('a name that is long leaves room for the rest', () => {
+  const [name = ''] = podNames(podSetOf({ metadata: { name: 'x'.repeat(253) } }), 1, [], () => false);
+  expect(name.length).toBeLessThanOrEqual(253);
+  expect(name).toMatch(/^x+-[0-9a-f]{10}-pod-[0-9a-f]{5}$/);
+});

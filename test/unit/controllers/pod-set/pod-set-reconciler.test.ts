@@ -1,0 +1,585 @@
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import type { PodSet } from '../../../../src/api/index.ts';
+import type { Pod } from '../../../../src/controllers/built-in-kinds.ts';
+import { isSelected } from '../../../../src/controllers/pod-set/pod-set-pod.ts';
+import { PodSetReconciler } from '../../../../src/controllers/pod-set/pod-set-reconciler.ts';
+import {
+  Applier,
+  type Condition,
+  EventRecorder,
+  HttpClient,
+  NoAnswerError,
+  type Result,
+  Store,
+  TerminalError,
+  Transport,
+} from '../../../../src/runtime/index.ts';
+import { RecordingLog } from '../../environment/recording-log.ts';
+import { type Exchange, ScriptedServer } from '../../environment/scripted-server.ts';
+import { creationTimestamp, podOf, podSetOf } from './pod-sets.ts';
+
+const key = { name: 'web', namespace: 'default' };
+const podsPath = '/api/v1/namespaces/default/pods';
+const setPath = '/apis/app.example.com/v1alpha1/namespaces/default/podsets/web';
+
+let server: ScriptedServer;
+let transport: Transport;
+let client: HttpClient;
+let sets: Store<PodSet>;
+let pods: Store<Pod>;
+let reconciler: PodSetReconciler;
+let log: RecordingLog;
+
+beforeEach(async () => {
+  server = await ScriptedServer.start();
+  transport = new Transport(server.connection, { userAgent: 'test/1' });
+  client = new HttpClient(transport, 'tester');
+  log = new RecordingLog();
+  sets = new Store();
+  pods = new Store();
+  // What is told by Events is of no interest here: they are refused, one by one, elsewhere.
+  const silent = { ...client, create: async () => ({}) } as unknown as HttpClient;
+  const events = new EventRecorder({ client: silent, controller: 'test.example/operator', instance: 'pod-1', log });
+  const labelled = (set: PodSet) => [...pods.list()].filter((pod) => isSelected(set, pod));
+  const applier = new Applier({ fieldManager: 'tester' });
+  reconciler = new PodSetReconciler({ sets, pods, labelled, applier, events });
+});
+afterEach(async () => {
+  await transport.close();
+  await server.close();
+});
+
+/** Begins to reconcile over what the stores hold; a failure is its outcome. */
+function reconcile(): Promise<Result | unknown> {
+  const { signal } = new AbortController();
+  return reconciler.reconcile(key, { client, signal, log }).catch((error: unknown) => error);
+}
+
+interface Report {
+  readonly reason: string;
+  readonly message: string;
+  readonly status: NonNullable<PodSet['status']>;
+}
+
+/** The status that is written next, which is accepted. */
+async function reported(): Promise<Report> {
+  const request = await server.next({ method: 'PATCH', path: `${setPath}/status` });
+  request.json(200, podSetOf());
+  const { status } = request.body as { status: PodSet['status'] & { conditions?: Condition[] } };
+  const { reason = '', message = '' } = status?.conditions?.[0] ?? {};
+  return { reason, message, status };
+}
+
+/** The request that would make a pod. */
+const asked = (): Promise<Exchange> => server.next({ method: 'POST', path: podsPath });
+const nameOf = ({ body }: Exchange): string => (body as Pod).metadata.name;
+
+/** Makes the pod that is asked for, and returns its name. */
+async function makes(set: PodSet): Promise<string> {
+  const request = await asked();
+  request.json(201, podOf(set, nameOf(request), { phase: 'Pending' }));
+  return nameOf(request);
+}
+
+const removal = (name: string): Promise<Exchange> => server.next({ method: 'DELETE', path: `${podsPath}/${name}` });
+const leaving = (pod: Pod): object => ({
+  kind: 'Pod',
+  ...pod,
+  metadata: { ...pod.metadata, deletionTimestamp: creationTimestamp },
+});
+
+const done = { type: 'done' };
+const images = (image: string): Partial<PodSet['spec']> => ({ template: { spec: { containers: [{ image }] } } });
+const exceeded = {
+  message: 'pods "x" is forbidden: exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2',
+};
+
+describe('pods that are missing', () => {
+  test('are made, one, then two, and told of', async () => {
+    const set = podSetOf({ spec: { replicas: 3 } });
+    sets.set(set);
+    const outcome = reconcile();
+    const first = await asked();
+    expect(first.query.get('fieldValidation')).toBe('Strict');
+    expect(server.unclaimed).toBe(0);
+    first.json(201, podOf(set, nameOf(first)));
+    const names = [nameOf(first), await makes(set), await makes(set)];
+    const { status } = await reported();
+    expect(status).toMatchObject({ replicas: 3, podNames: names.toSorted() });
+    expect(await outcome).toEqual(done);
+  });
+
+  test('are no more than 500 a turn, 32 at once', async () => {
+    const set = podSetOf({ spec: { replicas: 4000 } });
+    sets.set(set);
+    const outcome = reconcile();
+    for (let made = 0; made < 500; made += 1) {
+      await makes(set);
+      expect(server.unclaimed).toBeLessThan(32);
+    }
+    const { reason, status } = await reported();
+    expect([reason, status.replicas]).toEqual(['PodsNotReady', 500]);
+    expect(await outcome).toEqual(done);
+    expect(server.unclaimed).toBe(0);
+  });
+
+  test('whose answer is lost are asked for under the same name: the first request may be under way still', async () => {
+    const set = podSetOf();
+    sets.set(set);
+    const outcome = reconcile();
+    const lost = await asked();
+    lost.cut();
+    (await server.next({ method: 'GET', path: `${podsPath}/${nameOf(lost)}` })).refuse(404, 'NotFound');
+    await reported();
+    expect(await outcome).toBeInstanceOf(NoAnswerError);
+
+    const again = reconcile();
+    const repeated = await asked();
+    expect(nameOf(repeated)).toBe(nameOf(lost));
+    // It was done meanwhile.
+    repeated.refuse(409, 'AlreadyExists');
+    const pod = podOf(set, nameOf(lost));
+    (await server.next({ method: 'GET', path: `${podsPath}/${nameOf(lost)}` })).json(200, pod);
+    expect((await reported()).status.podNames).toEqual([nameOf(lost)]);
+    expect(await again).toEqual(done);
+  });
+
+  test('are not asked for under a name whose pod is there by now', async () => {
+    const set = podSetOf({ spec: { replicas: 2 } });
+    sets.set(set);
+    const outcome = reconcile();
+    const lost = await asked();
+    lost.cut();
+    (await server.next({ method: 'GET', path: `${podsPath}/${nameOf(lost)}` })).cut();
+    // A look is tried four times.
+    for (let tries = 0; tries < 3; tries += 1) (await server.next({ method: 'GET' })).cut();
+    await reported();
+    await outcome;
+    pods.set(podOf(set, nameOf(lost)));
+    const again = reconcile();
+    expect(await makes(set)).not.toBe(nameOf(lost));
+    expect((await reported()).status.replicas).toBe(2);
+    expect(await again).toEqual(done);
+  });
+
+  test('that are refused for a quota are told, in the same words each time, and tried again', async () => {
+    sets.set(podSetOf({ spec: { replicas: 9 } }));
+    const quoting = (request: Exchange): void =>
+      request.refuse(403, 'Forbidden', { message: `pods "${nameOf(request)}" is forbidden: exceeded quota: q` });
+    const outcome = reconcile();
+    quoting(await asked());
+    const { reason, message, status } = await reported();
+    expect(reason).toBe('PodRefused');
+    expect(await outcome).toMatchObject({ code: 403 });
+    sets.set(podSetOf({ spec: { replicas: 9 }, metadata: { resourceVersion: '7' }, status }));
+    const again = reconcile();
+    quoting(await asked());
+    // Nothing is written: it says so already.
+    expect(await again).toMatchObject({ code: 403 });
+    expect(message).toContain('exceeded quota');
+    expect(server.unclaimed).toBe(0);
+  });
+});
+
+describe('a template that no pod can be made of', () => {
+  const invalid: [string, (request: Exchange) => void, string][] = [
+    [
+      'for a bad value',
+      (request) => {
+        const causes = [{ reason: 'FieldValueInvalid', field: 'spec.containers[0].name', message: 'bad' }];
+        request.refuse(422, 'Invalid', { message: 'spec.containers[0].name: bad', details: { causes } });
+      },
+      'spec.containers[0].name',
+    ],
+    [
+      'for a wrong type, or a field that there is not',
+      (request) =>
+        request.refuse(400, 'BadRequest', {
+          message: 'Pod in version "v1" cannot be handled as a Pod: strict decoding error: unknown field "spec.imagee"',
+        }),
+      'unknown field "spec.imagee"',
+    ],
+  ];
+
+  test.each(invalid)(
+    '%s is told, and not tried again, by this process or another, until it changes',
+    async (_, refuse, words) => {
+      sets.set(podSetOf());
+      const outcome = reconcile();
+      refuse(await asked());
+      const { reason, message, status } = await reported();
+      expect(reason).toBe('InvalidTemplate');
+      expect(message).toContain(words);
+      expect(await outcome).toBeInstanceOf(TerminalError);
+
+      sets.set(podSetOf({ metadata: { resourceVersion: '7' }, status }));
+      expect(await reconcile()).toEqual(done);
+      expect(server.unclaimed).toBe(0);
+
+      const changed = podSetOf({ metadata: { resourceVersion: '8', generation: 2 }, status });
+      sets.set(changed);
+      const mended = reconcile();
+      await makes(changed);
+      expect((await reported()).reason).toBe('PodsNotReady');
+      expect(await mended).toEqual(done);
+    },
+  );
+
+  test('is another thing than a webhook that says no: that is tried again', async () => {
+    sets.set(podSetOf());
+    const outcome = reconcile();
+    (await asked()).refuse(400, 'BadRequest', { message: 'admission webhook "policy" denied the request' });
+    expect((await reported()).reason).toBe('PodRefused');
+    expect(await outcome).toMatchObject({ name: 'ApiError', code: 400 });
+  });
+
+  const conditions = [
+    {
+      type: 'Ready',
+      status: 'False',
+      reason: 'InvalidTemplate',
+      message: 'bad',
+      lastTransitionTime: creationTimestamp,
+      observedGeneration: 1,
+    },
+  ] as const;
+
+  test('is not forgotten because something else is refused too', async () => {
+    const set = podSetOf({ status: { conditions } });
+    sets.set(set);
+    for (let index = 0; index < 6; index += 1) pods.set(podOf(set, `p-${index}`, { phase: 'Failed' }));
+    const outcome = reconcile();
+    (await server.next({ method: 'DELETE' })).refuse(403, 'Forbidden');
+    // The counts; the condition says so already.
+    expect((await reported()).status.conditions).toBeUndefined();
+    expect(await outcome).toMatchObject({ code: 403 });
+    expect(server.unclaimed).toBe(0);
+  });
+
+  test('still lets pods be removed that are too many', async () => {
+    const set = podSetOf({ spec: { replicas: 0 }, status: { conditions } });
+    sets.set(set);
+    const pod = podOf(set, 'a');
+    pods.set(pod);
+    const outcome = reconcile();
+    (await removal('a')).json(200, leaving(pod));
+    expect((await reported()).reason).toBe('PodsReady');
+    expect(await outcome).toEqual(done);
+  });
+});
+
+describe('pods that are too many', () => {
+  const three = (): readonly Pod[] => {
+    const set = podSetOf({ spec: { replicas: 1 } });
+    sets.set(set);
+    const all = ['a', 'b', 'c'].map((name) => podOf(set, name));
+    // The first to go, and then the second.
+    const [a, b, c] = [all[0] as Pod, all[1] as Pod, all[2] as Pod];
+    const cost = (text: string) => ({ annotations: { 'controller.kubernetes.io/pod-deletion-cost': text } });
+    const dear = [
+      a,
+      { ...b, metadata: { ...b.metadata, ...cost('1') } },
+      { ...c, metadata: { ...c.metadata, ...cost('2') } },
+    ];
+    for (const pod of dear) pods.set(pod);
+    return dear;
+  };
+
+  test('are removed by uid, the first in order, and none that is leaving already or is not its own', async () => {
+    const [a, b, c] = three() as [Pod, Pod, Pod];
+    pods.set({ ...a, metadata: { ...a.metadata, resourceVersion: '7', deletionTimestamp: creationTimestamp } });
+    const reference = { apiVersion: 'v1', kind: 'ConfigMap', name: 'c', uid: 'other', controller: true };
+    pods.set({ ...a, metadata: { ...a.metadata, name: 'foreign', uid: 'f', ownerReferences: [reference] } });
+    const outcome = reconcile();
+    const request = await removal('b');
+    expect(request.body).toMatchObject({ preconditions: { uid: 'uid-b' } });
+    request.json(200, leaving(b));
+    expect((await reported()).status.podNames).toEqual([c.metadata.name]);
+    expect(await outcome).toEqual(done);
+    expect(server.unclaimed).toBe(0);
+  });
+
+  test('are told of where one cannot be removed, and the others are removed', async () => {
+    const [, b] = three() as [Pod, Pod, Pod];
+    const outcome = reconcile();
+    (await removal('a')).refuse(403, 'Forbidden', { message: 'protected' });
+    (await removal('b')).json(200, leaving(b));
+    const { reason, message, status } = await reported();
+    expect([reason, message, status.podNames]).toEqual(['RemovalRefused', 'protected', ['a', 'c']]);
+    expect(await outcome).toMatchObject({ code: 403 });
+    expect(server.unclaimed).toBe(0);
+  });
+
+  test('whose removal has no answer are asked to go before any other: it may be under way still', async () => {
+    const [a, b, c] = three() as [Pod, Pod, Pod];
+    const outcome = reconcile();
+    (await removal('b')).json(200, leaving(b));
+    (await removal('a')).cut();
+    expect((await reported()).status.podNames).toEqual(['a', 'c']);
+    expect(await outcome).toBeInstanceOf(NoAnswerError);
+
+    // Now another would come first.
+    pods.delete(b);
+    pods.set({ ...c, metadata: { ...c.metadata, resourceVersion: '8' }, status: { phase: 'Pending' } });
+    const again = reconcile();
+    (await removal('a')).json(200, leaving(a));
+    expect((await reported()).status.podNames).toEqual(['c']);
+    expect(await again).toEqual(done);
+    expect(server.unclaimed).toBe(0);
+  });
+
+  test('are no more than 500 a turn', async () => {
+    const set = podSetOf({ spec: { replicas: 0 } });
+    sets.set(set);
+    for (let index = 0; index < 510; index += 1) pods.set(podOf(set, `p-${index}`));
+    const outcome = reconcile();
+    for (let removed = 0; removed < 500; removed += 1)
+      (await server.next({ method: 'DELETE' })).refuse(404, 'NotFound');
+    const { reason, status } = await reported();
+    expect([reason, status.replicas]).toEqual(['ScalingDown', 10]);
+    expect(await outcome).toEqual(done);
+    expect(server.unclaimed).toBe(0);
+  });
+});
+
+describe('another template', () => {
+  const before = podSetOf({ spec: { replicas: 2, ...images('one') } });
+  const after = podSetOf({ metadata: { generation: 2 }, spec: { replicas: 2, ...images('two') } });
+  const trial = async (): Promise<Exchange> => {
+    const request = await asked();
+    expect(request.query.get('dryRun')).toBe('All');
+    expect(request.body).toMatchObject({ spec: { containers: [{ image: 'two' }] } });
+    return request;
+  };
+  beforeEach(() => {
+    sets.set(after);
+  });
+
+  test('is tried before a pod is given up for it', async () => {
+    const [a, b] = [podOf(before, 'a'), podOf(before, 'b')];
+    pods.replace([a, b]);
+    const outcome = reconcile();
+    (await trial()).json(201, podOf(after, 'x'));
+    const request = await server.next({ method: 'DELETE' });
+    request.json(200, leaving(a));
+    const { reason, status } = await reported();
+    expect([reason, status.replicas, status.updatedReplicas]).toEqual(['RollingOut', 1, 0]);
+    expect(await outcome).toEqual(done);
+    expect(server.unclaimed).toBe(0);
+  });
+
+  test.each([
+    ['with a typo', 400, 'Pod in version "v1" cannot be handled as a Pod: strict decoding error', 'InvalidTemplate'],
+    ['that a policy forbids', 403, 'violates PodSecurity "restricted:latest"', 'PodRefused'],
+  ])('%s costs no pod', async (_, code, message, reason) => {
+    pods.replace([podOf(before, 'a'), podOf(before, 'b')]);
+    const outcome = reconcile();
+    (await trial()).refuse(code, 'BadRequest', { message });
+    const report = await reported();
+    expect([report.reason, report.status.readyReplicas]).toEqual([reason, 2]);
+    expect(await outcome).toBeInstanceOf(Error);
+    expect(server.unclaimed).toBe(0);
+  });
+
+  test.each([
+    ['in a quota that its pods fill', 403, exceeded.message],
+    ['under a webhook that cannot be tried', 400, 'admission webhook "w" does not support dry run'],
+  ])('%s is rolled out all the same', async (_, code, message) => {
+    const [a, b] = [podOf(before, 'a'), podOf(before, 'b')];
+    pods.replace([a, b]);
+    const outcome = reconcile();
+    (await trial()).refuse(code, 'Forbidden', { message });
+    (await server.next({ method: 'DELETE' })).json(200, leaving(a));
+    await reported();
+    expect(await outcome).toEqual(done);
+  });
+
+  test('is not tried again where a pod of it is ready: the next is replaced', async () => {
+    const old = podOf(before, 'a');
+    pods.replace([old, podOf(after, 'b')]);
+    const outcome = reconcile();
+    (await removal('a')).json(200, leaving(old));
+    await reported();
+    expect(await outcome).toEqual(done);
+  });
+
+  test.each([
+    ['ready', true],
+    ['not ready for a moment', false],
+  ])('whose first pod is not ready costs no other, though that is %s', async (_, ready) => {
+    pods.replace([podOf(before, 'a', { ready }), podOf(after, 'b', { ready: false })]);
+    const outcome = reconcile();
+    expect((await reported()).reason).toBe('RollingOut');
+    expect(await outcome).toEqual(done);
+    expect(server.unclaimed).toBe(0);
+  });
+
+  test('that mends a broken one replaces the broken pod first', async () => {
+    const broken = podOf(before, 'b', { ready: false });
+    pods.replace([podOf(podSetOf({ spec: images('zero') }), 'a'), broken]);
+    const outcome = reconcile();
+    (await trial()).json(201, podOf(after, 'x'));
+    (await removal('b')).json(200, leaving(broken));
+    await reported();
+    expect(await outcome).toEqual(done);
+  });
+
+  test('in a full quota, with a pod missing, takes the place of one that serves nobody, and of no other', async () => {
+    const broken = podOf(before, 'b', { ready: false });
+    const wanted = podSetOf({ ...after, spec: { ...after.spec, replicas: 3 } });
+    sets.set(podSetOf({ ...wanted, metadata: { ...wanted.metadata, resourceVersion: '7' } }));
+    pods.replace([podOf(before, 'a'), broken]);
+    const outcome = reconcile();
+    (await asked()).refuse(403, 'Forbidden', exceeded);
+    (await removal('b')).json(200, leaving(broken));
+    expect((await reported()).reason).toBe('PodRefused');
+    await outcome;
+
+    pods.delete(broken);
+    const again = reconcile();
+    (await asked()).refuse(403, 'Forbidden', exceeded);
+    await reported();
+    await again;
+    expect(server.unclaimed).toBe(0);
+  });
+
+  test('is not for pods that were adopted: they stay, and do not count as updated', async () => {
+    const { labels } = podOf(before, 'a').metadata;
+    const adopted = ['a', 'b'].map((name) =>
+      podOf(before, name, { metadata: { labels: { app: labels?.app ?? '', version: 'v0.1' } } }),
+    );
+    pods.replace(adopted);
+    const outcome = reconcile();
+    const { reason, status } = await reported();
+    expect([reason, status.replicas, status.updatedReplicas]).toEqual(['PodsReady', 2, 0]);
+    expect(await outcome).toEqual(done);
+    expect(server.unclaimed).toBe(0);
+  });
+});
+
+describe('pods that have ended', () => {
+  const set = podSetOf();
+  const ended = (name: string, minute: number, lastedSeconds = 1): Pod => {
+    const made = Date.parse(creationTimestamp) + minute * 60_000;
+    const [at, until] = [new Date(made).toISOString(), new Date(made + lastedSeconds * 1000).toISOString()];
+    return podOf(set, name, { phase: 'Failed', readySince: until, metadata: { creationTimestamp: at } });
+  };
+  const nowMinute = (): number => (Date.now() - Date.parse(creationTimestamp)) / 60_000;
+  beforeEach(() => {
+    sets.set(set);
+  });
+
+  test('are replaced', async () => {
+    pods.replace([ended('a', 0)]);
+    const outcome = reconcile();
+    await makes(set);
+    expect((await reported()).status.replicas).toBe(1);
+    expect(await outcome).toEqual(done);
+  });
+
+  test('one after the other, early and just now, are replaced after a pause', async () => {
+    pods.replace([ended('a', nowMinute() - 9), ended('b', nowMinute() - 5), ended('c', nowMinute())]);
+    const outcome = reconcile();
+    const { reason, message } = await reported();
+    expect([reason, message]).toEqual([
+      'PodsEndEarly',
+      '3 pods in a row have ended within ten minutes: another is made after 40 s',
+    ]);
+    const result = (await outcome) as Result & { type: 'requeueAfter' };
+    expect(result.type).toBe('requeueAfter');
+    expect(result.delayMs).toBeGreaterThan(20_000);
+    expect(result.delayMs).toBeLessThanOrEqual(40_000);
+    expect(server.unclaimed).toBe(0);
+  });
+
+  test.each([
+    ['early, but long ago', [60, 55, 51], 1],
+    ['after they had been ready for long', [17, 16, 15], 900],
+  ])('%s, are replaced at once', async (_, minutesAgo, lasted) => {
+    pods.replace(minutesAgo.map((minutes, index) => ended(`p-${index}`, nowMinute() - minutes, lasted)));
+    const outcome = reconcile();
+    await makes(set);
+    await reported();
+    expect(await outcome).toEqual(done);
+  });
+
+  test('of another template are no reason to wait', async () => {
+    pods.replace([ended('a', nowMinute() - 1), ended('b', nowMinute())]);
+    const mended = podSetOf({ metadata: { generation: 2, resourceVersion: '7' }, spec: images('two') });
+    sets.set(mended);
+    const outcome = reconcile();
+    await makes(mended);
+    await reported();
+    expect(await outcome).toEqual(done);
+  });
+
+  test('are kept, five of them, for their logs; the older are removed', async () => {
+    pods.replace([podOf(set, 'running'), ...Array.from({ length: 7 }, (_, index) => ended(`p-${index}`, index))]);
+    const outcome = reconcile();
+    (await removal('p-0')).refuse(404, 'NotFound');
+    (await removal('p-1')).refuse(404, 'NotFound');
+    expect((await reported()).reason).toBe('PodsReady');
+    expect(await outcome).toEqual(done);
+    expect(server.unclaimed).toBe(0);
+  });
+
+  test('and are nobody’s are not adopted', async () => {
+    pods.replace([{ ...ended('a', 0), metadata: { ...ended('a', 0).metadata, ownerReferences: [] } }]);
+    const outcome = reconcile();
+    await makes(set);
+    await reported();
+    expect(await outcome).toEqual(done);
+    expect(server.unclaimed).toBe(0);
+  });
+});
+
+describe('a pod that is nobody’s', () => {
+  const orphan = (set: PodSet): Pod => podOf(set, 'orphan', { metadata: { ownerReferences: [] } });
+
+  test('and may not be adopted is told of, and another made', async () => {
+    const set = podSetOf();
+    sets.set(set);
+    pods.set(orphan(set));
+    const outcome = reconcile();
+    (await server.next({ method: 'GET', path: setPath })).json(200, set);
+    (await server.next({ method: 'PATCH', path: `${podsPath}/orphan` })).refuse(403, 'Forbidden', { message: 'no' });
+    await makes(set);
+    const { reason, message, status } = await reported();
+    expect([reason, message, status.replicas]).toEqual(['AdoptionRefused', 'no', 1]);
+    expect(await outcome).toMatchObject({ code: 403 });
+  });
+
+  test('and has changed since it was seen is waited for: it may be ours by now', async () => {
+    const set = podSetOf();
+    sets.set(set);
+    pods.set(orphan(set));
+    const outcome = reconcile();
+    (await server.next({ method: 'GET', path: setPath })).json(200, set);
+    (await server.next({ method: 'PATCH', path: `${podsPath}/orphan` })).refuse(409, 'Conflict');
+    expect(await outcome).toMatchObject({ code: 409 });
+    expect(server.unclaimed).toBe(0);
+  });
+});
+
+describe('a PodSet', () => {
+  test.each([{}, { replicas: 'three' }, undefined])(
+    'without replicas, stored under an older definition, gets a reason, and its pods are left alone: spec %j',
+    async (spec) => {
+      const set = podSetOf();
+      pods.set(podOf(set, 'a'));
+      const { spec: _, ...bare } = set;
+      sets.set({ ...bare, ...(spec && { spec }) } as unknown as PodSet);
+      const outcome = reconcile();
+      expect((await reported()).reason).toBe('InvalidSpec');
+      expect(await outcome).toEqual(done);
+      expect(server.unclaimed).toBe(0);
+    },
+  );
+
+  test('that is gone, or on its way out, is left alone', async () => {
+    expect(await reconcile()).toEqual(done);
+    sets.set(podSetOf({ metadata: { deletionTimestamp: creationTimestamp } }));
+    expect(await reconcile()).toEqual(done);
+    expect(server.unclaimed).toBe(0);
+  });
+});

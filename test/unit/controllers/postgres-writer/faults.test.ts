@@ -1,0 +1,84 @@
+import { describe, expect, test } from '@jest/globals';
+import {
+  ConnectionFailedError,
+  CredentialsError,
+  databaseReasonOf,
+  isRowFault,
+  sqlStateOf,
+  tableReasonOf,
+  UnfitTableError,
+} from '../../../../src/controllers/postgres-writer/faults.ts';
+
+/** As the client library throws what PostgreSQL says. */
+const refusal = (code: string, message = 'no'): Error => Object.assign(new Error(message), { code, severity: 'ERROR' });
+const ofNode = (code: string, message = ''): Error => Object.assign(new Error(message), { code });
+
+describe('an error', () => {
+  test.each([
+    ['57P01', 'DatabaseDown', undefined, false],
+    ['57P03', 'DatabaseDown', undefined, false],
+    ['08006', 'DatabaseDown', undefined, false],
+    ['53300', 'DatabaseDown', undefined, false],
+    ['58030', 'DatabaseDown', undefined, false],
+    ['25006', 'DatabaseDown', undefined, false],
+    ['28P01', 'AccessDenied', undefined, false],
+    ['28000', 'AccessDenied', undefined, false],
+    ['3D000', 'DatabaseMissing', undefined, false],
+    ['42P01', undefined, 'TableMissing', false],
+    ['3F000', undefined, 'TableMissing', false],
+    ['42703', undefined, 'ColumnMissing', false],
+    ['42501', undefined, 'PermissionDenied', false],
+    ['55P03', undefined, 'TableBusy', false],
+    ['57014', undefined, 'TableBusy', false],
+    ['40P01', undefined, 'TableBusy', false],
+    ['42P10', undefined, 'TableUnsuitable', false],
+    ['XX000', undefined, 'TableUnsuitable', false],
+    ['22001', undefined, undefined, true],
+    ['23514', undefined, undefined, true],
+    ['P0001', undefined, undefined, true],
+  ] as const)('of SQLSTATE %s: %s, %s, of a row: %s', (code, database, table, ofRow) => {
+    const error = refusal(code);
+    expect([databaseReasonOf(error), tableReasonOf(error), isRowFault(error)]).toEqual([database, table, ofRow]);
+  });
+
+  test('of the connection is an outage, with words where Node has none', () => {
+    const refused = new ConnectionFailedError(
+      new AggregateError([ofNode('ECONNREFUSED', 'connect ECONNREFUSED ::1:5432'), ofNode('ECONNREFUSED')]),
+    );
+    expect(databaseReasonOf(refused)).toBe('DatabaseDown');
+    expect(refused.message).toBe('connect ECONNREFUSED ::1:5432; ECONNREFUSED');
+    expect(databaseReasonOf(new ConnectionFailedError(new Error('timeout expired')))).toBe('DatabaseDown');
+  });
+
+  test.each([
+    ofNode('SELF_SIGNED_CERT_IN_CHAIN'),
+    ofNode('ERR_TLS_CERT_ALTNAME_INVALID'),
+    ofNode('UNABLE_TO_VERIFY_LEAF_SIGNATURE'),
+    ofNode('CERT_HAS_EXPIRED'),
+    new Error('The server does not support SSL connections'),
+    new Error('There was an error establishing an SSL connection'),
+  ])('of TLS: %s', (cause) => {
+    expect(databaseReasonOf(new ConnectionFailedError(cause))).toBe('TlsRefused');
+  });
+
+  test('of rules that ask for TLS', () => {
+    const message = 'no pg_hba.conf entry for host "10.0.0.1", user "writer", database "postgres", no encryption';
+    expect(databaseReasonOf(refusal('28000', message))).toBe('TlsRefused');
+  });
+
+  test('of the settings, and of the table as the catalogue has it', () => {
+    expect(databaseReasonOf(new CredentialsError('no file'))).toBe('CredentialsMissing');
+    expect(tableReasonOf(new UnfitTableError('ColumnMissing', 'no column'))).toBe('ColumnMissing');
+  });
+
+  test("of the program's own is none of these", () => {
+    for (const error of [new TypeError('x is not a function'), ofNode('EPIPE'), 'text', undefined]) {
+      expect([sqlStateOf(error), databaseReasonOf(error), tableReasonOf(error), isRowFault(error)]).toEqual([
+        undefined,
+        undefined,
+        undefined,
+        false,
+      ]);
+    }
+  });
+});

@@ -1,0 +1,38 @@
+import type { ScheduledEcho } from '../../../../src/api/index.ts';
+import type { CronJob } from '../../../../src/controllers/built-in-kinds.ts';
+import { cronJobOf } from '../../../../src/controllers/scheduled-echo/cron-job.ts';
+import type { ObjectMeta } from '../../../../src/runtime/index.ts';
+
+const creationTimestamp = '2026-01-01T00:00:00Z';
+
+/** A ScheduledEcho as the API server stores it, of generation 1 unless `metadata` says otherwise. */
+export function scheduledEchoOf(
+  rest: {
+    readonly metadata?: Partial<ScheduledEcho['metadata']>;
+    readonly spec?: Partial<ScheduledEcho['spec']>;
+    readonly status?: NonNullable<ScheduledEcho['status']>;
+  } = {},
+): ScheduledEcho {
+  return {
+    metadata: {
+      name: 'hello',
+      namespace: 'default',
+      uid: 'uid-hello',
+      resourceVersion: '5',
+      generation: 1,
+      creationTimestamp,
+      ...rest.metadata,
+    },
+    spec: { message: 'Hola', schedule: '@hourly', ...rest.spec },
+    ...(rest.status && { status: rest.status }),
+  };
+}
+
+/** The CronJob that the operator made for it, as far as the operator knows. */
+export function cronJobFor(echo: ScheduledEcho, metadata: Partial<ObjectMeta> = {}): CronJob {
+  const manifest = cronJobOf(echo, 'busybox:1.36');
+  return {
+    ...manifest,
+    metadata: { uid: 'uid-cronjob', resourceVersion: '6', creationTimestamp, ...manifest.metadata, ...metadata },
+  };
+}

@@ -1,0 +1,189 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { DatabaseError } from '../../../src/petstore/database.ts';
+import { InvalidRequestError, TooBusyError, UnknownPetError } from '../../../src/petstore/errors.ts';
+import { PetDatabase } from '../../../src/petstore/pet-database.ts';
+import { PetType } from '../../../src/petstore-wire/index.ts';
+
+let folder: string;
+let path: string;
+let database: PetDatabase;
+let nowMs: number;
+
+const hourMs = 3_600_000;
+const open = (): PetDatabase => new PetDatabase({ path, requestsKeptMs: hourMs, now: () => nowMs });
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'pet-database-'));
+  path = join(folder, 'pets.db');
+  nowMs = 1_800_000_000_000;
+  database = open();
+});
+afterEach(async () => {
+  database[Symbol.dispose]();
+  await rm(folder, { recursive: true });
+});
+
+const thor = { name: 'Thor', type: PetType.PTCanine, birthday: { year: 2021, month: 4, day: 1 } };
+const tron = { name: 'Tron', type: PetType.PTFeline, birthday: { year: 2020, month: 6, day: 25 } };
+const any = { names: [], types: [] };
+const names = (filter: Parameters<PetDatabase['search']>[0] = any) =>
+  [...database.search(filter)].map(({ name }) => name).sort();
+
+describe('the database', () => {
+  test('has what was written, also when it is opened again', () => {
+    const [id = ''] = database.add([thor, tron]);
+    database.update([{ ...thor, id, name: 'Loki' }]);
+    database[Symbol.dispose]();
+    database = open();
+    expect(names()).toEqual(['Loki', 'Tron']);
+    expect([...database.search({ ...any, names: ['Loki'] })]).toEqual([{ id, ...thor, name: 'Loki' }]);
+    expect(database.count()).toBe(2);
+  });
+
+  test('synchronises its log at each commit', () => {
+    const reader = new DatabaseSync(path);
+    expect(reader.prepare('PRAGMA journal_mode').get()).toEqual({ journal_mode: 'wal' });
+    reader.close();
+  });
+
+  test('updates all or none', () => {
+    const [id = ''] = database.add([thor]);
+    expect(() =>
+      database.update([
+        { ...tron, id },
+        { ...tron, id: 'nobody' },
+      ]),
+    ).toThrow(UnknownPetError);
+    expect(() => database.update([{ ...tron, id: 'nobody' }])).toThrow('no pet has the id nobody');
+    expect(names()).toEqual(['Thor']);
+  });
+
+  test('finds by what pets are, not by what they were', () => {
+    const [id = ''] = database.add([thor]);
+    database.update([{ ...tron, id }]);
+    expect(names({ ...any, names: ['Thor'] })).toEqual([]);
+    expect(names({ ...any, types: [PetType.PTCanine] })).toEqual([]);
+    expect(names({ ...any, born: { from: '2021-01-01', before: '2022-01-01' } })).toEqual([]);
+    expect(
+      names({ names: ['Tron'], types: [PetType.PTFeline], born: { from: '2020-06-25', before: '2020-06-26' } }),
+    ).toEqual(['Tron']);
+  });
+
+  test('takes any number of names, whatever is in them', () => {
+    const odd = ["Rob'); DROP TABLE pets;--", '"', '\\', '%', '世界', '\u0001', '😀'];
+    database.add(odd.map((name) => ({ ...thor, name })));
+    for (const name of odd) expect(names({ ...any, names: [name] })).toEqual([name]);
+    const many = Array.from({ length: 50_000 }, (_, index) => `name ${index}`);
+    expect(names({ ...any, names: [...many, '%'] })).toEqual(['%']);
+  });
+
+  test('a search sees one moment, and holds up no writer', () => {
+    database.add([thor, tron]);
+    const search = database.search(any);
+    const first = search.next();
+    expect(first.done).toBe(false);
+    const { id = '' } = first.value ?? {};
+    database.delete([...database.search(any)].map((pet) => pet.id));
+    expect(names()).toEqual([]);
+    expect([...search]).toHaveLength(1);
+    expect(id).not.toBe('');
+    expect(database.searches).toBe(0);
+  });
+
+  test('has so many searches at once, and lets go of one that is left', () => {
+    database.add([thor]);
+    const searches = Array.from({ length: 64 }, () => database.search(any));
+    for (const search of searches) search.next();
+    expect(() => database.search(any).next()).toThrow(TooBusyError);
+    searches[0]?.return();
+    expect(names()).toEqual(['Thor']);
+  });
+
+  test('can be closed while it is searched', () => {
+    database.add([thor, tron]);
+    const search = database.search(any);
+    search.next();
+    database[Symbol.dispose]();
+    expect(() => search.next()).toThrow();
+    database = open();
+  });
+
+  test('keeps settings', () => {
+    database.keepSetting('a', '1');
+    database.keepSetting('a', '2');
+    expect([database.setting('a'), database.setting('b')]).toEqual(['2', undefined]);
+  });
+});
+
+describe('a file that cannot be used is refused by its name', () => {
+  test('no database', async () => {
+    const other = join(folder, 'other.db');
+    await writeFile(other, 'not a database, but long enough to be read as one'.repeat(100));
+    expect(() => new PetDatabase({ path: other, requestsKeptMs: hourMs })).toThrow(DatabaseError);
+    expect(() => new PetDatabase({ path: other, requestsKeptMs: hourMs })).toThrow(other);
+  });
+
+  test('nowhere', () => {
+    expect(() => new PetDatabase({ path: join(folder, 'no', 'pets.db'), requestsKeptMs: hourMs })).toThrow(
+      DatabaseError,
+    );
+  });
+
+  test('of a newer version', () => {
+    const newer = new DatabaseSync(path);
+    newer.exec('PRAGMA user_version = 99');
+    newer.close();
+    expect(() => open()).toThrow(/its schema is 99/);
+  });
+});
+
+describe('a named request', () => {
+  const request = { id: 'one', asked: 'thor' };
+
+  test('is done once', () => {
+    const ids = database.add([thor], request);
+    expect(database.add([thor], request)).toEqual(ids);
+    expect(names()).toEqual(['Thor']);
+  });
+
+  test('is done once over a restart, and answered the same when its pet is gone', () => {
+    const ids = database.add([thor], request);
+    database[Symbol.dispose]();
+    database = open();
+    database.delete(ids);
+    expect(database.add([thor], request)).toEqual(ids);
+    expect(names()).toEqual([]);
+  });
+
+  test('that failed was not done, and may come again', () => {
+    expect(() => database.update([{ ...thor, id: 'nobody' }], request)).toThrow(UnknownPetError);
+    expect(database.add([thor], request)).toHaveLength(1);
+  });
+
+  test('is refused as another', () => {
+    database.add([thor], request);
+    expect(() => database.add([tron], { id: 'one', asked: 'tron' })).toThrow(InvalidRequestError);
+    expect(names()).toEqual(['Thor']);
+  });
+
+  test('is forgotten in time, and only then', () => {
+    const ids = database.add([thor], request);
+    nowMs += hourMs - 1;
+    expect(database.add([thor], request)).toEqual(ids);
+    nowMs += 1;
+    expect(database.add([thor], request)).not.toEqual(ids);
+  });
+
+  test('that is forgotten takes no room', () => {
+    for (let index = 0; index < 120; index += 1) database.delete([], { id: `old ${index}`, asked: '' });
+    nowMs += hourMs;
+    for (let index = 0; index < 5; index += 1) database.delete([], { id: `new ${index}`, asked: '' });
+    const reader = new DatabaseSync(path, { readOnly: true });
+    expect(reader.prepare('SELECT count(*) AS count FROM requests').get()).toEqual({ count: 5 });
+    reader.close();
+  });
+});
