@@ -67,8 +67,8 @@ const usual: Plan = {
 const quick: Plan = {
   rounds: 1,
   clientNodeRounds: 1,
-  burst: 500,
-  steadySeconds: 4,
+  burst: 300,
+  steadySeconds: 3,
   busySeconds: 3,
   longRounds: 0,
   longBurst: 10_000,
@@ -81,8 +81,8 @@ const quick: Plan = {
   crashRounds: 0,
   echosPerSecond: 20,
   idleRounds: 1,
-  idleSeconds: 10,
-  settleMs: 2000,
+  idleSeconds: 5,
+  settleMs: 1000,
 };
 
 /**

@@ -88,11 +88,11 @@ function ready(name: string): Promise<BookStore> {
   );
 }
 
-/** Asks the app, by its Service. */
+/** Asks the app, by its Service. Debian's busybox ends by a fault where wget is given a time-out of its own. */
 function ask(store: BookStore, query = ''): Promise<string> {
   const url = `http://${store.status?.appServiceName}/cgi-bin/books${query}`;
   return eventually(`the app of ${store.metadata.name} answers`, () =>
-    kubectl('exec', customer, '--', 'wget', '-q', '-T', '5', '-O', '-', url),
+    kubectl('exec', customer, '--', 'timeout', '5', 'wget', '-q', '-O', '-', url),
   );
 }
 
