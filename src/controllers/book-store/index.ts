@@ -3,7 +3,6 @@ import { BookStore } from '../../api/index.ts';
 import {
   type Applier,
   controllerOf,
-  type EventRecorder,
   generationChanged,
   type Kind,
   type KubeObject,
@@ -14,6 +13,7 @@ import {
   watches,
 } from '../../runtime/index.ts';
 import { ControllerRevision, Deployment, PersistentVolumeClaim, Service, StatefulSet } from '../built-in-kinds.ts';
+import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
 import { BookStoreReconciler } from './book-store-reconciler.ts';
 import { statefulSetOfClaim } from './claims.ts';
 import { claimedNames, statefulSetKey } from './names.ts';
@@ -28,18 +28,10 @@ const byStatefulSet = 'statefulSet';
 /** Adds the BookStore controller to a manager. */
 export function addBookStoreController(
   manager: Manager,
-  options: {
-    readonly applier: Applier;
-    readonly events: EventRecorder;
-    readonly workers: number;
-    /** How often each object is reconciled although nothing has happened, in milliseconds. */
-    readonly resyncEveryMs: number;
-    /** Those whose BookStores are reconciled. Default: all. */
-    readonly namespaces?: readonly string[] | undefined;
-  },
+  options: ControllerSettings & { readonly applier: Applier },
 ): void {
   const { applier, events, workers, resyncEveryMs } = options;
-  const scope = options.namespaces && { namespaces: options.namespaces };
+  const scope = scopeOf(options);
   const stores = manager.informer(BookStore, scope);
   const deployments = manager.informer(Deployment, { ...scope, transform: withoutOthersDetails });
   const statefulSets = manager.informer(StatefulSet, { ...scope, transform: withoutOthersDetails });

@@ -1,7 +1,8 @@
 /** Echo: one Job per generation prints the message. */
 import { Echo } from '../../api/index.ts';
-import { type EventRecorder, keyOf, keyString, type Manager, watches } from '../../runtime/index.ts';
+import { keyOf, keyString, type Manager, watches } from '../../runtime/index.ts';
 import { Job } from '../built-in-kinds.ts';
+import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
 import { isMoreThanWords } from '../more-than-words.ts';
 import { DeletedJobs } from './deleted-jobs.ts';
 import { jobKeyOf } from './echo-job.ts';
@@ -11,19 +12,8 @@ import { EchoReconciler } from './echo-reconciler.ts';
 const byJob = 'job';
 
 /** Adds the Echo controller to a manager. */
-export function addEchoController(
-  manager: Manager,
-  options: {
-    readonly events: EventRecorder;
-    readonly image: string;
-    readonly workers: number;
-    /** How often each object is reconciled although nothing has happened, in milliseconds. */
-    readonly resyncEveryMs: number;
-    /** Those whose Echos are reconciled. Default: all. */
-    readonly namespaces?: readonly string[] | undefined;
-  },
-): void {
-  const scope = options.namespaces && { namespaces: options.namespaces };
+export function addEchoController(manager: Manager, options: ControllerSettings & { readonly image: string }): void {
+  const scope = scopeOf(options);
   const echos = manager.informer(Echo, scope);
   const jobs = manager.informer(Job, scope);
   const deletedJobs = new DeletedJobs();

@@ -86,6 +86,11 @@ export class Circuit {
     this.#maxProbeAfterMs = maxProbeAfterMs;
   }
 
+  /** Whether the way is cut: a call would be a probe, or be refused. */
+  get isCut(): boolean {
+    return this.#outage !== undefined;
+  }
+
   /**
    * In how many milliseconds who was refused may call again: when the next probe is due, and up to one pause later, at
    * random, so that they do not come all at once.

@@ -1,12 +1,12 @@
 import {
   done,
-  type EventRecorder,
   type Kind,
   type KubeObject,
   type Manager,
   type StandardStatus,
   setCondition,
 } from '../../runtime/index.ts';
+import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
 import { isMoreThanWords } from '../more-than-words.ts';
 import { may, type PolicyRule } from '../permissions.ts';
 import { reportReady } from '../report-ready.ts';
@@ -22,16 +22,13 @@ const reason = 'ControllerDisabled';
 export function addDisabledController(
   manager: Manager,
   kind: Kind<Reporting>,
-  options: {
-    readonly events: EventRecorder;
+  options: Pick<ControllerSettings, 'events' | 'namespaces'> & {
     /** What switches it on, in words: `controllers.pet.enabled`. */
     readonly setting: string;
-    /** Those whose objects are told. Default: all. */
-    readonly namespaces?: readonly string[] | undefined;
   },
 ): void {
-  const { events, setting, namespaces } = options;
-  const objects = manager.informer(kind, { optional: true, ...(namespaces && { namespaces }) }).store;
+  const { events, setting } = options;
+  const objects = manager.informer(kind, { optional: true, ...scopeOf(options) }).store;
   const message = `the controller of ${kind.kind} is switched off (${setting}): nothing outside is written or removed`;
   manager.controller(kind, {
     predicate: isMoreThanWords,

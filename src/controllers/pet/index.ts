@@ -1,7 +1,8 @@
 /** Pet: a pet in the pet store, which is outside of the cluster as far as the operator knows. */
 import type { Registry } from 'prom-client';
 import { Pet } from '../../api/index.ts';
-import { type EventRecorder, type Gate, generationChanged, type Manager } from '../../runtime/index.ts';
+import { type Gate, generationChanged, type Manager } from '../../runtime/index.ts';
+import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
 import { Circuit, OutsideDownError, outsideUp } from '../outside/index.ts';
 import { Inventory } from './inventory.ts';
 import { PetReconciler } from './pet-reconciler.ts';
@@ -13,14 +14,14 @@ import { Sweep } from './sweep.ts';
 const sweepAgainMs = 5000;
 
 /**
- * Adds the Pet controller to a manager. Nothing is sent to the store yet.
+ * Adds the Pet controller to a manager. Nothing is sent to the store yet. With each resync all pets are read, to find those
+ * that were changed or deleted in the store.
  *
  * @returns what ends the connection to the store. To be called when nothing is reconciled any more.
  */
 export function addPetController(
   manager: Manager,
-  options: {
-    readonly events: EventRecorder;
+  options: ControllerSettings & {
     /** What requests to the store have to pass. Default: nothing. */
     readonly gate: Gate | undefined;
     /** Of the metrics. */
@@ -31,30 +32,20 @@ export function addPetController(
     readonly tls: { readonly ca?: string } | undefined;
     /** How long the store may take to answer, in milliseconds. */
     readonly timeoutMs: number;
-    /**
-     * How often, in milliseconds, every Pet is reconciled although nothing has happened, and all pets are read to find those
-     * that were changed or deleted in the store.
-     */
-    readonly resyncEveryMs: number;
-    readonly workers: number;
-    /** Those whose Pets are reconciled. Default: all. */
-    readonly namespaces?: readonly string[] | undefined;
   },
 ): () => Promise<void> {
   const { events, gate, registry, address, tls, timeoutMs, resyncEveryMs, workers, namespaces } = options;
   const log = manager.log.child({ controller: 'pet' });
-  const pets = manager.informer(Pet, namespaces && { namespaces }).store;
+  const pets = manager.informer(Pet, scopeOf(options)).store;
   const system = `the pet store at ${address}`;
   const store = new PetStore({ address, tls, timeoutMs, gate });
   const inventory = new Inventory(pets);
   const showUp = outsideUp(registry, system);
-  let isDown = false;
   const circuit = new Circuit({
     system,
     reasonOf: (error) => (failureOf(error) === 'down' ? 'PetStoreUnavailable' : undefined),
     log,
     onChange: (up) => {
-      isDown = !up;
       showUp(up);
       // What happened in the store meanwhile nobody has told.
       if (up) sweep.ask();
@@ -63,7 +54,7 @@ export function addPetController(
   const sweep = new Sweep({
     take: (signal) =>
       // It would be a long probe, for which all others had to wait.
-      isDown ? Promise.resolve([]) : circuit.call((ending) => inventory.take(store.all(ending)), signal),
+      circuit.isCut ? Promise.resolve([]) : circuit.call((ending) => inventory.take(store.all(ending)), signal),
     everyMs: resyncEveryMs,
     retryAfterMs: sweepAgainMs,
     failed: (error) => {
@@ -75,7 +66,6 @@ export function addPetController(
     pets,
     store,
     circuit,
-    isDown: () => isDown,
     inventory,
     takeStock: () => sweep.ask(),
     events,

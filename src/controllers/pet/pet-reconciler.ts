@@ -26,9 +26,7 @@ export interface PetReconcilerOptions {
   readonly pets: ReadonlyStore<Pet>;
   readonly store: Pick<PetStore, 'timeoutMs' | 'add' | 'update' | 'delete' | 'find'>;
   /** The way to the store. */
-  readonly circuit: Pick<Circuit, 'call'>;
-  /** Whether that is cut. */
-  readonly isDown: () => boolean;
+  readonly circuit: Pick<Circuit, 'call' | 'isCut'>;
   readonly inventory: Inventory;
   /** Asks for stock to be taken soon. */
   readonly takeStock: () => void;
@@ -164,10 +162,10 @@ export class PetReconciler {
 
   /** Adds a pet that nobody has asked the store for before. */
   async #add(record: PetRecord, wanted: StorePet, signal: AbortSignal): Promise<void> {
-    const { circuit, store, isDown } = this.#options;
+    const { circuit, store } = this.#options;
     await this.#alike.run(tripleOf(wanted), signal, async () => {
       // Down, it refuses this before anything is written that would have to be looked for later; back, this harms nothing.
-      if (isDown()) await this.#find(wanted, signal);
+      if (circuit.isCut) await this.#find(wanted, signal);
       const intent: Intent = { ...wanted, requestId: randomUUID(), since: this.#now().toISOString() };
       await record.write({ id: null, intent, conditions: this.#adding(record.pet) });
       const id = await circuit.call((ending) => store.add(wanted, intent.requestId, ending), signal);

@@ -3,7 +3,6 @@ import { PodSet } from '../../api/index.ts';
 import {
   type Applier,
   controllerOf,
-  type EventRecorder,
   generationChanged,
   keyOf,
   type Manager,
@@ -11,6 +10,7 @@ import {
   watches,
 } from '../../runtime/index.ts';
 import { Pod } from '../built-in-kinds.ts';
+import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
 import { isSelected, podLabels, withoutDetails } from './pod-set-pod.ts';
 import { PodSetReconciler } from './pod-set-reconciler.ts';
 
@@ -20,18 +20,10 @@ const byApp = 'app';
 /** Adds the PodSet controller to a manager. */
 export function addPodSetController(
   manager: Manager,
-  options: {
-    readonly applier: Applier;
-    readonly events: EventRecorder;
-    readonly workers: number;
-    /** How often each object is reconciled although nothing has happened, in milliseconds. */
-    readonly resyncEveryMs: number;
-    /** Those whose PodSets are reconciled. Default: all. */
-    readonly namespaces?: readonly string[] | undefined;
-  },
+  options: ControllerSettings & { readonly applier: Applier },
 ): void {
   const { applier, events, workers, resyncEveryMs } = options;
-  const scope = options.namespaces && { namespaces: options.namespaces };
+  const scope = scopeOf(options);
   const sets = manager.informer(PodSet, scope);
   const pods = manager.informer(Pod, { ...scope, transform: withoutDetails });
   sets.addIndex(byApp, (set) => [appKey(set, podLabels(set).app)]);

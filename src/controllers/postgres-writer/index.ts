@@ -1,7 +1,8 @@
 /** PostgresWriter: a row in a table of a PostgreSQL database. */
 import type { Registry } from 'prom-client';
 import { PostgresWriter } from '../../api/index.ts';
-import { type EventRecorder, type Gate, generationChanged, type Manager } from '../../runtime/index.ts';
+import { type Gate, generationChanged, type Manager } from '../../runtime/index.ts';
+import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
 import { outsideUp } from '../outside/index.ts';
 import type { DatabaseSettings } from './connection-settings.ts';
 import { Database } from './database.ts';
@@ -23,31 +24,25 @@ const minWorkers = 200;
 const maxFreshMs = 30_000;
 
 /**
- * Adds the PostgresWriter controller to a manager.
+ * Adds the PostgresWriter controller to a manager. With each resync every row is looked at: what others have changed or
+ * deleted is back then.
  *
  * @returns ends the connections to the database. To be called when nothing is reconciled any more.
  */
 export function addPostgresWriterController(
   manager: Manager,
-  options: {
+  options: ControllerSettings & {
     readonly settings: DatabaseSettings;
     /** The only tables that may be written to, with their schemas. Undefined: every one. */
     readonly allowedTables?: readonly string[] | undefined;
     /** Passed by each statement. */
     readonly gate?: Gate | undefined;
-    readonly events: EventRecorder;
     readonly registry: Registry;
-    readonly workers: number;
-    /** How often each row is looked at, in milliseconds: what others have changed or deleted is back then. */
-    readonly resyncEveryMs: number;
-    /** Those whose PostgresWriters are reconciled. Default: all. */
-    readonly namespaces?: readonly string[] | undefined;
   },
 ): () => Promise<void> {
   const { settings, allowedTables, gate, events, registry, workers, resyncEveryMs } = options;
   const { log } = manager;
-  const scope = options.namespaces && { namespaces: options.namespaces };
-  const writers = manager.informer(PostgresWriter, scope).store;
+  const writers = manager.informer(PostgresWriter, scopeOf(options)).store;
   const rendezvous = new Rendezvous();
   const database = new Database({ settings, log, gate, onChange: outsideUp(registry, 'postgres') });
   const tables = new Tables({ database: statementMetrics(registry, database), rendezvous, log });

@@ -1,7 +1,8 @@
 /** ScheduledEcho: a CronJob prints the message by a schedule. */
 import { ScheduledEcho } from '../../api/index.ts';
-import { type Applier, type EventRecorder, keyOf, keyString, type Manager, watches } from '../../runtime/index.ts';
+import { type Applier, keyOf, keyString, type Manager, watches } from '../../runtime/index.ts';
 import { CronJob } from '../built-in-kinds.ts';
+import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
 import { isMoreThanWords } from '../more-than-words.ts';
 import { cronJobKeyOf } from './cron-job.ts';
 import { ScheduledEchoReconciler } from './scheduled-echo-reconciler.ts';
@@ -12,18 +13,9 @@ const byCronJob = 'cronJob';
 /** Adds the ScheduledEcho controller to a manager. */
 export function addScheduledEchoController(
   manager: Manager,
-  options: {
-    readonly applier: Applier;
-    readonly events: EventRecorder;
-    readonly image: string;
-    readonly workers: number;
-    /** How often each object is reconciled although nothing has happened, in milliseconds. */
-    readonly resyncEveryMs: number;
-    /** Those whose ScheduledEchos are reconciled. Default: all. */
-    readonly namespaces?: readonly string[] | undefined;
-  },
+  options: ControllerSettings & { readonly applier: Applier; readonly image: string },
 ): void {
-  const scope = options.namespaces && { namespaces: options.namespaces };
+  const scope = scopeOf(options);
   const echos = manager.informer(ScheduledEcho, scope);
   const cronJobs = manager.informer(CronJob, scope);
   echos.addIndex(byCronJob, (echo) => [keyString(cronJobKeyOf(keyOf(echo)))]);

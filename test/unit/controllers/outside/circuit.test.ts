@@ -63,6 +63,7 @@ describe('a circuit', () => {
       expect((refused as Error).message).toBe('the store: connect ECONNREFUSED');
     }
     expect(works).toBe(0);
+    expect(circuit.isCut).toBe(true);
     expect(changes).toEqual([false]);
     expect(log.messages('warn')).toEqual(['what is outside cannot be used: calls wait']);
   });
@@ -78,6 +79,7 @@ describe('a circuit', () => {
     expect(await error(circuit.call(up))).toBeInstanceOf(OutsideDownError);
     answer.resolve('back');
     expect(await probe).toBe('back');
+    expect(circuit.isCut).toBe(false);
     expect(await circuit.call(up)).toBe('answer');
     expect(changes).toEqual([false, true]);
     expect(log.messages('info')).toEqual(['what is outside can be used again']);

@@ -120,7 +120,6 @@ class World {
     return new PetReconciler({
       pets,
       circuit,
-      isDown: () => false,
       inventory: new Inventory(pets),
       takeStock: () => {},
       events: { record: () => {} } as unknown as EventRecorder,
