@@ -18,6 +18,7 @@ import { petService } from './pet-service.ts';
 import { PetStoreMetrics } from './pet-store-metrics.ts';
 import { reflectionService } from './reflection.ts';
 import { Sampler } from './sampler.ts';
+import { breakingOffSearches } from './search-limit.ts';
 
 /** What a {@link PetStoreServer} is told. */
 export interface PetStoreServerOptions {
@@ -30,14 +31,13 @@ export interface PetStoreServerOptions {
   readonly requestsKeptMs: number;
   /** Certificate and key, in PEM. Absent: plain text. */
   readonly tls?: { readonly cert: string; readonly key: string } | undefined;
+  /** See {@link petService}. Default 300,000. */
+  readonly searchTimeoutMs?: number;
   readonly log: Logger;
 }
 
 /** One message, in bytes: what gRPC's own servers take. */
 const maxMessageBytes = 4 * 1024 * 1024;
-
-/** See {@link petService}. */
-const searchTimeoutMs = 300_000;
 
 /** How long a request that was told to end may take to notice. */
 const abortTimeoutMs = 1000;
@@ -77,14 +77,14 @@ export class PetStoreServer {
    * @throws DatabaseError where the file cannot be used; the system's error when the port is taken.
    */
   static async start(options: PetStoreServerOptions): Promise<PetStoreServer> {
-    const { databasePath, requestsKeptMs, tls, log } = options;
+    const { databasePath, requestsKeptMs, tls, searchTimeoutMs = 300_000, log } = options;
     const database = new PetDatabase({ path: databasePath, requestsKeptMs });
     try {
       const sampler = new Sampler(database);
       const metrics = new PetStoreMetrics(database);
       const health = new HealthState(services.map(({ typeName }) => typeName));
       const shutdown = new AbortController();
-      const handler = connectNodeAdapter({
+      const adapter = connectNodeAdapter({
         routes: (router) => {
           router.service(PetStore, petService({ database, sampler, requestsKeptMs, searchTimeoutMs }));
           router.service(Health, health.service());
@@ -96,6 +96,7 @@ export class PetStoreServer {
         interceptors: [observation({ metrics, sampler, log })],
         shutdownSignal: shutdown.signal,
       });
+      const handler = breakingOffSearches(adapter, searchTimeoutMs + abortTimeoutMs);
       const server =
         tls === undefined ? createServer(handler) : createSecureServer({ ...tls, allowHTTP1: false }, handler);
       const sessions = sessionsOf(server);
