@@ -3,10 +3,17 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { type ClientHttp2Session, connect } from 'node:http2';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { createClient } from '@connectrpc/connect';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { PetStoreServer } from '../../../src/petstore/pet-store-server.ts';
-import { openChannel, PetStore, type PetStoreChannel, PetType } from '../../../src/petstore-wire/index.ts';
+import {
+  openChannel,
+  PetStore,
+  type PetStoreChannel,
+  PetType,
+  requestIdHeader,
+} from '../../../src/petstore-wire/index.ts';
 import type { Logger } from '../../../src/runtime/index.ts';
 import { eventually } from '../../integration/environment/eventually.ts';
 
@@ -76,4 +83,21 @@ test('searches end with their reader, also while they wait for it', async () => 
   await expect(read()).rejects.toThrow('64 searches are under way already');
   session.destroy();
   await eventually('none is under way any more', async () => (await searches()) === 0);
+});
+
+test('what is remembered of named requests has a form that stays: stores of later versions compare by it', async () => {
+  await start();
+  const store = createClient(PetStore, channel.transport);
+  const headers = (id: string) => ({ headers: { [requestIdHeader]: id } });
+  const thor = { name: ' Thor ', type: PetType.PTCanine, birthday: { year: 2021, month: 4, day: 1 } };
+  const { ids } = await store.addPets({ pets: [thor] }, headers('1'));
+  await store.updatePets({ pets: [{ ...thor, id: ids[0] ?? '' }] }, headers('2'));
+  await store.deletePets({ ids: ['a', 'b'] }, headers('3'));
+  using database = new DatabaseSync(join(folder, 'pets.db'), { readOnly: true });
+  const fields = '"name":"Thor","type":1,"birthday":{"year":2021,"month":4,"day":1}';
+  expect(database.prepare('SELECT asked FROM requests ORDER BY id').all()).toEqual([
+    { asked: `["AddPets",[{${fields}}]]` },
+    { asked: `["UpdatePets",[{"id":"${ids[0]}",${fields}}]]` },
+    { asked: '["DeletePets",["a","b"]]' },
+  ]);
 });
