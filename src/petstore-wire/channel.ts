@@ -13,7 +13,10 @@ import { PetStore } from './generated/petstore_pb.js';
 export interface ChannelOptions {
   /** `host:port`. */
   readonly address: string;
-  /** Absent: plain text. With `ca`, in PEM, the store's certificate has to be signed by that one, and not by a public one. */
+  /**
+   * Absent: plain text. With `ca`, in PEM, the store's certificate has to be signed by that one, and not by a public one; it is
+   * got for each connection, so that it may change.
+   */
   readonly tls?: { readonly ca?: string } | undefined;
   /**
    * How long an answer may take, in milliseconds, unless a call says otherwise; and whatever it says, how long each next pet of
@@ -41,7 +44,13 @@ export function openChannel({ address, tls, timeoutMs, interceptors = [] }: Chan
   const baseUrl = `${tls === undefined ? 'http' : 'https'}://${address}`;
   // Without its pings: one that is due on a session that was destroyed while it went away is thrown at nobody, and ends the
   // process (conn.ping in commonPing of its http2-session-manager, after a GOAWAY). TCP has its own, and Node takes its options.
-  const sessionOptions = { keepAlive: true, keepAliveInitialDelay, ...(tls?.ca !== undefined && { ca: tls.ca }) };
+  const sessionOptions = {
+    keepAlive: true,
+    keepAliveInitialDelay,
+    get ca() {
+      return tls?.ca;
+    },
+  };
   const sessionManager = new Http2SessionManager(baseUrl, undefined, sessionOptions);
   const transport = createGrpcTransport({
     baseUrl,

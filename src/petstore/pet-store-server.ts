@@ -20,6 +20,12 @@ import { reflectionService } from './reflection.ts';
 import { Sampler } from './sampler.ts';
 import { breakingOffSearches } from './search-limit.ts';
 
+/** A certificate and its key. */
+interface Pair {
+  readonly cert: string;
+  readonly key: string;
+}
+
 /** What a {@link PetStoreServer} is told. */
 export interface PetStoreServerOptions {
   readonly host: string;
@@ -29,8 +35,8 @@ export interface PetStoreServerOptions {
   readonly databasePath: string;
   /** For how long request ids are remembered, in milliseconds. */
   readonly requestsKeptMs: number;
-  /** Certificate and key, in PEM. Absent: plain text. */
-  readonly tls?: { readonly cert: string; readonly key: string } | undefined;
+  /** Reads certificate and key, in PEM: at the start, and for each connection. Absent: plain text. */
+  readonly tls?: (() => Pair) | undefined;
   /** See {@link petService}. Default 300,000. */
   readonly searchTimeoutMs?: number;
   readonly log: Logger;
@@ -74,7 +80,7 @@ export class PetStoreServer {
   /**
    * Opens the database and listens.
    *
-   * @throws DatabaseError where the file cannot be used; the system's error when the port is taken.
+   * @throws DatabaseError where the file cannot be used; the system's error when the port is taken; what `tls` throws.
    */
   static async start(options: PetStoreServerOptions): Promise<PetStoreServer> {
     const { databasePath, requestsKeptMs, tls, searchTimeoutMs = 300_000, log } = options;
@@ -97,8 +103,7 @@ export class PetStoreServer {
         shutdownSignal: shutdown.signal,
       });
       const handler = breakingOffSearches(adapter, searchTimeoutMs + abortTimeoutMs);
-      const server =
-        tls === undefined ? createServer(handler) : createSecureServer({ ...tls, allowHTTP1: false }, handler);
+      const server = tls === undefined ? createServer(handler) : secureServer(tls, handler, log);
       const sessions = sessionsOf(server);
       server.listen(options.port, options.host);
       await once(server, 'listening');
@@ -136,6 +141,29 @@ export class PetStoreServer {
     clearTimeout(last);
     this.#database[Symbol.dispose]();
   }
+}
+
+/** Each connection gets the certificate that is there then: one that is renewed needs no restart. */
+function secureServer(
+  read: () => Pair,
+  handler: ReturnType<typeof connectNodeAdapter>,
+  log: Logger,
+): Http2SecureServer {
+  let present = read();
+  const server = createSecureServer({ ...present, allowHTTP1: false }, handler);
+  // Before the server's own listener, which begins the handshake.
+  server.prependListener('connection', () => {
+    try {
+      const { cert, key } = read();
+      if (cert === present.cert && key === present.key) return;
+      server.setSecureContext({ cert, key });
+      present = { cert, key };
+      log.info({}, 'the certificate was renewed');
+    } catch (error) {
+      log.warn({ err: error }, 'the certificate cannot be renewed: the one before stays');
+    }
+  });
+  return server;
 }
 
 /** The connections that are open. */
