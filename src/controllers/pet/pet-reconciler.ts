@@ -122,8 +122,10 @@ export class PetReconciler {
 
   async #reportEarly(record: PetRecord, { waitMs }: TooEarlyError): Promise<Result> {
     if (record.pet.metadata.deletionTimestamp !== undefined) {
-      const message = 'the deletion waits until a pet that may still be on its way into the store is looked for again';
-      await record.report({ reason: 'Deleting', message });
+      await record.report({
+        reason: 'Deleting',
+        message: 'the deletion waits until a pet that may still be on its way into the store is looked for again',
+      });
     }
     return requeueAfter(waitMs);
   }
