@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { pino } from 'pino';
 import { PodSet } from '../../src/api/index.ts';
 import { Pod } from '../../src/controllers/built-in-kinds.ts';
-import { addPodSetController } from '../../src/controllers/index.ts';
+import { addPodSetController } from '../../src/controllers/pod-set/index.ts';
 import { connectOperator, kubeconfigConnection, type ObjectKey } from '../../src/runtime/index.ts';
 import {
   type Fault,
