@@ -122,10 +122,17 @@ const shared = ({ numWorkers: workers, watchNamespaces: namespaces, resyncSecond
 });
 
 /** @throws ConfigError where the file cannot be read. */
+/** The authority in a file, read anew each time it is got: it may be renewed. */
 function authorityIn(setting: string, path: string | undefined): { readonly ca?: string } {
   if (path === undefined) return {};
+  const authority = {
+    get ca() {
+      return readFileSync(path, 'utf8');
+    },
+  };
   try {
-    return { ca: readFileSync(path, 'utf8') };
+    void authority.ca;
+    return authority;
   } catch (cause) {
     throw new ConfigError(`${setting}: got ${JSON.stringify(path)}, takes a file that can be read: ${String(cause)}`, {
       cause,

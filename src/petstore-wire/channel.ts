@@ -1,13 +1,27 @@
-import { Code, ConnectError, type Interceptor, type Transport } from '@connectrpc/connect';
+import {
+  Code,
+  ConnectError,
+  type Interceptor,
+  type StreamResponse,
+  type Transport,
+  type UnaryResponse,
+} from '@connectrpc/connect';
 import { createGrpcTransport, Http2SessionManager } from '@connectrpc/connect-node';
+import { PetStore } from './generated/petstore_pb.js';
 
 /** How a pet store is reached. */
 export interface ChannelOptions {
   /** `host:port`. */
   readonly address: string;
-  /** Absent: plain text. With `ca`, in PEM, the store's certificate has to be signed by that one, and not by a public one. */
+  /**
+   * Absent: plain text. With `ca`, in PEM, the store's certificate has to be signed by that one, and not by a public one; it is
+   * got for each connection, so that it may change.
+   */
   readonly tls?: { readonly ca?: string } | undefined;
-  /** How long an answer may take, in milliseconds, unless a call says otherwise. */
+  /**
+   * How long an answer may take, in milliseconds, unless a call says otherwise; and whatever it says, how long each next pet of
+   * a search.
+   */
   readonly timeoutMs: number;
   readonly interceptors?: readonly Interceptor[];
 }
@@ -19,48 +33,116 @@ export interface PetStoreChannel {
   close(): void;
 }
 
+/**
+ * On a connection that is idle the system asks for a sign of life after so long, in milliseconds: that keeps it in the tables of
+ * gateways on the way, and finds out that it is dead within half a minute.
+ */
+const keepAliveInitialDelay = 15_000;
+
 /** Opens nothing yet. */
 export function openChannel({ address, tls, timeoutMs, interceptors = [] }: ChannelOptions): PetStoreChannel {
   const baseUrl = `${tls === undefined ? 'http' : 'https'}://${address}`;
   // Without its pings: one that is due on a session that was destroyed while it went away is thrown at nobody, and ends the
-  // process (conn.ping in commonPing of its http2-session-manager, after a GOAWAY).
-  const sessionManager = new Http2SessionManager(baseUrl, undefined, tls?.ca === undefined ? {} : { ca: tls.ca });
+  // process (conn.ping in commonPing of its http2-session-manager, after a GOAWAY). TCP has its own, and Node takes its options.
+  const sessionOptions = {
+    keepAlive: true,
+    keepAliveInitialDelay,
+    get ca() {
+      return tls?.ca;
+    },
+  };
+  const sessionManager = new Http2SessionManager(baseUrl, undefined, sessionOptions);
   const transport = createGrpcTransport({
     baseUrl,
     sessionManager,
     defaultTimeoutMs: timeoutMs,
-    interceptors: [...interceptors, leavingTheDead(() => sessionManager.abort())],
+    interceptors: [...interceptors, leavingTheDead(timeoutMs, () => sessionManager.abort())],
   });
   return { transport, close: () => sessionManager.abort() };
 }
 
-/** When something comes back on a connection, it lives: a call that ends without an answer after that was only slow. */
-function leavingTheDead(leave: () => void): Interceptor {
+/**
+ * Gives up searches on which nothing comes for too long, and leaves connections that are dead. When something comes back on a
+ * connection, it lives: a call that waits in vain after that was only slow.
+ */
+function leavingTheDead(idleMs: number, leave: () => void): Interceptor {
   let heardAtMs = Number.NEGATIVE_INFINITY;
-  const judge = (error: unknown, begunAtMs: number): unknown => {
-    if (ConnectError.from(error).code === Code.DeadlineExceeded && heardAtMs < begunAtMs) leave();
+  const judge = (error: unknown, waitingSinceMs: number): unknown => {
+    if (ConnectError.from(error).code === Code.DeadlineExceeded && heardAtMs <= waitingSinceMs) leave();
     return error;
   };
   return (next) => async (request) => {
     const begunAtMs = performance.now();
-    try {
-      const response = await next(request);
-      heardAtMs = performance.now();
-      if (!response.stream) return response;
-      return { ...response, message: heard(response.message, begunAtMs) };
-    } catch (error) {
-      throw judge(error, begunAtMs);
-    }
+    // Health may be watched for as long as nothing happens.
+    if (!request.stream || request.service.typeName !== PetStore.typeName) return answered(next(request), begunAtMs);
+    const idle = new IdleLimit(idleMs);
+    const signal = AbortSignal.any([request.signal, idle.signal]);
+    return answered(next({ ...request, signal }), begunAtMs, idle);
   };
 
-  async function* heard<T>(messages: AsyncIterable<T>, begunAtMs: number): AsyncIterable<T> {
+  async function answered<T extends UnaryResponse | StreamResponse>(
+    answer: Promise<T>,
+    begunAtMs: number,
+    idle?: IdleLimit,
+  ): Promise<T> {
+    try {
+      const response = await answer;
+      heardAtMs = performance.now();
+      if (!response.stream) return response;
+      return { ...response, message: heard(response.message, begunAtMs, idle) };
+    } catch (error) {
+      idle?.stop();
+      throw judge(error, begunAtMs);
+    }
+  }
+
+  async function* heard<T>(messages: AsyncIterable<T>, begunAtMs: number, idle?: IdleLimit): AsyncIterable<T> {
     try {
       for await (const message of messages) {
         heardAtMs = performance.now();
+        // The time that the reader takes does not count.
+        idle?.stop();
         yield message;
+        idle?.start();
       }
     } catch (error) {
-      throw judge(error, begunAtMs);
+      throw judge(error, idle?.signal.aborted ? idle.startedAtMs : begunAtMs);
+    } finally {
+      idle?.stop();
     }
+  }
+}
+
+/** A time after which a wait is given up: it begins with each {@link start}, and first with the limit itself. */
+class IdleLimit {
+  readonly #ms: number;
+  readonly #over = new AbortController();
+  #timer: NodeJS.Timeout | undefined;
+  #startedAtMs = 0;
+
+  constructor(ms: number) {
+    this.#ms = ms;
+    this.start();
+  }
+
+  /** Aborted when the time is over. */
+  get signal(): AbortSignal {
+    return this.#over.signal;
+  }
+
+  /** By `performance.now()`. */
+  get startedAtMs(): number {
+    return this.#startedAtMs;
+  }
+
+  start(): void {
+    this.#startedAtMs = performance.now();
+    this.#timer = setTimeout(() => {
+      this.#over.abort(new ConnectError(`nothing has come for ${this.#ms} ms`, Code.DeadlineExceeded));
+    }, this.#ms);
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer);
   }
 }

@@ -9,7 +9,7 @@ const nameOf = (code: Code | undefined): string => (code === undefined ? 'OK' : 
 
 /**
  * Sees every request from its beginning to its end, a stream's too: makes of an error what the client is told, counts, and
- * has a line in the log for each request that is traced and for each defect.
+ * has a line in the log for each request that is traced and for each that failed by the store's own fault.
  */
 export function observation(options: {
   readonly metrics: PetStoreMetrics;
@@ -26,7 +26,8 @@ export function observation(options: {
       const durationMs = performance.now() - startedAtMs;
       const code = nameOf(error?.code);
       metrics.finished(method, code, durationMs / 1000);
-      if (error?.code === Code.Internal) log.error({ err: error.cause ?? error, method }, 'a request failed');
+      if (error?.cause !== undefined && code !== 'Canceled')
+        log.error({ err: error.cause, method }, 'a request failed');
       if (isTraced) log.info({ method, code, durationMs, traceparent, why: error?.rawMessage }, 'a request was traced');
     };
     const failed = (error: unknown): ConnectError => {

@@ -14,7 +14,10 @@ export interface PetServiceOptions {
   readonly sampler: Sampler;
   /** What clients are told of how long request ids are remembered. */
   readonly requestsKeptMs: number;
-  /** A client may read what it has searched for so slowly, in milliseconds, and no slower: a search keeps old pages of the file. */
+  /**
+   * A client may read what it has searched for so slowly, in milliseconds, and no slower: a search keeps old pages of the file.
+   * One that reads on later is told; one that does not is for the server to break off.
+   */
   readonly searchTimeoutMs: number;
 }
 

@@ -18,6 +18,13 @@ import { petService } from './pet-service.ts';
 import { PetStoreMetrics } from './pet-store-metrics.ts';
 import { reflectionService } from './reflection.ts';
 import { Sampler } from './sampler.ts';
+import { breakingOffSearches } from './search-limit.ts';
+
+/** A certificate and its key. */
+interface Pair {
+  readonly cert: string;
+  readonly key: string;
+}
 
 /** What a {@link PetStoreServer} is told. */
 export interface PetStoreServerOptions {
@@ -28,16 +35,15 @@ export interface PetStoreServerOptions {
   readonly databasePath: string;
   /** For how long request ids are remembered, in milliseconds. */
   readonly requestsKeptMs: number;
-  /** Certificate and key, in PEM. Absent: plain text. */
-  readonly tls?: { readonly cert: string; readonly key: string } | undefined;
+  /** Reads certificate and key, in PEM: at the start, and for each connection. Absent: plain text. */
+  readonly tls?: (() => Pair) | undefined;
+  /** See {@link petService}. Default 300,000. */
+  readonly searchTimeoutMs?: number;
   readonly log: Logger;
 }
 
 /** One message, in bytes: what gRPC's own servers take. */
 const maxMessageBytes = 4 * 1024 * 1024;
-
-/** See {@link petService}. */
-const searchTimeoutMs = 300_000;
 
 /** How long a request that was told to end may take to notice. */
 const abortTimeoutMs = 1000;
@@ -74,17 +80,17 @@ export class PetStoreServer {
   /**
    * Opens the database and listens.
    *
-   * @throws DatabaseError where the file cannot be used; the system's error when the port is taken.
+   * @throws DatabaseError where the file cannot be used; the system's error when the port is taken; what `tls` throws.
    */
   static async start(options: PetStoreServerOptions): Promise<PetStoreServer> {
-    const { databasePath, requestsKeptMs, tls, log } = options;
+    const { databasePath, requestsKeptMs, tls, searchTimeoutMs = 300_000, log } = options;
     const database = new PetDatabase({ path: databasePath, requestsKeptMs });
     try {
       const sampler = new Sampler(database);
       const metrics = new PetStoreMetrics(database);
       const health = new HealthState(services.map(({ typeName }) => typeName));
       const shutdown = new AbortController();
-      const handler = connectNodeAdapter({
+      const adapter = connectNodeAdapter({
         routes: (router) => {
           router.service(PetStore, petService({ database, sampler, requestsKeptMs, searchTimeoutMs }));
           router.service(Health, health.service());
@@ -96,8 +102,8 @@ export class PetStoreServer {
         interceptors: [observation({ metrics, sampler, log })],
         shutdownSignal: shutdown.signal,
       });
-      const server =
-        tls === undefined ? createServer(handler) : createSecureServer({ ...tls, allowHTTP1: false }, handler);
+      const handler = breakingOffSearches(adapter, searchTimeoutMs + abortTimeoutMs);
+      const server = tls === undefined ? createServer(handler) : secureServer(tls, handler, log);
       const sessions = sessionsOf(server);
       server.listen(options.port, options.host);
       await once(server, 'listening');
@@ -135,6 +141,29 @@ export class PetStoreServer {
     clearTimeout(last);
     this.#database[Symbol.dispose]();
   }
+}
+
+/** Each connection gets the certificate that is there then: one that is renewed needs no restart. */
+function secureServer(
+  read: () => Pair,
+  handler: ReturnType<typeof connectNodeAdapter>,
+  log: Logger,
+): Http2SecureServer {
+  let present = read();
+  const server = createSecureServer({ ...present, allowHTTP1: false }, handler);
+  // Before the server's own listener, which begins the handshake.
+  server.prependListener('connection', () => {
+    try {
+      const { cert, key } = read();
+      if (cert === present.cert && key === present.key) return;
+      server.setSecureContext({ cert, key });
+      present = { cert, key };
+      log.info({}, 'the certificate was renewed');
+    } catch (error) {
+      log.warn({ err: error }, 'the certificate cannot be renewed: the one before stays');
+    }
+  });
+  return server;
 }
 
 /** The connections that are open. */

@@ -1,5 +1,5 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
-import { InvalidRequestError } from './errors.ts';
+import { RequestIdTakenError } from './errors.ts';
 
 /** A request that may come again, because its answer was lost. */
 export interface NamedRequest {
@@ -36,13 +36,13 @@ export class RequestLog {
    * Answers as the request was answered before, or does the work and remembers its answer. To be called in the transaction of
    * the work.
    *
-   * @throws InvalidRequestError where the id is that of a request for something else; what the work throws.
+   * @throws RequestIdTakenError where the id is that of a request for something else; what the work throws.
    */
   once(request: NamedRequest, nowMs: number, work: () => readonly string[]): readonly string[] {
     const before = this.#find.get(request.id, nowMs);
     if (before !== undefined) {
       if (before.asked !== request.asked) {
-        throw new InvalidRequestError(`request-id: ${JSON.stringify(request.id)} is that of another request`);
+        throw new RequestIdTakenError(`request-id: ${JSON.stringify(request.id)} is that of another request`);
       }
       return JSON.parse(String(before.answer));
     }

@@ -1,4 +1,4 @@
-import { readFile } from 'node:fs/promises';
+import { readFileSync } from 'node:fs';
 import { type Listening, type Logger, serve as serveHttp } from '../runtime/index.ts';
 import { PetStoreServer } from './pet-store-server.ts';
 import type { Settings } from './settings.ts';
@@ -10,10 +10,11 @@ import type { Settings } from './settings.ts';
  */
 export async function serve(settings: Settings, log: Logger, signal: AbortSignal): Promise<void> {
   const { listen, databasePath, requestIdsKeptHours, shutdownTimeoutSeconds, httpPort } = settings;
-  const tls = settings.tls && {
-    cert: await readFile(settings.tls.certFile, 'utf8'),
-    key: await readFile(settings.tls.keyFile, 'utf8'),
-  };
+  const { certFile, keyFile } = settings.tls ?? {};
+  const tls =
+    certFile === undefined || keyFile === undefined
+      ? undefined
+      : () => ({ cert: readFileSync(certFile, 'utf8'), key: readFileSync(keyFile, 'utf8') });
   const server = await PetStoreServer.start({
     ...listen,
     databasePath,

@@ -31,6 +31,25 @@ describe('what a user is told', () => {
     expect(said).not.toMatch(/namespace:? default/);
   });
 
+  it('is what switches on the kinds that live outside, and where theirs are when it has', async () => {
+    const off = await notes();
+    expect(off).toContain('set controllers.pet.enabled, and petstore.enabled or pet.address.');
+    expect(off).toContain('set controllers.postgresWriter.enabled');
+    expect(off).not.toContain('kubectl get pets');
+    const on = await notes({
+      controllers: { pet: { enabled: true }, postgresWriter: { enabled: true } },
+      petstore: { enabled: true },
+      postgresWriter: { host: 'db.example', credentials: { existingSecret: 'db' } },
+    });
+    expect(on).toContain('kept in the pet store at petstore-service.operators.svc:6742.');
+    expect(on).toContain(
+      'kubectl --namespace operators exec statefulset/demo-echoperator-petstore -- /usr/local/bin/node /app/main.js list',
+    );
+    expect(on).toContain('write to the database postgres at db.example:5432.');
+    expect(on).toContain('data-demo-echoperator-petstore-0');
+    expect(on).not.toContain('switched off');
+  });
+
   it('warns where nothing upgrades the CustomResourceDefinitions, with the command that does', async () => {
     expect(await notes()).not.toContain(crdWarning);
     const said = await notes({ crds: { upgradeJob: { enabled: false } } });

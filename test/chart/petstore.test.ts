@@ -87,6 +87,7 @@ describe.each(helmNames)('the pet store, by %s', (name) => {
   it('can be called otherwise, speak TLS, and have another volume', async () => {
     const rendering = await render({
       ...on,
+      pet: { tls: { enabled: true, caSecret: 'pets-tls' } },
       petstore: {
         enabled: true,
         service: { name: 'pets', port: 443 },
@@ -108,20 +109,63 @@ describe.each(helmNames)('the pet store, by %s', (name) => {
     expect(rendering.one('ConfigMap').data?.PETSTORE_ADDRESS).toBe('pets.operators.svc:443');
   });
 
-  it('is let through by the network policies', async () => {
+  it('is let through by the network policies, to the operator alone', async () => {
     const rendering = await render({ ...on, networkPolicy: { enabled: true } });
-    expect(rendering.one('NetworkPolicy', 'demo-echoperator').spec?.egress).toContainEqual({
+    const operator = rendering.one('NetworkPolicy', 'demo-echoperator').spec!;
+    const dns = {
       ports: [
-        { protocol: 'TCP', port: 6742 },
         { protocol: 'UDP', port: 53 },
         { protocol: 'TCP', port: 53 },
       ],
-    });
-    expect(rendering.one('NetworkPolicy', 'demo-echoperator-petstore').spec).toMatchObject({
+    };
+    const to = [{ podSelector: { matchLabels: selector } }];
+    expect(operator.egress).toEqual(expect.arrayContaining([{ ports: [{ protocol: 'TCP', port: 6742 }], to }, dns]));
+    expect(rendering.one('NetworkPolicy', 'demo-echoperator-petstore').spec).toEqual({
       podSelector: { matchLabels: selector },
       policyTypes: ['Ingress', 'Egress'],
-      ingress: [{ ports: [{ port: 'grpc' }, { port: 'http' }] }],
+      ingress: [
+        { ports: [{ protocol: 'TCP', port: 'grpc' }], from: [{ podSelector: operator.podSelector }] },
+        { ports: [{ protocol: 'TCP', port: 'http' }] },
+      ],
     });
+  });
+
+  it('is for others too, and its metrics for some alone, where the values say so', async () => {
+    const [mesh, scraper] = ['mesh', 'monitoring'].map((name) => ({ namespaceSelector: { matchLabels: { name } } }));
+    const rendering = await render({
+      ...on,
+      petstore: { enabled: true, networkPolicy: { from: [mesh] } },
+      networkPolicy: { enabled: true, metrics: { from: [scraper] } },
+    });
+    const { podSelector } = rendering.one('NetworkPolicy', 'demo-echoperator').spec!;
+    expect(rendering.one('NetworkPolicy', 'demo-echoperator-petstore').spec?.ingress).toMatchObject([
+      { ports: [{ port: 'grpc' }], from: [{ podSelector }, mesh] },
+      { ports: [{ port: 'http' }], from: [scraper] },
+    ]);
+    await expect(render({ petstore: { networkPolicy: { from: [{ pods: {} }] } } })).rejects.toThrow('pods');
+  });
+
+  it('is reached by the port of its pod, whatever that of its Service, and another by that of its address', async () => {
+    const egress = async (values: object) => {
+      const rendering = await render({ ...on, networkPolicy: { enabled: true }, ...values });
+      return rendering.one('NetworkPolicy', 'demo-echoperator').spec?.egress?.map(({ ports }) => ports?.[0]?.port);
+    };
+    expect(await egress({ petstore: { enabled: true, service: { port: 80 } } })).toEqual([443, 6742, 53]);
+    expect(await egress({ pet: { address: 'pets.example:50051' } })).toEqual([443, 50051, 53]);
+  });
+
+  it.each([
+    [{ petstore: { enabled: true, tls: { secretName: 'pets-tls' } } }, 'petstore.tls.secretName needs pet.tls.enabled'],
+    [{ pet: { tls: { enabled: true } } }, 'pet.tls.enabled needs petstore.tls.secretName'],
+  ])('with TLS at one end alone, %j, is refused', async (values, why) => {
+    await expect(render({ ...on, ...values })).rejects.toThrow(why);
+    // Of a store elsewhere nobody knows.
+    const rendering = await render({
+      ...on,
+      ...values,
+      pet: { ...('pet' in values && values.pet), address: 'pets.example:443' },
+    });
+    expect(rendering.one('ConfigMap').data?.PETSTORE_ADDRESS).toBe('pets.example:443');
   });
 
   it.each([

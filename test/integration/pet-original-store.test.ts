@@ -1,8 +1,11 @@
 import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
+import { Pet } from '../../src/api/index.ts';
+import { findCondition } from '../../src/runtime/index.ts';
 import { eventually } from './environment/eventually.ts';
 import type { OperatorProcess } from './environment/operator-process.ts';
 import { OriginalPetStore } from './environment/original-pet-store.ts';
 import { PetWorld } from './environment/pet-world.ts';
+import { withReason } from './environment/with-reason.ts';
 
 /** The tutorial's store knows nothing of the names of requests: what was added is found by what it is like. */
 let store: OriginalPetStore;
@@ -66,6 +69,21 @@ test('a Pet whose answer was lost is deleted with its pet', async () => {
   await world.remove('thor');
   await eventually('the Pet is gone', () => world.isGone('thor'));
   expect(store.pets.size).toBe(0);
+});
+
+test('a deletion that waits for an answer that is missing says so', async () => {
+  // It waits for twice as long.
+  await operator.stop();
+  operator = await world.operator({ PETSTORE_TIMEOUT_SECONDS: '5' });
+  world.store.inject('not sent', 'AddPets', Number.POSITIVE_INFINITY);
+  await world.apply('thor', thor);
+  await eventually('it is tried', async () => (await world.get('thor')).status?.intent !== undefined);
+  await world.remove('thor');
+  const { status } = await withReason(world, Pet, { namespace: 'default', name: 'thor' }, 'Deleting');
+  expect(findCondition(status?.conditions, 'Ready')?.message).toContain('may still be on its way into the store');
+  await eventually('the Pet is gone', () => world.isGone('thor'));
+  await operator.stop();
+  operator = await world.operator({ PETSTORE_TIMEOUT_SECONDS: '1' });
 });
 
 test('a pet that the store has forgotten comes back, though the store says only that it failed', async () => {

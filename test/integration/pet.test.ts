@@ -1,3 +1,4 @@
+import { Code } from '@connectrpc/connect';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import { Pet, petFinalizer } from '../../src/api/index.ts';
 import { findCondition, isInvalid } from '../../src/runtime/index.ts';
@@ -215,6 +216,24 @@ describe("faults of the original's", () => {
     expect(await world.stored()).toEqual([]);
   });
 
+  test('a search that is refused says nothing of the pet: an intent stands, and a deletion waits for it', async () => {
+    world.store.inject('answer lost', 'AddPets');
+    const refused = { code: Code.InvalidArgument, message: 'not such a filter' };
+    world.store.inject(refused, 'SearchPets', Number.POSITIVE_INFINITY);
+    await world.apply('thor', thor);
+    await ready('thor', 'PetStoreFailed');
+    expect((await world.get('thor')).status?.intent).toBeDefined();
+    await world.remove('thor');
+    await eventually('the deletion waits', async () => {
+      const ready = findCondition((await world.get('thor')).status?.conditions, 'Ready');
+      return ready?.message.startsWith('the deletion waits until pet that may have been added is deleted');
+    });
+    expect(await world.stored()).toHaveLength(1);
+    world.store.clear();
+    await eventually('the Pet is gone', () => world.isGone('thor'));
+    expect(await world.stored()).toEqual([]);
+  });
+
   test('a search that fails is an error, and not an empty store', async () => {
     world.store.inject('answer lost', 'AddPets');
     world.store.inject('not sent', 'SearchPets', 6);
@@ -283,6 +302,38 @@ describe('while the store is down', () => {
     expect(calls).toBeLessThan(25);
     await store.restart();
     await world.settled();
+  });
+
+  test('a store that answers, but cannot, is asked by few too, and all is caught up with when it can', async () => {
+    await world.apply('leaving', thor);
+    await ready('leaving', 'Stored');
+    const full = { code: Code.ResourceExhausted, message: 'the disk is full' };
+    for (const method of ['AddPets', 'DeletePets']) world.store.inject(full, method, Number.POSITIVE_INFINITY);
+    await world.apply('first', thor);
+    await ready('first', 'PetStoreFailed');
+    const struckBefore = world.store.struck;
+    const names = Array.from({ length: 50 }, (_, index) => `pet-${index}`);
+    await Promise.all(names.map((name) => world.apply(name, { ...thor, name })));
+    await world.remove('leaving');
+    for (const name of ['leaving', ...names]) await ready(name, 'PetStoreFailed');
+    expect(world.store.struck - struckBefore).toBeLessThan(25);
+    const condition = findCondition((await world.get('pet-0')).status?.conditions, 'Ready');
+    expect(condition?.message).toContain('the disk is full');
+    // Nothing was written that would have to be looked for: only those that have tried have an intent.
+    const intents = (await world.resources()).filter(({ status }) => status?.intent !== undefined);
+    expect(intents.length).toBeLessThan(25);
+    const metrics = await (await fetch(`http://127.0.0.1:${operator.metricsPort}/metrics`)).text();
+    expect(metrics).toContain('echoperator_outside_up{system="petstore"} 0');
+    world.store.clear();
+    await world.settled(20_000);
+  });
+
+  test('a store that cannot be searched is written to all the same', async () => {
+    const refused = { code: Code.PermissionDenied, message: 'no searches' };
+    world.store.inject(refused, 'SearchPets', Number.POSITIVE_INFINITY);
+    await eventually('a search is refused', async () => world.store.struck > 0);
+    await world.apply('thor', thor);
+    await ready('thor', 'Stored');
   });
 
   test('killed in the middle of many, it leaves no pet too many', async () => {

@@ -379,13 +379,18 @@ describe('the command line', () => {
   });
 });
 
-test('TLS is spoken where there is a certificate', async () => {
-  const authority = await TinyCA.create();
-  const { certPem, keyPem } = await authority.newServingCert('localhost', '127.0.0.1');
+test('TLS is spoken where there is a certificate, and with another as soon as it is renewed', async () => {
   const folder = await mkdtemp(join(process.env.INTEGRATION_FOLDER ?? '', 'tls-'));
   const files = { PETSTORE_TLS_CERT_FILE: join(folder, 'tls.crt'), PETSTORE_TLS_KEY_FILE: join(folder, 'tls.key') };
-  await writeFile(files.PETSTORE_TLS_CERT_FILE, certPem);
-  await writeFile(files.PETSTORE_TLS_KEY_FILE, keyPem);
+  /** Writes a certificate, and returns who has signed it. */
+  const renewed = async () => {
+    const authority = await TinyCA.create();
+    const { certPem, keyPem } = await authority.newServingCert('localhost', '127.0.0.1');
+    await writeFile(files.PETSTORE_TLS_CERT_FILE, certPem);
+    await writeFile(files.PETSTORE_TLS_KEY_FILE, keyPem);
+    return authority.certificatePem;
+  };
+  let ca = await renewed();
   const own = await PetStoreProcess.start(files);
   const reach = async (tls: { ca?: string } | undefined) => {
     const way = openChannel({ address: own.address, tls, timeoutMs: 5000 });
@@ -393,11 +398,31 @@ test('TLS is spoken where there is a certificate', async () => {
     way.close();
     return code;
   };
+  // One client for all of the time, which gets the authority anew too.
+  const trusting = {
+    get ca() {
+      return ca;
+    },
+  };
+  const channel = openChannel({ address: own.address, tls: trusting, timeoutMs: 5000 });
+  const check = () => codeOf(createClient(Health, channel.transport).check({}));
   try {
-    expect(await reach({ ca: authority.certificatePem })).toBe('OK');
+    expect(await reach({ ca })).toBe('OK');
     expect(await reach({})).not.toBe('OK');
     expect(await reach(undefined)).not.toBe('OK');
-  } finally {
+    expect(await check()).toBe('OK');
+    const before = ca;
+    ca = await renewed();
+    expect(await reach({ ca })).toBe('OK');
+    expect(await reach({ ca: before })).not.toBe('OK');
     await own.stop();
+    await own.restart();
+    await eventually('the client trusts the new authority', async () => (await check()) === 'OK');
+    await writeFile(files.PETSTORE_TLS_KEY_FILE, 'no key');
+    expect(await reach({ ca })).toBe('OK');
+  } finally {
+    channel.close();
+    const { output } = await own.stop();
+    expect(output).toContain('the certificate cannot be renewed: the one before stays');
   }
 });

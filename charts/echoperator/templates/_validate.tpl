@@ -12,6 +12,14 @@
 {{- fail "controllers.postgresWriter.enabled needs postgresWriter.credentials.existingSecret: the Secret with the role's name and password." }}
 {{- end }}
 {{- end }}
+{{- if include "echoperator.petstoreIsOwn" . }}
+{{- if and .Values.petstore.tls.secretName (not .Values.pet.tls.enabled) }}
+{{- fail "petstore.tls.secretName needs pet.tls.enabled, and pet.tls.caSecret where no public authority has signed that certificate: the operator would speak plain text to a store that speaks TLS." }}
+{{- end }}
+{{- if and .Values.pet.tls.enabled (not .Values.petstore.tls.secretName) }}
+{{- fail "pet.tls.enabled needs petstore.tls.secretName: the operator would speak TLS to a store that speaks plain text." }}
+{{- end }}
+{{- end }}
 {{- with .Values.ha.leaderElection }}
 {{- if le (int .leaseDurationSeconds) (int .renewDeadlineSeconds) }}
 {{- fail (printf "ha.leaderElection.leaseDurationSeconds (%d) must be greater than ha.leaderElection.renewDeadlineSeconds (%d): a leader that cannot renew its Lease has to stop before another may take it." (int .leaseDurationSeconds) (int .renewDeadlineSeconds)) }}

@@ -7,7 +7,7 @@ import { Circuit, OutsideDownError, outsideUp } from '../outside/index.ts';
 import { Inventory } from './inventory.ts';
 import { PetReconciler } from './pet-reconciler.ts';
 import { PetStore } from './pet-store.ts';
-import { failureOf } from './store-error.ts';
+import { outageOf, whereUnusable } from './store-error.ts';
 import { Sweep } from './sweep.ts';
 
 /** After a sweep that failed, in milliseconds. */
@@ -40,10 +40,10 @@ export function addPetController(
   const system = `the pet store at ${address}`;
   const store = new PetStore({ address, tls, timeoutMs, gate });
   const inventory = new Inventory(pets);
-  const showUp = outsideUp(registry, system);
+  const showUp = outsideUp(registry, 'petstore');
   const circuit = new Circuit({
     system,
-    reasonOf: (error) => (failureOf(error) === 'down' ? 'PetStoreUnavailable' : undefined),
+    reasonOf: outageOf,
     log,
     onChange: (up) => {
       showUp(up);
@@ -52,9 +52,13 @@ export function addPetController(
     },
   });
   const sweep = new Sweep({
-    take: (signal) =>
+    take: async (signal) => {
       // It would be a long probe, for which all others had to wait.
-      circuit.isCut ? Promise.resolve([]) : circuit.call((ending) => inventory.take(store.all(ending)), signal),
+      if (circuit.isCut) return [];
+      const taken = await circuit.call((ending) => inventory.take(store.all(ending)).catch(whereUnusable), signal);
+      if (taken instanceof Error) throw taken;
+      return taken;
+    },
     everyMs: resyncEveryMs,
     retryAfterMs: sweepAgainMs,
     failed: (error) => {

@@ -14,6 +14,8 @@ export type Deviation = 'missing' | 'changed';
 export class Inventory {
   readonly #pets: ReadonlyStore<Pet>;
   #deviations = new Map<string, Deviation>();
+  /** Settled since the last stock began to be taken. */
+  #settled = new Set<string>();
 
   constructor(pets: ReadonlyStore<Pet>) {
     this.#pets = pets;
@@ -27,37 +29,36 @@ export class Inventory {
   /** It is as it should be by now, or has another id. */
   settled(id: string): void {
     this.#deviations.delete(id);
+    this.#settled.add(id);
   }
 
   /**
    * Takes stock. Pets that have no id yet when it begins are left out, for the store may have been asked before they were
-   * there; those that the store has and no Pet knows are somebody else's.
+   * there, and so are those that are settled meanwhile: the store may show what was before. Pets that the store has and no Pet
+   * knows are somebody else's.
    *
    * @param all every pet of the store. If it throws, what was found before still holds.
    * @returns the keys of the Pets whose pet differs.
    */
   async take(all: AsyncIterable<FoundPet>): Promise<readonly ObjectKey[]> {
+    const settled = new Set<string>();
+    this.#settled = settled;
     const expected = new Map<string, ObjectKey>();
     for (const pet of this.#pets.list()) {
       const { id } = pet.status ?? {};
       if (id !== undefined && pet.metadata.deletionTimestamp === undefined) expected.set(id, keyOf(pet));
     }
-    const found = new Map<string, Deviation>();
-    const keys: ObjectKey[] = [];
+    const found: { readonly id: string; readonly key: ObjectKey; readonly deviation: Deviation }[] = [];
     for await (const stored of all) {
       const key = expected.get(stored.id);
       if (key === undefined) continue;
       expected.delete(stored.id);
-      if (!isChanged(this.#pets.get(key), stored)) continue;
-      found.set(stored.id, 'changed');
-      keys.push(key);
+      if (isChanged(this.#pets.get(key), stored)) found.push({ id: stored.id, key, deviation: 'changed' });
     }
-    for (const [id, key] of expected) {
-      found.set(id, 'missing');
-      keys.push(key);
-    }
-    this.#deviations = found;
-    return keys;
+    for (const [id, key] of expected) found.push({ id, key, deviation: 'missing' });
+    const open = found.filter(({ id }) => !settled.has(id));
+    this.#deviations = new Map(open.map(({ id, deviation }) => [id, deviation]));
+    return open.map(({ key }) => key);
   }
 }
 

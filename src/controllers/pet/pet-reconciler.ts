@@ -18,7 +18,7 @@ import { OneAtATime } from './one-at-a-time.ts';
 import { PetRecord } from './pet-record.ts';
 import { type Intent, isStored, presentReady } from './pet-status.ts';
 import type { PetStore } from './pet-store.ts';
-import { failureOf } from './store-error.ts';
+import { failureOf, RefusedError, whereLost, whereRefused } from './store-error.ts';
 import { InvalidPetError, type StorePet, tripleOf, wantedPet } from './store-pet.ts';
 
 /** What the reconciler reads and writes by. */
@@ -93,31 +93,41 @@ export class PetReconciler {
       return done;
     } catch (error) {
       context.signal.throwIfAborted();
-      if (error instanceof TooEarlyError) return requeueAfter(error.waitMs);
+      if (error instanceof TooEarlyError) return this.#reportEarly(record, error);
       if (error instanceof OutsideDownError) return this.#reportDown(record, error);
       if (error instanceof InvalidPetError) {
         await record.report({ reason: 'InvalidPet', message: error.message });
         return done;
       }
-      const failure = failureOf(error);
-      if (failure === undefined || !(error instanceof Error)) throw error;
-      if (failure === 'refused') {
+      if (error instanceof RefusedError) {
         // Nothing was added, so there is nothing to look for; another spec is another request.
         await record.report({ reason: 'PetRefused', message: error.message }, { intent: null });
         return done;
       }
+      if (failureOf(error) === undefined || !(error instanceof Error)) throw error;
       await record.report({ reason: 'PetStoreFailed', message: this.#waitingFor(record.pet, error.message) });
       throw error;
     }
   }
 
   async #reportDown(record: PetRecord, error: OutsideDownError): Promise<Result> {
+    const reason = error.reason === 'PetStoreFailed' ? error.reason : 'PetStoreUnavailable';
     // Said once for a generation: each probe may fail with other words, and there may be thousands who wait.
-    if (presentReady(record.pet)?.reason !== 'PetStoreUnavailable') {
+    if (presentReady(record.pet)?.reason !== reason) {
       const message = this.#waitingFor(record.pet, `${error.message} (since ${error.since.toISOString()})`);
-      await record.report({ reason: 'PetStoreUnavailable', message });
+      await record.report({ reason, message });
     }
     return requeueAfter(error.retryAfterMs);
+  }
+
+  async #reportEarly(record: PetRecord, { waitMs }: TooEarlyError): Promise<Result> {
+    if (record.pet.metadata.deletionTimestamp !== undefined) {
+      await record.report({
+        reason: 'Deleting',
+        message: 'the deletion waits until a pet that may still be on its way into the store is looked for again',
+      });
+    }
+    return requeueAfter(waitMs);
   }
 
   #waitingFor({ metadata, status }: Pet, message: string): string {
@@ -144,15 +154,19 @@ export class PetReconciler {
   /** False: there was no such pet any more, and another has been added. */
   async #update(record: PetRecord, id: string, wanted: StorePet, signal: AbortSignal): Promise<boolean> {
     const { circuit, store, inventory, takeStock } = this.#options;
-    try {
-      await circuit.call((ending) => store.update(id, wanted, ending), signal);
-      return true;
-    } catch (error) {
-      const failure = failureOf(error);
-      // The original says of a pet that is not there just that it failed: only together with stock that was taken it counts.
-      const isGone = failure === 'unknown' || (failure === 'failed' && inventory.deviation(id) === 'missing');
-      if (failure === 'failed' && !isGone) takeStock();
-      if (!isGone) throw error;
+    const lost = await circuit.call(
+      (ending) =>
+        store
+          .update(id, wanted, ending)
+          .catch(whereRefused)
+          .then(() => undefined, whereLost),
+      signal,
+    );
+    if (lost === undefined) return true;
+    // Of the original's answer: only together with stock that was taken it counts.
+    if (failureOf(lost) !== 'unknown' && inventory.deviation(id) !== 'missing') {
+      takeStock();
+      throw lost;
     }
     record.tell('Warning', 'PetLost', `pet ${id} is not in the store any more: it is added again`);
     await this.#add(record, wanted, signal);
@@ -164,11 +178,14 @@ export class PetReconciler {
   async #add(record: PetRecord, wanted: StorePet, signal: AbortSignal): Promise<void> {
     const { circuit, store } = this.#options;
     await this.#alike.run(tripleOf(wanted), signal, async () => {
-      // Down, it refuses this before anything is written that would have to be looked for later; back, this harms nothing.
-      if (circuit.isCut) await this.#find(wanted, signal);
-      const intent: Intent = { ...wanted, requestId: randomUUID(), since: this.#now().toISOString() };
-      await record.write({ id: null, intent, conditions: this.#adding(record.pet) });
-      const id = await circuit.call((ending) => store.add(wanted, intent.requestId, ending), signal);
+      // In one call: a store that can be searched may be unable to add, and that is what a probe has to find out.
+      const id = await circuit.call(async (ending) => {
+        // Down, it refuses this before anything is written that would have to be looked for later; back, this harms nothing.
+        if (circuit.isCut) await store.find(wanted, ending);
+        const intent: Intent = { ...wanted, requestId: randomUUID(), since: this.#now().toISOString() };
+        await record.write({ id: null, intent, conditions: this.#adding(record.pet) });
+        return store.add(wanted, intent.requestId, ending).catch(whereRefused);
+      }, signal);
       await record.report({ reason: 'Stored', message: `pet ${id} is in the store` }, { id, intent: null });
     });
   }
@@ -191,24 +208,21 @@ export class PetReconciler {
   ): Promise<void> {
     const { circuit, store, namespaces } = this.#options;
     await this.#alike.run(tripleOf(intent), signal, async () => {
-      const { ids, requestIdsKeptMs } = await this.#find(intent, signal);
       const ageMs = this.#now().getTime() - Date.parse(intent.since);
-      // Half of the time, for its clock is not ours.
-      if (ageMs < requestIdsKeptMs / 2) {
-        return take(await circuit.call((ending) => store.add(intent, intent.requestId, ending), signal));
-      }
+      const { added, alike = [] } = await circuit.call(async (ending) => {
+        const { ids, requestIdsKeptMs } = await store.find(intent, ending);
+        // Half of the time, for its clock is not ours.
+        if (ageMs >= requestIdsKeptMs / 2) return { alike: ids };
+        return { added: await store.add(intent, intent.requestId, ending).catch(whereRefused) };
+      }, signal);
+      if (added !== undefined) return take(added);
       const held =
-        ids.length === 0 ? undefined : await idsHeldByOthers(record.client, record.pet.metadata.uid, namespaces);
-      const own = ids.filter((id) => !held?.has(id)).sort()[0];
+        alike.length === 0 ? undefined : await idsHeldByOthers(record.client, record.pet.metadata.uid, namespaces);
+      const own = alike.filter((id) => !held?.has(id)).sort()[0];
       if (own !== undefined) return take(own);
       const waitMs = 2 * store.timeoutMs - ageMs;
       if (waitMs > 0) throw new TooEarlyError(waitMs);
     });
-  }
-
-  #find(pet: StorePet, signal: AbortSignal): ReturnType<PetStore['find']> {
-    const { circuit, store } = this.#options;
-    return circuit.call((ending) => store.find(pet, ending), signal);
   }
 
   async #cleanUp(record: PetRecord, signal: AbortSignal): Promise<void> {
@@ -220,7 +234,7 @@ export class PetReconciler {
       if (intent !== undefined) await this.#settled(record, intent, signal, remove);
     } catch (error) {
       // So it was not added either.
-      if (failureOf(error) !== 'refused') throw error;
+      if (!(error instanceof RefusedError)) throw error;
     }
     if (id === undefined) return;
     await remove(id);

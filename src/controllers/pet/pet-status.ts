@@ -11,6 +11,7 @@ export type Intent = NonNullable<Status['intent']>;
 export const reasons = {
   Stored: { ready: 'True', isWarning: false },
   Adding: { ready: 'False', isWarning: false },
+  Deleting: { ready: 'False', isWarning: false },
   PetStoreUnavailable: { ready: 'False', isWarning: true },
   PetStoreFailed: { ready: 'False', isWarning: true },
   PetRefused: { ready: 'False', isWarning: true },

@@ -10,8 +10,11 @@ import {
 } from 'node:http2';
 import type { AddressInfo, Socket } from 'node:net';
 
-/** What happens to a call: it never arrives, or it is carried out and its answer is lost; its connection breaks in both. */
-type Fault = 'not sent' | 'answer lost';
+/**
+ * What happens to a call: it never arrives, or it is carried out and its answer is lost, and its connection breaks in both; or
+ * it is not carried out, and answered with an error of gRPC.
+ */
+type Fault = 'not sent' | 'answer lost' | { readonly code: number; readonly message: string };
 
 interface Injected {
   readonly fault: Fault;
@@ -69,7 +72,7 @@ export class GrpcProxy implements AsyncDisposable {
     return this.#struck;
   }
 
-  /** Strikes the next calls of a method. */
+  /** Strikes the next calls of a method, so many times; Infinity: until {@link clear}. */
   inject(fault: Fault, method: string, times = 1): void {
     this.#faults.push({ fault, method, times });
   }
@@ -99,6 +102,17 @@ export class GrpcProxy implements AsyncDisposable {
     const fault = this.#due(method);
     if (fault === 'not sent') {
       this.#break(stream);
+      return;
+    }
+    if (typeof fault === 'object') {
+      const { code, message } = fault;
+      const answer = {
+        ':status': 200,
+        'content-type': 'application/grpc',
+        'grpc-status': code,
+        'grpc-message': message,
+      };
+      stream.respond(answer, { endStream: true });
       return;
     }
     const upstream = this.#connected().request(headers);

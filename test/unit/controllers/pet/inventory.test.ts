@@ -80,6 +80,25 @@ describe('taking stock', () => {
     expect(inventory.deviation('1')).toBeUndefined();
   });
 
+  test('leaves out what is changed while it is taken: the store shows what was before', async () => {
+    put(pet('renamed', '1'), pet('restored', '2'), pet('changed', '3'));
+    const inventory = new Inventory(store);
+    async function* slowly(): AsyncGenerator<FoundPet> {
+      put({ ...pet('renamed', '1'), spec: { name: 'new name', type: 'dog', birthday: '2021-04-01T00:00:00Z' } });
+      inventory.settled('1');
+      yield stored('1', 'renamed');
+      yield stored('2', 'other');
+      yield stored('3', 'other');
+      inventory.settled('2');
+    }
+    expect(namesOf(await inventory.take(slowly()))).toEqual(['changed']);
+    expect(['1', '2', '3'].map((id) => inventory.deviation(id))).toEqual([undefined, undefined, 'changed']);
+    expect(namesOf(await inventory.take(all(stored('1', 'new name'), stored('2', 'other'))))).toEqual([
+      'changed',
+      'restored',
+    ]);
+  });
+
   test('that breaks off says nothing of what is missing, and what was known stays', async () => {
     put(pet('missing', '1'), pet('other', '2'));
     const inventory = new Inventory(store);

@@ -5,7 +5,7 @@ import { type Pet, petFinalizer } from '../../../../src/api/index.ts';
 import { Circuit } from '../../../../src/controllers/outside/index.ts';
 import { Inventory } from '../../../../src/controllers/pet/inventory.ts';
 import { PetReconciler } from '../../../../src/controllers/pet/pet-reconciler.ts';
-import { failureOf } from '../../../../src/controllers/pet/store-error.ts';
+import { outageOf } from '../../../../src/controllers/pet/store-error.ts';
 import { type StorePet, tripleOf, wantedPet } from '../../../../src/controllers/pet/store-pet.ts';
 import type {
   Client,
@@ -21,9 +21,10 @@ class Killed extends Error {}
 
 /**
  * How a request to the API server or to the store ends: not at all (the process is killed before it, or after it), or for its
- * sender (it never arrives, its answer is lost, or it arrives later than its sender is patient).
+ * sender (it never arrives, its answer is lost, or it arrives later than its sender is patient; the store cannot do it, or
+ * refuses it though it is not about a pet alone: a search).
  */
-type Fault = 'killed before' | 'killed after' | 'never sent' | 'answer lost' | 'late';
+type Fault = 'killed before' | 'killed after' | 'never sent' | 'answer lost' | 'late' | 'cannot' | 'search refused';
 
 const silent: Logger = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {}, child: () => silent };
 
@@ -112,7 +113,7 @@ class World {
     let elapsedMs = 0;
     const circuit = new Circuit({
       system: 'the pet store',
-      reasonOf: (error) => (failureOf(error) === 'down' ? 'PetStoreUnavailable' : undefined),
+      reasonOf: outageOf,
       log: silent,
       // A probe is always due.
       clock: { elapsedMs: () => (elapsedMs += 1_000_000), now: () => new Date(this.#nowMs) },
@@ -135,7 +136,7 @@ class World {
           }),
         delete: (id) => this.#request(life, 'store', () => void this.stored.delete(id)),
         find: (pet) =>
-          this.#request(life, 'store', () => ({
+          this.#request(life, 'search', () => ({
             ids: [...this.stored].filter(([, each]) => tripleOf(each) === tripleOf(pet)).map(([id]) => id),
             requestIdsKeptMs: this.#requestIdsKeptMs,
           })),
@@ -193,7 +194,7 @@ class World {
     return put;
   }
 
-  async #request<T>(life: { isOver: boolean }, to: 'api' | 'store', work: () => T): Promise<T> {
+  async #request<T>(life: { isOver: boolean }, to: 'api' | 'store' | 'search', work: () => T): Promise<T> {
     await null;
     if (life.isOver) throw new Killed();
     const fault = this.#struck();
@@ -206,7 +207,10 @@ class World {
     // To a store that does not know the names of requests nothing may come late: that is the window that is left.
     if (fault === 'late' && to === 'store' && this.#requestIdsKeptMs > hourMs) this.#late.push(() => attempt(work));
     if (life.isOver) throw new Killed();
-    throw to === 'store' ? new ConnectError('no answer', Code.Unavailable) : new Error('no answer');
+    if (to === 'api') throw new Error('no answer');
+    if (fault === 'cannot') throw new ConnectError('the disk is full', Code.ResourceExhausted);
+    if (fault === 'search refused' && to === 'search') throw new ConnectError('no', Code.InvalidArgument);
+    throw new ConnectError('no answer', Code.Unavailable);
   }
 
   #struck(): Fault | undefined {
@@ -250,7 +254,15 @@ const spec = fc.record<Pet['spec']>({
   type: fc.constant('dog'),
   birthday: fc.constant('2021-04-01T00:00:00Z'),
 });
-const faults = ['killed before', 'killed after', 'never sent', 'answer lost', 'late'] as const;
+const faults = [
+  'killed before',
+  'killed after',
+  'never sent',
+  'answer lost',
+  'late',
+  'cannot',
+  'search refused',
+] as const;
 
 type Step =
   | { readonly type: 'apply'; readonly name: string; readonly spec: Pet['spec'] }

@@ -1,0 +1,103 @@
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { type ClientHttp2Session, connect } from 'node:http2';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { createClient } from '@connectrpc/connect';
+import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { PetStoreServer } from '../../../src/petstore/pet-store-server.ts';
+import {
+  openChannel,
+  PetStore,
+  type PetStoreChannel,
+  PetType,
+  requestIdHeader,
+} from '../../../src/petstore-wire/index.ts';
+import type { Logger } from '../../../src/runtime/index.ts';
+import { eventually } from '../../integration/environment/eventually.ts';
+
+const silent: Logger = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {}, child: () => silent };
+
+let folder: string;
+let server: PetStoreServer;
+let channel: PetStoreChannel;
+
+async function start(searchTimeoutMs?: number): Promise<void> {
+  server = await PetStoreServer.start({
+    host: '127.0.0.1',
+    port: 0,
+    databasePath: join(folder, 'pets.db'),
+    requestsKeptMs: 3_600_000,
+    ...(searchTimeoutMs !== undefined && { searchTimeoutMs }),
+    log: silent,
+  });
+  channel = openChannel({ address: `127.0.0.1:${server.port}`, timeoutMs: 10_000 });
+  const pet = { name: 'x'.repeat(200), type: PetType.PTCanine, birthday: { year: 2021, month: 4, day: 1 } };
+  await createClient(PetStore, channel.transport).addPets({ pets: Array.from({ length: 2000 }, () => pet) });
+}
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'pet-store-server-'));
+});
+afterEach(async () => {
+  channel.close();
+  await server.stop(0);
+  await rm(folder, { recursive: true });
+});
+
+const searches = async () => Number(/^petstore_searches (\d+)$/m.exec(await server.metrics.registry.metrics())?.[1]);
+
+/** Searches for more than the windows of HTTP/2 let through, on streams that are never read, until there is no place left. */
+async function stalled(): Promise<ClientHttp2Session> {
+  const session = connect(`http://127.0.0.1:${server.port}`);
+  await once(session, 'connect');
+  const headers = { ':method': 'POST', ':path': '/petstore.PetStore/SearchPets' };
+  for (let index = 0; index < 64; index += 1) {
+    const stream = session.request({ ...headers, 'content-type': 'application/grpc', te: 'trailers' });
+    stream.on('error', () => {});
+    // A message of no bytes: all pets.
+    stream.end(Buffer.alloc(5));
+  }
+  await eventually('all places are taken', async () => (await searches()) === 64);
+  return session;
+}
+
+async function read(): Promise<number> {
+  let count = 0;
+  for await (const _ of createClient(PetStore, channel.transport).searchPets({})) count += 1;
+  return count;
+}
+
+test('searches that nobody reads are broken off, and make room for others', async () => {
+  await start(3000);
+  const session = await stalled();
+  await eventually('none is under way any more', async () => (await searches()) === 0);
+  expect(await read()).toBe(2000);
+  session.destroy();
+});
+
+test('searches end with their reader, also while they wait for it', async () => {
+  await start();
+  const session = await stalled();
+  await expect(read()).rejects.toThrow('64 searches are under way already');
+  session.destroy();
+  await eventually('none is under way any more', async () => (await searches()) === 0);
+});
+
+test('what is remembered of named requests has a form that stays: stores of later versions compare by it', async () => {
+  await start();
+  const store = createClient(PetStore, channel.transport);
+  const headers = (id: string) => ({ headers: { [requestIdHeader]: id } });
+  const thor = { name: ' Thor ', type: PetType.PTCanine, birthday: { year: 2021, month: 4, day: 1 } };
+  const { ids } = await store.addPets({ pets: [thor] }, headers('1'));
+  await store.updatePets({ pets: [{ ...thor, id: ids[0] ?? '' }] }, headers('2'));
+  await store.deletePets({ ids: ['a', 'b'] }, headers('3'));
+  using database = new DatabaseSync(join(folder, 'pets.db'), { readOnly: true });
+  const fields = '"name":"Thor","type":1,"birthday":{"year":2021,"month":4,"day":1}';
+  expect(database.prepare('SELECT asked FROM requests ORDER BY id').all()).toEqual([
+    { asked: `["AddPets",[{${fields}}]]` },
+    { asked: `["UpdatePets",[{"id":"${ids[0]}",${fields}}]]` },
+    { asked: '["DeletePets",["a","b"]]' },
+  ]);
+});
