@@ -144,6 +144,65 @@ describe('a PostgresWriter', () => {
   });
 
   test.each([
+    ['a view of its table', 'shared', 'shared_view'],
+    ['the table of its view', 'shared_view', 'shared'],
+  ])('that moves to %s keeps its row', async (_, from, to) => {
+    await world.createTable('shared');
+    await world.database.query('CREATE VIEW shared_view AS SELECT * FROM shared');
+    try {
+      const key = await newKey('sharing');
+      await world.apply(key, { ...jane, table: from });
+      await world.withReason(key, 'RowWritten');
+      await world.apply(key, { ...jane, table: to });
+      const { status } = await world.withReason(key, 'RowWritten');
+      expect(status?.tables).toEqual([`public.${to}`]);
+      expect(await world.rows('shared', key.namespace)).toHaveLength(1);
+      await world.delete(key);
+      await world.gone(key);
+      expect(await world.rows('shared', key.namespace)).toEqual([]);
+    } finally {
+      await world.database.query('DROP TABLE shared CASCADE');
+    }
+  });
+
+  test('of whose table nothing is noted, as the original left it, takes its row along all the same', async () => {
+    const key = await newKey('original');
+    const { name, namespace } = key;
+    await world.stopOperator();
+    try {
+      const metadata = { name, namespace, generation: 0, finalizers: [postgresWriterFinalizer] };
+      await world.client.create(PostgresWriter, { metadata, spec: { ...jane, table: 'Students' } });
+      await world.database.query(`INSERT INTO students VALUES (${literal(idOf(key))}, 'Jane', 21, 'Peru')`);
+      await world.delete(key);
+    } finally {
+      await world.startOperator(settings);
+    }
+    await world.gone(key);
+    expect(await world.rows('students', namespace)).toEqual([]);
+  });
+
+  test('whose row a trigger changes says so, and does not take that for the work of others', async () => {
+    await world.createTable('loud');
+    await world.database.query(`CREATE FUNCTION loud() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN NEW.name := upper(NEW.name); RETURN NEW; END $$;
+      CREATE TRIGGER loud BEFORE INSERT OR UPDATE ON loud FOR EACH ROW EXECUTE FUNCTION loud()`);
+    const key = await newKey('loud');
+    await world.apply(key, { ...jane, table: 'loud' });
+    const { status } = await world.withReason(key, 'RowAltered');
+    expect(findCondition(status?.conditions, 'Ready')).toMatchObject({
+      status: 'False',
+      message: 'the row is in public.loud, but not as the spec asks: a trigger, or the type of a column, changes it',
+    });
+    expect(status?.tables).toEqual(['public.loud']);
+    const [written] = await versions('loud', key.namespace);
+    await eventually('a resync has looked', async () => (await versions('loud', key.namespace))[0]?.xmin !== written?.xmin);
+    const { items } = await world.client.list(Event, { namespace: key.namespace });
+    expect(items.map(({ reason }) => reason)).not.toContain('RowRestored');
+    await world.apply(key, { ...jane, table: 'loud', name: 'JANE' });
+    await world.withReason(key, 'RowWritten');
+  });
+
+  test.each([
     ['another schema', 'school', 'students', 'school.students'],
     ['a reserved word', 'public', 'select', 'select'],
     ['capitals', 'public', 'Students', 'Students'],
@@ -235,6 +294,19 @@ describe('a table that cannot be written to is named in the status, and looked a
       await world.delete(each);
       await world.gone(each);
     }
+  });
+
+  test('one that is away for a moment while its PostgresWriter is deleted: the row goes when it is back', async () => {
+    await world.createTable('renamed');
+    const key = await newKey('patient');
+    await world.apply(key, { ...jane, table: 'renamed' });
+    await world.withReason(key, 'RowWritten');
+    await world.database.query('ALTER TABLE renamed RENAME TO elsewhere');
+    await world.delete(key);
+    expect(messageOf(await world.withReason(key, 'TableMissing'))).toContain('waiting to delete the row from public.renamed');
+    await world.database.query('ALTER TABLE elsewhere RENAME TO renamed');
+    await world.gone(key);
+    expect(await world.rows('renamed', key.namespace)).toEqual([]);
   });
 
   test('one without a column', async () => {
