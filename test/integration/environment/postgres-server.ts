@@ -39,6 +39,7 @@ export class PostgresServer implements AsyncDisposable {
   readonly #data: string;
   #process: ReturnType<typeof run> | undefined;
   #tls = true;
+  readonly #frozen: number[] = [];
 
   private constructor(programs: string, data: string, caFile: string, port: number) {
     this.#programs = programs;
@@ -117,6 +118,28 @@ export class PostgresServer implements AsyncDisposable {
     await this.#end('SIGKILL');
   }
 
+  /** Lets none of its processes go on, as a machine does that hangs: nobody is told, and connections stay. */
+  async freeze(): Promise<void> {
+    const pid = this.#process?.pid;
+    if (pid === undefined) return;
+    const client = await this.connect();
+    this.#frozen.push(pid);
+    process.kill(pid, 'SIGSTOP');
+    const { rows } = await client.query<{ readonly pid: number }>(
+      'SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid()',
+    );
+    await client.end();
+    for (const { pid: each } of rows) {
+      process.kill(each, 'SIGSTOP');
+      this.#frozen.push(each);
+    }
+  }
+
+  /** Lets them go on. */
+  thaw(): void {
+    for (const pid of this.#frozen.splice(0)) process.kill(pid, 'SIGCONT');
+  }
+
   /** Sets who may connect: the lines of pg_hba.conf, of which those for the tests' own user come first. */
   async allow(lines: string): Promise<void> {
     const own = `host all ${superuser.user} 127.0.0.1/32 scram-sha-256\n`;
@@ -154,6 +177,7 @@ export class PostgresServer implements AsyncDisposable {
 
   /** Stops it, and removes its data. */
   async [Symbol.asyncDispose](): Promise<void> {
+    this.thaw();
     await this.stop();
     await rm(join(this.#data, '..'), { recursive: true, force: true });
   }
