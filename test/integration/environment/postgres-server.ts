@@ -24,6 +24,7 @@ const settings = {
   unix_socket_directories: '',
   shared_preload_libraries: 'pg_stat_statements',
   'pg_stat_statements.track': 'top',
+  'pg_stat_statements.track_planning': 'on',
   fsync: 'off',
   max_connections: '50',
   logging_collector: 'off',
@@ -48,11 +49,11 @@ export class PostgresServer implements AsyncDisposable {
     this.port = port;
   }
 
-  static async start(): Promise<PostgresServer> {
+  /** @param parent of its folder: the way there has to be open to the user that PostgreSQL runs as. */
+  static async start(parent = tmpdir()): Promise<PostgresServer> {
     const programs = await findPrograms();
-    await removeLeftovers();
-    // Among the temporary files themselves: the way there has to be open to the user that PostgreSQL runs as.
-    const home = await mkdtemp(join(tmpdir(), `${prefix}${process.pid}-`));
+    await removeLeftovers(parent);
+    const home = await mkdtemp(join(parent, `${prefix}${process.pid}-`));
     const data = join(home, 'data');
     const files = { 'server.crt': certificate, 'server.key': certificateKey, password: superuser.password };
     for (const [name, content] of Object.entries(files)) await writeFile(join(home, name), content, { mode: 0o600 });
@@ -192,11 +193,11 @@ export class PostgresServer implements AsyncDisposable {
 }
 
 /** What tests that were killed have left; their servers ended with them. */
-async function removeLeftovers(): Promise<void> {
-  for (const name of await readdir(tmpdir())) {
+async function removeLeftovers(parent: string): Promise<void> {
+  for (const name of await readdir(parent)) {
     if (!name.startsWith(prefix)) continue;
     const pid = Number(name.slice(prefix.length).split('-')[0]);
-    if (pid > 0 && !isAlive(pid)) await rm(join(tmpdir(), name), { recursive: true, force: true });
+    if (pid > 0 && !isAlive(pid)) await rm(join(parent, name), { recursive: true, force: true });
   }
 }
 
