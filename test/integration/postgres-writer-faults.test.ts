@@ -22,7 +22,7 @@ beforeAll(async () => {
   world = await PostgresWorld.start();
   for (const table of ['students', 'a', 'b', 'c']) await world.createTable(table);
   proxy = await TcpProxy.start(world.database.port);
-}, 90_000);
+});
 
 afterEach(async () => {
   proxy.refuse(false);
@@ -33,7 +33,7 @@ afterEach(async () => {
 afterAll(async () => {
   await proxy?.[Symbol.asyncDispose]();
   await world?.[Symbol.asyncDispose]();
-}, 90_000);
+});
 
 /** `POSTGRES_OUTAGE_SECONDS=60 POSTGRES_OUTAGE_WRITERS=1000` for the long form. */
 const { POSTGRES_OUTAGE_SECONDS = '0', POSTGRES_OUTAGE_WRITERS = '300' } = process.env;

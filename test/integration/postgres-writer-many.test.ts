@@ -17,11 +17,11 @@ beforeAll(async () => {
   await world.createTable('students');
   // It says how often each statement ran, and for how long.
   await world.startOperator({ NUM_WORKERS: '4', RESYNC_SECONDS: '86400' });
-}, 90_000);
+});
 
 afterAll(async () => {
   await world?.[Symbol.asyncDispose]();
-}, 90_000);
+});
 
 /**
  * What is counted in the database is how long its statements were planned and executed, as pg_stat_statements has it. It is
