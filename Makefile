@@ -73,6 +73,7 @@ test-long: $(installed) ## What takes too long for each change: an hour of rando
 	@E2E_LONG=1 npm run --silent jest -- test/e2e/high-availability.test.ts
 	@CHILDREN=1000 npm run --silent jest -- test/integration/many-children.test.ts
 	@POSTGRES_WRITERS=10000 npm run --silent jest -- test/integration/postgres-writer-many.test.ts
+	@POSTGRES_OUTAGE_SECONDS=60 POSTGRES_OUTAGE_WRITERS=1000 npm run --silent jest -- test/integration/postgres-writer-faults.test.ts -t 'in the middle of many writes by'
 	@PETS=5000 npm run --silent jest -- test/integration/pet.test.ts --testNamePattern 'many Pets'
 	@PETS_MINUTES=10 npm run --silent jest -- test/integration/pet-random.test.ts
 	@POSTGRES_MINUTES=10 npm run --silent jest -- test/integration/postgres-writer-random.test.ts

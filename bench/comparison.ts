@@ -1,6 +1,5 @@
 /** Figures of all rounds, compared: medians, ratios, and the bars that the project sets itself. */
 import { type Measure, measures } from './measurements.ts';
-import type { OperatorName } from './operators.ts';
 import type { Contender, Results, Round } from './results.ts';
 import { type Estimate, medianWithInterval } from './statistics.ts';
 
@@ -17,7 +16,7 @@ export const measureNames = Object.keys(measures) as readonly Measure[];
 
 interface Bar {
   readonly measure: Measure;
-  readonly peer: OperatorName;
+  readonly peer: Contender;
   /** What our figure divided by the peer's has to be. */
   readonly bound: { readonly atLeast: number } | { readonly atMost: number };
 }
@@ -38,10 +37,15 @@ const bars: readonly Bar[] = [
   { measure: 'warmIdleRequests', peer: 'controller-runtime', bound: { atMost: 1 } },
   { measure: 'echosPerSecond', peer: 'kube-rs', bound: { atLeast: 0.97 } },
   { measure: 'cpuPerEcho', peer: 'kube-rs', bound: { atMost: 1.2 } },
+  { measure: 'rowsSeconds', peer: 'ceiling', bound: { atMost: 1.2 } },
 ];
 
-/** Resident memory of our operator at rest, MB. */
-const idleMemoryBar = 70;
+/** What our own figures have to be at the most. */
+const ownBars: readonly { readonly measure: Measure; readonly atMost: number }[] = [
+  { measure: 'idleMemory', atMost: 70 },
+  { measure: 'rowStatements', atMost: 200 },
+  { measure: 'rowsToCopy', atMost: 5 },
+];
 
 /** How a bar was met. */
 export interface Verdict {
@@ -67,10 +71,11 @@ export function verdicts(rounds: Rounds): readonly Verdict[] {
       met: 'atLeast' in bound ? estimate.high >= bound.atLeast : estimate.low <= bound.atMost,
     });
   }
-  const idle = figure(rounds, 'echoperator', 'idleMemory');
-  if (idle !== undefined) {
-    const { title, digits } = measures.idleMemory;
-    found.push({ title, asked: `≤ ${idleMemoryBar}`, estimate: idle, digits, met: idle.low <= idleMemoryBar });
+  for (const { measure, atMost } of ownBars) {
+    const estimate = figure(rounds, 'echoperator', measure);
+    if (estimate === undefined) continue;
+    const { title, digits } = measures[measure];
+    found.push({ title, asked: `≤ ${atMost}`, estimate, digits, met: estimate.low <= atMost });
   }
   return found;
 }

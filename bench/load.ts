@@ -117,7 +117,7 @@ export async function eventsArrived(client: Client, count: number, signal: Abort
 }
 
 /** Does all of it, so many at once. */
-async function together(atOnce: number, count: number, work: (index: number) => Promise<void>): Promise<void> {
+export async function together(atOnce: number, count: number, work: (index: number) => Promise<void>): Promise<void> {
   let next = 0;
   const worker = async (): Promise<void> => {
     while (next < count) await work(next++);

@@ -4,6 +4,8 @@
  *     node bench/main.ts                 seven rounds: about 70 minutes
  *     QUICK=1 node bench/main.ts         less of everything: within 5 minutes, once the peers are built
  *     node bench/main.ts kube-rs         our operator and the ones named alone
+ *     node bench/main.ts outside         our operator with the kinds that live outside of the cluster, alone: about
+ *                                        20 minutes; whatever else was measured before stays
  *
  * Prints tables, and writes a page with plots and every figure: to docs/, or where something was left out to
  * dist/bench/, or to the folder that BENCH_RESULTS names. Exits with 0 when it has measured, 1 when it could not, 2 for
@@ -16,11 +18,12 @@ import { exitCodeOf, interruption } from '../tools/interruption.ts';
 import { besidePage } from './benchmark-page.ts';
 import { machine, versions } from './machine.ts';
 import { buildOperators, type OperatorName, operatorNames } from './operators.ts';
+import { subjects } from './outside/index.ts';
 import { PeerError } from './peers/programs.ts';
 import { isWhole, type Plan, PlanError, readPlan } from './plan.ts';
 import { writePage } from './publish.ts';
 import { report } from './report.ts';
-import { type Results, writeResults } from './results.ts';
+import { type Results, readResults, writeResults } from './results.ts';
 import {
   busyPace,
   cacheRounds,
@@ -28,16 +31,26 @@ import {
   failoverRounds,
   loadRounds,
   longBurstRounds,
+  outsideRounds,
   type RoundsTaken,
 } from './rounds.ts';
 import { TurnError } from './running-operator.ts';
+import type { RunContext } from './turns.ts';
 
 const repository = join(import.meta.dirname, '..');
 
+/** What is asked for instead of operators. */
+const outsideAlone = 'outside';
+
+const outsideScenarios: readonly string[] = subjects.map(({ scenario }) => scenario);
+
 async function main(args: readonly string[]): Promise<number> {
-  const unknown = args.filter((name) => !(operatorNames as readonly string[]).includes(name));
+  const isOutsideAlone = args.length === 1 && args[0] === outsideAlone;
+  const unknown = isOutsideAlone ? [] : args.filter((name) => !(operatorNames as readonly string[]).includes(name));
   if (unknown.length > 0) {
-    console.error(`no such operator: ${unknown.join(', ')}. There are ${operatorNames.join(', ')}.`);
+    console.error(
+      `no such operator: ${unknown.join(', ')}. There are ${operatorNames.join(', ')}; or ${outsideAlone}, alone.`,
+    );
     return 2;
   }
   const signal = interruption();
@@ -48,8 +61,9 @@ async function main(args: readonly string[]): Promise<number> {
     const plan = readPlan(process.env);
     requireRootOnLinux();
     const names = operatorNames.filter((name) => args.length === 0 || name === 'echoperator' || args.includes(name));
-    const target = resultsFolder(plan, names);
-    const results = await measure(names, plan, folder, target, signal);
+    const target = resultsFolder(plan, names, isOutsideAlone);
+    const context = { plan, folder, signal };
+    const results = isOutsideAlone ? await measureOutside(context, target) : await measure(names, context, target);
     await writePage(results, target);
     console.log(`\n${report(results)}\n\n${join(target, 'benchmark.md')} has it with plots.`);
     return failed(results) ? 1 : 0;
@@ -80,50 +94,76 @@ function requireRootOnLinux(): void {
 }
 
 /** What is published is of a whole run. */
-function resultsFolder(plan: Plan, names: readonly OperatorName[]): string {
+function resultsFolder(plan: Plan, names: readonly OperatorName[], isOutsideAlone: boolean): string {
   if (process.env.BENCH_RESULTS) return process.env.BENCH_RESULTS;
-  const whole = isWhole(plan) && names.length === operatorNames.length;
+  const whole = isWhole(plan) && (isOutsideAlone || names.length === operatorNames.length);
   return join(repository, whole ? 'docs' : 'dist/bench');
 }
 
-async function measure(
-  names: readonly OperatorName[],
-  plan: Plan,
-  folder: string,
-  target: string,
-  signal: AbortSignal,
-): Promise<Results> {
-  const operators = await buildOperators(names, folder, signal);
+async function measure(names: readonly OperatorName[], context: RunContext, target: string): Promise<Results> {
+  const operators = await buildOperators(names, context.folder, context.signal);
   const [ours] = operators;
   if (ours === undefined) throw new RangeError('no operator');
-  const context = { plan, folder, signal };
-  let results: Results = {
-    date: new Date().toISOString(),
-    machine: machine(),
-    versions: await versions(names),
-    plan,
-    rounds: [],
-    voidRounds: [],
-    eventCosts: [],
-  };
-  // Kept after each round: a run that is interrupted has measured something too.
-  const keep = async (more: Partial<Results>): Promise<void> => {
-    results = { ...results, ...more };
-    await writeResults(results, join(repository, 'dist/bench/unfinished'));
-  };
-  const taken: RoundsTaken = {
-    counts: (round) => keep({ rounds: [...results.rounds, round] }),
-    isVoid: (round) => keep({ voidRounds: [...results.voidRounds, round] }),
-  };
+  const keeping = new Keeping(await nothingYet(names, context.plan));
+  const { taken } = keeping;
   const busyPerSecond = await busyPace(operators, context);
-  if (busyPerSecond !== undefined) await keep({ busyPerSecond });
+  if (busyPerSecond !== undefined) await keeping.keep({ busyPerSecond });
   await loadRounds(operators, busyPerSecond, context, taken);
   await longBurstRounds(operators, context, taken);
   await cacheRounds(operators, context, taken);
-  await eventCosts(ours, context, (cost) => keep({ eventCosts: [...results.eventCosts, cost] }), taken);
+  await eventCosts(ours, context, (cost) => keeping.keep({ eventCosts: [...keeping.results.eventCosts, cost] }), taken);
+  await outsideRounds(ours, context, taken);
   await failoverRounds(operators, context, taken);
-  await writeResults(results, join(target, besidePage));
-  return results;
+  await writeResults(keeping.results, join(target, besidePage));
+  return keeping.results;
+}
+
+/** Takes the place of what the target has of the kinds that live outside; all else there stays as it is. */
+async function measureOutside(context: RunContext, target: string): Promise<Results> {
+  const [ours] = await buildOperators(['echoperator'], context.folder, context.signal);
+  if (ours === undefined) throw new RangeError('no operator');
+  const own = await nothingYet(['echoperator'], context.plan);
+  const before = await readResults(join(target, besidePage)).catch(() => own);
+  const { outsideRounds: rounds, postgresWriters, pets } = context.plan;
+  const isOther = ({ scenario }: { readonly scenario: string }): boolean => !outsideScenarios.includes(scenario);
+  const keeping = new Keeping({
+    ...before,
+    plan: { ...before.plan, outsideRounds: rounds, postgresWriters, pets },
+    rounds: before.rounds.filter(isOther),
+    voidRounds: before.voidRounds.filter(isOther),
+    outside: { date: own.date, versions: own.versions },
+  });
+  await outsideRounds(ours, context, keeping.taken);
+  await writeResults(keeping.results, join(target, besidePage));
+  return keeping.results;
+}
+
+const nothingYet = async (names: readonly OperatorName[], plan: Plan): Promise<Results> => ({
+  date: new Date().toISOString(),
+  machine: machine(),
+  versions: await versions(names),
+  plan,
+  rounds: [],
+  voidRounds: [],
+  eventCosts: [],
+});
+
+/** Results as far as there are any, kept after each round: a run that is interrupted has measured something too. */
+class Keeping {
+  results: Results;
+  readonly taken: RoundsTaken = {
+    counts: (round) => this.keep({ rounds: [...this.results.rounds, round] }),
+    isVoid: (round) => this.keep({ voidRounds: [...this.results.voidRounds, round] }),
+  };
+
+  constructor(results: Results) {
+    this.results = results;
+  }
+
+  async keep(more: Partial<Results>): Promise<void> {
+    this.results = { ...this.results, ...more };
+    await writeResults(this.results, join(repository, 'dist/bench/unfinished'));
+  }
 }
 
 /** Whether something went wrong that no round makes up for. */

@@ -32,6 +32,12 @@ export interface Plan {
   readonly idleRounds: number;
   /** How long their requests are counted. */
   readonly idleSeconds: number;
+  /** Rounds of the kinds that live outside of the cluster, 0 for none. */
+  readonly outsideRounds: number;
+  /** How many PostgresWriters there are in a turn. */
+  readonly postgresWriters: number;
+  /** How many Pets there are in a turn. */
+  readonly pets: number;
   /** How long an operator that has synced is left alone before its memory is read. */
   readonly settleMs: number;
 }
@@ -61,6 +67,9 @@ const usual: Plan = {
   echosPerSecond: 20,
   idleRounds: 2,
   idleSeconds: 60,
+  outsideRounds: 3,
+  postgresWriters: 10_000,
+  pets: 5000,
   settleMs: 5000,
 };
 
@@ -82,12 +91,15 @@ const quick: Plan = {
   echosPerSecond: 20,
   idleRounds: 1,
   idleSeconds: 5,
+  outsideRounds: 1,
+  postgresWriters: 500,
+  pets: 250,
   settleMs: 1000,
 };
 
 /**
  * QUICK=1: less of everything, within 5 minutes. ROUNDS, BURST, STEADY_SECONDS, LONG_ROUNDS, LONG_BURST, CACHED,
- * HANDOVER_ROUNDS, CRASH_ROUNDS and IDLE_ROUNDS change these alone.
+ * HANDOVER_ROUNDS, CRASH_ROUNDS, IDLE_ROUNDS, OUTSIDE_ROUNDS, POSTGRES_WRITERS and PETS change these alone.
  *
  * @throws PlanError
  */
@@ -108,6 +120,9 @@ export function readPlan(environment: NodeJS.ProcessEnv): Plan {
     handoverRounds: setting('HANDOVER_ROUNDS', plan.handoverRounds, 0),
     crashRounds: setting('CRASH_ROUNDS', plan.crashRounds, 0),
     idleRounds: setting('IDLE_ROUNDS', plan.idleRounds, 0),
+    outsideRounds: setting('OUTSIDE_ROUNDS', plan.outsideRounds, 0),
+    postgresWriters: setting('POSTGRES_WRITERS', plan.postgresWriters),
+    pets: setting('PETS', plan.pets),
   };
 }
 
@@ -125,7 +140,10 @@ export const isWhole = (plan: Plan): boolean =>
   plan.crashRounds >= usual.crashRounds &&
   plan.echosPerSecond >= usual.echosPerSecond &&
   plan.idleRounds >= usual.idleRounds &&
-  plan.idleSeconds >= usual.idleSeconds;
+  plan.idleSeconds >= usual.idleSeconds &&
+  plan.outsideRounds >= usual.outsideRounds &&
+  plan.postgresWriters >= usual.postgresWriters &&
+  plan.pets >= usual.pets;
 
 function whole(variable: string, text: string | undefined, least: number): number | undefined {
   if (text === undefined || text === '') return undefined;

@@ -1,8 +1,7 @@
 /** The tables: in the terminal and in the page. */
 import { eventCostBySize, figure, measureNames, present, ratio, verdicts, withInterval } from './comparison.ts';
 import { type Measure, measures } from './measurements.ts';
-import type { OperatorName } from './operators.ts';
-import type { Results } from './results.ts';
+import type { Contender, Results } from './results.ts';
 
 /** All tables, as Markdown that is also readable as it is. */
 export const report = (results: Results): string =>
@@ -42,7 +41,7 @@ export function ratioTable({ rounds }: Results): string {
 }
 
 /** A few figures of ours, beside a peer's and divided by them. */
-export const besideTable = ({ rounds }: Results, peer: OperatorName, names: readonly Measure[]): string =>
+export const besideTable = ({ rounds }: Results, peer: Contender, names: readonly Measure[]): string =>
   table(
     ['median [95 % interval]', 'echoperator', peer, 'ratio'],
     names.map((measure) => {

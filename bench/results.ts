@@ -22,7 +22,7 @@ export interface Turn {
 
 /** One round: the turn of each contender that took part. */
 export interface Round {
-  readonly scenario: 'load' | 'long burst' | 'cache' | 'handover' | 'crash' | 'idle group';
+  readonly scenario: 'load' | 'long burst' | 'cache' | 'handover' | 'crash' | 'idle group' | 'rows' | 'pets';
   readonly turns: Readonly<Partial<Record<Contender, Turn>>>;
 }
 
@@ -46,6 +46,8 @@ export interface Results {
   readonly rounds: readonly Round[];
   readonly voidRounds: readonly VoidRound[];
   readonly eventCosts: readonly EventCost[];
+  /** When the kinds that live outside were measured, and with which versions, where that was in a run of its own. */
+  readonly outside?: Pick<Results, 'date' | 'versions'>;
 }
 
 const fileIn = (folder: string): string => join(folder, 'bench.json');

@@ -4,6 +4,7 @@ import { ceilingTurn } from './ceiling.ts';
 import { type EventCost, eventCostTurn } from './event-cost/index.ts';
 import { CrashCluster, crashTurn, type Electing, electing, handoverTurn, idleTurn } from './failover/index.ts';
 import type { Operator } from './operators.ts';
+import { bareTurn, outsideTurn, subjects } from './outside/index.ts';
 import { readRequests } from './requests.ts';
 import type { Contender, Round, Turn, VoidRound } from './results.ts';
 import { TurnError } from './running-operator.ts';
@@ -139,6 +140,21 @@ export async function failoverRounds(
   }
 }
 
+/** Our operator with kinds that live outside of the cluster; in each round also the same writes with nothing outside. */
+export async function outsideRounds(ours: Operator, context: RunContext, taken: RoundsTaken): Promise<void> {
+  const { outsideRounds: rounds } = context.plan;
+  for (let round = 0; round < rounds; round++) {
+    for (const subject of inOrder(subjects, round)) {
+      const turns: [Contender, () => Promise<Turn>][] = [
+        [ours.name, () => outsideTurn(subject, ours, context)],
+        ['ceiling', () => bareTurn(subject, context)],
+      ];
+      const { scenario } = subject;
+      await takeRound(scenario, `${scenario} ${round + 1} of ${rounds}`, inOrder(turns, round), taken);
+    }
+  }
+}
+
 /** Our operator with few and with many objects cached. @param keep is given each figure as soon as it is there */
 export async function eventCosts(
   ours: Operator,
@@ -216,6 +232,10 @@ const shownOfTurns = [
   'warmCrash',
   'coldIdleRequests',
   'warmIdleRequests',
+  'rowsSeconds',
+  'rowStatements',
+  'rowsDatabaseMs',
+  'petsPerSecond',
 ] as const;
 
 function summary({ figures, disturbance }: Turn): string {

@@ -157,9 +157,18 @@ const dnsSubdomain = matching(
 const path = matching('a path that begins with "/"', /^\/[\w\-./]*$/);
 const host = matching('a host name, an IP address, or the folder of a Unix socket', /^[\w.:/-]+$/);
 const takesTables = 'tables with their schemas, as public.students, with commas between them';
+/** A part with a dot or a comma in it stands in double quotes. */
+const tablePart = '(?:"(?:[^"]|"")+"|[^".,][^.,]*)';
 const tables = accept<readonly string[]>(takesTables, (text) => {
-  const names = text.split(',').map((name) => name.trim());
-  return names.every((name) => /^[^."]+\.[^."]+$/.test(name)) ? names : undefined;
+  const name = new RegExp(String.raw`\s*(${tablePart}\.${tablePart})\s*(,|$)`, 'y');
+  const names: string[] = [];
+  for (let end = ','; end === ','; ) {
+    const [, found, after = ''] = name.exec(text) ?? [];
+    if (found === undefined) return undefined;
+    names.push(found.trim());
+    end = after;
+  }
+  return names;
 });
 const sslMode = oneOf(sslModes);
 const image = matching('an image reference, as busybox:1.36', /^[\w][\w.\-/:@]*$/);

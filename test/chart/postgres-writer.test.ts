@@ -45,6 +45,11 @@ describe.each(helmNames)('the controller of PostgresWriters, by %s', (name) => {
     ]);
   });
 
+  it('is told which tables it may touch, whatever their names hold', async () => {
+    const rendering = await render(on({ tables: ['public.students', 'school."year.2026, ""new"""'] }));
+    expect(rendering.one('ConfigMap').data?.PSQL_TABLES).toBe('public.students,school."year.2026, ""new"""');
+  });
+
   it('takes other keys of the Secret, and the certificate of an authority', async () => {
     const rendering = await render(
       on({

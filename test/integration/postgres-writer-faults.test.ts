@@ -35,6 +35,10 @@ afterAll(async () => {
   await world?.[Symbol.asyncDispose]();
 });
 
+/** `POSTGRES_OUTAGE_SECONDS=60 POSTGRES_OUTAGE_WRITERS=1000` for the long form. */
+const { POSTGRES_OUTAGE_SECONDS = '0', POSTGRES_OUTAGE_WRITERS = '300' } = process.env;
+const outage = { seconds: Number(POSTGRES_OUTAGE_SECONDS), writers: Number(POSTGRES_OUTAGE_WRITERS) };
+
 const jane = { table: 'students', name: 'Jane', age: 21, country: 'Peru' } as const;
 const newKey = async (name: string): Promise<Required<ObjectKey>> => ({
   name,
@@ -181,14 +185,15 @@ let elsewhere: TcpProxy | undefined;
 afterAll(() => elsewhere?.[Symbol.asyncDispose]());
 
 describe('the database is away in the middle of many writes', () => {
-  test.each(['stop', 'kill'] as const)(
+  test.each(['stop', 'kill', 'freeze'] as const)(
     'by a %s: each row comes, and none twice',
     async (how) => {
       await world.startOperator();
       const namespace = await world.cluster.namespace();
-      const creating = createMany(namespace, 300);
+      const creating = createMany(namespace, outage.writers);
       await eventually('some rows are there', async () => (await world.rows('students', namespace)).length > 20);
       await world.database[how]();
+      const downAtMs = performance.now();
       const down = await eventually('somebody is told', async () =>
         (await world.list(namespace)).find(
           (writer) => readyOf(writer)?.reason === 'DatabaseDown' && writer.status?.tables !== undefined,
@@ -206,15 +211,21 @@ describe('the database is away in the middle of many writes', () => {
       const operator = await fetch(`http://127.0.0.1:${world.operator.healthPort}/readyz`);
       expect(operator.status).toBe(200);
       expect(await world.operator.metrics()).toMatch(/^echoperator_outside_up\{system="postgres"\} 0$/m);
-      await world.database.restart();
+      await delay(Math.max(0, downAtMs + outage.seconds * 1000 - performance.now()));
+      if (how === 'freeze') world.database.thaw();
+      else await world.database.restart();
       const backAtMs = performance.now();
       await world.gone(deleted);
       await world.settled(namespace, ['students']);
-      expect(performance.now() - backAtMs).toBeLessThan(30_000);
+      const seconds = (performance.now() - backAtMs) / 1000;
+      process.stdout.write(
+        `${outage.writers} rows, away for ${outage.seconds} s by a ${how}: ${seconds.toFixed(1)} s\n`,
+      );
+      expect(seconds).toBeLessThan(30);
       expect(await world.operator.metrics()).toMatch(/^echoperator_outside_up\{system="postgres"\} 1$/m);
       expect(await connectionsOf(world.database, 'writer')).toBeLessThanOrEqual(4);
     },
-    180_000,
+    180_000 + (outage.seconds + outage.writers / 10) * 1000,
   );
 
   test('by connections that break again and again', async () => {
@@ -400,6 +411,39 @@ describe('the operator is killed', () => {
   });
 });
 
+test.each(['killed', 'cut off'])(
+  'a row whose statement waits on the server when the operator is %s, and is deleted then, does not come',
+  async (how) => {
+    await world.database.query(`DROP TABLE IF EXISTS pupils; DROP TABLE IF EXISTS countries;
+    CREATE TABLE countries (name text PRIMARY KEY); INSERT INTO countries VALUES ('Peru');
+    CREATE TABLE pupils (id text PRIMARY KEY, name text, age integer, country text REFERENCES countries)`);
+    const client = await world.database.connect();
+    try {
+      await client.query('BEGIN; SELECT FROM countries FOR UPDATE');
+      await world.startOperator(plain());
+      const key = await newKey('late');
+      await world.apply(key, { ...jane, table: 'pupils' });
+      const working = "SELECT FROM pg_stat_activity WHERE usename = 'writer' AND wait_event_type = 'Lock'";
+      await eventually('the statement waits', async () => (await world.database.query(working)).length > 0);
+      if (how === 'killed') {
+        await world.stopOperator('SIGKILL');
+        await world.delete(key);
+        await world.startOperator(plain());
+      } else {
+        proxy.cut();
+        await world.delete(key);
+      }
+      await world.gone(key);
+      await client.query('COMMIT');
+      const busy = "SELECT FROM pg_stat_activity WHERE usename = 'writer' AND state <> 'idle'";
+      await eventually('nothing is under way', async () => (await world.database.query(busy)).length === 0);
+      expect(await world.rows('pupils', key.namespace)).toEqual([]);
+    } finally {
+      await client.end();
+    }
+  },
+);
+
 test('a namespace that is deleted at once leaves no row and nothing stuck', async () => {
   await world.startOperator();
   const namespace = await world.cluster.namespace();
@@ -408,3 +452,19 @@ test('a namespace that is deleted at once leaves no row and nothing stuck', asyn
   await world.cluster.deleteNamespace(namespace);
   expect(await world.rows('students', namespace)).toEqual([]);
 }, 120_000);
+
+test('a table that is away for a moment while a PostgresWriter is deleted: the row goes when it is back', async () => {
+  await world.createTable('renamed');
+  await world.startOperator();
+  const key = await newKey('patient');
+  await world.apply(key, { ...jane, table: 'renamed' });
+  await world.withReason(key, 'RowWritten');
+  await world.database.query('ALTER TABLE renamed RENAME TO elsewhere');
+  await world.delete(key);
+  expect(readyOf(await world.withReason(key, 'TableMissing'))?.message).toContain(
+    'waiting to delete the row from public.renamed',
+  );
+  await world.database.query('ALTER TABLE elsewhere RENAME TO renamed');
+  await world.gone(key);
+  expect(await world.rows('renamed', key.namespace)).toEqual([]);
+});

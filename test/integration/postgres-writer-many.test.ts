@@ -23,23 +23,31 @@ afterAll(async () => {
   await world?.[Symbol.asyncDispose]();
 });
 
+/**
+ * What is counted in the database is how long its statements were planned and executed, as pg_stat_statements has it. It is
+ * the time of a clock, and the API server, the operator and this test want the processors too: so the COPY that it is
+ * compared with is taken again and again while the operator writes, and not at a quiet moment afterwards. Commits, and
+ * the reading of parameters, are counted on neither side; `make bench` counts them too.
+ */
 interface Cost {
   readonly statements: number;
   readonly milliseconds: number;
 }
 
+const planAndExecution = 'total_plan_time + total_exec_time';
+
 /** What the operator's role has cost the database since the last time. */
 async function cost(): Promise<Cost> {
   const [row] = await world.database.query<{ readonly calls: string; readonly ms: number }>(
-    `SELECT coalesce(sum(calls), 0) AS calls, coalesce(sum(total_exec_time), 0) AS ms FROM pg_stat_statements
+    `SELECT coalesce(sum(calls), 0) AS calls, coalesce(sum(${planAndExecution}), 0) AS ms FROM pg_stat_statements
      WHERE userid = (SELECT oid FROM pg_roles WHERE rolname = 'writer')`,
   );
   await world.database.query('SELECT pg_stat_statements_reset()');
   return { statements: Number(row?.calls), milliseconds: Number(row?.ms) };
 }
 
-/** How long the database takes for as many rows by one COPY. */
-async function copyMs(): Promise<number> {
+/** Copies as many rows into a table of the same form by one COPY, every second until the work has ended. */
+async function besideCopies<T>(work: () => Promise<T>): Promise<T> {
   await world.createTable('copied');
   const [setting] = await world.database.query<{ readonly folder: string }>(
     "SELECT current_setting('data_directory') AS folder",
@@ -47,9 +55,26 @@ async function copyMs(): Promise<number> {
   const file = `'${setting?.folder}/rows'`;
   const rows = `SELECT 'test-0123456789/many-' || i, 'many-' || i, 21, 'Peru' FROM generate_series(1, ${count}) AS i`;
   await world.database.query(`COPY (${rows}) TO ${file}`);
-  await world.database.query(`COPY copied FROM ${file}`);
+  const ending = new AbortController();
+  const copies = (async (): Promise<void> => {
+    while (!ending.signal.aborted) {
+      await world.database.query('TRUNCATE copied');
+      await world.database.query(`COPY copied FROM ${file}`);
+      await delay(1000, undefined, { signal: ending.signal }).catch(() => {});
+    }
+  })();
+  try {
+    return await work();
+  } finally {
+    ending.abort();
+    await copies;
+  }
+}
+
+/** How long a COPY took, in the mean. */
+async function copyMs(): Promise<number> {
   const [row] = await world.database.query<{ readonly ms: number }>(
-    "SELECT total_exec_time AS ms FROM pg_stat_statements WHERE query LIKE 'COPY copied FROM%'",
+    `SELECT (${planAndExecution}) / calls AS ms FROM pg_stat_statements WHERE query LIKE 'COPY copied FROM%'`,
   );
   return Number(row?.ms);
 }
@@ -86,8 +111,11 @@ test(
       });
     await cost();
     const startedAtMs = performance.now();
-    await apply({ age: 21 });
-    await rowsWhere('age = 21', count);
+    await besideCopies(async () => {
+      await apply({ age: 21 });
+      await rowsWhere('age = 21', count);
+    });
+    const copied = await copyMs();
     await world.settled(namespace, ['students'], timeoutMs);
     const seconds = (performance.now() - startedAtMs) / 1000;
     const made = await cost();
@@ -100,7 +128,6 @@ test(
     await world.gone({ name: `many-${count - 1}`, namespace });
     await world.settled(namespace, ['students'], timeoutMs);
     const deleted = await cost();
-    const copied = await copyMs();
     process.stdout.write(
       `${count} PostgresWriters with their rows after ${seconds.toFixed(1)} s; statements: ${made.statements}, changed ${changed.statements}, deleted ${deleted.statements}; ` +
         `database: ${made.milliseconds.toFixed(0)} ms, a COPY of as many ${copied.toFixed(0)} ms\n`,

@@ -1,9 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import type { EventsV1Event } from '@kubernetes/client-node';
 import { PostgresWriter, postgresWriterFinalizer } from '../../src/api/index.ts';
-import { findCondition, type ObjectKey } from '../../src/runtime/index.ts';
+import { builtInKind, findCondition, type ObjectKey } from '../../src/runtime/index.ts';
 import { eventually } from './environment/eventually.ts';
 import { connectionsOf } from './environment/postgres-server.ts';
 import { literal, PostgresWorld, quoted } from './environment/postgres-world.ts';
+
+const Event = builtInKind<EventsV1Event>({ group: 'events.k8s.io', version: 'v1', kind: 'Event', plural: 'events' });
 
 let world: PostgresWorld;
 
@@ -141,6 +144,68 @@ describe('a PostgresWriter', () => {
     await world.apply(key, { ...jane, table: 'public.students' });
     await world.withReason(key, 'RowWritten');
     expect(await versions('students', key.namespace)).toEqual(before);
+  });
+
+  test.each([
+    ['a view of its table', 'shared', 'shared_view'],
+    ['the table of its view', 'shared_view', 'shared'],
+  ])('that moves to %s keeps its row', async (_, from, to) => {
+    await world.createTable('shared');
+    await world.database.query('CREATE VIEW shared_view AS SELECT * FROM shared');
+    try {
+      const key = await newKey('sharing');
+      await world.apply(key, { ...jane, table: from });
+      await world.withReason(key, 'RowWritten');
+      await world.apply(key, { ...jane, table: to });
+      const { status } = await world.withReason(key, 'RowWritten');
+      expect(status?.tables).toEqual([`public.${to}`]);
+      expect(await world.rows('shared', key.namespace)).toHaveLength(1);
+      await world.delete(key);
+      await world.gone(key);
+      expect(await world.rows('shared', key.namespace)).toEqual([]);
+    } finally {
+      await world.database.query('DROP TABLE shared CASCADE');
+    }
+  });
+
+  test('of whose table nothing is noted, as the original left it, takes its row along all the same', async () => {
+    const key = await newKey('original');
+    const { name, namespace } = key;
+    await world.stopOperator();
+    try {
+      const metadata = { name, namespace, generation: 0, finalizers: [postgresWriterFinalizer] };
+      await world.client.create(PostgresWriter, { metadata, spec: { ...jane, table: 'STUDENTS' } });
+      await world.database.query(`INSERT INTO students VALUES (${literal(idOf(key))}, 'Jane', 21, 'Peru')`);
+      await world.delete(key);
+    } finally {
+      await world.startOperator(settings);
+    }
+    await world.gone(key);
+    expect(await world.rows('students', namespace)).toEqual([]);
+  });
+
+  test('whose row a trigger changes says so, and does not take that for the work of others', async () => {
+    await world.createTable('loud');
+    await world.database.query(`CREATE FUNCTION loud() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN NEW.name := upper(NEW.name); RETURN NEW; END $$;
+      CREATE TRIGGER loud BEFORE INSERT OR UPDATE ON loud FOR EACH ROW EXECUTE FUNCTION loud()`);
+    const key = await newKey('loud');
+    await world.apply(key, { ...jane, table: 'loud' });
+    const { status } = await world.withReason(key, 'RowAltered');
+    expect(findCondition(status?.conditions, 'Ready')).toMatchObject({
+      status: 'False',
+      message: 'the row is in public.loud, but not as the spec asks: a trigger, or the type of a column, changes it',
+    });
+    expect(status?.tables).toEqual(['public.loud']);
+    const [written] = await versions('loud', key.namespace);
+    await eventually(
+      'a resync has looked',
+      async () => (await versions('loud', key.namespace))[0]?.xmin !== written?.xmin,
+    );
+    const { items } = await world.client.list(Event, { namespace: key.namespace });
+    expect(items.map(({ reason }) => reason)).not.toContain('RowRestored');
+    await world.apply(key, { ...jane, table: 'loud', name: 'JANE' });
+    await world.withReason(key, 'RowWritten');
   });
 
   test.each([

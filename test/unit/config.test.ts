@@ -144,6 +144,13 @@ test('every variable is read', () => {
   });
 });
 
+test.each([
+  ['public.students, school.the teachers', ['public.students', 'school.the teachers']],
+  ['school."year.2026","a.b, ""c""".d , x.y"z', ['school."year.2026"', '"a.b, ""c""".d', 'x.y"z']],
+])('PSQL_TABLES=%s names tables as spec.table does', (text, expected) => {
+  expect(readConfig({ PSQL_TABLES: text }).psql.tables).toEqual(expected);
+});
+
 test('an empty variable counts as absent: a ConfigMap cannot unset one', () => {
   const empty = Object.fromEntries(Object.keys(full).map((variable) => [variable, '']));
   expect(readConfig(empty)).toEqual(defaults);
@@ -250,6 +257,8 @@ describe('a value that cannot be is refused by a line that names the variable, w
     ['PSQL_TABLES', 'public.students,', tables],
     ['PSQL_TABLES', 'a.b.c', tables],
     ['PSQL_TABLES', '"a.b', tables],
+    ['PSQL_TABLES', '"a.b"', tables],
+    ['PSQL_TABLES', 'a."b"c', tables],
     ['KUBECONFIG', '\t', notEmpty],
   ])('%s=%j', (variable, value, takes) => {
     expect(refusal({ [variable]: value })).toBe(`${variable}: got ${JSON.stringify(value)}, takes ${takes}`);

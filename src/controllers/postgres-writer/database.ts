@@ -1,12 +1,13 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
-import type { Pool, PoolClient } from 'pg';
 import type { Gate, Logger } from '../../runtime/index.ts';
 import { Circuit } from '../outside/index.ts';
 import { type Credentials, type DatabaseSettings, readCredentials } from './connection-settings.ts';
-import { ConnectionFailedError, databaseReasonOf, sqlStateOf } from './faults.ts';
+import { EarlierConnections } from './earlier-connections.ts';
+import { ConnectionFailedError, databaseReasonOf, sqlStateOf, UnfitTableError } from './faults.ts';
+import { isUnanswered, type NamedPool, openPool } from './pool.ts';
 import { Slots } from './slots.ts';
-import type { Statement } from './statements.ts';
+import { nothing, type Statement } from './statements.ts';
 
 /** What a {@link Database} is made of. */
 export interface DatabaseOptions {
@@ -18,20 +19,11 @@ export interface DatabaseOptions {
   readonly onChange?: (up: boolean) => void;
 }
 
-/** How long a lock of others may be waited for: all that is meant for the same table waits too. */
-const lockTimeoutMs = 2000;
-
-/** The server ends a statement that takes too long. If it does not say so by then, nobody is there any more. */
-const answerGraceMs = 3000;
-
 const closeTimeoutMs = 1000;
-
-/** Idle connections are kept: the next change may come at any time. But not those of credentials long changed. */
-const maxLifetimeSeconds = 3600;
 
 /**
  * The way to the database: one pool, and a circuit, so that an outage costs one try every few seconds. Each statement is a
- * transaction of its own.
+ * transaction of its own, and none is sent while an earlier one of unknown end may be under way.
  */
 export class Database {
   readonly #options: DatabaseOptions;
@@ -40,7 +32,8 @@ export class Database {
   readonly #closing = new AbortController();
   /** Aborted when no statement may begin any more, and those under way have to end. */
   readonly #ended: AbortSignal;
-  #opened: { readonly credentials: Credentials; readonly pool: Promise<Pool> } | undefined;
+  readonly #earlier = new EarlierConnections();
+  #opened: { readonly credentials: Credentials; readonly pool: Promise<NamedPool> } | undefined;
 
   constructor(options: DatabaseOptions) {
     const { settings, log, gate, onChange } = options;
@@ -62,32 +55,52 @@ export class Database {
    */
   query<R extends object>(statement: Statement): Promise<readonly R[]> {
     // Who waits for a connection finds the circuit cut when its turn comes, and asks for none.
-    return this.#slots.use(() => this.#circuit.call(() => this.#query<R>(statement)));
+    return this.#slots.use(() => this.#circuit.call(() => this.#answer<R>(statement)));
   }
 
   /** Ends the connections, also those on which an answer is awaited; whoever does not let go within a second is left. */
   async close(): Promise<void> {
     this.#closing.abort(new Error('the way to the database is closed'));
-    const pool = await this.#opened?.pool;
-    if (pool === undefined) return;
-    await Promise.race([pool.end(), delay(closeTimeoutMs, undefined, { ref: false })]);
+    const opened = await this.#opened?.pool;
+    if (opened === undefined) return;
+    await Promise.race([opened.pool.end(), delay(closeTimeoutMs, undefined, { ref: false })]);
   }
 
-  async #query<R extends object>({ text, values }: Statement): Promise<readonly R[]> {
+  /** Of a statement that is not answered, another connection tells whether the database answers nothing, or not this one. */
+  async #answer<R extends object>(statement: Statement): Promise<readonly R[]> {
+    try {
+      return await this.#query<R>(statement);
+    } catch (error) {
+      if (!(error instanceof ConnectionFailedError && isUnanswered(error.cause))) throw error;
+      this.#renew();
+      await this.#query(nothing);
+      throw new UnfitTableError('TableBusy', 'the statement was not answered in time, and is ended');
+    }
+  }
+
+  async #query<R extends object>(statement: Statement): Promise<readonly R[]> {
     const ended = this.#ended;
-    const client = await this.#connect();
+    const { pool, nameOf } = await this.#pool();
+    const client = await pool.connect().catch(refuse);
     const cut = (): void => void client.connection.stream.destroy();
     // A connection that breaks says so to the query and, a second time, to whoever listens, or else to the whole process.
     client.on('error', ignore);
     ended.addEventListener('abort', cut, { once: true });
-    let answered = false;
-    try {
+    const ask = async <Q extends object>({ text, values }: Statement): Promise<readonly Q[]> => {
       ended.throwIfAborted();
       this.#options.gate?.pass();
-      const { rows } = await client.query<R>({ text, values: [...values] }).catch(refuse);
+      return (await client.query<Q>({ text, values: [...values] }).catch(refuse)).rows;
+    };
+    let answered = false;
+    let sent = false;
+    try {
+      await this.#earlier.ended(ask);
+      sent = true;
+      const rows = await ask<R>(statement);
       answered = true;
       return rows;
     } catch (error) {
+      if (sent && error instanceof ConnectionFailedError) this.#earlier.lost(nameOf(client));
       ended.throwIfAborted();
       answered = !(error instanceof ConnectionFailedError) && databaseReasonOf(error) === undefined;
       throw error;
@@ -98,57 +111,23 @@ export class Database {
     }
   }
 
-  async #connect(): Promise<PoolClient> {
-    const pool = await this.#pool();
-    return pool.connect().catch(refuse);
-  }
-
   /** The pool of the present credentials. The connections of one before it end when they have been idle for a while. */
-  async #pool(): Promise<Pool> {
+  async #pool(): Promise<NamedPool> {
     const credentials = await readCredentials(this.#options.settings);
     const opened = this.#opened;
     if (opened !== undefined && isDeepStrictEqual(opened.credentials, credentials)) return opened.pool;
-    const pool = openPool(this.#options, credentials);
+    const { settings, log } = this.#options;
+    const pool = openPool(settings, credentials, { log, nextName: () => this.#earlier.nextName() });
     this.#opened = { credentials, pool };
     return pool;
   }
-}
 
-async function openPool({ settings, log }: DatabaseOptions, credentials: Credentials): Promise<Pool> {
-  // On demand: who has no database does not pay for its client.
-  const { Pool: PgPool } = await import('pg');
-  const { host, port, dbname: database, poolSize: max, connectTimeoutSeconds, statementTimeoutSeconds } = settings;
-  const statement_timeout = Math.ceil(statementTimeoutSeconds * 1000);
-  const pool = new PgPool({
-    host,
-    port,
-    database,
-    max,
-    user: credentials.user,
-    password: credentials.password,
-    connectionTimeoutMillis: connectTimeoutSeconds * 1000,
-    ssl: tlsOf(settings, credentials),
-    application_name: 'echoperator',
-    keepAlive: true,
-    statement_timeout,
-    lock_timeout: Math.min(lockTimeoutMs, statement_timeout),
-    query_timeout: statement_timeout + answerGraceMs,
-    idleTimeoutMillis: 60_000,
-    maxLifetimeSeconds,
-    allowExitOnIdle: true,
-  });
-  // What an idle connection broke of, the next statement finds out, if it lasts. The error has the whole client on it.
-  pool.on('error', ({ message }) => log.debug({ error: message }, 'an idle connection to the database broke'));
-  return pool;
-}
-
-function tlsOf(
-  { sslmode }: DatabaseSettings,
-  { ca }: Credentials,
-): false | { rejectUnauthorized: boolean; ca?: string } {
-  if (sslmode === 'disable') return false;
-  if (sslmode === 'require') return { rejectUnauthorized: false };
-  return { rejectUnauthorized: true, ...(ca !== undefined && { ca }) };
+  /** The connections that are idle may be as dead as the one that did not answer. */
+  #renew(): void {
+    const opened = this.#opened;
+    this.#opened = undefined;
+    void opened?.pool.then(({ pool }) => pool.end());
+  }
 }
 
 /** @throws the error if it is PostgreSQL's word; else it tells of the connection, and is thrown as that. */

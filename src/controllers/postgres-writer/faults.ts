@@ -18,7 +18,7 @@ export class CredentialsError extends Error {
   override readonly name = 'CredentialsError';
 }
 
-/** A table that cannot hold the rows, as the database's catalogue has it. */
+/** A table that cannot hold the rows, as the database's catalogue has it, or that takes no statement in time. */
 export class UnfitTableError extends Error {
   override readonly name = 'UnfitTableError';
   readonly reason: TableReason;
@@ -27,6 +27,16 @@ export class UnfitTableError extends Error {
     super(message);
     this.reason = reason;
   }
+}
+
+/** The database refuses this one row, for what is in it: it would do so again, and takes others. */
+export class RowRefusedError extends Error {
+  override readonly name = 'RowRefusedError';
+}
+
+/** A row could not be written or deleted in time: it is locked, or takes too long, or others before it did. */
+export class RowBusyError extends Error {
+  override readonly name = 'RowBusyError';
 }
 
 /** Of errors with several causes, as of a host with several addresses, Node has no message. */
@@ -91,25 +101,17 @@ const tableReasons: Readonly<Record<string, TableReason>> = {
   [queryCanceled]: 'TableBusy',
 };
 
-/** Undefined: the table is as good as another, as far as this error tells. */
+/**
+ * Why a statement about a table has failed, if that is the table's doing: it may be a row's all the same, which the error
+ * does not tell. A trigger chooses its SQLSTATE freely, and a policy's refusal is a lack of privilege. Undefined: it is not
+ * the table that has failed.
+ */
 export function tableReasonOf(error: unknown): TableReason | undefined {
   if (error instanceof UnfitTableError) return error.reason;
   const state = sqlStateOf(error);
-  if (state === undefined || isRowFault(error) || databaseReasonOf(error) !== undefined) return undefined;
+  if (state === undefined || databaseReasonOf(error) !== undefined) return undefined;
   return tableReasons[state] ?? 'TableUnsuitable';
 }
 
-/** There is no such table, or no such schema. */
-export const isTableMissing = (error: unknown): boolean => tableReasonOf(error) === 'TableMissing';
-
-/** Somebody else holds a lock, of the table or of a row of it. */
-export const isLocked = (error: unknown): boolean => sqlStateOf(error) === '55P03';
-
-/** Data, constraints, the check of a view, limits of the program, what a trigger says. */
-const rowClasses: readonly string[] = ['22', '23', '44', '54', 'P0'];
-
-/** The database refuses a row for what is in it: the same row would be refused again, another not. */
-export function isRowFault(error: unknown): boolean {
-  const state = sqlStateOf(error);
-  return state !== undefined && rowClasses.includes(state.slice(0, 2));
-}
+/** Somebody else holds a lock, of the table or of a row of it, or it takes too long. */
+export const isBusy = (error: unknown): boolean => tableReasonOf(error) === 'TableBusy';

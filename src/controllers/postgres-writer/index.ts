@@ -23,6 +23,9 @@ const minWorkers = 200;
 /** The follow-up of a write of ours comes back by then. */
 const maxFreshMs = 30_000;
 
+/** Whoever restores a table, or has renamed it, needs no longer, most often. */
+const maxMissingMs = 300_000;
+
 /**
  * Adds the PostgresWriter controller to a manager. With each resync every row is looked at: what others have changed or
  * deleted is back then.
@@ -53,6 +56,7 @@ export function addPostgresWriterController(
     events,
     allowedTables: allowedTables && new Set(allowedTables.map((text) => tableText(parseTableName(text)))),
     freshMs: Math.min(maxFreshMs, resyncEveryMs / 4),
+    missingMs: Math.min(maxMissingMs, resyncEveryMs),
   });
   manager.controller(PostgresWriter, {
     // Not its status, which is our own word. What others do to that, or to our finalizer, the resync mends.

@@ -16,6 +16,7 @@ import {
   type Finding,
   findingOf,
   InvalidSpecError,
+  type Reason,
   readyReport,
   TableNotAllowedError,
 } from './postgres-writer-status.ts';
@@ -38,6 +39,8 @@ export interface PostgresWriterReconcilerOptions {
    * once, and that is not what a row is read for.
    */
   readonly freshMs: number;
+  /** For how long a deletion waits for a table that is missing to come back, in milliseconds. */
+  readonly missingMs: number;
 }
 
 /** A deletion that nothing but a person can further is looked at again all the same. */
@@ -54,7 +57,8 @@ interface Look {
  * Keeps one row for each PostgresWriter, in its table and in no other.
  *
  * Before the first statement on a table the status names it; so whatever is killed in between, the next reconcile knows
- * every table that may hold the row. It is written to the one of the spec first, and then deleted from the others.
+ * every table that may hold the row. It is written to the one of the spec first, and then deleted from the others; and then
+ * looked at once more, since two tables may share their rows, as a view does.
  */
 export class PostgresWriterReconciler {
   readonly #options: PostgresWriterReconcilerOptions;
@@ -91,9 +95,7 @@ export class PostgresWriterReconciler {
       if (noted === undefined) return done;
       current = noted;
       const written = await this.#write(current, table, context);
-      await this.#report(current, { reason: 'RowWritten', message: `the row is in ${tableText(table)}` }, context, [
-        tableText(table),
-      ]);
+      await this.#report(current, foundWritten(written, table), context, [tableText(table)]);
       if (written === 'written') this.#tellIfRestored(writer, table, context);
       this.#looked(writer);
       return done;
@@ -115,15 +117,19 @@ export class PostgresWriterReconciler {
 
   /** The row to its table, and out of every other. */
   async #write(writer: PostgresWriter, table: Table, { signal }: ReconcileContext): Promise<Written> {
+    const written = await this.#upsert(writer, table, signal);
+    const others = (writer.status?.tables ?? []).filter((other) => other !== tableText(table));
+    // One that is gone has no row of it. It may well be the same under its new name.
+    for (const other of others) await this.#delete(writer, other, signal).catch(unlessMissing);
+    return others.length === 0 ? written : this.#upsert(writer, table, signal);
+  }
+
+  #upsert(writer: PostgresWriter, table: Table, signal: AbortSignal): Promise<Written> {
     const { rendezvous, tables } = this.#options;
-    const rows = tables.rowsOf(table);
-    const written = await orAborted(
-      rendezvous.waiting(() => rows.upsert(rowOf(writer))),
+    return orAborted(
+      rendezvous.waiting(() => tables.rowsOf(table).upsert(rowOf(writer))),
       signal,
     );
-    const others = (writer.status?.tables ?? []).filter((other) => other !== tableText(table));
-    for (const other of others) await this.#delete(writer, other, signal);
-    return written;
   }
 
   async #delete(writer: PostgresWriter, text: string, signal: AbortSignal): Promise<void> {
@@ -138,16 +144,36 @@ export class PostgresWriterReconciler {
   }
 
   async #cleanUp(writer: PostgresWriter, context: ReconcileContext): Promise<Result> {
-    const tables = writer.status?.tables ?? [];
+    let tables = writer.status?.tables;
     try {
-      for (const text of tables) await this.#delete(writer, text, context.signal);
+      tables ??= await this.#unnoted(writer);
+      const isPatient = Date.now() < deletedAtMs(writer) + this.#options.missingMs;
+      for (const text of tables) {
+        await this.#delete(writer, text, context.signal).catch((error: unknown) => {
+          if (isPatient) throw error;
+          unlessMissing(error);
+        });
+      }
       return done;
     } catch (error) {
       const finding = findingOf(error);
       if (finding === undefined) throw error;
-      const message = `waiting to delete the row from ${tables.join(' and ')}: ${finding.message}`;
-      await this.#report(writer, { ...finding, message }, context, tables);
+      const where = tables?.join(' and ') ?? writer.spec.table;
+      const message = `waiting to delete the row from ${where}: ${finding.message}`;
+      await this.#report(writer, { ...finding, message }, context, tables ?? []);
       return requeueAfter(finding.retryAfterMs ?? stuckRetryMs);
+    }
+  }
+
+  /** The tables of one whose status names none: the original operator, or one before a restore, may have written its row. */
+  async #unnoted(writer: PostgresWriter): Promise<readonly string[]> {
+    try {
+      const table = await this.#options.tables.find(parseTableName(checked(writer).spec.table));
+      return [tableText(this.#allowed(table))];
+    } catch (error) {
+      const reason = findingOf(error)?.reason;
+      if (reason !== undefined && holdingNothing.includes(reason)) return [];
+      throw error;
     }
   }
 
@@ -170,7 +196,7 @@ export class PostgresWriterReconciler {
 
   /** The status said that the row was as this very spec asks, and it was not: somebody else has been there. */
   #tellIfRestored(writer: PostgresWriter, table: Table, { log }: ReconcileContext): void {
-    if (!isWritten(writer) || writer.status?.tables?.length !== 1) return;
+    if (reasonOf(writer) !== 'RowWritten' || writer.status?.tables?.length !== 1) return;
     const note = `the row in ${tableText(table)} was changed or deleted by others, and is written anew`;
     log.info({ table: tableText(table) }, 'a row was changed or deleted by others: it is written anew');
     this.#options.events.record(PostgresWriter, writer, {
@@ -192,9 +218,32 @@ export class PostgresWriterReconciler {
     if (look === undefined || look.uid !== uid || look.generation !== generation) return false;
     if (performance.now() - look.atMs >= this.#options.freshMs) return false;
     const isGuarded = finalizers?.includes(postgresWriterFinalizer) ?? false;
-    return isGuarded && deletionTimestamp === undefined && isWritten(writer) && writer.status?.tables?.length === 1;
+    return isGuarded && deletionTimestamp === undefined && isAtRest(writer);
   }
 }
+
+const foundWritten = (written: Written, table: Table): Finding =>
+  written === 'altered'
+    ? {
+        reason: 'RowAltered',
+        message: `the row is in ${tableText(table)}, but not as the spec asks: a trigger, or the type of a column, changes it`,
+      }
+    : { reason: 'RowWritten', message: `the row is in ${tableText(table)}` };
+
+/** Why a table of which the status says nothing can hold no row either. */
+const holdingNothing: readonly Reason[] = [
+  'InvalidSpec',
+  'InvalidTable',
+  'TableNotAllowed',
+  'TableMissing',
+  'ColumnMissing',
+];
+
+function unlessMissing(error: unknown): void {
+  if (findingOf(error)?.reason !== 'TableMissing') throw error;
+}
+
+const deletedAtMs = ({ metadata }: PostgresWriter): number => Date.parse(metadata.deletionTimestamp ?? '');
 
 /** @throws InvalidSpecError where something is missing. */
 function checked(writer: PostgresWriter): PostgresWriter {
@@ -204,11 +253,15 @@ function checked(writer: PostgresWriter): PostgresWriter {
   return writer;
 }
 
-/** As the status has it, of this very spec. */
-function isWritten({ metadata, status }: PostgresWriter): boolean {
+/** Of Ready, as the status has it of this very spec. */
+function reasonOf({ metadata, status }: PostgresWriter): string | undefined {
   const ready = findCondition(status?.conditions, 'Ready');
-  return ready?.reason === 'RowWritten' && ready.observedGeneration === metadata.generation;
+  return ready?.observedGeneration === metadata.generation ? ready?.reason : undefined;
 }
+
+/** The row is in its table, and in no other. */
+const isAtRest = (writer: PostgresWriter): boolean =>
+  ['RowWritten', 'RowAltered'].includes(reasonOf(writer) ?? '') && writer.status?.tables?.length === 1;
 
 /** A table of the status; undefined for what the operator has not written there itself. */
 function namedTable(text: string): Table | undefined {

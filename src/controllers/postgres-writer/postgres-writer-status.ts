@@ -2,12 +2,13 @@ import type { PostgresWriter } from '../../api/index.ts';
 import { setCondition } from '../../runtime/index.ts';
 import { OutsideDownError } from '../outside/index.ts';
 import type { ReadyReport } from '../report-ready.ts';
-import { type DatabaseReason, isLocked, isRowFault, type TableReason } from './faults.ts';
+import { type DatabaseReason, RowBusyError, RowRefusedError, type TableReason } from './faults.ts';
 import { InvalidTableNameError } from './table-name.ts';
 
 /** Why `Ready` is what it is. */
 export type Reason =
   | 'RowWritten'
+  | 'RowAltered'
   | 'RowRefused'
   | 'InvalidSpec'
   | 'InvalidTable'
@@ -18,6 +19,7 @@ export type Reason =
 /** Every reason, with the status of Ready that goes with it. */
 export const readyByReason: Readonly<Record<Reason, 'True' | 'False'>> = {
   RowWritten: 'True',
+  RowAltered: 'False',
   RowRefused: 'False',
   InvalidSpec: 'False',
   InvalidTable: 'False',
@@ -53,7 +55,7 @@ export interface Finding {
 }
 
 /** A row that is locked is tried again after so long. */
-const lockedRetryMs = 5000;
+const busyRetryMs = 5000;
 
 /** What an error means for the PostgresWriter that it has struck. Undefined: it is not one that a status can tell. */
 export function findingOf(error: unknown, random: () => number = Math.random): Finding | undefined {
@@ -65,11 +67,9 @@ export function findingOf(error: unknown, random: () => number = Math.random): F
   if (error instanceof InvalidSpecError) return { reason: 'InvalidSpec', message };
   if (error instanceof InvalidTableNameError) return { reason: 'InvalidTable', message };
   if (error instanceof TableNotAllowedError) return { reason: 'TableNotAllowed', message };
-  // Its message alone: the detail quotes the row.
-  if (isRowFault(error)) return { reason: 'RowRefused', message: `the database refuses the row: ${message}` };
-  if (isLocked(error)) {
-    const retryAfterMs = lockedRetryMs * (1 + random());
-    return { reason: 'TableBusy', message: `somebody else has the row locked: ${message}`, retryAfterMs };
+  if (error instanceof RowRefusedError) return { reason: 'RowRefused', message };
+  if (error instanceof RowBusyError) {
+    return { reason: 'TableBusy', message, retryAfterMs: busyRetryMs * (1 + random()) };
   }
   return undefined;
 }

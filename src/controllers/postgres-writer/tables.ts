@@ -11,13 +11,17 @@ import { type Table, type TableName, tableText } from './table-name.ts';
 /** For how long a name is taken to lead where it did, in milliseconds. Then the catalogue is asked again. */
 const knownForMs = 30_000;
 
-/** Names that are remembered. Users make them up. */
-const maxNames = 1000;
+/**
+ * For how long a name is remembered after it was last asked for, in milliseconds: longer than anybody waits who was refused.
+ * Users make names up, any number of them.
+ */
+const rememberedForMs = 60_000;
 
 interface Known {
   readonly circuit: Circuit;
   table: Promise<Table> | undefined;
   untilMs: number;
+  askedAtMs: number;
 }
 
 interface FoundTable extends Table {
@@ -31,6 +35,7 @@ export class Tables {
   readonly #log: Logger;
   readonly #known = new Map<string, Known>();
   readonly #rows = new Map<string, Rows>();
+  #forgotAtMs = 0;
 
   constructor(options: {
     readonly database: Pick<Database, 'query'>;
@@ -72,13 +77,26 @@ export class Tables {
 
   #knownAs(name: TableName): Known {
     const key = tableText(name);
-    const known = this.#known.get(key);
-    if (known !== undefined) return known;
-    const [oldest] = this.#known.keys();
-    if (this.#known.size >= maxNames && oldest !== undefined) this.#known.delete(oldest);
-    const made = { circuit: tableCircuit(key, this.#log), table: undefined, untilMs: 0 };
-    this.#known.set(key, made);
-    return made;
+    const nowMs = performance.now();
+    this.#forget(nowMs);
+    const known = this.#known.get(key) ?? {
+      circuit: tableCircuit(key, this.#log),
+      table: undefined,
+      untilMs: 0,
+      askedAtMs: 0,
+    };
+    known.askedAtMs = nowMs;
+    this.#known.set(key, known);
+    return known;
+  }
+
+  /** Whoever still wants to know of a name has asked since: no circuit that is cut is lost, and with it a pause. */
+  #forget(nowMs: number): void {
+    if (nowMs - this.#forgotAtMs < rememberedForMs) return;
+    this.#forgotAtMs = nowMs;
+    for (const [key, { askedAtMs }] of this.#known) {
+      if (nowMs - askedAtMs >= rememberedForMs) this.#known.delete(key);
+    }
   }
 
   async #look(name: TableName): Promise<Table> {

@@ -29,10 +29,13 @@ export class PetStoreProcess {
     this.#settings = settings;
   }
 
-  /** Starts one on free ports and returns when it serves. */
-  static async start(settings: Readonly<Record<string, string>> = {}): Promise<PetStoreProcess> {
+  /** Starts one on free ports and returns when it serves. Its file is in a folder of its own in `parent`. */
+  static async start(
+    settings: Readonly<Record<string, string>> = {},
+    parent = process.env.INTEGRATION_FOLDER ?? '',
+  ): Promise<PetStoreProcess> {
     const [port, httpPort] = await freePorts();
-    const folder = await mkdtemp(join(process.env.INTEGRATION_FOLDER ?? '', 'pet-store-'));
+    const folder = await mkdtemp(join(parent, 'pet-store-'));
     const store = new PetStoreProcess(port, httpPort, join(folder, 'pets.db'), settings);
     await store.restart();
     return store;

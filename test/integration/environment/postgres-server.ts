@@ -24,6 +24,7 @@ const settings = {
   unix_socket_directories: '',
   shared_preload_libraries: 'pg_stat_statements',
   'pg_stat_statements.track': 'top',
+  'pg_stat_statements.track_planning': 'on',
   fsync: 'off',
   max_connections: '50',
   logging_collector: 'off',
@@ -39,6 +40,7 @@ export class PostgresServer implements AsyncDisposable {
   readonly #data: string;
   #process: ReturnType<typeof run> | undefined;
   #tls = true;
+  readonly #frozen: number[] = [];
 
   private constructor(programs: string, data: string, caFile: string, port: number) {
     this.#programs = programs;
@@ -47,11 +49,11 @@ export class PostgresServer implements AsyncDisposable {
     this.port = port;
   }
 
-  static async start(): Promise<PostgresServer> {
+  /** @param parent of its folder: the way there has to be open to the user that PostgreSQL runs as. */
+  static async start(parent = tmpdir()): Promise<PostgresServer> {
     const programs = await findPrograms();
-    await removeLeftovers();
-    // Among the temporary files themselves: the way there has to be open to the user that PostgreSQL runs as.
-    const home = await mkdtemp(join(tmpdir(), `${prefix}${process.pid}-`));
+    await removeLeftovers(parent);
+    const home = await mkdtemp(join(parent, `${prefix}${process.pid}-`));
     const data = join(home, 'data');
     const files = { 'server.crt': certificate, 'server.key': certificateKey, password: superuser.password };
     for (const [name, content] of Object.entries(files)) await writeFile(join(home, name), content, { mode: 0o600 });
@@ -117,6 +119,28 @@ export class PostgresServer implements AsyncDisposable {
     await this.#end('SIGKILL');
   }
 
+  /** Lets none of its processes go on, as a machine does that hangs: nobody is told, and connections stay. */
+  async freeze(): Promise<void> {
+    const pid = this.#process?.pid;
+    if (pid === undefined) return;
+    const client = await this.connect();
+    this.#frozen.push(pid);
+    process.kill(pid, 'SIGSTOP');
+    const { rows } = await client.query<{ readonly pid: number }>(
+      'SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid()',
+    );
+    await client.end();
+    for (const { pid: each } of rows) {
+      process.kill(each, 'SIGSTOP');
+      this.#frozen.push(each);
+    }
+  }
+
+  /** Lets them go on. */
+  thaw(): void {
+    for (const pid of this.#frozen.splice(0)) process.kill(pid, 'SIGCONT');
+  }
+
   /** Sets who may connect: the lines of pg_hba.conf, of which those for the tests' own user come first. */
   async allow(lines: string): Promise<void> {
     const own = `host all ${superuser.user} 127.0.0.1/32 scram-sha-256\n`;
@@ -154,6 +178,7 @@ export class PostgresServer implements AsyncDisposable {
 
   /** Stops it, and removes its data. */
   async [Symbol.asyncDispose](): Promise<void> {
+    this.thaw();
     await this.stop();
     await rm(join(this.#data, '..'), { recursive: true, force: true });
   }
@@ -168,11 +193,11 @@ export class PostgresServer implements AsyncDisposable {
 }
 
 /** What tests that were killed have left; their servers ended with them. */
-async function removeLeftovers(): Promise<void> {
-  for (const name of await readdir(tmpdir())) {
+async function removeLeftovers(parent: string): Promise<void> {
+  for (const name of await readdir(parent)) {
     if (!name.startsWith(prefix)) continue;
     const pid = Number(name.slice(prefix.length).split('-')[0]);
-    if (pid > 0 && !isAlive(pid)) await rm(join(tmpdir(), name), { recursive: true, force: true });
+    if (pid > 0 && !isAlive(pid)) await rm(join(parent, name), { recursive: true, force: true });
   }
 }
 

@@ -22,6 +22,9 @@ describe('a setting', () => {
     ['HANDOVER_ROUNDS', 'handoverRounds'],
     ['CRASH_ROUNDS', 'crashRounds'],
     ['IDLE_ROUNDS', 'idleRounds'],
+    ['OUTSIDE_ROUNDS', 'outsideRounds'],
+    ['POSTGRES_WRITERS', 'postgresWriters'],
+    ['PETS', 'pets'],
   ])('%s changes that alone, and less of it is no whole run', (variable, field) => {
     expect(readPlan({ [variable]: '1' })).toEqual({ ...readPlan({}), [field]: 1 });
     expect(isWhole(readPlan({ [variable]: '1' }))).toBe(false);

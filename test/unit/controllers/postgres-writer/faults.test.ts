@@ -3,7 +3,6 @@ import {
   ConnectionFailedError,
   CredentialsError,
   databaseReasonOf,
-  isRowFault,
   sqlStateOf,
   tableReasonOf,
   UnfitTableError,
@@ -15,30 +14,30 @@ const ofNode = (code: string, message = ''): Error => Object.assign(new Error(me
 
 describe('an error', () => {
   test.each([
-    ['57P01', 'DatabaseDown', undefined, false],
-    ['57P03', 'DatabaseDown', undefined, false],
-    ['08006', 'DatabaseDown', undefined, false],
-    ['53300', 'DatabaseDown', undefined, false],
-    ['58030', 'DatabaseDown', undefined, false],
-    ['25006', 'DatabaseDown', undefined, false],
-    ['28P01', 'AccessDenied', undefined, false],
-    ['28000', 'AccessDenied', undefined, false],
-    ['3D000', 'DatabaseMissing', undefined, false],
-    ['42P01', undefined, 'TableMissing', false],
-    ['3F000', undefined, 'TableMissing', false],
-    ['42703', undefined, 'ColumnMissing', false],
-    ['42501', undefined, 'PermissionDenied', false],
-    ['55P03', undefined, 'TableBusy', false],
-    ['57014', undefined, 'TableBusy', false],
-    ['40P01', undefined, 'TableBusy', false],
-    ['42P10', undefined, 'TableUnsuitable', false],
-    ['XX000', undefined, 'TableUnsuitable', false],
-    ['22001', undefined, undefined, true],
-    ['23514', undefined, undefined, true],
-    ['P0001', undefined, undefined, true],
-  ] as const)('of SQLSTATE %s: %s, %s, of a row: %s', (code, database, table, ofRow) => {
+    ['57P01', 'DatabaseDown', undefined],
+    ['57P03', 'DatabaseDown', undefined],
+    ['08006', 'DatabaseDown', undefined],
+    ['53300', 'DatabaseDown', undefined],
+    ['58030', 'DatabaseDown', undefined],
+    ['25006', 'DatabaseDown', undefined],
+    ['28P01', 'AccessDenied', undefined],
+    ['28000', 'AccessDenied', undefined],
+    ['3D000', 'DatabaseMissing', undefined],
+    ['42P01', undefined, 'TableMissing'],
+    ['3F000', undefined, 'TableMissing'],
+    ['42703', undefined, 'ColumnMissing'],
+    ['42501', undefined, 'PermissionDenied'],
+    ['55P03', undefined, 'TableBusy'],
+    ['57014', undefined, 'TableBusy'],
+    ['40P01', undefined, 'TableBusy'],
+    ['42P10', undefined, 'TableUnsuitable'],
+    ['XX000', undefined, 'TableUnsuitable'],
+    ['22001', undefined, 'TableUnsuitable'],
+    ['23514', undefined, 'TableUnsuitable'],
+    ['MY001', undefined, 'TableUnsuitable'],
+  ] as const)('of SQLSTATE %s: %s, %s', (code, database, table) => {
     const error = refusal(code);
-    expect([databaseReasonOf(error), tableReasonOf(error), isRowFault(error)]).toEqual([database, table, ofRow]);
+    expect([databaseReasonOf(error), tableReasonOf(error)]).toEqual([database, table]);
   });
 
   test('of the connection is an outage, with words where Node has none', () => {
@@ -73,11 +72,10 @@ describe('an error', () => {
 
   test("of the program's own is none of these", () => {
     for (const error of [new TypeError('x is not a function'), ofNode('EPIPE'), 'text', undefined]) {
-      expect([sqlStateOf(error), databaseReasonOf(error), tableReasonOf(error), isRowFault(error)]).toEqual([
+      expect([sqlStateOf(error), databaseReasonOf(error), tableReasonOf(error)]).toEqual([
         undefined,
         undefined,
         undefined,
-        false,
       ]);
     }
   });

@@ -1,0 +1,81 @@
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { type ApiServer, startApiServer } from '../api-server.ts';
+import { watchOthers } from '../disturbance.ts';
+import { connectWriters, eventsArrived, together, writers } from '../load.ts';
+import type { Operator } from '../operators.ts';
+import { timeoutMsFor } from '../plan.ts';
+import { perEcho } from '../requests.ts';
+import type { Turn } from '../results.ts';
+import { endOf, RunningOperator, TurnError, workers } from '../running-operator.ts';
+import type { RunContext } from '../turns.ts';
+import type { BareWrites, Subject } from './subjects.ts';
+import { readWrites } from './writes.ts';
+
+/** An operator that finds all the objects when it starts, and has to bring each outside. */
+export async function outsideTurn(subject: Subject, operator: Operator, context: RunContext): Promise<Turn> {
+  const { folder, plan } = context;
+  const count = subject.countOf(plan);
+  await using outside = await subject.outside(count, folder);
+  const turn = await onServerWithObjects(subject, context, async (server) => {
+    const log = join(folder, `${operator.name}.log`);
+    const { environment } = outside;
+    const running = await RunningOperator.start(operator, server, log, { environment });
+    try {
+      await outside.during(() => served(server, count, log, context));
+    } finally {
+      await running.stop();
+    }
+  });
+  return { ...turn, figures: { ...turn.figures, ...(await outside.figures()) } };
+}
+
+/** The same writes to the API server by the bench itself, with as many at once as an operator has workers and connections. */
+export async function bareTurn(subject: Subject, context: RunContext): Promise<Turn> {
+  return onServerWithObjects(subject, context, async (server, bareWrites) => {
+    const writer = server.clientNamed('ceiling');
+    await connectWriters(writer, workers);
+    await together(workers, bareWrites.length, async (index) => bareWrites[index]?.(writer));
+  });
+}
+
+/** Has the work done on a fresh API server that is full of objects, and says what the audit log has of it. */
+async function onServerWithObjects(
+  subject: Subject,
+  { plan, folder, signal }: RunContext,
+  work: (server: ApiServer, bareWrites: readonly BareWrites[]) => Promise<void>,
+): Promise<Turn> {
+  const count = subject.countOf(plan);
+  const server = await startApiServer(folder);
+  let disturbance: number;
+  try {
+    const bareWrites: BareWrites[] = [];
+    await together(writers, count, async (index) => {
+      bareWrites.push(await subject.create(server.client, index));
+    });
+    await delay(plan.settleMs, undefined, { signal });
+    const others = await watchOthers();
+    await work(server, bareWrites);
+    disturbance = await others();
+  } finally {
+    // The audit log is whole when the server has stopped.
+    await server.stop();
+  }
+  const writes = await readWrites(server.auditLog, subject.plural);
+  const requests = { [subject.scenario]: perEcho(writes, count) };
+  return { figures: subject.figure(count, writes.seconds), disturbance, requests };
+}
+
+/** The Event about an object comes after the last write of its status. */
+async function served(server: ApiServer, count: number, log: string, { signal }: RunContext): Promise<void> {
+  const timeoutMs = 2 * timeoutMsFor(count);
+  const late = AbortSignal.timeout(timeoutMs);
+  try {
+    await eventsArrived(server.client, count, AbortSignal.any([signal, late]));
+  } catch (cause) {
+    if (!late.aborted || signal.aborted) throw cause;
+    throw new TurnError(`after ${timeoutMs} ms not all of ${count} objects have an Event${await endOf(log)}`, {
+      cause,
+    });
+  }
+}

@@ -1,0 +1,23 @@
+import { RemotePets } from '../../src/petstore/remote-pets.ts';
+import { PetStoreProcess } from '../../test/integration/environment/pet-store-process.ts';
+import { TurnError } from '../running-operator.ts';
+import type { Outside } from './subjects.ts';
+
+/** The project's own pet store, which has each pet on the disk before it answers. */
+export async function startPetStore(count: number, folder: string): Promise<Outside> {
+  const store = await PetStoreProcess.start({ NODE_ENV: 'production' }, folder);
+  return {
+    environment: { CONTROLLERS: 'pet', PETSTORE_ADDRESS: store.address },
+    during: (work) => work(),
+    figures: async () => {
+      using pets = new RemotePets({ address: store.address, timeoutMs: 60_000 });
+      let stored = 0;
+      for await (const _ of pets.list({ names: [], types: [] })) stored += 1;
+      if (stored !== count) throw new TurnError(`${stored} pets for ${count} Pets`);
+      return {};
+    },
+    [Symbol.asyncDispose]: async () => {
+      await store.stop();
+    },
+  };
+}

@@ -1,0 +1,122 @@
+import { randomUUID } from 'node:crypto';
+import { Pet, PostgresWriter, petFinalizer, postgresWriterFinalizer } from '../../src/api/index.ts';
+import * as petStatus from '../../src/controllers/pet/pet-status.ts';
+import { wantedPet } from '../../src/controllers/pet/store-pet.ts';
+import * as writerStatus from '../../src/controllers/postgres-writer/postgres-writer-status.ts';
+import {
+  type Client,
+  done,
+  finalizer,
+  type Kind,
+  type KubeObject,
+  type Manifest,
+  reportStatus,
+} from '../../src/runtime/index.ts';
+import { namespace } from '../api-server.ts';
+import type { Figures } from '../measurements.ts';
+import type { Plan } from '../plan.ts';
+import { startPetStore } from './pet-store.ts';
+import { startRowDatabase } from './row-database.ts';
+
+/** Does with the writer what the operator does in the cluster for one object, and nothing outside of it. */
+export type BareWrites = (writer: Client) => Promise<void>;
+
+/** What is outside while an operator has its turn. */
+export interface Outside extends AsyncDisposable {
+  /** What the operator is told of it. */
+  readonly environment: Readonly<Record<string, string>>;
+  /** Lets the operator work. */
+  during(work: () => Promise<void>): Promise<void>;
+  /**
+   * What it has to say once the operator has stopped.
+   *
+   * @throws TurnError where it does not hold one thing for each object.
+   */
+  figures(): Promise<Figures>;
+}
+
+/** A kind of which many objects come at once. */
+export interface Subject {
+  readonly scenario: 'rows' | 'pets';
+  readonly plural: string;
+  countOf(plan: Plan): number;
+  /** Creates an object. */
+  create(client: Client, index: number): Promise<BareWrites>;
+  /** The figure that the time until all objects are served makes. */
+  figure(count: number, seconds: number): Figures;
+  /** @param folder of the run */
+  outside(count: number, folder: string): Promise<Outside>;
+}
+
+export const rowTable = 'public.students';
+
+const writers: Subject = {
+  scenario: 'rows',
+  plural: PostgresWriter.plural,
+  countOf: ({ postgresWriters }) => postgresWriters,
+  create: async (client, index) => {
+    const name = `row-${index}`;
+    const spec = { table: 'students', name, age: 21, country: 'Peru' };
+    const created = await client.create(PostgresWriter, manifest<PostgresWriter>(name, spec));
+    return (writer) =>
+      guarded(writer, PostgresWriter, created, postgresWriterFinalizer, async (object) => {
+        const noted = await reportStatus(writer, PostgresWriter, object, { tables: [rowTable] });
+        if (noted === undefined) throw new Error(`${name} has a status already`);
+        const finding = { reason: 'RowWritten', message: `the row is in ${rowTable}` } as const;
+        const { status } = writerStatus.readyReport(noted, finding, [rowTable], new Date());
+        await reportStatus(writer, PostgresWriter, noted, status);
+      });
+  },
+  figure: (_, seconds) => ({ rowsSeconds: seconds }),
+  outside: startRowDatabase,
+};
+
+const pets: Subject = {
+  scenario: 'pets',
+  plural: Pet.plural,
+  countOf: (plan) => plan.pets,
+  create: async (client, index) => {
+    const name = `pet-${index}`;
+    const spec = { name, type: 'dog', birthday: '2020-02-29T00:00:00Z' } as const;
+    const created = await client.create(Pet, manifest<Pet>(name, spec));
+    return (writer) =>
+      guarded(writer, Pet, created, petFinalizer, async (object) => {
+        const intent = { ...wantedPet(spec), requestId: randomUUID(), since: new Date().toISOString() };
+        const adding = petStatus.readyReport(
+          object,
+          { reason: 'Adding', message: 'the pet is being added' },
+          {},
+          new Date(),
+        );
+        const { conditions } = adding.status;
+        const noted = await reportStatus(writer, Pet, object, { id: null, intent, ...(conditions && { conditions }) });
+        if (noted === undefined) throw new Error(`${name} has a status already`);
+        const id = randomUUID();
+        const finding = { reason: 'Stored', message: `pet ${id} is in the store` } as const;
+        const { status } = petStatus.readyReport(noted, finding, { id, intent: null }, new Date());
+        await reportStatus(writer, Pet, noted, status);
+      });
+  },
+  figure: (count, seconds) => ({ petsPerSecond: count / seconds }),
+  outside: startPetStore,
+};
+
+export const subjects: readonly Subject[] = [writers, pets];
+
+const manifest = <T extends KubeObject & { readonly spec: object }>(name: string, spec: T['spec']): Manifest<T> =>
+  // The server sets the generation and ignores what is sent; the type of a stored object has it.
+  ({ metadata: { name, namespace, generation: 0 }, spec }) as Manifest<T>;
+
+async function guarded<T extends KubeObject>(
+  client: Client,
+  kind: Kind<T>,
+  object: T,
+  name: string,
+  write: (object: T) => Promise<void>,
+): Promise<void> {
+  const apply = async (present: T) => {
+    await write(present);
+    return done;
+  };
+  await finalizer({ client, kind, object, name, apply, cleanup: async () => done });
+}

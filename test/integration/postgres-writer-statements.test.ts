@@ -1,0 +1,295 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
+import type { Client } from 'pg';
+import { Database } from '../../src/controllers/postgres-writer/database.ts';
+import { Rendezvous } from '../../src/controllers/postgres-writer/rendezvous.ts';
+import type { Row } from '../../src/controllers/postgres-writer/row.ts';
+import type { Rows } from '../../src/controllers/postgres-writer/rows.ts';
+import { Tables } from '../../src/controllers/postgres-writer/tables.ts';
+import { RecordingLog } from '../unit/environment/recording-log.ts';
+import { eventually } from './environment/eventually.ts';
+import { PostgresServer } from './environment/postgres-server.ts';
+import { TcpProxy } from './environment/tcp-proxy.ts';
+
+let server: PostgresServer;
+let proxy: TcpProxy;
+let opened: Database[];
+
+beforeAll(async () => {
+  server = await PostgresServer.start();
+  await server.query(`CREATE ROLE writer LOGIN PASSWORD 'w';
+    ALTER DEFAULT PRIVILEGES GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO writer`);
+  proxy = await TcpProxy.start(server.port);
+  opened = [];
+}, 60_000);
+
+afterEach(async () => {
+  proxy.onSent(() => {});
+  for (const database of opened.splice(0)) await database.close();
+});
+
+afterAll(async () => {
+  await proxy?.[Symbol.asyncDispose]();
+  await server?.[Symbol.asyncDispose]();
+});
+
+/** As an operator has them that has just started. */
+function tables(): { readonly database: Database; readonly tables: Tables; rowsOf(name: string): Rows } {
+  const log = new RecordingLog();
+  const database = new Database({
+    settings: {
+      host: '127.0.0.1',
+      port: proxy.port,
+      dbname: 'postgres',
+      user: 'writer',
+      password: 'w',
+      sslmode: 'disable',
+      poolSize: 4,
+      connectTimeoutSeconds: 5,
+      statementTimeoutSeconds: 4,
+    },
+    log,
+  });
+  opened.push(database);
+  const found = new Tables({ database, rendezvous: new Rendezvous(), log });
+  return { database, tables: found, rowsOf: (name) => found.rowsOf({ schema: 'public', name }) };
+}
+
+let count = 0;
+/** Makes a table of its own. */
+async function createTable(more = ''): Promise<string> {
+  const name = `t${++count}`;
+  await server.query(`CREATE TABLE ${name} (id text PRIMARY KEY, name text, age integer, country text)`);
+  await server.query(more.replaceAll('$table', name));
+  return name;
+}
+
+const row = (id: string, more: Partial<Row> = {}): Row => ({ id, name: 'Jane', age: 21, country: 'Peru', ...more });
+const idsIn = async (name: string): Promise<readonly string[]> =>
+  (await server.query<{ readonly id: string }>(`SELECT id FROM ${name} ORDER BY id`)).map(({ id }) => id);
+
+/** What each came to, once the circuit lets it be tried. */
+const outcomesOf = async (works: readonly Promise<unknown>[]): Promise<readonly unknown[]> =>
+  (await Promise.allSettled(works)).map((one) =>
+    one.status === 'fulfilled' ? (one.value ?? 'deleted') : String((one.reason as Error).name),
+  );
+
+/** Goes on until it is done, as the queue does. */
+const persist = (work: () => Promise<unknown>): Promise<boolean> =>
+  eventually('it is done', () =>
+    work().then(
+      () => true,
+      () => false,
+    ),
+  );
+
+/** Holds locks until it is ended. */
+async function locking(sql: string): Promise<Client> {
+  const client = await server.connect();
+  await client.query(`BEGIN; ${sql}`);
+  return client;
+}
+
+const backends = (condition: string) =>
+  server.query<{ readonly pid: number }>(
+    `SELECT pid FROM pg_stat_activity WHERE usename = 'writer' AND (${condition})`,
+  );
+
+describe('a statement whose connection broke', () => {
+  const foreignKey = `CREATE TABLE country_$table (name text PRIMARY KEY); INSERT INTO country_$table VALUES ('Peru');
+    GRANT ALL ON country_$table TO writer;
+    ALTER TABLE $table ADD FOREIGN KEY (country) REFERENCES country_$table`;
+
+  /** An INSERT that waits on the server, and of whose connection only that is left. */
+  async function lostInsert(name: string, rows: Rows): Promise<Client> {
+    const lock = await locking(`SELECT FROM country_${name} FOR UPDATE`);
+    const lost = rows.upsert(row('ns/x'));
+    await eventually('it waits', async () => (await backends("wait_event_type = 'Lock'")).length === 1);
+    proxy.cut();
+    await expect(lost).rejects.toMatchObject({ reason: 'DatabaseDown' });
+    return lock;
+  }
+
+  test.each(['the same operator', 'another one'])('is over before %s deletes the row', async (who) => {
+    const name = await createTable(foreignKey);
+    const first = tables().rowsOf(name);
+    const lock = await lostInsert(name, first);
+    try {
+      const rows = who === 'the same operator' ? first : tables().rowsOf(name);
+      await persist(() => rows.delete('ns/x'));
+    } finally {
+      await lock.query('COMMIT');
+      await lock.end();
+    }
+    await eventually('nothing is under way', async () => (await backends("state <> 'idle'")).length === 0);
+    expect(await idsIn(name)).toEqual([]);
+  });
+
+  test('is over before a newer one is sent for its row', async () => {
+    const name = await createTable(foreignKey);
+    const { rowsOf } = tables();
+    const lock = await lostInsert(name, rowsOf(name));
+    await lock.query('COMMIT');
+    await lock.end();
+    await persist(() => rowsOf(name).upsert(row('ns/x', { name: 'Juana' })));
+    await eventually('nothing is under way', async () => (await backends("state <> 'idle'")).length === 0);
+    expect(await server.query(`SELECT name FROM ${name}`)).toEqual([{ name: 'Juana' }]);
+  });
+
+  test('and that the server has not begun yet, of a process that is frozen, is waited for', async () => {
+    const name = await createTable();
+    const { rowsOf } = tables();
+    await rowsOf(name).upsert(row('ns/first'));
+    const [idle] = await backends("state = 'idle'");
+    if (idle === undefined) throw new Error('there is no connection');
+    process.kill(idle.pid, 'SIGSTOP');
+    try {
+      const lost = rowsOf(name).upsert(row('ns/x'));
+      lost.catch(() => {});
+      await delay(200);
+      proxy.cut();
+      await expect(lost).rejects.toMatchObject({ reason: 'DatabaseDown' });
+      // One that is refused at once has not asked the server.
+      let waits = 0;
+      await eventually('the deletion waits for it', async () => {
+        const startedAtMs = performance.now();
+        await expect(rowsOf(name).delete('ns/x')).rejects.toMatchObject({ reason: 'DatabaseDown' });
+        if (performance.now() - startedAtMs > 1000) waits += 1;
+        return waits === 2;
+      });
+    } finally {
+      process.kill(idle.pid, 'SIGCONT');
+    }
+    await persist(() => rowsOf(name).delete('ns/x'));
+    expect(await backends(`pid = ${idle.pid}`)).toEqual([]);
+    expect(await idsIn(name)).toEqual(['ns/first']);
+  });
+
+  test('is the only one to be ended: not those of other roles', async () => {
+    const stranger = await server.connect();
+    await stranger.query("SET application_name = 'echoperator-of-another-role'");
+    const name = await createTable();
+    await tables().rowsOf(name).upsert(row('ns/x'));
+    expect((await stranger.query('SELECT 1 AS alive')).rows).toEqual([{ alive: 1 }]);
+    await stranger.end();
+  });
+});
+
+describe('a row that the database refuses', () => {
+  const policy = `ALTER TABLE $table ENABLE ROW LEVEL SECURITY;
+    CREATE POLICY adults ON $table USING (true) WITH CHECK (age >= 18)`;
+  const trigger = `CREATE FUNCTION check_$table() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+      IF NEW.age < 18 THEN RAISE EXCEPTION 'too young' USING ERRCODE = 'MY001'; END IF; RETURN NEW; END $$;
+    CREATE TRIGGER t BEFORE INSERT ON $table FOR EACH ROW EXECUTE FUNCTION check_$table()`;
+
+  test.each([
+    ['a policy', policy],
+    ['a trigger with an SQLSTATE of its own', trigger],
+  ])('by %s keeps nothing else of its table waiting', async (_, more) => {
+    const name = await createTable(more);
+    const { rowsOf } = tables();
+    const rows = rowsOf(name);
+    const ids = Array.from({ length: 10 }, (_, index) => `a/${index}`);
+    const upserts = ids.map((id, index) => rows.upsert(row(id, { age: index === 4 ? 3 : 20 })));
+    expect(await outcomesOf(upserts)).toEqual(ids.map((_, index) => (index === 4 ? 'RowRefusedError' : 'written')));
+    await rows.delete('a/0');
+    expect(await idsIn(name)).toEqual(ids.filter((_, index) => index !== 0 && index !== 4));
+  });
+
+  test('to be deleted, since another refers to it, keeps no other from it', async () => {
+    const name = await createTable(`CREATE TABLE of_$table (id text REFERENCES $table)`);
+    const rows = tables().rowsOf(name);
+    const ids = Array.from({ length: 10 }, (_, index) => `a/${index}`);
+    await Promise.all(ids.map((id) => rows.upsert(row(id))));
+    await server.query(`INSERT INTO of_${name} VALUES ('a/4')`);
+    const deletions = await outcomesOf(ids.map((id) => rows.delete(id)));
+    expect(deletions).toEqual(ids.map((id) => (id === 'a/4' ? 'RowRefusedError' : 'deleted')));
+  });
+
+  test('without a word is told of; what a trigger makes of another, too', async () => {
+    const name = await createTable(`CREATE FUNCTION change_$table() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        IF NEW.age < 18 THEN RETURN NULL; END IF; NEW.name := upper(NEW.name); RETURN NEW; END $$;
+      CREATE TRIGGER t BEFORE INSERT OR UPDATE ON $table FOR EACH ROW EXECUTE FUNCTION change_$table()`);
+    const rows = tables().rowsOf(name);
+    const wanted = [row('a/child', { age: 3 }), row('a/loud', { name: 'JANE' }), row('a/jane')];
+    expect(await outcomesOf(wanted.map((each) => rows.upsert(each)))).toEqual([
+      'RowRefusedError',
+      'written',
+      'altered',
+    ]);
+    expect(await outcomesOf(wanted.map((each) => rows.upsert(each)))).toEqual([
+      'RowRefusedError',
+      'unchanged',
+      'altered',
+    ]);
+    expect(await idsIn(name)).toEqual(['a/jane', 'a/loud']);
+  });
+});
+
+describe('rows that others have locked', () => {
+  test('keep the rest of their table waiting for a moment only, deletions too', async () => {
+    const name = await createTable();
+    const rows = tables().rowsOf(name);
+    const ids = Array.from({ length: 20 }, (_, index) => `a/${index}`);
+    await Promise.all(ids.map((id) => rows.upsert(row(id))));
+    const lock = await locking(`SELECT FROM ${name} WHERE id IN ('a/2', 'a/17') FOR UPDATE`);
+    const isLocked = (id: string): boolean => ['a/2', 'a/17'].includes(id);
+    try {
+      const startedAtMs = performance.now();
+      expect(await outcomesOf(ids.map((id) => rows.upsert(row(id, { age: 22 }))))).toEqual(
+        ids.map((id) => (isLocked(id) ? 'RowBusyError' : 'written')),
+      );
+      expect(await outcomesOf(ids.map((id) => rows.delete(id)))).toEqual(
+        ids.map((id) => (isLocked(id) ? 'RowBusyError' : 'deleted')),
+      );
+      expect(performance.now() - startedAtMs).toBeLessThan(15_000);
+    } finally {
+      await lock.query('ROLLBACK');
+      await lock.end();
+    }
+    expect(await rows.upsert(row('a/2', { age: 23 }))).toBe('written');
+  });
+
+  test('without any limit, as behind a pooler that passes on none, make wait who wants them, and nobody else', async () => {
+    // In the message that opens a connection; a value of the same length, for nobody to have to count.
+    proxy.onSent((data) => {
+      for (const [setting, ms] of [
+        ['statement_timeout', '4000'],
+        ['lock_timeout', '500'],
+      ] as const) {
+        const at = data.indexOf(`${setting}\0${ms}\0`);
+        if (at >= 0) data.fill('0', at + setting.length + 1, at + setting.length + 1 + ms.length);
+      }
+    });
+    const [name, other] = [await createTable(), await createTable()];
+    const { rowsOf } = tables();
+    const lock = await locking(`LOCK TABLE ${name}`);
+    try {
+      expect(await outcomesOf([rowsOf(name).upsert(row('a/x'))])).toEqual(['OutsideDownError']);
+      await expect(rowsOf(name).upsert(row('a/x'))).rejects.toMatchObject({ reason: 'TableBusy' });
+      expect(await rowsOf(other).upsert(row('a/x'))).toBe('written');
+      await eventually(
+        'none waits on the server',
+        async () => (await backends("wait_event_type = 'Lock'")).length === 0,
+      );
+    } finally {
+      await lock.query('ROLLBACK');
+      await lock.end();
+    }
+    await persist(() => rowsOf(name).upsert(row('a/x')));
+  });
+});
+
+test('a name is that of the table in lower case where there is none of just that name', async () => {
+  await server.query('CREATE SCHEMA school; GRANT USAGE ON SCHEMA school TO writer');
+  for (const name of ['public."Both"', 'public.both', 'public.lower', 'school.lower']) {
+    await server.query(`CREATE TABLE ${name} (id text PRIMARY KEY, name text, age integer, country text)`);
+  }
+  const { tables: found } = tables();
+  const find = (name: string, schema?: string) => found.find({ schema, name });
+  expect(await find('Both')).toEqual({ schema: 'public', name: 'Both' });
+  expect(await find('BOTH')).toEqual({ schema: 'public', name: 'both' });
+  expect(await find('Lower')).toEqual({ schema: 'public', name: 'lower' });
+  expect(await find('LOWER', 'School')).toEqual({ schema: 'school', name: 'lower' });
+  await expect(find('Nowhere')).rejects.toMatchObject({ reason: 'TableMissing' });
+});
