@@ -5,12 +5,11 @@ import { watchOthers } from '../disturbance.ts';
 import { connectWriters, eventsArrived, together, writers } from '../load.ts';
 import type { Operator } from '../operators.ts';
 import { timeoutMsFor } from '../plan.ts';
-import { perEcho } from '../requests.ts';
+import { perEcho, readRequestsFor } from '../requests.ts';
 import type { Turn } from '../results.ts';
 import { endOf, RunningOperator, TurnError, workers } from '../running-operator.ts';
 import type { RunContext } from '../turns.ts';
 import type { BareWrites, Subject } from './subjects.ts';
-import { readWrites } from './writes.ts';
 
 /** An operator that finds all the objects when it starts, and has to bring each outside. */
 export async function outsideTurn(subject: Subject, operator: Operator, context: RunContext): Promise<Turn> {
@@ -61,9 +60,9 @@ async function onServerWithObjects(
     // The audit log is whole when the server has stopped.
     await server.stop();
   }
-  const writes = await readWrites(server.auditLog, subject.plural);
-  const requests = { [subject.scenario]: perEcho(writes, count) };
-  return { figures: subject.figure(count, writes.seconds), disturbance, requests };
+  const counted = await readRequestsFor(subject.plural, server.auditLog);
+  const requests = { [subject.scenario]: perEcho(counted, count) };
+  return { figures: subject.figure(count, counted.seconds), disturbance, requests };
 }
 
 /** The Event about an object comes after the last write of its status. */
