@@ -34,7 +34,10 @@ export async function bareTurn(subject: Subject, context: RunContext): Promise<T
   return onServerWithObjects(subject, context, async (server, bareWrites) => {
     const writer = server.clientNamed('ceiling');
     await connectWriters(writer, workers);
-    await together(workers, bareWrites.length, async (index) => bareWrites[index]?.(writer));
+    await together(workers, bareWrites.length, async (index) => {
+      context.signal.throwIfAborted();
+      await bareWrites[index]?.(writer);
+    });
   });
 }
 
@@ -50,6 +53,7 @@ async function onServerWithObjects(
   try {
     const bareWrites: BareWrites[] = [];
     await together(writers, count, async (index) => {
+      signal.throwIfAborted();
       bareWrites.push(await subject.create(server.client, index));
     });
     await delay(plan.settleMs, undefined, { signal });

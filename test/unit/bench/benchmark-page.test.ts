@@ -119,6 +119,13 @@ describe('warns', () => {
     expect(warningOf([round], { plan: readPlan({ QUICK: '1' }) })).toContain('a short run');
   });
 
+  test('of a short run of the kinds that live outside alone, where they had one', () => {
+    const plan = { ...readPlan({}), outsideRounds: 1 };
+    const rows = { scenario: 'rows', turns: { echoperator: turn({ rowsSeconds: 1 }) } } as const;
+    expect(warningOf([round, rows], { plan })).toContain('had a short run');
+    expect(warningOf([round], { plan })).toBeUndefined();
+  });
+
   test('of turns that others disturbed, and names them', () => {
     const disturbed = { scenario: 'cache', turns: { 'kube-rs': turn({}, { disturbance: 0.2 }) } } as const;
     expect(warningOf([round, disturbed])).toContain('In 1 of 4 turns');
