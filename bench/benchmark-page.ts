@@ -3,7 +3,7 @@ import { eventCostBySize, figure, present } from './comparison.ts';
 import { disturbed } from './disturbance.ts';
 import { timings } from './failover/elections.ts';
 import { type Measure, measures } from './measurements.ts';
-import { isWhole } from './plan.ts';
+import { isWholeInside, isWholeOutside } from './plan.ts';
 import { barPlot, distributionPlot } from './plots/index.ts';
 import { barTable, besideTable, eventCostTable, figureTable, ratioTable, table } from './report.ts';
 import type { Contender, Results, Round } from './results.ts';
@@ -162,7 +162,9 @@ Measured on ${date.slice(0, 10)} in ${count(plan.rounds, 'round')}, on ${machine
 /** What keeps the figures from being worth much. */
 function warning({ plan, rounds, voidRounds }: Results): string {
   const found: string[] = [];
-  if (!isWhole(plan)) found.push('It was a short run, whose figures say little.');
+  const hasOutside = rounds.some(({ scenario }) => scenario === 'rows' || scenario === 'pets');
+  if (!isWholeInside(plan)) found.push('It was a short run, whose figures say little.');
+  else if (hasOutside && !isWholeOutside(plan)) found.push('Kinds that live outside had a short run: it says little.');
   const turns = rounds.flatMap(({ turns }) => Object.values(turns));
   const noisy = turns.filter(({ disturbance }) => disturbance > disturbed).length;
   if (noisy > 0) {
