@@ -1,11 +1,14 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import type { V1ConfigMap } from '@kubernetes/client-node';
 import { BookStore } from '../../src/api/index.ts';
 import {
   ControllerRevision,
   PersistentVolumeClaim,
+  Pod,
   Service,
   StatefulSet,
 } from '../../src/controllers/built-in-kinds.ts';
+import { builtInKind, findCondition } from '../../src/runtime/index.ts';
 import {
   apply,
   childOf,
@@ -16,8 +19,13 @@ import {
   growable,
   growOnline,
   ifThere,
+  imageOf,
+  lookAgain,
   meanwhile,
+  merge,
+  operator,
   podOf,
+  reconciled,
   requestOf,
   settled,
   setUp,
@@ -29,6 +37,8 @@ import {
   world,
 } from './environment/book-store-world.ts';
 import { eventually } from './environment/eventually.ts';
+
+const ConfigMap = builtInKind<V1ConfigMap>({ group: '', version: 'v1', kind: 'ConfigMap', plural: 'configmaps' });
 
 beforeAll(() => setUp('book-store-data'), 120_000);
 afterAll(tearDown, 120_000);
@@ -139,6 +149,97 @@ describe('the data', () => {
     const claim = await claimOf(at.key);
     expect([claim.metadata.uid, claim.metadata.deletionTimestamp]).toEqual([uid, undefined]);
   });
+
+  test('stays where its deletion was asked for in a moment in which nobody saw it: nobody loses it by a slip', async () => {
+    const at = await world('shop');
+    await apply(at.key, spec());
+    await settled(at);
+    const { uid } = (await claimOf(at.key)).metadata;
+    await stopOperator('SIGKILL');
+    try {
+      await apply(at.key, spec({}, { reclaimPolicy: 'Delete' }));
+      await cluster.client.delete(BookStore, at.key);
+    } finally {
+      await startOperator();
+    }
+    await eventually('its pod is gone', async () => (await ifThere(podOf(at.key))) === undefined);
+    const claim = await claimOf(at.key);
+    expect([claim.metadata.uid, claim.metadata.deletionTimestamp]).toEqual([uid, undefined]);
+  });
+
+  test('stays where the policy was changed to Retain, and the BookStore deleted at once', async () => {
+    const at = await world('shop');
+    await apply(at.key, spec({}, { reclaimPolicy: 'Delete' }));
+    await settled(at);
+    const { uid } = (await claimOf(at.key)).metadata;
+    await apply(at.key, spec({}, { reclaimPolicy: 'Retain' }));
+    await cluster.client.delete(BookStore, at.key);
+    await eventually('it is gone', async () => (await ifThere(cluster.client.get(BookStore, at.key))) === undefined);
+    await eventually('its pod is gone', async () => (await ifThere(podOf(at.key))) === undefined);
+    const claim = await claimOf(at.key);
+    expect([claim.metadata.uid, claim.metadata.deletionTimestamp]).toEqual([uid, undefined]);
+  });
+
+  test('in a claim that somebody deletes is warned of, and no pod is replaced before it is saved', async () => {
+    const at = await world('shop');
+    await apply(at.key, spec({}, { tag: 'one' }));
+    await settled(at);
+    const [claim, pod] = [await claimOf(at.key), await podOf(at.key)];
+    // As one whose pod runs on a node: here is none.
+    await merge(PersistentVolumeClaim, claim, { metadata: { finalizers: ['test.example.com/in-use'] } });
+    await cluster.client.delete(PersistentVolumeClaim, claim.metadata);
+    await apply(at.key, spec({}, { tag: 'two' }));
+    const store = await settled(at, 'ClaimBeingDeleted');
+    const condition = findCondition(store.status?.conditions, 'DatabaseReady');
+    expect(condition).toMatchObject({ status: 'False', reason: 'ClaimBeingDeleted' });
+    expect(condition?.message).toContain('data-shop-db-0');
+    const warned = await eventually('it is an Event', async () => {
+      const { items } = await cluster.client.list(Event, { namespace: at.key.namespace });
+      return items.find(({ reason }) => reason === 'ClaimBeingDeleted');
+    });
+    expect(warned.type).toBe('Warning');
+    // Another look changes nothing either.
+    const looks = await reconciled(operator);
+    await lookAgain(at.key);
+    await eventually('it was looked at again', async () => (await reconciled(operator)) > looks);
+    expect(imageOf(await statefulSetOf(at.key))).toBe('example.com/db:one');
+    expect((await podOf(at.key)).metadata.uid).toBe(pod.metadata.uid);
+
+    await cluster.client.delete(Pod, pod.metadata, { gracePeriodSeconds: 0 });
+    await merge(PersistentVolumeClaim, claim, { metadata: { finalizers: null } });
+    await meanwhile(at, 'another pod, with another claim', async () => {
+      const next = await ifThere(podOf(at.key));
+      return next?.spec?.containers[0]?.image === 'example.com/db:two';
+    });
+    await settled(at);
+    expect((await claimOf(at.key)).metadata.uid).not.toBe(claim.metadata.uid);
+  }, 120_000);
+
+  test('of somebody else is not taken up by a replica more, and all else goes on', async () => {
+    const at = await world('shop');
+    await apply(at.key, spec({}, { tag: 'one' }));
+    await settled(at);
+    const owner = await cluster.client.create(ConfigMap, { metadata: { ...at.key, name: 'owner' } });
+    const { name, uid } = owner.metadata;
+    const foreign = await cluster.client.create(PersistentVolumeClaim, {
+      metadata: {
+        ...at.key,
+        name: 'data-shop-db-1',
+        ownerReferences: [{ apiVersion: 'v1', kind: 'ConfigMap', name, uid, controller: true }],
+      },
+      spec: { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '1Gi' } } },
+    });
+    await apply(at.key, spec({}, { tag: 'two', replicas: 3 }));
+    const store = await settled(at, 'NameTaken');
+    expect(findCondition(store.status?.conditions, 'DatabaseReady')?.message).toContain('named data-shop-db-1');
+    await meanwhile(at, 'the new image runs', async () =>
+      (await ifThere(podOf(at.key)))?.spec?.containers[0]?.image?.endsWith(':two'),
+    );
+    expect((await statefulSetOf(at.key)).spec?.replicas).toBe(1);
+    await cluster.client.delete(PersistentVolumeClaim, foreign.metadata);
+    await settled(at, 'IndependentDatabases');
+    expect((await statefulSetOf(at.key)).spec?.replicas).toBe(3);
+  }, 120_000);
 
   test('is not what only has a name like it', async () => {
     const at = await world('shop');

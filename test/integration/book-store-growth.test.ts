@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import type { V1ResourceQuota } from '@kubernetes/client-node';
+import { BookStore } from '../../src/api/index.ts';
 import { ControllerRevision, StatefulSet } from '../../src/controllers/built-in-kinds.ts';
-import { findCondition, isControlledBy } from '../../src/runtime/index.ts';
+import { builtInKind, findCondition, isControlledBy } from '../../src/runtime/index.ts';
 import {
   addSidecar,
   apply,
@@ -11,20 +13,32 @@ import {
   growOnline,
   ifThere,
   imageOf,
+  lookAgain,
   meanwhile,
   merge,
+  operator,
   podOf,
+  reconciled,
   requestOf,
   settled,
   setUp,
   spec,
+  startOperator,
   statefulSetOf,
   statesOf,
+  stopOperator,
   tearDown,
   templateSizeOf,
   world,
 } from './environment/book-store-world.ts';
 import { eventually } from './environment/eventually.ts';
+
+const ResourceQuota = builtInKind<V1ResourceQuota>({
+  group: '',
+  version: 'v1',
+  kind: 'ResourceQuota',
+  plural: 'resourcequotas',
+});
 
 beforeAll(() => setUp('book-store-growth'), 120_000);
 afterAll(tearDown, 120_000);
@@ -121,6 +135,105 @@ describe('growing', () => {
     await eventually('the image is changed again', changed('three'));
   }, 120_000);
 
+  test('a change of the pods waits no longer for it because the operator was started again', async () => {
+    const at = await world('shop');
+    await apply(at.key, spec({}, { tag: 'one' }));
+    await settled(at);
+    await apply(at.key, spec({}, { tag: 'two', dbSize: '2Gi' }));
+    const store = await settled(at, 'ClaimsGrowing');
+    expect(imageOf(await statefulSetOf(at.key))).toBe('example.com/db:one');
+    await stopOperator();
+    const lastTransitionTime = `${new Date(Date.now() - 15 * 60_000 + 20_000).toISOString().slice(0, 19)}Z`;
+    const conditions = store.status?.conditions?.map((condition) =>
+      condition.type === 'VolumeResizing' ? { ...condition, lastTransitionTime } : condition,
+    );
+    await cluster.client.patch(
+      BookStore,
+      at.key,
+      { type: 'merge', body: { status: { conditions } } },
+      { subresource: 'status' },
+    );
+    await startOperator();
+    await eventually(
+      'the image is changed',
+      async () => imageOf(await statefulSetOf(at.key)) === 'example.com/db:two',
+      60_000,
+    );
+    expect(Date.now()).toBeGreaterThanOrEqual(Date.parse(lastTransitionTime) + 15 * 60_000);
+  }, 120_000);
+
+  test('a size that was a slip is undone by a BookStore of the same name that asks for less, but more than there is', async () => {
+    const at = await world('shop');
+    await apply(at.key, spec());
+    await settled(at);
+    const { uid } = (await claimOf(at.key)).metadata;
+    await apply(at.key, spec({}, { dbSize: '20Ti' }));
+    await eventually('the claim asks for it', async () => (await requestOf(at.key)) === '20Ti');
+    await at.played.failToGrow('data-shop-db-0', 'no room left');
+    const failing = await settled(at, 'ResizeFailing');
+    expect(findCondition(failing.status?.conditions, 'VolumeResizing')?.message).toContain('no room left');
+    await expect(apply(at.key, spec({}, { dbSize: '2Gi' }))).rejects.toThrow('dbSize cannot shrink');
+
+    await cluster.client.delete(BookStore, at.key);
+    await eventually('its pod is gone', async () => (await ifThere(podOf(at.key))) === undefined, 60_000);
+    await apply(at.key, spec({}, { dbSize: '2Gi' }));
+    await growOnline(at, '2Gi');
+    await settled(at);
+    const claim = await claimOf(at.key);
+    expect(claim.metadata.uid).toBe(uid);
+    expect(claim.status?.capacity?.storage).toBe('2Gi');
+    expect(templateSizeOf(await statefulSetOf(at.key))).toBe('2Gi');
+  }, 180_000);
+
+  test('a claim that the API server does not let grow for a quota is told of in its words, and tried again', async () => {
+    const at = await world('shop');
+    await apply(at.key, spec());
+    await settled(at);
+    const quota = (storage: string) =>
+      cluster.client.apply(
+        ResourceQuota,
+        { metadata: { ...at.key, name: 'limit' }, spec: { hard: { 'requests.storage': storage } } },
+        { force: true },
+      );
+    const counted = (storage: string) =>
+      eventually('the quota is counted', async () => {
+        const { status } = await cluster.client.get(ResourceQuota, { ...at.key, name: 'limit' });
+        return status?.hard?.['requests.storage'] === storage && status.used?.['requests.storage'] !== undefined;
+      });
+    await quota('1Gi');
+    await counted('1Gi');
+    await apply(at.key, spec({}, { dbSize: '2Gi', tag: 'two' }));
+    const store = await settled(at, 'ResizeRefused');
+    const condition = findCondition(store.status?.conditions, 'VolumeResizing');
+    expect(condition).toMatchObject({ status: 'False', reason: 'ResizeRefused' });
+    expect(condition?.message).toContain('exceeded quota: limit');
+    await meanwhile(at, 'the new image runs', async () =>
+      (await ifThere(podOf(at.key)))?.spec?.containers[0]?.image?.endsWith(':two'),
+    );
+    await quota('2Gi');
+    await counted('2Gi');
+    await lookAgain(at.key);
+    await growOnline(at, '2Gi');
+    await settled(at);
+  }, 120_000);
+
+  test('a claim without a volume holds nobody up, and grows when it has one', async () => {
+    const at = await world('shop');
+    at.played.withheld.add('data-shop-db-1');
+    await apply(at.key, spec({}, { replicas: 2 }));
+    await settled(at, 'IndependentDatabases');
+    await apply(at.key, spec({}, { replicas: 2, dbSize: '2Gi' }));
+    await growOnline(at, '2Gi', [0]);
+    await settled(at, 'IndependentDatabases');
+    expect(templateSizeOf(await statefulSetOf(at.key))).toBe('2Gi');
+    expect(await requestOf(at.key, 1)).toBe('1Gi');
+    at.played.withheld.clear();
+    await at.played.play();
+    await growOnline(at, '2Gi', [1]);
+    const { status } = await settled(at, 'IndependentDatabases');
+    expect(status?.volumes?.map(({ capacity }) => capacity)).toEqual(['2Gi', '2Gi']);
+  }, 120_000);
+
   test('a file system that does not grow under its pod has that one pod restarted, after resizeRestartAfter', async () => {
     const at = await world('shop');
     await apply(at.key, spec({}, { replicas: 2, resizeRestartAfter: '4s' }));
@@ -150,6 +263,33 @@ describe('growing', () => {
     expect(items.filter(({ reason }) => reason === 'PodRestarted').map(({ note }) => note)).toEqual([
       'pod shop-db-1 restarted: the file system of data-shop-db-1 has not grown under it',
     ]);
+  }, 120_000);
+
+  test('of two pods that have to be restarted the second waits for the first', async () => {
+    const at = await world('shop');
+    const slow = { replicas: 2, resizeRestartAfter: '2s' };
+    await apply(at.key, spec({}, slow));
+    await settled(at, 'IndependentDatabases');
+    const uids = [(await podOf(at.key, 0)).metadata.uid, (await podOf(at.key, 1)).metadata.uid];
+    await apply(at.key, spec({}, { ...slow, dbSize: '2Gi' }));
+    for (const ordinal of [0, 1]) {
+      await eventually('the claim asks for 2Gi', async () => (await requestOf(at.key, ordinal)) === '2Gi');
+      await at.played.growVolume(`data-shop-db-${ordinal}`);
+    }
+    // Nobody plays the kubelet now: it is there, and does not run.
+    await eventually('pod 0 is another', async () => {
+      const pod = await ifThere(podOf(at.key, 0));
+      return pod !== undefined && pod.metadata.uid !== uids[0];
+    });
+    const looks = await reconciled(operator);
+    await eventually('pod 1 would be due', async () => (await reconciled(operator)) >= looks + 3);
+    expect((await podOf(at.key, 1)).metadata.uid).toBe(uids[1]);
+    await meanwhile(at, 'pod 1 is another', async () => {
+      const pod = await ifThere(podOf(at.key, 1));
+      return pod !== undefined && pod.metadata.uid !== uids[1];
+    });
+    for (const ordinal of [0, 1]) await at.played.growFileSystem(`data-shop-db-${ordinal}`);
+    await settled(at, 'IndependentDatabases');
   }, 120_000);
 
   test('a class that cannot grow is a condition that names it, and all else goes on', async () => {

@@ -98,6 +98,71 @@ describe("somebody else's edits", () => {
   });
 });
 
+describe('the names of the Services', () => {
+  test('may be exchanged: both are made anew', async () => {
+    const at = await world('shop');
+    await apply(at.key, spec({ serviceName: 'one' }, { serviceName: 'two' }));
+    await settled(at);
+    await apply(at.key, spec({ serviceName: 'two' }, { serviceName: 'one' }));
+    await settled(at);
+    const [database, app] = [await childOf(Service, at.key, 'one'), await childOf(Service, at.key, 'two')];
+    expect(database.spec).toMatchObject({ clusterIP: 'None', ports: [{ port: 27_017 }] });
+    expect(app.spec?.clusterIP).toMatch(/^\d/);
+    expect(app.spec?.ports).toMatchObject([{ port: 80 }]);
+    expect((await statefulSetOf(at.key)).spec?.serviceName).toBe('one');
+  });
+
+  test("may be the other part's of before", async () => {
+    const at = await world('shop');
+    await apply(at.key, spec({ serviceName: 'one' }, { serviceName: 'two' }));
+    await settled(at);
+    await apply(at.key, spec({ serviceName: 'two' }, { serviceName: 'three' }));
+    await settled(at);
+    expect((await childOf(Service, at.key, 'two')).spec?.clusterIP).toMatch(/^\d/);
+    expect((await childOf(Service, at.key, 'three')).spec?.clusterIP).toBe('None');
+    expect(await ifThere(childOf(Service, at.key, 'one'))).toBeUndefined();
+  });
+
+  test('stay with the address and what others have set when the type goes from LoadBalancer to ClusterIP and back', async () => {
+    const at = await world('shop');
+    await apply(at.key, spec({ serviceType: 'LoadBalancer' }));
+    await settled(at);
+    const service = () => childOf(Service, at.key, 'bookstore-svc');
+    const before = await service();
+    expect(before.spec?.ports?.[0]?.nodePort).toBeGreaterThan(0);
+    await merge(Service, before, { metadata: { annotations: { note: 'mine' } } });
+    await apply(at.key, spec({ serviceType: 'ClusterIP' }));
+    await settled(at);
+    const between = await service();
+    expect(between.spec).toMatchObject({ type: 'ClusterIP', clusterIP: before.spec?.clusterIP });
+    expect(between.spec?.ports?.[0]?.nodePort).toBeUndefined();
+    await apply(at.key, spec({ serviceType: 'LoadBalancer' }));
+    await settled(at);
+    const after = await service();
+    expect(after.spec).toMatchObject({ type: 'LoadBalancer', clusterIP: before.spec?.clusterIP });
+    expect(after.spec?.ports?.[0]?.nodePort).toBeGreaterThan(0);
+    expect(after.metadata).toMatchObject({ uid: before.metadata.uid, annotations: { note: 'mine' } });
+  });
+
+  test('that are taken leave the old Service serving', async () => {
+    const at = await world('shop');
+    await apply(at.key, spec());
+    await settled(at);
+    const before = await childOf(Service, at.key, 'bookstore-svc');
+    const metadata = { ...at.key, name: 'taken' };
+    const foreign = await cluster.client.create(Service, { metadata, spec: { ports: [{ port: 1 }] } });
+    await apply(at.key, spec({ serviceName: 'taken' }));
+    await settled(at, 'NameTaken');
+    expect((await childOf(Service, at.key, 'bookstore-svc')).metadata.uid).toBe(before.metadata.uid);
+    await cluster.client.delete(Service, foreign.metadata);
+    await settled(at);
+    await eventually(
+      'the old one is gone',
+      async () => (await ifThere(childOf(Service, at.key, 'bookstore-svc'))) === undefined,
+    );
+  });
+});
+
 describe('a name that is', () => {
   const foreign = {
     Deployment: async (key: Key) => {

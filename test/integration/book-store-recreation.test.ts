@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import type { V1ResourceQuota } from '@kubernetes/client-node';
 import { BookStore } from '../../src/api/index.ts';
 import { ControllerRevision, type Pod, StatefulSet } from '../../src/controllers/built-in-kinds.ts';
-import { controllerOf } from '../../src/runtime/index.ts';
+import { builtInKind, controllerOf, findCondition } from '../../src/runtime/index.ts';
+import { forbid } from './environment/admission-policy.ts';
 import {
   addSidecar,
   apply,
@@ -11,6 +13,7 @@ import {
   ifThere,
   imageOf,
   type Key,
+  lookAgain,
   meanwhile,
   merge,
   podOf,
@@ -28,8 +31,127 @@ import {
 } from './environment/book-store-world.ts';
 import { eventually } from './environment/eventually.ts';
 
+const ResourceQuota = builtInKind<V1ResourceQuota>({
+  group: '',
+  version: 'v1',
+  kind: 'ResourceQuota',
+  plural: 'resourcequotas',
+});
+
 beforeAll(() => setUp('book-store-recreation'), 120_000);
 afterAll(tearDown, 120_000);
+
+/** How many StatefulSets a namespace may have. */
+const limit = (key: Key, count: number) =>
+  cluster.client.apply(
+    ResourceQuota,
+    { metadata: { ...key, name: 'limit' }, spec: { hard: { 'count/statefulsets.apps': String(count) } } },
+    { force: true },
+  );
+
+const limited = (key: Key) =>
+  eventually('the quota is counted', async () => {
+    const { spec, status } = await cluster.client.get(ResourceQuota, { ...key, name: 'limit' });
+    const counted = 'count/statefulsets.apps';
+    return status?.hard?.[counted] === spec?.hard?.[counted] && status?.used?.[counted] !== undefined;
+  });
+
+const statefulSetManifest = (key: Key, name: string) => {
+  const labels = { app: name };
+  const template = { metadata: { labels }, spec: { containers: [{ name: 'database', image: 'example.com/db:one' }] } };
+  const spec = { selector: { matchLabels: labels }, template, serviceName: name, replicas: 0 };
+  return { metadata: { ...key, name }, spec };
+};
+
+const imageRuns = (at: World, tag: string) =>
+  meanwhile(at, `:${tag} runs`, async () =>
+    (await ifThere(podOf(at.key)))?.spec?.containers[0]?.image?.endsWith(`:${tag}`),
+  );
+
+describe('a StatefulSet that cannot be made anew', () => {
+  test('for the API server would not have its successor stays, and all else goes on', async () => {
+    const at = await world('shop');
+    await apply(at.key, spec({}, { tag: 'one' }));
+    await settled(at);
+    const before = await statefulSetOf(at.key);
+    await limit(at.key, 1);
+    await limited(at.key);
+    await apply(at.key, spec({}, { tag: 'two', dbSize: '2Gi' }));
+    await growOnline(at, '2Gi');
+    const store = await settled(at, 'RecreationRefused');
+    const condition = findCondition(store.status?.conditions, 'VolumeResizing');
+    expect(condition).toMatchObject({ status: 'False', reason: 'RecreationRefused' });
+    expect(condition?.message).toContain('exceeded quota: limit');
+    await imageRuns(at, 'two');
+    const now = await statefulSetOf(at.key);
+    expect([now.metadata.uid, templateSizeOf(now)]).toEqual([before.metadata.uid, '1Gi']);
+    const { uid } = (await podOf(at.key)).metadata;
+    await limit(at.key, 2);
+    await limited(at.key);
+    await lookAgain(at.key);
+    await settled(at);
+    expect(templateSizeOf(await statefulSetOf(at.key))).toBe('2Gi');
+    expect((await podOf(at.key)).metadata.uid).toBe(uid);
+  }, 180_000);
+
+  test('for it may not be deleted stays, and all else goes on', async () => {
+    const at = await world('shop');
+    await apply(at.key, spec({}, { tag: 'one' }));
+    await settled(at);
+    const before = await statefulSetOf(at.key);
+    const trial = { ...at.key, name: 'trial' };
+    const remove = () => cluster.client.delete(StatefulSet, trial);
+    const forbidden = await forbid(cluster.client, {
+      namespace: at.key.namespace,
+      operation: 'DELETE',
+      resource: 'statefulsets',
+      expression: 'false',
+      message: 'nothing is deleted here',
+      trial: async () => {
+        await ifThere(cluster.client.get(StatefulSet, trial)).then(
+          (there) => there ?? cluster.client.create(StatefulSet, statefulSetManifest(at.key, trial.name)),
+        );
+        await remove();
+      },
+    });
+    try {
+      await apply(at.key, spec({}, { tag: 'two', dbSize: '2Gi' }));
+      await growOnline(at, '2Gi');
+      const store = await settled(at, 'RecreationRefused');
+      const condition = findCondition(store.status?.conditions, 'VolumeResizing');
+      expect(condition?.message).toContain('nothing is deleted here');
+      await imageRuns(at, 'two');
+      expect((await statefulSetOf(at.key)).metadata.uid).toBe(before.metadata.uid);
+    } finally {
+      await forbidden.remove();
+    }
+    await eventually('it may be', () => remove().then(() => true));
+    await lookAgain(at.key);
+    await settled(at);
+    expect(templateSizeOf(await statefulSetOf(at.key))).toBe('2Gi');
+  }, 180_000);
+
+  test("for what is kept has a name that is somebody else's stays, and all else goes on", async () => {
+    const at = await world('shop');
+    await apply(at.key, spec({}, { tag: 'one' }));
+    await settled(at);
+    const before = await statefulSetOf(at.key);
+    const metadata = { ...at.key, name: 'shop-db-recreation' };
+    const foreign = await cluster.client.create(ControllerRevision, { metadata, revision: 7, data: { mine: true } });
+    await apply(at.key, spec({}, { tag: 'two', dbSize: '2Gi' }));
+    await growOnline(at, '2Gi');
+    const store = await settled(at, 'RecreationRefused');
+    const condition = findCondition(store.status?.conditions, 'VolumeResizing');
+    expect(condition?.message).toContain('ControllerRevision named shop-db-recreation');
+    await imageRuns(at, 'two');
+    expect((await statefulSetOf(at.key)).metadata.uid).toBe(before.metadata.uid);
+    expect(await cluster.client.get(ControllerRevision, metadata)).toEqual(foreign);
+    await cluster.client.delete(ControllerRevision, metadata);
+    await lookAgain(at.key);
+    await settled(at);
+    expect(templateSizeOf(await statefulSetOf(at.key))).toBe('2Gi');
+  }, 180_000);
+});
 
 describe('a StatefulSet that is made anew', () => {
   /** Brings a growth to where the StatefulSet is being deleted, and the operator is killed. */
@@ -81,6 +203,41 @@ describe('a StatefulSet that is made anew', () => {
     expect(imageOf(first, 'sidecar')).toBe('example.com/sidecar');
     expect(templateSizeOf(first)).toBe('2Gi');
     expect(imageOf(await statefulSetOf(at.key), 'sidecar')).toBe('example.com/sidecar');
+  }, 180_000);
+
+  test('and is refused in between is told of, its pods run on, and a change of the BookStore is tried', async () => {
+    const at = await world('shop');
+    const { statefulSet, pod } = await killedBetween(at);
+    const isOther = "object.spec.template.spec.containers.all(c, !c.image.endsWith(':one'))";
+    const forbidden = await forbid(cluster.client, {
+      namespace: at.key.namespace,
+      operation: 'CREATE',
+      resource: 'statefulsets',
+      expression: isOther,
+      message: 'no image is :one any more',
+      trial: () => cluster.client.create(StatefulSet, statefulSetManifest(at.key, 'trial'), { dryRun: true }),
+    });
+    try {
+      await letGo(at.key);
+      await eventually('it is gone', async () => (await ifThere(statefulSetOf(at.key))) === undefined);
+      await startOperator();
+      const store = await settled(at, 'Orphaned');
+      const { message = '', status } = findCondition(store.status?.conditions, 'DatabaseReady') ?? {};
+      expect(status).toBe('False');
+      expect(message).toContain('no image is :one any more');
+      expect(message).toContain('its pods run on without it');
+      expect((await podOf(at.key)).metadata).toMatchObject({ uid: pod.metadata.uid });
+      await apply(at.key, spec({}, { tag: 'two', dbSize: '2Gi' }));
+      await imageRuns(at, 'two');
+      await settled(at);
+    } finally {
+      await forbidden.remove();
+    }
+    const after = await statefulSetOf(at.key);
+    expect(after.metadata.uid).not.toBe(statefulSet.metadata.uid);
+    expect(templateSizeOf(after)).toBe('2Gi');
+    const { items } = await cluster.client.list(ControllerRevision, { namespace: at.key.namespace });
+    expect(items.filter(({ metadata }) => metadata.name.endsWith('-recreation'))).toEqual([]);
   }, 180_000);
 
   test('a BookStore that is deleted between the two leaves nothing behind but its claim', async () => {

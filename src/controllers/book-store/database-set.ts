@@ -95,14 +95,14 @@ export class DatabaseSet {
     kept: ControllerRevision | undefined,
     { client }: ReconcileContext,
   ): Promise<DatabaseOutcome> {
-    const foreign = foreignClaim(store, claims, statefulSetKey(store).name);
-    if (foreign !== undefined) return { database: foreign, volume: settled, claims };
     const left = kept ?? (await readKept(store, client));
     if (left !== undefined) {
       // One that is gone by now must leave nothing behind that nobody owns.
       if (!(await isCurrent(client, BookStore, store))) return { database: undefined, volume: recreating, claims };
       return this.#makeAnew(store, settings, claims, left, client);
     }
+    const foreign = foreignClaim(store, claims, statefulSetKey(store).name);
+    if (foreign !== undefined) return { database: foreign, volume: settled, claims };
     const applied = await this.#apply(store, settings, wantedFixed(settings, undefined), client);
     if (applied.type === 'nameTaken') return { database: taken(store, applied.holder), volume: settled, claims };
     const statefulSet = applied.object;
@@ -121,7 +121,8 @@ export class DatabaseSet {
     const asKept = () => recreate(store, kept, { client, applier, statefulSets });
     const asAsked = () => this.#apply(store, settings, wantedFixed(settings, undefined), client);
     let refusal: ApiError | undefined;
-    for (const make of isOlder(kept, store) ? [asKept, asAsked] : [asKept]) {
+    const isFree = foreignClaim(store, claims, statefulSetKey(store).name) === undefined;
+    for (const make of isOlder(kept, store) && isFree ? [asKept, asAsked] : [asKept]) {
       try {
         const made = await make();
         if (made.type === 'nameTaken') return { database: taken(store, made.holder), volume: settled, claims };

@@ -23,7 +23,7 @@ export interface PolicyOptions {
   /** What must hold, in CEL. */
   readonly expression: string;
   readonly message: string;
-  /** Resolves while the policy refuses nothing yet, and is refused then. */
+  /** Tries what is forbidden. */
   readonly trial: () => Promise<unknown>;
 }
 
@@ -44,16 +44,20 @@ export async function forbid(client: Client, options: PolicyOptions): Promise<{ 
       matchResources: { namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': namespace } } },
     },
   });
-  await eventually(`the policy is in force: ${message}`, () =>
+  const remove = async () => {
+    await client.delete(Binding, { name });
+    await client.delete(Policy, { name });
+  };
+  const isInForce = () =>
     trial().then(
       () => false,
       (error: unknown) => String(error).includes(message),
-    ),
-  );
-  return {
-    remove: async () => {
-      await client.delete(Binding, { name });
-      await client.delete(Policy, { name });
-    },
-  };
+    );
+  try {
+    await eventually(`the policy is in force: ${message}`, isInForce);
+  } catch (error) {
+    await remove();
+    throw error;
+  }
+  return { remove };
 }

@@ -228,10 +228,11 @@ export const writes = async ({ namespace }: Key) =>
   (await operatorWrites(cluster.auditLog, namespace))
     .filter(({ objectRef }) => objectRef?.resource !== 'events')
     .map(({ verb, objectRef }) => `${verb} ${objectRef?.resource}/${objectRef?.subresource ?? ''} ${objectRef?.name}`);
-/** How many reconciles of BookStores have succeeded. */
+/** How many reconciles of BookStores have ended well, whether or not another look is due. */
 export async function reconciled(by: OperatorProcess): Promise<number> {
-  const line = /^controller_runtime_reconcile_total\{controller="bookstore",result="success"\} (\d+)$/m;
-  return Number(line.exec(await by.metrics())?.[1] ?? 0);
+  const lines =
+    /^controller_runtime_reconcile_total\{controller="bookstore",result="(?:success|requeue_after)"\} (\d+)$/gm;
+  return [...(await by.metrics()).matchAll(lines)].reduce((sum, [, count]) => sum + Number(count), 0);
 }
 
 /** Has another operator look at each BookStore when it starts, and so many times more. */
