@@ -41,7 +41,7 @@ import { eventually } from './environment/eventually.ts';
 const ConfigMap = builtInKind<V1ConfigMap>({ group: '', version: 'v1', kind: 'ConfigMap', plural: 'configmaps' });
 
 beforeAll(() => setUp('book-store-data'), 120_000);
-afterAll(tearDown, 120_000);
+afterAll(() => tearDown(), 120_000);
 
 describe('the data', () => {
   test('is retained by default, and taken up by the next BookStore of the name', async () => {

@@ -42,7 +42,7 @@ const operators: OperatorProcess[] = [];
 const faults: InjectedFault[] = [];
 
 beforeAll(() => setUp('book-store-faults', { operator: false }), 120_000);
-afterAll(tearDown, 120_000);
+afterAll(() => tearDown(), 120_000);
 
 beforeEach(async () => {
   at = await world('shop');

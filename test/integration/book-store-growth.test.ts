@@ -41,7 +41,7 @@ const ResourceQuota = builtInKind<V1ResourceQuota>({
 });
 
 beforeAll(() => setUp('book-store-growth'), 120_000);
-afterAll(tearDown, 120_000);
+afterAll(() => tearDown(), 120_000);
 
 describe('growing', () => {
   test('an online growth restarts nothing, and gives later replicas the new size', async () => {

@@ -27,7 +27,7 @@ import { eventually } from './environment/eventually.ts';
 const ConfigMap = builtInKind<V1ConfigMap>({ group: '', version: 'v1', kind: 'ConfigMap', plural: 'configmaps' });
 
 beforeAll(() => setUp('book-store-names'), 120_000);
-afterAll(tearDown, 120_000);
+afterAll(() => tearDown(), 120_000);
 
 describe("somebody else's edits", () => {
   test('of what is ours are put back, and of what is not ours left alone', async () => {

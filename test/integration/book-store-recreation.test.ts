@@ -39,7 +39,7 @@ const ResourceQuota = builtInKind<V1ResourceQuota>({
 });
 
 beforeAll(() => setUp('book-store-recreation'), 120_000);
-afterAll(tearDown, 120_000);
+afterAll(() => tearDown(), 120_000);
 
 /** How many StatefulSets a namespace may have. */
 const limit = (key: Key, count: number) =>

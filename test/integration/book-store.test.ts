@@ -40,7 +40,7 @@ const many = Number(process.env.BOOKSTORES ?? 50);
 const timeLimitMs = 60_000 + many * 1000;
 
 beforeAll(() => setUp('book-store'), 120_000);
-afterAll(tearDown, 2 * timeLimitMs);
+afterAll(() => tearDown(timeLimitMs), 2 * timeLimitMs);
 
 describe('a BookStore', () => {
   test('of the tutorial works unchanged', async () => {
