@@ -174,8 +174,9 @@ export const BookStore = defineKind({
               fieldPath: '.dbSize',
             },
             {
-              rule: `!has(self.dbSize) || ${sizeOf('self')}.isGreaterThan(quantity('0'))`,
-              message: 'dbSize is more than nothing',
+              // No quantity is above 2^63 - 1: more is taken for just that, and would never be what was asked for.
+              rule: `!has(self.dbSize) || (${sizeOf('self')}.isGreaterThan(quantity('0')) && ${sizeOf('self')}.isLessThan(quantity('9223372036854775807')))`,
+              message: 'dbSize is more than nothing, and less than 8Ei',
               fieldPath: '.dbSize',
             },
             {

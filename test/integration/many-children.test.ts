@@ -23,7 +23,7 @@ beforeAll(async () => {
   cluster = await TestCluster.connect();
 });
 
-afterAll(() => cluster?.close(), timeLimitMs);
+afterAll(() => cluster?.close(timeLimitMs), 2 * timeLimitMs);
 
 /** Creates them sixteen at a time. */
 async function create<T extends KubeObject>(kind: Kind<T>, manifest: (name: string) => Manifest<T>): Promise<void> {

@@ -13,7 +13,7 @@ import { isRefusal } from '../refusal.ts';
 import { appServiceOf, deploymentOf, replicasAnnotation } from './app-children.ts';
 import type { PartFinding } from './book-store-status.ts';
 import { databaseServiceKey, deploymentKey } from './names.ts';
-import { nameTaken, refused } from './refused.ts';
+import { nameTaken, refused, replacingService } from './refused.ts';
 import { rolloutOf } from './rollout.ts';
 import type { Settings } from './settings.ts';
 
@@ -92,6 +92,7 @@ export class App {
     if (service.type === 'nameTaken') {
       return { app: nameTaken(store, Service, service.holder, 'set another bookApp.serviceName'), deployment };
     }
+    if (service.type === 'terminating') return { app: replacingService(service.object), deployment };
     if (applied.type === 'terminating') {
       return {
         app: { reason: 'Replacing', message: 'the Deployment is being deleted, and made again when it is gone' },

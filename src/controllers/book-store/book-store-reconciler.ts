@@ -1,25 +1,20 @@
 import { BookStore } from '../../api/index.ts';
 import {
-  type Client,
   done,
-  isConflict,
-  isControlledBy,
-  isNotFound,
-  keyOf,
   type ObjectKey,
   type ReconcileContext,
   type Result,
   requeueAfter,
   TerminalError,
 } from '../../runtime/index.ts';
-import { Service } from '../built-in-kinds.ts';
 import { isInvalidField } from '../refusal.ts';
 import { reportReady } from '../report-ready.ts';
 import { App, type AppOptions } from './app.ts';
 import { invalidReport, partReasons, readyReport } from './book-store-status.ts';
 import { withItsData } from './data.ts';
 import { Database, type DatabaseOptions } from './database.ts';
-import { type Settings, settingsOf } from './settings.ts';
+import { deleteServices, noLongerWanted, otherwiseHeadless } from './services.ts';
+import { settingsOf } from './settings.ts';
 import { problemOf } from './spec-problem.ts';
 
 /** What the reconciler reads and writes by. */
@@ -54,35 +49,28 @@ export class BookStoreReconciler {
       return done;
     }
     const settings = settingsOf(store);
+    const changed = otherwiseHeadless(this.#options.services, store, settings);
+    if (changed.length > 0) {
+      await deleteServices(context.client, changed);
+      // Their end is the next event.
+      return done;
+    }
     const database = await this.#database.reconcile(store, settings, context);
     const app = await this.#app.reconcile(store, settings, database.elsewhere, context);
     const isServing = [app.app, database.database].every(
       (part) => part !== undefined && partReasons[part.reason].isReady,
     );
-    if (isServing) await this.#removeOtherServices(store, settings, context.client);
+    if (isServing) await deleteServices(context.client, noLongerWanted(this.#options.services, store, settings));
     const report = readyReport(store, { ...database, ...app }, new Date());
     await reportReady(this.#options.events, BookStore, store, report, context);
-    const refusals = [database.error, app.error].filter((error) => error !== undefined);
-    const passing = refusals.find((error) => !isInvalidField(error));
+    const failures = [database.error, app.error].filter((error) => error !== undefined);
+    const passing = failures.find((error) => !isInvalidField(error));
     if (passing !== undefined) throw passing;
     // A spec that is wrong is so until it is changed; the volumes go on growing all the same.
-    const [lasting] = refusals;
-    if (lasting !== undefined && database.requeueAfterMs === undefined)
+    const lasting = failures.find(isInvalidField);
+    if (lasting !== undefined && database.requeueAfterMs === undefined) {
       throw new TerminalError(lasting.message, { cause: lasting });
-    return database.requeueAfterMs === undefined ? done : requeueAfter(database.requeueAfterMs);
-  }
-
-  /** Those that it has under names that it no longer asks for, once the others serve. */
-  async #removeOtherServices(store: BookStore, { app, database }: Settings, client: Client): Promise<void> {
-    const wanted = [app.serviceName, database.serviceName];
-    for (const service of this.#options.services.byOwner(store.metadata.uid)) {
-      const { name, uid, deletionTimestamp } = service.metadata;
-      if (wanted.includes(name) || deletionTimestamp !== undefined || !isControlledBy(service, store)) continue;
-      try {
-        await client.delete(Service, keyOf(service), { uid });
-      } catch (error) {
-        if (!isNotFound(error) && !isConflict(error)) throw error;
-      }
     }
+    return database.requeueAfterMs === undefined ? done : requeueAfter(database.requeueAfterMs);
   }
 }

@@ -20,6 +20,8 @@ export const partReasons = {
   Replacing: notYet,
   NameTaken: bad,
   Refused: bad,
+  ClaimBeingDeleted: bad,
+  Orphaned: bad,
 } as const;
 
 /** The reasons of VolumeResizing. */
@@ -31,6 +33,7 @@ export const volumeReasons = {
   StatefulSetRecreating: { status: 'True', isReady: false, isWarning: false },
   StorageClassCannotGrow: bad,
   ResizeRefused: bad,
+  RecreationRefused: bad,
 } as const;
 
 /** The reason of Ready where no part gives one. */

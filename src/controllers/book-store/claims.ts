@@ -1,3 +1,4 @@
+import { BookStore } from '../../api/index.ts';
 import {
   type ApiError,
   type Client,
@@ -9,6 +10,7 @@ import {
 } from '../../runtime/index.ts';
 import { PersistentVolumeClaim } from '../built-in-kinds.ts';
 import { isRefusal } from '../refusal.ts';
+import { isCurrent } from '../report-ready.ts';
 import { volumeName } from './names.ts';
 import type { Settings } from './settings.ts';
 
@@ -32,7 +34,17 @@ export function isForeign(claim: PersistentVolumeClaim, statefulSetName: string)
 
 export const requestOf = ({ spec }: PersistentVolumeClaim): string => spec?.resources?.requests?.storage ?? '0';
 
+/** Whether its pod has so much, whatever it asks for. */
+export const holds = ({ status }: PersistentVolumeClaim, size: string): boolean =>
+  compareQuantities(status?.capacity?.storage ?? '0', size) >= 0;
+
 export const isBound = ({ status }: PersistentVolumeClaim): boolean => status?.phase === 'Bound';
+
+/** Those of pods that there are to be. Others are of pods that were, and may be again. */
+export const inUse = (
+  claims: readonly PersistentVolumeClaim[],
+  { database }: Settings,
+): readonly PersistentVolumeClaim[] => claims.filter((claim) => ordinalOf(claim) < database.replicas);
 
 /** What came of making the claims as they are wanted. */
 export interface ClaimsOutcome {
@@ -43,7 +55,8 @@ export interface ClaimsOutcome {
 }
 
 /**
- * Makes each claim ask for so much at the least. They are patched and never applied: they are made by the StatefulSet
+ * Makes each claim ask for so much at the least; and at the most, where it holds less: that was asked for by mistake, and
+ * its storage tries in vain. They are patched and never applied: they are made by the StatefulSet
  * controller, and each field of theirs is somebody's. Every write names the uid and the version of its claim. One that has
  * no volume yet is not asked to grow: the API server lets none. What a claim of a pod that was scaled away cannot, decides
  * nothing.
@@ -52,6 +65,7 @@ export interface ClaimsOutcome {
  */
 export async function keepClaims(
   client: Client,
+  store: BookStore,
   { database }: Settings,
   claims: readonly PersistentVolumeClaim[],
 ): Promise<ClaimsOutcome> {
@@ -59,7 +73,7 @@ export async function keepClaims(
   let refusal: ClaimsOutcome['refusal'];
   for (const claim of claims) {
     try {
-      kept.push(await grown(client, claim, database.size));
+      kept.push(await sized(client, store, claim, database.size));
     } catch (error) {
       if (!isRefusal(error)) throw error;
       kept.push(claim);
@@ -69,8 +83,16 @@ export async function keepClaims(
   return { claims: kept, ...(refusal && { refusal }) };
 }
 
-async function grown(client: Client, claim: PersistentVolumeClaim, size: string): Promise<PersistentVolumeClaim> {
-  if (!isBound(claim) || compareQuantities(requestOf(claim), size) >= 0) return claim;
+async function sized(
+  client: Client,
+  store: BookStore,
+  claim: PersistentVolumeClaim,
+  size: string,
+): Promise<PersistentVolumeClaim> {
+  const difference = compareQuantities(requestOf(claim), size);
+  if (!isBound(claim) || difference === 0) return claim;
+  // Less is let in above what it holds (KEP-1790). A BookStore that is of before must not undo what the next has asked for.
+  if (difference > 0 && (holds(claim, size) || !(await isCurrent(client, BookStore, store)))) return claim;
   const { uid, resourceVersion } = claim.metadata;
   const body = { metadata: { uid, resourceVersion }, spec: { resources: { requests: { storage: size } } } };
   return client.patch(PersistentVolumeClaim, keyOf(claim), { type: 'merge', body });

@@ -11,15 +11,26 @@ export interface Fixed {
   readonly size: string;
   readonly storageClassName?: string;
   readonly serviceName: string;
+  /** What others have made of the template of its claims: a list that is sent must have it. */
+  readonly others?: Pick<ClaimTemplate, 'metadata' | 'spec'>;
 }
+
+type ClaimTemplate = NonNullable<NonNullable<StatefulSet['spec']>['volumeClaimTemplates']>[number];
 
 /** Of a StatefulSet that is there. */
 export function fixedOf({ spec }: StatefulSet): Fixed {
-  const { resources, storageClassName } = spec?.volumeClaimTemplates?.[0]?.spec ?? {};
+  const { metadata: { labels, annotations } = {}, spec: claim = {} } = spec?.volumeClaimTemplates?.[0] ?? {};
+  const { accessModes: _, resources, storageClassName, volumeMode, ...rest } = claim;
+  // The server's own word for a volume with files.
+  const others = { ...rest, ...(volumeMode !== undefined && volumeMode !== 'Filesystem' && { volumeMode }) };
+  const hasOthers = labels !== undefined || annotations !== undefined || Object.keys(others).length > 0;
   return {
     size: resources?.requests?.storage ?? '0',
     ...(storageClassName !== undefined && { storageClassName }),
     serviceName: spec?.serviceName ?? '',
+    ...(hasOthers && {
+      others: { metadata: { ...(labels && { labels }), ...(annotations && { annotations }) }, spec: others },
+    }),
   };
 }
 
@@ -75,10 +86,11 @@ export function statefulSetOf(store: BookStore, { database }: Settings, fixed: F
 }
 
 /** The one template of a StatefulSet's claims. */
-const claimTemplates = ({ size, storageClassName }: Fixed) => [
+const claimTemplates = ({ size, storageClassName, others }: Fixed) => [
   {
-    metadata: { name: volumeName },
+    metadata: { ...others?.metadata, name: volumeName },
     spec: {
+      ...others?.spec,
       accessModes: ['ReadWriteOnce'],
       resources: { requests: { storage: size } },
       ...(storageClassName !== undefined && { storageClassName }),

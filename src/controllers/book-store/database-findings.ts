@@ -1,4 +1,6 @@
-import type { StatefulSet } from '../built-in-kinds.ts';
+import type { ApiError } from '../../runtime/index.ts';
+import type { PersistentVolumeClaim, StatefulSet } from '../built-in-kinds.ts';
+import { wordsOf } from '../refusal.ts';
 import type { PartFinding, VolumeFinding } from './book-store-status.ts';
 import type { ClaimsOutcome } from './claims.ts';
 import type { Growth } from './growth.ts';
@@ -23,6 +25,27 @@ export function replacing(isRecreation: boolean): {
     database: { reason: 'Replacing', message: 'the StatefulSet is being deleted, and made again when it is gone' },
     volume: settled,
   };
+}
+
+/** It is not deleted, for it could not come back, or what has to be done before is refused. */
+export const notRecreated = (words: string): VolumeFinding => ({
+  reason: 'RecreationRefused',
+  message: `the StatefulSet cannot be made anew, which later replicas need; all else goes on: ${words}`,
+});
+
+/** It was deleted to be made anew, and is refused though it was not when that was tried before. */
+export const orphaned = (error: ApiError): PartFinding => ({
+  reason: 'Orphaned',
+  message: `the StatefulSet, deleted to be made anew, is refused: its pods run on without it, it is tried again, and so is the BookStore's own when that is changed: ${wordsOf(error)}`,
+});
+
+/** Of the first claim in use that somebody deletes, if there is one: its pod is what keeps it. */
+export function leavingClaim(claims: readonly PersistentVolumeClaim[]): PartFinding | undefined {
+  const leaving = claims.find(({ metadata }) => metadata.deletionTimestamp !== undefined);
+  if (leaving === undefined) return undefined;
+  const { name } = leaving.metadata;
+  const message = `claim ${name} is being deleted, and its data goes with the pod that has it: save the data, then delete that pod; until then no pod is replaced`;
+  return { reason: 'ClaimBeingDeleted', message };
 }
 
 /** Of a StatefulSet that is as it is wanted. */
@@ -56,7 +79,7 @@ export function volumeFinding(
 const classWords = 'must support resize';
 
 function refusedToGrow({ claim, error }: NonNullable<ClaimsOutcome['refusal']>): VolumeFinding {
-  const words = error.status.message ?? error.message;
+  const words = wordsOf(error);
   const { storageClassName = '' } = claim.spec ?? {};
   if (!words.includes(classWords)) return { reason: 'ResizeRefused', message: words };
   const named = storageClassName === '' ? 'no StorageClass' : `StorageClass ${storageClassName}`;

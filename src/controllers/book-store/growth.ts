@@ -1,6 +1,5 @@
-import { compareQuantities } from '../../runtime/index.ts';
 import type { PersistentVolumeClaim } from '../built-in-kinds.ts';
-import { isBound, ordinalOf } from './claims.ts';
+import { holds, isBound, ordinalOf } from './claims.ts';
 
 /** A volume whose file system is still of the size before. */
 export interface PendingVolume {
@@ -27,7 +26,7 @@ const errorConditions: readonly string[] = ['ControllerResizeError', 'NodeResize
  * does under the running pod where the driver can, within seconds (k8s.io/kubernetes/pkg/volume/util/resize_util.go).
  */
 export function growthOf(claims: readonly PersistentVolumeClaim[], size: string): Growth {
-  const unfinished = claims.filter((claim) => isBound(claim) && !isGrown(claim, size));
+  const unfinished = claims.filter((claim) => isBound(claim) && !holds(claim, size));
   return {
     unfinished: unfinished.map(({ metadata }) => metadata.name),
     pending: unfinished.flatMap((claim) => {
@@ -42,9 +41,6 @@ export function growthOf(claims: readonly PersistentVolumeClaim[], size: string)
     }),
   };
 }
-
-const isGrown = ({ status }: PersistentVolumeClaim, size: string): boolean =>
-  compareQuantities(status?.capacity?.storage ?? '0', size) >= 0;
 
 const trueCondition = ({ status }: PersistentVolumeClaim, isWanted: (type: string) => boolean) =>
   status?.conditions?.find((condition) => condition.status === 'True' && isWanted(condition.type));

@@ -6,6 +6,7 @@ import {
   apiVersionOf,
   type Client,
   controllerReference,
+  isAlreadyExists,
   isControlledBy,
   isNotFound,
   type Kind,
@@ -16,6 +17,7 @@ import {
   type ReadonlyStore,
 } from '../../runtime/index.ts';
 import { ControllerRevision, Pod, StatefulSet } from '../built-in-kinds.ts';
+import { isDryRunUnsupported, isRefusal, wordsOf } from '../refusal.ts';
 import { isCurrent } from '../report-ready.ts';
 import type { Fixed } from './database-children.ts';
 import { recreationKey, selectorLabels, statefulSetKey } from './names.ts';
@@ -40,7 +42,18 @@ interface Kept {
   readonly spec: StatefulSet['spec'];
   /** What it is made anew for. */
   readonly fixed: Fixed;
+  /** Of the BookStore then. */
+  readonly generation: number;
 }
+
+/** How the first step has gone. */
+export type Beginning =
+  /** The StatefulSet goes, or has changed meanwhile; an event tells. */
+  | { readonly type: 'begun' }
+  /** The name of what is kept is somebody else's. */
+  | { readonly type: 'nameTaken'; readonly holder: KubeObject }
+  /** Something of it may not be done: nothing was deleted. */
+  | { readonly type: 'refused'; readonly words: string };
 
 /** Where to read and how to write. */
 interface RecreationOptions {
@@ -70,30 +83,51 @@ export async function readKept(store: BookStore, client: Client): Promise<Contro
 export const isKept = (revision: ControllerRevision, { metadata }: StatefulSet): boolean =>
   dataOf(revision).metadata.uid === metadata.uid;
 
+/** Whether the BookStore has been changed since. */
+export const isOlder = (revision: ControllerRevision, { metadata }: BookStore): boolean =>
+  dataOf(revision).generation !== metadata.generation;
+
 /**
  * The first step of making a StatefulSet anew under its running pods, which is the only way to change its claims'
  * template: what it is goes into a ControllerRevision, then it is deleted, and its pods are left alone. Nothing but that
  * object knows the whole of it then: what others have set, and a template that the BookStore has changed meanwhile.
  *
+ * Before that the API server is asked whether it would have the successor: without one its pods would be nobody's.
+ *
  * Its pods and revisions get the BookStore as an owner, for in between they have no other that the garbage collector
  * could follow if it is deleted now.
  *
- * @returns the object that stands in the way, if the name of what is kept is somebody else's.
- * @throws Conflict where the StatefulSet has changed since it was read; whatever else the client throws.
+ * @throws Conflict where the StatefulSet has changed since it was read; whatever else the client throws, but for a refusal.
  */
 export async function beginRecreation(
   store: BookStore,
   statefulSet: StatefulSet,
   fixed: Fixed,
+  options: RecreationOptions,
+): Promise<Beginning> {
+  try {
+    return await begin(store, statefulSet, fixed, options);
+  } catch (error) {
+    if (!isRefusal(error)) throw error;
+    return { type: 'refused', words: wordsOf(error) };
+  }
+}
+
+async function begin(
+  store: BookStore,
+  statefulSet: StatefulSet,
+  fixed: Fixed,
   { client, applier, revisions }: RecreationOptions,
-): Promise<KubeObject | undefined> {
+): Promise<Beginning> {
   const live = await client.get(StatefulSet, keyOf(statefulSet));
   const { uid, resourceVersion, deletionTimestamp } = live.metadata;
   // The next event tells of it.
   if (uid !== statefulSet.metadata.uid || deletionTimestamp !== undefined || !isControlledBy(live, store)) {
-    return undefined;
+    return { type: 'begun' };
   }
-  if (!(await isCurrent(client, BookStore, store))) return undefined;
+  if (!(await isCurrent(client, BookStore, store))) return { type: 'begun' };
+  const kept = keptFrom(live, fixed, store);
+  await tryOut(successorOf(store, kept), client);
   const revision: Manifest<ControllerRevision> = {
     metadata: {
       ...recreationKey(store),
@@ -101,19 +135,36 @@ export async function beginRecreation(
       ownerReferences: [controllerReference(BookStore, store)],
     },
     revision: 1,
-    data: dataFrom(live, fixed),
+    data: kept,
   };
   const made = await applier.createOnce(ControllerRevision, revision, { client, store: revisions });
-  if (made.type === 'nameTaken') return made.holder;
-  if (made.type === 'terminating') return undefined;
+  if (made.type === 'nameTaken') return made;
+  if (made.type === 'terminating') {
+    return {
+      type: 'refused',
+      words: `ControllerRevision ${made.object.metadata.name} is being deleted and does not go`,
+    };
+  }
   if (!isDeepStrictEqual(made.object.data, revision.data)) {
     // It has changed since, and a revision cannot: another is made when this one is gone.
     await client.delete(ControllerRevision, keyOf(made.object), { uid: made.object.metadata.uid });
-    return undefined;
+    return { type: 'begun' };
   }
   for (const kind of [Pod, ControllerRevision]) await shareDependents(kind, store, live, client);
   await client.delete(StatefulSet, keyOf(live), { uid, resourceVersion, propagationPolicy: 'Orphan' });
-  return undefined;
+  return { type: 'begun' };
+}
+
+/** @throws the API server's refusal of such an object, under a name that is nobody's. */
+async function tryOut(successor: Manifest<StatefulSet>, client: Client): Promise<void> {
+  const { metadata } = successor;
+  const trial = { ...successor, metadata: { ...metadata, name: `${metadata.name}-trial` } };
+  try {
+    await client.create(StatefulSet, trial, { dryRun: true });
+  } catch (error) {
+    // Whether the name is free is looked at when all else is right.
+    if (!isAlreadyExists(error) && !isDryRunUnsupported(error)) throw error;
+  }
 }
 
 /**
@@ -125,10 +176,13 @@ export function recreate(
   revision: ControllerRevision,
   { client, statefulSets, applier }: Omit<RecreationOptions, 'revisions'> & StatefulSets,
 ): Promise<Applied<StatefulSet>> {
-  const { metadata, spec, fixed } = dataOf(revision);
+  return applier.createOnce(StatefulSet, successorOf(store, dataOf(revision)), { client, store: statefulSets });
+}
+
+function successorOf(store: BookStore, { metadata, spec, fixed }: Kept): Manifest<StatefulSet> {
   const { labels, annotations, ownerReferences = [] } = metadata;
   const others = ownerReferences.filter(({ uid }) => uid !== store.metadata.uid);
-  const manifest: Manifest<StatefulSet> = {
+  return {
     metadata: {
       ...statefulSetKey(store),
       ...(labels && { labels }),
@@ -143,7 +197,6 @@ export function recreate(
       },
     }),
   };
-  return applier.createOnce(StatefulSet, manifest, { client, store: statefulSets });
 }
 
 type ClaimTemplate = NonNullable<NonNullable<Kept['spec']>['volumeClaimTemplates']>[number];
@@ -202,7 +255,7 @@ export async function forget(revision: ControllerRevision, client: Client): Prom
 /** A StatefulSet as it comes from the API server, which the store has without this. */
 type WithManagedFields = StatefulSet & { readonly metadata: { readonly managedFields?: readonly unknown[] } };
 
-function dataFrom({ metadata, spec }: WithManagedFields, fixed: Fixed): Kept {
+function keptFrom({ metadata, spec }: WithManagedFields, fixed: Fixed, store: BookStore): Kept {
   const { uid, labels, annotations, ownerReferences, managedFields } = metadata;
   return {
     metadata: {
@@ -215,6 +268,7 @@ function dataFrom({ metadata, spec }: WithManagedFields, fixed: Fixed): Kept {
     },
     spec,
     fixed,
+    generation: store.metadata.generation,
   };
 }
 

@@ -1,11 +1,19 @@
 import { BookStore } from '../../api/index.ts';
 import { type ApiError, controllerOf, type Kind, type KubeObject } from '../../runtime/index.ts';
+import type { Service } from '../built-in-kinds.ts';
+import { wordsOf } from '../refusal.ts';
 import type { PartFinding } from './book-store-status.ts';
 
 /** The API server will not have a child; its words say which and why. */
 export const refused = (error: ApiError): PartFinding => ({
   reason: 'Refused',
-  message: error.status.message ?? error.message,
+  message: wordsOf(error),
+});
+
+/** Ours, on its way out. */
+export const replacingService = ({ metadata }: Service): PartFinding => ({
+  reason: 'Replacing',
+  message: `Service ${metadata.name} is being deleted, and made again when it is gone`,
 });
 
 /**

@@ -29,9 +29,6 @@ export const isInvalidTemplate = (error: unknown): error is ApiError =>
 /** There is no room for a pod more. What lacks what a quota counts is told in other words (plugin/resourcequota). */
 export const isQuotaExceeded = (error: unknown): boolean => says(error, 403, /exceeded quota: /);
 
-/** Somebody's webhook cannot be tried (k8s.io/apiserver/pkg/admission/plugin/webhook/errors): it says nothing of the pod. */
-export const isDryRunUnsupported = (error: unknown): boolean => says(error, 400, /does not support dry run/);
-
 /** It may have been done, or may be later: no answer came that says no. */
 export const isUnanswered = (error: unknown): boolean => !(error instanceof ApiError && error.code < 500);
 

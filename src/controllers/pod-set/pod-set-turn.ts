@@ -9,11 +9,12 @@ import {
   type ReadonlyStore,
 } from '../../runtime/index.ts';
 import { Pod } from '../built-in-kinds.ts';
+import { isDryRunUnsupported } from '../refusal.ts';
 import { all, slowStart } from './batches.ts';
 import { endedTooMany, pauseAfter } from './ended-pods.ts';
 import type { Memory } from './memory.ts';
 import { podNames } from './pod-names.ts';
-import { type Failure, type Hindrance, isDryRunUnsupported, isQuotaExceeded, isUnanswered } from './pod-refusal.ts';
+import { type Failure, type Hindrance, isQuotaExceeded, isUnanswered } from './pod-refusal.ts';
 import { isActive, isReady, isUpdated, newPod, templateHash } from './pod-set-pod.ts';
 import { inOrderOfRemoval } from './removal-order.ts';
 import { nextToReplace } from './rolling.ts';

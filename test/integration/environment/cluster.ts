@@ -78,8 +78,8 @@ export class TestCluster {
     return text(body);
   }
 
-  /** Deletes the namespaces and waits until they are gone. */
-  async close(): Promise<void> {
+  /** Deletes the namespaces and waits until they are gone, each for so many milliseconds at the most. */
+  async close(timeoutMs = 90_000): Promise<void> {
     for (const name of this.#namespaces) {
       await this.client.delete(Namespace, { name }).catch((error: unknown) => {
         // The test may have deleted it itself.
@@ -87,7 +87,11 @@ export class TestCluster {
       });
     }
     for (const name of this.#namespaces) {
-      await eventually(`namespace ${name} is gone`, () => this.isGone(() => this.client.get(Namespace, { name })));
+      await eventually(
+        `namespace ${name} is gone`,
+        () => this.isGone(() => this.client.get(Namespace, { name })),
+        timeoutMs,
+      );
     }
     await this.#transport.close();
   }

@@ -35,9 +35,8 @@ export class OperatorProcess {
     const early = child.then(({ all, exitCode }) => {
       throw new Error(`the operator ended with ${exitCode} before it was ready: ${all}`);
     });
-    const ready = eventually('the operator is ready', async () => {
-      return (await fetch(`http://127.0.0.1:${healthPort}/readyz`)).ok;
-    });
+    const look = async () => (await fetch(`http://127.0.0.1:${healthPort}/readyz`)).ok;
+    const ready = eventually('the operator is ready', look, 60_000);
     try {
       await Promise.race([ready, early]);
     } catch (cause) {

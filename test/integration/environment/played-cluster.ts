@@ -40,6 +40,8 @@ const isReady = ({ status }: ObjectOf<typeof Pod>): boolean =>
 export class PlayedCluster {
   readonly #client: Client;
   readonly #namespace: string;
+  /** Claims, by name, that get no volume yet. */
+  readonly withheld = new Set<string>();
 
   constructor(client: Client, namespace: string) {
     this.#client = client;
@@ -61,6 +63,7 @@ export class PlayedCluster {
   async provision(): Promise<void> {
     const { items } = await this.#client.list(PersistentVolumeClaim, { namespace: this.#namespace });
     for (const claim of items.filter(({ status }) => status?.phase !== 'Bound')) {
+      if (this.withheld.has(claim.metadata.name)) continue;
       const name = this.#volumeName(claim.metadata.name);
       const storage = claim.spec?.resources?.requests?.storage ?? '';
       await this.#unlessGone(async () => {

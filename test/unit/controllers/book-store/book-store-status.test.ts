@@ -32,6 +32,16 @@ describe('Ready', () => {
     expect(report({ ...finding, app: said('NameTaken') })).toMatchObject({ reason: 'NameTaken', isWarning: true });
   });
 
+  test.each([
+    [{ database: said('Orphaned'), volume: said('StatefulSetRecreating') }, 'Orphaned'],
+    [{ database: said('ClaimBeingDeleted') }, 'ClaimBeingDeleted'],
+    [{ volume: said('RecreationRefused') }, 'RecreationRefused'],
+  ])('is False with a warning where a person has to do something: %j', (finding, reason) => {
+    const { status, ...summary } = report(finding);
+    expect(summary).toMatchObject({ reason, isWarning: true });
+    expect(findCondition(status.conditions ?? [], 'Ready')?.status).toBe('False');
+  });
+
   test('is True with a warning of independent databases', () => {
     const { reason, isWarning, status } = report({ database: said('IndependentDatabases') });
     expect({ reason, isWarning }).toEqual({ reason: 'IndependentDatabases', isWarning: true });

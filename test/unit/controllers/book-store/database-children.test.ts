@@ -1,12 +1,14 @@
 import { describe, expect, test } from '@jest/globals';
 import {
   type Fixed,
+  fixedOf,
   isFixedOtherwise,
   statefulSetOf,
   wantedFixed,
 } from '../../../../src/controllers/book-store/database-children.ts';
 import { claimedNames, deploymentKey, statefulSetKey } from '../../../../src/controllers/book-store/names.ts';
 import { settingsOf } from '../../../../src/controllers/book-store/settings.ts';
+import type { StatefulSet } from '../../../../src/controllers/built-in-kinds.ts';
 import { bookStore } from './objects.ts';
 
 const present: Fixed = { size: '2Gi', storageClassName: 'fast', serviceName: 'mongodb-service' };
@@ -33,6 +35,23 @@ describe('what a StatefulSet is made with', () => {
     const other = wanted({ dbSize: '2Gi', serviceName: 'else' });
     expect(isFixedOtherwise(other, present)).toBe(true);
     expect(other.storageClassName).toBe('fast');
+  });
+
+  test('comes with what others have made of the claims’ template, but for the server’s defaults', () => {
+    const store = bookStore();
+    const settings = settingsOf(store);
+    const made = statefulSetOf(store, settings, wantedFixed(settings, undefined)) as StatefulSet;
+    const [claim] = made.spec?.volumeClaimTemplates ?? [];
+    const asStored = (metadata: object, spec: object) => {
+      const template = { ...claim, metadata: { ...claim?.metadata, ...metadata }, spec: { ...claim?.spec, ...spec } };
+      return { ...made, spec: { ...made.spec, volumeClaimTemplates: [template] } } as StatefulSet;
+    };
+    const again = (stored: StatefulSet) => statefulSetOf(store, settings, fixedOf(stored));
+    expect(again(asStored({}, { volumeMode: 'Filesystem' }))).toEqual(made);
+    const others = [{ labels: { team: 'a' } }, { volumeAttributesClassName: 'gold', volumeMode: 'Block' }] as const;
+    expect(again(asStored(...others)).spec?.volumeClaimTemplates).toEqual(
+      asStored(...others).spec?.volumeClaimTemplates,
+    );
   });
 
   test('comes with each later apply as it is, for it cannot be changed', () => {

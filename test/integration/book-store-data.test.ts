@@ -1,0 +1,266 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import type { V1ConfigMap } from '@kubernetes/client-node';
+import { BookStore } from '../../src/api/index.ts';
+import {
+  ControllerRevision,
+  PersistentVolumeClaim,
+  Pod,
+  Service,
+  StatefulSet,
+} from '../../src/controllers/built-in-kinds.ts';
+import { builtInKind, findCondition } from '../../src/runtime/index.ts';
+import {
+  apply,
+  childOf,
+  claimOf,
+  cluster,
+  deploymentOf,
+  Event,
+  growable,
+  growOnline,
+  ifThere,
+  imageOf,
+  lookAgain,
+  meanwhile,
+  merge,
+  operator,
+  podOf,
+  reconciled,
+  requestOf,
+  settled,
+  setUp,
+  spec,
+  startOperator,
+  statefulSetOf,
+  stopOperator,
+  tearDown,
+  world,
+} from './environment/book-store-world.ts';
+import { eventually } from './environment/eventually.ts';
+
+const ConfigMap = builtInKind<V1ConfigMap>({ group: '', version: 'v1', kind: 'ConfigMap', plural: 'configmaps' });
+
+beforeAll(() => setUp('book-store-data'), 120_000);
+afterAll(() => tearDown(), 120_000);
+
+describe('the data', () => {
+  test('is retained by default, and taken up by the next BookStore of the name', async () => {
+    const at = await world('shop');
+    await apply(at.key, spec({}, { replicas: 2 }));
+    await settled(at, 'IndependentDatabases');
+    const before = [await claimOf(at.key, 0), await claimOf(at.key, 1)];
+    expect(before.flatMap(({ metadata }) => metadata.ownerReferences ?? [])).toEqual([]);
+    await cluster.client.delete(BookStore, at.key);
+    await eventually('all else is gone', async () => {
+      const left = [
+        await ifThere(deploymentOf(at.key)),
+        await ifThere(statefulSetOf(at.key)),
+        await ifThere(podOf(at.key)),
+        await ifThere(childOf(Service, at.key, 'bookstore-svc')),
+        await ifThere(childOf(Service, at.key, 'mongodb-service')),
+      ];
+      return left.every((each) => each === undefined);
+    });
+    const { items: revisions } = await cluster.client.list(ControllerRevision, { namespace: at.key.namespace });
+    expect(revisions.filter(({ metadata }) => metadata.deletionTimestamp === undefined)).toEqual([]);
+    await apply(at.key, spec({}, { dbSize: '2Gi' }));
+    await growOnline(at, '2Gi', [0]);
+    await settled(at);
+    for (const [ordinal, { metadata }] of before.entries()) {
+      const claim = await claimOf(at.key, ordinal);
+      expect(claim.metadata.uid).toBe(metadata.uid);
+      expect(claim.spec?.resources?.requests?.storage).toBe('2Gi');
+    }
+  });
+
+  test('larger than asked for stays as large', async () => {
+    const at = await world('shop');
+    await apply(at.key, spec({}, { dbSize: '3Gi' }));
+    await settled(at);
+    await cluster.client.delete(BookStore, at.key);
+    await eventually('it is gone', async () => (await ifThere(statefulSetOf(at.key))) === undefined);
+    await apply(at.key, spec({}, { dbSize: '1Gi' }));
+    expect((await settled(at)).status?.volumes).toEqual([{ claim: 'data-shop-db-0', capacity: '3Gi' }]);
+    expect(await requestOf(at.key)).toBe('3Gi');
+  });
+
+  test('is there at once for a BookStore that takes the place of another, which is no fight over names', async () => {
+    const at = await world('shop');
+    await apply(at.key, spec());
+    await settled(at);
+    const before = (await claimOf(at.key)).metadata.uid;
+    await cluster.client.delete(BookStore, at.key);
+    await apply(at.key, spec());
+    await settled(at);
+    expect((await claimOf(at.key)).metadata.uid).toBe(before);
+    const { items } = await cluster.client.list(Event, { namespace: at.key.namespace });
+    expect(items.map(({ reason }) => reason)).not.toContain('NameTaken');
+  });
+
+  test('goes with the BookStore where its policy is Delete, and with nothing else', async () => {
+    const at = await world('shop');
+    await apply(at.key, spec({}, { replicas: 2, reclaimPolicy: 'Delete' }));
+    await settled(at, 'IndependentDatabases');
+    const finalizers = async () => (await cluster.client.get(BookStore, at.key)).metadata.finalizers ?? [];
+    expect(await finalizers()).toEqual(['blog.velotio.com/delete-data']);
+    const { uid } = (await claimOf(at.key)).metadata;
+
+    // Not with the StatefulSet, and not with a replica.
+    const before = (await statefulSetOf(at.key)).metadata.uid;
+    await cluster.client.delete(StatefulSet, { ...at.key, name: 'shop-db' });
+    await meanwhile(at, 'another StatefulSet', async () => {
+      const next = await ifThere(statefulSetOf(at.key));
+      return next !== undefined && next.metadata.uid !== before;
+    });
+    await settled(at, 'IndependentDatabases');
+    await apply(at.key, spec({}, { replicas: 1, reclaimPolicy: 'Delete' }));
+    await settled(at);
+    for (const ordinal of [0, 1]) expect((await claimOf(at.key, ordinal)).metadata.deletionTimestamp).toBeUndefined();
+    expect((await claimOf(at.key)).metadata.uid).toBe(uid);
+
+    await apply(at.key, spec({}, { reclaimPolicy: 'Retain' }));
+    await eventually('nothing waits for the data', async () => (await finalizers()).length === 0);
+    await apply(at.key, spec({}, { reclaimPolicy: 'Delete' }));
+    await eventually('it is waited for', async () => (await finalizers()).length === 1);
+    await settled(at);
+    await cluster.client.delete(BookStore, at.key);
+    const isGone = async (ordinal: number) => (await ifThere(claimOf(at.key, ordinal))) === undefined;
+    await eventually('the claims are gone', async () => (await isGone(0)) && (await isGone(1)), 60_000);
+    await eventually(
+      'the BookStore is gone',
+      async () => (await ifThere(cluster.client.get(BookStore, at.key))) === undefined,
+    );
+  });
+
+  test('stays where the policy says so in the moment of the deletion, also if nobody has seen that before', async () => {
+    const at = await world('shop');
+    await apply(at.key, spec({}, { reclaimPolicy: 'Delete' }));
+    await settled(at);
+    const { uid } = (await claimOf(at.key)).metadata;
+    await stopOperator('SIGKILL');
+    try {
+      await apply(at.key, spec({}, { reclaimPolicy: 'Retain' }));
+      await cluster.client.delete(BookStore, at.key);
+    } finally {
+      await startOperator();
+    }
+    await eventually('it is gone', async () => (await ifThere(cluster.client.get(BookStore, at.key))) === undefined);
+    await eventually('its pod is gone', async () => (await ifThere(podOf(at.key))) === undefined);
+    const claim = await claimOf(at.key);
+    expect([claim.metadata.uid, claim.metadata.deletionTimestamp]).toEqual([uid, undefined]);
+  });
+
+  test('stays where its deletion was asked for in a moment in which nobody saw it: nobody loses it by a slip', async () => {
+    const at = await world('shop');
+    await apply(at.key, spec());
+    await settled(at);
+    const { uid } = (await claimOf(at.key)).metadata;
+    await stopOperator('SIGKILL');
+    try {
+      await apply(at.key, spec({}, { reclaimPolicy: 'Delete' }));
+      await cluster.client.delete(BookStore, at.key);
+    } finally {
+      await startOperator();
+    }
+    await eventually('its pod is gone', async () => (await ifThere(podOf(at.key))) === undefined);
+    const claim = await claimOf(at.key);
+    expect([claim.metadata.uid, claim.metadata.deletionTimestamp]).toEqual([uid, undefined]);
+  });
+
+  test('stays where the policy was changed to Retain, and the BookStore deleted at once', async () => {
+    const at = await world('shop');
+    await apply(at.key, spec({}, { reclaimPolicy: 'Delete' }));
+    await settled(at);
+    const { uid } = (await claimOf(at.key)).metadata;
+    await apply(at.key, spec({}, { reclaimPolicy: 'Retain' }));
+    await cluster.client.delete(BookStore, at.key);
+    await eventually('it is gone', async () => (await ifThere(cluster.client.get(BookStore, at.key))) === undefined);
+    await eventually('its pod is gone', async () => (await ifThere(podOf(at.key))) === undefined);
+    const claim = await claimOf(at.key);
+    expect([claim.metadata.uid, claim.metadata.deletionTimestamp]).toEqual([uid, undefined]);
+  });
+
+  test('in a claim that somebody deletes is warned of, and no pod is replaced before it is saved', async () => {
+    const at = await world('shop');
+    await apply(at.key, spec({}, { tag: 'one' }));
+    await settled(at);
+    const [claim, pod] = [await claimOf(at.key), await podOf(at.key)];
+    // As one whose pod runs on a node: here is none.
+    await merge(PersistentVolumeClaim, claim, { metadata: { finalizers: ['test.example.com/in-use'] } });
+    await cluster.client.delete(PersistentVolumeClaim, claim.metadata);
+    await apply(at.key, spec({}, { tag: 'two' }));
+    const store = await settled(at, 'ClaimBeingDeleted');
+    const condition = findCondition(store.status?.conditions, 'DatabaseReady');
+    expect(condition).toMatchObject({ status: 'False', reason: 'ClaimBeingDeleted' });
+    expect(condition?.message).toContain('data-shop-db-0');
+    const warned = await eventually('it is an Event', async () => {
+      const { items } = await cluster.client.list(Event, { namespace: at.key.namespace });
+      return items.find(({ reason }) => reason === 'ClaimBeingDeleted');
+    });
+    expect(warned.type).toBe('Warning');
+    // Another look changes nothing either.
+    const looks = await reconciled(operator);
+    await lookAgain(at.key);
+    await eventually('it was looked at again', async () => (await reconciled(operator)) > looks);
+    expect(imageOf(await statefulSetOf(at.key))).toBe('example.com/db:one');
+    expect((await podOf(at.key)).metadata.uid).toBe(pod.metadata.uid);
+
+    await cluster.client.delete(Pod, pod.metadata, { gracePeriodSeconds: 0 });
+    await merge(PersistentVolumeClaim, claim, { metadata: { finalizers: null } });
+    await meanwhile(at, 'another pod, with another claim', async () => {
+      const next = await ifThere(podOf(at.key));
+      return next?.spec?.containers[0]?.image === 'example.com/db:two';
+    });
+    await settled(at);
+    expect((await claimOf(at.key)).metadata.uid).not.toBe(claim.metadata.uid);
+  }, 120_000);
+
+  test('of somebody else is not taken up by a replica more, and all else goes on', async () => {
+    const at = await world('shop');
+    await apply(at.key, spec({}, { tag: 'one' }));
+    await settled(at);
+    const owner = await cluster.client.create(ConfigMap, { metadata: { ...at.key, name: 'owner' } });
+    const { name, uid } = owner.metadata;
+    const foreign = await cluster.client.create(PersistentVolumeClaim, {
+      metadata: {
+        ...at.key,
+        name: 'data-shop-db-1',
+        ownerReferences: [{ apiVersion: 'v1', kind: 'ConfigMap', name, uid, controller: true }],
+      },
+      spec: { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '1Gi' } } },
+    });
+    await apply(at.key, spec({}, { tag: 'two', replicas: 3 }));
+    const store = await settled(at, 'NameTaken');
+    expect(findCondition(store.status?.conditions, 'DatabaseReady')?.message).toContain('named data-shop-db-1');
+    await meanwhile(at, 'the new image runs', async () =>
+      (await ifThere(podOf(at.key)))?.spec?.containers[0]?.image?.endsWith(':two'),
+    );
+    expect((await statefulSetOf(at.key)).spec?.replicas).toBe(1);
+    await cluster.client.delete(PersistentVolumeClaim, foreign.metadata);
+    await settled(at, 'IndependentDatabases');
+    expect((await statefulSetOf(at.key)).spec?.replicas).toBe(3);
+  }, 120_000);
+
+  test('is not what only has a name like it', async () => {
+    const at = await world('shop');
+    const others = ['data-shop-db-00', 'data-shop-db-20261121'];
+    for (const name of others) {
+      const claim = { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '1Gi' } } };
+      const storageClassName = growable;
+      const metadata = { ...at.key, name };
+      await cluster.client.create(PersistentVolumeClaim, { metadata, spec: { ...claim, storageClassName } });
+    }
+    await apply(at.key, spec({}, { reclaimPolicy: 'Delete' }));
+    await settled(at);
+    await apply(at.key, spec({}, { reclaimPolicy: 'Delete', dbSize: '2Gi' }));
+    await growOnline(at, '2Gi');
+    await settled(at);
+    await cluster.client.delete(BookStore, at.key);
+    await eventually('its claim is gone', async () => (await ifThere(claimOf(at.key))) === undefined, 60_000);
+    for (const name of others) {
+      const claim = await childOf(PersistentVolumeClaim, at.key, name);
+      expect(claim.metadata.deletionTimestamp).toBeUndefined();
+      expect(claim.spec?.resources?.requests?.storage).toBe('1Gi');
+    }
+  });
+});

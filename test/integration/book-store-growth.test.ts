@@ -1,0 +1,313 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import type { V1ResourceQuota } from '@kubernetes/client-node';
+import { BookStore } from '../../src/api/index.ts';
+import { ControllerRevision, StatefulSet } from '../../src/controllers/built-in-kinds.ts';
+import { builtInKind, findCondition, isControlledBy } from '../../src/runtime/index.ts';
+import {
+  addSidecar,
+  apply,
+  claimOf,
+  cluster,
+  Event,
+  fixed,
+  growOnline,
+  ifThere,
+  imageOf,
+  lookAgain,
+  meanwhile,
+  merge,
+  operator,
+  podOf,
+  reconciled,
+  requestOf,
+  settled,
+  setUp,
+  spec,
+  startOperator,
+  statefulSetOf,
+  statesOf,
+  stopOperator,
+  tearDown,
+  templateSizeOf,
+  world,
+} from './environment/book-store-world.ts';
+import { eventually } from './environment/eventually.ts';
+
+const ResourceQuota = builtInKind<V1ResourceQuota>({
+  group: '',
+  version: 'v1',
+  kind: 'ResourceQuota',
+  plural: 'resourcequotas',
+});
+
+beforeAll(() => setUp('book-store-growth'), 120_000);
+afterAll(() => tearDown(), 120_000);
+
+describe('growing', () => {
+  test('an online growth restarts nothing, and gives later replicas the new size', async () => {
+    const at = await world('shop');
+    await apply(at.key, spec({}, { replicas: 2, env: [{ name: 'A', value: '1' }] }));
+    await settled(at, 'IndependentDatabases');
+    const before = await statefulSetOf(at.key);
+    await addSidecar(StatefulSet, before);
+    await merge(StatefulSet, before, { metadata: { annotations: { note: 'mine' } }, spec: { minReadySeconds: 0 } });
+    await meanwhile(at, 'the sidecars run', async () => {
+      const pods = [await ifThere(podOf(at.key, 0)), await ifThere(podOf(at.key, 1))];
+      return pods.every((pod) => pod?.spec?.containers.length === 2);
+    });
+    await settled(at, 'IndependentDatabases');
+    const pods = [await podOf(at.key, 0), await podOf(at.key, 1)];
+
+    await apply(at.key, spec({}, { replicas: 2, env: [{ name: 'A', value: '1' }], dbSize: '2Gi' }));
+    const growing = await settled(at, 'ClaimsGrowing');
+    expect(findCondition(growing.status?.conditions, 'VolumeResizing')).toMatchObject({ status: 'True' });
+    expect(findCondition(growing.status?.conditions, 'Ready')).toMatchObject({ status: 'False' });
+    expect(findCondition(growing.status?.conditions, 'DatabaseReady')).toMatchObject({ status: 'True' });
+    for (const ordinal of [0, 1]) await at.played.growVolume(`data-shop-db-${ordinal}`);
+    await settled(at, 'FileSystemResizePending');
+    // Claims first: until all are done it is the same StatefulSet.
+    expect((await statefulSetOf(at.key)).metadata.uid).toBe(before.metadata.uid);
+    await at.played.growFileSystem('data-shop-db-0');
+    await at.played.growFileSystem('data-shop-db-1');
+    const done = await settled(at, 'IndependentDatabases');
+    expect(done.status?.volumes?.map(({ capacity }) => capacity)).toEqual(['2Gi', '2Gi']);
+
+    const after = await statefulSetOf(at.key);
+    expect(after.metadata.uid).not.toBe(before.metadata.uid);
+    expect(templateSizeOf(after)).toBe('2Gi');
+    expect(after.metadata.annotations?.note).toBe('mine');
+    expect(imageOf(after, 'sidecar')).toBe('example.com/sidecar');
+    for (const [ordinal, pod] of pods.entries()) {
+      const now = await podOf(at.key, ordinal);
+      expect(now.metadata.uid).toBe(pod.metadata.uid);
+      expect(now.status?.startTime).toBe(pod.status?.startTime);
+      await eventually('the pod is taken up', async () => isControlledBy(await podOf(at.key, ordinal), after));
+    }
+    const { items } = await cluster.client.list(ControllerRevision, { namespace: at.key.namespace });
+    expect(items.filter(({ metadata }) => metadata.name.endsWith('-recreation'))).toEqual([]);
+
+    // Whose field is whose has not changed: ours still goes when it is not wanted, and the other's stays.
+    await apply(at.key, spec({}, { replicas: 3, dbSize: '2Gi' }));
+    await settled(at, 'IndependentDatabases');
+    const last = await statefulSetOf(at.key);
+    expect(last.spec?.template.spec?.containers[0]?.env ?? []).toEqual([]);
+    expect(imageOf(last, 'sidecar')).toBe('example.com/sidecar');
+    expect(await requestOf(at.key, 2)).toBe('2Gi');
+  }, 180_000);
+
+  test('a change of the pods in the same edit waits until the StatefulSet is made anew', async () => {
+    const at = await world('shop');
+    await apply(at.key, spec({}, { tag: 'one' }));
+    await settled(at);
+    const before = await statefulSetOf(at.key);
+    const watch = statesOf(StatefulSet, before);
+    await apply(at.key, spec({}, { tag: 'two', dbSize: '2Gi' }));
+    await growOnline(at, '2Gi');
+    await meanwhile(at, 'the pod is of the new image', async () =>
+      (await ifThere(podOf(at.key)))?.spec?.containers[0]?.image?.endsWith(':two'),
+    );
+    await settled(at);
+    const states = await watch.end();
+    const images = (uid: (of: string) => boolean) => [
+      ...new Set(states.filter(({ metadata }) => uid(metadata.uid)).map((state) => imageOf(state))),
+    ];
+    expect(images((uid) => uid === before.metadata.uid)).toEqual(['example.com/db:one']);
+    expect(images((uid) => uid !== before.metadata.uid)).toEqual(['example.com/db:one', 'example.com/db:two']);
+    expect(templateSizeOf(await statefulSetOf(at.key))).toBe('2Gi');
+  }, 120_000);
+
+  test('a change of the pods does not wait where a database is not ready, or a volume fails to grow', async () => {
+    const at = await world('shop');
+    await apply(at.key, spec({}, { tag: 'one' }));
+    await settled(at);
+    const changed = (tag: string) => async () => imageOf(await statefulSetOf(at.key)) === `example.com/db:${tag}`;
+    await apply(at.key, spec({}, { tag: 'one', dbSize: '2Gi' }));
+    await settled(at, 'ClaimsGrowing');
+    await at.played.breakPod('shop-db-0');
+    await eventually('it is not ready', async () => (await statefulSetOf(at.key)).status?.availableReplicas === 0);
+    await apply(at.key, spec({}, { tag: 'two', dbSize: '2Gi' }));
+    await eventually('the image is changed', changed('two'));
+    await settled(at, 'ClaimsGrowing');
+    await at.played.failToGrow('data-shop-db-0', 'no room left');
+    const failing = await settled(at, 'ResizeFailing');
+    expect(findCondition(failing.status?.conditions, 'VolumeResizing')?.message).toContain('no room left');
+    await apply(at.key, spec({}, { tag: 'three', dbSize: '2Gi' }));
+    await eventually('the image is changed again', changed('three'));
+  }, 120_000);
+
+  test('a change of the pods waits no longer for it because the operator was started again', async () => {
+    const at = await world('shop');
+    await apply(at.key, spec({}, { tag: 'one' }));
+    await settled(at);
+    await apply(at.key, spec({}, { tag: 'two', dbSize: '2Gi' }));
+    const store = await settled(at, 'ClaimsGrowing');
+    expect(imageOf(await statefulSetOf(at.key))).toBe('example.com/db:one');
+    await stopOperator();
+    const lastTransitionTime = `${new Date(Date.now() - 15 * 60_000 + 20_000).toISOString().slice(0, 19)}Z`;
+    const conditions = store.status?.conditions?.map((condition) =>
+      condition.type === 'VolumeResizing' ? { ...condition, lastTransitionTime } : condition,
+    );
+    await cluster.client.patch(
+      BookStore,
+      at.key,
+      { type: 'merge', body: { status: { conditions } } },
+      { subresource: 'status' },
+    );
+    await startOperator();
+    await eventually(
+      'the image is changed',
+      async () => imageOf(await statefulSetOf(at.key)) === 'example.com/db:two',
+      60_000,
+    );
+    expect(Date.now()).toBeGreaterThanOrEqual(Date.parse(lastTransitionTime) + 15 * 60_000);
+  }, 120_000);
+
+  test('a size that was a slip is undone by a BookStore of the same name that asks for less, but more than there is', async () => {
+    const at = await world('shop');
+    await apply(at.key, spec());
+    await settled(at);
+    const { uid } = (await claimOf(at.key)).metadata;
+    await apply(at.key, spec({}, { dbSize: '20Ti' }));
+    await eventually('the claim asks for it', async () => (await requestOf(at.key)) === '20Ti');
+    await at.played.failToGrow('data-shop-db-0', 'no room left');
+    const failing = await settled(at, 'ResizeFailing');
+    expect(findCondition(failing.status?.conditions, 'VolumeResizing')?.message).toContain('no room left');
+    await expect(apply(at.key, spec({}, { dbSize: '2Gi' }))).rejects.toThrow('dbSize cannot shrink');
+
+    await cluster.client.delete(BookStore, at.key);
+    await eventually('its pod is gone', async () => (await ifThere(podOf(at.key))) === undefined, 60_000);
+    await apply(at.key, spec({}, { dbSize: '2Gi' }));
+    await growOnline(at, '2Gi');
+    await settled(at);
+    const claim = await claimOf(at.key);
+    expect(claim.metadata.uid).toBe(uid);
+    expect(claim.status?.capacity?.storage).toBe('2Gi');
+    expect(templateSizeOf(await statefulSetOf(at.key))).toBe('2Gi');
+  }, 180_000);
+
+  test('a claim that the API server does not let grow for a quota is told of in its words, and tried again', async () => {
+    const at = await world('shop');
+    await apply(at.key, spec());
+    await settled(at);
+    const quota = (storage: string) =>
+      cluster.client.apply(
+        ResourceQuota,
+        { metadata: { ...at.key, name: 'limit' }, spec: { hard: { 'requests.storage': storage } } },
+        { force: true },
+      );
+    const counted = (storage: string) =>
+      eventually('the quota is counted', async () => {
+        const { status } = await cluster.client.get(ResourceQuota, { ...at.key, name: 'limit' });
+        return status?.hard?.['requests.storage'] === storage && status.used?.['requests.storage'] !== undefined;
+      });
+    await quota('1Gi');
+    await counted('1Gi');
+    await apply(at.key, spec({}, { dbSize: '2Gi', tag: 'two' }));
+    const store = await settled(at, 'ResizeRefused');
+    const condition = findCondition(store.status?.conditions, 'VolumeResizing');
+    expect(condition).toMatchObject({ status: 'False', reason: 'ResizeRefused' });
+    expect(condition?.message).toContain('exceeded quota: limit');
+    await meanwhile(at, 'the new image runs', async () =>
+      (await ifThere(podOf(at.key)))?.spec?.containers[0]?.image?.endsWith(':two'),
+    );
+    await quota('2Gi');
+    await counted('2Gi');
+    await lookAgain(at.key);
+    await growOnline(at, '2Gi');
+    await settled(at);
+  }, 120_000);
+
+  test('a claim without a volume holds nobody up, and grows when it has one', async () => {
+    const at = await world('shop');
+    at.played.withheld.add('data-shop-db-1');
+    await apply(at.key, spec({}, { replicas: 2 }));
+    await settled(at, 'IndependentDatabases');
+    await apply(at.key, spec({}, { replicas: 2, dbSize: '2Gi' }));
+    await growOnline(at, '2Gi', [0]);
+    await settled(at, 'IndependentDatabases');
+    expect(templateSizeOf(await statefulSetOf(at.key))).toBe('2Gi');
+    expect(await requestOf(at.key, 1)).toBe('1Gi');
+    at.played.withheld.clear();
+    await at.played.play();
+    await growOnline(at, '2Gi', [1]);
+    const { status } = await settled(at, 'IndependentDatabases');
+    expect(status?.volumes?.map(({ capacity }) => capacity)).toEqual(['2Gi', '2Gi']);
+  }, 120_000);
+
+  test('a file system that does not grow under its pod has that one pod restarted, after resizeRestartAfter', async () => {
+    const at = await world('shop');
+    await apply(at.key, spec({}, { replicas: 2, resizeRestartAfter: '4s' }));
+    await settled(at, 'IndependentDatabases');
+    const before = [await podOf(at.key, 0), await podOf(at.key, 1)];
+    await apply(at.key, spec({}, { replicas: 2, resizeRestartAfter: '4s', dbSize: '2Gi' }));
+    await growOnline(at, '2Gi', [0]);
+    await eventually('claim 1 asks for 2Gi', async () => (await requestOf(at.key, 1)) === '2Gi');
+    await at.played.growVolume('data-shop-db-1');
+    const pendingSince = (await claimOf(at.key, 1)).status?.conditions?.find(
+      ({ type }) => type === 'FileSystemResizePending',
+    )?.lastTransitionTime;
+    const restarted = await meanwhile(at, 'pod 1 is restarted', async () => {
+      const pod = await ifThere(podOf(at.key, 1));
+      return pod !== undefined && pod.metadata.uid !== before[1]?.metadata.uid && pod;
+    });
+    expect(Date.parse(restarted.metadata.creationTimestamp)).toBeGreaterThanOrEqual(
+      Date.parse(pendingSince ?? '') + 4000,
+    );
+    // Now its volume is mounted anew.
+    await at.played.growFileSystem('data-shop-db-1');
+    await settled(at, 'IndependentDatabases');
+    expect((await podOf(at.key, 0)).metadata.uid).toBe(before[0]?.metadata.uid);
+    expect((await podOf(at.key, 1)).metadata.uid).toBe(restarted.metadata.uid);
+    expect(templateSizeOf(await statefulSetOf(at.key))).toBe('2Gi');
+    const { items } = await cluster.client.list(Event, { namespace: at.key.namespace });
+    expect(items.filter(({ reason }) => reason === 'PodRestarted').map(({ note }) => note)).toEqual([
+      'pod shop-db-1 restarted: the file system of data-shop-db-1 has not grown under it',
+    ]);
+  }, 120_000);
+
+  test('of two pods that have to be restarted the second waits for the first', async () => {
+    const at = await world('shop');
+    const slow = { replicas: 2, resizeRestartAfter: '2s' };
+    await apply(at.key, spec({}, slow));
+    await settled(at, 'IndependentDatabases');
+    const uids = [(await podOf(at.key, 0)).metadata.uid, (await podOf(at.key, 1)).metadata.uid];
+    await apply(at.key, spec({}, { ...slow, dbSize: '2Gi' }));
+    for (const ordinal of [0, 1]) {
+      await eventually('the claim asks for 2Gi', async () => (await requestOf(at.key, ordinal)) === '2Gi');
+      await at.played.growVolume(`data-shop-db-${ordinal}`);
+    }
+    // Nobody plays the kubelet now: it is there, and does not run.
+    await eventually('pod 0 is another', async () => {
+      const pod = await ifThere(podOf(at.key, 0));
+      return pod !== undefined && pod.metadata.uid !== uids[0];
+    });
+    const looks = await reconciled(operator);
+    await eventually('pod 1 would be due', async () => (await reconciled(operator)) >= looks + 3);
+    expect((await podOf(at.key, 1)).metadata.uid).toBe(uids[1]);
+    await meanwhile(at, 'pod 1 is another', async () => {
+      const pod = await ifThere(podOf(at.key, 1));
+      return pod !== undefined && pod.metadata.uid !== uids[1];
+    });
+    for (const ordinal of [0, 1]) await at.played.growFileSystem(`data-shop-db-${ordinal}`);
+    await settled(at, 'IndependentDatabases');
+  }, 120_000);
+
+  test('a class that cannot grow is a condition that names it, and all else goes on', async () => {
+    const at = await world('shop');
+    await apply(at.key, spec({}, { storageClassName: fixed }));
+    await settled(at);
+    const { uid } = (await statefulSetOf(at.key)).metadata;
+    await apply(at.key, spec({}, { storageClassName: fixed, dbSize: '2Gi', tag: 'two' }));
+    const store = await settled(at, 'StorageClassCannotGrow');
+    const condition = findCondition(store.status?.conditions, 'VolumeResizing');
+    expect(condition).toMatchObject({ status: 'False', reason: 'StorageClassCannotGrow' });
+    expect(condition?.message).toContain(fixed);
+    expect(await requestOf(at.key)).toBe('1Gi');
+    await meanwhile(at, 'the new image runs', async () =>
+      (await ifThere(podOf(at.key)))?.spec?.containers[0]?.image?.endsWith(':two'),
+    );
+    const after = await statefulSetOf(at.key);
+    expect(after.metadata.uid).toBe(uid);
+    expect(templateSizeOf(after)).toBe('1Gi');
+  });
+});

@@ -1,0 +1,63 @@
+import type { V1ValidatingAdmissionPolicy, V1ValidatingAdmissionPolicyBinding } from '@kubernetes/client-node';
+import { builtInKind, type Client } from '../../../src/runtime/index.ts';
+import { eventually } from './eventually.ts';
+
+const group = { group: 'admissionregistration.k8s.io', version: 'v1', scope: 'Cluster' } as const;
+const Policy = builtInKind<V1ValidatingAdmissionPolicy>({
+  ...group,
+  kind: 'ValidatingAdmissionPolicy',
+  plural: 'validatingadmissionpolicies',
+});
+const Binding = builtInKind<V1ValidatingAdmissionPolicyBinding>({
+  ...group,
+  kind: 'ValidatingAdmissionPolicyBinding',
+  plural: 'validatingadmissionpolicybindings',
+});
+
+/** What a policy of a test's own namespace refuses. */
+export interface PolicyOptions {
+  readonly namespace: string;
+  readonly operation: 'CREATE' | 'DELETE';
+  /** The plural in the group apps. */
+  readonly resource: string;
+  /** What must hold, in CEL. */
+  readonly expression: string;
+  readonly message: string;
+  /** Tries what is forbidden. */
+  readonly trial: () => Promise<unknown>;
+}
+
+/** Has the API server refuse what a policy forbids; returns when it does. Whoever asked removes it. */
+export async function forbid(client: Client, options: PolicyOptions): Promise<{ remove(): Promise<void> }> {
+  const { namespace, operation, resource, expression, message, trial } = options;
+  const name = `${namespace}-${operation.toLowerCase()}`;
+  const rule = { apiGroups: ['apps'], apiVersions: ['v1'], operations: [operation], resources: [resource] };
+  await client.create(Policy, {
+    metadata: { name },
+    spec: { matchConstraints: { resourceRules: [rule] }, validations: [{ expression, message }] },
+  });
+  await client.create(Binding, {
+    metadata: { name },
+    spec: {
+      policyName: name,
+      validationActions: ['Deny'],
+      matchResources: { namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': namespace } } },
+    },
+  });
+  const remove = async () => {
+    await client.delete(Binding, { name });
+    await client.delete(Policy, { name });
+  };
+  const isInForce = () =>
+    trial().then(
+      () => false,
+      (error: unknown) => String(error).includes(message),
+    );
+  try {
+    await eventually(`the policy is in force: ${message}`, isInForce);
+  } catch (error) {
+    await remove();
+    throw error;
+  }
+  return { remove };
+}

@@ -1,0 +1,247 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect } from '@jest/globals';
+import type { EventsV1Event } from '@kubernetes/client-node';
+import { BookStore } from '../../../src/api/index.ts';
+import { Deployment, PersistentVolumeClaim, Pod, StatefulSet } from '../../../src/controllers/built-in-kinds.ts';
+import {
+  builtInKind,
+  findCondition,
+  isNotFound,
+  type Kind,
+  type KubeObject,
+  type ObjectKey,
+} from '../../../src/runtime/index.ts';
+import { operatorWrites } from './audit.ts';
+import { ChartRole } from './chart-role.ts';
+import { TestCluster } from './cluster.ts';
+import { eventually } from './eventually.ts';
+import { OperatorProcess } from './operator-process.ts';
+import { PlayedCluster, StorageClass } from './played-cluster.ts';
+import { customManifest } from './with-reason.ts';
+
+/** What the tests of BookStores share: one operator a file, which does all by just what the chart allows. */
+
+export const Event = builtInKind<EventsV1Event>({
+  group: 'events.k8s.io',
+  version: 'v1',
+  kind: 'Event',
+  plural: 'events',
+});
+
+export type Spec = BookStore['spec'];
+export type Key = Required<ObjectKey>;
+
+export let cluster: TestCluster;
+let role: ChartRole;
+export let operator: OperatorProcess;
+/** Of two StorageClasses: of one the volumes can grow, of the other they cannot. */
+export let [growable, fixed] = ['', ''];
+/** The test's own, removed in the end. */
+export let folder: string;
+const worlds: PlayedCluster[] = [];
+const outputs: string[] = [];
+
+/**
+ * @param release under which the roles stand in the whole cluster: a file's own.
+ * @param options.operator whether one starts now, for all namespaces. Default: true.
+ */
+export async function setUp(release: string, options: { readonly operator?: boolean } = {}): Promise<void> {
+  cluster = await TestCluster.connect();
+  folder = await mkdtemp(join(process.env.INTEGRATION_FOLDER ?? '', `${release}-`));
+  const namespace = await cluster.namespace();
+  [growable, fixed] = [`growable-${namespace}`, `fixed-${namespace}`];
+  for (const [name, allowVolumeExpansion] of [[growable, true] as const, [fixed, false] as const]) {
+    await cluster.client.create(StorageClass, {
+      metadata: { name },
+      provisioner: 'played.example.com',
+      allowVolumeExpansion,
+    });
+  }
+  role = await ChartRole.install(cluster, release, namespace);
+  if (options.operator ?? true) await startOperator();
+}
+
+/** Ends all, and fails where the chart's role has not allowed something. What there are many of takes longer. */
+export async function tearDown(timeoutMs = 60_000): Promise<void> {
+  if (operator !== undefined) await stopOperator();
+  for (const world of worlds) await world.close();
+  for (const name of [growable, fixed]) await cluster?.client.delete(StorageClass, { name });
+  await role?.remove();
+  await cluster?.close(timeoutMs);
+  await rm(folder, { recursive: true, force: true });
+  expect(outputs.join('\n')).not.toMatch(/cannot \w+ resource/);
+  expect(outputs.join('\n')).not.toContain('cannot set an ownerRef');
+}
+
+/** With the kubeconfig of the chart's account, unless it is to be another one. */
+export async function startOperator(
+  settings: Readonly<Record<string, string>> = {},
+  kubeconfig = role.kubeconfig,
+): Promise<OperatorProcess> {
+  operator = await OperatorProcess.start(kubeconfig, settings);
+  return operator;
+}
+
+export const chartKubeconfig = (): string => role.kubeconfig;
+
+export async function stopOperator(signal?: 'SIGKILL'): Promise<void> {
+  outputs.push((await operator.stop(signal)).output);
+}
+
+/** A namespace of its own with all that is played in it. */
+export async function world(name: string): Promise<{ readonly key: Key; readonly played: PlayedCluster }> {
+  const namespace = await cluster.namespace();
+  const played = new PlayedCluster(cluster.client, namespace);
+  worlds.push(played);
+  return { key: { namespace, name }, played };
+}
+export type World = Awaited<ReturnType<typeof world>>;
+
+export const spec = (app: Partial<Spec['bookApp']> = {}, db: Partial<Spec['bookDB']> = {}): Spec => ({
+  bookApp: { repository: 'example.com/app', replicas: 1, ...app },
+  bookDB: { repository: 'example.com/db', dbSize: '1Gi', storageClassName: growable, ...db },
+});
+
+/** The same with the app's replicas left to others. */
+export function withoutReplicas(from: Spec): Spec {
+  const { replicas: _, ...bookApp } = from.bookApp;
+  return { ...from, bookApp };
+}
+
+export const apply = (key: ObjectKey, wanted: Spec) =>
+  cluster.client.apply(BookStore, customManifest(key, wanted), { force: true });
+
+export const childOf = <T extends KubeObject>(kind: Kind<T>, { namespace }: Key, name: string): Promise<T> =>
+  cluster.client.get(kind, { namespace, name });
+export const deploymentOf = (key: Key) => childOf(Deployment, key, `${key.name}-app`);
+export const statefulSetOf = (key: Key) => childOf(StatefulSet, key, `${key.name}-db`);
+export const claimOf = (key: Key, ordinal = 0) => childOf(PersistentVolumeClaim, key, `data-${key.name}-db-${ordinal}`);
+export const podOf = (key: Key, ordinal = 0) => childOf(Pod, key, `${key.name}-db-${ordinal}`);
+export const requestOf = async (key: Key, ordinal = 0) =>
+  (await claimOf(key, ordinal)).spec?.resources?.requests?.storage;
+export const imageOf = ({ spec }: Deployment | StatefulSet, name = spec?.template.spec?.containers[0]?.name) =>
+  spec?.template.spec?.containers.find((container) => container.name === name)?.image;
+export const templateSizeOf = ({ spec }: StatefulSet) =>
+  spec?.volumeClaimTemplates?.[0]?.spec?.resources?.requests?.storage;
+
+/** Undefined where there is none. */
+export async function ifThere<T>(get: Promise<T>): Promise<T | undefined> {
+  return get.catch((error: unknown) => {
+    if (isNotFound(error)) return undefined;
+    throw error;
+  });
+}
+
+/** Has the operator look at a BookStore again, by a change of its StatefulSet that is not the operator's matter. */
+export async function lookAgain(key: Key): Promise<void> {
+  const metadata = { annotations: { look: String(performance.now()) } };
+  await merge(StatefulSet, { metadata: { ...key, name: `${key.name}-db` } }, { metadata });
+}
+
+/** Waits, while pods run and volumes come, until a condition has the reason for the present generation. */
+export async function withReason({ key, played }: World, type: string, reason: string): Promise<BookStore> {
+  let last: unknown;
+  const look = async () => {
+    await played.play();
+    const store = await cluster.client.get(BookStore, key);
+    const condition = findCondition(store.status?.conditions, type);
+    last = store.status;
+    return condition?.reason === reason && condition.observedGeneration === store.metadata.generation && store;
+  };
+  return eventually(`${key.name} is ${reason}`, look, 60_000).catch((cause: unknown) => {
+    throw new Error(`${key.name} never had ${type} with ${reason}; last: ${JSON.stringify(last)}`, { cause });
+  });
+}
+
+export const settled = (at: World, reason = 'AllReady') => withReason(at, 'Ready', reason);
+
+/** Waits, while pods run and volumes come, for what `look` finds. */
+export const meanwhile = <R>(
+  { played }: World,
+  what: string,
+  look: () => Promise<R | undefined | false>,
+  timeoutMs = 60_000,
+) =>
+  eventually(
+    what,
+    async () => {
+      await played.play();
+      return look();
+    },
+    timeoutMs,
+  );
+
+/** Has the volumes of these replicas grow, online, once their claims ask for it. */
+export async function growOnline(at: World, size: string, ordinals: readonly number[] = [0]): Promise<void> {
+  for (const ordinal of ordinals) {
+    await eventually(`claim ${ordinal} asks for ${size}`, async () => (await requestOf(at.key, ordinal)) === size);
+    await at.played.growVolume(`data-${at.key.name}-db-${ordinal}`);
+    await at.played.growFileSystem(`data-${at.key.name}-db-${ordinal}`);
+  }
+}
+
+/** What somebody else adds to a pod template. */
+export const addSidecar = <T extends KubeObject>(kind: Kind<T>, { metadata }: T) =>
+  cluster.client.patch(kind, metadata, {
+    type: 'json',
+    body: [
+      {
+        op: 'add',
+        path: '/spec/template/spec/containers/-',
+        value: { name: 'sidecar', image: 'example.com/sidecar' },
+      },
+    ],
+  });
+
+export const merge = <T extends KubeObject>(
+  kind: Kind<T>,
+  { metadata }: { readonly metadata: ObjectKey },
+  body: object,
+) => cluster.client.patch(kind, metadata, { type: 'merge', body });
+
+/** Collects every state of an object after one version of it. */
+export function statesOf<T extends KubeObject>(kind: Kind<T>, { metadata }: { readonly metadata: T['metadata'] }) {
+  const states: T[] = [];
+  const stop = new AbortController();
+  const { name, namespace = '', resourceVersion } = metadata;
+  const fieldSelector = `metadata.name=${name}`;
+  const watching = (async () => {
+    const options = { namespace, fieldSelector, resourceVersion, timeoutSeconds: 300, signal: stop.signal };
+    for await (const event of cluster.client.watch(kind, options)) {
+      if (event.type === 'ADDED' || event.type === 'MODIFIED') states.push(event.object);
+    }
+  })().catch((error: unknown) => {
+    if (!stop.signal.aborted) throw error;
+  });
+  return {
+    end: async (): Promise<readonly T[]> => {
+      stop.abort();
+      await watching;
+      return states;
+    },
+  };
+}
+
+/** What the operator has sent to change something in the namespace, but for Events, whatever was answered. */
+export const writes = async ({ namespace }: Key) =>
+  (await operatorWrites(cluster.auditLog, namespace))
+    .filter(({ objectRef }) => objectRef?.resource !== 'events')
+    .map(({ verb, objectRef }) => `${verb} ${objectRef?.resource}/${objectRef?.subresource ?? ''} ${objectRef?.name}`);
+/** How many reconciles of BookStores have ended well, whether or not another look is due. */
+export async function reconciled(by: OperatorProcess): Promise<number> {
+  const lines =
+    /^controller_runtime_reconcile_total\{controller="bookstore",result="(?:success|requeue_after)"\} (\d+)$/gm;
+  return [...(await by.metrics()).matchAll(lines)].reduce((sum, [, count]) => sum + Number(count), 0);
+}
+
+/** Has another operator look at each BookStore when it starts, and so many times more. */
+export async function restartAndResync(resyncs: number, resyncSeconds = 2): Promise<void> {
+  await stopOperator();
+  const stores = (await cluster.client.list(BookStore)).items.length;
+  await startOperator({ RESYNC_SECONDS: String(resyncSeconds) });
+  const look = async () => (await reconciled(operator)) >= (1 + resyncs) * stores;
+  await eventually('every BookStore was looked at again', look, 60_000 + stores * 1000);
+  await stopOperator();
+  await startOperator();
+}
