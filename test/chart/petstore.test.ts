@@ -120,8 +120,14 @@ describe.each(helmNames)('the pet store, by %s', (name) => {
     expect(rendering.one('NetworkPolicy', 'demo-echoperator-petstore').spec).toMatchObject({
       podSelector: { matchLabels: selector },
       policyTypes: ['Ingress', 'Egress'],
-      ingress: [{ ports: [{ port: 'grpc' }, { port: 'http' }] }],
+      ingress: [{ ports: [{ port: 'grpc' }] }, { ports: [{ port: 'http' }] }],
     });
+    const scraper = { podSelector: { matchLabels: { app: 'prometheus' } } };
+    const narrow = await render({ ...on, networkPolicy: { enabled: true, metrics: { from: [scraper] } } });
+    expect(narrow.one('NetworkPolicy', 'demo-echoperator-petstore').spec?.ingress).toMatchObject([
+      { ports: [{ port: 'grpc' }] },
+      { ports: [{ port: 'http' }], from: [scraper] },
+    ]);
   });
 
   it.each([
