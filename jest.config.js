@@ -19,6 +19,8 @@ const suite = (name, rest = {}) => ({
 });
 
 export default {
+  // Whatever the machine has: each worker of the integration suite is given an API server of its own.
+  maxWorkers: 2,
   projects: [
     suite('unit', { setupFilesAfterEnv: ['<rootDir>/test/unit/time-limit.ts'] }),
     suite('chart', {

@@ -1,5 +1,16 @@
 import { hostname } from 'node:os';
-import { cleanEnv, makeValidator } from 'envalid';
+import {
+  accept,
+  integer,
+  type LogLevel,
+  logLevel,
+  matching,
+  oneOf,
+  port,
+  readEnvironment,
+  seconds,
+  text,
+} from './environment.ts';
 
 /** The operator's settings; each comes from an environment variable of its name in capitals (docs/settings.md). */
 export interface Config {
@@ -109,37 +120,10 @@ const namesByDefault = controllerNames.filter((name) => !namesOffByDefault.inclu
 const sslModes = ['disable', 'require', 'verify-full'] as const;
 export type SslMode = (typeof sslModes)[number];
 
-const logLevels = ['trace', 'debug', 'info', 'warn', 'error', 'fatal'] as const;
-export type LogLevel = (typeof logLevels)[number];
-
 /** The environment holds values that the operator can't take. The message has one line for each. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError';
 }
-
-/**
- * Makes a validator that says what it takes; envalid adds the rest.
- *
- * @param parse the value, or undefined where the text is none.
- */
-function accept<T>(takes: string, parse: (text: string) => T | undefined) {
-  return makeValidator<T>((text) => {
-    const value = parse(text);
-    if (value === undefined) throw new TypeError(takes);
-    return value;
-  });
-}
-
-const integer = (min: number, max: number) =>
-  accept(`a whole number from ${min} to ${max}`, (text) => {
-    const value = Number(text);
-    return /^\d+$/.test(text) && value >= min && value <= max ? value : undefined;
-  });
-
-const seconds = accept('a number of seconds above 0, 86400 at most', (text) => {
-  const value = Number(text);
-  return /^\d+(\.\d+)?$/.test(text) && value > 0 && value <= 86_400 ? value : undefined;
-});
 
 const booleans: ReadonlyMap<string, boolean> = new Map([
   ['true', true],
@@ -148,8 +132,6 @@ const booleans: ReadonlyMap<string, boolean> = new Map([
   ['0', false],
 ]);
 const boolean = accept('true or false', (text) => booleans.get(text.toLowerCase()));
-
-const matching = (takes: string, pattern: RegExp) => accept(takes, (text) => (pattern.test(text) ? text : undefined));
 
 const labelPattern = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
 const dnsLabel = matching('a DNS label: lower-case letters, digits and "-", 63 at most', labelPattern);
@@ -172,7 +154,6 @@ const dnsSubdomain = matching(
   'a DNS subdomain: DNS labels with "." between them, 253 characters at most',
   /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$/,
 );
-const text = matching('a text that is not empty', /\S/);
 const path = matching('a path that begins with "/"', /^\/[\w\-./]*$/);
 const host = matching('a host name, an IP address, or the folder of a Unix socket', /^[\w.:/-]+$/);
 const takesTables = 'tables with their schemas, as public.students, with commas between them';
@@ -180,10 +161,9 @@ const tables = accept<readonly string[]>(takesTables, (text) => {
   const names = text.split(',').map((name) => name.trim());
   return names.every((name) => /^[^."]+\.[^."]+$/.test(name)) ? names : undefined;
 });
-const sslMode = accept(`one of ${sslModes.join(', ')}`, (value) => sslModes.find((mode) => mode === value));
+const sslMode = oneOf(sslModes);
 const image = matching('an image reference, as busybox:1.36', /^[\w][\w.\-/:@]*$/);
 const address = matching('a host and a port, as petstore.example:6742', /^(\[[0-9A-Fa-f:.]+\]|[\w.-]+):\d{1,5}$/);
-const logLevel = accept(`one of ${logLevels.join(', ')}`, (value) => logLevels.find((level) => level === value));
 
 /**
  * Reads the settings. An empty variable counts as absent: a ConfigMap can't unset one.
@@ -191,10 +171,8 @@ const logLevel = accept(`one of ${logLevels.join(', ')}`, (value) => logLevels.f
  * @throws ConfigError with a line for each bad value: the variable, what it got, what it takes.
  */
 export function readConfig(environment: NodeJS.ProcessEnv): Config {
-  const present = Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== ''));
-  const port = integer(1, 65_535);
-  const values = cleanEnv(
-    present,
+  const values = readEnvironment(
+    environment,
     {
       NAMESPACE: dnsLabel({ default: 'default' }),
       WATCH_NAMESPACES: dnsLabels({ default: undefined }),
@@ -237,7 +215,7 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
       PSQL_STATEMENT_TIMEOUT_SECONDS: seconds({ default: 5 }),
       KUBECONFIG: text({ default: undefined }),
     },
-    { reporter: ({ errors }) => refuse(errors, present) },
+    ConfigError,
   );
   if (values.METRICS_ENABLED && values.METRICS_PORT === values.HEALTH_PORT) {
     throw new ConfigError(
@@ -304,12 +282,5 @@ function needDatabase(values: {
   if (values.PSQL_USER === undefined && values.PSQL_CREDENTIALS_DIR === undefined) {
     lines.push(`PSQL_USER: got nothing, takes the role in the database, ${why}; or set PSQL_CREDENTIALS_DIR`);
   }
-  if (lines.length > 0) throw new ConfigError(lines.join('\n'));
-}
-
-function refuse(errors: Readonly<Record<string, Error>>, environment: NodeJS.ProcessEnv): void {
-  const lines = Object.entries(errors).map(
-    ([variable, { message }]) => `${variable}: got ${JSON.stringify(environment[variable])}, takes ${message}`,
-  );
   if (lines.length > 0) throw new ConfigError(lines.join('\n'));
 }

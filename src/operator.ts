@@ -2,12 +2,7 @@ import { readFileSync } from 'node:fs';
 import { Pet, PostgresWriter } from './api/index.ts';
 import { type Config, ConfigError, type ControllerName, controllerNames } from './config.ts';
 import {
-  addBookStoreController,
   addDisabledController,
-  addEchoController,
-  addPodSetController,
-  addPostgresWriterController,
-  addScheduledEchoController,
   bookStorePermissions,
   disabledPermissions,
   echoPermissions,
@@ -29,41 +24,50 @@ type Close = () => Promise<void>;
 export interface OperatorController {
   /** What its role has to allow. */
   readonly permissions: readonly PolicyRule[];
-  add(operator: Parts, config: Config): Close | undefined | Promise<Close>;
+  add(operator: Parts, config: Config): Promise<Close | undefined>;
   /** What takes its place where it does not run. Absent: nothing, and the kind is not watched. */
   readonly disabled?: Pick<OperatorController, 'permissions'> & { add(operator: Parts, config: Config): void };
 }
 
-/** All of them. */
+const nothingOpen = undefined;
+
+/** All of them. Each is loaded on demand: an operator does without the code of those that do not run, a gRPC client for example. */
 export const controllers: Readonly<Record<ControllerName, OperatorController>> = {
   echo: {
     permissions: echoPermissions,
-    add: ({ manager, events }, config) => {
+    add: async ({ manager, events }, config) => {
+      const { addEchoController } = await import('./controllers/echo/index.ts');
       addEchoController(manager, { events, image: config.echoImage, ...shared(config) });
+      return nothingOpen;
     },
   },
   scheduledEcho: {
     permissions: scheduledEchoPermissions,
-    add: ({ manager, events, applier }, config) => {
+    add: async ({ manager, events, applier }, config) => {
+      const { addScheduledEchoController } = await import('./controllers/scheduled-echo/index.ts');
       addScheduledEchoController(manager, { events, applier, image: config.echoImage, ...shared(config) });
+      return nothingOpen;
     },
   },
   podSet: {
     permissions: podSetPermissions,
-    add: ({ manager, events, applier }, config) => {
+    add: async ({ manager, events, applier }, config) => {
+      const { addPodSetController } = await import('./controllers/pod-set/index.ts');
       addPodSetController(manager, { events, applier, ...shared(config) });
+      return nothingOpen;
     },
   },
   bookStore: {
     permissions: bookStorePermissions,
-    add: ({ manager, events, applier }, config) => {
+    add: async ({ manager, events, applier }, config) => {
+      const { addBookStoreController } = await import('./controllers/book-store/index.ts');
       addBookStoreController(manager, { events, applier, ...shared(config) });
+      return nothingOpen;
     },
   },
   pet: {
     permissions: petPermissions,
     add: async ({ manager, events, elector, metrics }, config) => {
-      // On demand: an operator without Pets does without a gRPC client.
       const { addPetController } = await import('./controllers/pet/index.ts');
       const { address, tls, caFile, timeoutSeconds } = config.petstore;
       return addPetController(manager, {
@@ -85,7 +89,8 @@ export const controllers: Readonly<Record<ControllerName, OperatorController>> =
   },
   postgresWriter: {
     permissions: postgresWriterPermissions,
-    add: ({ manager, events, elector, metrics }, config) => {
+    add: async ({ manager, events, elector, metrics }, config) => {
+      const { addPostgresWriterController } = await import('./controllers/postgres-writer/index.ts');
       const { host, tables, ...settings } = config.psql;
       if (host === undefined) throw new ConfigError('PSQL_HOST: got nothing, takes the host of the database');
       return addPostgresWriterController(manager, {

@@ -1,4 +1,4 @@
-import { cleanEnv, makeValidator } from 'envalid';
+import { accept, amount, type LogLevel, logLevel, port, readEnvironment, seconds, text } from '../environment.ts';
 
 /** The pet store's settings; each comes from an environment variable (docs/pet-store.md). */
 export interface Settings {
@@ -17,7 +17,7 @@ export interface Settings {
   /** ENV: the environment's name, in each line of the log. */
   readonly env: string;
   /** LOG_LEVEL */
-  readonly logLevel: string;
+  readonly logLevel: LogLevel;
 }
 
 /** The environment holds values that the pet store can't take. The message has one line for each. */
@@ -25,32 +25,11 @@ export class SettingsError extends Error {
   override readonly name = 'SettingsError';
 }
 
-const accept = <T>(takes: string, parse: (text: string) => T | undefined) =>
-  makeValidator<T>((text) => {
-    const value = parse(text);
-    if (value === undefined) throw new TypeError(takes);
-    return value;
-  });
-
-const levels = ['trace', 'debug', 'info', 'warn', 'error', 'fatal'];
-
-const portOf = (text: string): number | undefined => {
-  const value = Number(text);
-  return /^\d+$/.test(text) && value >= 1 && value <= 65_535 ? value : undefined;
-};
-const port = accept('a whole number from 1 to 65535', portOf);
 const address = accept('an address and a port, as 0.0.0.0:6742 or [::]:6742', (text) => {
   const [, bracketed, plain, end = ''] = /^(?:\[([^\]]+)\]|([^:]*)):(\d+)$/.exec(text) ?? [];
-  const number = portOf(end);
-  return number === undefined ? undefined : { host: bracketed ?? (plain || '0.0.0.0'), port: number };
+  const number = Number(end);
+  return number >= 1 && number <= 65_535 ? { host: bracketed ?? (plain || '0.0.0.0'), port: number } : undefined;
 });
-const text = accept('a text that is not empty', (value) => (/\S/.test(value) ? value : undefined));
-const amount = (unit: string, max: number) =>
-  accept(`a number of ${unit} above 0, ${max} at most`, (value) => {
-    const number = Number(value);
-    return /^\d+(\.\d+)?$/.test(value) && number > 0 && number <= max ? number : undefined;
-  });
-const level = accept(`one of ${levels.join(', ')}`, (value) => levels.find((each) => each === value));
 
 /**
  * Reads the settings. An empty variable counts as absent.
@@ -58,9 +37,8 @@ const level = accept(`one of ${levels.join(', ')}`, (value) => levels.find((each
  * @throws SettingsError with a line for each bad value.
  */
 export function readSettings(environment: NodeJS.ProcessEnv): Settings {
-  const present = Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== ''));
-  const values = cleanEnv(
-    present,
+  const values = readEnvironment(
+    environment,
     {
       PETSTORE_LISTEN: address({ default: { host: '0.0.0.0', port: 6742 } }),
       PETSTORE_DATABASE: text({ default: 'petstore.db' }),
@@ -68,11 +46,11 @@ export function readSettings(environment: NodeJS.ProcessEnv): Settings {
       PETSTORE_REQUEST_IDS_KEPT_HOURS: amount('hours', 8760)({ default: 24 }),
       PETSTORE_TLS_CERT_FILE: text({ default: undefined }),
       PETSTORE_TLS_KEY_FILE: text({ default: undefined }),
-      SHUTDOWN_TIMEOUT_SECONDS: amount('seconds', 86_400)({ default: 20 }),
+      SHUTDOWN_TIMEOUT_SECONDS: seconds({ default: 20 }),
       ENV: text({ default: 'local' }),
-      LOG_LEVEL: level({ default: 'info' }),
+      LOG_LEVEL: logLevel({ default: 'info' }),
     },
-    { reporter: ({ errors }) => refuse(errors, present) },
+    SettingsError,
   );
   return {
     listen: values.PETSTORE_LISTEN,
@@ -93,11 +71,4 @@ function tlsOf(certFile: string | undefined, keyFile: string | undefined): Setti
   throw new SettingsError(
     `PETSTORE_TLS_${missing}_FILE: is absent, takes a path where PETSTORE_TLS_${given}_FILE is set`,
   );
-}
-
-function refuse(errors: Readonly<Record<string, Error>>, environment: NodeJS.ProcessEnv): void {
-  const lines = Object.entries(errors).map(
-    ([variable, { message }]) => `${variable}: got ${JSON.stringify(environment[variable])}, takes ${message}`,
-  );
-  if (lines.length > 0) throw new SettingsError(lines.join('\n'));
 }

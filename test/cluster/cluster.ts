@@ -34,7 +34,7 @@ export interface UpOptions {
 const maxNodes = 5;
 
 /** How long all nodes together get until they are Ready. */
-const nodesTimeoutMs = 60_000;
+const nodesTimeoutMs = 120_000;
 
 /**
  * A real Kubernetes cluster on this machine: etcd, kube-apiserver, kube-controller-manager, kube-scheduler and CoreDNS;

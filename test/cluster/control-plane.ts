@@ -146,7 +146,7 @@ export async function startProgram(
   });
 }
 
-const readyTimeoutMs = 60_000;
+const readyTimeoutMs = 120_000;
 
 /** Waits until the API server is ready. @throws ClusterError when it is not after a minute */
 export async function apiServerReady(

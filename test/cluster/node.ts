@@ -74,7 +74,7 @@ export async function killNode(layout: Layout, name: string, cgroups: Cgroups): 
   await rm(node.run, { recursive: true, force: true });
 }
 
-const containerdTimeoutMs = 30_000;
+const containerdTimeoutMs = 90_000;
 
 async function containerdAnswers(
   layout: Layout,

@@ -20,7 +20,7 @@ export async function attachedFiles(): Promise<readonly string[]> {
   return files.map((file) => file.trimEnd()).filter((file) => file !== '');
 }
 
-const detachedTimeoutMs = 30_000;
+const detachedTimeoutMs = 90_000;
 
 /**
  * Waits until no volume below a folder is mounted: the kernel unmounts what a node has mounted, and detaches the loop

@@ -30,7 +30,7 @@ let running: Promise<void>;
 
 beforeAll(async () => {
   cluster = await TestCluster.connect();
-}, 60_000);
+});
 beforeEach(async () => {
   namespace = await cluster.namespace();
   log = new RecordingLog();
@@ -43,7 +43,7 @@ afterEach(async () => {
   stop.abort();
   await running;
 });
-afterAll(() => cluster?.close(), 90_000);
+afterAll(() => cluster?.close());
 
 const run = (): void => {
   running = manager.run(stop.signal);

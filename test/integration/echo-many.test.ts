@@ -14,7 +14,7 @@ beforeEach(async () => {
   cluster = await TestCluster.connect();
 });
 
-afterEach(() => cluster.close(), 90_000);
+afterEach(() => cluster.close());
 
 const created = async (namespace: string) => jobsCreated(await operatorWrites(cluster.auditLog, namespace));
 const once = (names: readonly string[]) => new Map([...names].sort().map((name) => [name, 1]));
@@ -107,4 +107,4 @@ test('a restart sends no write', async () => {
     await second.stop();
   }
   expect(await operatorWrites(cluster.auditLog, namespace)).toEqual(before);
-}, 60_000);
+});

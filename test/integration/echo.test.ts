@@ -23,12 +23,12 @@ let operator: OperatorProcess;
 beforeAll(async () => {
   cluster = await TestCluster.connect();
   operator = await OperatorProcess.start(cluster.kubeconfig);
-}, 60_000);
+});
 
 afterAll(async () => {
   await operator?.stop();
   await cluster?.close();
-}, 90_000);
+});
 
 const create = (namespace: string, name: string, spec: Echo['spec']) =>
   cluster.client.create(Echo, echoManifest({ name, namespace }, spec));
@@ -253,10 +253,8 @@ describe('a namespace', () => {
     const namespace = await cluster.namespace();
     await Promise.all(Array.from({ length: 20 }, (_, i) => create(namespace, `leaving-${i}`, { message: 'bye' })));
     await cluster.client.delete(Namespace, { name: namespace });
-    await eventually(
-      'the namespace is gone',
-      () => cluster.isGone(() => cluster.client.get(Namespace, { name: namespace })),
-      60_000,
+    await eventually('the namespace is gone', () =>
+      cluster.isGone(() => cluster.client.get(Namespace, { name: namespace })),
     );
   });
 });

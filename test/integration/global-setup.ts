@@ -1,13 +1,26 @@
+import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { startControlPlane } from './environment/control-plane.ts';
+import { type ControlPlane, startControlPlane } from './environment/control-plane.ts';
 import { makeRunFolder } from './environment/run-folder.ts';
+import { type ServerOfWorker, tellWorkers } from './environment/server-of-worker.ts';
 
-/** One API server a run; workers inherit the environment variables that say where it is. */
-export default async function setUp(): Promise<void> {
+const crds = join(import.meta.dirname, '../../crds');
+
+/** An API server for each worker: the operators of two files on one server would reconcile each other's objects. */
+export default async function setUp({ maxWorkers }: { readonly maxWorkers: number }): Promise<void> {
   const folder = await makeRunFolder();
-  const controlPlane = await startControlPlane(folder, [join(import.meta.dirname, '../../crds')]);
   process.env.INTEGRATION_FOLDER = folder;
-  process.env.INTEGRATION_KUBECONFIG = controlPlane.config.kubeconfigPath;
-  process.env.INTEGRATION_AUDIT_LOG = controlPlane.auditLog;
-  globalThis.integration = { folder, controlPlane };
+  const controlPlanes: ControlPlane[] = [];
+  // Known to the tear-down before all have started, so that it stops those that have.
+  globalThis.integration = { folder, controlPlanes };
+  const servers: ServerOfWorker[] = [];
+  // One after the other: each looks for free ports.
+  for (let worker = 1; worker <= maxWorkers; worker++) {
+    const own = join(folder, `server-${worker}`);
+    await mkdir(own, { recursive: true });
+    const controlPlane = await startControlPlane(own, [crds]);
+    controlPlanes.push(controlPlane);
+    servers.push({ kubeconfig: controlPlane.config.kubeconfigPath, auditLog: controlPlane.auditLog });
+  }
+  tellWorkers(servers);
 }

@@ -3,11 +3,11 @@ import type { ControlPlane } from './environment/control-plane.ts';
 
 declare global {
   /** What the set-up hands to the tear-down: jest runs both in one process. */
-  var integration: { readonly folder: string; readonly controlPlane: ControlPlane } | undefined;
+  var integration: { readonly folder: string; readonly controlPlanes: readonly ControlPlane[] } | undefined;
 }
 
 export default async function tearDown(): Promise<void> {
   if (globalThis.integration === undefined) return;
-  await globalThis.integration.controlPlane.stop();
+  await Promise.all(globalThis.integration.controlPlanes.map((controlPlane) => controlPlane.stop()));
   await rm(globalThis.integration.folder, { recursive: true, force: true });
 }

@@ -26,7 +26,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await cluster?.close();
   await rm(folder, { recursive: true, force: true });
-}, 90_000);
+});
 
 const create = (name: string, finalizers?: readonly string[]) =>
   cluster.client.create(PostgresWriter, {

@@ -13,19 +13,19 @@ beforeAll(async () => {
   store = await OriginalPetStore.start();
   world = await PetWorld.start(store.port);
   operator = await world.operator({ PETSTORE_TIMEOUT_SECONDS: '1' });
-}, 90_000);
+});
 
 afterAll(async () => {
   await operator?.stop();
   await world?.[Symbol.asyncDispose]();
   await store?.[Symbol.asyncDispose]();
-}, 90_000);
+});
 
 afterEach(async () => {
   world.store.clear();
   await Promise.all((await world.resources()).map(({ metadata }) => world.remove(metadata.name)));
   expect(await world.settled()).toEqual([]);
-}, 90_000);
+});
 
 const thor = { name: 'Thor', type: 'dog', birthday: '2021-04-01T00:00:00Z' } as const;
 

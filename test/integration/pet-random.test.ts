@@ -17,19 +17,22 @@ let world: PetWorld;
 /** Undefined from its kill until it is started again. */
 let operator: OperatorProcess | undefined;
 let kills = 0;
+/** Rejects when an operator ends that nobody has killed. */
+const unasked = Promise.withResolvers<never>();
+unasked.promise.catch(() => {});
 const armed: InjectedFault[] = [];
 
 beforeAll(async () => {
   store = await PetStoreProcess.start();
   world = await PetWorld.start(store.port);
-  operator = await world.operator();
-}, 90_000);
+  operator = await started();
+});
 
 afterAll(async () => {
-  await operator?.stop('SIGKILL');
+  await kill();
   await world?.[Symbol.asyncDispose]();
   await store?.stop();
-}, 90_000);
+});
 
 /** Few names, so that the same Pet meets many things; few kinds of pets, so that many are alike. */
 const names = Array.from({ length: 12 }, (_, index) => `pet-${index}`);
@@ -74,7 +77,7 @@ function killAt(at: number, of: 'api' | 'store'): void {
   let left = at;
   const counted = (): boolean => {
     left -= 1;
-    if (left === 0) kill();
+    if (left === 0) void kill();
     return false;
   };
   if (of === 'store') world.store.onCall = () => void counted();
@@ -87,12 +90,32 @@ function disarm(): void {
   for (const counting of armed.splice(0)) counting.off();
 }
 
-function kill(): void {
+async function kill(): Promise<void> {
   const victim = operator;
   operator = undefined;
   if (victim === undefined) return;
   kills += 1;
-  void victim.stop('SIGKILL');
+  await victim.stop('SIGKILL');
+}
+
+async function started(): Promise<OperatorProcess> {
+  const running = await world.operator();
+  void running.ended.then(({ exitCode, output }) => {
+    if (operator === running) unasked.reject(new Error(`the operator ended with ${exitCode}: ${output}`));
+  });
+  return running;
+}
+
+/** @throws Error with what the operator wrote, if there are other pets in the end. */
+async function settled(): Promise<void> {
+  try {
+    await Promise.race([world.settled(), unasked.promise]);
+  } catch (cause) {
+    const running = operator;
+    operator = undefined;
+    const { output } = (await running?.stop()) ?? { output: 'it has ended' };
+    throw new Error(`the operator wrote: ${output}`, { cause });
+  }
 }
 
 async function take(step: Step): Promise<void> {
@@ -136,7 +159,7 @@ async function take(step: Step): Promise<void> {
       killAt(step.at, step.of);
       break;
   }
-  operator ??= await world.operator();
+  operator ??= await started();
 }
 
 test(
@@ -156,8 +179,8 @@ test(
       world.store.clear();
       disarm();
       if (!store.isRunning) await store.restart();
-      operator ??= await world.operator();
-      await world.settled();
+      operator ??= await started();
+      await settled();
     });
     await fc.assert(survives, {
       seed,
@@ -167,5 +190,5 @@ test(
     console.log(`${runs} runs, in which the operator was killed ${kills} times`);
     expect(kills).toBeGreaterThan(0);
   },
-  timeLimitMs + 180_000,
+  timeLimitMs + 300_000,
 );

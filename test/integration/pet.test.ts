@@ -18,13 +18,13 @@ beforeAll(async () => {
   store = await PetStoreProcess.start();
   world = await PetWorld.start(store.port);
   operator = await world.operator();
-}, 90_000);
+});
 
 afterAll(async () => {
   await operator?.stop();
   await world?.[Symbol.asyncDispose]();
   await store?.stop();
-}, 90_000);
+});
 
 /** Each test begins with no Pets, no pets, and everything up. */
 afterEach(async () => {
@@ -32,7 +32,7 @@ afterEach(async () => {
   if (!store.isRunning) await store.restart();
   await Promise.all((await world.resources()).map(({ metadata }) => world.remove(metadata.name)));
   expect(await world.settled()).toEqual([]);
-}, 90_000);
+});
 
 const key = (name: string) => ({ namespace: 'default', name });
 const thor = { name: 'Thor', type: 'dog', birthday: '2021-04-01T00:00:00Z' } as const;

@@ -27,7 +27,7 @@ let channel: PetStoreChannel;
 beforeAll(async () => {
   store = await PetStoreProcess.start();
   channel = openChannel({ address: store.address, timeoutMs: 10_000 });
-}, 60_000);
+});
 afterAll(async () => {
   channel?.close();
   await store?.stop();

@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { pino } from 'pino';
 import { PodSet } from '../../src/api/index.ts';
 import { Pod } from '../../src/controllers/built-in-kinds.ts';
-import { addPodSetController } from '../../src/controllers/index.ts';
+import { addPodSetController } from '../../src/controllers/pod-set/index.ts';
 import { connectOperator, kubeconfigConnection, type ObjectKey } from '../../src/runtime/index.ts';
 import {
   type Fault,
@@ -24,12 +24,12 @@ let key: Required<ObjectKey>;
 beforeAll(async () => {
   cluster = await TestCluster.connect();
   proxy = await FaultProxy.start({ upstream: await kubeconfigConnection(cluster.kubeconfig) });
-}, 60_000);
+});
 
 afterAll(async () => {
   await proxy?.close();
   await cluster?.close();
-}, 90_000);
+});
 
 beforeEach(async () => {
   key = { name: 'web', namespace: await cluster.namespace() };
@@ -80,16 +80,12 @@ const active = async () =>
 
 /** Resolves when so many pods are there and the status says so. */
 const settled = (count: number): Promise<PodSet> =>
-  eventually(
-    `${key.name} has ${count} pods`,
-    async () => {
-      const set = await cluster.client.get(PodSet, key);
-      const { observedGeneration, replicas } = set.status ?? {};
-      const isTold = replicas === count && observedGeneration === set.metadata.generation;
-      return isTold && (await active()).length === count && set;
-    },
-    60_000,
-  );
+  eventually(`${key.name} has ${count} pods`, async () => {
+    const set = await cluster.client.get(PodSet, key);
+    const { observedGeneration, replicas } = set.status ?? {};
+    const isTold = replicas === count && observedGeneration === set.metadata.generation;
+    return isTold && (await active()).length === count && set;
+  });
 
 /** The names of the pods that the API server has made, or removed, for the operator. */
 async function written(verb: 'create' | 'delete'): Promise<readonly string[]> {

@@ -30,12 +30,12 @@ let operator: OperatorProcess;
 beforeAll(async () => {
   cluster = await TestCluster.connect();
   operator = await OperatorProcess.start(cluster.kubeconfig);
-}, 60_000);
+});
 
 afterAll(async () => {
   await operator?.stop();
   await cluster?.close();
-}, 90_000);
+});
 
 type Key = Required<ObjectKey>;
 const apply = (key: ObjectKey, spec: PodSet['spec']) =>
@@ -52,15 +52,11 @@ const withReason = (key: ObjectKey, reason: string): Promise<PodSet> => readyWit
 
 /** Resolves when so many pods are there and the status says so. */
 const settled = (key: Key, count: number): Promise<PodSet> =>
-  eventually(
-    `${key.name} has ${count} pods`,
-    async () => {
-      const [set, pods] = [await cluster.client.get(PodSet, key), await active(key.namespace)];
-      const { observedGeneration, replicas } = set.status ?? {};
-      return pods.length === count && replicas === count && observedGeneration === set.metadata.generation && set;
-    },
-    60_000,
-  );
+  eventually(`${key.name} has ${count} pods`, async () => {
+    const [set, pods] = [await cluster.client.get(PodSet, key), await active(key.namespace)];
+    const { observedGeneration, replicas } = set.status ?? {};
+    return pods.length === count && replicas === count && observedGeneration === set.metadata.generation && set;
+  });
 
 /** There is no kubelet: plays one whose containers run and are ready. */
 async function makeReady(pods: readonly Pod[]): Promise<void> {

@@ -22,7 +22,7 @@ beforeAll(async () => {
   world = await PostgresWorld.start();
   for (const table of ['students', 'a', 'b', 'c']) await world.createTable(table);
   proxy = await TcpProxy.start(world.database.port);
-}, 90_000);
+});
 
 afterEach(async () => {
   proxy.refuse(false);
@@ -33,7 +33,7 @@ afterEach(async () => {
 afterAll(async () => {
   await proxy?.[Symbol.asyncDispose]();
   await world?.[Symbol.asyncDispose]();
-}, 90_000);
+});
 
 const jane = { table: 'students', name: 'Jane', age: 21, country: 'Peru' } as const;
 const newKey = async (name: string): Promise<Required<ObjectKey>> => ({

@@ -17,11 +17,11 @@ beforeAll(async () => {
   await world.createTable('students');
   // It says how often each statement ran, and for how long.
   await world.startOperator({ NUM_WORKERS: '4', RESYNC_SECONDS: '86400' });
-}, 90_000);
+});
 
 afterAll(async () => {
   await world?.[Symbol.asyncDispose]();
-}, 90_000);
+});
 
 interface Cost {
   readonly statements: number;

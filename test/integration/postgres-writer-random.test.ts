@@ -112,14 +112,14 @@ beforeAll(async () => {
   };
   namespace = await world.cluster.namespace();
   await world.startOperator(settings);
-}, 90_000);
+});
 
 afterAll(async () => {
   await dying?.catch(() => {});
   await database?.[Symbol.asyncDispose]();
   await world?.[Symbol.asyncDispose]();
   await api?.close();
-}, 90_000);
+});
 
 async function take(step: Step): Promise<void> {
   switch (step.type) {
@@ -178,10 +178,8 @@ async function rest(): Promise<void> {
   requestsLeft = undefined;
   await dying;
   await recover();
-  await eventually(
-    'nothing waits to go',
-    async () => (await world.list(namespace)).every(({ metadata }) => metadata.deletionTimestamp === undefined),
-    60_000,
+  await eventually('nothing waits to go', async () =>
+    (await world.list(namespace)).every(({ metadata }) => metadata.deletionTimestamp === undefined),
   );
   await world.settled(namespace, tables);
 }

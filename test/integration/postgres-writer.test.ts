@@ -15,11 +15,11 @@ beforeAll(async () => {
   await world.createTable('students');
   await world.createTable('teachers');
   await world.startOperator(settings);
-}, 90_000);
+});
 
 afterAll(async () => {
   await world?.[Symbol.asyncDispose]();
-}, 90_000);
+});
 
 const jane = { table: 'students', name: 'Jane', age: 21, country: 'Peru' } as const;
 const newKey = async (name: string): Promise<Required<ObjectKey>> => ({

@@ -19,12 +19,12 @@ let operator: OperatorProcess;
 beforeAll(async () => {
   cluster = await TestCluster.connect();
   operator = await OperatorProcess.start(cluster.kubeconfig);
-}, 60_000);
+});
 
 afterAll(async () => {
   await operator?.stop();
   await cluster?.close();
-}, 90_000);
+});
 
 const apply = (key: ObjectKey, spec: Spec) =>
   cluster.client.apply(ScheduledEcho, customManifest(key, spec), { force: true });

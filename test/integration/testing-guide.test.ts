@@ -26,4 +26,4 @@ test('the example of docs/testing.md runs', async () => {
     all: true,
   });
   expect({ all, exitCode }).toEqual({ all: '', exitCode: 0 });
-}, 60_000);
+});

@@ -1,4 +1,4 @@
 import { jest } from '@jest/globals';
 
 // Packages are fetched here, and a control plane started; the limit is there to end what hangs.
-jest.setTimeout(180_000);
+jest.setTimeout(300_000);

@@ -1,4 +1,4 @@
-/** The suites of `make test`, in the order in which they run: what fails fastest comes first. */
+/** The suites of `make test`, in the order in which they begin: what fails fastest comes first. */
 import { type BinaryName, catalogue } from '../../tools/binaries/catalogue.ts';
 
 export type Suite = {
@@ -10,6 +10,8 @@ export type Suite = {
   readonly programs?: readonly BinaryName[];
   /** Why this machine cannot run the suite; undefined where it can, and then it must. */
   readonly leftOut?: (machine: Machine) => string | undefined;
+  /** Most of what it does is to wait for pods: it runs beside those that do not, though not beside another such. */
+  readonly waitsForPods?: true;
 };
 
 export type Machine = { readonly platform: NodeJS.Platform; readonly root: boolean };
@@ -24,14 +26,19 @@ const jestCommand = [
   'node_modules/jest/bin/jest.js',
 ] as const;
 
-const jest = (name: string, rest: Pick<Suite, 'programs' | 'leftOut'> = {}, ...flags: readonly string[]): Suite => ({
+const jest = (
+  name: string,
+  rest: Pick<Suite, 'programs' | 'leftOut' | 'waitsForPods'> = {},
+  ...flags: readonly string[]
+): Suite => ({
   name,
   kind: 'jest',
   command: [...jestCommand, '--selectProjects', name, ...flags],
   ...rest,
 });
 
-const onACluster: Pick<Suite, 'programs' | 'leftOut'> = {
+const onACluster: Pick<Suite, 'programs' | 'leftOut' | 'waitsForPods'> = {
+  waitsForPods: true,
   programs: catalogue.map(({ name }) => name),
   leftOut: ({ platform, root }) =>
     platform === 'linux' && root
@@ -71,4 +78,16 @@ export function withBinaries(chosen: readonly Suite[], machine: Machine): readon
   const needed = new Set(chosen.flatMap(needs));
   const programs = catalogue.map(({ name }) => name).filter((name) => needed.has(name));
   return chosen.toSpliced(first, 0, check('binaries', process.execPath, 'tools/build.ts', ...programs));
+}
+
+/** What runs beside one another, each a sequence. */
+type Stage = readonly (readonly Suite[])[];
+
+/** First those that need no program of the cluster, and what builds these; then the others, in two lanes where there are two. */
+export function stagesOf(chosen: readonly Suite[]): readonly Stage[] {
+  const first = chosen.findIndex(({ programs = [] }) => programs.length > 0);
+  if (first === -1) return [[chosen]];
+  const rest = chosen.slice(first);
+  const lanes = [rest.filter(({ waitsForPods }) => !waitsForPods), rest.filter(({ waitsForPods }) => waitsForPods)];
+  return [[chosen.slice(0, first)], lanes.filter((lane) => lane.length > 0)];
 }

@@ -30,7 +30,14 @@ const layers: Readonly<Record<string, { readonly allowed: readonly string[]; rea
     },
     'src/runtime/planted.ts': {
       allowed: ['./kind/index.ts', './index.ts'],
-      forbidden: ['../api/index.ts', '../controllers/child-name.ts', '../config.ts', '../operator.ts', '../main.ts'],
+      forbidden: [
+        '../api/index.ts',
+        '../controllers/child-name.ts',
+        '../config.ts',
+        '../environment.ts',
+        '../operator.ts',
+        '../main.ts',
+      ],
     },
     'src/api/planted.ts': {
       allowed: ['../runtime/index.ts', './echo.ts', 'typebox'],
@@ -71,8 +78,12 @@ const layers: Readonly<Record<string, { readonly allowed: readonly string[]; rea
         '../../petstore/main.ts',
       ],
     },
+    'src/environment.ts': {
+      allowed: ['envalid'],
+      forbidden: ['./runtime/index.ts', './api/index.ts', './operator.ts', './main.ts', './petstore/settings.ts'],
+    },
     'src/config.ts': {
-      allowed: ['envalid', 'node:os'],
+      allowed: ['./environment.ts', 'envalid', 'node:os'],
       forbidden: [
         './runtime/index.ts',
         './runtime/kind/index.ts',
@@ -166,7 +177,7 @@ const layers: Readonly<Record<string, { readonly allowed: readonly string[]; rea
       ],
     },
     'src/petstore/planted.ts': {
-      allowed: ['./server.ts', '../petstore-wire/index.ts', '../runtime/index.ts', 'node:http'],
+      allowed: ['./server.ts', '../environment.ts', '../petstore-wire/index.ts', '../runtime/index.ts', 'node:http'],
       forbidden: [
         '../api/index.ts',
         '../controllers/echo/index.ts',

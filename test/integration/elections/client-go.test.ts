@@ -29,7 +29,7 @@ afterEach(async () => {
 afterAll(async () => {
   await proxy.close();
   await arena[Symbol.asyncDispose]();
-}, 60_000);
+});
 
 type Kind = 'ours' | 'client-go';
 

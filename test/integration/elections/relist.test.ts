@@ -31,7 +31,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await proxy.close();
   await arena[Symbol.asyncDispose]();
-}, 60_000);
+});
 
 test.each(['streamed', 'paged'] as const)(
   'a leader whose informer lists many objects again (%s) goes on renewing its Lease',

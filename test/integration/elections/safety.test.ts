@@ -43,7 +43,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await arena[Symbol.asyncDispose]();
   await removeClocksOfTheDead();
-}, 60_000);
+});
 
 /** Enters one of ours, or one on client-go, which only elects. Go's programs ask no C library what time it is. */
 async function enter(

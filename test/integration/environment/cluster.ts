@@ -16,6 +16,7 @@ import {
   Transport,
 } from '../../../src/runtime/index.ts';
 import { eventually } from './eventually.ts';
+import { serverOfWorker } from './server-of-worker.ts';
 
 export const Namespace = builtInKind<V1Namespace>({
   group: '',
@@ -41,10 +42,9 @@ export class TestCluster {
     this.auditLog = auditLog;
   }
 
-  /** Connects to the API server that the global set-up has started. */
+  /** Connects to the API server that the global set-up has started for this worker. */
   static async connect(): Promise<TestCluster> {
-    const { INTEGRATION_KUBECONFIG: kubeconfig, INTEGRATION_AUDIT_LOG: auditLog } = process.env;
-    if (kubeconfig === undefined || auditLog === undefined) throw new Error('the global set-up has not run');
+    const { kubeconfig, auditLog } = serverOfWorker();
     return TestCluster.at(kubeconfig, auditLog);
   }
 
@@ -87,11 +87,7 @@ export class TestCluster {
       });
     }
     for (const name of this.#namespaces) {
-      await eventually(
-        `namespace ${name} is gone`,
-        () => this.isGone(() => this.client.get(Namespace, { name })),
-        60_000,
-      );
+      await eventually(`namespace ${name} is gone`, () => this.isGone(() => this.client.get(Namespace, { name })));
     }
     await this.#transport.close();
   }
@@ -99,11 +95,7 @@ export class TestCluster {
   /** Deletes a namespace of the test's own now, and waits until it is gone. */
   async deleteNamespace(name: string): Promise<void> {
     await this.client.delete(Namespace, { name });
-    await eventually(
-      `namespace ${name} is gone`,
-      () => this.isGone(() => this.client.get(Namespace, { name })),
-      60_000,
-    );
+    await eventually(`namespace ${name} is gone`, () => this.isGone(() => this.client.get(Namespace, { name })));
   }
 
   /** Leaves everything where it is: for a server that is about to go with it. */

@@ -44,6 +44,7 @@ export async function startControlPlane(folder: string, crdFolders: string[]): P
       'enable-admission-plugins': 'OwnerReferencesPermissionEnforcement',
     },
     etcdFlags: { 'unsafe-no-fsync': 'true' },
+    startTimeoutMs: 180_000,
   });
   const config = await startIn(folder, environment);
   const manager = startControllerManager(join(wrappers, 'kube-controller-manager'), config);

@@ -40,9 +40,10 @@ export class OperatorProcess {
     });
     try {
       await Promise.race([ready, early]);
-    } catch (error) {
-      child.kill('SIGKILL');
-      throw error;
+    } catch (cause) {
+      early.catch(() => {});
+      const { output } = await operator.stop('SIGKILL');
+      throw new Error(`the operator did not become ready; it wrote: ${output}`, { cause });
     }
     early.catch(() => {});
     return operator;

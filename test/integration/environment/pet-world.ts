@@ -121,7 +121,7 @@ export class PetWorld implements AsyncDisposable {
   }
 
   /** Waits until there is a pet for each Pet, as it asks for, under its id, and no other pet. */
-  async settled(timeoutMs = 60_000): Promise<readonly Pet[]> {
+  async settled(timeoutMs = 180_000): Promise<readonly Pet[]> {
     let difference = 'nothing was looked at yet';
     try {
       return await eventually(

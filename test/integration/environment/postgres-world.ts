@@ -147,7 +147,7 @@ export class PostgresWorld implements AsyncDisposable {
 
   /** Waits until it is gone. */
   async gone(key: ObjectKey): Promise<void> {
-    await eventually(`${key.name} is gone`, () => this.cluster.isGone(() => this.get(key)), 60_000);
+    await eventually(`${key.name} is gone`, () => this.cluster.isGone(() => this.get(key)));
   }
 
   /** Every PostgresWriter of a namespace. */
@@ -163,7 +163,7 @@ export class PostgresWorld implements AsyncDisposable {
   }
 
   /** Waits until every PostgresWriter of the namespace has its row, and counts both sides: rows = resources. */
-  async settled(namespace: string, tables: readonly string[], timeoutMs = 60_000): Promise<void> {
+  async settled(namespace: string, tables: readonly string[], timeoutMs = 180_000): Promise<void> {
     let difference = '';
     const look = async (): Promise<boolean> => {
       const writers = await this.list(namespace);

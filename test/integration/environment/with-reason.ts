@@ -25,7 +25,7 @@ export async function withReason<T extends KubeObject & { readonly status?: Stan
     last = findCondition(object.status?.conditions, 'Ready');
     return last?.reason === reason && last.observedGeneration === object.metadata.generation && object;
   };
-  return eventually(`${kind.kind} ${key.name} has the reason ${reason}`, look, 60_000).catch((cause: unknown) => {
+  return eventually(`${kind.kind} ${key.name} has the reason ${reason}`, look).catch((cause: unknown) => {
     throw new Error(`${kind.kind} ${key.name} never had the reason ${reason}; last: ${JSON.stringify(last)}`, {
       cause,
     });

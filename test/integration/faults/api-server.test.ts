@@ -42,13 +42,13 @@ beforeAll(async () => {
   client = new HttpClient(transport, 'test');
   world = new World(client, namespace);
   await world.populate();
-}, 60_000);
+});
 
 afterAll(async () => {
   await transport.close();
   await server.close();
   await rm(folder, { recursive: true });
-}, 60_000);
+});
 
 let subject: SubjectProcess | undefined;
 let heapBefore: number;

@@ -25,7 +25,7 @@ afterAll(async () => {
   await proxy.close();
   await cluster.close();
   await removeClocksOfTheDead();
-}, 60_000);
+});
 
 withFakeClock(
   'the clock jumps an hour ahead, and two back',

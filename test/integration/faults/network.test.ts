@@ -29,9 +29,9 @@ beforeAll(async () => {
   world = new World(cluster.client, await cluster.namespace());
   await world.populate();
   await cluster.createMany(ConfigMap, world.namespace, ballast);
-}, 60_000);
+});
 
-afterAll(() => cluster.close(), 60_000);
+afterAll(() => cluster.close());
 
 /** Has a block's faults happen to a subject and a proxy of its own. */
 function withSubject(watching: ReflectorOptions = {}) {

@@ -23,7 +23,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await proxy.close();
   await cluster.close();
-}, 60_000);
+});
 
 test(
   'whatever happens, in the end the store is what the cluster is, and all changes are reconciled',

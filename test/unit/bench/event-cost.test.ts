@@ -1,7 +1,7 @@
 import { afterEach, expect, test } from '@jest/globals';
 import { Registry } from 'prom-client';
 import { ScriptedCluster } from '../../../bench/event-cost/scripted-cluster.ts';
-import { addEchoController } from '../../../src/controllers/index.ts';
+import { addEchoController } from '../../../src/controllers/echo/index.ts';
 import { EventRecorder, HttpClient, Manager, Metrics, Transport } from '../../../src/runtime/index.ts';
 import { RecordingLog } from '../environment/recording-log.ts';
 

@@ -76,7 +76,7 @@ export class World {
   }
 
   /** Waits until the stores equal a fresh list and every object that was changed has been reconciled, to its last state. */
-  async converge(subject: SubjectProcess, timeoutMs = 60_000): Promise<void> {
+  async converge(subject: SubjectProcess, timeoutMs = 180_000): Promise<void> {
     let difference: string | undefined;
     const look = async () => {
       difference = await this.#difference(subject);

@@ -5,18 +5,15 @@ import { DeletedJobs } from '../../../../src/controllers/echo/deleted-jobs.ts';
 import { EchoReconciler } from '../../../../src/controllers/echo/echo-reconciler.ts';
 import {
   ApiError,
-  EventRecorder,
-  HttpClient,
   isAlreadyExists,
   isNamespaceTerminating,
   NoAnswerError,
   type Result,
   Store,
   TerminalError,
-  Transport,
 } from '../../../../src/runtime/index.ts';
-import { RecordingLog } from '../../environment/recording-log.ts';
-import { type Exchange, ScriptedServer } from '../../environment/scripted-server.ts';
+import { ReconcilerWorld, type Report } from '../../environment/reconciler-world.ts';
+import type { Exchange, ScriptedServer } from '../../environment/scripted-server.ts';
 import { complete, echoOf, jobOf } from './echos.ts';
 
 const key = { name: 'hello', namespace: 'default' };
@@ -24,54 +21,33 @@ const jobsPath = '/apis/batch/v1/namespaces/default/jobs';
 const jobPath = `${jobsPath}/hello`;
 const echoPath = '/apis/mmontes.io/v1alpha1/namespaces/default/echos/hello';
 const statusPath = `${echoPath}/status`;
-const eventsPath = '/apis/events.k8s.io/v1/namespaces/default/events';
 
+let world: ReconcilerWorld;
 let server: ScriptedServer;
-let transport: Transport;
-let client: HttpClient;
 let echos: Store<Echo>;
 let jobs: Store<Job>;
 let deletedJobs: DeletedJobs;
-let events: EventRecorder;
-let log: RecordingLog;
 
 beforeEach(async () => {
-  server = await ScriptedServer.start();
-  transport = new Transport(server.connection, { userAgent: 'test/1' });
-  client = new HttpClient(transport, 'tester');
-  log = new RecordingLog();
+  world = await ReconcilerWorld.start();
+  server = world.server;
   echos = new Store();
   jobs = new Store();
   deletedJobs = new DeletedJobs();
-  events = new EventRecorder({ client, controller: 'test.example/operator', instance: 'pod-1', log });
 });
 afterEach(async () => {
-  await transport.close();
-  await server.close();
+  await world.close();
 });
 
 /** Begins to reconcile over what the stores hold; a failure is its outcome. */
 function reconcile(): Promise<Result | unknown> {
-  const reconciler = new EchoReconciler({ echos, jobs, deletedJobs, events, image: 'busybox:1.36' });
-  const { signal } = new AbortController();
-  return reconciler.reconcile(key, { client, signal, log }).catch((error: unknown) => error);
+  const reconciler = new EchoReconciler({ echos, jobs, deletedJobs, events: world.events, image: 'busybox:1.36' });
+  return world.reconcile(reconciler, key);
 }
 
 /** The status that is written next, which is accepted. */
-async function reported(): Promise<{ readonly reason: string; readonly status: Record<string, unknown> }> {
-  const request = await server.next({ method: 'PATCH', path: statusPath });
-  request.json(200, echoOf());
-  const { status } = request.body as { status: { conditions: { reason: string }[] } };
-  return { reason: status.conditions?.[0]?.reason ?? '', status };
-}
-
-/** The Event that is written next, which is accepted. */
-async function noted(): Promise<string> {
-  const request = await server.next({ method: 'POST', path: eventsPath });
-  request.json(201, echoOf());
-  const { type, reason } = request.body as { type: string; reason: string };
-  return `${type} ${reason}`;
-}
+const reported = (): Promise<Report> => world.reported(statusPath, echoOf());
+const noted = (): Promise<string> => world.noted();
 
 /** The API server is asked for the Echo itself, and has this one. */
 async function asked(stored: Echo): Promise<void> {
@@ -197,7 +173,7 @@ describe('where the message was printed', () => {
     jobs.replace(edits === undefined ? [] : [jobOf(echo, complete, edits[0])]);
     deletedJobs.observe(echo, { type: 'deleted', object: jobOf(echo, complete) });
     expect(await reconcile()).toEqual(done);
-    await events.flush(30_000);
+    await world.events.flush(30_000);
     expect(server.unclaimed).toBe(0);
     expect(deletedJobs.of(echo, key)).toBeUndefined();
   });
@@ -353,7 +329,7 @@ describe('the report', () => {
     const outcome = reconcile();
     expect((await reported()).reason).toBe('Printing');
     expect(await outcome).toEqual(done);
-    await events.flush(30_000);
+    await world.events.flush(30_000);
     expect(server.unclaimed).toBe(0);
   });
 
@@ -387,7 +363,7 @@ describe('the report', () => {
     (await server.next({ method: 'PATCH' })).refuse(404, 'NotFound');
     (await server.next({ method: 'GET', path: echoPath })).refuse(404, 'NotFound');
     expect(await outcome).toEqual(done);
-    await events.flush(30_000);
+    await world.events.flush(30_000);
     expect(server.unclaimed).toBe(0);
   });
 });

@@ -5,70 +5,55 @@ import { isSelected } from '../../../../src/controllers/pod-set/pod-set-pod.ts';
 import { PodSetReconciler } from '../../../../src/controllers/pod-set/pod-set-reconciler.ts';
 import {
   Applier,
-  type Condition,
   EventRecorder,
-  HttpClient,
+  type HttpClient,
   NoAnswerError,
   type Result,
   Store,
   TerminalError,
-  Transport,
 } from '../../../../src/runtime/index.ts';
-import { RecordingLog } from '../../environment/recording-log.ts';
-import { type Exchange, ScriptedServer } from '../../environment/scripted-server.ts';
+import { ReconcilerWorld, type Report } from '../../environment/reconciler-world.ts';
+import type { Exchange, ScriptedServer } from '../../environment/scripted-server.ts';
 import { creationTimestamp, podOf, podSetOf } from './pod-sets.ts';
 
 const key = { name: 'web', namespace: 'default' };
 const podsPath = '/api/v1/namespaces/default/pods';
 const setPath = '/apis/app.example.com/v1alpha1/namespaces/default/podsets/web';
 
+let world: ReconcilerWorld;
 let server: ScriptedServer;
-let transport: Transport;
-let client: HttpClient;
 let sets: Store<PodSet>;
 let pods: Store<Pod>;
 let reconciler: PodSetReconciler;
-let log: RecordingLog;
 
 beforeEach(async () => {
-  server = await ScriptedServer.start();
-  transport = new Transport(server.connection, { userAgent: 'test/1' });
-  client = new HttpClient(transport, 'tester');
-  log = new RecordingLog();
+  world = await ReconcilerWorld.start();
+  server = world.server;
   sets = new Store();
   pods = new Store();
   // What is told by Events is of no interest here: they are refused, one by one, elsewhere.
-  const silent = { ...client, create: async () => ({}) } as unknown as HttpClient;
-  const events = new EventRecorder({ client: silent, controller: 'test.example/operator', instance: 'pod-1', log });
+  const silent = { ...world.client, create: async () => ({}) } as unknown as HttpClient;
+  const events = new EventRecorder({
+    client: silent,
+    controller: 'test.example/operator',
+    instance: 'pod-1',
+    log: world.log,
+  });
   const labelled = (set: PodSet) => [...pods.list()].filter((pod) => isSelected(set, pod));
   const applier = new Applier({ fieldManager: 'tester' });
   reconciler = new PodSetReconciler({ sets, pods, labelled, applier, events });
 });
 afterEach(async () => {
-  await transport.close();
-  await server.close();
+  await world.close();
 });
 
 /** Begins to reconcile over what the stores hold; a failure is its outcome. */
 function reconcile(): Promise<Result | unknown> {
-  const { signal } = new AbortController();
-  return reconciler.reconcile(key, { client, signal, log }).catch((error: unknown) => error);
-}
-
-interface Report {
-  readonly reason: string;
-  readonly message: string;
-  readonly status: NonNullable<PodSet['status']>;
+  return world.reconcile(reconciler, key);
 }
 
 /** The status that is written next, which is accepted. */
-async function reported(): Promise<Report> {
-  const request = await server.next({ method: 'PATCH', path: `${setPath}/status` });
-  request.json(200, podSetOf());
-  const { status } = request.body as { status: PodSet['status'] & { conditions?: Condition[] } };
-  const { reason = '', message = '' } = status?.conditions?.[0] ?? {};
-  return { reason, message, status };
-}
+const reported = (): Promise<Report<NonNullable<PodSet['status']>>> => world.reported(`${setPath}/status`, podSetOf());
 
 /** The request that would make a pod. */
 const asked = (): Promise<Exchange> => server.next({ method: 'POST', path: podsPath });

@@ -2,68 +2,41 @@ import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import type { ScheduledEcho } from '../../../../src/api/index.ts';
 import type { CronJob } from '../../../../src/controllers/built-in-kinds.ts';
 import { ScheduledEchoReconciler } from '../../../../src/controllers/scheduled-echo/scheduled-echo-reconciler.ts';
-import { Applier, EventRecorder, HttpClient, type Result, Store, Transport } from '../../../../src/runtime/index.ts';
-import { RecordingLog } from '../../environment/recording-log.ts';
-import { type Exchange, ScriptedServer } from '../../environment/scripted-server.ts';
+import { Applier, type Result, Store } from '../../../../src/runtime/index.ts';
+import { ReconcilerWorld, type Report } from '../../environment/reconciler-world.ts';
+import type { Exchange, ScriptedServer } from '../../environment/scripted-server.ts';
 import { cronJobFor, scheduledEchoOf } from './scheduled-echos.ts';
 
 const key = { name: 'hello', namespace: 'default' };
 const cronJobPath = '/apis/batch/v1/namespaces/default/cronjobs/hello';
 const echoPath = '/apis/mmontes.io/v1alpha1/namespaces/default/scheduledechos/hello';
-const eventsPath = '/apis/events.k8s.io/v1/namespaces/default/events';
 
+let world: ReconcilerWorld;
 let server: ScriptedServer;
-let transport: Transport;
-let client: HttpClient;
 let echos: Store<ScheduledEcho>;
 let cronJobs: Store<CronJob>;
-let events: EventRecorder;
-let log: RecordingLog;
 
 beforeEach(async () => {
-  server = await ScriptedServer.start();
-  transport = new Transport(server.connection, { userAgent: 'test/1' });
-  client = new HttpClient(transport, 'tester');
-  log = new RecordingLog();
+  world = await ReconcilerWorld.start();
+  server = world.server;
   echos = new Store();
   cronJobs = new Store();
-  events = new EventRecorder({ client, controller: 'test.example/operator', instance: 'pod-1', log });
 });
 afterEach(async () => {
-  await transport.close();
-  await server.close();
+  await world.close();
 });
 
 /** Begins to reconcile over what the stores hold; a failure is its outcome. */
 function reconcile(): Promise<Result | unknown> {
+  const { events } = world;
   const applier = new Applier({ fieldManager: 'tester' });
   const reconciler = new ScheduledEchoReconciler({ echos, cronJobs, applier, events, image: 'busybox:1.36' });
-  const { signal } = new AbortController();
-  return reconciler.reconcile(key, { client, signal, log }).catch((error: unknown) => error);
-}
-
-interface Report {
-  readonly reason: string;
-  readonly message: string;
-  readonly status: Record<string, unknown>;
+  return world.reconcile(reconciler, key);
 }
 
 /** The status that is written next, which is accepted. */
-async function reported(): Promise<Report> {
-  const request = await server.next({ method: 'PATCH', path: `${echoPath}/status` });
-  request.json(200, scheduledEchoOf());
-  const { status } = request.body as { status: { conditions: { reason: string; message: string }[] } };
-  const { reason = '', message = '' } = status.conditions?.[0] ?? {};
-  return { reason, message, status };
-}
-
-/** The Event that is written next, which is accepted. */
-async function noted(): Promise<string> {
-  const request = await server.next({ method: 'POST', path: eventsPath });
-  request.json(201, scheduledEchoOf());
-  const { type, reason } = request.body as { type: string; reason: string };
-  return `${type} ${reason}`;
-}
+const reported = (): Promise<Report> => world.reported(`${echoPath}/status`, scheduledEchoOf());
+const noted = (): Promise<string> => world.noted();
 
 const applied = (): Promise<Exchange> => server.next({ method: 'PATCH', path: cronJobPath });
 const done = { type: 'done' };
@@ -123,7 +96,7 @@ describe('where there is a CronJob', () => {
     echos.set(scheduledEchoOf({ metadata: { resourceVersion: '7' }, status }));
     cronJobs.set({ ...stored, metadata: { ...cronJobFor(echo).metadata, ...stored.metadata } });
     expect(await reconcile()).toEqual(done);
-    await events.flush(30_000);
+    await world.events.flush(30_000);
     expect(server.unclaimed).toBe(0);
   });
 
@@ -141,7 +114,7 @@ describe('where there is a CronJob', () => {
     expect((await report).reason).toBe('Scheduled');
     await noted();
     expect(await outcome).toEqual(done);
-    const line = log.lines.find(({ message }) => message === 'the CronJob was not as the spec asks: applied');
+    const line = world.log.lines.find(({ message }) => message === 'the CronJob was not as the spec asks: applied');
     expect(line).toMatchObject({ level: 'info', details: { difference: expect.any(String) } });
   });
 

@@ -1,0 +1,67 @@
+/** How settings are read from environment variables, by the operator and by the pet store alike. */
+import { type CleanedEnv, cleanEnv, makeValidator } from 'envalid';
+
+/**
+ * Makes a validator that says what it takes; envalid adds the rest.
+ *
+ * @param parse the value, or undefined where the text is none.
+ */
+export function accept<T>(takes: string, parse: (text: string) => T | undefined) {
+  return makeValidator<T>((text) => {
+    const value = parse(text);
+    if (value === undefined) throw new TypeError(takes);
+    return value;
+  });
+}
+
+export const integer = (min: number, max: number) =>
+  accept(`a whole number from ${min} to ${max}`, (text) => {
+    const value = Number(text);
+    return /^\d+$/.test(text) && value >= min && value <= max ? value : undefined;
+  });
+
+export const port = integer(1, 65_535);
+
+/** Above 0; fractions too. */
+export const amount = (unit: string, max: number) =>
+  accept(`a number of ${unit} above 0, ${max} at most`, (text) => {
+    const value = Number(text);
+    return /^\d+(\.\d+)?$/.test(text) && value > 0 && value <= max ? value : undefined;
+  });
+
+/** Up to a day. */
+export const seconds = amount('seconds', 86_400);
+
+export const matching = (takes: string, pattern: RegExp) =>
+  accept(takes, (text) => (pattern.test(text) ? text : undefined));
+
+export const text = matching('a text that is not empty', /\S/);
+
+export const oneOf = <const T extends string>(choices: readonly T[]) =>
+  accept(`one of ${choices.join(', ')}`, (text) => choices.find((choice) => choice === text));
+
+/** As pino has them. */
+const logLevels = ['trace', 'debug', 'info', 'warn', 'error', 'fatal'] as const;
+export type LogLevel = (typeof logLevels)[number];
+export const logLevel = oneOf(logLevels);
+
+/**
+ * Reads variables. An empty one counts as absent: a ConfigMap can't unset one.
+ *
+ * @param Refusal what is thrown for bad values, with a line for each: the variable, what it got, what it takes.
+ */
+export function readEnvironment<S>(
+  environment: NodeJS.ProcessEnv,
+  validators: S,
+  Refusal: new (message: string) => Error,
+): CleanedEnv<S> {
+  const present = Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== ''));
+  return cleanEnv(present, validators, {
+    reporter: ({ errors }) => {
+      const lines = Object.entries(errors as Readonly<Record<string, Error>>).map(
+        ([variable, { message }]) => `${variable}: got ${JSON.stringify(present[variable])}, takes ${message}`,
+      );
+      if (lines.length > 0) throw new Refusal(lines.join('\n'));
+    },
+  });
+}
