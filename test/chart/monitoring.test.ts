@@ -1,7 +1,15 @@
 import { describe, expect, it } from '@jest/globals';
 import { Helm, helmNames } from './helm.ts';
+import type { Rendering, ServiceMonitor } from './rendering.ts';
 
 const prometheusOperator = ['monitoring.coreos.com/v1/ServiceMonitor'];
+
+const selectedBy = ({ selector }: ServiceMonitor['spec'], rendering: Rendering) =>
+  rendering
+    .all('Service')
+    .filter(({ metadata }) =>
+      Object.entries(selector.matchLabels).every(([key, value]) => metadata?.labels?.[key] === value),
+    );
 
 describe.each(helmNames)('monitoring, by %s', (name) => {
   const render = async (monitoring: object = {}, apiVersions: readonly string[] = []) =>
@@ -34,12 +42,27 @@ describe.each(helmNames)('monitoring, by %s', (name) => {
     });
     expect(spec.endpoints).toEqual([{ port: 'metrics', path: '/stats', interval: '1m30s' }]);
     expect(spec.namespaceSelector).toEqual({ matchNames: ['operators'] });
-    const selected = rendering
-      .all('Service')
-      .filter((service) =>
-        Object.entries(spec.selector.matchLabels).every(([key, value]) => service.metadata?.labels?.[key] === value),
-      );
-    expect(selected.map((service) => service.metadata?.name)).toEqual(['demo-echoperator-metrics']);
+    expect(selectedBy(spec, rendering).map((service) => service.metadata?.name)).toEqual(['demo-echoperator-metrics']);
+  });
+
+  it("makes another for the pet store's metrics, where there is a pet store", async () => {
+    const monitoring = { path: '/stats', interval: '30s', labels: { release: 'prom' } };
+    const values = { monitoring, petstore: { enabled: true } };
+    const rendering = await (await Helm.find(name)).render({ values, apiVersions: prometheusOperator });
+    expect(rendering.all('ServiceMonitor').map(({ metadata }) => metadata.name)).toEqual([
+      'demo-echoperator-petstore.operators',
+      'demo-echoperator.operators',
+    ]);
+    const { metadata, spec } = rendering.one('ServiceMonitor', 'demo-echoperator-petstore.operators');
+    expect(metadata).toMatchObject({ namespace: 'monitoring', labels: { release: 'prom' } });
+    // The path is the pet store's own.
+    expect(spec.endpoints).toEqual([{ port: 'http', path: '/metrics', interval: '30s' }]);
+    const [service, ...others] = selectedBy(spec, rendering);
+    expect(others).toEqual([]);
+    expect(service?.metadata?.name).toBe('petstore-service');
+    expect(service?.spec?.ports).toContainEqual({ name: 'http', port: 8080, targetPort: 'http' });
+    const withoutMonitor = { ...values, monitoring: { ...monitoring, enabled: false, serviceMonitor: 'always' } };
+    expect((await (await Helm.find(name)).render({ values: withoutMonitor })).all('ServiceMonitor')).toEqual([]);
   });
 
   it("puts it into the release's namespace where none is named", async () => {

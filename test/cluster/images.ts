@@ -3,6 +3,7 @@ import { chmod, copyFile, mkdir, mkdtemp, readFile, rename, rm, stat, symlink, w
 import { dirname, join } from 'node:path';
 import { execa } from 'execa';
 import { buildahIn } from '../../tools/image/buildah.ts';
+import { librariesOf } from '../../tools/image.ts';
 import { cacheFolder } from '../../tools/index.ts';
 
 /** What holds a pod's namespaces; pinned in containerd's configuration. */
@@ -84,4 +85,13 @@ export async function makeBusyboxRoot(root: string): Promise<void> {
   const { stdout } = await execa(busybox, ['--list']);
   const names = stdout.split('\n').filter((name) => name !== 'busybox');
   await Promise.all(names.map((name) => symlink('busybox', join(root, 'bin', name))));
+}
+
+/** Copies a program, or a library, with the libraries that it asks for. @param path where it is to be; as it is here by default */
+export async function addProgram(root: string, program: string, path = program): Promise<void> {
+  const copies = [[program, path], ...(await librariesOf(program, undefined)).map((library) => [library, library])];
+  for (const [from = '', to = ''] of copies) {
+    await mkdir(dirname(join(root, to)), { recursive: true });
+    await copyFile(from, join(root, to));
+  }
 }

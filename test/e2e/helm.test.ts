@@ -4,6 +4,8 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import type { V1CustomResourceDefinition } from '@kubernetes/client-node';
 import { parse, stringify } from 'yaml';
+import { buildImage } from '../../tools/image.ts';
+import { Cluster } from '../cluster/index.ts';
 import { originalEchoCrd } from '../integration/environment/original-crds.ts';
 import { E2eCluster, echo } from './environment/cluster.ts';
 import { Release } from './environment/release.ts';
@@ -90,6 +92,32 @@ test('upgraded from an older release and rolled back: the CRDs follow, nothing i
   await cluster.apply(echo('after', namespace, { message: 'made after the rollback' }));
   await printed('after');
   expect(await cluster.logOf('after', namespace)).toBe('made after the rollback\n');
+});
+
+test('uninstalling is refused while there are Pets, lists them, and leaves all as it is; it works when they are deleted', async () => {
+  const nodes = await Cluster.find('e2e');
+  await nodes.loadImage((await buildImage({ image: 'petstore' })).archive);
+  const installed = await Release.install(cluster, [
+    ...['--set', 'controllers.pet.enabled=true,petstore.enabled=true'],
+    ...['--set', 'ha.enabled=false'],
+  ]);
+  release = installed;
+  await cluster.apply({
+    apiVersion: 'petstore.example.com/v1alpha1',
+    kind: 'Pet',
+    metadata: { name: 'thor', namespace },
+    spec: { name: 'Thor', type: 'dog', birthday: '2021-04-01T00:00:00Z' },
+  });
+  await cluster.kubectl(['wait', '--for=condition=Ready', 'pet/thor', '--namespace', namespace, '--timeout=90s']);
+
+  await expect(installed.uninstall()).rejects.toThrow('echoperator-uninstall failed');
+  const list = await cluster.kubectl(['logs', 'job/echoperator-uninstall', '--namespace', installed.namespace]);
+  expect(list).toContain(`  pets.petstore.example.com ${namespace}/thor\n`);
+  await cluster.kubectl(['delete', 'pet/thor', '--namespace', namespace, '--timeout=60s']);
+
+  // Its namespace goes with it, which holds nobody's finalizers any more.
+  await installed.uninstall();
+  release = undefined;
 });
 
 /** The chart as a release before this one: a lower version, and a CRD without the field that this one added. */

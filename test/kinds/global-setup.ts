@@ -1,10 +1,38 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { buildImage } from '../../tools/image.ts';
 import { E2eCluster } from '../e2e/environment/cluster.ts';
+import { Database } from '../e2e/environment/database.ts';
+import { DocumentedSteps, documentedNamespace } from '../e2e/environment/documented.ts';
+import { postgresImage } from '../e2e/environment/postgres-image.ts';
 import { Release } from '../e2e/environment/release.ts';
 import { SharedCluster } from '../e2e/environment/shared-cluster.ts';
 
-/** One release for all files: they run side by side. */
+/** One release for all files: they run side by side. It has every controller, a pet store, and a database beside it. */
 export default async function setUp(): Promise<void> {
-  globalThis.kinds = await SharedCluster.up('kinds');
-  const release = await Release.install(await E2eCluster.connect());
+  const archives = [(await buildImage({ image: 'petstore' })).archive, await postgresImage()];
+  const shared = await SharedCluster.up('kinds');
+  globalThis.kinds = shared;
+  await Promise.all(archives.map((archive) => shared.cluster.loadImage(archive)));
+  const cluster = await E2eCluster.connect();
+  const release = Release.in(cluster, documentedNamespace);
+  await cluster.apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: release.namespace } });
   process.env.KINDS_RELEASE_NAMESPACE = release.namespace;
+  await install(release, cluster);
+}
+
+/** As the pages about PostgresWriters and Pets have it. */
+async function install(release: Release, cluster: E2eCluster): Promise<void> {
+  const [ofRows, ofPets] = [await DocumentedSteps.of('postgres-writer.md'), await DocumentedSteps.of('pet.md')];
+  const folder = await mkdtemp(join(tmpdir(), 'kinds-database-'));
+  try {
+    const database = await Database.start(cluster, join(folder, 'ca.crt'));
+    const [secret = ''] = ofRows.commands(`kubectl --namespace ${release.namespace} create secret`);
+    await cluster.shell(secret, folder);
+    const values = [...ofRows.values, ...ofPets.values].map((value) => value.replace('db.example', Database.host));
+    await Promise.all([release.upgrade(values), database.ready().then(() => database.psql([], ofRows.sql))]);
+  } finally {
+    await rm(folder, { recursive: true });
+  }
 }

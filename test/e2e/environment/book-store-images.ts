@@ -1,8 +1,7 @@
-import { chmod, copyFile, mkdir, readFile, writeFile } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { chmod, mkdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { ensureDebianPackages } from '../../../tools/debian.ts';
-import { librariesOf } from '../../../tools/image.ts';
-import { imageArchive, makeBusyboxRoot } from '../../cluster/images.ts';
+import { addProgram, imageArchive, makeBusyboxRoot } from '../../cluster/images.ts';
 
 /** Where Debian has Redis: one program, which is server or client by the name it is called by. */
 const redisServer = '/usr/bin/redis-check-rdb';
@@ -49,7 +48,7 @@ export async function bookStoreImages(): Promise<readonly string[]> {
         madeOf: [client, books],
         makeRoot: async (root) => {
           await makeBusyboxRoot(root);
-          await addProgram(root, redisClient, 'redis-cli');
+          await addProgram(root, redisClient, '/bin/redis-cli');
           await mkdir(join(root, 'srv/cgi-bin'), { recursive: true });
           await writeFile(join(root, 'srv/cgi-bin/books'), books);
           await chmod(join(root, 'srv/cgi-bin/books'), 0o755);
@@ -64,20 +63,10 @@ export async function bookStoreImages(): Promise<readonly string[]> {
         madeOf: [server],
         makeRoot: async (root) => {
           await makeBusyboxRoot(root);
-          await addProgram(root, redisServer, 'redis-server');
+          await addProgram(root, redisServer, '/bin/redis-server');
         },
       },
       undefined,
     ),
   ];
-}
-
-/** Copies a program with the libraries that it asks for. */
-async function addProgram(root: string, program: string, name: string): Promise<void> {
-  await copyFile(program, join(root, 'bin', name));
-  for (const library of await librariesOf(program, undefined)) {
-    const copy = join(root, library);
-    await mkdir(dirname(copy), { recursive: true });
-    await copyFile(library, copy);
-  }
 }

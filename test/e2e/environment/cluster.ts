@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { dirname } from 'node:path';
 import { execa } from 'execa';
 import { ensureBinaries } from '../../../tools/index.ts';
 
@@ -41,6 +42,13 @@ export class E2eCluster {
   /** Runs helm. @throws ExecaError with helm's words when it fails. */
   async helm(args: readonly string[]): Promise<string> {
     return (await execa(this.#helm, args, { env: { KUBECONFIG: this.kubeconfig } })).stdout;
+  }
+
+  /** Runs what a user types: kubectl and helm are on the path. @throws ExecaError with the words of what failed */
+  async shell(script: string, folder: string): Promise<string> {
+    const path = [dirname(this.#kubectl), dirname(this.#helm), process.env.PATH].join(':');
+    const options = { cwd: folder, env: { KUBECONFIG: this.kubeconfig, PATH: path } };
+    return (await execa('bash', ['-euo', 'pipefail', '-c', script], options)).stdout;
   }
 
   /** kubectl's answer as JSON. */
