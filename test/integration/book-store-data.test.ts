@@ -189,24 +189,27 @@ describe('the data', () => {
     await merge(PersistentVolumeClaim, claim, { metadata: { finalizers: ['test.example.com/in-use'] } });
     await cluster.client.delete(PersistentVolumeClaim, claim.metadata);
     await apply(at.key, spec({}, { tag: 'two' }));
-    const store = await settled(at, 'ClaimBeingDeleted');
-    const condition = findCondition(store.status?.conditions, 'DatabaseReady');
-    expect(condition).toMatchObject({ status: 'False', reason: 'ClaimBeingDeleted' });
-    expect(condition?.message).toContain('data-shop-db-0');
-    const warned = await eventually('it is an Event', async () => {
-      const { items } = await cluster.client.list(Event, { namespace: at.key.namespace });
-      return items.find(({ reason }) => reason === 'ClaimBeingDeleted');
-    });
-    expect(warned.type).toBe('Warning');
-    // Another look changes nothing either.
-    const looks = await reconciled(operator);
-    await lookAgain(at.key);
-    await eventually('it was looked at again', async () => (await reconciled(operator)) > looks);
-    expect(imageOf(await statefulSetOf(at.key))).toBe('example.com/db:one');
-    expect((await podOf(at.key)).metadata.uid).toBe(pod.metadata.uid);
+    try {
+      const store = await settled(at, 'ClaimBeingDeleted');
+      const condition = findCondition(store.status?.conditions, 'DatabaseReady');
+      expect(condition).toMatchObject({ status: 'False', reason: 'ClaimBeingDeleted' });
+      expect(condition?.message).toContain('data-shop-db-0');
+      const warned = await eventually('it is an Event', async () => {
+        const { items } = await cluster.client.list(Event, { namespace: at.key.namespace });
+        return items.find(({ reason }) => reason === 'ClaimBeingDeleted');
+      });
+      expect(warned.type).toBe('Warning');
+      // Another look changes nothing either.
+      const looks = await reconciled(operator);
+      await lookAgain(at.key);
+      await eventually('it was looked at again', async () => (await reconciled(operator)) > looks);
+      expect(imageOf(await statefulSetOf(at.key))).toBe('example.com/db:one');
+      expect((await podOf(at.key)).metadata.uid).toBe(pod.metadata.uid);
 
-    await cluster.client.delete(Pod, pod.metadata, { gracePeriodSeconds: 0 });
-    await merge(PersistentVolumeClaim, claim, { metadata: { finalizers: null } });
+      await cluster.client.delete(Pod, pod.metadata, { gracePeriodSeconds: 0 });
+    } finally {
+      await merge(PersistentVolumeClaim, claim, { metadata: { finalizers: null } });
+    }
     await meanwhile(at, 'another pod, with another claim', async () => {
       const next = await ifThere(podOf(at.key));
       return next?.spec?.containers[0]?.image === 'example.com/db:two';

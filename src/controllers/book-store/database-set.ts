@@ -26,10 +26,11 @@ import {
   volumeFinding,
 } from './database-findings.ts';
 import { growthOf } from './growth.ts';
+import { forget, isKept, isOlder, keptOf, readKept } from './kept.ts';
 import { statefulSetKey } from './names.ts';
 import { waitLeftMs } from './patience.ts';
 import { restartPending } from './pod-restart.ts';
-import { beginRecreation, endRecreation, forget, isKept, isOlder, keptOf, readKept, recreate } from './recreation.ts';
+import { beginRecreation, endRecreation, recreate } from './recreation.ts';
 import { nameTaken } from './refused.ts';
 import type { Settings } from './settings.ts';
 

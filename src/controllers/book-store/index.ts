@@ -16,8 +16,8 @@ import { ControllerRevision, Deployment, PersistentVolumeClaim, Service, Statefu
 import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
 import { BookStoreReconciler } from './book-store-reconciler.ts';
 import { statefulSetOfClaim } from './claims.ts';
+import { recreationSelector } from './kept.ts';
 import { claimedNames, statefulSetKey } from './names.ts';
-import { recreationSelector } from './recreation.ts';
 
 /** Finds BookStores by a name that each claims for itself, {@link claimedNames}. */
 const byClaimedName = 'claimedName';

@@ -41,6 +41,8 @@ export async function startControlPlane(folder: string, crdFolders: string[]): P
     apiServerFlags: {
       'audit-log-path': auditLog,
       'audit-policy-file': join(folder, 'audit-policy.yaml'),
+      // Room for a Service of each of many objects: the default is for 254.
+      'service-cluster-ip-range': '10.0.0.0/16',
       'enable-admission-plugins': 'OwnerReferencesPermissionEnforcement',
     },
     etcdFlags: { 'unsafe-no-fsync': 'true' },
