@@ -135,7 +135,8 @@ the API server receives for one of them to its answer to the last: for each a fi
 nothing, and writes no Event.
 
 The time in the database is PostgreSQL's own, \`active_time\`: from a statement's arrival to its answer, with its parsing, planning
-and commit. One COPY of as many rows, and single INSERTs of a tenth of them, are taken in the same minutes.${
+and commit. The CPU is that of the API server, etcd, the operator, what is outside and the bench; ours has the operator's start and the
+Events in it. One COPY of as many rows, and single INSERTs of a tenth of them, are taken in the same minutes.${
         outside === undefined
           ? ''
           : `
@@ -143,7 +144,7 @@ and commit. One COPY of as many rows, and single INSERTs of a tenth of them, are
 Measured on ${outside.date.slice(0, 10)} in a run of its own, of ${outside.versions.echoperator}.`
       }`,
     measures: ['rowsSeconds', 'petsPerSecond'],
-    besides: ['rowStatements', 'rowsDatabaseMs', 'rowsToCopy', 'rowsToInserts'],
+    besides: ['rowsCpu', 'petsCpu', 'rowStatements', 'rowsDatabaseMs', 'rowsToCopy', 'rowsToInserts'],
     peer: 'ceiling',
   },
 ];

@@ -92,8 +92,8 @@ const quick: Plan = {
   idleRounds: 1,
   idleSeconds: 5,
   outsideRounds: 1,
-  postgresWriters: 500,
-  pets: 250,
+  postgresWriters: 300,
+  pets: 150,
   settleMs: 1000,
 };
 

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type ApiServer, startApiServer } from '../api-server.ts';
-import { watchOthers } from '../disturbance.ts';
+import { ourCpuSeconds, watchOthers } from '../disturbance.ts';
 import { connectWriters, eventsArrived, together, writers } from '../load.ts';
 import type { Operator } from '../operators.ts';
 import { timeoutMsFor } from '../plan.ts';
@@ -50,6 +50,7 @@ async function onServerWithObjects(
   const count = subject.countOf(plan);
   const server = await startApiServer(folder);
   let disturbance: number;
+  let cpuSeconds: number;
   try {
     const bareWrites: BareWrites[] = [];
     await together(writers, count, async (index) => {
@@ -58,7 +59,9 @@ async function onServerWithObjects(
     });
     await delay(plan.settleMs, undefined, { signal });
     const others = await watchOthers();
+    const before = await ourCpuSeconds();
     await work(server, bareWrites);
+    cpuSeconds = (await ourCpuSeconds()) - before;
     disturbance = await others();
   } finally {
     // The audit log is whole when the server has stopped.
@@ -66,7 +69,7 @@ async function onServerWithObjects(
   }
   const counted = await readRequestsFor(subject.plural, server.auditLog);
   const requests = { [subject.scenario]: perEcho(counted, count) };
-  return { figures: subject.figure(count, counted.seconds), disturbance, requests };
+  return { figures: subject.figures(count, counted.seconds, cpuSeconds), disturbance, requests };
 }
 
 /** The Event about an object comes after the last write of its status. */
