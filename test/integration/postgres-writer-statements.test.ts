@@ -96,43 +96,37 @@ const backends = (condition: string) =>
   );
 
 describe('a statement whose connection broke', () => {
-  const foreignKey = `CREATE TABLE country_$table (name text PRIMARY KEY); INSERT INTO country_$table VALUES ('Peru');
-    GRANT ALL ON country_$table TO writer;
-    ALTER TABLE $table ADD FOREIGN KEY (country) REFERENCES country_$table`;
+  const slow = `CREATE FUNCTION slow_$table() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+      IF NEW.name = 'Jane' THEN PERFORM pg_sleep(2.5); END IF; RETURN NEW; END $$;
+    CREATE TRIGGER slow BEFORE INSERT ON $table FOR EACH ROW EXECUTE FUNCTION slow_$table()`;
 
-  /** An INSERT that waits on the server, and of whose connection only that is left. */
-  async function lostInsert(name: string, rows: Rows): Promise<Client> {
-    const lock = await locking(`SELECT FROM country_${name} FOR UPDATE`);
+  /** An INSERT that goes on on the server when its connection is no more. */
+  async function loseInsert(rows: Rows): Promise<void> {
     const lost = rows.upsert(row('ns/x'));
-    await eventually('it waits', async () => (await backends("wait_event_type = 'Lock'")).length === 1);
+    await eventually('it is under way', async () => (await backends("wait_event = 'PgSleep'")).length === 1);
     proxy.cut();
     await expect(lost).rejects.toMatchObject({ reason: 'DatabaseDown' });
-    return lock;
   }
 
+  const nothingUnderWay = (): Promise<unknown> =>
+    eventually('nothing is under way', async () => (await backends("state <> 'idle'")).length === 0);
+
   test.each(['the same operator', 'another one'])('is over before %s deletes the row', async (who) => {
-    const name = await createTable(foreignKey);
+    const name = await createTable(slow);
     const first = tables().rowsOf(name);
-    const lock = await lostInsert(name, first);
-    try {
-      const rows = who === 'the same operator' ? first : tables().rowsOf(name);
-      await persist(() => rows.delete('ns/x'));
-    } finally {
-      await lock.query('COMMIT');
-      await lock.end();
-    }
-    await eventually('nothing is under way', async () => (await backends("state <> 'idle'")).length === 0);
+    await loseInsert(first);
+    const rows = who === 'the same operator' ? first : tables().rowsOf(name);
+    await persist(() => rows.delete('ns/x'));
+    await nothingUnderWay();
     expect(await idsIn(name)).toEqual([]);
   });
 
   test('is over before a newer one is sent for its row', async () => {
-    const name = await createTable(foreignKey);
-    const { rowsOf } = tables();
-    const lock = await lostInsert(name, rowsOf(name));
-    await lock.query('COMMIT');
-    await lock.end();
-    await persist(() => rowsOf(name).upsert(row('ns/x', { name: 'Juana' })));
-    await eventually('nothing is under way', async () => (await backends("state <> 'idle'")).length === 0);
+    const name = await createTable(slow);
+    const rows = tables().rowsOf(name);
+    await loseInsert(rows);
+    await persist(() => rows.upsert(row('ns/x', { name: 'Juana' })));
+    await nothingUnderWay();
     expect(await server.query(`SELECT name FROM ${name}`)).toEqual([{ name: 'Juana' }]);
   });
 

@@ -117,17 +117,21 @@ export class PostgresWriterReconciler {
 
   /** The row to its table, and out of every other. */
   async #write(writer: PostgresWriter, table: Table, { signal }: ReconcileContext): Promise<Written> {
-    const written = await this.#upsert(writer, table, signal);
+    const written = await this.#upsert(writer, table, { isKnown: reasonOf(writer) === 'RowWritten', signal });
     const others = (writer.status?.tables ?? []).filter((other) => other !== tableText(table));
     // One that is gone has no row of it. It may well be the same under its new name.
     for (const other of others) await this.#delete(writer, other, signal).catch(unlessMissing);
-    return others.length === 0 ? written : this.#upsert(writer, table, signal);
+    return others.length === 0 ? written : this.#upsert(writer, table, { isKnown: true, signal });
   }
 
-  #upsert(writer: PostgresWriter, table: Table, signal: AbortSignal): Promise<Written> {
+  #upsert(
+    writer: PostgresWriter,
+    table: Table,
+    { isKnown, signal }: { readonly isKnown: boolean; readonly signal: AbortSignal },
+  ): Promise<Written> {
     const { rendezvous, tables } = this.#options;
     return orAborted(
-      rendezvous.waiting(() => tables.rowsOf(table).upsert(rowOf(writer))),
+      rendezvous.waiting(() => tables.rowsOf(table).upsert(rowOf(writer), isKnown)),
       signal,
     );
   }

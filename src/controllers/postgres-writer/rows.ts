@@ -5,8 +5,8 @@ import type { Database } from './database.ts';
 import { RowRefusedError, tableReasonOf } from './faults.ts';
 import { inParts } from './in-parts.ts';
 import type { Rendezvous } from './rendezvous.ts';
-import type { Row } from './row.ts';
-import { deleteRows, type UpsertedRow, upsert } from './statements.ts';
+import { type Row, rowColumns } from './row.ts';
+import { deleteRows, findOtherwise, upsert } from './statements.ts';
 import { type Table, tableText } from './table-name.ts';
 
 /** What had to be done for a row: nothing, or it was written, and stands there as it was written or as the table will have it. */
@@ -33,6 +33,7 @@ export class Rows {
   readonly #table: Table;
   readonly #database: Pick<Database, 'query'>;
   readonly #upserts: Batch<Row, Written>;
+  readonly #looks: Batch<Row, boolean>;
   readonly #deletions: Batch<string, 'deleted'>;
 
   constructor(
@@ -48,6 +49,7 @@ export class Rows {
       ...shared,
       execute: (rows) => circuit.call(() => inParts(rows, (some, lockTimeoutMs) => this.#upsert(some, lockTimeoutMs))),
     });
+    this.#looks = new Batch({ ...shared, execute: (rows) => circuit.call(() => this.#areThere(rows)) });
     this.#deletions = new Batch({
       ...shared,
       execute: (ids) => circuit.call(() => inParts(ids, (some, lockTimeoutMs) => this.#delete(some, lockTimeoutMs))),
@@ -57,11 +59,14 @@ export class Rows {
   /**
    * Makes the row be there, just so.
    *
+   * @param isKnown whether it was there before. Else one that needed no writing is looked at again: a trigger may have skipped it.
    * @throws OutsideDownError when the table or the database cannot be used; RowRefusedError when the database does not take
    *   this row; RowBusyError when it is locked, or took too long.
    */
-  upsert(row: Row): Promise<Written> {
-    return this.#upserts.add(row);
+  async upsert(row: Row, isKnown = false): Promise<Written> {
+    const written = await this.#upserts.add(row);
+    if (written !== 'unchanged' || isKnown || (await this.#looks.add(row))) return written;
+    throw new RowRefusedError('the table does not take the row: a trigger skips it');
   }
 
   /**
@@ -73,15 +78,20 @@ export class Rows {
     await this.#deletions.add(id);
   }
 
-  async #upsert(rows: readonly Row[], lockTimeoutMs?: number): Promise<readonly (Written | Error)[]> {
-    const upserted = await this.#database.query<UpsertedRow>(upsert(this.#table, rows, lockTimeoutMs));
-    const outcomes = new Map(upserted.map(({ id, outcome }) => [id, outcome]));
-    return rows.map(({ id }) => {
-      const outcome = outcomes.get(id) ?? 'unchanged';
-      return outcome === 'skipped'
-        ? new RowRefusedError('the table does not take the row: a trigger skips it')
-        : outcome;
+  async #upsert(rows: readonly Row[], lockTimeoutMs?: number): Promise<readonly Written[]> {
+    const written = await this.#database.query<Row>(upsert(this.#table, rows, lockTimeoutMs));
+    const byId = new Map(written.map((row) => [row.id, row]));
+    return rows.map((row) => {
+      const found = byId.get(row.id);
+      if (found === undefined) return 'unchanged';
+      return rowColumns.every((column) => found[column] === row[column]) ? 'written' : 'altered';
     });
+  }
+
+  async #areThere(rows: readonly Row[]): Promise<readonly boolean[]> {
+    const otherwise = await this.#database.query<Pick<Row, 'id'>>(findOtherwise(this.#table, rows));
+    const ids = new Set(otherwise.map(({ id }) => id));
+    return rows.map(({ id }) => !ids.has(id));
   }
 
   async #delete(ids: readonly string[], lockTimeoutMs?: number): Promise<readonly 'deleted'[]> {

@@ -14,6 +14,7 @@ class Table {
   /** With which SQLSTATE. */
   readonly refused = new Map<string, string>();
   readonly skipped = new Set<string>();
+  isLoud = false;
   readonly locked = new Set<string>();
   statements = 0;
   fault: Error | undefined;
@@ -31,9 +32,13 @@ class Table {
       return [];
     }
     const changed = ids.filter((id, index) => this.rows.get(id) !== names[index]);
-    for (const [index, id] of ids.entries()) if (!this.skipped.has(id)) this.rows.set(id, names[index] ?? '');
-    const outcomes = changed.map((id) => ({ id, outcome: this.skipped.has(id) ? 'skipped' : 'written' }));
-    return outcomes as readonly object[] as readonly R[];
+    if (!text.includes('INSERT')) return changed.map((id) => ({ id })) as readonly object[] as readonly R[];
+    for (const [index, id] of ids.entries()) {
+      if (!this.skipped.has(id))
+        this.rows.set(id, this.isLoud ? (names[index] ?? '').toUpperCase() : (names[index] ?? ''));
+    }
+    const written = changed.filter((id) => !this.skipped.has(id));
+    return written.map((id) => ({ ...row(0, this.rows.get(id)), id })) as readonly object[] as readonly R[];
   };
 }
 
@@ -97,6 +102,21 @@ describe('the rows of a table', () => {
       'the table does not take the row: a trigger skips it',
       'written',
     ]);
+  });
+
+  test('that are known to be there are looked at once, and others, where nothing was written, once more', async () => {
+    await upsertAll(1);
+    table.statements = 0;
+    expect(await rows.upsert(row(0), true)).toBe('unchanged');
+    expect(table.statements).toBe(1);
+    expect(await rows.upsert(row(0))).toBe('unchanged');
+    expect(table.statements).toBe(3);
+  });
+
+  test('that a trigger changes are told of', async () => {
+    table.isLoud = true;
+    expect(outcomes(await upsertAll(2))).toEqual(['altered', 'altered']);
+    expect(await rows.upsert(row(0, 'JANE'))).toBe('unchanged');
   });
 
   test('some of which are locked wait for nothing, but for those', async () => {
