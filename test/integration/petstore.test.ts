@@ -95,8 +95,8 @@ describe('the pet store', () => {
     expect(await client().addPets({ pets: [thor] }, { headers })).toEqual(first);
     await Promise.all(Array.from({ length: 20 }, () => client().addPets({ pets: [thor] }, { headers })));
     expect(await namesOf({})).toEqual(['Thor']);
-    expect(await codeOf(client().addPets({ pets: [tron] }, { headers }))).toBe('InvalidArgument');
-    expect(await codeOf(client().deletePets({ ids: [] }, { headers }))).toBe('InvalidArgument');
+    expect(await codeOf(client().addPets({ pets: [tron] }, { headers }))).toBe('AlreadyExists');
+    expect(await codeOf(client().deletePets({ ids: [] }, { headers }))).toBe('AlreadyExists');
     let kept: string | null = null;
     const onHeader = (answer: Headers): void => {
       kept = answer.get(requestIdsKeptHeader);

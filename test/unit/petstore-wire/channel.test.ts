@@ -92,7 +92,7 @@ describe('a search', () => {
     });
     slow.listen(0, '127.0.0.1');
     await once(slow, 'listening');
-    way = openChannel({ address: `127.0.0.1:${(slow.address() as AddressInfo).port}`, timeoutMs: 300 });
+    way = openChannel({ address: `127.0.0.1:${(slow.address() as AddressInfo).port}`, timeoutMs: 1500 });
   });
   afterEach(async () => {
     way.close();
@@ -136,11 +136,11 @@ describe('a search', () => {
   test('may take longer as a whole, and its reader may take its time', async () => {
     let left = 5;
     more = async () => {
-      await delay(100);
+      await delay(400);
       left -= 1;
       return left > 0;
     };
-    expect(await search(() => delay(left === 3 ? 500 : 0))).toBe(5);
+    expect(await search(() => delay(left === 3 ? 2000 : 0))).toBe(5);
   });
 });
 
@@ -164,11 +164,14 @@ const isLinux = process.platform === 'linux';
     const { port } = server.address() as AddressInfo;
     const tls = kind === 'TLS' ? { ca: (await authority).certificatePem } : undefined;
     const way = openChannel({ address: `127.0.0.1:${port}`, tls, timeoutMs: 10_000 });
-    expect(await codeOf(createClient(PetStore, way.transport).deletePets({}))).toBe(Code.Unimplemented);
-    await eventually('its timer is that of keep-alive', async () => (await timerOf(port)) === '02');
-    way.close();
-    server.close();
-    await once(server, 'close');
+    try {
+      expect(await codeOf(createClient(PetStore, way.transport).deletePets({}))).toBe(Code.Unimplemented);
+      await eventually('its timer is that of keep-alive', async () => (await timerOf(port)) === '02');
+    } finally {
+      way.close();
+      server.close();
+      await once(server, 'close');
+    }
   });
 
   /** Of the client's end of the connection to a port, as proc(5) has it: 02 is keep-alive, where nothing is on its way. */

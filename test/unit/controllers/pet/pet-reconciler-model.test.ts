@@ -319,6 +319,20 @@ describe.each([
   ['knows nothing of request ids', 0],
   ['remembers request ids for a minute', 60_000],
 ])('with a store that %s', (_, requestIdsKeptMs) => {
+  test('a search that is refused says nothing of a pet whose answer was lost', async () => {
+    const world = new World(requestIdsKeptMs);
+    world.apply('a', { name: 'Thor', type: 'dog', birthday: '2021-04-01T00:00:00Z' });
+    // The finalizer, the intent, and what the answer is lost of.
+    world.failNext(3, 'answer lost');
+    await world.reconcile('a');
+    expect([world.stored.size, world.pets.get('a')?.status?.intent === undefined]).toEqual([1, false]);
+    world.failNext(1, 'search refused');
+    await world.reconcile('a');
+    expect(world.pets.get('a')?.status?.intent).toBeDefined();
+    await world.settle(names);
+    expect(world.stored.size).toBe(1);
+  });
+
   test('there is one pet for each Pet in the end, whatever fails, and wherever the operator is killed', async () => {
     await fc.assert(
       fc.asyncProperty(steps, async (sequence) => {
