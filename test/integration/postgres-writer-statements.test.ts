@@ -51,7 +51,7 @@ function tables(): { readonly database: Database; readonly tables: Tables; rowsO
     log,
   });
   opened.push(database);
-  const found = new Tables({ database, rendezvous: new Rendezvous(), log });
+  const found = new Tables({ database, rendezvous: new Rendezvous() });
   return { database, tables: found, rowsOf: (name) => found.rowsOf({ schema: 'public', name }) };
 }
 

@@ -271,7 +271,7 @@ describe('docs/failure-modes.md', () => {
     const sources = globSync('src/**/*.ts', { cwd: root }).map(read).join('\n');
     const constants = new Map([...sources.matchAll(/const (\w+) = '([^']+)';/g)].map(([, name, text]) => [name, text]));
     const calls = sources.matchAll(
-      /log\.(debug|info|warn|error)\(\s*(?:\{[^}]*\}|[\w.#]+),\s*(?:'([^']+)'|"([^"]+)"|(\w+)),?\s*\)/g,
+      /log\??\.(debug|info|warn|error)\(\s*(?:\{[^}]*\}|[\w.#]+),\s*(?:'([^']+)'|"([^"]+)"|(\w+)),?\s*\)/g,
     );
     // The same line from two places is one line. What is passed on is another's.
     const lines = new Set(

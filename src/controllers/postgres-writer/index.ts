@@ -48,7 +48,7 @@ export function addPostgresWriterController(
   const writers = manager.informer(PostgresWriter, scopeOf(options)).store;
   const rendezvous = new Rendezvous();
   const database = new Database({ settings, log, gate, onChange: outsideUp(registry, 'postgres') });
-  const tables = new Tables({ database: statementMetrics(registry, database), rendezvous, log });
+  const tables = new Tables({ database: statementMetrics(registry, database), rendezvous });
   const reconciler = new PostgresWriterReconciler({
     writers,
     tables,

@@ -1,4 +1,3 @@
-import type { Logger } from '../../runtime/index.ts';
 import { Circuit } from '../outside/index.ts';
 import { Batch } from './batch.ts';
 import type { Database } from './database.ts';
@@ -22,8 +21,8 @@ const maxWaitMs = 3000;
 const probes = { probeAfterMs: 1000, maxProbeAfterMs: 15_000 } as const;
 
 /** The circuit of a table, by whichever of its names. Names are the users', any number of them: each has a status that says so. */
-export const tableCircuit = (name: string, log: Logger): Circuit =>
-  new Circuit({ system: `the table ${name}`, reasonOf: tableReasonOf, log, logLevel: 'debug', ...probes });
+export const tableCircuit = (name: string): Circuit =>
+  new Circuit({ system: `the table ${name}`, reasonOf: tableReasonOf, ...probes });
 
 /**
  * The rows of one table. What is asked for at about the same time becomes one statement; and there is one at a time, so that
@@ -36,14 +35,11 @@ export class Rows {
   readonly #looks: Batch<Row, boolean>;
   readonly #deletions: Batch<string, 'deleted'>;
 
-  constructor(
-    table: Table,
-    options: { readonly database: Pick<Database, 'query'>; readonly rendezvous: Rendezvous; readonly log: Logger },
-  ) {
-    const { database, rendezvous, log } = options;
+  constructor(table: Table, options: { readonly database: Pick<Database, 'query'>; readonly rendezvous: Rendezvous }) {
+    const { database, rendezvous } = options;
     this.#table = table;
     this.#database = database;
-    const circuit = tableCircuit(tableText(table), log);
+    const circuit = tableCircuit(tableText(table));
     const shared = { rendezvous, maxItems: maxRows, maxWaitMs };
     this.#upserts = new Batch({
       ...shared,

@@ -1,4 +1,3 @@
-import type { Logger } from '../../runtime/index.ts';
 import type { Circuit } from '../outside/index.ts';
 import type { Database } from './database.ts';
 import { UnfitTableError } from './faults.ts';
@@ -32,7 +31,6 @@ interface FoundTable extends Table {
 export class Tables {
   readonly #database: Pick<Database, 'query'>;
   readonly #rendezvous: Rendezvous;
-  readonly #log: Logger;
   readonly #known = new Map<string, Known>();
   readonly #rows = new Map<string, Rows>();
   #forgotAtMs = 0;
@@ -40,11 +38,9 @@ export class Tables {
   constructor(options: {
     readonly database: Pick<Database, 'query'>;
     readonly rendezvous: Rendezvous;
-    readonly log: Logger;
   }) {
     this.#database = options.database;
     this.#rendezvous = options.rendezvous;
-    this.#log = options.log;
   }
 
   /**
@@ -69,7 +65,7 @@ export class Tables {
   /** The rows of a table. */
   rowsOf(table: Table): Rows {
     const text = tableText(table);
-    const options = { database: this.#database, rendezvous: this.#rendezvous, log: this.#log };
+    const options = { database: this.#database, rendezvous: this.#rendezvous };
     const rows = this.#rows.get(text) ?? new Rows(table, options);
     this.#rows.set(text, rows);
     return rows;
@@ -80,7 +76,7 @@ export class Tables {
     const nowMs = performance.now();
     this.#forget(nowMs);
     const known = this.#known.get(key) ?? {
-      circuit: tableCircuit(key, this.#log),
+      circuit: tableCircuit(key),
       table: undefined,
       untilMs: 0,
       askedAtMs: 0,

@@ -4,7 +4,6 @@ import { Rendezvous } from '../../../../src/controllers/postgres-writer/rendezvo
 import type { Row } from '../../../../src/controllers/postgres-writer/row.ts';
 import { Rows } from '../../../../src/controllers/postgres-writer/rows.ts';
 import type { Statement } from '../../../../src/controllers/postgres-writer/statements.ts';
-import { RecordingLog } from '../../environment/recording-log.ts';
 
 const refusal = (code: string): Error => Object.assign(new Error(`refused: ${code}`), { code, severity: 'ERROR' });
 
@@ -49,7 +48,7 @@ let rendezvous: Rendezvous;
 beforeEach(() => {
   table = new Table();
   rendezvous = new Rendezvous();
-  rows = new Rows({ schema: 'public', name: 'students' }, { database: table, rendezvous, log: new RecordingLog() });
+  rows = new Rows({ schema: 'public', name: 'students' }, { database: table, rendezvous });
 });
 
 const row = (index: number, name = 'Jane'): Row => ({ id: `ns/${index}`, name, age: 1, country: 'Peru' });
