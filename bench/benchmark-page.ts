@@ -3,7 +3,7 @@ import { eventCostBySize, figure, present } from './comparison.ts';
 import { disturbed } from './disturbance.ts';
 import { timings } from './failover/elections.ts';
 import { type Measure, measures } from './measurements.ts';
-import { isWhole } from './plan.ts';
+import { isWholeInside, isWholeOutside } from './plan.ts';
 import { barPlot, distributionPlot } from './plots/index.ts';
 import { barTable, besideTable, eventCostTable, figureTable, ratioTable, table } from './report.ts';
 import type { Contender, Results, Round } from './results.ts';
@@ -135,7 +135,8 @@ the API server receives for one of them to its answer to the last: for each a fi
 nothing, and writes no Event.
 
 The time in the database is PostgreSQL's own, \`active_time\`: from a statement's arrival to its answer, with its parsing, planning
-and commit. One COPY of as many rows, and single INSERTs of a tenth of them, are taken in the same minutes.${
+and commit. The CPU is that of the API server, etcd, the operator, what is outside and the bench; ours has the operator's start and the
+Events in it. One COPY of as many rows, and single INSERTs of a tenth of them, are taken in the same minutes.${
         outside === undefined
           ? ''
           : `
@@ -143,7 +144,7 @@ and commit. One COPY of as many rows, and single INSERTs of a tenth of them, are
 Measured on ${outside.date.slice(0, 10)} in a run of its own, of ${outside.versions.echoperator}.`
       }`,
     measures: ['rowsSeconds', 'petsPerSecond'],
-    besides: ['rowStatements', 'rowsDatabaseMs', 'rowsToCopy', 'rowsToInserts'],
+    besides: ['rowsCpu', 'petsCpu', 'rowStatements', 'rowsDatabaseMs', 'rowsToCopy', 'rowsToInserts'],
     peer: 'ceiling',
   },
 ];
@@ -162,7 +163,9 @@ Measured on ${date.slice(0, 10)} in ${count(plan.rounds, 'round')}, on ${machine
 /** What keeps the figures from being worth much. */
 function warning({ plan, rounds, voidRounds }: Results): string {
   const found: string[] = [];
-  if (!isWhole(plan)) found.push('It was a short run, whose figures say little.');
+  const hasOutside = rounds.some(({ scenario }) => scenario === 'rows' || scenario === 'pets');
+  if (!isWholeInside(plan)) found.push('It was a short run, whose figures say little.');
+  else if (hasOutside && !isWholeOutside(plan)) found.push('Kinds that live outside had a short run: it says little.');
   const turns = rounds.flatMap(({ turns }) => Object.values(turns));
   const noisy = turns.filter(({ disturbance }) => disturbance > disturbed).length;
   if (noisy > 0) {

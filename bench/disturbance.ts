@@ -29,6 +29,9 @@ async function othersSeconds(besides: readonly number[]): Promise<number> {
   return all - ours;
 }
 
+/** Seconds of CPU that this process has had, with all that descend from it. */
+export const ourCpuSeconds = (): Promise<number> => ourSeconds([]);
+
 /** What all processors have spent on programs, or had stolen, since the machine's start. @param stat of /proc/stat */
 export function busySeconds(stat: string): number {
   // cpu user nice system idle iowait irq softirq steal guest guest_nice: proc_stat(5).

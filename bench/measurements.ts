@@ -29,11 +29,13 @@ export const measures = {
   coldIdleRequests: { title: 'three idle, cold: requests an hour', digits: 0, better: 'lower' },
   warmIdleRequests: { title: 'three idle, warm: requests an hour', digits: 0, better: 'lower' },
   rowsSeconds: { title: 'PostgresWriters: s until all have rows', digits: 1, better: 'lower' },
+  rowsCpu: { title: 'PostgresWriters: CPU of everything, s', digits: 1, better: 'lower' },
   rowStatements: { title: 'PostgresWriters: statements', digits: 0, better: 'lower' },
   rowsDatabaseMs: { title: 'PostgresWriters: time in the database, ms', digits: 0, better: 'lower' },
   rowsToCopy: { title: 'PostgresWriters: that ÷ one COPY', digits: 2, better: 'lower' },
   rowsToInserts: { title: 'PostgresWriters: that ÷ one INSERT each', digits: 2, better: 'lower' },
   petsPerSecond: { title: 'Pets/s', digits: 0, better: 'higher' },
+  petsCpu: { title: 'Pets: CPU of everything, s', digits: 1, better: 'lower' },
 } as const satisfies Readonly<Record<string, { title: string; digits: number; better: Better }>>;
 
 export type Measure = keyof typeof measures;

@@ -233,9 +233,11 @@ const shownOfTurns = [
   'coldIdleRequests',
   'warmIdleRequests',
   'rowsSeconds',
+  'rowsCpu',
   'rowStatements',
   'rowsDatabaseMs',
   'petsPerSecond',
+  'petsCpu',
 ] as const;
 
 function summary({ figures, disturbance }: Turn): string {

@@ -1,16 +1,15 @@
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type ApiServer, startApiServer } from '../api-server.ts';
-import { watchOthers } from '../disturbance.ts';
+import { ourCpuSeconds, watchOthers } from '../disturbance.ts';
 import { connectWriters, eventsArrived, together, writers } from '../load.ts';
 import type { Operator } from '../operators.ts';
 import { timeoutMsFor } from '../plan.ts';
-import { perEcho } from '../requests.ts';
+import { perEcho, readRequestsFor } from '../requests.ts';
 import type { Turn } from '../results.ts';
 import { endOf, RunningOperator, TurnError, workers } from '../running-operator.ts';
 import type { RunContext } from '../turns.ts';
 import type { BareWrites, Subject } from './subjects.ts';
-import { readWrites } from './writes.ts';
 
 /** An operator that finds all the objects when it starts, and has to bring each outside. */
 export async function outsideTurn(subject: Subject, operator: Operator, context: RunContext): Promise<Turn> {
@@ -35,7 +34,10 @@ export async function bareTurn(subject: Subject, context: RunContext): Promise<T
   return onServerWithObjects(subject, context, async (server, bareWrites) => {
     const writer = server.clientNamed('ceiling');
     await connectWriters(writer, workers);
-    await together(workers, bareWrites.length, async (index) => bareWrites[index]?.(writer));
+    await together(workers, bareWrites.length, async (index) => {
+      context.signal.throwIfAborted();
+      await bareWrites[index]?.(writer);
+    });
   });
 }
 
@@ -48,22 +50,26 @@ async function onServerWithObjects(
   const count = subject.countOf(plan);
   const server = await startApiServer(folder);
   let disturbance: number;
+  let cpuSeconds: number;
   try {
     const bareWrites: BareWrites[] = [];
     await together(writers, count, async (index) => {
+      signal.throwIfAborted();
       bareWrites.push(await subject.create(server.client, index));
     });
     await delay(plan.settleMs, undefined, { signal });
     const others = await watchOthers();
+    const before = await ourCpuSeconds();
     await work(server, bareWrites);
+    cpuSeconds = (await ourCpuSeconds()) - before;
     disturbance = await others();
   } finally {
     // The audit log is whole when the server has stopped.
     await server.stop();
   }
-  const writes = await readWrites(server.auditLog, subject.plural);
-  const requests = { [subject.scenario]: perEcho(writes, count) };
-  return { figures: subject.figure(count, writes.seconds), disturbance, requests };
+  const counted = await readRequestsFor(subject.plural, server.auditLog);
+  const requests = { [subject.scenario]: perEcho(counted, count) };
+  return { figures: subject.figures(count, counted.seconds, cpuSeconds), disturbance, requests };
 }
 
 /** The Event about an object comes after the last write of its status. */

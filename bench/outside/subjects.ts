@@ -42,8 +42,8 @@ export interface Subject {
   countOf(plan: Plan): number;
   /** Creates an object. */
   create(client: Client, index: number): Promise<BareWrites>;
-  /** The figure that the time until all objects are served makes. */
-  figure(count: number, seconds: number): Figures;
+  /** What the time until all objects are served, and the CPU that it took, are called. */
+  figures(count: number, seconds: number, cpuSeconds: number): Figures;
   /** @param folder of the run */
   outside(count: number, folder: string): Promise<Outside>;
 }
@@ -67,7 +67,7 @@ const writers: Subject = {
         await reportStatus(writer, PostgresWriter, noted, status);
       });
   },
-  figure: (_, seconds) => ({ rowsSeconds: seconds }),
+  figures: (_, seconds, cpuSeconds) => ({ rowsSeconds: seconds, rowsCpu: cpuSeconds }),
   outside: startRowDatabase,
 };
 
@@ -97,7 +97,7 @@ const pets: Subject = {
         await reportStatus(writer, Pet, noted, status);
       });
   },
-  figure: (count, seconds) => ({ petsPerSecond: count / seconds }),
+  figures: (count, seconds, cpuSeconds) => ({ petsPerSecond: count / seconds, petsCpu: cpuSeconds }),
   outside: startPetStore,
 };
 

@@ -10,6 +10,12 @@ import { PetStore } from './pet-store.ts';
 import { failureOf } from './store-error.ts';
 import { Sweep } from './sweep.ts';
 
+/**
+ * Workers at the least: twice as many as there are connections to the API server, so that these have something to do while
+ * others wait for the store.
+ */
+const minWorkers = 64;
+
 /** After a sweep that failed, in milliseconds. */
 const sweepAgainMs = 5000;
 
@@ -75,7 +81,7 @@ export function addPetController(
     sources: [(enqueue, signal) => sweep.run(enqueue, signal)],
     // Not its status: that is our own word.
     predicate: generationChanged,
-    workers,
+    workers: Math.max(workers, minWorkers),
     resyncEveryMs,
     reconcile: (key, context) => reconciler.reconcile(key, context),
   });

@@ -64,6 +64,50 @@ test('compares leaders that end, and says how', () => {
   ]);
 });
 
+describe('kinds that live outside', () => {
+  const rows = {
+    scenario: 'rows',
+    turns: {
+      echoperator: turn({
+        rowsSeconds: 110,
+        rowStatements: 120,
+        rowsDatabaseMs: 300,
+        rowsToCopy: 6,
+        rowsToInserts: 0.1,
+      }),
+      ceiling: turn({ rowsSeconds: 100 }),
+    },
+  } as const;
+  const pets = {
+    scenario: 'pets',
+    turns: { echoperator: turn({ petsPerSecond: 90 }), ceiling: turn({ petsPerSecond: 100 }) },
+  } as const;
+
+  test('are compared with the same writes, with a COPY and with INSERTs', () => {
+    const { markdown } = pageOf([rows, pets]);
+    const section = markdown.slice(markdown.indexOf('## Kinds that live outside'));
+    expect(tableAfter(section, '| median').map((row) => Object.values(row))).toEqual([
+      ['PostgresWriters: s until all have rows', '110.0 [110.0, 110.0]', '100.0 [100.0, 100.0]', '1.10 [1.10, 1.10]'],
+      ['Pets/s', '90 [90, 90]', '100 [100, 100]', '0.90 [0.90, 0.90]'],
+      ['PostgresWriters: statements', '120 [120, 120]', '', ''],
+      ['PostgresWriters: time in the database, ms', '300 [300, 300]', '', ''],
+      ['PostgresWriters: that ÷ one COPY', '6.00 [6.00, 6.00]', '', ''],
+      ['PostgresWriters: that ÷ one INSERT each', '0.10 [0.10, 0.10]', '', ''],
+    ]);
+    expect(tableAfter(markdown, '| bar').map((row) => Object.values(row))).toEqual([
+      ['PostgresWriters: s until all have rows ÷ ceiling', '≤ 1.2', '1.10 [1.10, 1.10]', 'met'],
+      ['PostgresWriters: statements', '≤ 200', '120 [120, 120]', 'met'],
+      ['PostgresWriters: that ÷ one COPY', '≤ 5', '6.00 [6.00, 6.00]', 'missed'],
+    ]);
+    expect(section).not.toContain('in a run of its own');
+  });
+
+  test('that were measured in another run say when', () => {
+    const outside = { date: '2027-02-03T00:00:00.000Z', versions: { echoperator: 'abc123' } };
+    expect(pageOf([rows], { outside }).markdown).toContain('Measured on 2027-02-03 in a run of its own, of abc123.');
+  });
+});
+
 describe('warns', () => {
   const warningOf = (...args: Parameters<typeof resultsOf>) => /^> .*$/m.exec(pageOf(...args).markdown)?.[0];
 
@@ -73,6 +117,13 @@ describe('warns', () => {
 
   test('of a short run', () => {
     expect(warningOf([round], { plan: readPlan({ QUICK: '1' }) })).toContain('a short run');
+  });
+
+  test('of a short run of the kinds that live outside alone, where they had one', () => {
+    const plan = { ...readPlan({}), outsideRounds: 1 };
+    const rows = { scenario: 'rows', turns: { echoperator: turn({ rowsSeconds: 1 }) } } as const;
+    expect(warningOf([round, rows], { plan })).toContain('had a short run');
+    expect(warningOf([round], { plan })).toBeUndefined();
   });
 
   test('of turns that others disturbed, and names them', () => {

@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from '@jest/globals';
-import { perEcho, readRequests } from '../../../bench/requests.ts';
+import { perEcho, readRequests, readRequestsFor } from '../../../bench/requests.ts';
 
 interface Request {
   readonly verb: string;
@@ -19,26 +19,46 @@ const at = (second: number): string => `2026-01-01T00:00:${String(second).padSta
 const line = ({ verb, userAgent = 'operator', from, to, ...objectRef }: Request): string =>
   JSON.stringify({ verb, userAgent, requestReceivedTimestamp: at(from), stageTimestamp: at(to), objectRef });
 
-test("the operator's requests are counted by verb and resource, and timed from the first creation to its last write", async () => {
+const withAuditLog = async (requests: readonly Request[], work: (log: string) => Promise<void>): Promise<void> => {
   const folder = await mkdtemp(join(tmpdir(), 'bench-requests-'));
   try {
     const log = join(folder, 'audit.log');
-    const requests: readonly Request[] = [
-      { verb: 'create', resource: 'echos', name: 'steady-1', from: 1, to: 2, userAgent: 'bench' },
-      { verb: 'create', resource: 'echos', name: 'burst-1', from: 10, to: 12, userAgent: 'bench' },
-      { verb: 'create', resource: 'echos', name: 'burst-2', from: 11, to: 13, userAgent: 'bench' },
-      { verb: 'create', resource: 'jobs', name: 'burst-1', from: 13, to: 14 },
-      { verb: 'create', resource: 'jobs', name: 'burst-2', from: 13, to: 15 },
-      { verb: 'patch', resource: 'echos', subresource: 'status', name: 'burst-2', from: 15, to: 16 },
-      { verb: 'create', resource: 'events', name: 'burst-2.1f', from: 16, to: 18 },
-      { verb: 'get', resource: 'jobs', name: 'burst-2', from: 18, to: 30 },
-      { verb: 'create', resource: 'jobs', name: 'steady-1', from: 40, to: 41 },
-    ];
     await writeFile(log, `${requests.map(line).join('\n')}\n`);
-    const counted = await readRequests(log, 'burst-');
-    expect(counted.seconds).toBe(8);
-    expect(perEcho(counted, 2)).toBe('create events 0.5, create jobs 1, get jobs 0.5, patch echos/status 0.5');
+    await work(log);
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
+};
+
+test("the operator's requests are counted by verb and resource, and timed from the first creation to its last write", async () => {
+  const requests: readonly Request[] = [
+    { verb: 'create', resource: 'echos', name: 'steady-1', from: 1, to: 2, userAgent: 'bench' },
+    { verb: 'create', resource: 'echos', name: 'burst-1', from: 10, to: 12, userAgent: 'bench' },
+    { verb: 'create', resource: 'echos', name: 'burst-2', from: 11, to: 13, userAgent: 'bench' },
+    { verb: 'create', resource: 'jobs', name: 'burst-1', from: 13, to: 14 },
+    { verb: 'create', resource: 'jobs', name: 'burst-2', from: 13, to: 15 },
+    { verb: 'patch', resource: 'echos', subresource: 'status', name: 'burst-2', from: 15, to: 16 },
+    { verb: 'create', resource: 'events', name: 'burst-2.1f', from: 16, to: 18 },
+    { verb: 'get', resource: 'jobs', name: 'burst-2', from: 18, to: 30 },
+    { verb: 'create', resource: 'jobs', name: 'steady-1', from: 40, to: 41 },
+  ];
+  await withAuditLog(requests, async (log) => {
+    const counted = await readRequests(log, 'burst-');
+    expect(counted.seconds).toBe(8);
+    expect(perEcho(counted, 2)).toBe('create events 0.5, create jobs 1, get jobs 0.5, patch echos/status 0.5');
+  });
+});
+
+test('those for the objects of one resource are timed from the first to the last, whatever the bench has created before', async () => {
+  const requests: readonly Request[] = [
+    { verb: 'create', resource: 'pets', name: 'pet-0', from: 1, to: 2, userAgent: 'bench' },
+    { verb: 'patch', resource: 'pets', name: 'pet-0', from: 10, to: 12 },
+    { verb: 'patch', resource: 'pets', subresource: 'status', name: 'pet-0', from: 12, to: 15 },
+    { verb: 'create', resource: 'events', name: 'pet-0.1f', from: 16, to: 18 },
+  ];
+  await withAuditLog(requests, async (log) => {
+    const counted = await readRequestsFor('pets', log);
+    expect(counted.seconds).toBe(5);
+    expect(perEcho(counted, 1)).toBe('patch pets 1, patch pets/status 1');
+  });
 });
