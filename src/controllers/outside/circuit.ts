@@ -19,8 +19,6 @@ export interface CircuitOptions {
    */
   readonly reasonOf: (error: unknown) => string | undefined;
   readonly log: Logger;
-  /** `debug`: of many, each of which tells of itself elsewhere, the log says nothing. Default: warn, and info when it is back. */
-  readonly logLevel?: 'debug';
   /** The pause before the first probe, in milliseconds; it doubles with each that fails. Default 500. */
   readonly probeAfterMs?: number;
   /** The longest pause between two probes, in milliseconds. Default 5,000. */
@@ -145,8 +143,8 @@ export class Circuit {
   #answered(): void {
     this.#answeredAtMs = this.#clock.elapsedMs();
     if (this.#outage === undefined) return;
-    const { system, log, logLevel = 'info', onChange } = this.#options;
-    log[logLevel]({ system, since: this.#outage.since.toISOString() }, 'what is outside can be used again');
+    const { system, log, onChange } = this.#options;
+    log.info({ system, since: this.#outage.since.toISOString() }, 'what is outside can be used again');
     this.#outage = undefined;
     onChange?.(true);
   }
@@ -171,13 +169,13 @@ export class Circuit {
   }
 
   #cut(reason: string, cause: unknown): Outage {
-    const { system, log, logLevel = 'warn', onChange } = this.#options;
+    const { system, log, onChange } = this.#options;
     const pauseMs = this.#probeAfterMs;
     const probeAtMs = this.#clock.elapsedMs() + pauseMs;
     this.#outage = { since: this.#clock.now(), reason, cause, pauseMs, probeAtMs, probing: false };
     // Of the error its words alone: a library may hang a connection on it, with what it was opened by.
     const error = cause instanceof Error ? cause.message : String(cause);
-    log[logLevel]({ system, reason, error }, 'what is outside cannot be used: calls wait');
+    log.warn({ system, reason, error }, 'what is outside cannot be used: calls wait');
     onChange?.(false);
     return this.#outage;
   }

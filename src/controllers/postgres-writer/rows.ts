@@ -23,7 +23,13 @@ const probes = { probeAfterMs: 1000, maxProbeAfterMs: 15_000 } as const;
 
 /** The circuit of a table, by whichever of its names. Names are the users', any number of them: each has a status that says so. */
 export const tableCircuit = (name: string, log: Logger): Circuit =>
-  new Circuit({ system: `the table ${name}`, reasonOf: tableReasonOf, log, logLevel: 'debug', ...probes });
+  new Circuit({ system: `the table ${name}`, reasonOf: tableReasonOf, log: quiet(log), ...probes });
+
+/** Logs at debug whatever it is. */
+function quiet(log: Logger): Logger {
+  const debug = (details: object, message: string): void => log.debug(details, message);
+  return { debug, info: debug, warn: debug, error: debug, child: (bindings) => quiet(log.child(bindings)) };
+}
 
 /**
  * The rows of one table. What is asked for at about the same time becomes one statement; and there is one at a time, so that
