@@ -29,8 +29,6 @@ export interface OperatorController {
   readonly disabled?: Pick<OperatorController, 'permissions'> & { add(operator: Parts, config: Config): void };
 }
 
-const nothingOpen = undefined;
-
 /** All of them. Each is loaded on demand: an operator does without the code of those that do not run, a gRPC client for example. */
 export const controllers: Readonly<Record<ControllerName, OperatorController>> = {
   echo: {
@@ -38,7 +36,7 @@ export const controllers: Readonly<Record<ControllerName, OperatorController>> =
     add: async ({ manager, events }, config) => {
       const { addEchoController } = await import('./controllers/echo/index.ts');
       addEchoController(manager, { events, image: config.echoImage, ...shared(config) });
-      return nothingOpen;
+      return undefined;
     },
   },
   scheduledEcho: {
@@ -46,7 +44,7 @@ export const controllers: Readonly<Record<ControllerName, OperatorController>> =
     add: async ({ manager, events, applier }, config) => {
       const { addScheduledEchoController } = await import('./controllers/scheduled-echo/index.ts');
       addScheduledEchoController(manager, { events, applier, image: config.echoImage, ...shared(config) });
-      return nothingOpen;
+      return undefined;
     },
   },
   podSet: {
@@ -54,7 +52,7 @@ export const controllers: Readonly<Record<ControllerName, OperatorController>> =
     add: async ({ manager, events, applier }, config) => {
       const { addPodSetController } = await import('./controllers/pod-set/index.ts');
       addPodSetController(manager, { events, applier, ...shared(config) });
-      return nothingOpen;
+      return undefined;
     },
   },
   bookStore: {
@@ -62,7 +60,7 @@ export const controllers: Readonly<Record<ControllerName, OperatorController>> =
     add: async ({ manager, events, applier }, config) => {
       const { addBookStoreController } = await import('./controllers/book-store/index.ts');
       addBookStoreController(manager, { events, applier, ...shared(config) });
-      return nothingOpen;
+      return undefined;
     },
   },
   pet: {
@@ -121,8 +119,11 @@ const shared = ({ numWorkers: workers, watchNamespaces: namespaces, resyncSecond
   resyncEveryMs: resyncSeconds * 1000,
 });
 
-/** @throws ConfigError where the file cannot be read. */
-/** The authority in a file, read anew each time it is got: it may be renewed. */
+/**
+ * The authority in a file, read anew each time it is got: it may be renewed.
+ *
+ * @throws ConfigError where the file cannot be read now.
+ */
 function authorityIn(setting: string, path: string | undefined): { readonly ca?: string } {
   if (path === undefined) return {};
   const authority = {

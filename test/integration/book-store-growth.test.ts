@@ -1,8 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import type { V1ResourceQuota } from '@kubernetes/client-node';
 import { BookStore } from '../../src/api/index.ts';
 import { ControllerRevision, StatefulSet } from '../../src/controllers/built-in-kinds.ts';
-import { builtInKind, findCondition, isControlledBy } from '../../src/runtime/index.ts';
+import { findCondition, isControlledBy } from '../../src/runtime/index.ts';
 import {
   addSidecar,
   apply,
@@ -31,14 +30,8 @@ import {
   templateSizeOf,
   world,
 } from './environment/book-store-world.ts';
+import { ResourceQuota } from './environment/cluster.ts';
 import { eventually } from './environment/eventually.ts';
-
-const ResourceQuota = builtInKind<V1ResourceQuota>({
-  group: '',
-  version: 'v1',
-  kind: 'ResourceQuota',
-  plural: 'resourcequotas',
-});
 
 beforeAll(() => setUp('book-store-growth'), 120_000);
 afterAll(() => tearDown(), 120_000);

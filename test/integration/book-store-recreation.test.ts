@@ -1,8 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import type { V1ResourceQuota } from '@kubernetes/client-node';
 import { BookStore } from '../../src/api/index.ts';
 import { ControllerRevision, type Pod, StatefulSet } from '../../src/controllers/built-in-kinds.ts';
-import { builtInKind, controllerOf, findCondition } from '../../src/runtime/index.ts';
+import { controllerOf, findCondition } from '../../src/runtime/index.ts';
 import { forbid } from './environment/admission-policy.ts';
 import {
   addSidecar,
@@ -29,14 +28,8 @@ import {
   type World,
   world,
 } from './environment/book-store-world.ts';
+import { ResourceQuota } from './environment/cluster.ts';
 import { eventually } from './environment/eventually.ts';
-
-const ResourceQuota = builtInKind<V1ResourceQuota>({
-  group: '',
-  version: 'v1',
-  kind: 'ResourceQuota',
-  plural: 'resourcequotas',
-});
 
 beforeAll(() => setUp('book-store-recreation'), 120_000);
 afterAll(() => tearDown(), 120_000);

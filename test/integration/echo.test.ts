@@ -1,22 +1,15 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import type { EventsV1Event, V1ResourceQuota } from '@kubernetes/client-node';
+import type { EventsV1Event } from '@kubernetes/client-node';
 import { Echo } from '../../src/api/index.ts';
 import { Job } from '../../src/controllers/built-in-kinds.ts';
 import { builtInKind, findCondition, isControlledBy } from '../../src/runtime/index.ts';
 import { jobsCreated, operatorWrites } from './environment/audit.ts';
-import { Namespace, TestCluster } from './environment/cluster.ts';
+import { Namespace, ResourceQuota, TestCluster } from './environment/cluster.ts';
 import { echoManifest, echoWithReason } from './environment/echos.ts';
 import { eventually } from './environment/eventually.ts';
 import { OperatorProcess } from './environment/operator-process.ts';
 
 const Event = builtInKind<EventsV1Event>({ group: 'events.k8s.io', version: 'v1', kind: 'Event', plural: 'events' });
-const ResourceQuota = builtInKind<V1ResourceQuota>({
-  group: '',
-  version: 'v1',
-  kind: 'ResourceQuota',
-  plural: 'resourcequotas',
-});
-
 let cluster: TestCluster;
 let operator: OperatorProcess;
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import type { V1ConfigMap, V1ResourceQuota } from '@kubernetes/client-node';
+import type { V1ConfigMap } from '@kubernetes/client-node';
 import { PodSet } from '../../src/api/index.ts';
 import { Pod } from '../../src/controllers/built-in-kinds.ts';
 import {
@@ -10,17 +10,10 @@ import {
   type ObjectKey,
 } from '../../src/runtime/index.ts';
 import { operatorWrites } from './environment/audit.ts';
-import { Namespace, TestCluster } from './environment/cluster.ts';
+import { Namespace, ResourceQuota, TestCluster } from './environment/cluster.ts';
 import { eventually } from './environment/eventually.ts';
 import { OperatorProcess } from './environment/operator-process.ts';
 import { customManifest, withReason as readyWithReason } from './environment/with-reason.ts';
-
-const ResourceQuota = builtInKind<V1ResourceQuota>({
-  group: '',
-  version: 'v1',
-  kind: 'ResourceQuota',
-  plural: 'resourcequotas',
-});
 
 const ConfigMap = builtInKind<V1ConfigMap>({ group: '', version: 'v1', kind: 'ConfigMap', plural: 'configmaps' });
 

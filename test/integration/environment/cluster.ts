@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { text } from 'node:stream/consumers';
-import type { V1Namespace, V1Pod } from '@kubernetes/client-node';
+import type { V1Namespace, V1Pod, V1ResourceQuota } from '@kubernetes/client-node';
 import { Job } from '../../../src/controllers/built-in-kinds.ts';
 import {
   builtInKind,
@@ -24,6 +24,12 @@ export const Namespace = builtInKind<V1Namespace>({
   kind: 'Namespace',
   plural: 'namespaces',
   scope: 'Cluster',
+});
+export const ResourceQuota = builtInKind<V1ResourceQuota>({
+  group: '',
+  version: 'v1',
+  kind: 'ResourceQuota',
+  plural: 'resourcequotas',
 });
 export const Pod = builtInKind<V1Pod>({ group: '', version: 'v1', kind: 'Pod', plural: 'pods' });
 

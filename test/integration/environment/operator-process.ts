@@ -36,7 +36,7 @@ export class OperatorProcess {
       throw new Error(`the operator ended with ${exitCode} before it was ready: ${all}`);
     });
     const look = async () => (await fetch(`http://127.0.0.1:${healthPort}/readyz`)).ok;
-    const ready = eventually('the operator is ready', look, 60_000);
+    const ready = eventually('the operator is ready', look);
     try {
       await Promise.race([ready, early]);
     } catch (cause) {
