@@ -1,6 +1,6 @@
 /** One jest project per suite: `npm run jest -- --selectProjects unit`. */
 const shared = {
-  testEnvironment: 'node',
+  testEnvironment: '<rootDir>/test/open-handles-environment.ts',
   modulePathIgnorePatterns: ['<rootDir>/dist/'],
   extensionsToTreatAsEsm: ['.ts'],
   transform: {
