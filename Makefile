@@ -97,7 +97,7 @@ format: $(installed) ## Let Biome format the tree
 
 .PHONY: binaries
 binaries: $(installed) ## Build the cluster's programs (Kubernetes, etcd, containerd, Helm ...) into the cache
-	@node tools/build.ts
+	@node tools/programs/main.ts
 
 .PHONY: build
 build: $(installed) ## Bundle the operator into dist/
@@ -105,8 +105,8 @@ build: $(installed) ## Bundle the operator into dist/
 
 .PHONY: image
 image: $(installed) ## Build the operator's and the pet store's image without a registry (Linux, root; with one: docker build .)
-	@node tools/image.ts
-	@node tools/image.ts petstore
+	@node tools/release/image.ts
+	@node tools/release/image.ts petstore
 
 ##@ Housekeeping
 

@@ -1,5 +1,5 @@
 /** The suites of `make test`, `make quick` and `make test-nightly`, each in the order in which it runs. */
-import { type BinaryName, catalogue } from '../../tools/binaries/catalogue.ts';
+import { type BinaryName, catalogue } from '../../tools/programs/index.ts';
 
 export type Suite = {
   readonly name: string;
@@ -112,7 +112,7 @@ export function withBinaries(chosen: readonly Suite[], machine: Machine): readon
   if (first === -1) return chosen;
   const needed = new Set(chosen.flatMap(needs));
   const programs = catalogue.map(({ name }) => name).filter((name) => needed.has(name));
-  return chosen.toSpliced(first, 0, check('binaries', process.execPath, 'tools/build.ts', ...programs));
+  return chosen.toSpliced(first, 0, check('binaries', process.execPath, 'tools/programs/main.ts', ...programs));
 }
 
 /** What runs beside one another, each a sequence. */
