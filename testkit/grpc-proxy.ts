@@ -9,7 +9,7 @@ import {
   type ServerHttp2Stream,
 } from 'node:http2';
 import type { AddressInfo, Socket } from 'node:net';
-import { resetConnection } from '../../../src/runtime/testing/reset-connection.ts';
+import { resetConnection } from '../src/runtime/testing/reset-connection.ts';
 
 /**
  * What happens to a call: it never arrives, or it is carried out and its answer is lost, and its connection breaks in both; or

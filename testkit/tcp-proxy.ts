@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, connect as dial, type Server, type Socket } from 'node:net';
-import { resetConnection } from '../../../src/runtime/testing/reset-connection.ts';
+import { resetConnection } from '../src/runtime/testing/reset-connection.ts';
 
 /** Is told of what a client sends, before it is passed on. */
 export type Sent = (data: Buffer) => void;
