@@ -47,7 +47,7 @@ export default {
     ...suite('unit'),
     ...suite('chart', { globalSetup: '<rootDir>/test/chart/global-setup.ts' }),
     ...suite('integration', withSetUp('integration')),
-    ...suite('package'),
+    ...suite('package', withSetUp('package')),
     ...suite('kinds', withSetUp('kinds')),
     ...suite('e2e', withSetUp('e2e')),
   ],

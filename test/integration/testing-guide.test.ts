@@ -4,6 +4,7 @@ import { pathToFileURL } from 'node:url';
 import { expect, test } from '@jest/globals';
 import { execa } from 'execa';
 import { programs } from '../../testkit/api-server-programs.ts';
+import { dieWithParent } from '../../testkit/die-with-parent.ts';
 import { codeBlocks } from '../../testkit/markdown.ts';
 
 const root = join(import.meta.dirname, '../..');
@@ -19,7 +20,8 @@ test('the example of docs/testing.md runs', async () => {
     .replace("'echoperator/runtime'", source('runtime/index.ts'))
     .replace("'echoperator/runtime/testing'", source('runtime/testing/index.ts'));
   await writeFile(join(folder, 'example.mts'), text);
-  const { all, exitCode } = await execa(process.execPath, [join(folder, 'example.mts')], {
+  const [file, args] = dieWithParent(process.execPath, [join(folder, 'example.mts')]);
+  const { all, exitCode } = await execa(file, args, {
     cwd: root,
     env: { KUBEBUILDER_ASSETS: await programs(folder) },
     reject: false,

