@@ -3,9 +3,8 @@ import { join } from 'node:path';
 import { PostgresWriter } from '../../../src/api/index.ts';
 import { type Client, findCondition, isNotFound, type List, type ObjectKey } from '../../../src/runtime/index.ts';
 import type { FaultProxy } from '../../../src/runtime/testing/index.ts';
-import { chartRole } from './chart-role.ts';
+import { ChartRole } from './chart-role.ts';
 import { TestCluster } from './cluster.ts';
-import { type ControlPlane, startControlPlane } from './control-plane.ts';
 import { eventually } from './eventually.ts';
 import { OperatorProcess } from './operator-process.ts';
 import { PostgresServer } from './postgres-server.ts';
@@ -27,56 +26,43 @@ export interface StoredRow {
 export const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`;
 export const literal = (text: string): string => `'${text.replaceAll("'", "''")}'`;
 
-/**
- * An API server and a database of their own, for PostgresWriters: beside the shared API server other tests run operators in
- * which the kind is switched off, and these say so on every PostgresWriter there is.
- */
+/** A database of its own for PostgresWriters, and the operator under the role that the chart gives it in the whole cluster. */
 export class PostgresWorld implements AsyncDisposable {
   readonly cluster: TestCluster;
   readonly database: PostgresServer;
-  /** Of the role that the chart makes when the controller of PostgresWriters is on. */
-  readonly kubeconfig: string;
   readonly folder: string;
-  readonly #controlPlane: ControlPlane;
+  /** Of the role. */
+  readonly kubeconfig: string;
+  readonly #resources: AsyncDisposableStack;
   #operator: OperatorProcess | undefined;
 
   private constructor(
-    cluster: TestCluster,
-    database: PostgresServer,
-    kubeconfig: string,
-    folder: string,
-    controlPlane: ControlPlane,
+    parts: Pick<PostgresWorld, 'cluster' | 'database' | 'folder' | 'kubeconfig'>,
+    resources: AsyncDisposableStack,
   ) {
-    this.cluster = cluster;
-    this.database = database;
-    this.kubeconfig = kubeconfig;
-    this.folder = folder;
-    this.#controlPlane = controlPlane;
+    this.cluster = parts.cluster;
+    this.database = parts.database;
+    this.folder = parts.folder;
+    this.kubeconfig = parts.kubeconfig;
+    this.#resources = resources;
   }
 
   static async start(): Promise<PostgresWorld> {
+    await using resources = new AsyncDisposableStack();
     const folder = await mkdtemp(join(process.env.INTEGRATION_FOLDER ?? '', 'postgres-'));
-    const started: { end(): Promise<unknown> }[] = [];
-    try {
-      const controlPlane = await startControlPlane(folder, [join(import.meta.dirname, '../../../crds')]);
-      started.push({ end: () => controlPlane.stop() });
-      const database = await PostgresServer.start();
-      started.push({ end: () => database[Symbol.asyncDispose]() });
-      const { kubeconfigPath } = controlPlane.config;
-      const cluster = await TestCluster.at(kubeconfigPath, controlPlane.auditLog);
-      const values = {
-        controllers: { postgresWriter: { enabled: true } },
-        postgresWriter: { host: database.host, credentials: { existingSecret: 'writer' } },
-      };
-      const kubeconfig = await chartRole(kubeconfigPath, { namespace: 'default', folder, values });
-      await database.query(`CREATE ROLE writer LOGIN PASSWORD ${literal(writerRole.PSQL_PASSWORD)}`);
-      await database.query('ALTER DEFAULT PRIVILEGES GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO writer');
-      return new PostgresWorld(cluster, database, kubeconfig, folder, controlPlane);
-    } catch (error) {
-      for (const { end } of started.reverse()) await end();
-      await rm(folder, { recursive: true, force: true });
-      throw error;
-    }
+    resources.defer(() => rm(folder, { recursive: true, force: true }));
+    const database = resources.use(await PostgresServer.start());
+    await database.query(`CREATE ROLE writer LOGIN PASSWORD ${literal(writerRole.PSQL_PASSWORD)}`);
+    await database.query('ALTER DEFAULT PRIVILEGES GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO writer');
+    const cluster = await TestCluster.connect();
+    resources.defer(() => cluster.close());
+    const namespace = await cluster.namespace();
+    const role = await ChartRole.install(cluster, namespace, namespace, {
+      controllers: { postgresWriter: { enabled: true } },
+      postgresWriter: { host: database.host, credentials: { existingSecret: 'writer' } },
+    });
+    resources.defer(() => role.remove());
+    return new PostgresWorld({ cluster, database, folder, kubeconfig: role.kubeconfig }, resources.move());
   }
 
   get client(): Client {
@@ -140,9 +126,7 @@ export class PostgresWorld implements AsyncDisposable {
   }
 
   async delete(key: ObjectKey): Promise<void> {
-    await this.client.delete(PostgresWriter, key).catch((error: unknown) => {
-      if (!isNotFound(error)) throw error;
-    });
+    await this.client.delete(PostgresWriter, key).catch(unlessNotFound);
   }
 
   /** Waits until it is gone. */
@@ -189,12 +173,23 @@ export class PostgresWorld implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.stopOperator('SIGKILL');
-    // The whole server goes: no namespace need be deleted, and none could be while PostgresWriters wait for an operator.
-    await this.cluster.disconnect();
-    await this.database[Symbol.asyncDispose]();
-    await this.#controlPlane.stop();
-    await rm(this.folder, { recursive: true, force: true });
+    await this.#releaseAll();
+    await this.#resources.disposeAsync();
   }
+
+  /** No operator is left that would take the finalizers off, and the database goes with its rows. */
+  async #releaseAll(): Promise<void> {
+    const body = { metadata: { finalizers: null } };
+    for (const namespace of this.cluster.namespaces) {
+      for (const { metadata } of await this.list(namespace)) {
+        await this.client.patch(PostgresWriter, metadata, { type: 'merge', body }).catch(unlessNotFound);
+      }
+    }
+  }
+}
+
+function unlessNotFound(error: unknown): void {
+  if (!isNotFound(error)) throw error;
 }
 
 const isReady = ({ metadata, status }: PostgresWriter): boolean => {
