@@ -6,6 +6,7 @@ import type { FaultProxy } from '../../../src/runtime/testing/index.ts';
 import { ChartRole } from './chart-role.ts';
 import { TestCluster } from './cluster.ts';
 import { eventually } from './eventually.ts';
+import { forEachOf } from './for-each-of.ts';
 import { OperatorProcess } from './operator-process.ts';
 import { PostgresServer } from './postgres-server.ts';
 import { proxiedKubeconfig } from './proxied-kubeconfig.ts';
@@ -22,6 +23,11 @@ export interface StoredRow {
   readonly country: string;
 }
 
+/** Of the row of a PostgresWriter. */
+export const idOf = ({ namespace, name }: ObjectKey): string => `${namespace}/${name}`;
+
+export const readyOf = ({ status }: PostgresWriter) => findCondition(status?.conditions, 'Ready');
+
 /** In SQL, whatever it holds. */
 export const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`;
 export const literal = (text: string): string => `'${text.replaceAll("'", "''")}'`;
@@ -29,18 +35,22 @@ export const literal = (text: string): string => `'${text.replaceAll("'", "''")}
 /** A database of its own for PostgresWriters, and the operator under the role that the chart gives it in the whole cluster. */
 export class PostgresWorld implements AsyncDisposable {
   readonly cluster: TestCluster;
+  /** For PostgresWriters that need no namespace of their own: {@link newKey}. */
+  readonly namespace: string;
   readonly database: PostgresServer;
   readonly folder: string;
   /** Of the role. */
   readonly kubeconfig: string;
   readonly #resources: AsyncDisposableStack;
   #operator: OperatorProcess | undefined;
+  #keys = 0;
 
   private constructor(
-    parts: Pick<PostgresWorld, 'cluster' | 'database' | 'folder' | 'kubeconfig'>,
+    parts: Pick<PostgresWorld, 'cluster' | 'namespace' | 'database' | 'folder' | 'kubeconfig'>,
     resources: AsyncDisposableStack,
   ) {
     this.cluster = parts.cluster;
+    this.namespace = parts.namespace;
     this.database = parts.database;
     this.folder = parts.folder;
     this.kubeconfig = parts.kubeconfig;
@@ -62,11 +72,17 @@ export class PostgresWorld implements AsyncDisposable {
       postgresWriter: { host: database.host, credentials: { existingSecret: 'writer' } },
     });
     resources.defer(() => role.remove());
-    return new PostgresWorld({ cluster, database, folder, kubeconfig: role.kubeconfig }, resources.move());
+    return new PostgresWorld({ cluster, namespace, database, folder, kubeconfig: role.kubeconfig }, resources.move());
   }
 
   get client(): Client {
     return this.cluster.client;
+  }
+
+  /** A name of its own, which begins with the given one. */
+  newKey(name: string): Required<ObjectKey> {
+    this.#keys += 1;
+    return { name: `${name}-${this.#keys}`, namespace: this.namespace };
   }
 
   /** A proxy before the API server, for whoever starts the operator with that kubeconfig; who asked for it closes it. */
@@ -107,14 +123,25 @@ export class PostgresWorld implements AsyncDisposable {
       CREATE TABLE ${quoted(schema)}.${quoted(name)} (id text PRIMARY KEY, name text, age integer, country text)`);
   }
 
-  /** What a table holds, of one namespace where that is given. */
-  async rows(table: string, namespace?: string): Promise<readonly StoredRow[]> {
-    const where = namespace === undefined ? '' : `WHERE id LIKE ${literal(`${namespace}/%`)}`;
-    return this.database.query<StoredRow>(`SELECT id, name, age, country FROM ${table} ${where} ORDER BY id`);
+  /** What a table holds: of one PostgresWriter, or of a namespace, where that is given. */
+  async rows(table: string, of?: Required<ObjectKey> | string): Promise<readonly StoredRow[]> {
+    const isNamespace = typeof of === 'string';
+    const where = isNamespace
+      ? `id LIKE ${literal(`${of}/%`)}`
+      : of === undefined
+        ? 'true'
+        : `id = ${literal(idOf(of))}`;
+    return this.database.query<StoredRow>(`SELECT id, name, age, country FROM ${table} WHERE ${where} ORDER BY id`);
   }
 
   apply(key: ObjectKey, spec: PostgresWriter['spec']): Promise<PostgresWriter> {
     return this.client.apply(PostgresWriter, customManifest(key, spec), { force: true });
+  }
+
+  /** Makes `many-0` and so on, or changes them. */
+  async applyMany(namespace: string, count: number, spec: PostgresWriter['spec']): Promise<void> {
+    const names = Array.from({ length: count }, (_, index) => `many-${index}`);
+    await forEachOf(names, (name) => this.apply({ name, namespace }, { ...spec, name }));
   }
 
   get(key: ObjectKey): Promise<PostgresWriter> {
@@ -181,9 +208,9 @@ export class PostgresWorld implements AsyncDisposable {
   async #releaseAll(): Promise<void> {
     const body = { metadata: { finalizers: null } };
     for (const namespace of this.cluster.namespaces) {
-      for (const { metadata } of await this.list(namespace)) {
-        await this.client.patch(PostgresWriter, metadata, { type: 'merge', body }).catch(unlessNotFound);
-      }
+      await forEachOf(await this.list(namespace), ({ metadata }) =>
+        this.client.patch(PostgresWriter, metadata, { type: 'merge', body }).catch(unlessNotFound),
+      );
     }
   }
 }
@@ -192,8 +219,9 @@ function unlessNotFound(error: unknown): void {
   if (!isNotFound(error)) throw error;
 }
 
-const isReady = ({ metadata, status }: PostgresWriter): boolean => {
-  const ready = findCondition(status?.conditions, 'Ready');
+const isReady = (writer: PostgresWriter): boolean => {
+  const { metadata } = writer;
+  const ready = readyOf(writer);
   return ready?.reason === 'RowWritten' && ready.observedGeneration === metadata.generation;
 };
 
