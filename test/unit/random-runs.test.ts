@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, jest, test } from '@jest/globals';
 import fc from 'fast-check';
-import { nightlyPlan, RandomRunError, runAtRandom } from '../integration/environment/random-runs.ts';
+import { nightlyPlan, RandomRunError, runAtRandom } from '../../testkit/random-runs.ts';
 
 beforeEach(() => {
   jest.spyOn(console, 'log').mockImplementation(() => {});

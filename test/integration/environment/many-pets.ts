@@ -1,6 +1,6 @@
 import { expect } from '@jest/globals';
 import type { Pet } from '../../../src/api/index.ts';
-import { forEachOf } from './for-each-of.ts';
+import { forEachOf } from '../../../testkit/for-each-of.ts';
 import type { PetWorld } from './pet-world.ts';
 
 const thor = { name: 'Thor', type: 'dog', birthday: '2021-04-01T00:00:00Z' } as const satisfies Pet['spec'];

@@ -4,13 +4,13 @@ import { Pet } from '../../../src/api/index.ts';
 import { RemotePets, type ShownPet } from '../../../src/petstore/remote-pets.ts';
 import { type Client, isNotFound, type ObjectKey } from '../../../src/runtime/index.ts';
 import type { FaultProxy } from '../../../src/runtime/testing/index.ts';
-import { chartRole } from './chart-role.ts';
-import { TestCluster } from './cluster.ts';
-import { eventually } from './eventually.ts';
-import { GrpcProxy } from './grpc-proxy.ts';
-import { OperatorProcess } from './operator-process.ts';
-import { proxiedKubeconfig } from './proxied-kubeconfig.ts';
-import { customManifest } from './with-reason.ts';
+import { chartRole } from '../../../testkit/chart-role.ts';
+import { eventually } from '../../../testkit/eventually.ts';
+import { GrpcProxy } from '../../../testkit/grpc-proxy.ts';
+import { OperatorProcess } from '../../../testkit/operator-process.ts';
+import { proxiedKubeconfig } from '../../../testkit/proxied-kubeconfig.ts';
+import { TestCluster } from '../../../testkit/test-cluster.ts';
+import { customManifest } from '../../../testkit/with-reason.ts';
 
 type Spec = Pet['spec'];
 

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from '@jest/globals';
-import { eventually } from './eventually.ts';
-import { connectionsOf } from './postgres-server.ts';
+import { eventually } from '../../../testkit/eventually.ts';
+import { connectionsOf } from '../../../testkit/postgres-server.ts';
 import { type PostgresWorld, readyOf } from './postgres-world.ts';
 
 /** How a database goes away. */

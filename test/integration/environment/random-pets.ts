@@ -3,10 +3,10 @@ import { afterAll, beforeAll, test } from '@jest/globals';
 import fc from 'fast-check';
 import type { Pet } from '../../../src/api/index.ts';
 import type { InjectedFault } from '../../../src/runtime/testing/index.ts';
-import type { OperatorProcess } from './operator-process.ts';
-import { PetStoreProcess } from './pet-store-process.ts';
+import type { OperatorProcess } from '../../../testkit/operator-process.ts';
+import { PetStoreProcess } from '../../../testkit/pet-store-process.ts';
+import { type RandomPlan, type RunEffects, runAtRandom } from '../../../testkit/random-runs.ts';
 import { PetWorld } from './pet-world.ts';
-import { type RandomPlan, type RunEffects, runAtRandom } from './random-runs.ts';
 
 /** Few names, so that the same Pet meets many things; few kinds of pets, so that many are alike. */
 const names = Array.from({ length: 12 }, (_, index) => `pet-${index}`);

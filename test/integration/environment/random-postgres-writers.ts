@@ -2,10 +2,10 @@ import { afterAll, beforeAll, test } from '@jest/globals';
 import fc from 'fast-check';
 import type { ObjectKey } from '../../../src/runtime/index.ts';
 import { type FaultProxy, isWrite, type ProxiedRequest } from '../../../src/runtime/testing/index.ts';
-import { eventually } from './eventually.ts';
+import { eventually } from '../../../testkit/eventually.ts';
+import { type RandomPlan, type RunEffects, runAtRandom } from '../../../testkit/random-runs.ts';
+import { TcpProxy } from '../../../testkit/tcp-proxy.ts';
 import { literal, PostgresWorld } from './postgres-world.ts';
-import { type RandomPlan, type RunEffects, runAtRandom } from './random-runs.ts';
-import { TcpProxy } from './tcp-proxy.ts';
 
 const tables = ['a', 'b', 'c'];
 

@@ -1,4 +1,4 @@
-import { nightlyPlan } from '../environment/random-runs.ts';
+import { nightlyPlan } from '../../../testkit/random-runs.ts';
 import { testRandomFaults } from './environment/random-faults-test.ts';
 
 /** `FAULTS_MINUTES` is how long each of the two tests takes; `FAULTS_SEED` repeats a run. */

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, test } from '@jest/globals';
 import { kubeconfigConnection, type ReflectorOptions } from '../../../../src/runtime/index.ts';
 import { FaultProxy } from '../../../../src/runtime/testing/index.ts';
-import { TestCluster } from '../../environment/cluster.ts';
-import { type RandomPlan, runAtRandom } from '../../environment/random-runs.ts';
+import { type RandomPlan, runAtRandom } from '../../../../testkit/random-runs.ts';
+import { TestCluster } from '../../../../testkit/test-cluster.ts';
 import { silenceMs, steps, take } from './random-faults.ts';
 import { SubjectProcess } from './subject-process.ts';
 import { World } from './world.ts';
