@@ -75,7 +75,7 @@ test('a Pet whose answer was lost is deleted with its pet', async () => {
 test('a deletion that waits for an answer that is missing says so', async () => {
   // It waits for twice as long.
   await operator.stop();
-  operator = await world.operator({ PETSTORE_TIMEOUT_SECONDS: '5' });
+  operator = await world.operator({ PETSTORE_TIMEOUT_SECONDS: '3' });
   world.store.inject('not sent', 'AddPets', Number.POSITIVE_INFINITY);
   await world.apply('thor', thor);
   await eventually('it is tried', async () => (await world.get('thor')).status?.intent !== undefined);
