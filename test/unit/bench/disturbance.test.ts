@@ -1,5 +1,6 @@
 import { expect, test } from '@jest/globals';
 import { busySeconds, readTicks, ticksBelow, watchOthers } from '../../../bench/disturbance.ts';
+import { testOnLinux } from '../../../testkit/on-linux.ts';
 
 test('what processors spend on programs, and what is stolen, is busy; idling, waiting and interrupts are not', () => {
   //                          user nice system idle  iowait irq softirq steal
@@ -27,7 +28,7 @@ test('the ticks below some processes are those of all that descend from them, ea
 });
 
 // /proc is Linux's.
-(process.platform === 'linux' ? test : test.skip)('of this machine a share is told', async () => {
+testOnLinux('of this machine a share is told', async () => {
   const others = await watchOthers();
   const share = await others();
   expect(share).toBeGreaterThanOrEqual(0);

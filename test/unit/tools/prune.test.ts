@@ -4,6 +4,7 @@ import { copyFile, mkdir, mkdtemp, readdir, rm, utimes, writeFile } from 'node:f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it, jest } from '@jest/globals';
+import { testOnLinux } from '../../../testkit/on-linux.ts';
 import { pruneUnused } from '../../../tools/programs/prune.ts';
 
 const dayMs = 24 * 60 * 60 * 1000;
@@ -44,7 +45,7 @@ it('leaves alone what is not a folder of a key', async () => {
   expect(await readdir(cache)).toEqual(['somebody-elses']);
 });
 
-(process.platform === 'linux' ? it : it.skip)('leaves alone what a running program is from', async () => {
+testOnLinux('leaves alone what a running program is from', async () => {
   const folder = await addFolder('letters-0123456789abcdef', 0);
   const program = join(folder, 'node');
   await copyFile(process.execPath, program);
