@@ -1,13 +1,11 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { chmod, readdir, readFile } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { chmod, mkdir, readdir, readFile, utimes } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
-import { AssetsError } from '../../../tools/programs/assets.ts';
-import { BuildError } from '../../../tools/programs/build-binary.ts';
-import { ensureIn } from '../../../tools/programs/ensure.ts';
-import { GoToolchainError } from '../../../tools/programs/go-toolchain.ts';
+import { BuildError, ensureIn, type Workshop } from '../../../tools/programs/build.ts';
+import { type Binary, catalogue } from '../../../tools/programs/catalogue.ts';
 import { FakeWorkshop, isRunning, recordingDisplay, until } from './fake-workshop.ts';
 
 const repository = join(import.meta.dirname, '../../..');
@@ -55,7 +53,7 @@ describe('ensureIn', () => {
   it('builds a group again when it changed, and only that', async () => {
     const display = recordingDisplay();
     const before = await ensureIn(workshop, ['alpha', 'one'], { display });
-    await workshop.write('tools/digits/one/main.go', 'package main');
+    await workshop.write('programs/digits/one/main.go', 'package main');
     const after = await ensureIn(workshop, ['alpha', 'one'], { display });
     expect(after.get('alpha')).toBe(before.get('alpha'));
     expect(after.get('one')).not.toBe(before.get('one'));
@@ -106,14 +104,14 @@ describe('ensureIn', () => {
 
   it('is not in the way of the next one when it is killed with -9, and neither is its compiler', async () => {
     await workshop.hold();
-    const { binaries, programsFolder, environment } = workshop;
+    const { binaries, folder, environment } = workshop;
     const builder = spawn(
       process.execPath,
       [
         '--input-type=module',
         '--eval',
-        `import { ensureIn } from ${JSON.stringify(join(repository, 'tools/programs/ensure.ts'))};
-         await ensureIn(${JSON.stringify({ binaries, programsFolder, environment })}, ['alpha']);`,
+        `import { ensureIn } from ${JSON.stringify(join(repository, 'tools/programs/build.ts'))};
+         await ensureIn(${JSON.stringify({ binaries, folder, environment })}, ['alpha']);`,
       ],
       { stdio: 'ignore' },
     );
@@ -128,47 +126,118 @@ describe('ensureIn', () => {
     expect(await readdir(dirname(paths.get('alpha') ?? ''))).toEqual(['alpha']);
   });
 
-  it('tells the last lines of a build that failed, and where its log is', async () => {
+  it('tells the last lines of a build that failed', async () => {
     const packages = Array.from({ length: 100 }, (_, index) => `example.com/package${index}`).join('\n');
     await workshop.write('fail', `${packages}\n# letters/alpha\nmain.go:3:2: undefined: greeting here\n`);
-    const error = await ensureIn(workshop, ['alpha'], { display: recordingDisplay() }).catch((thrown) => thrown);
-    expect(error).toBeInstanceOf(BuildError);
-    const [head, ...lines] = error.message.split('\n  ');
-    expect(head).toBe("can't build alpha (tools/programs/letters):");
-    expect(lines.slice(0, 2)).toEqual(['# letters/alpha', 'main.go:3:2: undefined: greeting here']);
-    const log = lines.at(-1).replace('The whole log: ', '');
-    expect(await readFile(log, 'utf8')).toContain('example.com/package99');
+    const build = ensureIn(workshop, ['alpha'], { display: recordingDisplay() });
+    await expect(build).rejects.toMatchObject({
+      name: 'BuildError',
+      message: `can't build alpha in ${join(workshop.folder, 'letters')}:\n  # letters/alpha\n  main.go:3:2: undefined: greeting here`,
+    });
   });
 
-  it('names Go where there is none, or where it is too old', async () => {
-    const environment = { ...workshop.environment, PATH: join(workshop.folder, 'empty') };
-    const { binaries, programsFolder } = workshop;
-    await expect(ensureIn({ binaries, programsFolder, environment }, ['alpha'])).rejects.toThrow(/no `go` on PATH/);
+  it('names Go where there is none', async () => {
+    const environment = { ...workshop.environment, PATH: join(workshop.root, 'empty') };
+    const { binaries, folder } = workshop;
+    await expect(ensureIn({ binaries, folder, environment }, ['alpha'])).rejects.toThrow(/no `go` on PATH/);
+  });
 
-    await workshop.write('go-env', '{"GOVERSION":"go1.24.13","GOHOSTOS":"linux","GOHOSTARCH":"amd64"}');
-    const error = await ensureIn(workshop, ['alpha']).catch((thrown) => thrown);
-    expect(error).toBeInstanceOf(GoToolchainError);
-    expect(error.message).toMatch(
-      /^Go 1\.26\.0 or newer is needed \(tools\/programs\/letters\/go\.mod\), and the `go` on PATH is go1\.24\.13/,
-    );
+  it('removes the programs of a group that nobody has asked for in 90 days, and nothing else', async () => {
+    const cache = join(workshop.root, 'cache/echoperator/bin');
+    const dayMs = 24 * 60 * 60 * 1000;
+    for (const [name, days] of Object.entries({
+      'letters-0123456789abcdef': 91,
+      'letters-fedcba9876543210': 89,
+      'somebody-elses': 400,
+    })) {
+      await mkdir(join(cache, name), { recursive: true });
+      const used = new Date(Date.now() - days * dayMs);
+      await utimes(join(cache, name), used, used);
+    }
+    const path = (await ensureIn(workshop, ['alpha'], { display: recordingDisplay() })).get('alpha') ?? '';
+    const left = ['letters-fedcba9876543210', 'somebody-elses', basename(dirname(path))];
+    expect((await readdir(cache)).filter((name) => !name.startsWith('.')).sort()).toEqual(left.sort());
+  });
+});
+
+describe('the place of a program in the cache', () => {
+  const placeOf = async (change: Partial<Workshop> = {}): Promise<string | undefined> => {
+    const { binaries, folder, environment } = workshop;
+    const changed = { binaries, folder, environment, ...change };
+    return (await ensureIn(changed, ['alpha'], { display: recordingDisplay() })).get('alpha');
+  };
+
+  it.each([
+    ['go.mod', 'programs/letters/go.mod', 'module letters\n\ngo 1.26.1\n'],
+    ['go.sum', 'programs/letters/go.sum', 'example.com/a v1.0.0 h1:x=\n'],
+    ['a source', 'programs/letters/main.go', 'package main'],
+    ['a source in a folder', 'programs/letters/alpha/main.go', 'package main'],
+    ["Go's version", 'go-env', 'go1.26.9\nlinux\namd64\n'],
+    ["Go's system", 'go-env', 'go1.26.8\ndarwin\namd64\n'],
+    ["Go's architecture", 'go-env', 'go1.26.8\nlinux\narm64\n'],
+  ])('changes with %s', async (_, path, text) => {
+    const before = await placeOf();
+    await workshop.write(path, text);
+    expect(await placeOf()).not.toBe(before);
+  });
+
+  it('changes with the flags of the programs of its group', async () => {
+    const before = await placeOf();
+    const withBeta = (change: Partial<Binary>) => ({
+      binaries: workshop.binaries.map((binary) => (binary.name === 'beta' ? { ...binary, ...change } : binary)),
+    });
+    expect(await placeOf(withBeta({ stamp: () => ({ 'main.version': '2' }) }))).not.toBe(before);
+    expect(await placeOf(withBeta({ tags: ['small'] }))).not.toBe(before);
+  });
+
+  it('does not change with files and programs that it is not built from', async () => {
+    const before = await placeOf();
+    await workshop.write('programs/letters/README.md', 'letters');
+    await workshop.write('programs/digits/main.go', 'package main');
+    const slower = workshop.binaries.map((binary) => ({ ...binary, seconds: 99 }));
+    expect(await placeOf({ binaries: slower.filter(({ group }) => group !== 'digits') })).toBe(before);
+  });
+});
+
+describe('the version that a program has of itself', () => {
+  it.each([
+    [
+      'kubectl',
+      /-X k8s\.io\/component-base\/version\.gitVersion=v1\.36\.\d+ -X .*version\.gitMajor=1 .*gitMinor=36 k8s/,
+    ],
+    ['helm', /version\.version=v3\.\d+\.\d+ .*chartutil\.k8sVersionMinor=\d+ /],
+    ['helm4', /version\.version=v4\.\d+\.\d+ helm/],
+  ])('is what the go.mod pins: %s', async (name, flags) => {
+    const { binaries, environment } = { binaries: catalogue, environment: workshop.environment };
+    await ensureIn({ binaries, folder: join(repository, 'tools/programs'), environment }, [name], {
+      display: recordingDisplay(),
+    });
+    expect(await readFile(join(workshop.root, 'arguments'), 'utf8')).toMatch(flags);
+  });
+
+  it('is refused where the go.mod does not require its module', async () => {
+    const stamp = (versionOf: (module: string) => string) => ({ v: versionOf('example.com/a') });
+    const binaries = workshop.binaries.map((binary) => ({ ...binary, stamp }));
+    const build = ensureIn({ binaries, folder: workshop.folder, environment: workshop.environment }, ['alpha']);
+    await expect(build).rejects.toThrow('the go.mod of alpha does not require example.com/a');
   });
 });
 
 describe('KUBEBUILDER_ASSETS', () => {
   const withAssets = (folder: string) => ({
     binaries: workshop.binaries,
-    programsFolder: workshop.programsFolder,
+    folder: workshop.folder,
     environment: { ...workshop.environment, KUBEBUILDER_ASSETS: folder },
   });
 
   const addAsset = async (name: string, mode = 0o755) => {
     await workshop.write(`assets/${name}`, '#!/bin/sh\n');
-    await chmod(join(workshop.folder, 'assets', name), mode);
+    await chmod(join(workshop.root, 'assets', name), mode);
   };
 
   it('gives what it holds, and the rest is built', async () => {
     await addAsset('alpha');
-    const assets = join(workshop.folder, 'assets');
+    const assets = join(workshop.root, 'assets');
     const paths = await ensureIn(withAssets(assets), ['alpha', 'beta', 'one'], { display: recordingDisplay() });
     expect(paths.get('alpha')).toBe(join(assets, 'alpha'));
     expect(paths.get('beta')).toContain('/cache/');
@@ -182,14 +251,14 @@ describe('KUBEBUILDER_ASSETS', () => {
     ['does not exist', undefined],
     ['holds a file that is not executable', 0o644],
   ])('is refused with its name, its value and what is missing where it %s', async (_, mode) => {
-    const assets = join(workshop.folder, 'assets');
+    const assets = join(workshop.root, 'assets');
     if (mode !== undefined) await addAsset('alpha', mode);
-    const error = await ensureIn(withAssets(assets), ['alpha', 'beta', 'one']).catch((thrown) => thrown);
-    expect(error).toBeInstanceOf(AssetsError);
-    expect(error.message).toBe(
-      `KUBEBUILDER_ASSETS is ${JSON.stringify(assets)}, a folder without alpha: point it at one that has them, or unset it to have them built.`,
+    await expect(ensureIn(withAssets(assets), ['alpha', 'beta', 'one'])).rejects.toThrow(
+      new BuildError(
+        `KUBEBUILDER_ASSETS is ${JSON.stringify(assets)}, a folder without alpha: point it at one that has it, or unset it to have it built.`,
+      ),
     );
-    expect(existsSync(join(workshop.folder, 'builds'))).toBe(false);
+    expect(existsSync(join(workshop.root, 'builds'))).toBe(false);
   });
 
   it('is of no concern for programs that it never holds, and counts as unset when it is empty', async () => {
