@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
-import { ticksAround } from '../../../bench/plots/distribution-plot.ts';
-import { barPlot, distributionPlot } from '../../../bench/plots/index.ts';
+import { ticksAround } from '../plots/distribution-plot.ts';
+import { barPlot, distributionPlot } from '../plots/index.ts';
 import { openElements } from './markup.ts';
 
 const same = (median: number) => ({ median, low: median, high: median });

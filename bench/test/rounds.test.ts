@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
-import type { Operator } from '../../../bench/operators.ts';
-import { differenceOf, inOrder, takingPart } from '../../../bench/rounds.ts';
+import type { Operator } from '../operators.ts';
+import { differenceOf, inOrder, takingPart } from '../rounds.ts';
 import { turn } from './results.ts';
 
 test('every other round goes the other way round', () => {

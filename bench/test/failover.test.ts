@@ -2,14 +2,9 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
-import {
-  type CandidateRequest,
-  handoverMs,
-  readCandidateRequests,
-  requestsPerHour,
-} from '../../../bench/failover/audit.ts';
-import { electing, randomPauseMs, timings } from '../../../bench/failover/elections.ts';
-import { type Operator, operatorNames } from '../../../bench/operators.ts';
+import { type CandidateRequest, handoverMs, readCandidateRequests, requestsPerHour } from '../failover/audit.ts';
+import { electing, randomPauseMs, timings } from '../failover/elections.ts';
+import { type Operator, operatorNames } from '../operators.ts';
 
 const request = (candidate: string, receivedMs: number, verb: string, resource?: string): CandidateRequest => ({
   candidate,

@@ -1,6 +1,6 @@
-import type { Figures } from '../../../bench/measurements.ts';
-import { readPlan } from '../../../bench/plan.ts';
-import type { Contender, Results, Round, Turn } from '../../../bench/results.ts';
+import type { Figures } from '../measurements.ts';
+import { readPlan } from '../plan.ts';
+import type { Contender, Results, Round, Turn } from '../results.ts';
 
 /** A turn that nobody disturbed. */
 export const turn = (figures: Figures, more: Partial<Turn> = {}): Turn => ({ figures, disturbance: 0, ...more });

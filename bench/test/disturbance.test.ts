@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
-import { busySeconds, readTicks, ticksBelow, watchOthers } from '../../../bench/disturbance.ts';
-import { testOnLinux } from '../../../testkit/on-linux.ts';
+import { testOnLinux } from '../../testkit/on-linux.ts';
+import { busySeconds, readTicks, ticksBelow, watchOthers } from '../disturbance.ts';
 
 test('what processors spend on programs, and what is stolen, is busy; idling, waiting and interrupts are not', () => {
   //                          user nice system idle  iowait irq softirq steal

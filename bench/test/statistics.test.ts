@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { evenQuantiles, median, medianWithInterval, quantile } from '../../../bench/statistics.ts';
+import { evenQuantiles, median, medianWithInterval, quantile } from '../statistics.ts';
 
 const upTo = (last: number): number[] => Array.from({ length: last }, (_, index) => index + 1);
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
-import { eventCostBySize, figure, present, ratio, verdicts } from '../../../bench/comparison.ts';
-import type { Figures } from '../../../bench/measurements.ts';
+import { eventCostBySize, figure, present, ratio, verdicts } from '../comparison.ts';
+import type { Figures } from '../measurements.ts';
 import { loadRound, resultsOf } from './results.ts';
 
 const against = (ours: Figures, theirs: Figures) =>

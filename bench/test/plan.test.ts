@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { isWhole, PlanError, readPlan } from '../../../bench/plan.ts';
+import { isWhole, PlanError, readPlan } from '../plan.ts';
 
 test('without settings the run is whole, and QUICK=1 is not', () => {
   expect(isWhole(readPlan({}))).toBe(true);

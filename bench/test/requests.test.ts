@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from '@jest/globals';
-import { perEcho, readRequests, readRequestsFor } from '../../../bench/requests.ts';
+import { perEcho, readRequests, readRequestsFor } from '../requests.ts';
 
 interface Request {
   readonly verb: string;

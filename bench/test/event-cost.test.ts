@@ -1,9 +1,9 @@
 import { afterEach, expect, test } from '@jest/globals';
 import { Registry } from 'prom-client';
-import { ScriptedCluster } from '../../../bench/event-cost/scripted-cluster.ts';
-import { addEchoController } from '../../../src/controllers/echo/index.ts';
-import { EventRecorder, HttpClient, Manager, Metrics, Transport } from '../../../src/runtime/index.ts';
-import { RecordingLog } from '../../../testkit/recording-log.ts';
+import { addEchoController } from '../../src/controllers/echo/index.ts';
+import { EventRecorder, HttpClient, Manager, Metrics, Transport } from '../../src/runtime/index.ts';
+import { RecordingLog } from '../../testkit/recording-log.ts';
+import { ScriptedCluster } from '../event-cost/scripted-cluster.ts';
 
 const cleanUps: (() => Promise<unknown>)[] = [];
 
