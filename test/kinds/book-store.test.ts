@@ -2,8 +2,6 @@ import { afterEach, beforeAll, describe, expect, jest, test } from '@jest/global
 import type { V1Pod, V1StatefulSet } from '@kubernetes/client-node';
 import type { BookStore } from '../../src/api/index.ts';
 import { findCondition } from '../../src/runtime/index.ts';
-import { Cluster } from '../cluster/index.ts';
-import { bookStoreImages } from '../e2e/environment/book-store-images.ts';
 import { E2eCluster } from '../e2e/environment/cluster.ts';
 import { eventually } from '../integration/environment/eventually.ts';
 
@@ -16,8 +14,6 @@ const namespaces: string[] = [];
 
 beforeAll(async () => {
   cluster = await E2eCluster.connect();
-  const nodes = await Cluster.find('kinds');
-  for (const archive of await bookStoreImages()) await nodes.loadImage(archive);
 });
 
 afterEach(async () => {

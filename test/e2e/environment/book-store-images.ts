@@ -1,7 +1,7 @@
 import { chmod, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ensureDebianPackages } from '../../../tools/debian.ts';
-import { addProgram, imageArchive, makeBusyboxRoot } from '../../cluster/images.ts';
+import { addProgram, endsAtOnce, imageArchive, makeBusyboxRoot } from '../../cluster/images.ts';
 
 /** Where Debian has Redis: one program, which is server or client by the name it is called by. */
 const redisServer = '/usr/bin/redis-check-rdb';
@@ -27,7 +27,7 @@ fi
 
 const appDockerfile = `FROM scratch
 COPY root /
-CMD ["httpd", "-f", "-p", "3000", "-h", "/srv"]
+${endsAtOnce}CMD ["httpd", "-f", "-p", "3000", "-h", "/srv"]
 `;
 
 /** Each write is on the volume before it is answered. */

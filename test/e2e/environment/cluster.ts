@@ -60,15 +60,16 @@ export class E2eCluster {
     await this.kubectl(['apply', '--server-side', '--filename=-'], JSON.stringify(object));
   }
 
-  /** A namespace of the test's own; whoever asked for it deletes it by {@link deleteNamespace}. */
+  /** A namespace of the test's own. What is in it goes at the latest with the cluster. */
   async namespace(labels: Readonly<Record<string, string>> = {}): Promise<string> {
     const name = `e2e-${randomBytes(5).toString('hex')}`;
     await this.apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels } });
     return name;
   }
 
+  /** Has a namespace deleted, whose pods would otherwise go on beside the tests that follow; does not wait until it is gone. */
   async deleteNamespace(name: string): Promise<void> {
-    await this.kubectl(['delete', 'namespace', name, '--ignore-not-found', '--wait', '--timeout=120s']);
+    await this.kubectl(['delete', 'namespace', name, '--ignore-not-found', '--wait=false']);
   }
 
   /** What the pod of a Job has written, byte for byte. */

@@ -60,3 +60,37 @@ export function longestGapMs(creations: readonly PodWrite[], sinceMs: number): n
   const gaps = stamps.flatMap((stamp, i) => (i > 0 && stamp >= sinceMs ? [stamp - (stamps[i - 1] ?? stamp)] : []));
   return Math.max(0, ...gaps);
 }
+
+/** How the lead has passed from one pod to another, by the API server's clock. */
+export interface Handover {
+  readonly from: string;
+  readonly to: string;
+  /** From the last write of the one to the Lease (its release, or its last renewal) to the other's first. */
+  readonly leaseMs: number;
+  /** From the same moment to the first Job that the other made; infinite where it made none. */
+  readonly workMs: number;
+}
+
+/**
+ * The handovers of a trial, in their order.
+ *
+ * @param leaseWrites the writes in the release's namespace, also of before
+ * @param creations the creations of the trial's Jobs
+ * @param sinceMs who took the Lease before is of no interest
+ */
+export function handovers(
+  leaseWrites: readonly PodWrite[],
+  creations: readonly PodWrite[],
+  sinceMs: number,
+): readonly Handover[] {
+  const writes = leaseWrites.filter(({ resource, code }) => resource === 'leases' && code < 300);
+  return writes.flatMap((taken, i) => {
+    const last = writes[i - 1];
+    const takenMs = Date.parse(taken.received);
+    if (last === undefined || last.pod === taken.pod || takenMs < sinceMs) return [];
+    const lastMs = Date.parse(last.received);
+    const work = creations.find(({ pod, received }) => pod === taken.pod && received > taken.received);
+    const workMs = work === undefined ? Number.POSITIVE_INFINITY : Date.parse(work.answered) - lastMs;
+    return [{ from: last.pod, to: taken.pod, leaseMs: takenMs - lastMs, workMs }];
+  });
+}
