@@ -1,4 +1,4 @@
-import { buildImage } from '../../tools/image.ts';
+import { buildImage } from '../../tools/release/index.ts';
 import { SharedCluster } from './environment/shared-cluster.ts';
 
 const images = async (): Promise<readonly string[]> => [

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals
 import { Echo } from '../../src/api/index.ts';
 import { findCondition } from '../../src/runtime/index.ts';
 import { defaultTimings } from '../../src/runtime/leader-election/index.ts';
-import { eventually } from '../integration/environment/eventually.ts';
+import { eventually } from '../../testkit/eventually.ts';
 import { hasEnded, signalAll } from './environment/process-state.ts';
 import { ended, Pod, type Trial, Trials } from './environment/trials.ts';
 

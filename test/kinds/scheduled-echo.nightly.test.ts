@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, jest, test } from '@jest/globals';
 import type { ScheduledEcho } from '../../src/api/index.ts';
+import { eventually } from '../../testkit/eventually.ts';
 import { E2eCluster } from '../e2e/environment/cluster.ts';
-import { eventually } from '../integration/environment/eventually.ts';
 import { ScheduledEchos } from './environment/scheduled-echos.ts';
 
 // No schedule is shorter than a minute, and each test waits for two of them.

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import type { V1CronJob } from '@kubernetes/client-node';
+import { eventually } from '../../testkit/eventually.ts';
 import { E2eCluster } from '../e2e/environment/cluster.ts';
-import { eventually } from '../integration/environment/eventually.ts';
 import { ScheduledEchos } from './environment/scheduled-echos.ts';
 
 // No schedule comes to its time here: scheduled-echo.nightly.test.ts waits for minutes to begin.

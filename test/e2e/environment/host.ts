@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { layoutOf } from '../../cluster/layout.ts';
-import { attachedFiles } from '../../cluster/volumes.ts';
+import { layoutOf } from '../../../tools/cluster/layout.ts';
+import { attachedFiles } from '../../../tools/cluster/volumes.ts';
 
 /**
  * What there is on this host of clusters of these names, as lines for people; empty when nothing is left of them. Every line

@@ -1,4 +1,4 @@
-import { eventually } from '../../integration/environment/eventually.ts';
+import { eventually } from '../../../testkit/eventually.ts';
 import { type E2eCluster, listOf } from './cluster.ts';
 
 /** Labels for a namespace whose Jobs get no pods. */

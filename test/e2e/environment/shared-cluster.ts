@@ -1,6 +1,7 @@
 import { join } from 'node:path';
-import { cacheFolder, ExclusiveLock } from '../../../tools/index.ts';
-import { addressesOfAllClusters, Cluster, removeWhenWeDie, type Watchdog } from '../../cluster/index.ts';
+import { cacheFolder } from '../../../tools/cache-folder.ts';
+import { addressesOfAllClusters, Cluster, removeWhenWeDie, type Watchdog } from '../../../tools/cluster/index.ts';
+import { ExclusiveLock } from '../../../tools/exclusive-lock.ts';
 
 /** What a suite's cluster is made of. */
 export interface SharedClusterOptions {

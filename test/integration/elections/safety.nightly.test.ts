@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { removeClocksOfTheDead } from '../environment/fake-clock.ts';
+import { removeClocksOfTheDead } from '../../../testkit/fake-clock.ts';
 import { Arena } from './environment/arena.ts';
 import { Contest } from './environment/contest.ts';
 import { contendAtRandom, timeLimitMs } from './environment/random-elections.ts';

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import type { LeaseTimings } from '../../../src/runtime/index.ts';
 import { eventually } from '../../../src/runtime/testing/index.ts';
-import { removeClocksOfTheDead } from '../environment/fake-clock.ts';
+import { removeClocksOfTheDead } from '../../../testkit/fake-clock.ts';
 import { ConfigMap } from '../faults/environment/mirror.ts';
 import { Arena } from './environment/arena.ts';
 import { Contest } from './environment/contest.ts';

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { expect } from '@jest/globals';
 import type { LeaseTimings } from '../../../../src/runtime/index.ts';
-import { canFakeClock, fakeClock } from '../../environment/fake-clock.ts';
+import { canFakeClock, fakeClock } from '../../../../testkit/fake-clock.ts';
 import type { Arena } from './arena.ts';
 import type { CandidateSettings } from './candidate.ts';
 import { clientGo, ours } from './candidate-process.ts';

@@ -4,8 +4,8 @@ import type { List, WatchEvent } from '../../../../src/runtime/client/index.ts';
 import type { KubeObject } from '../../../../src/runtime/kind/index.ts';
 import type { Lease } from '../../../../src/runtime/leader-election/lease.ts';
 import type { Standby } from '../../../../src/runtime/leader-election/standby.ts';
+import { RecordingLog } from '../../../../testkit/recording-log.ts';
 import { electionLease, heldBy, slowTimings } from '../../environment/election.ts';
-import { RecordingLog } from '../../environment/recording-log.ts';
 
 /** The pauses that are under way; time passes only when a test says so. */
 const pauses = new Set<{ readonly untilMs: number; end(): void }>();
