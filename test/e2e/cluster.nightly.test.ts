@@ -8,7 +8,7 @@ import { execa } from 'execa';
 import { eventually } from '../../testkit/eventually.ts';
 import { cacheFolder } from '../../tools/cache-folder.ts';
 import { baseImageArchives } from '../../tools/cluster/images.ts';
-import { Cluster } from '../../tools/cluster/index.ts';
+import { AuditLog, Cluster } from '../../tools/cluster/index.ts';
 import { ensureBinaries } from '../../tools/programs/index.ts';
 import { hostState, processesMentioning, tracesOf } from './environment/host.ts';
 
@@ -76,7 +76,7 @@ test('two clusters side by side: names resolve, services answer, volumes hold, a
     await succeeded(cluster, 'read');
     expect(await cluster.kubectl(['logs', 'read'])).toBe(`I am ${cluster.name}`);
   }
-  const audited = (await one.auditEvents()).map(
+  const audited = (await AuditLog.of(one.auditLog).events('default')).map(
     ({ verb, objectRef }) => `${verb} ${objectRef?.resource} ${objectRef?.name}`,
   );
   expect(audited).toContain('create persistentvolumeclaims data');

@@ -1,4 +1,4 @@
-import { type AuditEvent, readAuditLog } from '../../../tools/cluster/index.ts';
+import type { AuditEvent, AuditLog } from '../../../tools/cluster/index.ts';
 
 /** A write of one of the operator's pods, as the API server's audit log has it. */
 export interface PodWrite {
@@ -15,14 +15,14 @@ export interface PodWrite {
 const podName = 'authentication.kubernetes.io/pod-name';
 
 /** The writes of all of the operator's pods in a namespace, in the order in which the API server received them. */
-export async function podWrites(auditLog: string, namespace: string): Promise<readonly PodWrite[]> {
-  const events = await readAuditLog(auditLog, namespace);
-  return events.flatMap((event) => podWrite(event, namespace) ?? []).sort((a, b) => (a.received < b.received ? -1 : 1));
+export async function podWrites(auditLog: AuditLog, namespace: string): Promise<readonly PodWrite[]> {
+  const events = await auditLog.events(namespace);
+  return events.flatMap((event) => podWrite(event) ?? []).sort((a, b) => (a.received < b.received ? -1 : 1));
 }
 
-function podWrite(event: AuditEvent, namespace: string): PodWrite | undefined {
+function podWrite(event: AuditEvent): PodWrite | undefined {
   const { verb, user, userAgent, objectRef, responseStatus } = event;
-  if (!userAgent?.startsWith('echoperator/') || objectRef?.namespace !== namespace) return undefined;
+  if (!userAgent?.startsWith('echoperator/') || objectRef === undefined) return undefined;
   return {
     pod: user.extra?.[podName]?.[0] ?? user.username,
     verb,
