@@ -9,8 +9,11 @@ import type { Contestant } from './environment/contestant.ts';
 import { namespace } from './environment/history.ts';
 import { contendAtRandom, timeLimitMs } from './environment/random-elections.ts';
 
-/** Few elections, by the same faults each time. safety.nightly.test.ts has many, by others each time. */
-const options = { seed: 1, elections: 20, lateWrite: false };
+/**
+ * Few elections, by the same faults each time: of this seed each kind comes over somebody within about 10 s.
+ * safety.nightly.test.ts has many elections, by other faults each time.
+ */
+const options = { seed: 2207, elections: 20, lateWrite: false };
 
 let arena: Arena;
 
@@ -36,7 +39,6 @@ test(
   timeLimitMs(options) + 180_000,
 );
 
-const freezes = 3;
 /** Those who are not to be frozen have the time to renew, also on a machine that is busy. */
 const longer: LeaseTimings = { leaseDurationSeconds: 4, renewDeadlineSeconds: 2.5, retryPeriodSeconds: 0.5 };
 
@@ -50,18 +52,16 @@ test.each([
   const entry = { locks: [lock], timings: longer, connections };
   const one = await contest.enter({ ...entry, name: `frozen-${connections}-one` });
   const other = await contest.enter({ ...entry, name: `frozen-${connections}-other` });
-  for (let count = 0; count < freezes; count += 1) {
-    const [victim, heir] = await eventually('one leads', async () => {
-      if ((await one.held()).length === 1) return [one, other] as const;
-      return (await other.held()).length === 1 && ([other, one] as const);
-    });
-    const begunBefore = await begunBy(victim);
-    await eventually('it writes', async () => (await begunBy(victim)) > begunBefore);
-    victim.freeze();
-    await eventually('the other leads', async () => (await heir.held()).length === 1);
-    expect(await victim.thaw()).toBe(true);
-    await eventually('the victim stands by', async () => victim.proxy.watches === 1);
-  }
+  const [victim, heir] = await eventually('one leads', async () => {
+    if ((await one.held()).length === 1) return [one, other] as const;
+    return (await other.held()).length === 1 && ([other, one] as const);
+  });
+  const begunBefore = await begunBy(victim);
+  await eventually('it writes', async () => (await begunBy(victim)) > begunBefore);
+  victim.freeze();
+  await eventually('the other leads', async () => (await heir.held()).length === 1);
+  expect(await victim.thaw()).toBe(true);
+  await eventually('the victim stands by', async () => victim.proxy.watches === 1);
   for (const contestant of [one, other]) await contestant.stop();
   await contest.expectNoViolation();
 });
