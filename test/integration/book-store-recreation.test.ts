@@ -13,7 +13,6 @@ import {
   imageOf,
   type Key,
   lookAgain,
-  meanwhile,
   merge,
   podOf,
   settled,
@@ -57,7 +56,7 @@ const statefulSetManifest = (key: Key, name: string) => {
 };
 
 const imageRuns = (at: World, tag: string) =>
-  meanwhile(at, `:${tag} runs`, async () =>
+  eventually(`:${tag} runs`, async () =>
     (await ifThere(podOf(at.key)))?.spec?.containers[0]?.image?.endsWith(`:${tag}`),
   );
 
@@ -153,7 +152,7 @@ describe('a StatefulSet that is made anew', () => {
     await settled(at);
     const statefulSet = await statefulSetOf(at.key);
     await addSidecar(StatefulSet, statefulSet);
-    await meanwhile(at, 'the sidecar runs', async () => (await ifThere(podOf(at.key)))?.spec?.containers.length === 2);
+    await eventually('the sidecar runs', async () => (await ifThere(podOf(at.key)))?.spec?.containers.length === 2);
     await settled(at);
     // It is in nobody's way but that of the deletion's end.
     const finalizers = ['test.example.com/hold'];
@@ -183,7 +182,7 @@ describe('a StatefulSet that is made anew', () => {
     expect(controllerOf(orphan)).toBeUndefined();
     const watch = statesOf(StatefulSet, last);
     await startOperator();
-    await meanwhile(at, 'the pod is of the new image', async () =>
+    await eventually('the pod is of the new image', async () =>
       (await ifThere(podOf(at.key)))?.spec?.containers[0]?.image?.endsWith(':two'),
     );
     await settled(at);

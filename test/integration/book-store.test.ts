@@ -16,7 +16,6 @@ import {
   ifThere,
   imageOf,
   type Key,
-  meanwhile,
   podOf,
   requestOf,
   restartAndResync,
@@ -49,7 +48,7 @@ describe('a BookStore', () => {
     const { key } = at;
     const store = await cluster.client.create(BookStore, { ...example, metadata: { ...example.metadata, ...key } });
     await settled(at);
-    const { status } = await meanwhile(at, 'its volume is told', async () => {
+    const { status } = await eventually('its volume is told', async () => {
       const found = await cluster.client.get(BookStore, key);
       return found.status?.volumes?.every(({ capacity }) => capacity !== undefined) && found;
     });
@@ -129,7 +128,7 @@ describe('a BookStore', () => {
       env: [{ name: 'PASSWORD', valueFrom: { secretKeyRef: { name: 'login', key: 'password' } } }],
       volumeMounts: [{ name: 'data', mountPath: '/var/lib/data' }],
     });
-    await meanwhile(at, 'the pod was replaced', async () =>
+    await eventually('the pod was replaced', async () =>
       (await podOf(key)).spec?.containers[0]?.image?.endsWith('two'),
     );
     await apply(key, spec({ serviceType: 'ClusterIP' }));
@@ -236,7 +235,7 @@ describe("faults of the original's", () => {
     expect(pod.spec?.volumes).toContainEqual({ name: 'data', persistentVolumeClaim: { claimName: 'data-shop-db-0' } });
     expect(pod.spec?.containers[0]?.volumeMounts).toContainEqual({ name: 'data', mountPath: '/data/db' });
     await cluster.client.delete(Pod, pod.metadata, { gracePeriodSeconds: 0 });
-    await meanwhile(at, 'another pod', async () => {
+    await eventually('another pod', async () => {
       const next = await ifThere(podOf(at.key));
       return next !== undefined && next.metadata.uid !== pod.metadata.uid && next;
     });
@@ -282,7 +281,7 @@ describe("faults of the original's", () => {
     await apply(at.key, spec({}, { replicas: 3 }));
     await settled(at, 'IndependentDatabases');
     await apply(at.key, spec({}, { replicas: 2 }));
-    await meanwhile(at, 'two are left', async () => (await statefulSetOf(at.key)).status?.replicas === 2);
+    await eventually('two are left', async () => (await statefulSetOf(at.key)).status?.replicas === 2);
     await settled(at, 'IndependentDatabases');
     await apply(at.key, spec({}, { replicas: 2, dbSize: '2Gi' }));
     await growOnline(at, '2Gi', [0, 1]);
@@ -303,7 +302,7 @@ describe("faults of the original's", () => {
     await apply(at.key, spec({ replicas: 0 }, { replicas: 0 }));
     await settled(at);
     expect((await deploymentOf(at.key)).spec?.replicas).toBe(0);
-    await meanwhile(at, 'the database is gone', async () => (await ifThere(podOf(at.key))) === undefined);
+    await eventually('the database is gone', async () => (await ifThere(podOf(at.key))) === undefined);
     expect((await claimOf(at.key)).metadata.deletionTimestamp).toBeUndefined();
   });
 });
@@ -379,7 +378,7 @@ test(
       const { items } = await cluster.client.list(BookStore, { namespace: at.key.namespace });
       return items.every(({ status }) => findCondition(status?.conditions, 'Ready')?.reason === 'AllReady');
     };
-    await meanwhile(at, 'all are ready', allReady, timeLimitMs);
+    await eventually('all are ready', allReady, timeLimitMs);
     const seconds = (performance.now() - startedAtMs) / 1000;
     process.stdout.write(`${many} BookStores after ${seconds.toFixed(1)} s\n`);
     const before = await writes(at.key);

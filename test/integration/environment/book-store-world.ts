@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from '@jest/globals';
-import type { EventsV1Event } from '@kubernetes/client-node';
+import type { EventsV1Event, V1StorageClass } from '@kubernetes/client-node';
 import { BookStore } from '../../../src/api/index.ts';
 import { Deployment, PersistentVolumeClaim, Pod, StatefulSet } from '../../../src/controllers/built-in-kinds.ts';
 import {
@@ -16,8 +16,9 @@ import { operatorWrites } from './audit.ts';
 import { ChartRole } from './chart-role.ts';
 import { TestCluster } from './cluster.ts';
 import { eventually } from './eventually.ts';
+import { namespaceWithNode } from './kwok.ts';
 import { OperatorProcess } from './operator-process.ts';
-import { PlayedCluster, StorageClass } from './played-cluster.ts';
+import { PlayedVolumes } from './played-volumes.ts';
 import { customManifest } from './with-reason.ts';
 
 /** What the tests of BookStores share: one operator a file, which does all by just what the chart allows. */
@@ -27,6 +28,14 @@ export const Event = builtInKind<EventsV1Event>({
   version: 'v1',
   kind: 'Event',
   plural: 'events',
+});
+
+const StorageClass = builtInKind<V1StorageClass>({
+  group: 'storage.k8s.io',
+  version: 'v1',
+  kind: 'StorageClass',
+  plural: 'storageclasses',
+  scope: 'Cluster',
 });
 
 export type Spec = BookStore['spec'];
@@ -39,7 +48,6 @@ export let operator: OperatorProcess;
 export let [growable, fixed] = ['', ''];
 /** The test's own, removed in the end. */
 export let folder: string;
-const worlds: PlayedCluster[] = [];
 const outputs: string[] = [];
 
 /**
@@ -65,7 +73,6 @@ export async function setUp(release: string, options: { readonly operator?: bool
 /** Ends all, and fails where the chart's role has not allowed something. What there are many of takes longer. */
 export async function tearDown(timeoutMs = 60_000): Promise<void> {
   if (operator !== undefined) await stopOperator();
-  for (const world of worlds) await world.close();
   for (const name of [growable, fixed]) await cluster?.client.delete(StorageClass, { name });
   await role?.remove();
   await cluster?.close(timeoutMs);
@@ -89,12 +96,10 @@ export async function stopOperator(signal?: 'SIGKILL'): Promise<void> {
   outputs.push((await operator.stop(signal)).output);
 }
 
-/** A namespace of its own with all that is played in it. */
-export async function world(name: string): Promise<{ readonly key: Key; readonly played: PlayedCluster }> {
-  const namespace = await cluster.namespace();
-  const played = new PlayedCluster(cluster.client, namespace);
-  worlds.push(played);
-  return { key: { namespace, name }, played };
+/** A namespace of its own in which pods run, for a BookStore of this name. */
+export async function world(name: string): Promise<{ readonly key: Key; readonly volumes: PlayedVolumes }> {
+  const namespace = await namespaceWithNode(cluster);
+  return { key: { namespace, name }, volumes: new PlayedVolumes(cluster.client, namespace) };
 }
 export type World = Awaited<ReturnType<typeof world>>;
 
@@ -139,11 +144,10 @@ export async function lookAgain(key: Key): Promise<void> {
   await merge(StatefulSet, { metadata: { ...key, name: `${key.name}-db` } }, { metadata });
 }
 
-/** Waits, while pods run and volumes come, until a condition has the reason for the present generation. */
-export async function withReason({ key, played }: World, type: string, reason: string): Promise<BookStore> {
+/** Waits until a condition has the reason for the present generation. */
+export async function withReason({ key }: World, type: string, reason: string): Promise<BookStore> {
   let last: unknown;
   const look = async () => {
-    await played.play();
     const store = await cluster.client.get(BookStore, key);
     const condition = findCondition(store.status?.conditions, type);
     last = store.status;
@@ -156,28 +160,12 @@ export async function withReason({ key, played }: World, type: string, reason: s
 
 export const settled = (at: World, reason = 'AllReady') => withReason(at, 'Ready', reason);
 
-/** Waits, while pods run and volumes come, for what `look` finds. */
-export const meanwhile = <R>(
-  { played }: World,
-  what: string,
-  look: () => Promise<R | undefined | false>,
-  timeoutMs = 60_000,
-) =>
-  eventually(
-    what,
-    async () => {
-      await played.play();
-      return look();
-    },
-    timeoutMs,
-  );
-
 /** Has the volumes of these replicas grow, online, once their claims ask for it. */
 export async function growOnline(at: World, size: string, ordinals: readonly number[] = [0]): Promise<void> {
   for (const ordinal of ordinals) {
     await eventually(`claim ${ordinal} asks for ${size}`, async () => (await requestOf(at.key, ordinal)) === size);
-    await at.played.growVolume(`data-${at.key.name}-db-${ordinal}`);
-    await at.played.growFileSystem(`data-${at.key.name}-db-${ordinal}`);
+    await at.volumes.growVolume(`data-${at.key.name}-db-${ordinal}`);
+    await at.volumes.growFileSystem(`data-${at.key.name}-db-${ordinal}`);
   }
 }
 

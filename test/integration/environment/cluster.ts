@@ -60,9 +60,9 @@ export class TestCluster {
   }
 
   /** A namespace of the test's own; {@link close} deletes it. */
-  async namespace(): Promise<string> {
+  async namespace(labels: Readonly<Record<string, string>> = {}): Promise<string> {
     const name = `test-${randomBytes(5).toString('hex')}`;
-    await this.client.create(Namespace, { metadata: { name } });
+    await this.client.create(Namespace, { metadata: { name, labels } });
     this.#namespaces.push(name);
     return name;
   }
