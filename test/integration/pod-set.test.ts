@@ -3,9 +3,9 @@ import type { V1ConfigMap } from '@kubernetes/client-node';
 import { PodSet } from '../../src/api/index.ts';
 import { Pod } from '../../src/controllers/built-in-kinds.ts';
 import { builtInKind, controllerReference, findCondition, isControlledBy } from '../../src/runtime/index.ts';
-import { operatorWrites } from './environment/audit.ts';
-import { Namespace, ResourceQuota } from './environment/cluster.ts';
-import { eventually } from './environment/eventually.ts';
+import { eventually } from '../../testkit/eventually.ts';
+import { operatorWrites } from '../../testkit/operator-writes.ts';
+import { Namespace, ResourceQuota } from '../../testkit/test-cluster.ts';
 import {
   active,
   apply,
@@ -16,8 +16,8 @@ import {
   namesOf,
   operator,
   podsIn,
-  remove,
   removals,
+  remove,
   restartOperator,
   setReady,
   settled,

@@ -1,12 +1,12 @@
 import { PodSet } from '../../../src/api/index.ts';
 import { Pod } from '../../../src/controllers/built-in-kinds.ts';
 import type { ObjectKey } from '../../../src/runtime/index.ts';
-import { operatorWrites } from './audit.ts';
-import { TestCluster } from './cluster.ts';
-import { eventually } from './eventually.ts';
-import { namespaceWithNode } from './kwok.ts';
-import { OperatorProcess } from './operator-process.ts';
-import { customManifest, withReason as readyWithReason } from './with-reason.ts';
+import { eventually } from '../../../testkit/eventually.ts';
+import { namespaceWithNode } from '../../../testkit/kwok.ts';
+import { OperatorProcess } from '../../../testkit/operator-process.ts';
+import { operatorWrites } from '../../../testkit/operator-writes.ts';
+import { TestCluster } from '../../../testkit/test-cluster.ts';
+import { customManifest, withReason as readyWithReason } from '../../../testkit/with-reason.ts';
 
 /** What the tests of PodSets share: one operator a file, restarted where a test says so. */
 
