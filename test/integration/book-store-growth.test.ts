@@ -16,6 +16,7 @@ import {
   growOnline,
   ifThere,
   imageOf,
+  type Key,
   lookAgain,
   merge,
   operator,
@@ -31,11 +32,32 @@ import {
   stopOperator,
   tearDown,
   templateSizeOf,
+  type World,
   world,
 } from './environment/book-store-world.ts';
 
 beforeAll(() => setUp('book-store-growth'), 120_000);
 afterAll(() => tearDown(), 120_000);
+
+/** How many StatefulSets a namespace may have. */
+const limit = (key: Key, count: number) =>
+  cluster.client.apply(
+    ResourceQuota,
+    { metadata: { ...key, name: 'limit' }, spec: { hard: { 'count/statefulsets.apps': String(count) } } },
+    { force: true },
+  );
+
+const limited = (key: Key) =>
+  eventually('the quota is counted', async () => {
+    const { spec, status } = await cluster.client.get(ResourceQuota, { ...key, name: 'limit' });
+    const counted = 'count/statefulsets.apps';
+    return status?.hard?.[counted] === spec?.hard?.[counted] && status?.used?.[counted] !== undefined;
+  });
+
+const imageRuns = (at: World, tag: string) =>
+  eventually(`:${tag} runs`, async () =>
+    (await ifThere(podOf(at.key)))?.spec?.containers[0]?.image?.endsWith(`:${tag}`),
+  );
 
 describe('growing', () => {
   test('an online growth restarts nothing, and gives later replicas the new size', async () => {
@@ -319,4 +341,29 @@ describe('growing', () => {
     expect(after.metadata.uid).toBe(uid);
     expect(templateSizeOf(after)).toBe('1Gi');
   });
+
+  test('a StatefulSet whose successor the API server would refuse stays, and all else goes on', async () => {
+    const at = await world('shop');
+    await apply(at.key, spec({}, { tag: 'one' }));
+    await settled(at);
+    const before = await statefulSetOf(at.key);
+    await limit(at.key, 1);
+    await limited(at.key);
+    await apply(at.key, spec({}, { tag: 'two', dbSize: '2Gi' }));
+    await growOnline(at, '2Gi');
+    const store = await settled(at, 'RecreationRefused');
+    const condition = findCondition(store.status?.conditions, 'VolumeResizing');
+    expect(condition).toMatchObject({ status: 'False', reason: 'RecreationRefused' });
+    expect(condition?.message).toContain('exceeded quota: limit');
+    await imageRuns(at, 'two');
+    const now = await statefulSetOf(at.key);
+    expect([now.metadata.uid, templateSizeOf(now)]).toEqual([before.metadata.uid, '1Gi']);
+    const { uid } = (await podOf(at.key)).metadata;
+    await limit(at.key, 2);
+    await limited(at.key);
+    await lookAgain(at.key);
+    await settled(at);
+    expect(templateSizeOf(await statefulSetOf(at.key))).toBe('2Gi');
+    expect((await podOf(at.key)).metadata.uid).toBe(uid);
+  }, 180_000);
 });

@@ -235,7 +235,7 @@ describe('a PodSet', () => {
       const { status } = await cluster.client.get(PodSet, key);
       return status?.replicas === 3 && status.updatedReplicas === 1;
     });
-    await withReason(key, 'PodsNotReady');
+    await withReason(key, 'RollingOut');
     const [blinking] = (await active(key.namespace)).filter(({ spec }) => spec?.containers[0]?.image === 'one');
     if (blinking === undefined) throw new Error('there are two');
     await setReady(blinking, 'False');
@@ -254,10 +254,8 @@ describe('a PodSet', () => {
     const key = await keyNamed('ending');
     await apply(key, { replicas: 7 });
     await settled(key, 7);
-    for (const { metadata } of await podsIn(key.namespace)) {
-      const body = { status: { phase: 'Failed' } };
-      await cluster.client.patch(Pod, metadata, { type: 'merge', body }, { subresource: 'status' });
-    }
+    await withReason(key, 'PodsReady');
+    for (const pod of await podsIn(key.namespace)) await setReady(pod, 'False', 'Failed');
     const waiting = await withReason(key, 'PodsEndEarly');
     expect(findCondition(waiting.status?.conditions, 'Ready')?.message).toContain('in a row have ended');
     await eventually('five are left', async () => {

@@ -223,13 +223,40 @@ export async function reconciled(by: OperatorProcess): Promise<number> {
   return [...(await by.metrics()).matchAll(lines)].reduce((sum, [, count]) => sum + Number(count), 0);
 }
 
-/** Has another operator look at each BookStore when it starts, and so many times more. */
-export async function restartAndResync(resyncs: number, resyncSeconds = 2): Promise<void> {
+/** Has another operator look at each BookStore of a namespace when it starts, and so many times more. */
+async function restartAndResync(namespace: string, resyncs: number, resyncSeconds: number): Promise<void> {
   await stopOperator();
-  const stores = (await cluster.client.list(BookStore)).items.length;
-  await startOperator({ RESYNC_SECONDS: String(resyncSeconds) });
+  const stores = (await cluster.client.list(BookStore, { namespace })).items.length;
+  await startOperator({ WATCH_NAMESPACES: namespace, RESYNC_SECONDS: String(resyncSeconds) });
   const look = async () => (await reconciled(operator)) >= (1 + resyncs) * stores;
   await eventually('every BookStore was looked at again', look, 60_000 + stores * 1000);
   await stopOperator();
   await startOperator();
+}
+
+/** So many BookStores in a namespace become ready; after that neither a restart of the operator nor resyncs send a write. */
+export async function convergesAndRests(count: number, wanted: Spec): Promise<void> {
+  const at = await world('many');
+  const keys = Array.from({ length: count }, (_, index) => ({ ...at.key, name: `shop-${index}` }));
+  const { bookApp, bookDB } = wanted;
+  await Promise.all(
+    keys.map((key) =>
+      apply(key, {
+        bookApp: { ...bookApp, serviceName: key.name },
+        bookDB: { ...bookDB, serviceName: `${key.name}-data` },
+      }),
+    ),
+  );
+  const areReady = async () => {
+    const { items } = await cluster.client.list(BookStore, { namespace: at.key.namespace });
+    return items.every(
+      ({ status }) =>
+        findCondition(status?.conditions, 'Ready')?.reason === 'AllReady' &&
+        status?.volumes?.every(({ capacity }) => capacity !== undefined),
+    );
+  };
+  await eventually('all are ready', areReady, 60_000 + count * 1000);
+  const before = await writes(at.key);
+  await restartAndResync(at.key.namespace, 2, 1 + count / 50);
+  expect(await writes(at.key)).toEqual(before);
 }

@@ -55,9 +55,9 @@ export const settled = (key: Key, count: number): Promise<PodSet> =>
   });
 
 /** What the kubelet would write. */
-export const setReady = (pod: Pod, status: 'True' | 'False') => {
+export const setReady = (pod: Pod, status: 'True' | 'False', phase = 'Running') => {
   const lastTransitionTime = new Date().toISOString().replace(/\.\d+Z$/, 'Z');
-  const body = { status: { phase: 'Running', conditions: [{ type: 'Ready', status, lastTransitionTime }] } };
+  const body = { status: { phase, conditions: [{ type: 'Ready', status, lastTransitionTime }] } };
   return cluster.client.patch(Pod, pod.metadata, { type: 'merge', body }, { subresource: 'status' });
 };
 
