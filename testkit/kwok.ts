@@ -58,6 +58,7 @@ export async function startKwok(program: string, kubeconfig: string): Promise<()
   };
 }
 
+/** The grace period is what the controller of namespaces waits for, though kwok's pods end at once. */
 async function makeNode(client: Client): Promise<void> {
   await client.create(Node, { metadata: { name: nodeName } });
   await client.create(Policy, {
@@ -71,7 +72,12 @@ async function makeNode(client: Client): Promise<void> {
       mutations: [
         {
           patchType: 'JSONPatch',
-          jsonPatch: { expression: `[JSONPatch{op: "add", path: "/spec/nodeName", value: "${nodeName}"}]` },
+          jsonPatch: {
+            expression: `[
+              JSONPatch{op: "add", path: "/spec/nodeName", value: "${nodeName}"},
+              JSONPatch{op: "add", path: "/spec/terminationGracePeriodSeconds", value: 1}
+            ]`,
+          },
         },
       ],
     },
