@@ -61,6 +61,11 @@ export class TestCluster {
     return new TestCluster(transport, kubeconfig, await AuditLog.fromNowOn(auditLog));
   }
 
+  /** Those of the test's own. */
+  get namespaces(): readonly string[] {
+    return this.#namespaces;
+  }
+
   /** A namespace of the test's own; {@link close} deletes it. */
   async namespace(labels: Readonly<Record<string, string>> = {}): Promise<string> {
     const name = `test-${randomBytes(5).toString('hex')}`;

@@ -63,17 +63,17 @@ test('a claim grows while its pod runs, although the driver is killed, and keeps
   await cluster.killNode(node);
   expect(await attachedVolumes(volumesOf(node))).toEqual([]);
   await cluster.startNode(node);
-  await eventually(
-    'the same pod runs again',
+  const again = await eventually(
+    'the pod runs again',
     async () => {
-      const { metadata, status } = await get<V1Pod>('pod', 'grows-0');
-      expect(metadata?.uid).toBe(pod.metadata?.uid);
-      const [container] = status?.containerStatuses ?? [];
+      const found = await get<V1Pod>('pod', 'grows-0');
+      const [container] = found.status?.containerStatuses ?? [];
       const same = container?.containerID === pod.status?.containerStatuses?.[0]?.containerID;
-      return container?.state?.running !== undefined && !same;
+      return container?.state?.running !== undefined && !same && found;
     },
     120_000,
   );
+  expect(again.metadata?.uid).toBe(pod.metadata?.uid);
   expect(await inside('grows-0', 'cat /data/kept')).toBe('written before');
   expect(await sizeInside('grows-0')).toBe(2 * gibibyte);
 });
