@@ -15,6 +15,7 @@ import {
   type ObjectOf,
   Transport,
 } from '../src/runtime/index.ts';
+import { AuditLog } from '../tools/cluster/index.ts';
 import { eventually } from './eventually.ts';
 import { serverOfWorker } from './server-of-worker.ts';
 
@@ -37,11 +38,12 @@ export const Pod = builtInKind<V1Pod>({ group: '', version: 'v1', kind: 'Pod', p
 export class TestCluster {
   readonly client: Client;
   readonly kubeconfig: string;
-  readonly auditLog: string;
+  /** Since this has connected. */
+  readonly auditLog: AuditLog;
   readonly #transport: Transport;
   readonly #namespaces: string[] = [];
 
-  private constructor(transport: Transport, kubeconfig: string, auditLog: string) {
+  private constructor(transport: Transport, kubeconfig: string, auditLog: AuditLog) {
     this.#transport = transport;
     this.client = new HttpClient(transport, 'test');
     this.kubeconfig = kubeconfig;
@@ -56,7 +58,12 @@ export class TestCluster {
 
   static async at(kubeconfig: string, auditLog: string): Promise<TestCluster> {
     const transport = new Transport(await kubeconfigConnection(kubeconfig), { userAgent: 'test' });
-    return new TestCluster(transport, kubeconfig, auditLog);
+    return new TestCluster(transport, kubeconfig, await AuditLog.fromNowOn(auditLog));
+  }
+
+  /** Those of the test's own. */
+  get namespaces(): readonly string[] {
+    return this.#namespaces;
   }
 
   /** A namespace of the test's own; {@link close} deletes it. */
