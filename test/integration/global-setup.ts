@@ -20,7 +20,7 @@ export default async function setUp({ maxWorkers }: { readonly maxWorkers: numbe
   for (let worker = 1; worker <= maxWorkers; worker++) {
     const own = join(folder, `server-${worker}`);
     await mkdir(own, { recursive: true });
-    const controlPlane = await startControlPlane(own, [crds]);
+    const controlPlane = await startControlPlane(own, [crds], { kwok: true });
     controlPlanes.push(controlPlane);
     servers.push({ kubeconfig: controlPlane.config.kubeconfigPath, auditLog: controlPlane.auditLog });
   }

