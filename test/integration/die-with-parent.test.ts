@@ -1,10 +1,11 @@
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { expect, test } from '@jest/globals';
+import { expect } from '@jest/globals';
 import { execa } from 'execa';
 import { dieWithParent } from '../../testkit/die-with-parent.ts';
 import { eventually } from '../../testkit/eventually.ts';
+import { testOnLinux } from '../../testkit/on-linux.ts';
 
 const script = join(import.meta.dirname, 'environment/started-programs.ts');
 
@@ -17,7 +18,7 @@ async function descendants(pid: number): Promise<readonly number[]> {
 const commandOf = async (pid: number): Promise<string> =>
   (await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')).replaceAll('\0', ' ').trim();
 
-(process.platform === 'linux' ? test : test.skip)(
+testOnLinux(
   'what a test has started ends when the process of the test is killed with SIGKILL',
   async () => {
     const [file, args] = dieWithParent(process.execPath, [script]);
