@@ -18,22 +18,19 @@ async function descendants(pid: number): Promise<readonly number[]> {
 const commandOf = async (pid: number): Promise<string> =>
   (await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')).replaceAll('\0', ' ').trim();
 
-testOnLinux(
-  'what a test has started ends when the process of the test is killed with SIGKILL',
-  async () => {
-    const [file, args] = dieWithParent(process.execPath, [script]);
-    const parent = execa(file, args, { reject: false, buffer: false, stderr: 'inherit' });
-    await once(parent.stdout, 'data');
-    const started = await descendants(Number(parent.pid));
-    const commands = (await Promise.all(started.map(commandOf))).join('\n');
-    for (const program of ['etcd', 'kube-apiserver', 'operator/main.js', 'petstore/main.js', 'postgres']) {
-      expect(commands).toContain(program);
-    }
-    parent.kill('SIGKILL');
-    await parent;
-    await eventually('all have ended', async () => {
-      const left = (await Promise.all(started.map(commandOf))).filter((command) => command !== '');
-      return left.length === 0;
-    });
-  },
-);
+testOnLinux('what a test has started ends when the process of the test is killed with SIGKILL', async () => {
+  const [file, args] = dieWithParent(process.execPath, [script]);
+  const parent = execa(file, args, { reject: false, buffer: false, stderr: 'inherit' });
+  await once(parent.stdout, 'data');
+  const started = await descendants(Number(parent.pid));
+  const commands = (await Promise.all(started.map(commandOf))).join('\n');
+  for (const program of ['etcd', 'kube-apiserver', 'operator/main.js', 'petstore/main.js', 'postgres']) {
+    expect(commands).toContain(program);
+  }
+  parent.kill('SIGKILL');
+  await parent;
+  await eventually('all have ended', async () => {
+    const left = (await Promise.all(started.map(commandOf))).filter((command) => command !== '');
+    return left.length === 0;
+  });
+});
