@@ -71,7 +71,8 @@ export function judgeJest(
   };
   const failed = (why: string): Outcome => ({ result: 'failed', why, counts });
   if (results.wasInterrupted) return failed('interrupted');
-  if (results.numRuntimeErrorTestSuites > 0) return failed(`${results.numRuntimeErrorTestSuites} files did not load`);
+  if (results.numRuntimeErrorTestSuites > 0)
+    return failed(`${results.numRuntimeErrorTestSuites} files did not load or left handles open`);
   if (counts.failed > 0) return failed(`${counts.failed} failed`);
   if (counts.passed === 0 && options.mayBeEmpty !== true) return failed('no test was executed');
   if (leak !== undefined) return failed(`handles are left open: ${leak}`);

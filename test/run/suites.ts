@@ -47,7 +47,16 @@ const jest = (name: string, { project = name, flags = [], ...rest }: JestSuite =
 });
 
 const onControlPlane: JestSuite = {
-  programs: ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kubectl', 'election-candidate', 'helm', 'helm4'],
+  programs: [
+    'etcd',
+    'kube-apiserver',
+    'kube-controller-manager',
+    'kwok',
+    'kubectl',
+    'election-candidate',
+    'helm',
+    'helm4',
+  ],
 };
 
 const onCluster: JestSuite = {
@@ -103,10 +112,12 @@ const nightly = (name: string, { folder, paths = `test/${folder}/` }: NightlyFil
 export const nightlySuites: readonly Suite[] = [
   nightly('nightly-faults', { folder: 'integration', paths: '/faults/' }),
   nightly('nightly-elections', { folder: 'integration', paths: '/elections/' }),
+  nightly('nightly-apply', { folder: 'integration', paths: '/apply-random' }),
   nightly('nightly-book-store', { folder: 'integration', paths: '/book-store' }),
   nightly('nightly-pet', { folder: 'integration', paths: '/pet-' }),
   nightly('nightly-postgres-writer', { folder: 'integration', paths: '/postgres-writer' }),
   nightly('nightly-pod-set', { folder: 'integration', paths: '/pod-set' }),
+  nightly('nightly-many', { folder: 'integration', paths: '/(echo-many|many-children)' }),
   nightly('nightly-kinds', { folder: 'kinds' }),
   nightly('nightly-high-availability', { folder: 'e2e', paths: '/high-availability' }),
   nightly('nightly-cluster', { folder: 'e2e', paths: '/(cluster|lost-node|volumes)' }),

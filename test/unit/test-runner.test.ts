@@ -41,7 +41,12 @@ describe('the result of a jest suite', () => {
   test.each<[string, JestResults | undefined, string | undefined, string]>([
     ['no test was executed', { ...clean, numPassedTests: 0, numPendingTests: 4 }, undefined, 'no test was executed'],
     ['a test failed', { ...clean, success: false, numFailedTests: 2 }, 'exit code 1', '2 failed'],
-    ['a file did not load', { ...clean, numRuntimeErrorTestSuites: 1 }, 'exit code 1', '1 files did not load'],
+    [
+      'a file did not load',
+      { ...clean, numRuntimeErrorTestSuites: 1 },
+      'exit code 1',
+      '1 files did not load or left handles open',
+    ],
     ['jest was interrupted', { ...clean, wasInterrupted: true }, undefined, 'interrupted'],
     ['jest died first', undefined, 'ended by SIGKILL', 'jest wrote no results: ended by SIGKILL'],
     ['its teardown failed after green tests', clean, 'exit code 1', 'jest: exit code 1'],
@@ -143,7 +148,7 @@ describe("the cluster's programs", () => {
   test('are built before the first suite that runs them, and only those that are run', () => {
     const chosen = withBinaries(named('unit', 'chart', 'integration'), root);
     expect(chosen.map(({ name }) => name)).toEqual(['unit', 'binaries', 'chart', 'integration']);
-    const control = ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kubectl'];
+    const control = ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kwok', 'kubectl'];
     expect(chosen[1]?.command.slice(2)).toEqual([...control, 'election-candidate', 'helm', 'helm4']);
   });
 
