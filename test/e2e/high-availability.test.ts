@@ -1,10 +1,9 @@
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
-import type { V1Pod } from '@kubernetes/client-node';
 import { Echo } from '../../src/api/index.ts';
-import { Job } from '../../src/controllers/built-in-kinds.ts';
-import { builtInKind, findCondition } from '../../src/runtime/index.ts';
+import { Job, Pod } from '../../src/controllers/built-in-kinds.ts';
+import { findCondition } from '../../src/runtime/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { EchoStream, type EchoStreamOptions } from './environment/echo-stream.ts';
 import { OwnCluster } from './environment/own-cluster.ts';
@@ -20,8 +19,6 @@ const outageMs = process.env.E2E_LONG === undefined ? 18_000 : 30_000;
 const values = ['--set', 'readinessProbe.periodSeconds=1'];
 /** Without the job controller the Jobs of the chart's hooks would never end. */
 const withoutHook = ['--set', 'crds.upgradeJob.enabled=false,uninstallCheck.enabled=false'];
-
-const Pod = builtInKind<V1Pod>({ group: '', version: 'v1', kind: 'Pod', plural: 'pods' });
 
 // Each trial waits for nodes and pods, several times.
 jest.setTimeout(600_000);

@@ -3,13 +3,12 @@ import { BookStore } from '../../src/api/index.ts';
 import { ControllerRevision, StatefulSet } from '../../src/controllers/built-in-kinds.ts';
 import { findCondition, isControlledBy } from '../../src/runtime/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
-import { ResourceQuota } from '../../testkit/test-cluster.ts';
+import { Event, ResourceQuota } from '../../testkit/kinds.ts';
 import {
   addSidecar,
   apply,
   claimOf,
   cluster,
-  Event,
   fixed,
   growOnline,
   ifThere,

@@ -3,7 +3,7 @@ import { BookStore } from '../../src/api/index.ts';
 import { ControllerRevision, type Pod, StatefulSet } from '../../src/controllers/built-in-kinds.ts';
 import { controllerOf, findCondition } from '../../src/runtime/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
-import { ResourceQuota } from '../../testkit/test-cluster.ts';
+import { ResourceQuota } from '../../testkit/kinds.ts';
 import { forbid } from './environment/admission-policy.ts';
 import {
   addSidecar,

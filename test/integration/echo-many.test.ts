@@ -4,6 +4,7 @@ import { Job } from '../../src/controllers/built-in-kinds.ts';
 import { findCondition, keyString } from '../../src/runtime/index.ts';
 import { echoManifest, echoWithReason } from '../../testkit/echos.ts';
 import { eventually } from '../../testkit/eventually.ts';
+import { inParallel } from '../../testkit/in-parallel.ts';
 import { OperatorProcess } from '../../testkit/operator-process.ts';
 import { jobsCreated, operatorWrites } from '../../testkit/operator-writes.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
@@ -22,13 +23,10 @@ const sorted = (counts: ReadonlyMap<string, number>) => new Map([...counts].sort
 
 /** Creates Echos sixteen at a time. */
 async function createEchos(namespace: string, names: readonly string[]): Promise<void> {
-  const left = [...names];
-  const writer = async () => {
-    for (let name = left.shift(); name !== undefined; name = left.shift()) {
-      await cluster.client.create(Echo, echoManifest({ name, namespace }, { message: name }));
-    }
-  };
-  await Promise.all(Array.from({ length: 16 }, writer));
+  await inParallel(16, names.length, async (index) => {
+    const name = names[index]!;
+    await cluster.client.create(Echo, echoManifest({ name, namespace }, { message: name }));
+  });
 }
 
 /** Waits until every Echo in the namespace says that its Job prints. */

@@ -1,21 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import type { V1ConfigMap } from '@kubernetes/client-node';
 import { PodSet } from '../../src/api/index.ts';
 import { Pod } from '../../src/controllers/built-in-kinds.ts';
-import {
-  builtInKind,
-  controllerReference,
-  findCondition,
-  isControlledBy,
-  type ObjectKey,
-} from '../../src/runtime/index.ts';
+import { controllerReference, findCondition, isControlledBy, type ObjectKey } from '../../src/runtime/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
+import { ConfigMap, Namespace, ResourceQuota } from '../../testkit/kinds.ts';
 import { OperatorProcess } from '../../testkit/operator-process.ts';
 import { operatorWrites } from '../../testkit/operator-writes.ts';
-import { Namespace, ResourceQuota, TestCluster } from '../../testkit/test-cluster.ts';
+import { TestCluster } from '../../testkit/test-cluster.ts';
 import { customManifest, withReason as readyWithReason } from '../../testkit/with-reason.ts';
-
-const ConfigMap = builtInKind<V1ConfigMap>({ group: '', version: 'v1', kind: 'ConfigMap', plural: 'configmaps' });
 
 let cluster: TestCluster;
 let operator: OperatorProcess;

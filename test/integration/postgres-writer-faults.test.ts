@@ -7,6 +7,7 @@ import type { PostgresWriter } from '../../src/api/index.ts';
 import { findCondition, type ObjectKey } from '../../src/runtime/index.ts';
 import { type FaultProxy, isWrite, type ProxiedRequest } from '../../src/runtime/testing/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
+import { inParallel } from '../../testkit/in-parallel.ts';
 import { connectionsOf } from '../../testkit/postgres-server.ts';
 import { TcpProxy } from '../../testkit/tcp-proxy.ts';
 import { PostgresWorld, writerRole } from './environment/postgres-world.ts';
@@ -48,12 +49,10 @@ const readyOf = ({ status }: PostgresWriter) => findCondition(status?.conditions
 
 /** Makes PostgresWriters, sixteen at a time. */
 async function createMany(namespace: string, count: number, spec: PostgresWriter['spec'] = jane): Promise<void> {
-  const left = Array.from({ length: count }, (_, index) => `many-${index}`);
-  const writer = async (): Promise<void> => {
-    for (let name = left.shift(); name !== undefined; name = left.shift())
-      await world.apply({ name, namespace }, { ...spec, name });
-  };
-  await Promise.all(Array.from({ length: 16 }, writer));
+  await inParallel(16, count, async (index) => {
+    const name = `many-${index}`;
+    await world.apply({ name, namespace }, { ...spec, name });
+  });
 }
 
 /** The lines of a log with this message, about the database. */

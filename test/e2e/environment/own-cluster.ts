@@ -1,16 +1,8 @@
-import type { V1Namespace } from '@kubernetes/client-node';
-import { builtInKind, type Client, HttpClient, kubeconfigConnection, Transport } from '../../../src/runtime/index.ts';
+import { type Client, HttpClient, kubeconfigConnection, Transport } from '../../../src/runtime/index.ts';
+import { Namespace } from '../../../testkit/kinds.ts';
 import { Cluster, removeWhenWeDie, type UpOptions, type Watchdog } from '../../../tools/cluster/index.ts';
 import { buildImage } from '../../../tools/release/index.ts';
 import { E2eCluster } from './cluster.ts';
-
-const Namespace = builtInKind<V1Namespace>({
-  group: '',
-  version: 'v1',
-  kind: 'Namespace',
-  plural: 'namespaces',
-  scope: 'Cluster',
-});
 
 /** A cluster that a test may break, with the operator's image on its nodes. It goes when the test run ends, however. */
 export class OwnCluster {

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { Lease, type LeaseTimings } from '../../../src/runtime/index.ts';
 import { eventually } from '../../../src/runtime/testing/index.ts';
 import { canFakeClock, fakeClock, removeClocksOfTheDead } from '../../../testkit/fake-clock.ts';
-import { ConfigMap } from '../faults/environment/mirror.ts';
+import { ConfigMap } from '../../../testkit/kinds.ts';
 import { Arena } from './environment/arena.ts';
 import type { CandidateSettings } from './environment/candidate.ts';
 import { clientGo, ours } from './environment/candidate-process.ts';

@@ -1,17 +1,9 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from '@jest/globals';
-import type { EventsV1Event } from '@kubernetes/client-node';
 import { BookStore } from '../../../src/api/index.ts';
 import { Deployment, PersistentVolumeClaim, Pod, StatefulSet } from '../../../src/controllers/built-in-kinds.ts';
-import {
-  builtInKind,
-  findCondition,
-  isNotFound,
-  type Kind,
-  type KubeObject,
-  type ObjectKey,
-} from '../../../src/runtime/index.ts';
+import { findCondition, isNotFound, type Kind, type KubeObject, type ObjectKey } from '../../../src/runtime/index.ts';
 import { ChartRole } from '../../../testkit/chart-role.ts';
 import { eventually } from '../../../testkit/eventually.ts';
 import { OperatorProcess } from '../../../testkit/operator-process.ts';
@@ -21,13 +13,6 @@ import { customManifest } from '../../../testkit/with-reason.ts';
 import { PlayedCluster, StorageClass } from './played-cluster.ts';
 
 /** What the tests of BookStores share: one operator a file, which does all by just what the chart allows. */
-
-export const Event = builtInKind<EventsV1Event>({
-  group: 'events.k8s.io',
-  version: 'v1',
-  kind: 'Event',
-  plural: 'events',
-});
 
 export type Spec = BookStore['spec'];
 export type Key = Required<ObjectKey>;
