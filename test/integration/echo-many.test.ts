@@ -4,7 +4,7 @@ import { Job } from '../../src/controllers/built-in-kinds.ts';
 import { findCondition, keyString } from '../../src/runtime/index.ts';
 import { echoManifest, echoWithReason } from '../../testkit/echos.ts';
 import { eventually } from '../../testkit/eventually.ts';
-import { inParallel } from '../../testkit/in-parallel.ts';
+import { forEachOf } from '../../testkit/for-each-of.ts';
 import { OperatorProcess } from '../../testkit/operator-process.ts';
 import { jobsCreated, operatorWrites } from '../../testkit/operator-writes.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
@@ -23,10 +23,7 @@ const sorted = (counts: ReadonlyMap<string, number>) => new Map([...counts].sort
 
 /** Creates Echos sixteen at a time. */
 async function createEchos(namespace: string, names: readonly string[]): Promise<void> {
-  await inParallel(16, names.length, async (index) => {
-    const name = names[index]!;
-    await cluster.client.create(Echo, echoManifest({ name, namespace }, { message: name }));
-  });
+  await forEachOf(names, (name) => cluster.client.create(Echo, echoManifest({ name, namespace }, { message: name })));
 }
 
 /** Waits until every Echo in the namespace says that its Job prints. */

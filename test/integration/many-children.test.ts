@@ -3,7 +3,7 @@ import { PodSet, ScheduledEcho } from '../../src/api/index.ts';
 import { CronJob, Pod } from '../../src/controllers/built-in-kinds.ts';
 import type { Kind, KubeObject, Manifest } from '../../src/runtime/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
-import { inParallel } from '../../testkit/in-parallel.ts';
+import { forEachOf } from '../../testkit/for-each-of.ts';
 import { OperatorProcess } from '../../testkit/operator-process.ts';
 import { operatorWrites } from '../../testkit/operator-writes.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
@@ -28,9 +28,7 @@ afterAll(() => cluster?.close(timeLimitMs), 2 * timeLimitMs);
 
 /** Creates them sixteen at a time. */
 async function create<T extends KubeObject>(kind: Kind<T>, manifest: (name: string) => Manifest<T>): Promise<void> {
-  await inParallel(16, count, async (index) => {
-    await cluster.client.create(kind, manifest(`many-${index}`));
-  });
+  await forEachOf(Array(count).keys(), (index) => cluster.client.create(kind, manifest(`many-${index}`)));
 }
 
 /** How many reconciles have succeeded. */

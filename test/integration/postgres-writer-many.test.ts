@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { eventually } from '../../testkit/eventually.ts';
-import { inParallel } from '../../testkit/in-parallel.ts';
+import { forEachOf } from '../../testkit/for-each-of.ts';
 import { PostgresWorld } from './environment/postgres-world.ts';
 
 /** `POSTGRES_WRITERS=10000` for the long form. */
@@ -81,7 +81,7 @@ async function copyMs(): Promise<number> {
 }
 
 /** Sixteen at a time. */
-const each = (act: (index: number) => Promise<unknown>): Promise<void> => inParallel(16, count, act);
+const each = (act: (index: number) => Promise<unknown>): Promise<void> => forEachOf(Array(count).keys(), act);
 
 /** To look at the rows costs less than to look at the resources. */
 async function rowsWhere(condition: string, wanted: number): Promise<void> {

@@ -76,6 +76,7 @@ export const catalogue = [
   { name: 'etcd', group: 'etcd', package: 'go.etcd.io/etcd/server/v3', assets: 'required', seconds: 47 },
   { ...kubernetes('kube-apiserver', 178), assets: 'required' },
   kubernetes('kube-controller-manager', 50),
+  { name: 'kwok', group: 'kwok', package: 'sigs.k8s.io/kwok/cmd/kwok', seconds: 120 },
   { ...kubernetes('kubectl', 20), assets: 'optional' },
   { name: 'election-candidate', group: 'election-candidate', package: '.', seconds: 60 },
   { name: 'helm', group: 'helm', package: 'helm.sh/helm/v3/cmd/helm', stamp: helm3Version, seconds: 60 },

@@ -69,7 +69,9 @@ test('a connection on which nothing came back in the time of a call is left, and
 
 describe('a search', () => {
   /** One pet, and then as many as the test says, each after its turn of the event loop. */
-  let more: () => Promise<boolean>;
+  let more: (signal: AbortSignal) => Promise<boolean>;
+  /** Ends with the call: the server keeps a timer for each call that its handler has not left. */
+  const never = (signal: AbortSignal) => once(signal, 'abort').then(() => false);
   let slow: Http2Server;
   let opened: number;
   let way: PetStoreChannel;
@@ -80,9 +82,9 @@ describe('a search', () => {
       connectNodeAdapter({
         routes: (router) =>
           router.service(PetStore, {
-            async *searchPets() {
+            async *searchPets(_, { signal }) {
               yield { id: 'first' };
-              while (await more()) yield { id: 'next' };
+              while (await more(signal)) yield { id: 'next' };
             },
             deletePets: () => ({}),
           }),
@@ -112,14 +114,14 @@ describe('a search', () => {
   }
 
   test('on which nothing comes any more is given up, and its connection left', async () => {
-    more = () => new Promise(() => {});
+    more = never;
     expect(await codeOf(search())).toBe(Code.DeadlineExceeded);
     await createClient(PetStore, way.transport).deletePets({});
     expect(opened).toBe(2);
   });
 
   test('is given up alone where others are answered on its connection', async () => {
-    more = () => new Promise(() => {});
+    more = never;
     const searching = codeOf(search());
     const store = createClient(PetStore, way.transport);
     let isOver = false;

@@ -1,12 +1,12 @@
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import type { V1PersistentVolume, V1PersistentVolumeClaim, V1Pod } from '@kubernetes/client-node';
 import { eventually } from '../../testkit/eventually.ts';
 import { cacheFolder } from '../../tools/cache-folder.ts';
 import { Cluster, removeWhenWeDie, type Watchdog } from '../../tools/cluster/index.ts';
 import { attachedVolumes } from '../../tools/cluster/volumes.ts';
-import { type HostState, hostState, processesMentioning } from './environment/host.ts';
+import { processesMentioning, tracesOf } from './environment/host.ts';
 import { signalAll } from './environment/process-state.ts';
 
 const clusterName = 't-volumes';
@@ -14,14 +14,12 @@ const folder = join(cacheFolder(), 'clusters', clusterName);
 const volumesOf = (node: string) => join(folder, node, 'volumes');
 const gibibyte = 2 ** 30;
 
-let before: HostState;
 let watchdog: Watchdog;
 let cluster: Cluster;
 
 beforeAll(async () => {
   watchdog = await removeWhenWeDie(clusterName);
   await Cluster.down(clusterName);
-  before = await hostState();
   cluster = await Cluster.up({ name: clusterName, nodes: 2 });
 });
 
@@ -65,17 +63,17 @@ test('a claim grows while its pod runs, although the driver is killed, and keeps
   await cluster.killNode(node);
   expect(await attachedVolumes(volumesOf(node))).toEqual([]);
   await cluster.startNode(node);
-  await eventually(
-    'the same pod runs again',
+  const again = await eventually(
+    'the pod runs again',
     async () => {
-      const { metadata, status } = await get<V1Pod>('pod', 'grows-0');
-      expect(metadata?.uid).toBe(pod.metadata?.uid);
-      const [container] = status?.containerStatuses ?? [];
+      const found = await get<V1Pod>('pod', 'grows-0');
+      const [container] = found.status?.containerStatuses ?? [];
       const same = container?.containerID === pod.status?.containerStatuses?.[0]?.containerID;
-      return container?.state?.running !== undefined && !same;
+      return container?.state?.running !== undefined && !same && found;
     },
     120_000,
   );
+  expect(again.metadata?.uid).toBe(pod.metadata?.uid);
   expect(await inside('grows-0', 'cat /data/kept')).toBe('written before');
   expect(await sizeInside('grows-0')).toBe(2 * gibibyte);
 });
@@ -128,13 +126,28 @@ test('a claim that is deleted leaves nothing', async () => {
   expect(await attachedVolumes(volumesOf(node))).not.toContain(join(volumesOf(node), volume));
 });
 
-test('nothing is left when all of it was killed with volumes mounted', async () => {
-  await apply(database('killed', '1Gi'));
-  const node = (await ready('killed-0')).spec?.nodeName ?? '';
-  expect(await attachedVolumes(volumesOf(node))).not.toEqual([]);
-  signalAll(await cluster.processes(), 'SIGKILL');
-  await Cluster.down(clusterName);
-  expect(await hostState()).toEqual(before);
+describe('a cluster that is killed with volumes mounted', () => {
+  const name = 't-volumes-killed';
+  let own: Watchdog;
+
+  beforeAll(async () => {
+    own = await removeWhenWeDie(name);
+  });
+
+  afterAll(async () => {
+    await Cluster.down(name);
+    await own.release();
+  });
+
+  test('leaves nothing', async () => {
+    const killed = await Cluster.up({ name, nodes: 1 });
+    await killed.kubectl(['apply', '--filename=-'], JSON.stringify(database('killed', '1Gi')));
+    await killed.kubectl(['rollout', 'status', 'statefulset/killed', '--timeout=120s']);
+    expect((await tracesOf(name)).filter((trace) => trace.startsWith('loop device'))).not.toEqual([]);
+    signalAll(await killed.processes(), 'SIGKILL');
+    await Cluster.down(name);
+    expect(await tracesOf(name)).toEqual([]);
+  });
 });
 
 /** A StatefulSet of one pod, which runs as a user of its own and has a volume at /data. */
