@@ -183,13 +183,23 @@ describe('a BookStore', () => {
     expect(await requestOf(at.key)).toBe('1Gi');
   });
 
-  test('whose database cannot start is mended by another image', async () => {
+  test('whose pods cannot start is not ready, and is mended by another image', async () => {
     const at = await world('shop');
-    await apply(at.key, spec({}, { tag: 'missing' }));
+    await apply(at.key, spec({ tag: 'missing' }, { tag: 'missing' }));
     const runs = (tag: string) => async () =>
       (await ifThere(podOf(at.key)))?.spec?.containers[0]?.image === `example.com/db:${tag}`;
     await eventually('a pod that never becomes ready', runs('missing'));
-    await apply(at.key, spec({}, { tag: 'there' }));
+    const waiting = await eventually('the pods are told of', async () => {
+      const store = await cluster.client.get(BookStore, at.key);
+      const message = '0 of 1 pods of the app are ready, 1 are of the present template';
+      return findCondition(store.status?.conditions, 'AppReady')?.message === message && store;
+    });
+    expect(waiting.status).toMatchObject({ appReadyReplicas: 0, databaseReadyReplicas: 0 });
+    const isReady = waiting.status?.conditions?.map(({ type, status }) => [type, status]);
+    expect(isReady).toEqual(
+      expect.arrayContaining(['AppReady', 'DatabaseReady', 'Ready'].map((type) => [type, 'False'])),
+    );
+    await apply(at.key, spec({ tag: 'there' }, { tag: 'there' }));
     await eventually('it is replaced', runs('there'));
     await settled(at);
   });

@@ -57,7 +57,7 @@ test('a request that never arrived is sent again', async () => {
 });
 
 test('of pets that are alike none is taken by two', async () => {
-  world.store.inject('answer lost', 'AddPets', 6);
+  world.store.inject('answer lost', 'AddPets', 2);
   await Promise.all(Array.from({ length: 8 }, (_, index) => world.apply(`twin-${index}`, thor)));
   await world.settled(80_000);
   expect(store.pets.size).toBe(8);
@@ -75,7 +75,7 @@ test('a Pet whose answer was lost is deleted with its pet', async () => {
 test('a deletion that waits for an answer that is missing says so', async () => {
   // It waits for twice as long.
   await operator.stop();
-  operator = await world.operator({ PETSTORE_TIMEOUT_SECONDS: '5' });
+  operator = await world.operator({ PETSTORE_TIMEOUT_SECONDS: '3' });
   world.store.inject('not sent', 'AddPets', Number.POSITIVE_INFINITY);
   await world.apply('thor', thor);
   await eventually('it is tried', async () => (await world.get('thor')).status?.intent !== undefined);

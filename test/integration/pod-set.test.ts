@@ -72,6 +72,28 @@ describe('a PodSet', () => {
     expect(await creations(key.namespace)).toBe(21);
   });
 
+  test('removes what is not ready first, then what costs least, when it is scaled down', async () => {
+    const key = await keyNamed('smaller');
+    await apply(key, { replicas: 4 });
+    await withReason(key, 'PodsReady');
+    const [unready, cheap, dear] = await podsIn(key.namespace);
+    if (!unready || !cheap || !dear) throw new Error('four pods');
+    const cost = (pod: Pod, of: string) =>
+      cluster.client.patch(Pod, pod.metadata, {
+        type: 'merge',
+        body: { metadata: { annotations: { 'controller.kubernetes.io/pod-deletion-cost': of } } },
+      });
+    await cost(cheap, '-1');
+    await cost(dear, '1');
+    await setReady(unready, 'False');
+    await eventually('that is seen', async () => (await cluster.client.get(PodSet, key)).status?.readyReplicas === 3);
+    await cluster.client.patchScale(PodSet, key, 2);
+    await settled(key, 2);
+    expect((await removals(key.namespace)).sort()).toEqual(namesOf([unready, cheap]));
+    await cluster.client.patchScale(PodSet, key, 1);
+    expect((await settled(key, 1)).status?.podNames).toEqual([dear.metadata.name]);
+  });
+
   test('replaces a pod that is deleted, one that has ended, and one that lost its label', async () => {
     const key = await keyNamed('mended');
     const set = await apply(key, { replicas: 3 });

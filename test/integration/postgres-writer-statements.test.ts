@@ -34,7 +34,11 @@ afterAll(async () => {
 });
 
 /** As an operator has them that has just started. */
-function tables(): { readonly database: Database; readonly tables: Tables; rowsOf(name: string): Rows } {
+function tables(statementTimeoutSeconds = 4): {
+  readonly database: Database;
+  readonly tables: Tables;
+  rowsOf(name: string): Rows;
+} {
   const log = new RecordingLog();
   const database = new Database({
     settings: {
@@ -46,7 +50,7 @@ function tables(): { readonly database: Database; readonly tables: Tables; rowsO
       sslmode: 'disable',
       poolSize: 4,
       connectTimeoutSeconds: 5,
-      statementTimeoutSeconds: 4,
+      statementTimeoutSeconds,
     },
     log,
   });
@@ -258,7 +262,7 @@ describe('rows that others have locked', () => {
     // In the message that opens a connection; a value of the same length, for nobody to have to count.
     proxy.onSent((data) => {
       for (const [setting, ms] of [
-        ['statement_timeout', '4000'],
+        ['statement_timeout', '1000'],
         ['lock_timeout', '500'],
       ] as const) {
         const at = data.indexOf(`${setting}\0${ms}\0`);
@@ -266,7 +270,7 @@ describe('rows that others have locked', () => {
       }
     });
     const [name, other] = [await createTable(), await createTable()];
-    const { rowsOf } = tables();
+    const { rowsOf } = tables(1);
     const lock = await locking(`LOCK TABLE ${name}`);
     try {
       expect(await outcomesOf([rowsOf(name).upsert(row('a/x'))])).toEqual(['OutsideDownError']);

@@ -157,7 +157,7 @@ describe('a PostgresWriter', () => {
       await world.startOperator();
     }
     await world.gone(key);
-    expect(await world.rows('students', namespace)).toEqual([]);
+    expect(await world.rows('students', key)).toEqual([]);
   });
 
   test.each([

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, jest, test } from '@jest/globals';
 import fc from 'fast-check';
 import { nightlyPlan, RandomRunError, runAtRandom } from '../../testkit/random-runs.ts';
@@ -45,7 +46,7 @@ test('no run begins after the time limit, and the last one is awaited', async ()
   let ended = 0;
   const run = async () => {
     nowMs += 600;
-    await new Promise(setImmediate);
+    await delay(20);
     ended += 1;
     return effects;
   };
