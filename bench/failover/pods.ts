@@ -1,14 +1,11 @@
 import { text } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { V1Pod } from '@kubernetes/client-node';
-import { builtInKind, Lease, type ObjectOf } from '../../src/runtime/index.ts';
+import { Pod } from '../../src/controllers/built-in-kinds.ts';
+import { Lease } from '../../src/runtime/index.ts';
 import { namespace } from '../api-server.ts';
 import { syncedMark, TurnError, workers } from '../running-operator.ts';
 import type { CrashCluster } from './crash-cluster.ts';
 import type { Electing, LeaseKey, Standby } from './elections.ts';
-
-const Pod = builtInKind<V1Pod>({ group: '', version: 'v1', kind: 'Pod', plural: 'pods' });
-type Pod = ObjectOf<typeof Pod>;
 
 const container = 'operator';
 const replicas = 2;

@@ -1,8 +1,9 @@
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { forEachOf } from '../../testkit/for-each-of.ts';
 import { type ApiServer, startApiServer } from '../api-server.ts';
 import { ourCpuSeconds, watchOthers } from '../disturbance.ts';
-import { connectWriters, eventsArrived, together, writers } from '../load.ts';
+import { connectWriters, eventsArrived, writers } from '../load.ts';
 import type { Operator } from '../operators.ts';
 import { timeoutMsFor } from '../plan.ts';
 import { perEcho, readRequestsFor } from '../requests.ts';
@@ -34,10 +35,11 @@ export async function bareTurn(subject: Subject, context: RunContext): Promise<T
   return onServerWithObjects(subject, context, async (server, bareWrites) => {
     const writer = server.clientNamed('ceiling');
     await connectWriters(writer, workers);
-    await together(workers, bareWrites.length, async (index) => {
+    const write = async (writesOfOne: BareWrites): Promise<void> => {
       context.signal.throwIfAborted();
-      await bareWrites[index]?.(writer);
-    });
+      await writesOfOne(writer);
+    };
+    await forEachOf(bareWrites, write, workers);
   });
 }
 
@@ -53,10 +55,11 @@ async function onServerWithObjects(
   let cpuSeconds: number;
   try {
     const bareWrites: BareWrites[] = [];
-    await together(writers, count, async (index) => {
+    const create = async (index: number): Promise<void> => {
       signal.throwIfAborted();
       bareWrites.push(await subject.create(server.client, index));
-    });
+    };
+    await forEachOf(Array(count).keys(), create, writers);
     await delay(plan.settleMs, undefined, { signal });
     const others = await watchOthers();
     const before = await ourCpuSeconds();

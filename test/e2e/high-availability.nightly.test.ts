@@ -1,11 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
 import { Echo } from '../../src/api/index.ts';
+import { Pod } from '../../src/controllers/built-in-kinds.ts';
 import { findCondition } from '../../src/runtime/index.ts';
 import { defaultTimings } from '../../src/runtime/leader-election/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { hasEnded, signalAll } from './environment/process-state.ts';
-import { ended, Pod, type Trial, Trials } from './environment/trials.ts';
+import { ended, type Trial, Trials } from './environment/trials.ts';
 
 const leaseDurationMs = defaultTimings.leaseDurationSeconds * 1000;
 const retryPeriodMs = defaultTimings.retryPeriodSeconds * 1000;

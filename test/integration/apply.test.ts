@@ -1,10 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
-import type { V1ConfigMap, V1CronJob, V1Deployment, V1Secret, V1Service, V1StatefulSet } from '@kubernetes/client-node';
-import { Job } from '../../src/controllers/built-in-kinds.ts';
+import { CronJob, Deployment, Job, Service, StatefulSet } from '../../src/controllers/built-in-kinds.ts';
 import {
   type Applied,
   Applier,
-  builtInKind,
   controllerReference,
   HttpClient,
   type Kind,
@@ -16,24 +14,8 @@ import {
   Store,
   Transport,
 } from '../../src/runtime/index.ts';
+import { ConfigMap, Secret } from '../../testkit/kinds.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
-
-const ConfigMap = builtInKind<V1ConfigMap>({ group: '', version: 'v1', kind: 'ConfigMap', plural: 'configmaps' });
-const CronJob = builtInKind<V1CronJob>({ group: 'batch', version: 'v1', kind: 'CronJob', plural: 'cronjobs' });
-const Deployment = builtInKind<V1Deployment>({
-  group: 'apps',
-  version: 'v1',
-  kind: 'Deployment',
-  plural: 'deployments',
-});
-const Secret = builtInKind<V1Secret>({ group: '', version: 'v1', kind: 'Secret', plural: 'secrets' });
-const Service = builtInKind<V1Service>({ group: '', version: 'v1', kind: 'Service', plural: 'services' });
-const StatefulSet = builtInKind<V1StatefulSet>({
-  group: 'apps',
-  version: 'v1',
-  kind: 'StatefulSet',
-  plural: 'statefulsets',
-});
 
 let cluster: TestCluster;
 let namespace: string;

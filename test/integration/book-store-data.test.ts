@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import type { V1ConfigMap } from '@kubernetes/client-node';
 import { BookStore } from '../../src/api/index.ts';
 import {
   ControllerRevision,
@@ -8,15 +7,15 @@ import {
   Service,
   StatefulSet,
 } from '../../src/controllers/built-in-kinds.ts';
-import { builtInKind, findCondition } from '../../src/runtime/index.ts';
+import { findCondition } from '../../src/runtime/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
+import { ConfigMap, Event } from '../../testkit/kinds.ts';
 import {
   apply,
   childOf,
   claimOf,
   cluster,
   deploymentOf,
-  Event,
   growable,
   growOnline,
   ifThere,
@@ -36,8 +35,6 @@ import {
   tearDown,
   world,
 } from './environment/book-store-world.ts';
-
-const ConfigMap = builtInKind<V1ConfigMap>({ group: '', version: 'v1', kind: 'ConfigMap', plural: 'configmaps' });
 
 beforeAll(() => setUp('book-store-data'), 120_000);
 afterAll(() => tearDown(), 120_000);

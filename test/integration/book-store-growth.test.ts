@@ -3,14 +3,13 @@ import { BookStore } from '../../src/api/index.ts';
 import { ControllerRevision, PersistentVolumeClaim, Pod, StatefulSet } from '../../src/controllers/built-in-kinds.ts';
 import { findCondition, isControlledBy } from '../../src/runtime/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
+import { Event, ResourceQuota } from '../../testkit/kinds.ts';
 import { leaveNoRoom, makeRoom } from '../../testkit/kwok.ts';
-import { ResourceQuota } from '../../testkit/test-cluster.ts';
 import {
   addSidecar,
   apply,
   claimOf,
   cluster,
-  Event,
   fixed,
   growable,
   growOnline,

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import type { V1ConfigMap } from '@kubernetes/client-node';
 import { Deployment, PersistentVolumeClaim, Service, StatefulSet } from '../../src/controllers/built-in-kinds.ts';
-import { builtInKind, controllerOf, findCondition, type KubeObject } from '../../src/runtime/index.ts';
+import { controllerOf, findCondition, type KubeObject } from '../../src/runtime/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
+import { ConfigMap } from '../../testkit/kinds.ts';
 import {
   addSidecar,
   apply,
@@ -22,8 +22,6 @@ import {
   withReason,
   world,
 } from './environment/book-store-world.ts';
-
-const ConfigMap = builtInKind<V1ConfigMap>({ group: '', version: 'v1', kind: 'ConfigMap', plural: 'configmaps' });
 
 beforeAll(() => setUp('book-store-names'), 120_000);
 afterAll(() => tearDown(), 120_000);

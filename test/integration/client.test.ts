@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import type { V1ConfigMap, V1Deployment } from '@kubernetes/client-node';
+import { Deployment } from '../../src/controllers/built-in-kinds.ts';
 import {
-  builtInKind,
   Discovery,
   isAlreadyExists,
   isConflict,
@@ -12,15 +11,8 @@ import {
   NotServedError,
   Transport,
 } from '../../src/runtime/index.ts';
-import { Namespace, TestCluster } from '../../testkit/test-cluster.ts';
-
-const ConfigMap = builtInKind<V1ConfigMap>({ group: '', version: 'v1', kind: 'ConfigMap', plural: 'configmaps' });
-const Deployment = builtInKind<V1Deployment>({
-  group: 'apps',
-  version: 'v1',
-  kind: 'Deployment',
-  plural: 'deployments',
-});
+import { ConfigMap, Namespace } from '../../testkit/kinds.ts';
+import { TestCluster } from '../../testkit/test-cluster.ts';
 
 let cluster: TestCluster;
 let namespace: string;

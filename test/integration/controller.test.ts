@@ -1,8 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
-import type { V1ConfigMap, V1Secret } from '@kubernetes/client-node';
 import { Registry } from 'prom-client';
 import {
-  builtInKind,
   claim,
   controllerReference,
   done,
@@ -10,15 +8,11 @@ import {
   isControlledBy,
   Manager,
   Metrics,
-  type ObjectOf,
 } from '../../src/runtime/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
+import { ConfigMap, Namespace, Secret } from '../../testkit/kinds.ts';
 import { RecordingLog } from '../../testkit/recording-log.ts';
-import { Namespace, TestCluster } from '../../testkit/test-cluster.ts';
-
-const ConfigMap = builtInKind<V1ConfigMap>({ group: '', version: 'v1', kind: 'ConfigMap', plural: 'configmaps' });
-type ConfigMap = ObjectOf<typeof ConfigMap>;
-const Secret = builtInKind<V1Secret>({ group: '', version: 'v1', kind: 'Secret', plural: 'secrets' });
+import { TestCluster } from '../../testkit/test-cluster.ts';
 
 let cluster: TestCluster;
 let namespace: string;

@@ -1,15 +1,14 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import type { EventsV1Event } from '@kubernetes/client-node';
 import { Echo } from '../../src/api/index.ts';
 import { Job } from '../../src/controllers/built-in-kinds.ts';
-import { builtInKind, findCondition, isControlledBy } from '../../src/runtime/index.ts';
+import { findCondition, isControlledBy } from '../../src/runtime/index.ts';
 import { echoManifest, echoWithReason } from '../../testkit/echos.ts';
 import { eventually } from '../../testkit/eventually.ts';
+import { Event, Namespace, ResourceQuota } from '../../testkit/kinds.ts';
 import { OperatorProcess } from '../../testkit/operator-process.ts';
 import { jobsCreated, operatorWrites } from '../../testkit/operator-writes.ts';
-import { Namespace, ResourceQuota, TestCluster } from '../../testkit/test-cluster.ts';
+import { TestCluster } from '../../testkit/test-cluster.ts';
 
-const Event = builtInKind<EventsV1Event>({ group: 'events.k8s.io', version: 'v1', kind: 'Event', plural: 'events' });
 let cluster: TestCluster;
 let operator: OperatorProcess;
 

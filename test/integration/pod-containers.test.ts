@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import { execa } from 'execa';
 import { parse, stringify } from 'yaml';
+import { Pod } from '../../src/controllers/built-in-kinds.ts';
 import {
   type Client,
   type HolderContainer,
@@ -21,7 +22,7 @@ import {
 } from '../../src/runtime/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { RecordingLog } from '../../testkit/recording-log.ts';
-import { Pod, TestCluster } from '../../testkit/test-cluster.ts';
+import { TestCluster } from '../../testkit/test-cluster.ts';
 import { ensureBinaries } from '../../tools/programs/index.ts';
 
 type PodObject = ObjectOf<typeof Pod>;

@@ -1,11 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import type { V1ConfigMap } from '@kubernetes/client-node';
 import { PodSet } from '../../src/api/index.ts';
 import { Pod } from '../../src/controllers/built-in-kinds.ts';
-import { builtInKind, controllerReference, findCondition, isControlledBy } from '../../src/runtime/index.ts';
+import { controllerReference, findCondition, isControlledBy } from '../../src/runtime/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
+import { ConfigMap, Namespace, ResourceQuota } from '../../testkit/kinds.ts';
 import { operatorWrites } from '../../testkit/operator-writes.ts';
-import { Namespace, ResourceQuota } from '../../testkit/test-cluster.ts';
 import {
   active,
   apply,
@@ -25,8 +24,6 @@ import {
   tearDown,
   withReason,
 } from './environment/pod-set-world.ts';
-
-const ConfigMap = builtInKind<V1ConfigMap>({ group: '', version: 'v1', kind: 'ConfigMap', plural: 'configmaps' });
 
 beforeAll(() => setUp());
 afterAll(() => tearDown());

@@ -1,12 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import type { EventsV1Event } from '@kubernetes/client-node';
 import { PostgresWriter, postgresWriterFinalizer } from '../../src/api/index.ts';
-import { builtInKind, findCondition, type ObjectKey } from '../../src/runtime/index.ts';
+import { findCondition, type ObjectKey } from '../../src/runtime/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
+import { Event } from '../../testkit/kinds.ts';
 import { connectionsOf } from '../../testkit/postgres-server.ts';
 import { idOf, literal, PostgresWorld, quoted } from './environment/postgres-world.ts';
-
-const Event = builtInKind<EventsV1Event>({ group: 'events.k8s.io', version: 'v1', kind: 'Event', plural: 'events' });
 
 let world: PostgresWorld;
 

@@ -1,17 +1,15 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import type { EventsV1Event } from '@kubernetes/client-node';
 import { ScheduledEcho } from '../../src/api/index.ts';
 import { CronJob } from '../../src/controllers/built-in-kinds.ts';
-import { builtInKind, findCondition, isControlledBy, isNotFound, type ObjectKey } from '../../src/runtime/index.ts';
+import { findCondition, isControlledBy, isNotFound, type ObjectKey } from '../../src/runtime/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
+import { Event } from '../../testkit/kinds.ts';
 import { OperatorProcess } from '../../testkit/operator-process.ts';
 import { operatorWrites } from '../../testkit/operator-writes.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
 import { customManifest, withReason as readyWithReason } from '../../testkit/with-reason.ts';
 
 type Spec = ScheduledEcho['spec'];
-
-const Event = builtInKind<EventsV1Event>({ group: 'events.k8s.io', version: 'v1', kind: 'Event', plural: 'events' });
 
 let cluster: TestCluster;
 let operator: OperatorProcess;

@@ -1,17 +1,23 @@
 /**
- * Writes src/runtime/apply/built-in-types.ts: how the API server merges the fields of its own kinds, and which of them
- * it stores when they are zero. From the schema that client-go carries for server-side apply and the Go types of
- * k8s.io/api, in the versions that tools/programs/kubernetes pins.
- *
- *   node tools/generate/generate-built-in-types.ts
+ * Makes src/runtime/apply/built-in-types.ts: how the API server merges the fields of its own kinds, and which of them it
+ * stores when they are zero. From the schema that client-go carries for server-side apply and the Go types of k8s.io/api,
+ * in the versions that tools/programs/kubernetes pins.
  */
-import { readFile, writeFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { execa } from 'execa';
 import { parse } from 'yaml';
 import type { ListKey, Schema } from '../../src/runtime/apply/schema.ts';
 
-const target = join(import.meta.dirname, '../../src/runtime/apply/built-in-types.ts');
+const repository = join(import.meta.dirname, '../..');
+
+/** The generated file, as a path in the repository. */
+export const builtInTypesFile = 'src/runtime/apply/built-in-types.ts';
+
+/** The Go modules that are read; Go downloads those that are not in its cache. */
+const modules = ['k8s.io/api', 'k8s.io/apimachinery', 'k8s.io/client-go'] as const;
+
+type Folders = ReadonlyMap<string, string>;
 
 /** What an operator makes. */
 const kinds = [
@@ -67,15 +73,23 @@ const quantity = 'io.k8s.apimachinery.pkg.api.resource.Quantity';
 /** `io.k8s.api.core.v1.Pod` → `core.v1.Pod`, `io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta` → `meta.v1.ObjectMeta` */
 const shortName = (name: string): string => name.split('.').slice(-3).join('.');
 
-async function moduleFolder(module: string): Promise<string> {
-  const { stdout } = await execa('go', ['list', '-m', '-f', '{{.Dir}}', module], {
-    cwd: join(import.meta.dirname, '../programs/kubernetes'),
+async function moduleFolders(): Promise<Folders> {
+  const { stdout } = await execa('go', ['mod', 'download', '-json', ...modules], {
+    cwd: join(repository, 'tools/programs/kubernetes'),
+    env: { GOTOOLCHAIN: 'local', GOWORK: 'off', GOFLAGS: '' },
   });
-  return stdout;
+  const found = stdout.matchAll(/"Path": "([^"]+)"[^}]*?"Dir": "([^"]+)"/g);
+  return new Map([...found].map(([, path = '', folder = '']) => [path, folder]));
 }
 
-async function namedTypes(): Promise<ReadonlyMap<string, Typed>> {
-  const file = join(await moduleFolder('k8s.io/client-go'), 'applyconfigurations/internal/internal.go');
+function folderOf(module: (typeof modules)[number], folders: Folders): string {
+  const folder = folders.get(module);
+  if (folder === undefined) throw new Error(`go mod download names no folder of ${module}`);
+  return folder;
+}
+
+async function namedTypes(folders: Folders): Promise<ReadonlyMap<string, Typed>> {
+  const file = join(folderOf('k8s.io/client-go', folders), 'applyconfigurations/internal/internal.go');
   const source = await readFile(file, 'utf8');
   const yaml = source.slice(source.indexOf('`types:') + 1, source.lastIndexOf('`)'));
   const { types } = parse(yaml) as { readonly types: readonly ({ readonly name: string } & Typed)[] };
@@ -83,12 +97,12 @@ async function namedTypes(): Promise<ReadonlyMap<string, Typed>> {
 }
 
 /** The fields of each Go struct of a package that are pointers: of a scalar only these keep a zero. */
-async function pointerFields(name: string): Promise<ReadonlyMap<string, ReadonlySet<string>>> {
+async function pointerFields(name: string, folders: Folders): Promise<ReadonlyMap<string, ReadonlySet<string>>> {
   const [group = '', version = ''] = name.split('.');
   const folder =
     group === 'meta'
-      ? join(await moduleFolder('k8s.io/apimachinery'), 'pkg/apis/meta', version)
-      : join(await moduleFolder('k8s.io/api'), group, version);
+      ? join(folderOf('k8s.io/apimachinery', folders), 'pkg/apis/meta', version)
+      : join(folderOf('k8s.io/api', folders), group, version);
   const source = await readFile(join(folder, 'types.go'), 'utf8');
   const structs = new Map<string, { readonly pointers: Set<string>; readonly inlined: string[] }>();
   for (const [, struct = '', body = ''] of source.matchAll(/^type (\w+) struct \{\n([\s\S]*?)^\}/gm)) {
@@ -106,72 +120,87 @@ async function pointerFields(name: string): Promise<ReadonlyMap<string, Readonly
   return new Map([...structs.keys()].map((struct) => [struct, withInlined(struct)]));
 }
 
-const types = await namedTypes();
-const pointers = new Map<string, Promise<ReadonlyMap<string, ReadonlySet<string>>>>();
-const written = new Map<string, Schema>();
-
-async function isPointer(type: string, field: string): Promise<boolean> {
-  const [group, version, name = ''] = type.split('.');
-  const key = `${group}.${version}`;
-  const inPackage = pointers.get(key) ?? pointerFields(key);
-  pointers.set(key, inPackage);
-  return (await inPackage).get(name)?.has(field) ?? false;
-}
-
 const dropsZero: Schema = { type: 'scalar', keepsZero: false };
 
-async function schemaOf(type: Typed, keepsZero: boolean): Promise<Schema> {
-  const { namedType, scalar, list, map } = type;
-  if (namedType === quantity) return { type: 'quantity' };
-  if (namedType !== undefined) {
-    const named = types.get(namedType);
-    if (named?.map?.fields === undefined) return { type: 'scalar', keepsZero };
-    await write(namedType, named);
-    return { type: 'ref', name: shortName(namedType) };
-  }
-  if (list !== undefined) {
-    const items = await schemaOf(list.elementType, true);
-    return { type: 'list', merge: mergeOf(list), items, emptyIsAbsent: true };
-  }
-  if (map?.elementType !== undefined) {
-    const values = await schemaOf(map.elementType, true);
-    const atomic = map.elementRelationship === 'atomic';
-    return { type: 'map', values, emptyIsAbsent: true, ...(atomic && { atomic }) };
-  }
-  return scalar === undefined ? { type: 'unknown' } : { type: 'scalar', keepsZero };
-}
+/** The structs that a kind is made of, as schemas. */
+class Structs {
+  readonly #folders: Folders;
+  readonly #types: ReadonlyMap<string, Typed>;
+  readonly #pointers = new Map<string, Promise<ReadonlyMap<string, ReadonlySet<string>>>>();
+  readonly #written = new Map<string, Schema>();
 
-function mergeOf({ elementRelationship, keys, elementType }: NonNullable<Typed['list']>) {
-  if (elementRelationship === 'atomic') return 'atomic';
-  if (keys === undefined) return 'set';
-  const fields = types.get(elementType.namedType ?? '')?.map?.fields ?? [];
-  return keys.map((name): ListKey => {
-    const value = fields.find((field) => field.name === name)?.default;
-    return typeof value === 'string' || typeof value === 'number' ? { name, default: value } : { name };
-  });
-}
-
-async function write(name: string, type: Typed): Promise<void> {
-  const short = shortName(name);
-  if (written.has(short)) return;
-  const fields: Record<string, Schema> = {};
-  const atomic = type.map?.elementRelationship === 'atomic';
-  // At once: types may hold themselves.
-  written.set(short, { type: 'struct', fields, others: dropsZero, ...(atomic && { atomic }) });
-  for (const field of type.map?.fields ?? []) {
-    // A status is applied through its subresource, by those who own it; the rest the server alone sets.
-    if (kinds.includes(short) && ['status', 'apiVersion', 'kind'].includes(field.name)) continue;
-    if (field.name === 'managedFields') continue;
-    const schema = await schemaOf(field.type, await isPointer(short, field.name));
-    if (schema.type !== 'scalar' || schema.keepsZero) fields[field.name] = schema;
+  constructor(folders: Folders, types: ReadonlyMap<string, Typed>) {
+    this.#folders = folders;
+    this.#types = types;
   }
-}
 
-for (const kind of kinds) {
-  const name = `io.k8s.api.${kind}`;
-  const type = types.get(name);
-  if (type === undefined) throw new Error(`there is no type ${name}`);
-  await write(name, type);
+  /** By their short names, in order. */
+  get schemas(): readonly (readonly [name: string, schema: Schema])[] {
+    return [...this.#written].sort(([a], [b]) => (a < b ? -1 : 1));
+  }
+
+  /** @param kind `group.version.Kind` */
+  async add(kind: string): Promise<void> {
+    const name = `io.k8s.api.${kind}`;
+    const type = this.#types.get(name);
+    if (type === undefined) throw new Error(`there is no type ${name}`);
+    await this.#write(name, type);
+  }
+
+  async #isPointer(type: string, field: string): Promise<boolean> {
+    const [group, version, name = ''] = type.split('.');
+    const key = `${group}.${version}`;
+    const inPackage = this.#pointers.get(key) ?? pointerFields(key, this.#folders);
+    this.#pointers.set(key, inPackage);
+    return (await inPackage).get(name)?.has(field) ?? false;
+  }
+
+  async #schemaOf(type: Typed, keepsZero: boolean): Promise<Schema> {
+    const { namedType, scalar, list, map } = type;
+    if (namedType === quantity) return { type: 'quantity' };
+    if (namedType !== undefined) {
+      const named = this.#types.get(namedType);
+      if (named?.map?.fields === undefined) return { type: 'scalar', keepsZero };
+      await this.#write(namedType, named);
+      return { type: 'ref', name: shortName(namedType) };
+    }
+    if (list !== undefined) {
+      const items = await this.#schemaOf(list.elementType, true);
+      return { type: 'list', merge: this.#mergeOf(list), items, emptyIsAbsent: true };
+    }
+    if (map?.elementType !== undefined) {
+      const values = await this.#schemaOf(map.elementType, true);
+      const atomic = map.elementRelationship === 'atomic';
+      return { type: 'map', values, emptyIsAbsent: true, ...(atomic && { atomic }) };
+    }
+    return scalar === undefined ? { type: 'unknown' } : { type: 'scalar', keepsZero };
+  }
+
+  #mergeOf({ elementRelationship, keys, elementType }: NonNullable<Typed['list']>) {
+    if (elementRelationship === 'atomic') return 'atomic';
+    if (keys === undefined) return 'set';
+    const fields = this.#types.get(elementType.namedType ?? '')?.map?.fields ?? [];
+    return keys.map((name): ListKey => {
+      const value = fields.find((field) => field.name === name)?.default;
+      return typeof value === 'string' || typeof value === 'number' ? { name, default: value } : { name };
+    });
+  }
+
+  async #write(name: string, type: Typed): Promise<void> {
+    const short = shortName(name);
+    if (this.#written.has(short)) return;
+    const fields: Record<string, Schema> = {};
+    const atomic = type.map?.elementRelationship === 'atomic';
+    // At once: types may hold themselves.
+    this.#written.set(short, { type: 'struct', fields, others: dropsZero, ...(atomic && { atomic }) });
+    for (const field of type.map?.fields ?? []) {
+      // A status is applied through its subresource, by those who own it; the rest the server alone sets.
+      if (kinds.includes(short) && ['status', 'apiVersion', 'kind'].includes(field.name)) continue;
+      if (field.name === 'managedFields') continue;
+      const schema = await this.#schemaOf(field.type, await this.#isPointer(short, field.name));
+      if (schema.type !== 'scalar' || schema.keepsZero) fields[field.name] = schema;
+    }
+  }
 }
 
 function literal(schema: Schema): string {
@@ -197,10 +226,9 @@ function literal(schema: Schema): string {
   }
 }
 
-const entries = [...written].sort(([a], [b]) => (a < b ? -1 : 1));
-await writeFile(
-  target,
-  `// Written by tools/generate/generate-built-in-types.ts from Kubernetes' own schema: change it there.
+const render = (
+  schemas: Structs['schemas'],
+): string => `// Generated by tools/generate/generate-built-in-types.ts from Kubernetes' own schema: change it there.
 import type { ListKey, Schema } from './schema.ts';
 
 const keepsZero: Schema = { type: 'scalar', keepsZero: true };
@@ -217,8 +245,20 @@ const atomicStruct = (fields: Record<string, Schema>): Schema => ({ type: 'struc
 
 /** The structs of the API server's own kinds by \`group.version.Name\`. */
 export const builtInTypes: Readonly<Record<string, Schema>> = {
-${entries.map(([name, schema]) => `'${name}': ${literal(schema)},`).join('\n')}
+${schemas.map(([name, schema]) => `'${name}': ${literal(schema)},`).join('\n')}
 };
-`,
-);
-await execa('biome', ['check', '--write', target], { preferLocal: true });
+`;
+
+/** What the generated file must hold. */
+export async function builtInTypes(): Promise<string> {
+  const folders = await moduleFolders();
+  const structs = new Structs(folders, await namedTypes(folders));
+  for (const kind of kinds) await structs.add(kind);
+  const { stdout } = await execa('biome', ['format', `--stdin-file-path=${builtInTypesFile}`], {
+    cwd: repository,
+    preferLocal: true,
+    input: render(structs.schemas),
+    stripFinalNewline: false,
+  });
+  return stdout;
+}

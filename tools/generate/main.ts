@@ -1,6 +1,7 @@
 /**
  * Writes what is generated from the code: the kinds' CRDs, in crds/ and in the chart, the rules of the chart's roles from
- * what each controller declares, and the code of the pet store's wire from its proto files.
+ * what each controller declares, the code of the pet store's wire from its proto files, and the merge rules of Kubernetes'
+ * own kinds from its Go modules.
  *
  *   node tools/generate/main.ts           writes
  *   node tools/generate/main.ts --check   writes nothing; fails and names the files that differ
@@ -12,6 +13,7 @@ import { guardedKinds, kinds } from '../../src/api/index.ts';
 import type { PolicyRule } from '../../src/controllers/index.ts';
 import { controllers } from '../../src/operator.ts';
 import { type CustomKind, customResourceDefinition } from '../../src/runtime/index.ts';
+import { builtInTypes, builtInTypesFile } from './generate-built-in-types.ts';
 import { filesIn, wireFiles, wireFolder } from './generate-protobuf.ts';
 
 const root = join(import.meta.dirname, '../..');
@@ -58,12 +60,19 @@ async function wanted(): Promise<ReadonlyMap<string, string>> {
     resources: [kind.plural],
     verbs: ['list'],
   }));
-  return new Map([...crds, ...ruleFiles(), rulesFile('uninstall', listed), ...(await wireFiles())]);
+  return new Map([
+    ...crds,
+    ...ruleFiles(),
+    rulesFile('uninstall', listed),
+    ...(await wireFiles()),
+    [builtInTypesFile, await builtInTypes()],
+  ]);
 }
 
 /** What the folders hold now by its path. */
 async function present(): Promise<ReadonlyMap<string, string>> {
   const found = new Map(await filesIn(join(root, wireFolder), wireFolder));
+  found.set(builtInTypesFile, await readFile(join(root, builtInTypesFile), 'utf8').catch(() => ''));
   for (const folder of [...crdFolders, rulesFolder]) {
     for (const name of await readdir(join(root, folder)).catch(() => [])) {
       found.set(`${folder}/${name}`, await readFile(join(root, folder, name), 'utf8'));

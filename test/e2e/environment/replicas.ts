@@ -1,17 +1,10 @@
 import { text } from 'node:stream/consumers';
-import type { V1Lease, V1Pod } from '@kubernetes/client-node';
-import {
-  builtInKind,
-  type Client,
-  type HttpRequest,
-  type ObjectOf,
-  type Transport,
-} from '../../../src/runtime/index.ts';
+import type { V1Lease } from '@kubernetes/client-node';
+import { Pod } from '../../../src/controllers/built-in-kinds.ts';
+import { builtInKind, type Client, type HttpRequest, type Transport } from '../../../src/runtime/index.ts';
 import { eventually } from '../../../testkit/eventually.ts';
 
 const Lease = builtInKind<V1Lease>({ group: 'coordination.k8s.io', version: 'v1', kind: 'Lease', plural: 'leases' });
-const Pod = builtInKind<V1Pod>({ group: '', version: 'v1', kind: 'Pod', plural: 'pods' });
-export type Pod = ObjectOf<typeof Pod>;
 type ContainerStatus = NonNullable<NonNullable<Pod['status']>['containerStatuses']>[number];
 
 /** Which release, and how to ask its pods. */

@@ -1,8 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from '@jest/globals';
-import type { V1Pod } from '@kubernetes/client-node';
-import { Job } from '../../../src/controllers/built-in-kinds.ts';
-import { builtInKind, type Client, HttpClient, kubeconfigConnection, Transport } from '../../../src/runtime/index.ts';
+import { Job, Pod } from '../../../src/controllers/built-in-kinds.ts';
+import { type Client, HttpClient, kubeconfigConnection, Transport } from '../../../src/runtime/index.ts';
 import { eventually } from '../../../testkit/eventually.ts';
 import { Cluster } from '../../../tools/cluster/index.ts';
 import { E2eCluster } from './cluster.ts';
@@ -24,8 +23,6 @@ import { containerOf, type Holder, Replicas, type ReplicasOptions } from './repl
 
 /** As the chart has it, but that a pod counts as ready soon after it is. */
 const soonReady = ['--set', 'readinessProbe.periodSeconds=1'];
-
-export const Pod = builtInKind<V1Pod>({ group: '', version: 'v1', kind: 'Pod', plural: 'pods' });
 
 /** What is done to the operator while Echos come. */
 export interface Trial {

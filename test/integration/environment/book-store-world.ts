@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from '@jest/globals';
-import type { EventsV1Event, V1StorageClass } from '@kubernetes/client-node';
+import type { V1StorageClass } from '@kubernetes/client-node';
 import { BookStore } from '../../../src/api/index.ts';
 import { Deployment, PersistentVolumeClaim, Pod, StatefulSet } from '../../../src/controllers/built-in-kinds.ts';
 import {
@@ -22,13 +22,6 @@ import { customManifest } from '../../../testkit/with-reason.ts';
 import { PlayedVolumes } from './played-volumes.ts';
 
 /** What the tests of BookStores share: one operator a file, which does all by just what the chart allows. */
-
-export const Event = builtInKind<EventsV1Event>({
-  group: 'events.k8s.io',
-  version: 'v1',
-  kind: 'Event',
-  plural: 'events',
-});
 
 const StorageClass = builtInKind<V1StorageClass>({
   group: 'storage.k8s.io',

@@ -1,27 +1,13 @@
 import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from '@jest/globals';
-import type { V1ClusterRoleBinding, V1ServiceAccount } from '@kubernetes/client-node';
 import { Echo } from '../../../src/api/index.ts';
-import { builtInKind, HttpClient, Transport } from '../../../src/runtime/index.ts';
+import { HttpClient, Transport } from '../../../src/runtime/index.ts';
 import { ApiServer, eventually, FaultProxy, isWatch } from '../../../src/runtime/testing/index.ts';
 import { programs } from '../../../testkit/api-server-programs.ts';
+import { ClusterRoleBinding, ServiceAccount } from '../../../testkit/kinds.ts';
 import { SubjectProcess } from './environment/subject-process.ts';
 import { World } from './environment/world.ts';
-
-const ServiceAccount = builtInKind<V1ServiceAccount>({
-  group: '',
-  version: 'v1',
-  kind: 'ServiceAccount',
-  plural: 'serviceaccounts',
-});
-const ClusterRoleBinding = builtInKind<V1ClusterRoleBinding>({
-  group: 'rbac.authorization.k8s.io',
-  version: 'v1',
-  kind: 'ClusterRoleBinding',
-  plural: 'clusterrolebindings',
-  scope: 'Cluster',
-});
 
 const namespace = 'default';
 let folder: string;

@@ -11,8 +11,8 @@ import {
   isWrite,
   type RequestFilter,
 } from '../../../src/runtime/testing/index.ts';
+import { ConfigMap } from '../../../testkit/kinds.ts';
 import { TestCluster } from '../../../testkit/test-cluster.ts';
-import { ConfigMap } from './environment/mirror.ts';
 import { SubjectProcess } from './environment/subject-process.ts';
 import { World } from './environment/world.ts';
 

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import type { LeaseTimings } from '../../../../src/runtime/index.ts';
 import { eventually, FaultProxy, isWatch } from '../../../../src/runtime/testing/index.ts';
-import { ConfigMap } from '../../faults/environment/mirror.ts';
+import { ConfigMap } from '../../../../testkit/kinds.ts';
 import { Arena } from './arena.ts';
 import { CandidateProcess, ours } from './candidate-process.ts';
 import { markLabel, namespace } from './history.ts';

@@ -1,25 +1,15 @@
-import type { V1ConfigMap } from '@kubernetes/client-node';
 import { Echo } from '../../../../src/api/index.ts';
 import {
-  builtInKind,
   type Client,
   done,
   type Informer,
   isNotFound,
   type Manager,
   type ObjectKey,
-  type ObjectOf,
   type Reconcile,
   type ReflectorOptions,
 } from '../../../../src/runtime/index.ts';
-
-export const ConfigMap = builtInKind<V1ConfigMap>({
-  group: '',
-  version: 'v1',
-  kind: 'ConfigMap',
-  plural: 'configmaps',
-});
-export type ConfigMap = ObjectOf<typeof ConfigMap>;
+import { ConfigMap } from '../../../../testkit/kinds.ts';
 
 /** What a mirror has reconciled last under a name: the Echo's message, or that there is no such Echo. */
 export type Reconciled = { readonly message: string } | 'gone';

