@@ -19,8 +19,12 @@ import { Silence } from './silence.ts';
 export interface ReflectorTarget<T extends KubeObject> {
   /** Called once with each object that comes, before anything keeps it; what it returns stands for the object. */
   prepare(object: T): T;
-  /** A whole, consistent list as of `resourceVersion`, which after the server was restored from a backup is an older one. */
-  replace(objects: readonly T[], resourceVersion: string): void;
+  /**
+   * A whole, consistent list as of `resourceVersion`, which after the server was restored from a backup is an older one.
+   *
+   * @param startedAtMs when it was asked for, by `performance.now`: it shows all that was written before.
+   */
+  replace(objects: readonly T[], resourceVersion: string, startedAtMs: number): void;
   /** Changes, in order; a bookmark says only how far the server has come. */
   apply(events: readonly WatchEvent<T>[]): void;
   /** The server does not serve the kind, or does not let it be listed. It is asked again, after a pause. */
@@ -38,6 +42,19 @@ export interface ReflectorOptions {
   readonly silenceMs?: number;
   /** The pause after a failure, which doubles with each further one. Default: from 800 ms to 30,000. */
   readonly backoff?: { readonly initialMs: number; readonly maxMs: number };
+}
+
+/** Which watch {@link Reflector.replaceWatch} replaces, and by what. */
+export interface ReplaceWatchOptions {
+  /** Only one that was opened longer ago than this, in milliseconds. */
+  readonly openForMs: number;
+  /** Whether the next watch begins with a new list; else it resumes from the last resourceVersion. */
+  readonly relist: boolean;
+}
+
+/** Somebody has waited too long for an event of this watch. */
+class WatchReplacedError extends Error {
+  override readonly name = 'WatchReplacedError';
 }
 
 /** Smaller pages leave less garbage at once (20,000 objects: a peak of 125 MB, not 143), and cost no more CPU. */
@@ -77,6 +94,8 @@ export class Reflector<T extends KubeObject> {
   #listedAtMs = 0;
   /** Streamed lists since the last whole one of which only a part came. */
   #brokenStreams = 0;
+  /** The watch that is open, once it has a list behind it. */
+  #open: { readonly sinceMs: number; readonly controller: AbortController } | undefined;
 
   constructor(
     options: {
@@ -111,11 +130,25 @@ export class Reflector<T extends KubeObject> {
     }
   }
 
+  /**
+   * Ends the open watch and begins another one at once.
+   *
+   * @returns whether there was one: not while it lists, pauses, or if it is too young.
+   */
+  replaceWatch({ relist, openForMs }: ReplaceWatchOptions): boolean {
+    if (this.#open === undefined || this.#resourceVersion === undefined) return false;
+    if (performance.now() - this.#open.sinceMs < openForMs) return false;
+    if (relist) this.#resourceVersion = undefined;
+    this.#open.controller.abort(new WatchReplacedError('the watch is replaced'));
+    return true;
+  }
+
   #listsInPages(): boolean {
     return this.#listing === 'paged' || this.#brokenStreams >= maxBrokenStreams;
   }
 
   async #recover(error: unknown, signal: AbortSignal): Promise<void> {
+    if (error instanceof WatchReplacedError) return;
     if (this.#resourceVersion === undefined && this.#listing === 'streamed' && isRefusal(error)) {
       this.#log.debug({ err: error }, 'the server streams no lists: listing in pages');
       this.#listing = 'paged';
@@ -152,10 +185,11 @@ export class Reflector<T extends KubeObject> {
   }
 
   async #list(signal: AbortSignal): Promise<void> {
+    const startedAtMs = performance.now();
     const pages = (await this.#pages(pageSize, signal)) ?? (await this.#pages(pageSize, signal));
     // Where pages expire faster than they are read, all comes in one.
     const { objects, resourceVersion } = pages ?? (await this.#allInOne(signal));
-    this.#listed(objects, resourceVersion);
+    this.#listed(objects, resourceVersion, startedAtMs);
   }
 
   /** Undefined if the pages expired before the last one was read. */
@@ -193,8 +227,8 @@ export class Reflector<T extends KubeObject> {
     for (const item of items) objects.push(this.#target.prepare(item));
   }
 
-  #listed(objects: readonly T[], resourceVersion: string): void {
-    this.#target.replace(objects, resourceVersion);
+  #listed(objects: readonly T[], resourceVersion: string, startedAtMs: number): void {
+    this.#target.replace(objects, resourceVersion, startedAtMs);
     this.#resourceVersion = resourceVersion;
     this.#listedAtMs = performance.now();
     this.#brokenStreams = 0;
@@ -205,7 +239,9 @@ export class Reflector<T extends KubeObject> {
   /** Watches from a version on, or from a streamed list if there is none. */
   async #watch(from: string | undefined, signal: AbortSignal): Promise<void> {
     const startedAtMs = performance.now();
-    const silence = new Silence(signal, this.#silenceMs);
+    const controller = new AbortController();
+    this.#open = { sinceMs: startedAtMs, controller };
+    const silence = new Silence(AbortSignal.any([signal, controller.signal]), this.#silenceMs);
     const timeoutSeconds = watchTimeoutSeconds();
     let initial = from === undefined ? new InitialEvents<T>() : undefined;
     let opened = true;
@@ -221,7 +257,9 @@ export class Reflector<T extends KubeObject> {
       for await (const batch of batches) {
         silence.heard();
         const events = this.#prepared(batch);
-        const live = initial === undefined ? events : this.#initially(initial, events);
+        // Its bytes may still come after it was given up: the next one begins where this one has been applied to.
+        if (controller.signal.aborted) throw controller.signal.reason;
+        const live = initial === undefined ? events : this.#initially(initial, events, startedAtMs);
         if (live === undefined) continue;
         initial = undefined;
         this.#apply(live);
@@ -231,6 +269,7 @@ export class Reflector<T extends KubeObject> {
       opened = !(error instanceof ApiError || error instanceof NoAnswerError);
       throw error;
     } finally {
+      this.#open = undefined;
       silence.end();
       if (opened && performance.now() - startedAtMs >= briefMs) this.#backoff.reset();
       if (opened && initial !== undefined) this.#brokenStreams += 1;
@@ -252,11 +291,15 @@ export class Reflector<T extends KubeObject> {
   }
 
   /** The events that come after the streamed list; undefined while it has not come to its end. */
-  #initially(initial: InitialEvents<T>, events: readonly WatchEvent<T>[]): readonly WatchEvent<T>[] | undefined {
+  #initially(
+    initial: InitialEvents<T>,
+    events: readonly WatchEvent<T>[],
+    startedAtMs: number,
+  ): readonly WatchEvent<T>[] | undefined {
     const last = events.findIndex((event) => initial.add(event));
     const end = events[last];
     if (end === undefined) return undefined;
-    this.#listed(initial.objects, end.object.metadata.resourceVersion);
+    this.#listed(initial.objects, end.object.metadata.resourceVersion, startedAtMs);
     return events.slice(last + 1);
   }
 

@@ -18,6 +18,7 @@ export {
 export type {
   ApplyOptions,
   Client,
+  ClientRequest,
   CreateOptions,
   DeleteCollectionOptions,
   DeleteOptions,
@@ -27,7 +28,9 @@ export type {
   ListOptions,
   PartialObjectMetadata,
   Patch,
+  RequestHook,
   RequestOptions,
+  RequestScope,
   Scale,
   Selection,
   Subresource,

@@ -205,6 +205,7 @@ describe('a manager', () => {
     const defect = new Error('a defect');
     const metrics = {
       queue: () => ({}),
+      watchesReplaced: () => () => {},
       reconciles: () => ({
         started: () => {
           throw defect;
