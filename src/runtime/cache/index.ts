@@ -12,5 +12,4 @@ export type { IndexFunction } from './object-index.ts';
 export { Reflector, type ReflectorOptions, type ReflectorTarget, type ReplaceWatchOptions } from './reflector.ts';
 export { compareResourceVersions } from './resource-version.ts';
 export type { ScopeOptions } from './scope.ts';
-export { SilenceError } from './silence.ts';
 export { type Delta, type ReadonlyStore, type ReplaceOptions, Store } from './store.ts';

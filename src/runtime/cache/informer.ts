@@ -190,7 +190,7 @@ export class Informer<T extends KubeObject> {
     namespace: string | undefined,
     options: InformerOptions<T> & { readonly client: Client; readonly log: Logger },
   ): Part<T> {
-    const { client, labelSelector, fieldSelector, listing, silenceMs, backoff } = options;
+    const { client, labelSelector, fieldSelector, listing, watchTimeoutSeconds, backoff } = options;
     const target: ReflectorTarget<T> = {
       prepare: (object) => this.#prepare(object),
       replace: (objects, resourceVersion, startedAtMs) => this.#replace(part, objects, resourceVersion, startedAtMs),
@@ -209,7 +209,7 @@ export class Informer<T extends KubeObject> {
       target,
       log: namespace === undefined ? options.log : options.log.child({ namespace }),
       ...(listing !== undefined && { listing }),
-      ...(silenceMs !== undefined && { silenceMs }),
+      ...(watchTimeoutSeconds !== undefined && { watchTimeoutSeconds }),
       ...(backoff !== undefined && { backoff }),
     });
     const part: Part<T> = { namespace, reflector, resourceVersion: undefined, synced: false, isRefused: false };

@@ -7,13 +7,14 @@ import {
   NoAnswerError,
   type Selection,
   type WatchEvent,
+  WatchOverdueError,
 } from '../client/index.ts';
 import { type Kind, type KubeObject, resourceName } from '../kind/index.ts';
 import type { Logger } from '../observability/index.ts';
 import { Backoff } from './backoff.ts';
 import { InitialEvents } from './initial-events.ts';
+import { LinkedController } from './linked-controller.ts';
 import { compareResourceVersions } from './resource-version.ts';
-import { Silence } from './silence.ts';
 
 /** Where a reflector puts what it reads. None of these may throw. */
 export interface ReflectorTarget<T extends KubeObject> {
@@ -38,8 +39,11 @@ export interface ReflectorOptions {
    * and in pages for once where streams break off. `paged`: in pages of 250, then a watch; it costs the server more than twice the CPU time. Default `streamed`.
    */
   readonly listing?: 'paged' | 'streamed';
-  /** A watch on which no byte came for so long is replaced; the server sends a bookmark each minute. Default 120,000. */
-  readonly silenceMs?: number;
+  /**
+   * The server is asked to end each watch after so many seconds, and 15 s later the watch is resumed without its word: a
+   * connection may die in silence. Default: 300 to 600, at random.
+   */
+  readonly watchTimeoutSeconds?: number;
   /** The pause after a failure, which doubles with each further one. Default: from 800 ms to 30,000. */
   readonly backoff?: { readonly initialMs: number; readonly maxMs: number };
 }
@@ -67,7 +71,7 @@ const maxBrokenStreams = 2;
 const briefMs = 1000;
 
 /** The server ends a watch after 5 to 10 minutes, at random, so that watches don't all end at once (as client-go). */
-const watchTimeoutSeconds = (): number => Math.round(300 + 300 * Math.random());
+const randomTimeoutSeconds = (): number => Math.round(300 + 300 * Math.random());
 
 /**
  * Keeps a target equal to the API server's objects of a kind: a list, then a watch that is resumed from the last
@@ -84,7 +88,7 @@ export class Reflector<T extends KubeObject> {
   readonly #selection: Selection;
   readonly #target: ReflectorTarget<T>;
   readonly #log: Logger;
-  readonly #silenceMs: number;
+  readonly #watchTimeoutSeconds: number | undefined;
   readonly #backoff: Backoff;
   #listing: 'paged' | 'streamed';
   /** Undefined: the next step is a list. */
@@ -95,7 +99,7 @@ export class Reflector<T extends KubeObject> {
   /** Streamed lists since the last whole one of which only a part came. */
   #brokenStreams = 0;
   /** The watch that is open, once it has a list behind it. */
-  #open: { readonly sinceMs: number; readonly controller: AbortController } | undefined;
+  #open: { readonly sinceMs: number; readonly controller: LinkedController } | undefined;
 
   constructor(
     options: {
@@ -112,7 +116,7 @@ export class Reflector<T extends KubeObject> {
     this.#target = options.target;
     this.#listing = options.listing ?? 'streamed';
     this.#backoff = new Backoff(options.backoff ?? { initialMs: 800, maxMs: 30_000 });
-    this.#silenceMs = options.silenceMs ?? 120_000;
+    this.#watchTimeoutSeconds = options.watchTimeoutSeconds;
     this.#log = options.log.child({ resource: resourceName(options.kind) });
   }
 
@@ -149,6 +153,14 @@ export class Reflector<T extends KubeObject> {
 
   async #recover(error: unknown, signal: AbortSignal): Promise<void> {
     if (error instanceof WatchReplacedError) return;
+    if (error instanceof WatchOverdueError) {
+      // Of a connection that died, or of a kind that nobody writes: the server has no bookmark for such a one.
+      this.#log.debug(
+        { resourceVersion: this.#resourceVersion },
+        'the server has not ended a watch in time: resuming it',
+      );
+      return;
+    }
     if (this.#resourceVersion === undefined && this.#listing === 'streamed' && isRefusal(error)) {
       this.#log.debug({ err: error }, 'the server streams no lists: listing in pages');
       this.#listing = 'paged';
@@ -165,7 +177,9 @@ export class Reflector<T extends KubeObject> {
     this.#inDoubt ||= isFailedConnection(error);
     if (isAbsence(error)) this.#target.refused?.();
     const waitMs = Math.max(Math.round(this.#backoff.next()), retryAfterMs(error));
-    this.#log.warn({ err: error, waitMs }, 'list or watch failed: trying again');
+    const details = { err: error, waitMs };
+    if (isInitializing(error)) this.#log.debug(details, 'the server prepares the kind: trying again');
+    else this.#log.warn(details, 'list or watch failed: trying again');
     await delay(waitMs, undefined, { signal }).catch(() => {});
   }
 
@@ -239,10 +253,9 @@ export class Reflector<T extends KubeObject> {
   /** Watches from a version on, or from a streamed list if there is none. */
   async #watch(from: string | undefined, signal: AbortSignal): Promise<void> {
     const startedAtMs = performance.now();
-    const controller = new AbortController();
+    const controller = new LinkedController(signal);
     this.#open = { sinceMs: startedAtMs, controller };
-    const silence = new Silence(AbortSignal.any([signal, controller.signal]), this.#silenceMs);
-    const timeoutSeconds = watchTimeoutSeconds();
+    const timeoutSeconds = this.#watchTimeoutSeconds ?? randomTimeoutSeconds();
     let initial = from === undefined ? new InitialEvents<T>() : undefined;
     let opened = true;
     try {
@@ -252,10 +265,9 @@ export class Reflector<T extends KubeObject> {
           ? { sendInitialEvents: true, resourceVersionMatch: 'NotOlderThan' }
           : { resourceVersion: from }),
         timeoutSeconds,
-        signal: silence.signal,
+        signal: controller.signal,
       });
       for await (const batch of batches) {
-        silence.heard();
         const events = this.#prepared(batch);
         // Its bytes may still come after it was given up: the next one begins where this one has been applied to.
         if (controller.signal.aborted) throw controller.signal.reason;
@@ -270,7 +282,7 @@ export class Reflector<T extends KubeObject> {
       throw error;
     } finally {
       this.#open = undefined;
-      silence.end();
+      controller.unlink();
       if (opened && performance.now() - startedAtMs >= briefMs) this.#backoff.reset();
       if (opened && initial !== undefined) this.#brokenStreams += 1;
     }
@@ -322,6 +334,10 @@ const isRefusal = (error: unknown): boolean => error instanceof ApiError && (err
 
 /** There is no such kind, or not for us. */
 const isAbsence = (error: unknown): boolean => error instanceof ApiError && (error.code === 404 || error.code === 403);
+
+/** The server has just begun to serve the kind, or has lost its own watch of it, and is about to be ready. */
+const isInitializing = (error: unknown): boolean =>
+  error instanceof ApiError && error.code === 429 && error.message.includes('storage is (re)initializing');
 
 /** Nobody answered, or a proxy did in the server's place. */
 const isFailedConnection = (error: unknown): boolean =>

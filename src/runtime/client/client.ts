@@ -55,7 +55,7 @@ export interface WatchOptions extends Selection {
   readonly sendInitialEvents?: boolean;
   /** Goes with `sendInitialEvents`. */
   readonly resourceVersionMatch?: 'NotOlderThan';
-  /** After so many seconds the server ends the watch. */
+  /** After so many seconds the server ends the watch; 15 s later it is given up. */
   readonly timeoutSeconds: number;
   readonly signal: AbortSignal;
 }
@@ -182,7 +182,8 @@ export interface Client {
   /**
    * Events from `resourceVersion` on, until the server ends the watch or the signal is aborted.
    *
-   * @throws ApiError also for an ERROR event: `isExpired` tells that the resourceVersion is too old.
+   * @throws ApiError also for an ERROR event: `isExpired` tells that the resourceVersion is too old; WatchOverdueError
+   *   where the server has not ended it in time.
    */
   watch<T extends KubeObject>(kind: Kind<T>, options: WatchOptions): AsyncIterable<WatchEvent<T>>;
   /**

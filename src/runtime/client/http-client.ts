@@ -38,10 +38,22 @@ const metadataOnly = {
   list: 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1',
 } as const;
 
+/** How long after its time a watch is given up: its server, or the way to it, is gone. */
+const overdueMs = 15_000;
+
 const mergePatch = 'application/merge-patch+json';
 const jsonPatch = 'application/json-patch+json';
 /** JSON is YAML too. */
 const applyPatch = 'application/apply-patch+yaml';
+
+/** A watch was given up: the server should have ended it long ago. It may be opened again from where it has come to. */
+export class WatchOverdueError extends Error {
+  override readonly name = 'WatchOverdueError';
+
+  constructor(path: string, timeoutSeconds: number) {
+    super(`WATCH ${path}: the server has not ended it ${overdueMs / 1000} s after its ${timeoutSeconds} s`);
+  }
+}
 
 /** The {@link Client} over HTTP. It tries again what its {@link Transport} does, and nothing else. */
 export class HttpClient implements Client {
@@ -267,8 +279,16 @@ export class HttpClient implements Client {
     // Required beside sendInitialEvents, and the only value that a watch takes.
     const match = rest.sendInitialEvents === undefined ? {} : { resourceVersionMatch: 'NotOlderThan' };
     const query = queryOf({ watch: true, allowWatchBookmarks: true, ...match, ...rest });
-    const body = await this.#transport.stream(this.#inScope({ method: 'GET', path, query, accept, signal }));
-    for await (const batch of lines(body)) yield* parseWatchEvents<T>(path, batch);
+    const deadline = new AbortController();
+    const overdue = () => deadline.abort(new WatchOverdueError(path, options.timeoutSeconds));
+    const timer = setTimeout(overdue, options.timeoutSeconds * 1000 + overdueMs);
+    const either = AbortSignal.any([signal, deadline.signal]);
+    try {
+      const body = await this.#transport.stream(this.#inScope({ method: 'GET', path, query, accept, signal: either }));
+      for await (const batch of lines(body)) yield* parseWatchEvents<T>(path, batch);
+    } finally {
+      clearTimeout(timer);
+    }
   }
 
   #apply<T extends KubeObject>(

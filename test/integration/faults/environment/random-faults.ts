@@ -50,12 +50,12 @@ const fault = (on: keyof typeof filters, ...faults: readonly Fault[]): fc.Arbitr
   });
 
 /**
- * How the informers of a run go about it: in both ways of listing, one a run. No test can wait for as long as a watch may
- * be silent by default.
+ * How the informers of a run go about it: in both ways of listing, one a run. No test can wait for as long as a watch
+ * lasts by default.
  */
 export const watching: fc.Arbitrary<ReflectorOptions> = fc.record({
   listing: fc.constantFrom('streamed' as const, 'paged' as const),
-  silenceMs: fc.constant(2_000),
+  watchTimeoutSeconds: fc.constant(2),
 });
 
 /** What may happen between two moments at which all is well. */
