@@ -16,7 +16,7 @@ import {
   Store,
   Transport,
 } from '../../src/runtime/index.ts';
-import { TestCluster } from './environment/cluster.ts';
+import { TestCluster } from '../../testkit/test-cluster.ts';
 
 const ConfigMap = builtInKind<V1ConfigMap>({ group: '', version: 'v1', kind: 'ConfigMap', plural: 'configmaps' });
 const CronJob = builtInKind<V1CronJob>({ group: 'batch', version: 'v1', kind: 'CronJob', plural: 'cronjobs' });

@@ -5,7 +5,7 @@ import Type from 'typebox';
 import { firstDifference } from '../../../../src/runtime/apply/difference.ts';
 import { schemaOf } from '../../../../src/runtime/apply/kind-schema.ts';
 import { builtInKind, defineKind, type Kind } from '../../../../src/runtime/kind/index.ts';
-import { Widget } from '../../environment/widgets.ts';
+import { Widget } from '../../../../testkit/widgets.ts';
 
 const Deployment = builtInKind<V1Deployment>({
   group: 'apps',

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { ApiError, NoAnswerError, type RequestObserver, Transport } from '../../../../src/runtime/client/index.ts';
-import { eventually } from '../../../integration/environment/eventually.ts';
+import { eventually } from '../../../../testkit/eventually.ts';
 import { ScriptedServer } from '../../environment/scripted-server.ts';
 
 let server: ScriptedServer;
