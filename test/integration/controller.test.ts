@@ -147,6 +147,35 @@ test('a namespace on its way out ends a reconcile in silence', async () => {
   expect(log.lines.filter(({ details }) => 'object' in details)).toEqual([]);
 });
 
+test('a namespace on its way out does not end the work of an object that is not in it', async () => {
+  const namespaces = [await cluster.namespace(), await cluster.namespace(), await cluster.namespace()] as const;
+  const [, leaving, last] = namespaces;
+  const held = { name: 'held', namespace: leaving };
+  await cluster.client.create(ConfigMap, { metadata: { ...held, finalizers: ['test.example/holds'] } });
+  await cluster.client.delete(Namespace, { name: leaving });
+  let reconciles = 0;
+  manager.informer(ConfigMap, mine());
+  manager.controller(ConfigMap, {
+    predicate: ({ object }) => object.metadata.name === 'owner',
+    reconcile: async (_, { client }) => {
+      reconciles += 1;
+      for (const each of namespaces) {
+        const isThere = await client.get(Namespace, { name: each }).catch(() => undefined);
+        if (isThere) await client.apply(Secret, { metadata: { name: 'child', namespace: each } }, { force: true });
+      }
+      return done;
+    },
+  });
+  await create('owner');
+  run();
+  await eventually('it has failed and was tried again', async () => reconciles > 1);
+  const body = [{ op: 'remove', path: '/metadata/finalizers' }] as const;
+  await cluster.client.patch(ConfigMap, held, { type: 'json', body });
+  await eventually('the last namespace has its child', async () =>
+    cluster.client.get(Secret, { name: 'child', namespace: last }).catch(() => undefined),
+  );
+});
+
 test('a reconcile whose request takes too long is aborted and tried again', async () => {
   let begun = 0;
   manager.informer(ConfigMap, mine());

@@ -12,10 +12,10 @@ import {
   Transport,
 } from '../../src/runtime/index.ts';
 import { FaultProxy, isWatch } from '../../src/runtime/testing/index.ts';
-import { RecordingLog } from '../unit/environment/recording-log.ts';
-import { TestCluster } from './environment/cluster.ts';
-import { echoManifest } from './environment/echos.ts';
-import { eventually } from './environment/eventually.ts';
+import { echoManifest } from '../../testkit/echos.ts';
+import { eventually } from '../../testkit/eventually.ts';
+import { RecordingLog } from '../../testkit/recording-log.ts';
+import { TestCluster } from '../../testkit/test-cluster.ts';
 
 const requeueMs = 200;
 const requeues = 10;

@@ -29,8 +29,8 @@ export interface ReconcileContext {
  * be idempotent, and must rely on the stores alone, not on having seen an event.
  *
  * Whatever it throws is logged, counted, and tried again with a growing pause; but for a {@link TerminalError}, which is
- * not tried again, and for what ends the reconcile in silence: the API server's word that the namespace is on its way
- * out, and a {@link GateClosedError}.
+ * not tried again, and for what ends the reconcile in silence: the API server's word that the key's own namespace is being
+ * deleted, and a {@link GateClosedError}.
  */
 export type Reconcile = (key: ObjectKey, context: ReconcileContext) => Promise<Result>;
 
@@ -266,8 +266,9 @@ export class Controller<T extends KubeObject> {
   }
 
   #failed(key: string, error: unknown, log: Logger, signal: AbortSignal): Ending {
-    if (isNamespaceTerminating(error)) {
-      // Everything in the namespace is about to go; its objects' deletions arrive as events.
+    const { namespace } = parseKey(key);
+    if (namespace !== undefined && isNamespaceTerminating(error, namespace)) {
+      // The object itself is about to go, which comes as an event. Of another namespace the rest of the work is left.
       this.#queue.forget(key);
       return { outcome: 'success' };
     }

@@ -4,9 +4,9 @@ import type { Client } from '../../../../src/runtime/client/index.ts';
 import { type ControllerOptions, done } from '../../../../src/runtime/controller/index.ts';
 import { ReadYourWrites } from '../../../../src/runtime/controller/read-your-writes.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
+import { RecordingLog } from '../../../../testkit/recording-log.ts';
 import { Part, Planet, partsPath, stored, Widget, widgetsPath } from '../../../../testkit/widgets.ts';
 import { Managed } from '../../environment/managed.ts';
-import { RecordingLog } from '../../environment/recording-log.ts';
 import type { Exchange, Stream } from '../../environment/scripted-server.ts';
 
 let managed: Managed;
