@@ -1,7 +1,7 @@
 import { Informer, type InformerOptions } from '../cache/index.ts';
 import type { Client } from '../client/index.ts';
 import { Controller, type ControllerOptions, type InformerSource } from '../controller/index.ts';
-import { type Kind, type KubeObject, resourceName } from '../kind/index.ts';
+import { type Kind, type KubeObject, resourceName, versionedResource } from '../kind/index.ts';
 import type { Logger, Metrics } from '../observability/index.ts';
 import { aborted, RunningController } from './running-controller.ts';
 import { SharedInformer } from './shared-informer.ts';
@@ -65,7 +65,7 @@ export class Manager {
   readonly #reader: Client;
   readonly #metrics: Metrics;
   readonly #drainTimeoutMs: number;
-  /** By resource. */
+  /** By resource and version. */
   readonly #informers = new Map<string, SharedInformer>();
   /** By name. */
   readonly #controllers = new Map<string, RunningController>();
@@ -89,14 +89,14 @@ export class Manager {
    * The shared informer of a kind, made when first asked for; at once started if the manager runs. Who asks holds it:
    * {@link release} gives it back, and the last to do so stops it. A controller does both for the kinds that it watches.
    *
-   * A kind has one informer, for two would be two truths (and twice the memory). So it holds what its first user asked
+   * A version of a kind has one informer: two caches could disagree (and take twice the memory). So it holds what its first user asked
    * for: without options, all; those who ask later get just that, and may say so by the same options, or by none.
    *
    * @throws Error for other options than those that the kind's informer has, and for a kind that has none yet when the
    *   manager has stopped; RangeError for options that make no sense.
    */
   informer<T extends KubeObject>(kind: Kind<T>, options?: InformerOptions<T>): Informer<T> {
-    const resource = resourceName(kind);
+    const resource = versionedResource(kind);
     const known = this.#informers.get(resource);
     if (known !== undefined) {
       known.hold(options);
@@ -119,9 +119,9 @@ export class Manager {
    * @throws Error if nobody holds an informer of the kind.
    */
   async release(kind: Kind): Promise<void> {
-    const resource = resourceName(kind);
+    const resource = versionedResource(kind);
     const shared = this.#informers.get(resource);
-    if (shared === undefined) throw new Error(`nobody holds an informer of ${resource}`);
+    if (shared === undefined) throw new Error(`nobody holds an informer of ${resourceName(kind)} ${kind.version}`);
     if (!shared.release()) return;
     this.#informers.delete(resource);
     await shared.stop();
@@ -182,7 +182,8 @@ export class Manager {
 
   /** For a readiness probe. */
   readiness(): Readiness {
-    const waitingFor = [...this.#informers].filter(([, { informer }]) => !informer.hasSynced).map(([name]) => name);
+    const unsynced = [...this.#informers.values()].filter(({ informer }) => !informer.hasSynced);
+    const waitingFor = namesOf(unsynced);
     return { ready: this.#state === 'running' && waitingFor.length === 0, waitingFor };
   }
 
@@ -217,7 +218,7 @@ export class Manager {
 
   async #ready(synced: Promise<unknown>): Promise<void> {
     await synced;
-    const resources = [...this.#informers.keys()];
+    const resources = namesOf(this.#informers.values());
     this.#synced.resolve();
     if (this.#leading === undefined) {
       this.log.info({ resources }, 'caches have synced: workers start');
@@ -255,3 +256,8 @@ export class Manager {
     if (this.#state === 'stopped') throw new Error('the manager has stopped');
   }
 }
+
+/** Of their resources, each once. */
+const namesOf = (informers: Iterable<SharedInformer>): readonly string[] => [
+  ...new Set([...informers].map(({ informer }) => resourceName(informer.kind))),
+];

@@ -156,6 +156,18 @@ describe('a key whose reconcile has written', () => {
     await reconciled('a', 2);
   });
 
+  test('waits for what it wrote in another version of the kind: its objects are the same', async () => {
+    const second: typeof Part = { ...Part, version: 'v2' };
+    await controller({ a: (client) => client.create(second, { metadata: { name: 'p', namespace: 'default' } }) });
+    (await nextWrite('POST')).json(201, stored('p', '20'));
+    await settled();
+    widgets.send('MODIFIED', stored('a', '11'));
+    await othersGoOn('12');
+    expect(times('a')).toBe(1);
+    await partsReach('20');
+    await reconciled('a', 2);
+  });
+
   test('waits for its own writes alone, the earlier of which lets it go first', async () => {
     await controller({ a: createPart, b: createPart });
     (await nextWrite('POST')).json(201, stored('p', '30'));

@@ -233,6 +233,22 @@ describe('informers', () => {
     expect(managed.manager.informer(Widget, { ...options })).toBe(informer);
   });
 
+  test('are another for another version of the kind, which is asked for by itself', async () => {
+    managed = await Managed.start();
+    const second: typeof Widget = { ...Widget, version: 'v2' };
+    const informer = managed.manager.informer(second);
+    expect(managed.manager.informer(Widget)).not.toBe(informer);
+    managed.run();
+    await managed.sync({
+      [widgetsPath]: oneWidget,
+      '/apis/test.example/v2/widgets': { resourceVersion: '10', items: [stored('b', '9')] },
+    });
+    await informer.synced;
+    expect([...informer.store.list()].map(({ metadata }) => metadata.name)).toEqual(['b']);
+    await managed.manager.release(second);
+    expect(managed.manager.readiness()).toEqual({ ready: true, waitingFor: [] });
+  });
+
   test('are refused for other options', async () => {
     managed = await Managed.start();
     managed.manager.informer(Widget, { namespaces: ['a'] });
