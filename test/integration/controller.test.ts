@@ -7,10 +7,13 @@ import {
   controllerReference,
   done,
   finalizer,
+  HttpClient,
   isControlledBy,
+  kubeconfigConnection,
   Manager,
   Metrics,
   type ObjectOf,
+  Transport,
 } from '../../src/runtime/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { RecordingLog } from '../../testkit/recording-log.ts';
@@ -195,6 +198,28 @@ test('a reconcile whose request takes too long is aborted and tried again', asyn
   await eventually('it is tried again', async () => begun === 2);
   expect(log.messages('error')).toEqual(['reconcile failed: trying again']);
   expect(log.lines.find(({ level }) => level === 'error')?.details.err).toMatchObject({ name: 'TimeoutError' });
+});
+
+test('a missing permission on a needed kind fails the run, and its error names the kind, the verb and the scope', async () => {
+  const connection = await kubeconfigConnection(cluster.kubeconfig);
+  // Anonymous: RBAC gives it nothing.
+  const tls = connection.tls.ca === undefined ? {} : { ca: connection.tls.ca };
+  const transport = new Transport({ ...connection, tls, authentication: async () => ({}) }, { userAgent: 'test' });
+  const client = new HttpClient(transport, 'test');
+  const metrics = new Metrics(new Registry());
+  try {
+    const limited = new Manager({ client, log, metrics, cacheSyncTimeoutMs: 500 });
+    limited.informer(Secret, mine());
+    await expect(limited.run(stop.signal)).rejects.toMatchObject({
+      name: 'CacheSyncError',
+      message: expect.stringContaining(`no permission to watch secrets in the namespace ${namespace}`),
+    });
+    const whole = new Manager({ client, log, metrics: new Metrics(new Registry()), cacheSyncTimeoutMs: 500 });
+    whole.informer(ConfigMap, { listing: 'paged' });
+    await expect(whole.run(stop.signal)).rejects.toThrow('no permission to list configmaps at the cluster scope');
+  } finally {
+    await transport.close();
+  }
 });
 
 describe('while the manager runs', () => {

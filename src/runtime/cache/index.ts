@@ -7,6 +7,7 @@ export {
   type DeltaOrigin,
   Informer,
   type InformerOptions,
+  type MissingPermission,
 } from './informer.ts';
 export type { IndexFunction } from './object-index.ts';
 export { Reflector, type ReflectorOptions, type ReflectorTarget, type ReplaceWatchOptions } from './reflector.ts';

@@ -1,4 +1,4 @@
-import type { Client, WatchEvent } from '../client/index.ts';
+import { type ApiError, type Client, isForbidden, type WatchEvent } from '../client/index.ts';
 import { type Kind, type KubeObject, keyOf, keyString, resourceName } from '../kind/index.ts';
 import type { Logger } from '../observability/index.ts';
 import { deepFreeze } from './deep-freeze.ts';
@@ -36,6 +36,14 @@ export interface CacheObserver {
    * restored), refuses the kind, or the informer has stopped.
    */
   readonly reset: () => void;
+}
+
+/** Which permission an informer lacks. */
+export interface MissingPermission {
+  readonly verb: 'list' | 'watch';
+  /** Undefined: in all namespaces, or of a cluster-scoped kind. */
+  readonly namespace: string | undefined;
+  readonly error: ApiError;
 }
 
 /** What an informer holds of its kind, and in which form. */
@@ -107,6 +115,12 @@ export class Informer<T extends KubeObject> {
     return this.#synced.promise;
   }
 
+  /** What keeps it from being synced, if it was forbidden the last time that it asked. */
+  get missingPermission(): MissingPermission | undefined {
+    const forbidden = [...this.#parts.values()].find(({ synced, refusal }) => !synced && isForbidden(refusal?.error));
+    return forbidden?.refusal;
+  }
+
   /** @throws RangeError if the name is taken. */
   addIndex(name: string, values: IndexFunction<T>): void {
     this.#store.addIndex(name, values);
@@ -154,7 +168,7 @@ export class Informer<T extends KubeObject> {
    */
   covers(object: KubeObject): boolean {
     const part = this.#parts.get(this.namespaces === undefined ? '' : (object.metadata.namespace ?? ''));
-    if (!this.#running || part?.resourceVersion === undefined || part.isRefused) return false;
+    if (!this.#running || part?.resourceVersion === undefined || part.refusal !== undefined) return false;
     return this.#scope.covers(object) || this.#store.get(object.metadata) !== undefined;
   }
 
@@ -195,7 +209,7 @@ export class Informer<T extends KubeObject> {
       prepare: (object) => this.#prepare(object),
       replace: (objects, resourceVersion, startedAtMs) => this.#replace(part, objects, resourceVersion, startedAtMs),
       apply: (events) => this.#apply(part, events),
-      refused: () => this.#refused(part),
+      refused: (error, verb) => this.#refused(part, error, verb),
     };
     const selection = {
       ...(namespace !== undefined && { namespace }),
@@ -212,7 +226,7 @@ export class Informer<T extends KubeObject> {
       ...(watchTimeoutSeconds !== undefined && { watchTimeoutSeconds }),
       ...(backoff !== undefined && { backoff }),
     });
-    const part: Part<T> = { namespace, reflector, resourceVersion: undefined, synced: false, isRefused: false };
+    const part: Part<T> = { namespace, reflector, resourceVersion: undefined, synced: false, refusal: undefined };
     return part;
   }
 
@@ -248,7 +262,7 @@ export class Informer<T extends KubeObject> {
       trustVersions: !wentBack,
     });
     part.resourceVersion = resourceVersion;
-    part.isRefused = false;
+    part.refusal = undefined;
     this.#countSynced(part);
     for (const delta of deltas) this.#emit(handlers, delta, 'list');
     for (const { reset, listed } of this.#observers) {
@@ -259,8 +273,8 @@ export class Informer<T extends KubeObject> {
     if (this.hasSynced) this.#synced.resolve();
   }
 
-  #refused(part: Part<T>): void {
-    part.isRefused = true;
+  #refused(part: Part<T>, error: ApiError, verb: 'list' | 'watch'): void {
+    part.refusal = { verb, namespace: part.namespace, error };
     for (const { reset } of this.#observers) reset();
     if (!this.#options.optional) return;
     this.#countSynced(part);
@@ -274,7 +288,7 @@ export class Informer<T extends KubeObject> {
   }
 
   #apply(part: Part<T>, events: readonly WatchEvent<T>[]): void {
-    part.isRefused = false;
+    part.refusal = undefined;
     for (const event of events) {
       part.resourceVersion = event.object.metadata.resourceVersion;
       if (event.type === 'DELETED') this.#emit(this.#handlers, this.#store.delete(event.object), 'watch');
@@ -321,8 +335,8 @@ interface Part<T extends KubeObject> {
   resourceVersion: string | undefined;
   /** It has had a whole list, or there is none to be had. */
   synced: boolean;
-  /** The server did not let it list or watch the last time that it was asked. */
-  isRefused: boolean;
+  /** Why the server did not let it list or watch, if it did not the last time that it was asked. */
+  refusal: MissingPermission | undefined;
 }
 
 interface Registration<T extends KubeObject> {

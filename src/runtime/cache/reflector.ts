@@ -28,8 +28,8 @@ export interface ReflectorTarget<T extends KubeObject> {
   replace(objects: readonly T[], resourceVersion: string, startedAtMs: number): void;
   /** Changes, in order; a bookmark says only how far the server has come. */
   apply(events: readonly WatchEvent<T>[]): void;
-  /** The server does not serve the kind, or does not let it be listed. It is asked again, after a pause. */
-  refused?(): void;
+  /** The server does not serve the kind, or does not let it be listed or watched. It is asked again, after a pause. */
+  refused?(error: ApiError, verb: 'list' | 'watch'): void;
 }
 
 /** How a reflector goes about its work. */
@@ -96,6 +96,8 @@ export class Reflector<T extends KubeObject> {
   /** The connection has failed or was ended: the server that answers next may be older than what we have seen. */
   #inDoubt = false;
   #listedAtMs = 0;
+  /** What it asks for now. */
+  #verb: 'list' | 'watch' = 'list';
   /** Streamed lists since the last whole one of which only a part came. */
   #brokenStreams = 0;
   /** The watch that is open, once it has a list behind it. */
@@ -124,8 +126,10 @@ export class Reflector<T extends KubeObject> {
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       try {
+        this.#verb = 'list';
         if (this.#inDoubt) await this.#check(signal);
         if (this.#resourceVersion === undefined && this.#listsInPages()) await this.#list(signal);
+        this.#verb = 'watch';
         await this.#watch(this.#resourceVersion, signal);
       } catch (error) {
         if (signal.aborted) return;
@@ -175,7 +179,7 @@ export class Reflector<T extends KubeObject> {
       if (performance.now() - this.#listedAtMs > briefMs) return;
     }
     this.#inDoubt ||= isFailedConnection(error);
-    if (isAbsence(error)) this.#target.refused?.();
+    if (isAbsence(error)) this.#target.refused?.(error, this.#verb);
     const waitMs = Math.max(Math.round(this.#backoff.next()), retryAfterMs(error));
     const details = { err: error, waitMs };
     if (isInitializing(error)) this.#log.debug(details, 'the server prepares the kind: trying again');
@@ -333,7 +337,8 @@ interface Listed<T extends KubeObject> {
 const isRefusal = (error: unknown): boolean => error instanceof ApiError && (error.code === 400 || error.code === 422);
 
 /** There is no such kind, or not for us. */
-const isAbsence = (error: unknown): boolean => error instanceof ApiError && (error.code === 404 || error.code === 403);
+const isAbsence = (error: unknown): error is ApiError =>
+  error instanceof ApiError && (error.code === 404 || error.code === 403);
 
 /** The server has just begun to serve the kind, or has lost its own watch of it, and is about to be ready. */
 const isInitializing = (error: unknown): boolean =>

@@ -1,8 +1,10 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { Informer, type InformerOptions } from '../cache/index.ts';
 import type { Client } from '../client/index.ts';
 import { Controller, type ControllerOptions, type InformerSource } from '../controller/index.ts';
 import { type Kind, type KubeObject, resourceName, versionedResource } from '../kind/index.ts';
 import type { Logger, Metrics } from '../observability/index.ts';
+import { CacheSyncError } from './cache-sync-error.ts';
 import { aborted, RunningController } from './running-controller.ts';
 import { SharedInformer } from './shared-informer.ts';
 
@@ -19,6 +21,11 @@ export interface ManagerOptions {
   readonly metrics: Metrics;
   /** How long reconciles under way may take to end when the manager stops. Default 20,000. */
   readonly drainTimeoutMs?: number;
+  /**
+   * How long the API server may forbid a kind to be listed or watched, from when its informer starts, before the run fails,
+   * in milliseconds. A server that does not answer, or does not know the kind yet, is waited for. Default 120,000.
+   */
+  readonly cacheSyncTimeoutMs?: number;
 }
 
 /** How a manager runs. */
@@ -65,6 +72,7 @@ export class Manager {
   readonly #reader: Client;
   readonly #metrics: Metrics;
   readonly #drainTimeoutMs: number;
+  readonly #cacheSyncTimeoutMs: number;
   /** By resource and version. */
   readonly #informers = new Map<string, SharedInformer>();
   /** By name. */
@@ -81,6 +89,7 @@ export class Manager {
     this.log = options.log;
     this.#metrics = options.metrics;
     this.#drainTimeoutMs = options.drainTimeoutMs ?? 20_000;
+    this.#cacheSyncTimeoutMs = options.cacheSyncTimeoutMs ?? 120_000;
     // It is heard where somebody waits for it, which may be never.
     this.#defect.promise.catch(() => {});
   }
@@ -109,7 +118,7 @@ export class Manager {
     shared.hold(options);
     this.#informers.set(resource, shared);
     // After whoever has asked has added handlers and indexes.
-    if (this.#state === 'running') queueMicrotask(() => shared.stopping.aborted || shared.start());
+    if (this.#state === 'running') queueMicrotask(() => shared.stopping.aborted || this.#startInformer(shared));
     return informer;
   }
 
@@ -190,7 +199,8 @@ export class Manager {
   /**
    * Runs until the signal is aborted, then drains and resolves. While the API server can't be reached it waits.
    *
-   * @throws whatever a worker threw that is not a reconcile's error: a defect.
+   * @throws whatever a worker threw that is not a reconcile's error: a defect; CacheSyncError for a permission that is
+   *   missing.
    */
   async run(signal: AbortSignal, { leading }: ManagerRunOptions = {}): Promise<void> {
     if (this.#state !== 'new') throw new Error('a manager runs once');
@@ -200,13 +210,32 @@ export class Manager {
     const ready = Promise.all([synced, this.#leading]);
     // Those that stand by close their ears before there is anything to hear.
     for (const running of this.#controllers.values()) this.#start(running, ready);
-    for (const shared of this.#informers.values()) shared.start();
+    for (const shared of this.#informers.values()) this.#startInformer(shared);
     try {
       await Promise.race([this.#ready(synced), this.#defect.promise, aborted(signal)]);
       await Promise.race([this.#defect.promise, aborted(signal)]);
     } finally {
       this.#state = 'stopped';
       await this.#stop();
+    }
+  }
+
+  #startInformer(shared: SharedInformer): void {
+    shared.start();
+    void this.#limitForbidden(shared);
+  }
+
+  /** Fails the run if the informer is forbidden when its time is over, or, if it waits for something else then, later. */
+  async #limitForbidden({ informer, stopping }: SharedInformer): Promise<void> {
+    const ended = new AbortController();
+    const end = () => ended.abort();
+    void Promise.race([informer.synced, aborted(stopping)]).then(end);
+    while (!ended.signal.aborted) {
+      await delay(this.#cacheSyncTimeoutMs, undefined, { signal: ended.signal }).catch(() => {});
+      const { missingPermission, kind } = informer;
+      if (ended.signal.aborted || missingPermission === undefined) continue;
+      this.#defect.reject(new CacheSyncError(kind, missingPermission, this.#cacheSyncTimeoutMs));
+      return;
     }
   }
 

@@ -249,6 +249,24 @@ describe('informers', () => {
     expect(managed.manager.readiness()).toEqual({ ready: true, waitingFor: [] });
   });
 
+  test('of a kind that is not served yet, or of a server that is away, are waited for', async () => {
+    managed = await Managed.start({ cacheSyncTimeoutMs: 20 });
+    managed.manager.informer(Widget);
+    managed.run();
+    (await managed.server.next()).refuse(404, 'NotFound');
+    (await managed.server.next()).cut();
+    await managed.sync({ [widgetsPath]: oneWidget });
+    await managed.manager.synced;
+  });
+
+  test('of a kind that is forbidden fail the run when their time is over', async () => {
+    managed = await Managed.start({ cacheSyncTimeoutMs: 20 });
+    managed.manager.informer(Widget, { namespaces: ['a'] });
+    managed.run();
+    (await managed.server.next()).refuse(403, 'Forbidden');
+    await expect(managed.ended).rejects.toThrow('no permission to list widgets.test.example in the namespace a for 0 s');
+  });
+
   test('are refused for other options', async () => {
     managed = await Managed.start();
     managed.manager.informer(Widget, { namespaces: ['a'] });
