@@ -49,13 +49,13 @@ const fault = (on: keyof typeof filters, ...faults: readonly Fault[]): fc.Arbitr
     times: fc.integer({ min: 1, max: 6 }),
   });
 
-/**
- * How the informers of a run go about it: in both ways of listing, one a run. No test can wait for as long as a watch
- * lasts by default.
- */
+/** How long a watch of a run lasts: no test can wait for as long as it does by default. */
+export const watchTimeoutSeconds = 2;
+
+/** How the informers of a run go about it: in one of both ways of listing. */
 export const watching: fc.Arbitrary<ReflectorOptions> = fc.record({
   listing: fc.constantFrom('streamed' as const, 'paged' as const),
-  watchTimeoutSeconds: fc.constant(2),
+  watchTimeoutSeconds: fc.constant(watchTimeoutSeconds),
 });
 
 /** What may happen between two moments at which all is well. */
