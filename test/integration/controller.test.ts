@@ -5,9 +5,12 @@ import {
   controllerReference,
   done,
   finalizer,
+  HttpClient,
   isControlledBy,
+  kubeconfigConnection,
   Manager,
   Metrics,
+  Transport,
 } from '../../src/runtime/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { ConfigMap, Namespace, Secret } from '../../testkit/kinds.ts';
@@ -141,6 +144,35 @@ test('a namespace on its way out ends a reconcile in silence', async () => {
   expect(log.lines.filter(({ details }) => 'object' in details)).toEqual([]);
 });
 
+test('a namespace on its way out does not end the work of an object that is not in it', async () => {
+  const namespaces = [await cluster.namespace(), await cluster.namespace(), await cluster.namespace()] as const;
+  const [, leaving, last] = namespaces;
+  const held = { name: 'held', namespace: leaving };
+  await cluster.client.create(ConfigMap, { metadata: { ...held, finalizers: ['test.example/holds'] } });
+  await cluster.client.delete(Namespace, { name: leaving });
+  let reconciles = 0;
+  manager.informer(ConfigMap, mine());
+  manager.controller(ConfigMap, {
+    predicate: ({ object }) => object.metadata.name === 'owner',
+    reconcile: async (_, { client }) => {
+      reconciles += 1;
+      for (const each of namespaces) {
+        const isThere = await client.get(Namespace, { name: each }).catch(() => undefined);
+        if (isThere) await client.apply(Secret, { metadata: { name: 'child', namespace: each } }, { force: true });
+      }
+      return done;
+    },
+  });
+  await create('owner');
+  run();
+  await eventually('it has failed and was tried again', async () => reconciles > 1);
+  const body = [{ op: 'remove', path: '/metadata/finalizers' }] as const;
+  await cluster.client.patch(ConfigMap, held, { type: 'json', body });
+  await eventually('the last namespace has its child', async () =>
+    cluster.client.get(Secret, { name: 'child', namespace: last }).catch(() => undefined),
+  );
+});
+
 test('a reconcile whose request takes too long is aborted and tried again', async () => {
   let begun = 0;
   manager.informer(ConfigMap, mine());
@@ -160,6 +192,28 @@ test('a reconcile whose request takes too long is aborted and tried again', asyn
   await eventually('it is tried again', async () => begun === 2);
   expect(log.messages('error')).toEqual(['reconcile failed: trying again']);
   expect(log.lines.find(({ level }) => level === 'error')?.details.err).toMatchObject({ name: 'TimeoutError' });
+});
+
+test('a missing permission on a needed kind fails the run, and its error names the kind, the verb and the scope', async () => {
+  const connection = await kubeconfigConnection(cluster.kubeconfig);
+  // Anonymous: RBAC gives it nothing.
+  const tls = connection.tls.ca === undefined ? {} : { ca: connection.tls.ca };
+  const transport = new Transport({ ...connection, tls, authentication: async () => ({}) }, { userAgent: 'test' });
+  const client = new HttpClient(transport, 'test');
+  const metrics = new Metrics(new Registry());
+  try {
+    const limited = new Manager({ client, log, metrics, cacheSyncTimeoutMs: 500 });
+    limited.informer(Secret, mine());
+    await expect(limited.run(stop.signal)).rejects.toMatchObject({
+      name: 'CacheSyncError',
+      message: expect.stringContaining(`no permission to watch secrets in the namespace ${namespace}`),
+    });
+    const whole = new Manager({ client, log, metrics: new Metrics(new Registry()), cacheSyncTimeoutMs: 500 });
+    whole.informer(ConfigMap, { listing: 'paged' });
+    await expect(whole.run(stop.signal)).rejects.toThrow('no permission to list configmaps at the cluster scope');
+  } finally {
+    await transport.close();
+  }
 });
 
 describe('while the manager runs', () => {

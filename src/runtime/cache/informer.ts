@@ -1,9 +1,9 @@
-import type { Client, WatchEvent } from '../client/index.ts';
+import { type ApiError, type Client, isForbidden, type WatchEvent } from '../client/index.ts';
 import { type Kind, type KubeObject, keyOf, keyString, resourceName } from '../kind/index.ts';
 import type { Logger } from '../observability/index.ts';
 import { deepFreeze } from './deep-freeze.ts';
 import type { IndexFunction } from './object-index.ts';
-import { Reflector, type ReflectorOptions, type ReflectorTarget } from './reflector.ts';
+import { Reflector, type ReflectorOptions, type ReflectorTarget, type ReplaceWatchOptions } from './reflector.ts';
 import { compareResourceVersions } from './resource-version.ts';
 import { Scope, type ScopeOptions } from './scope.ts';
 import { share } from './sharing.ts';
@@ -18,8 +18,33 @@ export type DeltaHandler<T extends KubeObject> = (delta: Delta<T>, origin: Delta
 /** How far the cache of some kind has come: what there is to know of an informer without knowing its objects' type. */
 export type CacheProgress = Pick<
   Informer<KubeObject>,
-  'kind' | 'namespaces' | 'store' | 'covers' | 'hasReached' | 'addHandler' | 'onProgress' | 'onReset'
+  'kind' | 'namespaces' | 'store' | 'covers' | 'hasReached' | 'observe' | 'replaceWatch'
 >;
+
+/** Is told how a cache comes on, after its handlers. `namespace` is undefined unless the informer is limited to some. */
+export interface CacheObserver {
+  /** The store may hold a newer resourceVersion. */
+  readonly progressed: (namespace: string | undefined) => void;
+  /**
+   * The store holds a whole list: what came and went since the watch before it, nobody was told of.
+   *
+   * @param startedAtMs when the list was asked for, by `performance.now`.
+   */
+  readonly listed: (namespace: string | undefined, startedAtMs: number) => void;
+  /**
+   * resourceVersions that were handed out may never be reached: the server has gone back to an older state (its etcd was
+   * restored), refuses the kind, or the informer has stopped.
+   */
+  readonly reset: () => void;
+}
+
+/** Which permission an informer lacks. */
+export interface MissingPermission {
+  readonly verb: 'list' | 'watch';
+  /** Undefined: in all namespaces, or of a cluster-scoped kind. */
+  readonly namespace: string | undefined;
+  readonly error: ApiError;
+}
 
 /** What an informer holds of its kind, and in which form. */
 export interface InformerOptions<T extends KubeObject> extends ScopeOptions, ReflectorOptions {
@@ -51,8 +76,7 @@ export class Informer<T extends KubeObject> {
   readonly #parts: ReadonlyMap<string, Part<T>>;
   /** Replaced, never changed: a loop over it goes on with those whom it began with. */
   #handlers: readonly Registration<T>[] = [];
-  #progress: readonly ((namespace: string | undefined) => void)[] = [];
-  #resets: readonly (() => void)[] = [];
+  #observers: readonly CacheObserver[] = [];
   readonly #synced = Promise.withResolvers<void>();
   #unsynced: number;
   #running = false;
@@ -91,6 +115,12 @@ export class Informer<T extends KubeObject> {
     return this.#synced.promise;
   }
 
+  /** What keeps it from being synced, if it was forbidden the last time that it asked. */
+  get missingPermission(): MissingPermission | undefined {
+    const forbidden = [...this.#parts.values()].find(({ synced, refusal }) => !synced && isForbidden(refusal?.error));
+    return forbidden?.refusal;
+  }
+
   /** @throws RangeError if the name is taken. */
   addIndex(name: string, values: IndexFunction<T>): void {
     this.#store.addIndex(name, values);
@@ -112,36 +142,34 @@ export class Informer<T extends KubeObject> {
   }
 
   /**
-   * Calls back whenever the store may have reached a newer resourceVersion, in one namespace if it is limited to some.
+   * Adds an observer.
    *
-   * @returns ends the calls.
+   * @returns removes it again.
    */
-  onProgress(callback: (namespace: string | undefined) => void): () => void {
-    this.#progress = [...this.#progress, callback];
+  observe(observer: CacheObserver): () => void {
+    this.#observers = [...this.#observers, observer];
     return () => {
-      this.#progress = this.#progress.filter((other) => other !== callback);
+      this.#observers = this.#observers.filter((other) => other !== observer);
     };
   }
 
   /**
-   * Calls back when resourceVersions that were handed out may never be reached: the server has gone back to an older
-   * state (its etcd was restored), or the informer has stopped.
+   * Replaces a watch that does not bring what it should; see {@link Reflector.replaceWatch}.
    *
-   * @returns ends the calls.
+   * @param namespace of an informer that is limited to some.
    */
-  onReset(callback: () => void): () => void {
-    this.#resets = [...this.#resets, callback];
-    return () => {
-      this.#resets = this.#resets.filter((other) => other !== callback);
-    };
+  replaceWatch(namespace: string | undefined, options: ReplaceWatchOptions): boolean {
+    return this.#parts.get(namespace ?? '')?.reflector.replaceWatch(options) ?? false;
   }
 
   /**
    * Whether the watch tells of a write that left an object like this: it is in the scope, or the store still holds it
-   * and will hear that it has left. False unless the informer runs.
+   * and will hear that it has left. False unless the informer runs, has listed, and is not refused.
    */
   covers(object: KubeObject): boolean {
-    return this.#running && (this.#scope.covers(object) || this.#store.get(object.metadata) !== undefined);
+    const part = this.#parts.get(this.namespaces === undefined ? '' : (object.metadata.namespace ?? ''));
+    if (!this.#running || part?.resourceVersion === undefined || part.refusal !== undefined) return false;
+    return this.#scope.covers(object) || this.#store.get(object.metadata) !== undefined;
   }
 
   /**
@@ -168,7 +196,7 @@ export class Informer<T extends KubeObject> {
       await Promise.all([...this.#parts.values()].map(({ reflector }) => reflector.run(signal)));
     } finally {
       this.#running = false;
-      for (const callback of this.#resets) callback();
+      for (const { reset } of this.#observers) reset();
     }
   }
 
@@ -176,12 +204,12 @@ export class Informer<T extends KubeObject> {
     namespace: string | undefined,
     options: InformerOptions<T> & { readonly client: Client; readonly log: Logger },
   ): Part<T> {
-    const { client, labelSelector, fieldSelector, listing, silenceMs, backoff } = options;
+    const { client, labelSelector, fieldSelector, listing, watchTimeoutSeconds, backoff } = options;
     const target: ReflectorTarget<T> = {
       prepare: (object) => this.#prepare(object),
-      replace: (objects, resourceVersion) => this.#replace(part, objects, resourceVersion),
+      replace: (objects, resourceVersion, startedAtMs) => this.#replace(part, objects, resourceVersion, startedAtMs),
       apply: (events) => this.#apply(part, events),
-      ...(options.optional && { refused: () => this.#refused(part) }),
+      refused: (error, verb) => this.#refused(part, error, verb),
     };
     const selection = {
       ...(namespace !== undefined && { namespace }),
@@ -195,10 +223,10 @@ export class Informer<T extends KubeObject> {
       target,
       log: namespace === undefined ? options.log : options.log.child({ namespace }),
       ...(listing !== undefined && { listing }),
-      ...(silenceMs !== undefined && { silenceMs }),
+      ...(watchTimeoutSeconds !== undefined && { watchTimeoutSeconds }),
       ...(backoff !== undefined && { backoff }),
     });
-    const part: Part<T> = { namespace, reflector, resourceVersion: undefined, synced: false };
+    const part: Part<T> = { namespace, reflector, resourceVersion: undefined, synced: false, refusal: undefined };
     return part;
   }
 
@@ -225,7 +253,7 @@ export class Informer<T extends KubeObject> {
     }
   }
 
-  #replace(part: Part<T>, objects: readonly T[], resourceVersion: string): void {
+  #replace(part: Part<T>, objects: readonly T[], resourceVersion: string, startedAtMs: number): void {
     const { namespace, resourceVersion: last } = part;
     const wentBack = last !== undefined && compareResourceVersions(resourceVersion, last) < 0;
     const handlers = this.#handlers;
@@ -234,14 +262,21 @@ export class Informer<T extends KubeObject> {
       trustVersions: !wentBack,
     });
     part.resourceVersion = resourceVersion;
+    part.refusal = undefined;
     this.#countSynced(part);
     for (const delta of deltas) this.#emit(handlers, delta, 'list');
-    if (wentBack) for (const callback of this.#resets) callback();
+    for (const { reset, listed } of this.#observers) {
+      if (wentBack) reset();
+      else listed(namespace, startedAtMs);
+    }
     this.#advanced(namespace);
     if (this.hasSynced) this.#synced.resolve();
   }
 
-  #refused(part: Part<T>): void {
+  #refused(part: Part<T>, error: ApiError, verb: 'list' | 'watch'): void {
+    part.refusal = { verb, namespace: part.namespace, error };
+    for (const { reset } of this.#observers) reset();
+    if (!this.#options.optional) return;
     this.#countSynced(part);
     if (this.hasSynced) this.#synced.resolve();
   }
@@ -253,6 +288,7 @@ export class Informer<T extends KubeObject> {
   }
 
   #apply(part: Part<T>, events: readonly WatchEvent<T>[]): void {
+    part.refusal = undefined;
     for (const event of events) {
       part.resourceVersion = event.object.metadata.resourceVersion;
       if (event.type === 'DELETED') this.#emit(this.#handlers, this.#store.delete(event.object), 'watch');
@@ -288,7 +324,7 @@ export class Informer<T extends KubeObject> {
   }
 
   #advanced(namespace: string | undefined): void {
-    for (const callback of this.#progress) callback(namespace);
+    for (const { progressed } of this.#observers) progressed(namespace);
   }
 }
 
@@ -299,6 +335,8 @@ interface Part<T extends KubeObject> {
   resourceVersion: string | undefined;
   /** It has had a whole list, or there is none to be had. */
   synced: boolean;
+  /** Why the server did not let it list or watch, if it did not the last time that it was asked. */
+  refusal: MissingPermission | undefined;
 }
 
 interface Registration<T extends KubeObject> {

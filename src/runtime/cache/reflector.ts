@@ -7,24 +7,29 @@ import {
   NoAnswerError,
   type Selection,
   type WatchEvent,
+  WatchOverdueError,
 } from '../client/index.ts';
 import { type Kind, type KubeObject, resourceName } from '../kind/index.ts';
 import type { Logger } from '../observability/index.ts';
 import { Backoff } from './backoff.ts';
 import { InitialEvents } from './initial-events.ts';
+import { LinkedController } from './linked-controller.ts';
 import { compareResourceVersions } from './resource-version.ts';
-import { Silence } from './silence.ts';
 
 /** Where a reflector puts what it reads. None of these may throw. */
 export interface ReflectorTarget<T extends KubeObject> {
   /** Called once with each object that comes, before anything keeps it; what it returns stands for the object. */
   prepare(object: T): T;
-  /** A whole, consistent list as of `resourceVersion`, which after the server was restored from a backup is an older one. */
-  replace(objects: readonly T[], resourceVersion: string): void;
+  /**
+   * A whole, consistent list as of `resourceVersion`, which after the server was restored from a backup is an older one.
+   *
+   * @param startedAtMs when it was asked for, by `performance.now`: it shows all that was written before.
+   */
+  replace(objects: readonly T[], resourceVersion: string, startedAtMs: number): void;
   /** Changes, in order; a bookmark says only how far the server has come. */
   apply(events: readonly WatchEvent<T>[]): void;
-  /** The server does not serve the kind, or does not let it be listed. It is asked again, after a pause. */
-  refused?(): void;
+  /** The server does not serve the kind, or does not let it be listed or watched. It is asked again, after a pause. */
+  refused?(error: ApiError, verb: 'list' | 'watch'): void;
 }
 
 /** How a reflector goes about its work. */
@@ -34,10 +39,26 @@ export interface ReflectorOptions {
    * and in pages for once where streams break off. `paged`: in pages of 250, then a watch; it costs the server more than twice the CPU time. Default `streamed`.
    */
   readonly listing?: 'paged' | 'streamed';
-  /** A watch on which no byte came for so long is replaced; the server sends a bookmark each minute. Default 120,000. */
-  readonly silenceMs?: number;
+  /**
+   * The server is asked to end each watch after so many seconds, and 15 s later the watch is resumed without its word: a
+   * connection may die in silence. Default: 300 to 600, at random.
+   */
+  readonly watchTimeoutSeconds?: number;
   /** The pause after a failure, which doubles with each further one. Default: from 800 ms to 30,000. */
   readonly backoff?: { readonly initialMs: number; readonly maxMs: number };
+}
+
+/** Which watch {@link Reflector.replaceWatch} replaces, and by what. */
+export interface ReplaceWatchOptions {
+  /** Only one that was opened longer ago than this, in milliseconds. */
+  readonly openForMs: number;
+  /** Whether the next watch begins with a new list; else it resumes from the last resourceVersion. */
+  readonly relist: boolean;
+}
+
+/** Somebody has waited too long for an event of this watch. */
+class WatchReplacedError extends Error {
+  override readonly name = 'WatchReplacedError';
 }
 
 /** Smaller pages leave less garbage at once (20,000 objects: a peak of 125 MB, not 143), and cost no more CPU. */
@@ -50,7 +71,7 @@ const maxBrokenStreams = 2;
 const briefMs = 1000;
 
 /** The server ends a watch after 5 to 10 minutes, at random, so that watches don't all end at once (as client-go). */
-const watchTimeoutSeconds = (): number => Math.round(300 + 300 * Math.random());
+const randomTimeoutSeconds = (): number => Math.round(300 + 300 * Math.random());
 
 /**
  * Keeps a target equal to the API server's objects of a kind: a list, then a watch that is resumed from the last
@@ -67,7 +88,7 @@ export class Reflector<T extends KubeObject> {
   readonly #selection: Selection;
   readonly #target: ReflectorTarget<T>;
   readonly #log: Logger;
-  readonly #silenceMs: number;
+  readonly #watchTimeoutSeconds: number | undefined;
   readonly #backoff: Backoff;
   #listing: 'paged' | 'streamed';
   /** Undefined: the next step is a list. */
@@ -75,8 +96,12 @@ export class Reflector<T extends KubeObject> {
   /** The connection has failed or was ended: the server that answers next may be older than what we have seen. */
   #inDoubt = false;
   #listedAtMs = 0;
+  /** What it asks for now. */
+  #verb: 'list' | 'watch' = 'list';
   /** Streamed lists since the last whole one of which only a part came. */
   #brokenStreams = 0;
+  /** The watch that is open, once it has a list behind it. */
+  #open: { readonly sinceMs: number; readonly controller: LinkedController } | undefined;
 
   constructor(
     options: {
@@ -93,7 +118,7 @@ export class Reflector<T extends KubeObject> {
     this.#target = options.target;
     this.#listing = options.listing ?? 'streamed';
     this.#backoff = new Backoff(options.backoff ?? { initialMs: 800, maxMs: 30_000 });
-    this.#silenceMs = options.silenceMs ?? 120_000;
+    this.#watchTimeoutSeconds = options.watchTimeoutSeconds;
     this.#log = options.log.child({ resource: resourceName(options.kind) });
   }
 
@@ -101,8 +126,10 @@ export class Reflector<T extends KubeObject> {
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       try {
+        this.#verb = 'list';
         if (this.#inDoubt) await this.#check(signal);
         if (this.#resourceVersion === undefined && this.#listsInPages()) await this.#list(signal);
+        this.#verb = 'watch';
         await this.#watch(this.#resourceVersion, signal);
       } catch (error) {
         if (signal.aborted) return;
@@ -111,11 +138,33 @@ export class Reflector<T extends KubeObject> {
     }
   }
 
+  /**
+   * Ends the open watch and begins another one at once.
+   *
+   * @returns whether there was one: not while it lists, pauses, or if it is too young.
+   */
+  replaceWatch({ relist, openForMs }: ReplaceWatchOptions): boolean {
+    if (this.#open === undefined || this.#resourceVersion === undefined) return false;
+    if (performance.now() - this.#open.sinceMs < openForMs) return false;
+    if (relist) this.#resourceVersion = undefined;
+    this.#open.controller.abort(new WatchReplacedError('the watch is replaced'));
+    return true;
+  }
+
   #listsInPages(): boolean {
     return this.#listing === 'paged' || this.#brokenStreams >= maxBrokenStreams;
   }
 
   async #recover(error: unknown, signal: AbortSignal): Promise<void> {
+    if (error instanceof WatchReplacedError) return;
+    if (error instanceof WatchOverdueError) {
+      // Of a connection that died, or of a kind that nobody writes: the server has no bookmark for such a one.
+      this.#log.debug(
+        { resourceVersion: this.#resourceVersion },
+        'the server has not ended a watch in time: resuming it',
+      );
+      return;
+    }
     if (this.#resourceVersion === undefined && this.#listing === 'streamed' && isRefusal(error)) {
       this.#log.debug({ err: error }, 'the server streams no lists: listing in pages');
       this.#listing = 'paged';
@@ -130,9 +179,11 @@ export class Reflector<T extends KubeObject> {
       if (performance.now() - this.#listedAtMs > briefMs) return;
     }
     this.#inDoubt ||= isFailedConnection(error);
-    if (isAbsence(error)) this.#target.refused?.();
+    if (isAbsence(error)) this.#target.refused?.(error, this.#verb);
     const waitMs = Math.max(Math.round(this.#backoff.next()), retryAfterMs(error));
-    this.#log.warn({ err: error, waitMs }, 'list or watch failed: trying again');
+    const details = { err: error, waitMs };
+    if (isInitializing(error)) this.#log.debug(details, 'the server prepares the kind: trying again');
+    else this.#log.warn(details, 'list or watch failed: trying again');
     await delay(waitMs, undefined, { signal }).catch(() => {});
   }
 
@@ -152,10 +203,11 @@ export class Reflector<T extends KubeObject> {
   }
 
   async #list(signal: AbortSignal): Promise<void> {
+    const startedAtMs = performance.now();
     const pages = (await this.#pages(pageSize, signal)) ?? (await this.#pages(pageSize, signal));
     // Where pages expire faster than they are read, all comes in one.
     const { objects, resourceVersion } = pages ?? (await this.#allInOne(signal));
-    this.#listed(objects, resourceVersion);
+    this.#listed(objects, resourceVersion, startedAtMs);
   }
 
   /** Undefined if the pages expired before the last one was read. */
@@ -193,8 +245,8 @@ export class Reflector<T extends KubeObject> {
     for (const item of items) objects.push(this.#target.prepare(item));
   }
 
-  #listed(objects: readonly T[], resourceVersion: string): void {
-    this.#target.replace(objects, resourceVersion);
+  #listed(objects: readonly T[], resourceVersion: string, startedAtMs: number): void {
+    this.#target.replace(objects, resourceVersion, startedAtMs);
     this.#resourceVersion = resourceVersion;
     this.#listedAtMs = performance.now();
     this.#brokenStreams = 0;
@@ -205,8 +257,9 @@ export class Reflector<T extends KubeObject> {
   /** Watches from a version on, or from a streamed list if there is none. */
   async #watch(from: string | undefined, signal: AbortSignal): Promise<void> {
     const startedAtMs = performance.now();
-    const silence = new Silence(signal, this.#silenceMs);
-    const timeoutSeconds = watchTimeoutSeconds();
+    const controller = new LinkedController(signal);
+    this.#open = { sinceMs: startedAtMs, controller };
+    const timeoutSeconds = this.#watchTimeoutSeconds ?? randomTimeoutSeconds();
     let initial = from === undefined ? new InitialEvents<T>() : undefined;
     let opened = true;
     try {
@@ -216,12 +269,13 @@ export class Reflector<T extends KubeObject> {
           ? { sendInitialEvents: true, resourceVersionMatch: 'NotOlderThan' }
           : { resourceVersion: from }),
         timeoutSeconds,
-        signal: silence.signal,
+        signal: controller.signal,
       });
       for await (const batch of batches) {
-        silence.heard();
         const events = this.#prepared(batch);
-        const live = initial === undefined ? events : this.#initially(initial, events);
+        // Its bytes may still come after it was given up: the next one begins where this one has been applied to.
+        if (controller.signal.aborted) throw controller.signal.reason;
+        const live = initial === undefined ? events : this.#initially(initial, events, startedAtMs);
         if (live === undefined) continue;
         initial = undefined;
         this.#apply(live);
@@ -231,7 +285,8 @@ export class Reflector<T extends KubeObject> {
       opened = !(error instanceof ApiError || error instanceof NoAnswerError);
       throw error;
     } finally {
-      silence.end();
+      this.#open = undefined;
+      controller.unlink();
       if (opened && performance.now() - startedAtMs >= briefMs) this.#backoff.reset();
       if (opened && initial !== undefined) this.#brokenStreams += 1;
     }
@@ -252,11 +307,15 @@ export class Reflector<T extends KubeObject> {
   }
 
   /** The events that come after the streamed list; undefined while it has not come to its end. */
-  #initially(initial: InitialEvents<T>, events: readonly WatchEvent<T>[]): readonly WatchEvent<T>[] | undefined {
+  #initially(
+    initial: InitialEvents<T>,
+    events: readonly WatchEvent<T>[],
+    startedAtMs: number,
+  ): readonly WatchEvent<T>[] | undefined {
     const last = events.findIndex((event) => initial.add(event));
     const end = events[last];
     if (end === undefined) return undefined;
-    this.#listed(initial.objects, end.object.metadata.resourceVersion);
+    this.#listed(initial.objects, end.object.metadata.resourceVersion, startedAtMs);
     return events.slice(last + 1);
   }
 
@@ -278,7 +337,12 @@ interface Listed<T extends KubeObject> {
 const isRefusal = (error: unknown): boolean => error instanceof ApiError && (error.code === 400 || error.code === 422);
 
 /** There is no such kind, or not for us. */
-const isAbsence = (error: unknown): boolean => error instanceof ApiError && (error.code === 404 || error.code === 403);
+const isAbsence = (error: unknown): error is ApiError =>
+  error instanceof ApiError && (error.code === 404 || error.code === 403);
+
+/** The server has just begun to serve the kind, or has lost its own watch of it, and is about to be ready. */
+const isInitializing = (error: unknown): boolean =>
+  error instanceof ApiError && error.code === 429 && error.message.includes('storage is (re)initializing');
 
 /** Nobody answered, or a proxy did in the server's place. */
 const isFailedConnection = (error: unknown): boolean =>

@@ -118,6 +118,15 @@ export const isServerTimeout = (error: unknown): error is ApiError =>
 export const isExpired = (error: unknown): error is ApiError =>
   error instanceof ApiError && (error.code === 410 || error.reason === 'Expired' || error.reason === 'Gone');
 
-/** The namespace is being deleted: nothing can be created in it, and nothing needs to be. */
-export const isNamespaceTerminating = (error: unknown): error is ApiError =>
-  error instanceof ApiError && error.hasCause('NamespaceTerminating');
+/**
+ * The namespace is being deleted: nothing can be created in it, and nothing needs to be.
+ *
+ * @param namespace asks for this one alone.
+ */
+export const isNamespaceTerminating = (error: unknown, namespace?: string): error is ApiError =>
+  error instanceof ApiError &&
+  error.hasCause('NamespaceTerminating') &&
+  (namespace === undefined || namespaceOf(error.request) === namespace);
+
+/** Of `POST /apis/batch/v1/namespaces/default/jobs` it is `default`; of a request for all namespaces there is none. */
+const namespaceOf = (request: string): string | undefined => /\/namespaces\/([^/]+)/.exec(request)?.[1];

@@ -55,7 +55,7 @@ export interface WatchOptions extends Selection {
   readonly sendInitialEvents?: boolean;
   /** Goes with `sendInitialEvents`. */
   readonly resourceVersionMatch?: 'NotOlderThan';
-  /** After so many seconds the server ends the watch. */
+  /** After so many seconds the server ends the watch; 15 s later it is given up. */
   readonly timeoutSeconds: number;
   readonly signal: AbortSignal;
 }
@@ -146,6 +146,30 @@ export interface Scale extends KubeObject {
 /** The key of an object, and the version of it that a change was computed from: a Conflict if it has changed since. */
 export type VersionedKey = ObjectKey & { readonly resourceVersion: string };
 
+/** A request of a client, as a {@link RequestHook} sees it. */
+export interface ClientRequest {
+  /** As RBAC names it, but for `apply`, which RBAC counts as `patch`. */
+  readonly verb: 'get' | 'list' | 'create' | 'update' | 'patch' | 'apply' | 'delete' | 'deletecollection';
+  /** Of the object also where the request is about a subresource. */
+  readonly kind: Kind;
+  /** Absent: the request is about a collection. */
+  readonly key?: ObjectKey;
+  /** The uid that the object must have. */
+  readonly uid?: string | undefined;
+  /** The server stores nothing. */
+  readonly isDryRun?: boolean | undefined;
+}
+
+/** Called in place of each request that is no watch: it calls `send` once, and returns or throws what that does. */
+export type RequestHook = <R>(request: ClientRequest, send: () => Promise<R>) => Promise<R>;
+
+/** What {@link Client.scoped} adds to every request. */
+export interface RequestScope {
+  /** Ends each request, watches too. */
+  readonly signal: AbortSignal;
+  readonly hook: RequestHook;
+}
+
 /**
  * Reads and writes objects of the API server, typed by kind, past every cache. Every method throws {@link ApiError} when
  * the server refuses, and what the connection throws when there is no answer; TypeError, before anything is sent, for a
@@ -158,7 +182,8 @@ export interface Client {
   /**
    * Events from `resourceVersion` on, until the server ends the watch or the signal is aborted.
    *
-   * @throws ApiError also for an ERROR event: `isExpired` tells that the resourceVersion is too old.
+   * @throws ApiError also for an ERROR event: `isExpired` tells that the resourceVersion is too old; WatchOverdueError
+   *   where the server has not ended it in time.
    */
   watch<T extends KubeObject>(kind: Kind<T>, options: WatchOptions): AsyncIterable<WatchEvent<T>>;
   /**
@@ -231,4 +256,7 @@ export interface Client {
    * @throws TypeError for a namespaced kind without a namespace: no server deletes across them.
    */
   deleteCollection<T extends KubeObject>(kind: Kind<T>, options?: DeleteCollectionOptions): Promise<readonly T[]>;
+
+  /** The same client, whose every request ends with a signal and passes a hook. They replace those of an outer scope. */
+  scoped(scope: RequestScope): Client;
 }

@@ -3,8 +3,8 @@ import type { Connection, TlsOptions } from './connection.ts';
 
 const connectTimeoutMs = 10_000;
 
-/** A watch that has been silent for so long is dead: the server sends a bookmark each minute. */
-const watchSilenceMs = 120_000;
+/** A connection on which nothing comes is probed after this time, and is dead when ten probes, a second apart, are lost. */
+const keepAliveMs = 30_000;
 
 /**
  * The keep-alive connections to the API server: some for requests, and others for watches, each of which keeps one for
@@ -61,20 +61,21 @@ export class ConnectionPools {
   }
 
   #openWatches(): Dispatcher {
-    return this.#open({ headersTimeout: 30_000, bodyTimeout: watchSilenceMs });
+    return this.#open({ headersTimeout: 30_000, bodyTimeout: 0 });
   }
 
   #open(options: Pool.Options): Dispatcher {
     const { server, proxy } = this.#connection;
     // HTTP/1.1, so that `connections` is what it says: HTTP/2 puts a burst of requests on one connection.
     const shared = { ...options, allowH2: false };
-    const tls = { ...this.#tls, timeout: connectTimeoutMs };
+    const tcp = { timeout: connectTimeoutMs, keepAlive: true, keepAliveInitialDelay: keepAliveMs };
+    const tls = { ...this.#tls, ...tcp };
     if (proxy === undefined) return new Pool(server.origin, { ...shared, connect: tls });
     return new ProxyAgent({
       ...shared,
       uri: proxy.href,
       requestTls: tls,
-      proxyTls: { timeout: connectTimeoutMs },
+      proxyTls: tcp,
       // A tunnel for plain HTTP too: the proxy has no business with what is in it.
       proxyTunnel: true,
       // To the proxy itself: it answers a CONNECT when it has reached the server.

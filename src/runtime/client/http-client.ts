@@ -10,6 +10,7 @@ import { ApiError, type Status } from './api-error.ts';
 import type {
   ApplyOptions,
   Client,
+  ClientRequest,
   CreateOptions,
   DeleteCollectionOptions,
   DeleteOptions,
@@ -19,6 +20,7 @@ import type {
   PartialObjectMetadata,
   Patch,
   RequestOptions,
+  RequestScope,
   Scale,
   SubresourceOptions,
   VersionedKey,
@@ -36,34 +38,58 @@ const metadataOnly = {
   list: 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1',
 } as const;
 
+/** How long after its time a watch is given up: its server, or the way to it, is gone. */
+const overdueMs = 15_000;
+
 const mergePatch = 'application/merge-patch+json';
 const jsonPatch = 'application/json-patch+json';
 /** JSON is YAML too. */
 const applyPatch = 'application/apply-patch+yaml';
 
+/** A watch was given up: the server should have ended it long ago. It may be opened again from where it has come to. */
+export class WatchOverdueError extends Error {
+  override readonly name = 'WatchOverdueError';
+
+  constructor(path: string, timeoutSeconds: number) {
+    super(`WATCH ${path}: the server has not ended it ${overdueMs / 1000} s after its ${timeoutSeconds} s`);
+  }
+}
+
 /** The {@link Client} over HTTP. It tries again what its {@link Transport} does, and nothing else. */
 export class HttpClient implements Client {
   readonly #transport: Transport;
+  readonly #fieldManager: string;
   readonly #gate: Gate | undefined;
+  readonly #scope: RequestScope | undefined;
   /** The query of every write. */
   readonly #asManager: string;
 
   /**
    * @param fieldManager the name under which the server tracks the fields that this client sets.
-   * @param options `gate`: what each of its requests has to pass where it leaves.
+   * @param options `gate`: what each of its requests has to pass where it leaves. `scope`: see {@link Client.scoped}.
    */
-  constructor(transport: Transport, fieldManager: string, options: { readonly gate?: Gate | undefined } = {}) {
+  constructor(
+    transport: Transport,
+    fieldManager: string,
+    options: { readonly gate?: Gate | undefined; readonly scope?: RequestScope } = {},
+  ) {
     this.#transport = transport;
+    this.#fieldManager = fieldManager;
     this.#gate = options.gate;
+    this.#scope = options.scope;
     this.#asManager = queryOf({ fieldManager });
   }
 
+  scoped(scope: RequestScope): HttpClient {
+    return new HttpClient(this.#transport, this.#fieldManager, { gate: this.#gate, scope });
+  }
+
   async get<T extends KubeObject>(kind: Kind<T>, key: ObjectKey, options?: GetOptions): Promise<T> {
-    return this.#read<T>(objectPath(kind, key), undefined, options);
+    return this.#read<T>({ verb: 'get', kind, key }, objectPath(kind, key), undefined, options);
   }
 
   async getMetadata(kind: Kind, key: ObjectKey, options?: GetOptions): Promise<PartialObjectMetadata> {
-    return this.#read(objectPath(kind, key), metadataOnly.object, options);
+    return this.#read({ verb: 'get', kind, key }, objectPath(kind, key), metadataOnly.object, options);
   }
 
   async list<T extends KubeObject>(kind: Kind<T>, options: ListOptions = {}): Promise<List<T>> {
@@ -94,7 +120,10 @@ export class HttpClient implements Client {
     const path = creationPath(kind, manifest.metadata);
     const how = queryOf({ dryRun: dryRun ? 'All' : undefined, fieldValidation });
     const query = how === '' ? this.#asManager : `${this.#asManager}&${how}`;
-    return this.#write<T>({ method: 'POST', path, query, body: complete(kind, manifest), signal });
+    return this.#write<T>(
+      { verb: 'create', kind, key: manifest.metadata, isDryRun: dryRun },
+      { method: 'POST', path, query, body: complete(kind, manifest), signal },
+    );
   }
 
   async update<T extends KubeObject>(
@@ -103,7 +132,10 @@ export class HttpClient implements Client {
     { subresource, signal }: SubresourceOptions = {},
   ): Promise<T> {
     const path = objectPath(kind, object.metadata, subresource);
-    return this.#write<T>({ method: 'PUT', path, body: complete(kind, object), signal });
+    return this.#write<T>(
+      { verb: 'update', kind, key: object.metadata },
+      { method: 'PUT', path, body: complete(kind, object), signal },
+    );
   }
 
   async updateStatus<T extends KubeObject & { readonly status?: unknown }>(
@@ -122,7 +154,10 @@ export class HttpClient implements Client {
   ): Promise<T> {
     const path = objectPath(kind, key, subresource);
     const contentType = patch.type === 'json' ? jsonPatch : mergePatch;
-    return this.#write<T>({ method: 'PATCH', path, contentType, body: patch.body, signal });
+    return this.#write<T>(
+      { verb: 'patch', kind, key },
+      { method: 'PATCH', path, contentType, body: patch.body, signal },
+    );
   }
 
   async mergeStatus<T extends KubeObject & { readonly status?: unknown }>(
@@ -133,11 +168,16 @@ export class HttpClient implements Client {
   ): Promise<T> {
     const path = objectPath(kind, key, 'status');
     const body = { metadata: { resourceVersion: key.resourceVersion }, status };
-    return this.#write<T>({ method: 'PATCH', path, contentType: mergePatch, body }, options);
+    const signal = options?.signal;
+    return this.#write<T>(
+      { verb: 'patch', kind, key },
+      { method: 'PATCH', path, contentType: mergePatch, body, signal },
+    );
   }
 
   async apply<T extends KubeObject>(kind: Kind<T>, manifest: Manifest<T>, options?: ApplyOptions): Promise<T> {
-    return this.#apply<T>(objectPath(kind, manifest.metadata), complete(kind, manifest), manifest.metadata, options);
+    const request: ClientRequest = { verb: 'apply', kind, key: manifest.metadata, uid: options?.uid };
+    return this.#apply<T>(request, objectPath(kind, manifest.metadata), complete(kind, manifest), options);
   }
 
   async applyStatus<T extends KubeObject & { readonly status?: unknown }>(
@@ -148,12 +188,12 @@ export class HttpClient implements Client {
   ): Promise<T> {
     const { name, namespace } = key;
     const metadata = namespace === undefined ? { name } : { name, namespace };
-    const body = complete(kind, { metadata, status });
-    return this.#apply<T>(objectPath(kind, key, 'status'), body, metadata, options);
+    const request: ClientRequest = { verb: 'apply', kind, key, uid: options?.uid };
+    return this.#apply<T>(request, objectPath(kind, key, 'status'), complete(kind, { metadata, status }), options);
   }
 
   async getScale(kind: Kind, key: ObjectKey, options?: RequestOptions): Promise<Scale> {
-    return this.#read<Scale>(objectPath(kind, key, 'scale'), undefined, options);
+    return this.#read<Scale>({ verb: 'get', kind, key }, objectPath(kind, key, 'scale'), undefined, options);
   }
 
   async patchScale(
@@ -165,7 +205,11 @@ export class HttpClient implements Client {
     const path = objectPath(kind, key, 'scale');
     const metadata = 'resourceVersion' in key ? { resourceVersion: key.resourceVersion } : {};
     const body = { metadata, spec: { replicas } };
-    return this.#write<Scale>({ method: 'PATCH', path, contentType: mergePatch, body }, options);
+    const signal = options?.signal;
+    return this.#write<Scale>(
+      { verb: 'patch', kind, key },
+      { method: 'PATCH', path, contentType: mergePatch, body, signal },
+    );
   }
 
   async delete<T extends KubeObject>(
@@ -173,14 +217,13 @@ export class HttpClient implements Client {
     key: ObjectKey,
     { uid, resourceVersion, propagationPolicy = 'Background', gracePeriodSeconds, signal }: DeleteOptions = {},
   ): Promise<T | undefined> {
-    const answer = await this.#request({
-      method: 'DELETE',
-      path: objectPath(kind, key),
-      body: deleteOptions({ propagationPolicy, gracePeriodSeconds, preconditions: { uid, resourceVersion } }),
-      signal,
-    });
-    // A finished delete is answered by a Status, one that still waits (for a finalizer, a grace period) by the object.
-    return isStatus(answer) ? undefined : (answer as T);
+    const body = deleteOptions({ propagationPolicy, gracePeriodSeconds, preconditions: { uid, resourceVersion } });
+    return this.#request(
+      { verb: 'delete', kind, key, uid },
+      { method: 'DELETE', path: objectPath(kind, key), body, signal },
+      // A finished delete is answered by a Status, one that still waits (for a finalizer, a grace period) by the object.
+      (answer) => (isStatus(answer) ? undefined : (answer as T)),
+    );
   }
 
   async deleteCollection<T extends KubeObject>(
@@ -192,29 +235,38 @@ export class HttpClient implements Client {
     if (kind.scope === 'Namespaced' && namespace === undefined) {
       throw new TypeError(`${resourceName(kind)} can be deleted in one namespace only, and none is given`);
     }
-    const answer = await this.#request({
-      method: 'DELETE',
-      path: collectionPath(kind, namespace),
-      query: queryOf({ labelSelector, fieldSelector }),
-      body: deleteOptions({ propagationPolicy, gracePeriodSeconds }),
-      signal,
-    });
-    // What deletes one by one answers with the list of what it found, some aggregated servers with a Status.
-    return isStatus(answer) ? [] : ((answer as List<T> | EmptyList).items ?? []);
+    const path = collectionPath(kind, namespace);
+    const query = queryOf({ labelSelector, fieldSelector });
+    const body = deleteOptions({ propagationPolicy, gracePeriodSeconds });
+    return this.#request(
+      { verb: 'deletecollection', kind },
+      { method: 'DELETE', path, query, body, signal },
+      // What deletes one by one answers with the list of what it found, some aggregated servers with a Status.
+      (answer) => (isStatus(answer) ? [] : ((answer as List<T> | EmptyList).items ?? [])),
+    );
   }
 
-  async #read<T>(path: string, accept: string | undefined, options: GetOptions = {}): Promise<T> {
-    const { resourceVersion, signal } = options;
+  #read<T>(
+    request: ClientRequest,
+    path: string,
+    accept: string | undefined,
+    { resourceVersion, signal }: GetOptions = {},
+  ): Promise<T> {
     const query = resourceVersion === undefined ? '' : queryOf({ resourceVersion });
-    return (await this.#request({ method: 'GET', path, query, accept, signal })) as T;
+    return this.#request(request, { method: 'GET', path, query, accept, signal }, (answer) => answer as T);
   }
 
   async #list<T extends KubeObject>(kind: Kind, accept: string | undefined, options: ListOptions): Promise<List<T>> {
     const { namespace, signal, ...query } = options;
     const path = collectionPath(kind, namespace);
-    const answer = await this.#request({ method: 'GET', path, query: queryOf(query), accept, signal });
-    const list = answer as List<T> | EmptyList;
-    return list.items === null ? { ...list, items: [] } : list;
+    return this.#request(
+      { verb: 'list', kind },
+      { method: 'GET', path, query: queryOf(query), accept, signal },
+      (answer) => {
+        const list = answer as List<T> | EmptyList;
+        return list.items === null ? { ...list, items: [] } : list;
+      },
+    );
   }
 
   async *#watch<T extends KubeObject>(
@@ -227,43 +279,55 @@ export class HttpClient implements Client {
     // Required beside sendInitialEvents, and the only value that a watch takes.
     const match = rest.sendInitialEvents === undefined ? {} : { resourceVersionMatch: 'NotOlderThan' };
     const query = queryOf({ watch: true, allowWatchBookmarks: true, ...match, ...rest });
-    const body = await this.#transport.stream({ method: 'GET', path, query, accept, signal, gate: this.#gate });
-    for await (const batch of lines(body)) yield* parseWatchEvents<T>(path, batch);
+    const deadline = new AbortController();
+    const overdue = () => deadline.abort(new WatchOverdueError(path, options.timeoutSeconds));
+    const timer = setTimeout(overdue, options.timeoutSeconds * 1000 + overdueMs);
+    const either = AbortSignal.any([signal, deadline.signal]);
+    try {
+      const body = await this.#transport.stream(this.#inScope({ method: 'GET', path, query, accept, signal: either }));
+      for await (const batch of lines(body)) yield* parseWatchEvents<T>(path, batch);
+    } finally {
+      clearTimeout(timer);
+    }
   }
 
-  async #apply<T extends KubeObject>(
+  #apply<T extends KubeObject>(
+    request: ClientRequest,
     path: string,
-    configuration: object,
-    metadata: object,
+    configuration: { readonly metadata: object },
     { force = false, fieldManager, uid, resourceVersion, signal }: ApplyOptions = {},
   ): Promise<T> {
     const asManager = fieldManager === undefined ? this.#asManager : queryOf({ fieldManager });
     const conditional = uid !== undefined || resourceVersion !== undefined;
-    return this.#write<T>({
-      method: 'PATCH',
-      path,
-      query: `${asManager}&force=${force}`,
-      contentType: applyPatch,
-      // JSON leaves out what is undefined.
-      body: conditional ? { ...configuration, metadata: { ...metadata, uid, resourceVersion } } : configuration,
-      signal,
-    });
+    // JSON leaves out what is undefined.
+    const metadata = { ...configuration.metadata, uid, resourceVersion };
+    const body = conditional ? { ...configuration, metadata } : configuration;
+    const query = `${asManager}&force=${force}`;
+    return this.#write<T>(request, { method: 'PATCH', path, query, contentType: applyPatch, body, signal });
   }
 
-  #request(request: HttpRequest): Promise<unknown> {
-    return this.#transport.request(this.#gate === undefined ? request : { ...request, gate: this.#gate });
+  #write<T>(request: ClientRequest, httpRequest: HttpRequest): Promise<T> {
+    return this.#request(request, { query: this.#asManager, ...httpRequest }, (answer) => answer as T);
   }
 
-  async #write<T>(request: HttpRequest, options?: RequestOptions): Promise<T> {
-    const { query = this.#asManager, signal = options?.signal } = request;
-    return (await this.#request({ ...request, query, signal })) as T;
+  #request<R>(request: ClientRequest, httpRequest: HttpRequest, read: (answer: unknown) => R): Promise<R> {
+    const send = async (): Promise<R> => read(await this.#transport.request(this.#inScope(httpRequest)));
+    return this.#scope === undefined ? send() : this.#scope.hook(request, send);
+  }
+
+  #inScope(request: HttpRequest): HttpRequest {
+    const outer = this.#scope?.signal;
+    const { signal = outer } = request;
+    const both =
+      outer === undefined || signal === undefined || signal === outer ? signal : AbortSignal.any([outer, signal]);
+    return { ...request, signal: both, gate: this.#gate };
   }
 }
 
 /** As Go writes a list that nothing was appended to: the API server, of no metadata at all. */
 type EmptyList = Pick<List<KubeObject>, 'metadata'> & { readonly items: null };
 
-function complete(kind: Kind, object: object): object {
+function complete<O extends object>(kind: Kind, object: O): O {
   return { apiVersion: apiVersionOf(kind), kind: kind.kind, ...object };
 }
 

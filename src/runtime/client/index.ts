@@ -18,6 +18,7 @@ export {
 export type {
   ApplyOptions,
   Client,
+  ClientRequest,
   CreateOptions,
   DeleteCollectionOptions,
   DeleteOptions,
@@ -27,7 +28,9 @@ export type {
   ListOptions,
   PartialObjectMetadata,
   Patch,
+  RequestHook,
   RequestOptions,
+  RequestScope,
   Scale,
   Selection,
   Subresource,
@@ -41,7 +44,7 @@ export { type AuthenticationHeaders, type Connection, ConnectionError, type TlsO
 export { Discovery, type KindReference, NotServedError, type RestMapping } from './discovery.ts';
 export type { RequestObserver } from './exchange.ts';
 export { type Gate, GateClosedError } from './gate.ts';
-export { HttpClient } from './http-client.ts';
+export { HttpClient, WatchOverdueError } from './http-client.ts';
 export { inClusterConnection, isInCluster } from './in-cluster.ts';
 export { kubeconfigConnection } from './kubeconfig.ts';
 export { NoAnswerError } from './no-answer-error.ts';

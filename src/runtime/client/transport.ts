@@ -94,8 +94,8 @@ export class Transport {
   }
 
   /**
-   * Opens a watch; the body ends when the server closes it, fails when nothing came for two minutes. A connection that
-   * fails is the caller's to open again: it knows where the watch has come to. It passes its gate before the connection is
+   * Opens a watch; the body ends when the server closes it. A connection that fails is the caller's to open again: it knows
+   * where the watch has come to. So is a time limit: a server may have nothing to say for as long as the watch lasts. It passes its gate before the connection is
    * made, and is ended with it: a watch writes nothing.
    *
    * @throws as {@link Transport.request} does.

@@ -15,7 +15,7 @@ import { type Enqueue, type InformerSource, owns, urgencyOf, type Watch } from '
 
 /** What a reconcile is given beside the key. */
 export interface ReconcileContext {
-  /** Its requests end with `signal`, and the key is not reconciled again before the stores have seen its writes. */
+  /** Its requests end with `signal`, and the key is not reconciled again before the caches have observed its writes. */
   readonly client: Client;
   /** Aborted when the reconcile's time is over (with a TimeoutError), or that to drain: give up at once. */
   readonly signal: AbortSignal;
@@ -29,8 +29,8 @@ export interface ReconcileContext {
  * be idempotent, and must rely on the stores alone, not on having seen an event.
  *
  * Whatever it throws is logged, counted, and tried again with a growing pause; but for a {@link TerminalError}, which is
- * not tried again, and for what ends the reconcile in silence: the API server's word that the namespace is on its way
- * out, and a {@link GateClosedError}.
+ * not tried again, and for what ends the reconcile in silence: the API server's word that the key's own namespace is being
+ * deleted, and a {@link GateClosedError}.
  */
 export type Reconcile = (key: ObjectKey, context: ReconcileContext) => Promise<Result>;
 
@@ -63,6 +63,11 @@ export interface ControllerOptions<T extends KubeObject> {
   readonly resyncEveryMs?: number;
   /** When a reconcile that failed is tried again. */
   readonly retries?: RetryOptions;
+  /**
+   * How long a watch may take to bring a write of this controller's own, in milliseconds, before it is replaced.
+   * Default 10,000.
+   */
+  readonly observationTimeoutMs?: number;
 }
 
 /** What the manager lends to a controller. */
@@ -70,7 +75,7 @@ export interface ControllerEnvironment {
   readonly client: Client;
   readonly informers: InformerSource;
   readonly log: Logger;
-  readonly metrics: Pick<Metrics, 'reconciles' | 'queue'>;
+  readonly metrics: Pick<Metrics, 'reconciles' | 'queue' | 'watchesReplaced'>;
 }
 
 /** A resync lets others have their turn after so many keys. */
@@ -117,7 +122,12 @@ export class Controller<T extends KubeObject> {
     this.#own = environment.informers(kind, options.informer);
     const others = this.#attached(kind, options, environment.informers);
     this.#reattach = () => this.#attached(kind, options, environment.informers);
-    this.#writes = new ReadYourWrites([this.#own, ...others], (key) => this.#queue.add(key));
+    this.#writes = new ReadYourWrites([this.#own, ...others], {
+      enqueue: (key) => this.#queue.add(key),
+      log: this.#log,
+      timeoutMs: checked('observationTimeoutMs', options.observationTimeoutMs),
+      watchReplaced: environment.metrics.watchesReplaced(name),
+    });
   }
 
   /**
@@ -218,7 +228,7 @@ export class Controller<T extends KubeObject> {
 
   async #work(signal: AbortSignal, limit: TimeLimit | undefined): Promise<void> {
     for (let key = await this.#queue.next(); key !== undefined; key = await this.#queue.next()) {
-      if (!this.#writes.parked(key)) await this.#reconcileOne(key, signal, limit);
+      if (!this.#writes.defer(key)) await this.#reconcileOne(key, signal, limit);
       this.#queue.done(key);
     }
   }
@@ -246,7 +256,6 @@ export class Controller<T extends KubeObject> {
   #succeeded(key: string, result: Result): Ending {
     if (result.type === 'requeueAfter') this.#queue.addAfter(key, result.delayMs);
     this.#queue.forget(key);
-    this.#writes.follow(key);
     return result.type === 'requeueAfter' ? { outcome: 'requeue_after' } : { outcome: 'success' };
   }
 
@@ -257,8 +266,9 @@ export class Controller<T extends KubeObject> {
   }
 
   #failed(key: string, error: unknown, log: Logger, signal: AbortSignal): Ending {
-    if (isNamespaceTerminating(error)) {
-      // Everything in the namespace is about to go; its objects' deletions arrive as events.
+    const { namespace } = parseKey(key);
+    if (namespace !== undefined && isNamespaceTerminating(error, namespace)) {
+      // The object itself is about to go, which comes as an event. Of another namespace the rest of the work is left.
       this.#queue.forget(key);
       return { outcome: 'success' };
     }

@@ -19,6 +19,7 @@ export {
   type Kind,
   type ObjectOf,
   resourceName,
+  versionedResource,
 } from './kind.ts';
 export {
   type BuiltIn,

@@ -28,6 +28,11 @@ export function resourceName(kind: Kind): string {
   return kind.group === '' ? kind.plural : `${kind.plural}.${kind.group}`;
 }
 
+/** `group/version/plural`: tells versions of one resource apart, whose objects look different. */
+export function versionedResource(kind: Kind): string {
+  return `${kind.group}/${kind.version}/${kind.plural}`;
+}
+
 /**
  * Declares a kind that the API server has built in. Its scope is `Namespaced` unless it says otherwise.
  *

@@ -110,7 +110,6 @@ export class Standby {
 
   #watch(): Promise<void> {
     const { client, lease, timings, log } = this.#options;
-    const leaseDurationMs = timings.leaseDurationSeconds * 1000;
     const reflector = new Reflector<Lease>({
       client,
       kind: Lease,
@@ -118,8 +117,8 @@ export class Standby {
       target: this.#target(),
       log,
       listing: 'paged',
-      // A leader renews far more often; a Lease that nobody renews is looked at when it expires.
-      silenceMs: Math.max(leaseDurationMs, 60_000),
+      // Soon over where its connection has died; meanwhile the Lease is asked for.
+      watchTimeoutSeconds: Math.max(timings.leaseDurationSeconds, 60),
       backoff: { initialMs: 100, maxMs: timings.retryPeriodSeconds * 1000 },
     });
     return reflector.run(this.#ending.signal);

@@ -1,4 +1,5 @@
 /** The manager: starts caches before workers, stops workers before caches. */
+export { CacheSyncError } from './cache-sync-error.ts';
 export {
   type ControllerHandle,
   Manager,

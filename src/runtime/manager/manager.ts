@@ -1,8 +1,10 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { Informer, type InformerOptions } from '../cache/index.ts';
 import type { Client } from '../client/index.ts';
 import { Controller, type ControllerOptions, type InformerSource } from '../controller/index.ts';
-import { type Kind, type KubeObject, resourceName } from '../kind/index.ts';
+import { type Kind, type KubeObject, resourceName, versionedResource } from '../kind/index.ts';
 import type { Logger, Metrics } from '../observability/index.ts';
+import { CacheSyncError } from './cache-sync-error.ts';
 import { aborted, RunningController } from './running-controller.ts';
 import { SharedInformer } from './shared-informer.ts';
 
@@ -19,6 +21,11 @@ export interface ManagerOptions {
   readonly metrics: Metrics;
   /** How long reconciles under way may take to end when the manager stops. Default 20,000. */
   readonly drainTimeoutMs?: number;
+  /**
+   * How long the API server may forbid a kind to be listed or watched, from when its informer starts, before the run fails,
+   * in milliseconds. A server that does not answer, or does not know the kind yet, is waited for. Default 120,000.
+   */
+  readonly cacheSyncTimeoutMs?: number;
 }
 
 /** How a manager runs. */
@@ -65,7 +72,8 @@ export class Manager {
   readonly #reader: Client;
   readonly #metrics: Metrics;
   readonly #drainTimeoutMs: number;
-  /** By resource. */
+  readonly #cacheSyncTimeoutMs: number;
+  /** By resource and version. */
   readonly #informers = new Map<string, SharedInformer>();
   /** By name. */
   readonly #controllers = new Map<string, RunningController>();
@@ -81,6 +89,7 @@ export class Manager {
     this.log = options.log;
     this.#metrics = options.metrics;
     this.#drainTimeoutMs = options.drainTimeoutMs ?? 20_000;
+    this.#cacheSyncTimeoutMs = options.cacheSyncTimeoutMs ?? 120_000;
     // It is heard where somebody waits for it, which may be never.
     this.#defect.promise.catch(() => {});
   }
@@ -89,14 +98,14 @@ export class Manager {
    * The shared informer of a kind, made when first asked for; at once started if the manager runs. Who asks holds it:
    * {@link release} gives it back, and the last to do so stops it. A controller does both for the kinds that it watches.
    *
-   * A kind has one informer, for two would be two truths (and twice the memory). So it holds what its first user asked
+   * A version of a kind has one informer: two caches could disagree (and take twice the memory). So it holds what its first user asked
    * for: without options, all; those who ask later get just that, and may say so by the same options, or by none.
    *
    * @throws Error for other options than those that the kind's informer has, and for a kind that has none yet when the
    *   manager has stopped; RangeError for options that make no sense.
    */
   informer<T extends KubeObject>(kind: Kind<T>, options?: InformerOptions<T>): Informer<T> {
-    const resource = resourceName(kind);
+    const resource = versionedResource(kind);
     const known = this.#informers.get(resource);
     if (known !== undefined) {
       known.hold(options);
@@ -109,7 +118,7 @@ export class Manager {
     shared.hold(options);
     this.#informers.set(resource, shared);
     // After whoever has asked has added handlers and indexes.
-    if (this.#state === 'running') queueMicrotask(() => shared.stopping.aborted || shared.start());
+    if (this.#state === 'running') queueMicrotask(() => shared.stopping.aborted || this.#startInformer(shared));
     return informer;
   }
 
@@ -119,9 +128,9 @@ export class Manager {
    * @throws Error if nobody holds an informer of the kind.
    */
   async release(kind: Kind): Promise<void> {
-    const resource = resourceName(kind);
+    const resource = versionedResource(kind);
     const shared = this.#informers.get(resource);
-    if (shared === undefined) throw new Error(`nobody holds an informer of ${resource}`);
+    if (shared === undefined) throw new Error(`nobody holds an informer of ${resourceName(kind)} ${kind.version}`);
     if (!shared.release()) return;
     this.#informers.delete(resource);
     await shared.stop();
@@ -182,14 +191,16 @@ export class Manager {
 
   /** For a readiness probe. */
   readiness(): Readiness {
-    const waitingFor = [...this.#informers].filter(([, { informer }]) => !informer.hasSynced).map(([name]) => name);
+    const unsynced = [...this.#informers.values()].filter(({ informer }) => !informer.hasSynced);
+    const waitingFor = namesOf(unsynced);
     return { ready: this.#state === 'running' && waitingFor.length === 0, waitingFor };
   }
 
   /**
    * Runs until the signal is aborted, then drains and resolves. While the API server can't be reached it waits.
    *
-   * @throws whatever a worker threw that is not a reconcile's error: a defect.
+   * @throws whatever a worker threw that is not a reconcile's error: a defect; CacheSyncError for a permission that is
+   *   missing.
    */
   async run(signal: AbortSignal, { leading }: ManagerRunOptions = {}): Promise<void> {
     if (this.#state !== 'new') throw new Error('a manager runs once');
@@ -199,13 +210,32 @@ export class Manager {
     const ready = Promise.all([synced, this.#leading]);
     // Those that stand by close their ears before there is anything to hear.
     for (const running of this.#controllers.values()) this.#start(running, ready);
-    for (const shared of this.#informers.values()) shared.start();
+    for (const shared of this.#informers.values()) this.#startInformer(shared);
     try {
       await Promise.race([this.#ready(synced), this.#defect.promise, aborted(signal)]);
       await Promise.race([this.#defect.promise, aborted(signal)]);
     } finally {
       this.#state = 'stopped';
       await this.#stop();
+    }
+  }
+
+  #startInformer(shared: SharedInformer): void {
+    shared.start();
+    void this.#limitForbidden(shared);
+  }
+
+  /** Fails the run if the informer is forbidden when its time is over, or, if it waits for something else then, later. */
+  async #limitForbidden({ informer, stopping }: SharedInformer): Promise<void> {
+    const ended = new AbortController();
+    const end = () => ended.abort();
+    void Promise.race([informer.synced, aborted(stopping)]).then(end);
+    while (!ended.signal.aborted) {
+      await delay(this.#cacheSyncTimeoutMs, undefined, { signal: ended.signal }).catch(() => {});
+      const { missingPermission, kind } = informer;
+      if (ended.signal.aborted || missingPermission === undefined) continue;
+      this.#defect.reject(new CacheSyncError(kind, missingPermission, this.#cacheSyncTimeoutMs));
+      return;
     }
   }
 
@@ -217,7 +247,7 @@ export class Manager {
 
   async #ready(synced: Promise<unknown>): Promise<void> {
     await synced;
-    const resources = [...this.#informers.keys()];
+    const resources = namesOf(this.#informers.values());
     this.#synced.resolve();
     if (this.#leading === undefined) {
       this.log.info({ resources }, 'caches have synced: workers start');
@@ -255,3 +285,8 @@ export class Manager {
     if (this.#state === 'stopped') throw new Error('the manager has stopped');
   }
 }
+
+/** Of their resources, each once. */
+const namesOf = (informers: Iterable<SharedInformer>): readonly string[] => [
+  ...new Set([...informers].map(({ informer }) => resourceName(informer.kind))),
+];

@@ -39,7 +39,7 @@ export interface LeaderObserver {
 
 /**
  * The runtime's metrics, under the names, labels and buckets of controller-runtime and client-go, so that dashboards
- * made for operators in Go work. Observing is cheap: plain numbers, which are read when somebody scrapes.
+ * made for operators in Go work; one more counts what those have no name for. Observing is cheap: plain numbers, which are read when somebody scrapes.
  */
 export class Metrics {
   readonly registry: Registry;
@@ -58,6 +58,7 @@ export class Metrics {
   readonly #workSeconds: ScrapedHistogram<'name' | 'controller'>;
   readonly #unfinishedSeconds: AddReading<'name' | 'controller'>;
   readonly #longestSeconds: AddReading<'name' | 'controller'>;
+  readonly #watchesReplaced: AddReading<'controller' | 'resource'>;
   readonly #requests: AddReading<'code' | 'host' | 'method'>;
   readonly #leading: AddReading<'name'>;
 
@@ -143,6 +144,11 @@ export class Metrics {
       help: 'Time that a worker has had its present key, of the one that has had it longest',
       labels: queue,
     });
+    this.#watchesReplaced = scrapedCounter(registry, {
+      name: 'informer_watches_replaced_total',
+      help: 'Watches replaced because they had not brought a write of the controller in time',
+      labels: ['controller', 'resource'],
+    });
     this.#requests = scrapedCounter(registry, {
       name: 'rest_client_requests_total',
       help: 'Requests to the API server by status code, method and host',
@@ -220,6 +226,15 @@ export class Metrics {
         working.delete(key);
         works.observe((performance.now() - sinceMs) / 1000);
       },
+    };
+  }
+
+  /** For one controller: counts a watch of a resource that was replaced. */
+  watchesReplaced(controller: string): (resource: string) => void {
+    const counts = new Map<string, number>();
+    return (resource) => {
+      if (!counts.has(resource)) this.#watchesReplaced({ controller, resource }, () => counts.get(resource) ?? 0);
+      counts.set(resource, (counts.get(resource) ?? 0) + 1);
     };
   }
 

@@ -29,6 +29,8 @@ export interface ConnectOptions {
   readonly instance?: string;
   /** As in `ManagerOptions`. */
   readonly drainTimeoutMs?: number;
+  /** As in `ManagerOptions`. Default 120,000. */
+  readonly cacheSyncTimeoutMs?: number;
   /** Of several processes only the one that leads works. Default: this process works, whatever others do. */
   readonly leaderElection?: LeaderElectionOptions | undefined;
 }
@@ -81,7 +83,8 @@ const eventFlushTimeoutMs = 2000;
  * const operator = await connectOperator({ name: 'greeter', environment: process.env, log: pino(), leaderElection });
  */
 export async function connectOperator(options: ConnectOptions): Promise<Operator> {
-  const { name, environment, log, kubeconfigPath, drainTimeoutMs, leaderElection, userAgent = name } = options;
+  const { name, environment, log, kubeconfigPath, leaderElection, userAgent = name } = options;
+  const { drainTimeoutMs, cacheSyncTimeoutMs } = options;
   const connection = options.connection ?? (await connect({ environment, kubeconfigPath }));
   const metrics = new Metrics(new Registry());
   collectDefaultMetrics({ register: metrics.registry });
@@ -109,6 +112,7 @@ export async function connectOperator(options: ConnectOptions): Promise<Operator
     log,
     metrics,
     ...(drainTimeoutMs !== undefined && { drainTimeoutMs }),
+    ...(cacheSyncTimeoutMs !== undefined && { cacheSyncTimeoutMs }),
   });
   const finish = () => events.flush(eventFlushTimeoutMs);
   return {

@@ -152,7 +152,7 @@ describe('while it streams its lists', () => {
   });
 
   test('a watch goes silent', async () => {
-    await using impatient = await startSubject({ silenceMs: 2_000 });
+    await using impatient = await startSubject({ watchTimeoutSeconds: 2 });
     await world.converge(impatient);
     const before = await impatient.ask('heap');
     const silence = proxy.inject({ type: 'silence' }, { on: isWatch });
@@ -161,7 +161,7 @@ describe('while it streams its lists', () => {
     await world.change();
     await world.converge(impatient);
     await world.heapIsAsBefore(impatient, before);
-    // The other one would wait for two minutes.
+    // The other one would wait for ten minutes.
     proxy.inject({ type: 'cut', how: 'reset' }, { on: isWatch }).off();
   }, 90_000);
 

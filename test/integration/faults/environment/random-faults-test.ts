@@ -3,7 +3,7 @@ import { kubeconfigConnection, type ReflectorOptions } from '../../../../src/run
 import { FaultProxy } from '../../../../src/runtime/testing/index.ts';
 import { type RandomPlan, runAtRandom } from '../../../../testkit/random-runs.ts';
 import { TestCluster } from '../../../../testkit/test-cluster.ts';
-import { silenceMs, steps, take } from './random-faults.ts';
+import { steps, take, watchTimeoutSeconds } from './random-faults.ts';
 import { SubjectProcess } from './subject-process.ts';
 import { World } from './world.ts';
 
@@ -23,8 +23,8 @@ export function testRandomFaults(plan: RandomPlan): void {
   });
 
   test.each<ReflectorOptions>([
-    { listing: 'streamed', silenceMs },
-    { listing: 'paged', silenceMs },
+    { listing: 'streamed', watchTimeoutSeconds },
+    { listing: 'paged', watchTimeoutSeconds },
   ])(
     'whatever happens, in the end the store is what the cluster is, and all changes are reconciled ($listing lists)',
     async (watching) => {

@@ -49,13 +49,13 @@ const fault = (on: keyof typeof filters, ...faults: readonly Fault[]): fc.Arbitr
     times: fc.integer({ min: 1, max: 6 }),
   });
 
-/** For how long a watch of a run may be silent: no test can wait for as long as it may be by default. */
-export const silenceMs = 2_000;
+/** How long a watch of a run lasts: no test can wait for as long as it does by default. */
+export const watchTimeoutSeconds = 2;
 
 /** How the informers of a run go about it: in one of both ways of listing. */
 export const watching: fc.Arbitrary<ReflectorOptions> = fc.record({
   listing: fc.constantFrom('streamed' as const, 'paged' as const),
-  silenceMs: fc.constant(silenceMs),
+  watchTimeoutSeconds: fc.constant(watchTimeoutSeconds),
 });
 
 /** What may happen between two moments at which all is well. */

@@ -6,6 +6,9 @@ import { RecordingLog } from '../../../../testkit/recording-log.ts';
 import { stored, Widget } from '../../../../testkit/widgets.ts';
 import { ScriptedServer, type Stream } from '../../environment/scripted-server.ts';
 
+/** An observer that notes nothing. */
+const nothing = { progressed: () => {}, listed: () => {}, reset: () => {} };
+
 let server: ScriptedServer;
 let transport: Transport;
 let stop: AbortController;
@@ -163,9 +166,12 @@ test('knows how far it has come: by a list, an event, a deletion and a bookmark'
 
 test('calls back at each step, when it has come there', async () => {
   const reached: string[] = [];
-  informer.onProgress(() => {
-    const version = ['20', '10', '6', '5'].find((candidate) => informer.hasReached(candidate));
-    reached.push(`${version} after ${deltas.length}`);
+  informer.observe({
+    ...nothing,
+    progressed: () => {
+      const version = ['20', '10', '6', '5'].find((candidate) => informer.hasReached(candidate));
+      reached.push(`${version} after ${deltas.length}`);
+    },
   });
   const stream = await watching('5', [stored('a', '1')]);
   stream.send('MODIFIED', stored('a', '6'));
@@ -179,15 +185,62 @@ test('calls back at each step, when it has come there', async () => {
 
 test('calls nobody back who has had enough', async () => {
   const calls: string[] = [];
-  const ends = [informer.onProgress(() => calls.push('progress')), informer.onReset(() => calls.push('reset'))];
+  const end = informer.observe({
+    progressed: () => calls.push('progress'),
+    listed: () => calls.push('list'),
+    reset: () => calls.push('reset'),
+  });
   const stream = await watching('5', [stored('a', '1')]);
-  expect(calls).toEqual(['progress']);
-  for (const end of ends) end();
+  expect(calls).toEqual(['list', 'progress']);
+  end();
   stream.send('BOOKMARK', { metadata: { resourceVersion: '10' } });
   await eventually('the bookmark', async () => informer.hasReached('10'));
   stop.abort();
   await running;
-  expect(calls).toEqual(['progress']);
+  expect(calls).toEqual(['list', 'progress']);
+});
+
+test('tells of each list when it was asked for', async () => {
+  const lists: number[] = [];
+  informer.observe({ ...nothing, listed: (_, startedAtMs) => lists.push(startedAtMs) });
+  const beforeMs = performance.now();
+  const stream = await watching('5', [stored('a', '1')]);
+  const betweenMs = performance.now();
+  stream.send('ERROR', { kind: 'Status', code: 410, reason: 'Expired' });
+  const list = await server.next({ watch: false });
+  const askedMs = performance.now();
+  list.list('20', []);
+  await eventually('the new list', async () => lists.length === 2);
+  const [first = 0, second = 0] = lists;
+  expect([beforeMs <= first, first <= betweenMs, betweenMs <= second, second <= askedMs]).toEqual(Array(4).fill(true));
+});
+
+describe('a watch that is to be replaced', () => {
+  const now = { openForMs: 0, relist: false };
+
+  test('is closed, and resumed from where it was, without a pause or a warning', async () => {
+    await watching('5', [stored('a', '1')]);
+    expect(informer.replaceWatch(undefined, now)).toBe(true);
+    const resumed = await server.next({ watch: true });
+    expect(resumed.query.get('resourceVersion')).toBe('5');
+    resumed.stream().send('ADDED', stored('b', '7'));
+    await told(2);
+    expect(log.messages('warn')).toEqual([]);
+  });
+
+  test('is replaced by a new list where that is asked for', async () => {
+    await watching('5', [stored('a', '1')]);
+    expect(informer.replaceWatch(undefined, { ...now, relist: true })).toBe(true);
+    (await server.next({ watch: false })).list('9', [stored('b', '7')]);
+    await eventually('the new list', async () => informer.hasReached('9'));
+  });
+
+  test('is left alone while it is younger than asked for, and where there is none', async () => {
+    expect(informer.replaceWatch(undefined, now)).toBe(false);
+    await watching('5', [stored('a', '1')]);
+    expect(informer.replaceWatch(undefined, { ...now, openForMs: 60_000 })).toBe(false);
+    expect(informer.replaceWatch('elsewhere', now)).toBe(false);
+  });
 });
 
 test('indexes what it holds', async () => {
@@ -349,7 +402,7 @@ describe('limited to some', () => {
       false,
     ]);
     const moved: (string | undefined)[] = [];
-    informer.onProgress((namespace) => moved.push(namespace));
+    informer.observe({ ...nothing, progressed: (namespace) => moved.push(namespace) });
     // A new list of one leaves the other alone.
     streams.one?.send('ERROR', { kind: 'Status', code: 410, reason: 'Expired' });
     (await server.next({ path: pathOf('one'), watch: false })).list('20', [stored('b', '19', { namespace: 'one' })]);
@@ -381,8 +434,12 @@ describe('limited to some', () => {
       stored('y', '1', { namespace: 'one', labels: { a: 'd' } }),
       stored('x', '1', { namespace: 'one', labels: { a: 'c' } }),
     ];
+    expect(informer.covers(inside)).toBe(false);
+    list.list('5', []);
+    const stream = (await server.next({ watch: true })).stream();
+    await informer.synced;
     expect([inside, ...outside].map((object) => informer.covers(object))).toEqual([true, false, false, false]);
-    list.list('5', [inside]);
+    stream.send('ADDED', inside);
     await told(1);
     // It is still held: its leaving will be told.
     expect(informer.covers(stored('y', '6', { namespace: 'one' }))).toBe(true);
@@ -391,8 +448,11 @@ describe('limited to some', () => {
 
 test('calls back when what was handed out no longer holds: the server has gone back, or it has stopped', async () => {
   let resets = 0;
-  informer.onReset(() => {
-    resets += 1;
+  informer.observe({
+    ...nothing,
+    reset: () => {
+      resets += 1;
+    },
   });
   const stream = await watching('50', [stored('a', '1'), stored('b', '9'), stored('c', '40')]);
   stream.send('ERROR', { kind: 'Status', code: 410, reason: 'Expired' });

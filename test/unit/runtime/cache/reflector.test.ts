@@ -228,31 +228,26 @@ describe('the watch', () => {
     expect(log.messages('info')).toEqual(['the resource version has expired: listing anew']);
   });
 
-  test('that is silent is replaced; half a line is a sign of life', async () => {
-    run({}, { silenceMs: 1000 });
-    (await nextList()).list('5', []);
-    const stream = (await nextWatch()).stream();
-    stream.send('ADDED', stored('a', '6'));
-    const bytes = setInterval(() => stream.write(' '), 50);
-    await new Promise((resolve) => setTimeout(resolve, 1500));
-    clearInterval(bytes);
-    const silentFromMs = performance.now();
-    expect(pauses()).toEqual([]);
-    await check('6');
-    expect(performance.now() - silentFromMs).toBeGreaterThan(800);
-    expect(from(await nextWatch())).toBe('6');
-    expect(log.lines.find(({ level }) => level === 'warn')?.details).toMatchObject({
-      err: { name: 'SilenceError', message: 'nothing came for 1000 ms' },
-    });
+  test('on which nothing comes is resumed 15 s after its time, not before, without a list or a warning', async () => {
+    const setTimer = jest.spyOn(globalThis, 'setTimeout');
+    const watch = await watching();
+    watch.stream();
+    const timers = setTimer.mock.calls.filter(([, delayMs]) => Number(delayMs) > 60_000);
+    const timeoutSeconds = Number(watch.query.get('timeoutSeconds'));
+    // The first is of the streamed list, which was refused.
+    expect(timers.map(([, delayMs]) => delayMs)).toEqual(Array(2).fill((timeoutSeconds + 15) * 1000));
+    timers[1]?.[0]();
+    expect(from(await nextWatch())).toBe('5');
+    expect(log.messages('warn')).toEqual([]);
+    const line = log.lines.find(({ message }) => message.startsWith('the server has not ended a watch in time'));
+    expect(line).toMatchObject({ level: 'debug', details: { resourceVersion: '5' } });
   });
 
-  test('whose request is not answered at all is made again', async () => {
-    run({}, { silenceMs: 200 });
-    (await nextList()).list('5', []);
-    const ignored = await nextWatch();
-    await ignored.closed;
-    await check('5');
-    expect(from(await nextWatch())).toBe('5');
+  test('of a kind that the server is only beginning to serve is asked for again without a warning', async () => {
+    (await watching()).refuse(429, 'TooManyRequests', { message: 'storage is (re)initializing' });
+    (await nextWatch()).stream();
+    expect(log.messages('warn')).toEqual([]);
+    expect(log.messages('debug')).toContain('the server prepares the kind: trying again');
   });
 
   test.each(['<html>', 'null', '{}', '{"type":"ADDED","object":{"metadata":{}}}'])(

@@ -203,11 +203,23 @@ describe('the outcome', () => {
     await reconciled('a', 2);
   });
 
-  test('a namespace on its way out is nobody’s failure: not told, not tried again', async () => {
-    const terminating = new ApiError('POST /x', 403, {
+  const terminatingIn = (namespace: string) =>
+    new ApiError(`POST /api/v1/namespaces/${namespace}/pods`, 403, {
       reason: 'Forbidden',
       details: { causes: [{ reason: 'NamespaceTerminating' }] },
     });
+
+  test('a write into another namespace that is being deleted is tried again: the rest of the work is left', async () => {
+    await controller(['a'], (name) => {
+      if (times(name) < 3) throw terminatingIn('elsewhere');
+      return done;
+    });
+    await reconciled('a', 3);
+    expect(await result('error')).toBe(2);
+  });
+
+  test('a namespace on its way out is nobody’s failure: not told, not tried again', async () => {
+    const terminating = terminatingIn('default');
     const act: Act = (name) => {
       if (name === 'a') throw terminating;
       return failsThrice(name, undefined as never);

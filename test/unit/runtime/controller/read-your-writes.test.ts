@@ -1,14 +1,16 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import type { CacheProgress } from '../../../../src/runtime/cache/index.ts';
 import type { Client } from '../../../../src/runtime/client/index.ts';
-import { done } from '../../../../src/runtime/controller/index.ts';
+import { type ControllerOptions, done } from '../../../../src/runtime/controller/index.ts';
 import { ReadYourWrites } from '../../../../src/runtime/controller/read-your-writes.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
+import { RecordingLog } from '../../../../testkit/recording-log.ts';
 import { Part, Planet, partsPath, stored, Widget, widgetsPath } from '../../../../testkit/widgets.ts';
 import { Managed } from '../../environment/managed.ts';
 import type { Exchange, Stream } from '../../environment/scripted-server.ts';
 
 let managed: Managed;
+const options = { enqueue: () => {}, log: new RecordingLog() };
 /** The names of all Widgets whose reconcile has begun, in order. */
 let begun: string[];
 let widgets: Stream;
@@ -17,9 +19,11 @@ let parts: Stream;
 /** A controller of Widgets that owns Parts; `a` and `b` write as the test says, once, and other names do nothing. */
 async function controller(
   writes: Readonly<Record<string, (client: Client) => Promise<unknown>>>,
-  existing: readonly object[] = [],
+  existing: readonly object[] | 'refused' = [],
+  more: Partial<ControllerOptions<Widget>> = {},
 ): Promise<void> {
   managed.manager.controller(Widget, {
+    ...more,
     owns: [Part],
     reconcile: async ({ name }, { client }) => {
       begun.push(name);
@@ -29,12 +33,13 @@ async function controller(
   });
   managed.run();
   const items = Object.keys(writes).map((name, index) => stored(name, String(index + 1)));
-  const streams = await managed.sync({
-    [widgetsPath]: { resourceVersion: '10', items },
-    [partsPath]: { resourceVersion: '10', items: existing },
-  });
-  widgets = streams[widgetsPath] as Stream;
-  parts = streams[partsPath] as Stream;
+  const synced = await managed.sync({ [widgetsPath]: { resourceVersion: '10', items } });
+  widgets = synced[widgetsPath] as Stream;
+  if (existing === 'refused') {
+    (await managed.server.next({ path: partsPath })).refuse(403, 'Forbidden');
+    return;
+  }
+  parts = (await managed.sync({ [partsPath]: { resourceVersion: '10', items: existing } }))[partsPath] as Stream;
 }
 
 beforeEach(async () => {
@@ -89,14 +94,15 @@ describe('a key whose reconcile has written', () => {
     await reconciled('a', 2);
   });
 
-  test('is reconciled again when the store has got there, though no event tells of the write', async () => {
+  test('is not reconciled for its own write, which is forgotten once it is observed', async () => {
     await controller({ a: createPart });
     (await nextWrite('POST')).json(201, stored('p', '20'));
     await settled();
     await partsReach('20');
-    await reconciled('a', 2);
     await othersGoOn('11');
-    expect(times('a')).toBe(2);
+    expect(times('a')).toBe(1);
+    widgets.send('MODIFIED', stored('a', '12'));
+    await reconciled('a', 2);
   });
 
   test('is reconciled once for all that came while it waited', async () => {
@@ -147,6 +153,18 @@ describe('a key whose reconcile has written', () => {
     await othersGoOn('12');
     expect(times('a')).toBe(1);
     widgets.send('MODIFIED', stored('a', '30'));
+    await reconciled('a', 2);
+  });
+
+  test('waits for what it wrote in another version of the kind: its objects are the same', async () => {
+    const second: typeof Part = { ...Part, version: 'v2' };
+    await controller({ a: (client) => client.create(second, { metadata: { name: 'p', namespace: 'default' } }) });
+    (await nextWrite('POST')).json(201, stored('p', '20'));
+    await settled();
+    widgets.send('MODIFIED', stored('a', '11'));
+    await othersGoOn('12');
+    expect(times('a')).toBe(1);
+    await partsReach('20');
     await reconciled('a', 2);
   });
 
@@ -266,7 +284,9 @@ describe('a key whose reconcile has deleted', () => {
     gone(await nextWrite('DELETE'));
     gone(await nextWrite('DELETE'));
     await settled();
-    expect(begun).toHaveLength(2);
+    for (const name of ['a', 'b']) widgets.send('MODIFIED', stored(name, '11'));
+    await othersGoOn('12');
+    expect([times('a'), times('b')]).toEqual([1, 1]);
     parts.send('MODIFIED', stored('p', '12', { deletionTimestamp: '2026-01-01T00:00:00Z' }));
     await reconciled('a', 2);
     await reconciled('b', 2);
@@ -286,9 +306,117 @@ describe('a key whose reconcile has deleted', () => {
     const terminating = stored('p', '20', { deletionTimestamp: '2026-01-01T00:00:00Z', finalizers: ['x'] });
     (await nextWrite('DELETE')).json(200, { kind: 'Part', ...terminating });
     await settled();
+    widgets.send('MODIFIED', stored('a', '11'));
     await othersGoOn('12');
     expect(times('a')).toBe(1);
     parts.send('MODIFIED', terminating);
+    await reconciled('a', 2);
+  });
+});
+
+describe('after a new list of a kind that it wrote', () => {
+  const expire = () => parts.send('ERROR', { kind: 'Status', code: 410, reason: 'Expired' });
+
+  test('the key is reconciled: no event tells of an object that came and went between two lists', async () => {
+    await controller({ a: createPart });
+    (await nextWrite('POST')).json(201, stored('p', '20'));
+    await settled();
+    expire();
+    (await managed.server.next({ path: partsPath, watch: false })).list('25', []);
+    await reconciled('a', 2);
+    await othersGoOn('11');
+    expect(times('a')).toBe(2);
+  });
+
+  test('that is older than the write, the key is reconciled once the write is observed', async () => {
+    await controller({ a: createPart });
+    expire();
+    const list = await managed.server.next({ path: partsPath, watch: false });
+    (await nextWrite('POST')).json(201, stored('p', '20'));
+    await settled();
+    list.list('15', []);
+    parts = (await managed.server.next({ path: partsPath, watch: true })).stream();
+    await othersGoOn('11');
+    expect(times('a')).toBe(1);
+    await partsReach('20');
+    await reconciled('a', 2);
+  });
+
+  test('that is newer than a write not yet answered, the key is reconciled', async () => {
+    await controller({ a: createPart });
+    const write = await nextWrite('POST');
+    expire();
+    (await managed.server.next({ path: partsPath, watch: false })).list('25', []);
+    await managed.server.next({ path: partsPath, watch: true });
+    write.json(201, stored('p', '20'));
+    await reconciled('a', 2);
+    await othersGoOn('11');
+    expect(times('a')).toBe(2);
+  });
+
+  test('other keys are not reconciled', async () => {
+    await controller({ a: createPart, b: async () => {} });
+    (await nextWrite('POST')).json(201, stored('p', '20'));
+    await settled();
+    expire();
+    (await managed.server.next({ path: partsPath, watch: false })).list('25', []);
+    await reconciled('a', 2);
+    await othersGoOn('11');
+    expect(times('b')).toBe(1);
+  });
+});
+
+describe('a write that the watch does not bring in time', () => {
+  const observationTimeoutMs = 50;
+  const replaced = () =>
+    managed.metric('informer_watches_replaced_total', { controller: 'widget', resource: 'parts.test.example' });
+
+  test('has the watch replaced, which is counted and logged once', async () => {
+    await controller({ a: createPart }, [], { observationTimeoutMs });
+    (await nextWrite('POST')).json(201, stored('p', '20'));
+    const resumed = await managed.server.next({ path: partsPath, watch: true });
+    expect(resumed.query.get('resourceVersion')).toBe('10');
+    widgets.send('MODIFIED', stored('a', '11'));
+    resumed.stream().send('ADDED', stored('p', '20'));
+    await reconciled('a', 2);
+    expect(await replaced()).toBe(1);
+    expect(managed.log.messages('warn')).toEqual(['the watch has not brought a write of our own: replacing the watch']);
+  });
+
+  test('is settled by a new list if that does not help either: no key is deferred for ever', async () => {
+    await controller({ a: (client) => client.delete(Part, { name: 'p', namespace: 'default' }) }, [stored('p', '5')], {
+      observationTimeoutMs,
+    });
+    (await nextWrite('DELETE')).json(200, { kind: 'Status', status: 'Success' });
+    (await managed.server.next({ path: partsPath, watch: true })).stream();
+    (await managed.server.next({ path: partsPath, watch: false })).list('30', [stored('p', '5')]);
+    await reconciled('a', 2);
+    expect(await replaced()).toBe(2);
+    expect(managed.log.messages('warn')).toHaveLength(1);
+  });
+});
+
+describe('an optional kind that the server refuses', () => {
+  const forbidden = (exchange: Exchange): void => exchange.refuse(403, 'Forbidden');
+
+  test('has no key wait for it', async () => {
+    managed.manager.informer(Part, { optional: true });
+    await controller({ a: createPart }, 'refused');
+    (await nextWrite('POST')).json(201, stored('p', '20'));
+    await settled();
+    widgets.send('MODIFIED', stored('a', '11'));
+    await reconciled('a', 2);
+  });
+
+  test('has no key wait for it any more once it is refused', async () => {
+    await controller({ a: createPart });
+    (await nextWrite('POST')).json(201, stored('p', '20'));
+    await settled();
+    widgets.send('MODIFIED', stored('a', '11'));
+    await othersGoOn('12');
+    expect(times('a')).toBe(1);
+    parts.end();
+    forbidden(await managed.server.next({ path: partsPath }));
     await reconciled('a', 2);
   });
 });
@@ -333,15 +461,11 @@ test('a key comes back too that was just being reconciled when the server went b
 
 test('detached it hears nothing more, and its informer forgets it', () => {
   const calls: string[] = [];
-  const removed = (name: string) => () => () => calls.push(name);
-  const informer = {
-    ...{ kind: Part, namespaces: undefined, covers: () => true, hasReached: () => false },
-    ...{ onProgress: removed('progress'), onReset: removed('reset'), addHandler: removed('handler') },
-  } as unknown as CacheProgress;
-  const writes = new ReadYourWrites([informer], () => {});
+  const informer = { kind: Part, namespaces: undefined, observe: () => () => calls.push('removed') };
+  const writes = new ReadYourWrites([informer as unknown as CacheProgress], options);
   writes.detach();
   writes.detach();
-  expect(calls.sort()).toEqual(['handler', 'progress', 'reset']);
+  expect(calls).toEqual(['removed']);
 });
 
 describe('nothing to wait for', () => {
@@ -406,7 +530,7 @@ describe('the client of a reconcile', () => {
 
   test.each(requests)('%s ends with the signal of the reconcile', async (_, request) => {
     const reconcile = new AbortController();
-    const client = new ReadYourWrites([], () => {}).client(managed.client, 'default/a', reconcile.signal);
+    const client = new ReadYourWrites([], options).client(managed.client, 'default/a', reconcile.signal);
     const ended = expect(request(client)).rejects.toThrow('time is over');
     await managed.server.next();
     reconcile.abort(new Error('time is over'));
@@ -416,7 +540,7 @@ describe('the client of a reconcile', () => {
   test.each(requests)('%s with a signal of its own ends with either', async (_, request) => {
     for (const which of ['reconcile', 'own'] as const) {
       const signals = { reconcile: new AbortController(), own: new AbortController() };
-      const client = new ReadYourWrites([], () => {}).client(managed.client, 'default/a', signals.reconcile.signal);
+      const client = new ReadYourWrites([], options).client(managed.client, 'default/a', signals.reconcile.signal);
       const ended = expect(request(client, signals.own.signal)).rejects.toThrow('time is over');
       await managed.server.next();
       signals[which].abort(new Error('time is over'));
@@ -426,7 +550,7 @@ describe('the client of a reconcile', () => {
 
   test('watches as the client does', async () => {
     const { signal } = new AbortController();
-    const client = new ReadYourWrites([], () => {}).client(managed.client, 'default/a', signal);
+    const client = new ReadYourWrites([], options).client(managed.client, 'default/a', signal);
     const first = (async () => {
       for await (const event of client.watch(Part, { resourceVersion: '5', timeoutSeconds: 60, signal })) return event;
       return undefined;

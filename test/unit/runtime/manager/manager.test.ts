@@ -205,6 +205,7 @@ describe('a manager', () => {
     const defect = new Error('a defect');
     const metrics = {
       queue: () => ({}),
+      watchesReplaced: () => () => {},
       reconciles: () => ({
         started: () => {
           throw defect;
@@ -230,6 +231,40 @@ describe('informers', () => {
     const informer = managed.manager.informer(Widget, options);
     expect(managed.manager.informer(Widget)).toBe(informer);
     expect(managed.manager.informer(Widget, { ...options })).toBe(informer);
+  });
+
+  test('are another for another version of the kind, which is asked for by itself', async () => {
+    managed = await Managed.start();
+    const second: typeof Widget = { ...Widget, version: 'v2' };
+    const informer = managed.manager.informer(second);
+    expect(managed.manager.informer(Widget)).not.toBe(informer);
+    managed.run();
+    await managed.sync({
+      [widgetsPath]: oneWidget,
+      '/apis/test.example/v2/widgets': { resourceVersion: '10', items: [stored('b', '9')] },
+    });
+    await informer.synced;
+    expect([...informer.store.list()].map(({ metadata }) => metadata.name)).toEqual(['b']);
+    await managed.manager.release(second);
+    expect(managed.manager.readiness()).toEqual({ ready: true, waitingFor: [] });
+  });
+
+  test('of a kind that is not served yet, or of a server that is away, are waited for', async () => {
+    managed = await Managed.start({ cacheSyncTimeoutMs: 20 });
+    managed.manager.informer(Widget);
+    managed.run();
+    (await managed.server.next()).refuse(404, 'NotFound');
+    (await managed.server.next()).cut();
+    await managed.sync({ [widgetsPath]: oneWidget });
+    await managed.manager.synced;
+  });
+
+  test('of a kind that is forbidden fail the run when their time is over', async () => {
+    managed = await Managed.start({ cacheSyncTimeoutMs: 20 });
+    managed.manager.informer(Widget, { namespaces: ['a'] });
+    managed.run();
+    (await managed.server.next()).refuse(403, 'Forbidden');
+    await expect(managed.ended).rejects.toThrow('no permission to list widgets.test.example in the namespace a for 0 s');
   });
 
   test('are refused for other options', async () => {

@@ -44,7 +44,7 @@ const ofControllerRuntime = [
 /** Every metric with a value, as it is exposed: its name, type, labels and, of a histogram, buckets. */
 async function exposed(): Promise<string[][]> {
   const text = await registry.metrics();
-  return [...text.matchAll(/^# TYPE (\S+) (\w+)\n((?:[^#\n].*\n)*)/gm)]
+  return [...text.matchAll(/^# TYPE (\S+) (\w+)\n((?:[^#\n].*\n)+)/gm)]
     .map(([, name = '', type = '', values = '']) => {
       const labels = new Set([...values.matchAll(/(\w+)="/g)].map(([, label = '']) => label));
       const buckets = labels.delete('le')
@@ -61,6 +61,15 @@ test('names, types, labels and buckets are those of controller-runtime', async (
   metrics.requests('10.96.0.1:443')('GET', '200');
   metrics.leader('widgets');
   expect(await exposed()).toEqual(ofControllerRuntime);
+});
+
+test('watches that were replaced are counted for each controller and resource', async () => {
+  const replaced = metrics.watchesReplaced('widget');
+  for (const resource of ['parts', 'widgets', 'parts']) replaced(resource);
+  expect(await lines('informer_watches_replaced_total')).toEqual([
+    'informer_watches_replaced_total{controller="widget",resource="parts"} 2',
+    'informer_watches_replaced_total{controller="widget",resource="widgets"} 1',
+  ]);
 });
 
 test('a controller that was removed and comes again goes on counting, with the workers that it has now', async () => {

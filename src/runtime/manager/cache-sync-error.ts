@@ -1,0 +1,15 @@
+import type { MissingPermission } from '../cache/index.ts';
+import { type Kind, resourceName } from '../kind/index.ts';
+
+/** A cache that the operator needs was forbidden for too long: a role is missing. */
+export class CacheSyncError extends Error {
+  override readonly name = 'CacheSyncError';
+
+  constructor(kind: Kind, { verb, namespace, error }: MissingPermission, timeoutMs: number) {
+    const scope = namespace === undefined ? 'at the cluster scope' : `in the namespace ${namespace}`;
+    const wait = `${Math.round(timeoutMs / 1000)} s`;
+    super(`no permission to ${verb} ${resourceName(kind)} ${scope} for ${wait}: grant list and watch (${error.message})`, {
+      cause: error,
+    });
+  }
+}
