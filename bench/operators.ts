@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { bundle } from '../tools/bundle.ts';
+import { bundle } from '../tools/release/index.ts';
 import { clientNodePeer, controllerRuntimePeer, kubeRsPeer } from './peers/programs.ts';
 
 /** Ours first: ratios are ours to another's. */

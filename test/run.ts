@@ -1,27 +1,46 @@
 /**
- * The runner behind `make test`: all suites, live, whatever fails; at the end one table and one line of sums.
+ * The runner behind `make test`, `make quick` and `make test-nightly`: runs each suite whatever fails before it, and ends
+ * with the slowest files and tests, a table of the suites, and a line of sums.
  *
- *     node test/run.ts                     every suite
- *     node test/run.ts unit integration    these alone
+ *     node test/run.ts                        what every change must pass
+ *     node test/run.ts unit integration       these suites alone
+ *     node test/run.ts --quick [REVISION]     lint, types, and the unit tests of what changed since REVISION (main)
+ *     node test/run.ts --nightly [SUITE…]     what takes longer
+ *
+ * TEST_SEED repeats the order of the files of another run. With TEST_COMPLETE=1 a suite that was left out fails the run.
  *
  * Exits with 0 when no suite failed, 1 when one did, 2 for an unknown suite, 128 + n after signal n.
  */
+import { randomInt } from 'node:crypto';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { constants, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { execa, type Subprocess } from 'execa';
 import {
+  type Exit,
   hasFailed,
+  type JestFile,
   type JestResults,
   judgeCheck,
   judgeJest,
-  lastLine,
+  lastLines,
+  leakIn,
   type Outcome,
   type SuiteOutcome,
-  sum,
+  slowest,
   table,
+  waitsForHandles,
 } from './run/outcome.ts';
-import { type Machine, type Suite, stagesOf, suites, withBinaries } from './run/suites.ts';
+import {
+  type Machine,
+  nightlyLimitMs,
+  nightlySuites,
+  pushSuites,
+  quickSuites,
+  type Suite,
+  stagesOf,
+  withBinaries,
+} from './run/suites.ts';
 
 /** How long a suite gets, after a signal, to take down what it brought up. */
 const graceMs = 60_000;
@@ -30,14 +49,25 @@ const repository = join(import.meta.dirname, '..');
 
 const machine: Machine = { platform: process.platform, root: process.getuid?.() === 0 };
 
+type RunnerOptions = {
+  /** For the JSON results of the jest suites. */
+  readonly folder: string;
+  /** Decides the order of the files of each suite. */
+  readonly seed: number;
+  /** After which a suite is ended and has failed. Default: none. */
+  readonly timeoutMs?: number;
+};
+
 /** A signal reaches the suites that run, and no other is started after it. */
 class Runner {
+  /** Every test file that has run. */
+  readonly files: JestFile[] = [];
   readonly #running = new Set<Pick<Subprocess, 'kill'>>();
-  readonly #folder: string;
+  readonly #options: RunnerOptions;
   #signal: NodeJS.Signals | undefined;
 
-  constructor(folder: string) {
-    this.#folder = folder;
+  constructor(options: RunnerOptions) {
+    this.#options = options;
   }
 
   get signal(): NodeJS.Signals | undefined {
@@ -68,33 +98,44 @@ class Runner {
   async #run(suite: Suite, hasCompany: boolean): Promise<Outcome> {
     const leftOut = suite.leftOut?.(machine);
     if (leftOut !== undefined) return { result: 'left out', why: leftOut };
-    const mark = hasCompany ? suite.name : undefined;
-    if (suite.kind === 'check') return judgeCheck(await this.#spawn(suite.command, mark));
-    const results = join(this.#folder, `${suite.name}.json`);
-    const exit = await this.#spawn([...suite.command, '--json', `--outputFile=${results}`], mark);
-    return judgeJest(await readResults(results), exit);
+    if (suite.kind === 'check') return judgeCheck(await this.#spawn(suite, [], hasCompany));
+    const resultsFile = join(this.#options.folder, `${suite.name}.json`);
+    const flags = ['--json', `--outputFile=${resultsFile}`, `--seed=${this.#options.seed}`];
+    const exit = await this.#spawn(suite, flags, hasCompany);
+    const results = await readResults(resultsFile);
+    this.files.push(...(results?.testResults ?? []));
+    return judgeJest(results, exit, suite);
   }
 
-  /**
-   * @param mark what its lines begin with, so that they can be told from those of another
-   * @returns how the command ended, undefined for exit code 0
-   */
-  async #spawn(command: readonly [string, ...string[]], mark: string | undefined): Promise<string | undefined> {
-    const [file, ...args] = command;
-    const output = mark === undefined ? 'inherit' : marked(mark);
-    const child = execa(file, args, {
+  /** @param hasCompany whether each line is to begin with the suite's name, because another suite writes too */
+  async #spawn(suite: Suite, flags: readonly string[], hasCompany: boolean): Promise<Exit> {
+    const [file, ...args] = suite.command;
+    let leak: string | undefined;
+    const onLeak = (warning: string): void => {
+      leak = warning;
+      if (warning === waitsForHandles) child.kill('SIGTERM');
+    };
+    function* watched(line: unknown): Generator<string> {
+      const warning = leakIn(String(line));
+      if (warning !== undefined) onLeak(warning);
+      yield hasCompany ? `${suite.name} │ ${line}` : String(line);
+    }
+    const { timeoutMs } = this.#options;
+    const child = execa(file, [...args, ...flags], {
       cwd: repository,
+      env: { ...(process.stdout.isTTY && { FORCE_COLOR: '1' }), ...suite.environment },
       stdin: 'inherit',
-      stdout: output,
-      stderr: output,
+      stdout: [watched, 'inherit'],
+      stderr: [watched, 'inherit'],
       reject: false,
+      buffer: false,
+      forceKillAfterDelay: graceMs,
+      ...(timeoutMs !== undefined && { timeout: timeoutMs }),
     });
     this.#running.add(child);
     const result = await child;
     this.#running.delete(child);
-    if (!result.failed) return undefined;
-    if (result.signal !== undefined) return `ended by ${result.signal}`;
-    return result.exitCode === undefined ? result.shortMessage : `exit code ${result.exitCode}`;
+    return { why: whyOf(result), ...(leak !== undefined && { leak }) };
   }
 
   #kill(signal: NodeJS.Signals): void {
@@ -102,11 +143,19 @@ class Runner {
   }
 }
 
-function marked(mark: string) {
-  function* withMark(line: unknown): Generator<string> {
-    yield `${mark} │ ${line}`;
-  }
-  return [withMark, 'inherit'] as const;
+type Ended = {
+  readonly failed: boolean;
+  readonly timedOut: boolean;
+  readonly signal?: NodeJS.Signals | undefined;
+  readonly exitCode?: number | undefined;
+  readonly shortMessage?: string | undefined;
+};
+
+function whyOf({ failed, timedOut, signal, exitCode, shortMessage }: Ended): string | undefined {
+  if (!failed) return undefined;
+  if (timedOut) return 'took longer than its time limit';
+  if (signal !== undefined) return `ended by ${signal}`;
+  return exitCode === undefined ? shortMessage : `exit code ${exitCode}`;
 }
 
 async function readResults(file: string): Promise<JestResults | undefined> {
@@ -119,22 +168,47 @@ async function readResults(file: string): Promise<JestResults | undefined> {
 }
 
 /** @throws RangeError for a name that is no suite */
-function choose(names: readonly string[]): readonly Suite[] {
+function choose(suites: readonly Suite[], names: readonly string[]): readonly Suite[] {
   const known = suites.map((suite) => suite.name);
   const unknown = names.find((name) => !known.includes(name));
   if (unknown !== undefined) throw new RangeError(`No suite is called "${unknown}". There are: ${known.join(', ')}.`);
   return names.length === 0 ? suites : suites.filter((suite) => names.includes(suite.name));
 }
 
-async function main(names: readonly string[]): Promise<number> {
-  const chosen = withBinaries(choose(names), machine);
+type Run = {
+  readonly suites: readonly Suite[];
+  /** Whether suites may run beside one another. */
+  readonly inLanes: boolean;
+  readonly timeoutMs?: number;
+};
+
+/** @throws RangeError for arguments that name nothing */
+function runOf([mode, ...rest]: readonly string[]): Run {
+  if (mode === '--quick') return { suites: quickSuites(rest[0] ?? 'main'), inLanes: false };
+  if (mode === '--nightly') return { suites: choose(nightlySuites, rest), inLanes: false, timeoutMs: nightlyLimitMs };
+  return { suites: choose(pushSuites, mode === undefined ? [] : [mode, ...rest]), inLanes: true };
+}
+
+/** @throws RangeError for a TEST_SEED that is not a number jest takes */
+function seedOf({ TEST_SEED }: NodeJS.ProcessEnv): number {
+  const seed = TEST_SEED === undefined ? randomInt(2 ** 31) : Number(TEST_SEED);
+  if (!Number.isInteger(seed) || Math.abs(seed) >= 2 ** 31)
+    throw new RangeError(`TEST_SEED "${TEST_SEED}" is no seed.`);
+  return seed;
+}
+
+async function main(args: readonly string[]): Promise<number> {
+  const { suites, inLanes, timeoutMs } = runOf(args);
+  const seed = seedOf(process.env);
+  const chosen = withBinaries(suites, machine);
   const folder = await mkdtemp(join(tmpdir(), 'echoperator-test-'));
-  const runner = new Runner(folder);
+  const runner = new Runner({ folder, seed, ...(timeoutMs !== undefined && { timeoutMs }) });
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => runner.interrupt(signal));
 
   const outcomes: SuiteOutcome[] = [];
+  console.log(`The order of the test files follows from TEST_SEED=${seed}.`);
   try {
-    for (const stage of stagesOf(chosen)) {
+    for (const stage of inLanes ? stagesOf(chosen) : [[chosen]]) {
       const lanes = await Promise.all(stage.map((lane) => runner.runAll(lane, stage.length > 1)));
       outcomes.push(...lanes.flat());
     }
@@ -142,13 +216,14 @@ async function main(names: readonly string[]): Promise<number> {
     await rm(folder, { recursive: true, force: true });
   }
 
+  if (runner.files.length > 0) console.log(`\n${slowest(runner.files, repository)}`);
   console.log(`\n${table(outcomes)}\n`);
   if (runner.signal !== undefined) {
     console.log(`Interrupted by ${runner.signal}: ${outcomes.length} of ${chosen.length} suites ran.`);
     return 128 + constants.signals[runner.signal];
   }
-  if (chosen.some(({ kind }) => kind === 'jest')) console.log(lastLine(sum(outcomes)));
-  return hasFailed(outcomes) ? 1 : 0;
+  if (chosen.some(({ kind }) => kind === 'jest')) for (const line of lastLines(outcomes)) console.log(line);
+  return hasFailed(outcomes, { mustBeComplete: process.env.TEST_COMPLETE === '1' }) ? 1 : 0;
 }
 
 try {

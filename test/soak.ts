@@ -15,7 +15,7 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { HttpClient, Transport } from '../src/runtime/index.ts';
 import { ApiServer, FaultProxy } from '../src/runtime/testing/index.ts';
-import { programs } from './integration/environment/programs.ts';
+import { programs } from '../testkit/api-server-programs.ts';
 import { steps, take, watching } from './integration/faults/environment/random-faults.ts';
 import { SubjectProcess } from './integration/faults/environment/subject-process.ts';
 import { World } from './integration/faults/environment/world.ts';

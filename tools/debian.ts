@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { execa } from 'execa';
 import { cacheFolder } from './cache-folder.ts';
 import { ExclusiveLock } from './exclusive-lock.ts';
-import { type Display, type Report, runSteps, standardDisplay } from './steps.ts';
+import { type Display, type Report, runSteps, standardDisplay } from './progress.ts';
 
 /** What the test cluster needs of Debian, beside what every Debian has. */
 export const clusterPackages = [

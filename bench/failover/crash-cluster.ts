@@ -6,9 +6,9 @@ import {
   removeWhenWeDie,
   UnsupportedMachineError,
   type Watchdog,
-} from '../../test/cluster/index.ts';
-import { buildImage, ImageError } from '../../tools/image.ts';
-import { PackagesError } from '../../tools/index.ts';
+} from '../../tools/cluster/index.ts';
+import { PackagesError } from '../../tools/debian.ts';
+import { buildImage, ImageError } from '../../tools/release/index.ts';
 import { benchUserAgent, namespace } from '../api-server.ts';
 import type { Operator } from '../operators.ts';
 import { staticImage } from '../peers/image.ts';

@@ -1,5 +1,5 @@
 import { RemotePets } from '../../src/petstore/remote-pets.ts';
-import { PetStoreProcess } from '../../test/integration/environment/pet-store-process.ts';
+import { PetStoreProcess } from '../../testkit/pet-store-process.ts';
 import { TurnError } from '../running-operator.ts';
 import type { Outside } from './subjects.ts';
 

@@ -1,7 +1,7 @@
 import { dirname } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from 'pg';
-import { PostgresServer } from '../../test/integration/environment/postgres-server.ts';
+import { PostgresServer } from '../../testkit/postgres-server.ts';
 import type { Figures } from '../measurements.ts';
 import { TurnError } from '../running-operator.ts';
 import type { Outside } from './subjects.ts';

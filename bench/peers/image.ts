@@ -1,7 +1,7 @@
 import { copyFile, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { buildahIn } from '../../tools/image/buildah.ts';
-import { ensureDebianPackages } from '../../tools/index.ts';
+import { ensureDebianPackages } from '../../tools/debian.ts';
+import { buildahIn } from '../../tools/release/image/buildah.ts';
 
 /** An image, as pods ask for it, and the docker-archive that holds it. */
 export interface PeerImage {

@@ -8,22 +8,23 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { build } from 'esbuild';
 import { ExecaError, execa } from 'execa';
-import { ensureIn } from '../../tools/binaries/ensure.ts';
-import { cacheFolder, ExclusiveLock } from '../../tools/index.ts';
+import { cacheFolder } from '../../tools/cache-folder.ts';
+import { ExclusiveLock } from '../../tools/exclusive-lock.ts';
+import { ensureIn } from '../../tools/programs/ensure.ts';
 
 /** A peer's program can't be built. The message says why. */
 export class PeerError extends Error {
   override readonly name = 'PeerError';
 }
 
-const tether = join(import.meta.dirname, '../../tools/tether.ts');
+const dieWithParent = join(import.meta.dirname, '../../tools/die-with-parent.ts');
 
 /** @returns the path of the controller-runtime peer's program. @throws as ensureBinaries does */
 export async function controllerRuntimePeer(signal: AbortSignal): Promise<string> {
   const name = 'controller-runtime';
   const workshop = {
     binaries: [{ name, group: name, package: '.', seconds: 120 }],
-    toolsFolder: import.meta.dirname,
+    programsFolder: import.meta.dirname,
     environment: process.env,
   };
   const path = (await ensureIn(workshop, [name], { signal })).get(name);
@@ -49,8 +50,8 @@ export async function kubeRsPeer(signal: AbortSignal): Promise<string> {
 
 async function buildKubeRs(source: string, target: string, path: string, signal: AbortSignal): Promise<void> {
   console.error('Building the kube-rs peer: about 3 min on two cores');
-  // The tether kills the compilers too when this process ends, however it ends.
-  const { exitCode } = await execa(process.execPath, [tether, 'cargo', 'build', '--release', '--locked'], {
+  // die-with-parent.ts kills the compilers too when this process ends, however it ends.
+  const { exitCode } = await execa(process.execPath, [dieWithParent, 'cargo', 'build', '--release', '--locked'], {
     cwd: source,
     env: { CARGO_TARGET_DIR: target },
     stdin: 'pipe',

@@ -1,4 +1,4 @@
-import { ensureBinaries } from '../../tools/index.ts';
+import { ensureBinaries } from '../../tools/programs/index.ts';
 
 /** Builds both Helms before the first test, whose time limit is not made for that. */
 export default async function globalSetup(): Promise<void> {

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { execa } from 'execa';
 import { stringify } from 'yaml';
-import { ensureBinaries } from '../../tools/index.ts';
+import { ensureBinaries } from '../../tools/programs/index.ts';
 import { Rendering } from './rendering.ts';
 
 /** The chart's folder. */

@@ -5,13 +5,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, expect, test } from '@jest/globals';
 import { execa } from 'execa';
-import { cacheFolder, ensureBinaries } from '../../tools/index.ts';
-import { baseImageArchives } from '../cluster/images.ts';
-import { Cluster } from '../cluster/index.ts';
-import { eventually } from '../integration/environment/eventually.ts';
+import { eventually } from '../../testkit/eventually.ts';
+import { cacheFolder } from '../../tools/cache-folder.ts';
+import { baseImageArchives } from '../../tools/cluster/images.ts';
+import { Cluster } from '../../tools/cluster/index.ts';
+import { ensureBinaries } from '../../tools/programs/index.ts';
 import { hostState, processesMentioning } from './environment/host.ts';
 
-const main = join(import.meta.dirname, '../cluster/main.ts');
+const main = join(import.meta.dirname, '../../tools/cluster/main.ts');
 const folderOf = (name: string) => join(cacheFolder(), 'clusters', name);
 const command = (...args: readonly string[]) => execa(process.execPath, [main, ...args], { reject: false, all: true });
 
@@ -203,7 +204,7 @@ test.each([
 test('without root it says in one sentence what is needed and what to do instead', async () => {
   // Loaded as root, then run as nobody, who may not be allowed to read this folder.
   const script = `
-    const { requireRootOnLinux } = await import(${JSON.stringify(join(import.meta.dirname, '../cluster/errors.ts'))});
+    const { requireRootOnLinux } = await import(${JSON.stringify(join(import.meta.dirname, '../../tools/cluster/errors.ts'))});
     process.setuid(65534);
     try { requireRootOnLinux(); } catch (error) { console.log(error.message); }`;
   const { stdout } = await execa(process.execPath, ['--input-type=module', '--eval', script]);

@@ -5,7 +5,7 @@ import type { V1Pod } from '@kubernetes/client-node';
 import { Echo } from '../../src/api/index.ts';
 import { Job } from '../../src/controllers/built-in-kinds.ts';
 import { builtInKind, findCondition } from '../../src/runtime/index.ts';
-import { eventually } from '../integration/environment/eventually.ts';
+import { eventually } from '../../testkit/eventually.ts';
 import { EchoStream, type EchoStreamOptions } from './environment/echo-stream.ts';
 import { OwnCluster } from './environment/own-cluster.ts';
 import { effective, jobCreations, longestGapMs, podWrites, turns } from './environment/pod-writes.ts';

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { execa } from 'execa';
-import { buildImage, type Image } from '../../tools/image.ts';
+import { buildImage, type Image } from '../../tools/release/index.ts';
 
 type ImageConfig = {
   readonly config: {

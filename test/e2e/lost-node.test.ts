@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, jest, test } from '@jest/globals';
 import type { V1Pod } from '@kubernetes/client-node';
 import type { PodSet } from '../../src/api/index.ts';
-import { Cluster } from '../cluster/index.ts';
-import { eventually } from '../integration/environment/eventually.ts';
+import { eventually } from '../../testkit/eventually.ts';
+import { Cluster } from '../../tools/cluster/index.ts';
 import { E2eCluster } from './environment/cluster.ts';
 import { Release } from './environment/release.ts';
 

@@ -2,10 +2,10 @@ import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import type { V1PersistentVolume, V1PersistentVolumeClaim, V1Pod } from '@kubernetes/client-node';
-import { cacheFolder } from '../../tools/index.ts';
-import { Cluster, removeWhenWeDie, type Watchdog } from '../cluster/index.ts';
-import { attachedVolumes } from '../cluster/volumes.ts';
-import { eventually } from '../integration/environment/eventually.ts';
+import { eventually } from '../../testkit/eventually.ts';
+import { cacheFolder } from '../../tools/cache-folder.ts';
+import { Cluster, removeWhenWeDie, type Watchdog } from '../../tools/cluster/index.ts';
+import { attachedVolumes } from '../../tools/cluster/volumes.ts';
 import { type HostState, hostState, processesMentioning } from './environment/host.ts';
 import { signalAll } from './environment/process-state.ts';
 

@@ -4,11 +4,11 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { execa } from 'execa';
 import { Echo } from '../../src/api/index.ts';
 import { CustomResourceDefinition } from '../../src/runtime/index.ts';
-import { TestCluster } from './environment/cluster.ts';
-import { type ControlPlane, startControlPlane } from './environment/control-plane.ts';
-import { echoManifest, echoWithReason } from './environment/echos.ts';
-import { eventually } from './environment/eventually.ts';
-import { OperatorProcess } from './environment/operator-process.ts';
+import { type ControlPlane, startControlPlane } from '../../testkit/control-plane.ts';
+import { echoManifest, echoWithReason } from '../../testkit/echos.ts';
+import { eventually } from '../../testkit/eventually.ts';
+import { OperatorProcess } from '../../testkit/operator-process.ts';
+import { TestCluster } from '../../testkit/test-cluster.ts';
 import { originalEchoCrd } from './environment/original-crds.ts';
 
 const main = join(import.meta.dirname, '../../src/main.ts');

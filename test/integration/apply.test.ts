@@ -26,8 +26,8 @@ import {
   Store,
   Transport,
 } from '../../src/runtime/index.ts';
+import { TestCluster } from '../../testkit/test-cluster.ts';
 import { rewrite } from './environment/admission-policy.ts';
-import { TestCluster } from './environment/cluster.ts';
 
 const ConfigMap = builtInKind<V1ConfigMap>({ group: '', version: 'v1', kind: 'ConfigMap', plural: 'configmaps' });
 const CronJob = builtInKind<V1CronJob>({ group: 'batch', version: 'v1', kind: 'CronJob', plural: 'cronjobs' });

@@ -9,6 +9,7 @@ import {
   StatefulSet,
 } from '../../src/controllers/built-in-kinds.ts';
 import { builtInKind, findCondition } from '../../src/runtime/index.ts';
+import { eventually } from '../../testkit/eventually.ts';
 import {
   apply,
   childOf,
@@ -36,7 +37,6 @@ import {
   tearDown,
   world,
 } from './environment/book-store-world.ts';
-import { eventually } from './environment/eventually.ts';
 
 const ConfigMap = builtInKind<V1ConfigMap>({ group: '', version: 'v1', kind: 'ConfigMap', plural: 'configmaps' });
 

@@ -8,7 +8,10 @@ import {
   isWrite,
   type RequestFilter,
 } from '../../src/runtime/testing/index.ts';
-import { operatorWrites } from './environment/audit.ts';
+import { eventually } from '../../testkit/eventually.ts';
+import type { OperatorProcess } from '../../testkit/operator-process.ts';
+import { operatorWrites } from '../../testkit/operator-writes.ts';
+import { proxiedKubeconfig } from '../../testkit/proxied-kubeconfig.ts';
 import {
   apply,
   chartKubeconfig,
@@ -31,9 +34,6 @@ import {
   type World,
   world,
 } from './environment/book-store-world.ts';
-import { eventually } from './environment/eventually.ts';
-import type { OperatorProcess } from './environment/operator-process.ts';
-import { proxiedKubeconfig } from './environment/proxied-kubeconfig.ts';
 
 let at: World;
 let proxy: FaultProxy;

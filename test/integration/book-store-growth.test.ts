@@ -2,6 +2,8 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { BookStore } from '../../src/api/index.ts';
 import { ControllerRevision, StatefulSet } from '../../src/controllers/built-in-kinds.ts';
 import { findCondition, isControlledBy } from '../../src/runtime/index.ts';
+import { eventually } from '../../testkit/eventually.ts';
+import { ResourceQuota } from '../../testkit/test-cluster.ts';
 import {
   addSidecar,
   apply,
@@ -30,8 +32,6 @@ import {
   templateSizeOf,
   world,
 } from './environment/book-store-world.ts';
-import { ResourceQuota } from './environment/cluster.ts';
-import { eventually } from './environment/eventually.ts';
 
 beforeAll(() => setUp('book-store-growth'), 120_000);
 afterAll(() => tearDown(), 120_000);

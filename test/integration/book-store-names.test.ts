@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import type { V1ConfigMap } from '@kubernetes/client-node';
 import { Deployment, PersistentVolumeClaim, Service, StatefulSet } from '../../src/controllers/built-in-kinds.ts';
 import { builtInKind, controllerOf, findCondition, type KubeObject } from '../../src/runtime/index.ts';
+import { eventually } from '../../testkit/eventually.ts';
 import {
   addSidecar,
   apply,
@@ -22,7 +23,6 @@ import {
   withReason,
   world,
 } from './environment/book-store-world.ts';
-import { eventually } from './environment/eventually.ts';
 
 const ConfigMap = builtInKind<V1ConfigMap>({ group: '', version: 'v1', kind: 'ConfigMap', plural: 'configmaps' });
 

@@ -2,6 +2,8 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { BookStore } from '../../src/api/index.ts';
 import { ControllerRevision, type Pod, StatefulSet } from '../../src/controllers/built-in-kinds.ts';
 import { controllerOf, findCondition } from '../../src/runtime/index.ts';
+import { eventually } from '../../testkit/eventually.ts';
+import { ResourceQuota } from '../../testkit/test-cluster.ts';
 import { forbid } from './environment/admission-policy.ts';
 import {
   addSidecar,
@@ -28,8 +30,6 @@ import {
   type World,
   world,
 } from './environment/book-store-world.ts';
-import { ResourceQuota } from './environment/cluster.ts';
-import { eventually } from './environment/eventually.ts';
 
 beforeAll(() => setUp('book-store-recreation'), 120_000);
 afterAll(() => tearDown(), 120_000);

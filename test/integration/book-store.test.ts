@@ -5,7 +5,8 @@ import { parse } from 'yaml';
 import { BookStore } from '../../src/api/index.ts';
 import { Deployment, Pod, Service } from '../../src/controllers/built-in-kinds.ts';
 import { findCondition, isControlledBy } from '../../src/runtime/index.ts';
-import { operatorWrites } from './environment/audit.ts';
+import { eventually } from '../../testkit/eventually.ts';
+import { operatorWrites } from '../../testkit/operator-writes.ts';
 import {
   apply,
   childOf,
@@ -33,7 +34,6 @@ import {
   world,
   writes,
 } from './environment/book-store-world.ts';
-import { eventually } from './environment/eventually.ts';
 
 /** How many stand in one namespace in the test of many. */
 const many = Number(process.env.BOOKSTORES ?? 50);

@@ -14,11 +14,11 @@ import {
   type ObjectOf,
   Transport,
 } from '../../src/runtime/index.ts';
-import { ensureBinaries } from '../../tools/index.ts';
-import { RecordingLog } from '../unit/environment/recording-log.ts';
-import { Namespace, TestCluster } from './environment/cluster.ts';
-import { wrapToDieWithParent } from './environment/die-with-parent.ts';
-import { eventually } from './environment/eventually.ts';
+import { wrapToDieWithParent } from '../../testkit/die-with-parent.ts';
+import { eventually } from '../../testkit/eventually.ts';
+import { RecordingLog } from '../../testkit/recording-log.ts';
+import { Namespace, TestCluster } from '../../testkit/test-cluster.ts';
+import { ensureBinaries } from '../../tools/programs/index.ts';
 
 const ConfigMap = builtInKind<V1ConfigMap>({ group: '', version: 'v1', kind: 'ConfigMap', plural: 'configmaps' });
 type ConfigMap = ObjectOf<typeof ConfigMap>;

@@ -4,10 +4,10 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/gl
 import type { V1Deployment, V1PodDisruptionBudget, V1SubjectAccessReview } from '@kubernetes/client-node';
 import { execa } from 'execa';
 import { builtInKind } from '../../src/runtime/index.ts';
-import { ensureBinaries } from '../../tools/index.ts';
+import { type ControlPlane, startControlPlane } from '../../testkit/control-plane.ts';
+import { TestCluster } from '../../testkit/test-cluster.ts';
+import { ensureBinaries } from '../../tools/programs/index.ts';
 import { chart, Helm, HelmError, type HelmName, helmNames, type ReleaseOptions } from '../chart/helm.ts';
-import { TestCluster } from './environment/cluster.ts';
-import { type ControlPlane, startControlPlane } from './environment/control-plane.ts';
 
 const Deployment = builtInKind<V1Deployment>({
   group: 'apps',

@@ -12,7 +12,7 @@ import {
   NotServedError,
   Transport,
 } from '../../src/runtime/index.ts';
-import { Namespace, TestCluster } from './environment/cluster.ts';
+import { Namespace, TestCluster } from '../../testkit/test-cluster.ts';
 
 const ConfigMap = builtInKind<V1ConfigMap>({ group: '', version: 'v1', kind: 'ConfigMap', plural: 'configmaps' });
 const Deployment = builtInKind<V1Deployment>({

@@ -12,9 +12,9 @@ import {
   Metrics,
   type ObjectOf,
 } from '../../src/runtime/index.ts';
-import { RecordingLog } from '../unit/environment/recording-log.ts';
-import { Namespace, TestCluster } from './environment/cluster.ts';
-import { eventually } from './environment/eventually.ts';
+import { eventually } from '../../testkit/eventually.ts';
+import { RecordingLog } from '../../testkit/recording-log.ts';
+import { Namespace, TestCluster } from '../../testkit/test-cluster.ts';
 
 const ConfigMap = builtInKind<V1ConfigMap>({ group: '', version: 'v1', kind: 'ConfigMap', plural: 'configmaps' });
 type ConfigMap = ObjectOf<typeof ConfigMap>;

@@ -2,11 +2,11 @@ import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { Echo } from '../../src/api/index.ts';
 import { Job } from '../../src/controllers/built-in-kinds.ts';
 import { findCondition, keyString } from '../../src/runtime/index.ts';
-import { jobsCreated, operatorWrites } from './environment/audit.ts';
-import { TestCluster } from './environment/cluster.ts';
-import { echoManifest, echoWithReason } from './environment/echos.ts';
-import { eventually } from './environment/eventually.ts';
-import { OperatorProcess } from './environment/operator-process.ts';
+import { echoManifest, echoWithReason } from '../../testkit/echos.ts';
+import { eventually } from '../../testkit/eventually.ts';
+import { OperatorProcess } from '../../testkit/operator-process.ts';
+import { jobsCreated, operatorWrites } from '../../testkit/operator-writes.ts';
+import { TestCluster } from '../../testkit/test-cluster.ts';
 
 let cluster: TestCluster;
 

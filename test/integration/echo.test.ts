@@ -3,11 +3,11 @@ import type { EventsV1Event } from '@kubernetes/client-node';
 import { Echo } from '../../src/api/index.ts';
 import { Job } from '../../src/controllers/built-in-kinds.ts';
 import { builtInKind, findCondition, isControlledBy } from '../../src/runtime/index.ts';
-import { jobsCreated, operatorWrites } from './environment/audit.ts';
-import { Namespace, ResourceQuota, TestCluster } from './environment/cluster.ts';
-import { echoManifest, echoWithReason } from './environment/echos.ts';
-import { eventually } from './environment/eventually.ts';
-import { OperatorProcess } from './environment/operator-process.ts';
+import { echoManifest, echoWithReason } from '../../testkit/echos.ts';
+import { eventually } from '../../testkit/eventually.ts';
+import { OperatorProcess } from '../../testkit/operator-process.ts';
+import { jobsCreated, operatorWrites } from '../../testkit/operator-writes.ts';
+import { Namespace, ResourceQuota, TestCluster } from '../../testkit/test-cluster.ts';
 
 const Event = builtInKind<EventsV1Event>({ group: 'events.k8s.io', version: 'v1', kind: 'Event', plural: 'events' });
 let cluster: TestCluster;

@@ -2,9 +2,9 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import type { EventsV1Event } from '@kubernetes/client-node';
 import { Echo } from '../../src/api/index.ts';
 import { builtInKind, EventRecorder } from '../../src/runtime/index.ts';
-import { RecordingLog } from '../unit/environment/recording-log.ts';
-import { TestCluster } from './environment/cluster.ts';
-import { echoManifest } from './environment/echos.ts';
+import { echoManifest } from '../../testkit/echos.ts';
+import { RecordingLog } from '../../testkit/recording-log.ts';
+import { TestCluster } from '../../testkit/test-cluster.ts';
 
 const Event = builtInKind<EventsV1Event>({ group: 'events.k8s.io', version: 'v1', kind: 'Event', plural: 'events' });
 

@@ -2,9 +2,9 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { execa } from 'execa';
 import { BookStore, Echo, Pet, PodSet, PostgresWriter, ScheduledEcho } from '../../src/api/index.ts';
 import type { Kind } from '../../src/runtime/index.ts';
-import { ensureBinaries } from '../../tools/index.ts';
-import { TestCluster } from './environment/cluster.ts';
-import { eventually } from './environment/eventually.ts';
+import { eventually } from '../../testkit/eventually.ts';
+import { TestCluster } from '../../testkit/test-cluster.ts';
+import { ensureBinaries } from '../../tools/programs/index.ts';
 
 let cluster: TestCluster;
 let program: string;

@@ -1,8 +1,8 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type ControlPlane, startControlPlane } from './environment/control-plane.ts';
-import { makeRunFolder } from './environment/run-folder.ts';
-import { type ServerOfWorker, tellWorkers } from './environment/server-of-worker.ts';
+import { type ControlPlane, startControlPlane } from '../../testkit/control-plane.ts';
+import { makeRunFolder } from '../../testkit/run-folder.ts';
+import { type ServerOfWorker, tellWorkers } from '../../testkit/server-of-worker.ts';
 
 const crds = join(import.meta.dirname, '../../crds');
 

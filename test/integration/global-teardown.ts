@@ -1,5 +1,5 @@
 import { rm } from 'node:fs/promises';
-import type { ControlPlane } from './environment/control-plane.ts';
+import type { ControlPlane } from '../../testkit/control-plane.ts';
 
 declare global {
   /** What the set-up hands to the tear-down: jest runs both in one process. */

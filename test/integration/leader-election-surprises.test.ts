@@ -13,9 +13,9 @@ import {
   type Manifest,
   Transport,
 } from '../../src/runtime/index.ts';
-import { RecordingLog } from '../unit/environment/recording-log.ts';
-import { TestCluster } from './environment/cluster.ts';
-import { eventually } from './environment/eventually.ts';
+import { eventually } from '../../testkit/eventually.ts';
+import { RecordingLog } from '../../testkit/recording-log.ts';
+import { TestCluster } from '../../testkit/test-cluster.ts';
 
 // Long ones: nothing here has waited for a Lease to expire, nor for a renewal but the first.
 const timings = { leaseDurationSeconds: 600, renewDeadlineSeconds: 500, retryPeriodSeconds: 0.5 };

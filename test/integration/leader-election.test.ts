@@ -10,8 +10,8 @@ import {
   Transport,
 } from '../../src/runtime/index.ts';
 import { eventually, FaultProxy, isWatch, type RequestFilter } from '../../src/runtime/testing/index.ts';
-import { RecordingLog } from '../unit/environment/recording-log.ts';
-import { TestCluster } from './environment/cluster.ts';
+import { RecordingLog } from '../../testkit/recording-log.ts';
+import { TestCluster } from '../../testkit/test-cluster.ts';
 
 /** Short enough to wait for, long enough for a machine that is slow. */
 const timings: LeaseTimings = { leaseDurationSeconds: 6, renewDeadlineSeconds: 4, retryPeriodSeconds: 0.5 };

@@ -2,11 +2,11 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { PodSet, ScheduledEcho } from '../../src/api/index.ts';
 import { CronJob, Pod } from '../../src/controllers/built-in-kinds.ts';
 import type { Kind, KubeObject, Manifest } from '../../src/runtime/index.ts';
-import { operatorWrites } from './environment/audit.ts';
-import { TestCluster } from './environment/cluster.ts';
-import { eventually } from './environment/eventually.ts';
-import { OperatorProcess } from './environment/operator-process.ts';
-import { customManifest } from './environment/with-reason.ts';
+import { eventually } from '../../testkit/eventually.ts';
+import { OperatorProcess } from '../../testkit/operator-process.ts';
+import { operatorWrites } from '../../testkit/operator-writes.ts';
+import { TestCluster } from '../../testkit/test-cluster.ts';
+import { customManifest } from '../../testkit/with-reason.ts';
 
 /** `CHILDREN` is of how many objects each kind has. */
 const count = Number(process.env.CHILDREN ?? 100);

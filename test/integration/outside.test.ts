@@ -4,11 +4,11 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { execa } from 'execa';
 import { PostgresWriter, postgresWriterFinalizer } from '../../src/api/index.ts';
 import { findCondition } from '../../src/runtime/index.ts';
-import { chartRole } from './environment/chart-role.ts';
-import { TestCluster } from './environment/cluster.ts';
-import { OperatorProcess } from './environment/operator-process.ts';
-import { proxiedKubeconfig } from './environment/proxied-kubeconfig.ts';
-import { withReason } from './environment/with-reason.ts';
+import { chartRole } from '../../testkit/chart-role.ts';
+import { OperatorProcess } from '../../testkit/operator-process.ts';
+import { proxiedKubeconfig } from '../../testkit/proxied-kubeconfig.ts';
+import { TestCluster } from '../../testkit/test-cluster.ts';
+import { withReason } from '../../testkit/with-reason.ts';
 
 const main = join(import.meta.dirname, '../../src/main.ts');
 const spec = { table: 'students', name: 'Jane', age: 21, country: 'Peru' };

@@ -1,11 +1,11 @@
 import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
 import { Pet } from '../../src/api/index.ts';
 import { findCondition } from '../../src/runtime/index.ts';
-import { eventually } from './environment/eventually.ts';
-import type { OperatorProcess } from './environment/operator-process.ts';
+import { eventually } from '../../testkit/eventually.ts';
+import type { OperatorProcess } from '../../testkit/operator-process.ts';
+import { withReason } from '../../testkit/with-reason.ts';
 import { OriginalPetStore } from './environment/original-pet-store.ts';
 import { PetWorld } from './environment/pet-world.ts';
-import { withReason } from './environment/with-reason.ts';
 
 /** The tutorial's store knows nothing of the names of requests: what was added is found by what it is like. */
 let store: OriginalPetStore;

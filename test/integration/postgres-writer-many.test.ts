@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { eventually } from './environment/eventually.ts';
+import { eventually } from '../../testkit/eventually.ts';
 import { PostgresWorld } from './environment/postgres-world.ts';
 
 /** `POSTGRES_WRITERS=10000` for the long form. */

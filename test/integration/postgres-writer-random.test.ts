@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { type FaultProxy, isWrite } from '../../src/runtime/testing/index.ts';
-import { eventually } from './environment/eventually.ts';
+import { eventually } from '../../testkit/eventually.ts';
+import { TcpProxy } from '../../testkit/tcp-proxy.ts';
 import { literal, PostgresWorld } from './environment/postgres-world.ts';
-import { TcpProxy } from './environment/tcp-proxy.ts';
 
 /** `POSTGRES_SEED` repeats a run; `POSTGRES_MINUTES` makes it a long one. */
 const { POSTGRES_SEED, POSTGRES_MINUTES } = process.env;

@@ -6,10 +6,10 @@ import { Rendezvous } from '../../src/controllers/postgres-writer/rendezvous.ts'
 import type { Row } from '../../src/controllers/postgres-writer/row.ts';
 import type { Rows } from '../../src/controllers/postgres-writer/rows.ts';
 import { Tables } from '../../src/controllers/postgres-writer/tables.ts';
-import { RecordingLog } from '../unit/environment/recording-log.ts';
-import { eventually } from './environment/eventually.ts';
-import { PostgresServer } from './environment/postgres-server.ts';
-import { TcpProxy } from './environment/tcp-proxy.ts';
+import { eventually } from '../../testkit/eventually.ts';
+import { PostgresServer } from '../../testkit/postgres-server.ts';
+import { RecordingLog } from '../../testkit/recording-log.ts';
+import { TcpProxy } from '../../testkit/tcp-proxy.ts';
 
 let server: PostgresServer;
 let proxy: TcpProxy;

@@ -2,8 +2,8 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import type { EventsV1Event } from '@kubernetes/client-node';
 import { PostgresWriter, postgresWriterFinalizer } from '../../src/api/index.ts';
 import { builtInKind, findCondition, type ObjectKey } from '../../src/runtime/index.ts';
-import { eventually } from './environment/eventually.ts';
-import { connectionsOf } from './environment/postgres-server.ts';
+import { eventually } from '../../testkit/eventually.ts';
+import { connectionsOf } from '../../testkit/postgres-server.ts';
 import { literal, PostgresWorld, quoted } from './environment/postgres-world.ts';
 
 const Event = builtInKind<EventsV1Event>({ group: 'events.k8s.io', version: 'v1', kind: 'Event', plural: 'events' });

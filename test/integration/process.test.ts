@@ -3,10 +3,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { execa } from 'execa';
-import { TestCluster } from './environment/cluster.ts';
-import { eventually } from './environment/eventually.ts';
-import { freePorts } from './environment/free-ports.ts';
-import { OperatorProcess } from './environment/operator-process.ts';
+import { eventually } from '../../testkit/eventually.ts';
+import { freePorts } from '../../testkit/free-ports.ts';
+import { OperatorProcess } from '../../testkit/operator-process.ts';
+import { TestCluster } from '../../testkit/test-cluster.ts';
 
 const main = join(import.meta.dirname, '../../src/main.ts');
 let cluster: TestCluster;

@@ -2,11 +2,11 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { Echo, PodSet, ScheduledEcho } from '../../src/api/index.ts';
 import { CronJob, Pod } from '../../src/controllers/built-in-kinds.ts';
 import { findCondition, type KubeObject, type ObjectKey, type StandardStatus } from '../../src/runtime/index.ts';
-import { ChartRole } from './environment/chart-role.ts';
-import { TestCluster } from './environment/cluster.ts';
-import { echoManifest, echoWithReason } from './environment/echos.ts';
-import { eventually } from './environment/eventually.ts';
-import { OperatorProcess } from './environment/operator-process.ts';
+import { ChartRole } from '../../testkit/chart-role.ts';
+import { echoManifest, echoWithReason } from '../../testkit/echos.ts';
+import { eventually } from '../../testkit/eventually.ts';
+import { OperatorProcess } from '../../testkit/operator-process.ts';
+import { TestCluster } from '../../testkit/test-cluster.ts';
 
 let cluster: TestCluster;
 let role: ChartRole;

@@ -7,11 +7,11 @@ import { Echo } from '../../src/api/index.ts';
 import { Job } from '../../src/controllers/built-in-kinds.ts';
 import { kubeconfigConnection, Lease } from '../../src/runtime/index.ts';
 import { FaultProxy } from '../../src/runtime/testing/index.ts';
-import { ensureBinaries } from '../../tools/index.ts';
-import { TestCluster } from './environment/cluster.ts';
-import { echoManifest } from './environment/echos.ts';
-import { eventually } from './environment/eventually.ts';
-import { OperatorProcess } from './environment/operator-process.ts';
+import { echoManifest } from '../../testkit/echos.ts';
+import { eventually } from '../../testkit/eventually.ts';
+import { OperatorProcess } from '../../testkit/operator-process.ts';
+import { TestCluster } from '../../testkit/test-cluster.ts';
+import { ensureBinaries } from '../../tools/programs/index.ts';
 
 const quick = { HA_LEASE_DURATION_SECONDS: '2', HA_RENEW_DEADLINE_SECONDS: '1.2', HA_RETRY_PERIOD_SECONDS: '0.3' };
 let folder: string;

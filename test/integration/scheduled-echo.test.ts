@@ -3,11 +3,11 @@ import type { EventsV1Event } from '@kubernetes/client-node';
 import { ScheduledEcho } from '../../src/api/index.ts';
 import { CronJob } from '../../src/controllers/built-in-kinds.ts';
 import { builtInKind, findCondition, isControlledBy, isNotFound, type ObjectKey } from '../../src/runtime/index.ts';
-import { operatorWrites } from './environment/audit.ts';
-import { TestCluster } from './environment/cluster.ts';
-import { eventually } from './environment/eventually.ts';
-import { OperatorProcess } from './environment/operator-process.ts';
-import { customManifest, withReason as readyWithReason } from './environment/with-reason.ts';
+import { eventually } from '../../testkit/eventually.ts';
+import { OperatorProcess } from '../../testkit/operator-process.ts';
+import { operatorWrites } from '../../testkit/operator-writes.ts';
+import { TestCluster } from '../../testkit/test-cluster.ts';
+import { customManifest, withReason as readyWithReason } from '../../testkit/with-reason.ts';
 
 type Spec = ScheduledEcho['spec'];
 

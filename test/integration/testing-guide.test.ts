@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { expect, test } from '@jest/globals';
 import { execa } from 'execa';
-import { codeBlocks } from '../unit/environment/markdown.ts';
-import { programs } from './environment/programs.ts';
+import { programs } from '../../testkit/api-server-programs.ts';
+import { codeBlocks } from '../../testkit/markdown.ts';
 
 const root = join(import.meta.dirname, '../..');
 

@@ -2,10 +2,10 @@ import { afterEach, beforeAll, describe, expect, jest, test } from '@jest/global
 import type { V1Pod, V1StatefulSet } from '@kubernetes/client-node';
 import type { BookStore } from '../../src/api/index.ts';
 import { findCondition } from '../../src/runtime/index.ts';
-import { Cluster } from '../cluster/index.ts';
+import { eventually } from '../../testkit/eventually.ts';
+import { Cluster } from '../../tools/cluster/index.ts';
 import { bookStoreImages } from '../e2e/environment/book-store-images.ts';
 import { E2eCluster } from '../e2e/environment/cluster.ts';
-import { eventually } from '../integration/environment/eventually.ts';
 
 // Volumes are made, attached and grown.
 jest.setTimeout(300_000);

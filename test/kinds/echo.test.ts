@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { eventually } from '../../testkit/eventually.ts';
+import { jobsCreated, operatorWrites } from '../../testkit/operator-writes.ts';
 import { E2eCluster, echo, listOf } from '../e2e/environment/cluster.ts';
 import { Release } from '../e2e/environment/release.ts';
-import { jobsCreated, operatorWrites } from '../integration/environment/audit.ts';
-import { eventually } from '../integration/environment/eventually.ts';
 
 let cluster: E2eCluster;
 let release: Release;

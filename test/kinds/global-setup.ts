@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { buildImage } from '../../tools/image.ts';
+import { buildImage } from '../../tools/release/index.ts';
 import { E2eCluster } from '../e2e/environment/cluster.ts';
 import { Database } from '../e2e/environment/database.ts';
 import { DocumentedSteps, documentedNamespace } from '../e2e/environment/documented.ts';

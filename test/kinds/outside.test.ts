@@ -2,12 +2,12 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import type { CoreV1Event, V1Pod } from '@kubernetes/client-node';
 import type { Pet } from '../../src/api/index.ts';
-import { Cluster } from '../cluster/index.ts';
+import { eventually } from '../../testkit/eventually.ts';
+import { Cluster } from '../../tools/cluster/index.ts';
 import { E2eCluster, listOf } from '../e2e/environment/cluster.ts';
 import { Database } from '../e2e/environment/database.ts';
 import { DocumentedSteps } from '../e2e/environment/documented.ts';
 import { signalAll } from '../e2e/environment/process-state.ts';
-import { eventually } from '../integration/environment/eventually.ts';
 
 const root = join(import.meta.dirname, '../..');
 const release = process.env.KINDS_RELEASE_NAMESPACE ?? '';

@@ -1,9 +1,9 @@
 import { afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals';
 import type { V1Pod } from '@kubernetes/client-node';
 import type { PodSet } from '../../src/api/index.ts';
+import { eventually } from '../../testkit/eventually.ts';
+import { operatorWrites } from '../../testkit/operator-writes.ts';
 import { E2eCluster } from '../e2e/environment/cluster.ts';
-import { operatorWrites } from '../integration/environment/audit.ts';
-import { eventually } from '../integration/environment/eventually.ts';
 
 // A refused pod is tried again after a pause of up to a minute.
 jest.setTimeout(300_000);

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, jest, test } from '@jest/globals';
 import type { V1Job } from '@kubernetes/client-node';
 import type { ScheduledEcho } from '../../src/api/index.ts';
+import { eventually } from '../../testkit/eventually.ts';
 import { E2eCluster } from '../e2e/environment/cluster.ts';
-import { eventually } from '../integration/environment/eventually.ts';
 
 // No schedule is shorter than a minute, and each waits for two of them.
 jest.setTimeout(300_000);

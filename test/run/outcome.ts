@@ -9,7 +9,7 @@ export type Outcome =
 
 export type SuiteOutcome = Outcome & { readonly suite: string; readonly durationMs: number };
 
-/** The part of `jest --json` that is judged here. */
+/** The part of `jest --json` that is judged or shown here. */
 export type JestResults = {
   readonly success: boolean;
   readonly numPassedTests: number;
@@ -18,20 +18,52 @@ export type JestResults = {
   readonly numTodoTests: number;
   readonly numRuntimeErrorTestSuites: number;
   readonly wasInterrupted: boolean;
+  readonly testResults: readonly JestFile[];
 };
 
-/** A linter, a compiler, a generator: its exit code is all it says. */
-export function judgeCheck(exit: string | undefined): Outcome {
-  return exit === undefined ? { result: 'passed' } : { result: 'failed', why: exit };
+export type JestFile = {
+  /** An absolute path. */
+  readonly name: string;
+  /** Milliseconds since the epoch. */
+  readonly startTime: number;
+  readonly endTime: number;
+  readonly assertionResults: readonly { readonly fullName: string; readonly duration?: number | null }[];
+};
+
+/** How a command ended. */
+export type Exit = {
+  /** Undefined for exit code 0. */
+  readonly why: string | undefined;
+  /** Jest's own warning about handles that were still open at its end; undefined where it gave none. */
+  readonly leak?: string;
+};
+
+/** What jest says when it waits for open handles of its own: for ever, but its results are written. */
+export const waitsForHandles = 'Jest did not exit one second after the test run has completed';
+
+/** What jest says when a process that ran tests could not end by itself. */
+const leakWarnings = ['A worker process has failed to exit gracefully', waitsForHandles];
+
+/** Jest's warning in this line of its output, if it is one. */
+export const leakIn = (line: string): string | undefined => leakWarnings.find((warning) => line.includes(warning));
+
+/** For a linter, a compiler, a generator the exit code is the result. */
+export function judgeCheck({ why }: Exit): Outcome {
+  return why === undefined ? { result: 'passed' } : { result: 'failed', why };
 }
 
 /**
- * Jest's own verdict is not enough: a suite in which no test was executed proves nothing, so it has failed.
+ * Jest's own verdict is not enough: a suite in which no test was executed proves nothing, and one that leaves handles open
+ * hides what its tests have left behind. Both have failed.
+ *
  * @param results undefined where jest died before it could write them
- * @param exit how jest ended, if not with code 0
  */
-export function judgeJest(results: JestResults | undefined, exit: string | undefined): Outcome {
-  if (results === undefined) return { result: 'failed', why: `jest wrote no results: ${exit ?? 'exit code 0'}` };
+export function judgeJest(
+  results: JestResults | undefined,
+  { why, leak }: Exit,
+  options: { readonly mayBeEmpty?: boolean } = {},
+): Outcome {
+  if (results === undefined) return { result: 'failed', why: `jest wrote no results: ${leak ?? why ?? 'exit code 0'}` };
   const counts: Counts = {
     passed: results.numPassedTests,
     failed: results.numFailedTests,
@@ -41,14 +73,24 @@ export function judgeJest(results: JestResults | undefined, exit: string | undef
   if (results.wasInterrupted) return failed('interrupted');
   if (results.numRuntimeErrorTestSuites > 0) return failed(`${results.numRuntimeErrorTestSuites} files did not load`);
   if (counts.failed > 0) return failed(`${counts.failed} failed`);
-  if (counts.passed === 0) return failed('no test was executed');
-  if (exit !== undefined || !results.success) return failed(`jest: ${exit ?? 'no success'}`);
+  if (counts.passed === 0 && options.mayBeEmpty !== true) return failed('no test was executed');
+  if (leak !== undefined) return failed(`handles are left open: ${leak}`);
+  if (why !== undefined || !results.success) return failed(`jest: ${why ?? 'no success'}`);
   return { result: 'passed', counts };
 }
 
-/** A run has failed when one suite has; a suite left out for a good reason has not. */
-export function hasFailed(outcomes: readonly SuiteOutcome[]): boolean {
-  return outcomes.some((outcome) => outcome.result === 'failed');
+/**
+ * A run has failed when one suite has.
+ *
+ * @param options.mustBeComplete whether a suite that was left out fails the run too
+ */
+export function hasFailed(
+  outcomes: readonly SuiteOutcome[],
+  options: { readonly mustBeComplete?: boolean } = {},
+): boolean {
+  return outcomes.some(
+    ({ result }) => result === 'failed' || (options.mustBeComplete === true && result === 'left out'),
+  );
 }
 
 /**
@@ -68,29 +110,70 @@ export function sum(outcomes: readonly SuiteOutcome[]): Counts {
   return { passed, failed, skipped };
 }
 
-/** The last line of a run, alone and plain, for whoever reads only that. */
-export function lastLine({ passed, failed, skipped }: Counts): string {
-  return `${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}`;
+/** The sums of a run, alone and plain on a line; a second and last line names the suites that were left out. */
+export function lastLines(outcomes: readonly SuiteOutcome[]): readonly string[] {
+  const { passed, failed, skipped } = sum(outcomes);
+  const sums = `${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}`;
+  const leftOut = outcomes.flatMap((outcome) => (outcome.result === 'left out' ? [outcome] : []));
+  if (leftOut.length === 0) return [sums];
+  const names = leftOut.map(({ suite, why }) => `${suite} (${why})`);
+  return [sums, `NOT COMPLETE, left out: ${names.join(', ')}`];
 }
 
 /** One row a suite: its name, its result, its tests, its time, and why where there is a why. */
 export function table(outcomes: readonly SuiteOutcome[]): string {
-  const rows = outcomes.map((outcome) => {
-    const counts = outcome.result === 'left out' ? undefined : outcome.counts;
-    return [
-      outcome.suite,
-      outcome.result,
-      counts === undefined ? '' : `${counts.passed + counts.failed}`,
-      `${(outcome.durationMs / 1000).toFixed(1)} s`,
-      'why' in outcome ? outcome.why : '',
-    ] as const;
-  });
-  const header = ['suite', 'result', 'tests', 'time', ''] as const;
-  const all = [header, ...rows];
-  const width = (column: 0 | 1 | 2 | 3): number => Math.max(...all.map((row) => row[column].length));
-  const line = (row: (typeof all)[number]): string =>
-    [row[0].padEnd(width(0)), row[1].padEnd(width(1)), row[2].padStart(width(2)), row[3].padStart(width(3)), row[4]]
-      .join('  ')
-      .trimEnd();
-  return all.map(line).join('\n');
+  return columns([
+    ['suite', 'result', 'tests', 'time', ''],
+    ...outcomes.map((outcome) => {
+      const counts = outcome.result === 'left out' ? undefined : outcome.counts;
+      return [
+        outcome.suite,
+        outcome.result,
+        counts === undefined ? '' : `${counts.passed + counts.failed}`,
+        seconds(outcome.durationMs),
+        'why' in outcome ? outcome.why : '',
+      ] as const;
+    }),
+  ]);
+}
+
+/** The time of each test file, longest first, and of the slowest tests: what to make faster next. */
+export function slowest(files: readonly JestFile[], root: string, count = 20): string {
+  const path = ({ name }: JestFile): string => (name.startsWith(root) ? name.slice(root.length + 1) : name);
+  const byFile = files
+    .map((file) => ({ name: path(file), durationMs: file.endTime - file.startTime }))
+    .sort((one, other) => other.durationMs - one.durationMs);
+  const byTest = files
+    .flatMap((file) =>
+      file.assertionResults.map(({ fullName, duration }) => ({
+        name: `${path(file)}: ${fullName}`,
+        durationMs: duration ?? 0,
+      })),
+    )
+    .sort((one, other) => other.durationMs - one.durationMs)
+    .slice(0, count);
+  const rows = (heading: string, timed: readonly { readonly name: string; readonly durationMs: number }[]): string =>
+    [heading, ...timed.map(({ name, durationMs }) => `${seconds(durationMs).padStart(8)}  ${name}`)].join('\n');
+  const notable = byFile.filter(({ durationMs }) => durationMs >= 1000);
+  const brief = byFile.length - notable.length;
+  return [
+    rows('Time per file', notable),
+    ...(brief > 0 ? [`          and ${brief} files of less than a second each`] : []),
+    '',
+    rows(`The ${byTest.length} slowest tests`, byTest),
+  ].join('\n');
+}
+
+const seconds = (durationMs: number): string => `${(durationMs / 1000).toFixed(1)} s`;
+
+/** Five columns, the third and the fourth aligned to the right. */
+function columns(rows: readonly (readonly [string, string, string, string, string])[]): string {
+  const width = (column: 0 | 1 | 2 | 3): number => Math.max(...rows.map((row) => row[column].length));
+  return rows
+    .map((row) =>
+      [row[0].padEnd(width(0)), row[1].padEnd(width(1)), row[2].padStart(width(2)), row[3].padStart(width(3)), row[4]]
+        .join('  ')
+        .trimEnd(),
+    )
+    .join('\n');
 }

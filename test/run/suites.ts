@@ -1,20 +1,27 @@
-/** The suites of `make test`, in the order in which they begin: what fails fastest comes first. */
-import { type BinaryName, catalogue } from '../../tools/binaries/catalogue.ts';
+/** The suites of `make test`, `make quick` and `make test-nightly`, each in the order in which it runs. */
+import { type BinaryName, catalogue } from '../../tools/programs/index.ts';
 
 export type Suite = {
   readonly name: string;
   /** `check`: a program whose exit code is the result. `jest`: a project of jest.config.js. */
   readonly kind: 'check' | 'jest';
   readonly command: readonly [string, ...string[]];
-  /** The cluster's programs that it runs. */
+  /** Added to the environment of the command. */
+  readonly environment?: Readonly<Record<string, string>>;
+  /** The cluster's programs that the suite runs. */
   readonly programs?: readonly BinaryName[];
   /** Why this machine cannot run the suite; undefined where it can, and then it must. */
   readonly leftOut?: (machine: Machine) => string | undefined;
-  /** Most of what it does is to wait for pods: it runs beside those that do not, though not beside another such. */
+  /** Mostly waits for pods: runs beside suites that do not, but never beside another such suite. */
   readonly waitsForPods?: true;
+  /** No test is needed for success: `make quick` may find that no test is affected. */
+  readonly mayBeEmpty?: true;
 };
 
 export type Machine = { readonly platform: NodeJS.Platform; readonly root: boolean };
+
+/** How long a nightly suite may take. */
+export const nightlyLimitMs = 60 * 60_000;
 
 const check = (name: string, ...command: readonly [string, ...string[]]): Suite => ({ name, kind: 'check', command });
 
@@ -26,45 +33,73 @@ const jestCommand = [
   'node_modules/jest/bin/jest.js',
 ] as const;
 
-const jest = (
-  name: string,
-  rest: Pick<Suite, 'programs' | 'leftOut' | 'waitsForPods'> = {},
-  ...flags: readonly string[]
-): Suite => ({
+type JestSuite = Omit<Suite, 'name' | 'kind' | 'command'> & {
+  /** The project of jest.config.js. Default: the suite's name. */
+  readonly project?: string;
+  readonly flags?: readonly string[];
+};
+
+const jest = (name: string, { project = name, flags = [], ...rest }: JestSuite = {}): Suite => ({
   name,
   kind: 'jest',
-  command: [...jestCommand, '--selectProjects', name, ...flags],
+  command: [...jestCommand, '--selectProjects', project, ...flags],
   ...rest,
 });
 
-const onACluster: Pick<Suite, 'programs' | 'leftOut' | 'waitsForPods'> = {
+const onControlPlane: JestSuite = {
+  programs: ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kubectl', 'election-candidate', 'helm', 'helm4'],
+};
+
+const onCluster: JestSuite = {
   waitsForPods: true,
   programs: catalogue.map(({ name }) => name),
   leftOut: ({ platform, root }) =>
     platform === 'linux' && root
       ? undefined
-      : `needs a cluster, and the project's own needs root on Linux (this is ${root ? 'root' : 'not root'} on ${platform})`,
+      : `needs a cluster, which needs root on Linux (this is ${root ? 'root' : 'not root'} on ${platform})`,
 };
 
-export const suites: readonly Suite[] = [
+const checks = [
   check('lint', 'npm', 'run', '--silent', 'lint'),
   check('types', 'npm', 'run', '--silent', 'types'),
   check('generated', 'npm', 'run', '--silent', 'generate', '--', '--check'),
+];
+
+/** What every change must pass. */
+export const pushSuites: readonly Suite[] = [
+  ...checks,
   jest('unit'),
   jest('chart', { programs: ['helm', 'helm4'] }),
-  jest('integration', {
-    programs: ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kubectl', 'election-candidate', 'helm', 'helm4'],
-  }),
+  jest('integration', onControlPlane),
   jest('package', { programs: ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kubectl'] }),
   // Several files at a time: most of what they do is to wait for pods.
-  jest('kinds', onACluster, '--maxWorkers=3'),
-  jest(
-    'e2e',
-    onACluster,
-    // One file after the other: they share a cluster, take its CustomResourceDefinitions away, and look at the whole host.
-    '--runInBand',
-  ),
+  jest('kinds', { ...onCluster, flags: ['--maxWorkers=3'] }),
+  // One file after the other: they share a cluster, take its CustomResourceDefinitions away, and look at the whole host.
+  jest('e2e', { ...onCluster, flags: ['--runInBand'] }),
 ];
+
+/** A first verdict in about a minute: the unit tests of what has changed since a revision. */
+export const quickSuites = (since: string): readonly Suite[] => [
+  ...checks,
+  jest('unit', { flags: [`--changedSince=${since}`, '--passWithNoTests'], mayBeEmpty: true }),
+];
+
+/** The nightly files of a suite's folder whose path matches, one after the other. */
+const nightly = (
+  name: string,
+  folder: 'integration' | 'kinds' | 'e2e',
+  path: string,
+  environment: Readonly<Record<string, string>> = {},
+): Suite =>
+  jest(name, {
+    ...(folder === 'integration' ? onControlPlane : onCluster),
+    project: `${folder}-nightly`,
+    flags: ['--runInBand', '--testPathPatterns', path],
+    environment,
+  });
+
+/** What takes too long for every change: each suite within `nightlyLimitMs`. */
+export const nightlySuites: readonly Suite[] = [nightly('faults', 'integration', 'faults/', { FAULTS_MINUTES: '20' })];
 
 /**
  * The suites, and before the first that needs them the building of the cluster's programs: ten minutes on a new
@@ -77,7 +112,7 @@ export function withBinaries(chosen: readonly Suite[], machine: Machine): readon
   if (first === -1) return chosen;
   const needed = new Set(chosen.flatMap(needs));
   const programs = catalogue.map(({ name }) => name).filter((name) => needed.has(name));
-  return chosen.toSpliced(first, 0, check('binaries', process.execPath, 'tools/build.ts', ...programs));
+  return chosen.toSpliced(first, 0, check('binaries', process.execPath, 'tools/programs/main.ts', ...programs));
 }
 
 /** What runs beside one another, each a sequence. */

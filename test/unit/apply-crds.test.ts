@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { Echo } from '../../src/api/index.ts';
 import { applyCustomResourceDefinitions } from '../../src/apply-crds.ts';
 import { HttpClient, Transport } from '../../src/runtime/index.ts';
-import { RecordingLog } from './environment/recording-log.ts';
+import { RecordingLog } from '../../testkit/recording-log.ts';
 import { ScriptedServer } from './environment/scripted-server.ts';
 
 const path = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions/echos.mmontes.io';

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { execa } from 'execa';
-import { bundle, HeavyStartError } from '../../tools/bundle.ts';
+import { bundle, HeavyStartError } from '../../tools/release/bundle.ts';
 
 const clientNode = join(import.meta.dirname, '../../node_modules/@kubernetes/client-node/dist/index.js');
 

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { checkUninstall, StillNeededError } from '../../src/check-uninstall.ts';
 import { HttpClient, Transport } from '../../src/runtime/index.ts';
+import { stored, Widget } from '../../testkit/widgets.ts';
 import { ScriptedServer } from './environment/scripted-server.ts';
-import { stored, Widget } from './environment/widgets.ts';
 
 const guardedKinds = [{ kind: Widget, finalizer: 'example.com/outside' }];
 

@@ -16,9 +16,9 @@ import { reasons as podSetReasons } from '../../src/controllers/pod-set/pod-set-
 import { readyByReason as postgresReasons } from '../../src/controllers/postgres-writer/postgres-writer-status.ts';
 import { reasons as scheduledEchoReasons } from '../../src/controllers/scheduled-echo/scheduled-echo-status.ts';
 import { Metrics } from '../../src/runtime/index.ts';
+import { codeBlocks, codeIn, headingAnchors, linksOf, tableAfter } from '../../testkit/markdown.ts';
 import { clusterPackages } from '../../tools/debian.ts';
 import { guideFiles } from '../package/environment/guide.ts';
-import { codeBlocks, codeIn, headingAnchors, linksOf, tableAfter } from './environment/markdown.ts';
 
 const root = join(import.meta.dirname, '../..');
 const read = (path: string): string => readFileSync(join(root, path), 'utf8');
@@ -295,7 +295,7 @@ describe('docs/cluster.md', () => {
   const text = page('cluster');
 
   test('has every command of `npm run cluster`', async () => {
-    const { stdout } = await execa(process.execPath, [join(root, 'test/cluster/main.ts'), '--help']);
+    const { stdout } = await execa(process.execPath, [join(root, 'tools/cluster/main.ts'), '--help']);
     const [, commands = ''] = stdout.split(/^Commands:$|^Options:$/m);
     const expected = [...commands.matchAll(/^ {2}(\S.*?) {2,}/gm)].map(([, command]) => `\`${command}\``);
     expect(expected.length).toBeGreaterThan(4);
@@ -304,7 +304,7 @@ describe('docs/cluster.md', () => {
 
   test('has the packages that are installed, and the version of Kubernetes', () => {
     expect(text.replaceAll(/\s+/g, ' ')).toContain(`Missing packages are installed: ${clusterPackages.join(', ')}.`);
-    const [, version] = /^\s*k8s\.io\/kubernetes v(\S+)/m.exec(read('tools/kubernetes/go.mod')) ?? [];
+    const [, version] = /^\s*k8s\.io\/kubernetes v(\S+)/m.exec(read('tools/programs/kubernetes/go.mod')) ?? [];
     expect(text).toContain(`Kubernetes ${version}, unchanged.`);
   });
 });

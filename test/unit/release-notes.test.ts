@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { checkVersions, ReleaseError, sectionOf } from '../../tools/release-notes.ts';
+import { checkVersions, ReleaseError, sectionOf } from '../../tools/release/release-notes.ts';
 
 const changelog = `# Changelog
 

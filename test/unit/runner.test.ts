@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { ConfigError, readConfig } from '../../src/config.ts';
 import { leaderElectionOf } from '../../src/runner.ts';
-import { RecordingLog } from './environment/recording-log.ts';
+import { RecordingLog } from '../../testkit/recording-log.ts';
 
 const pod = { KUBERNETES_SERVICE_HOST: '10.96.0.1', KUBERNETES_SERVICE_PORT: '443' };
 const own = { NAMESPACE: 'echo-system', HA_LEASE_LOCK_NAME: 'echo', HA_NODE_ID: 'pod-1' };

@@ -1,16 +1,22 @@
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
+import type { TestSequencerOptions } from '@jest/test-sequencer';
+import FileOrder from '../run/file-order.ts';
 import {
   hasFailed,
+  type JestFile,
   type JestResults,
   judgeCheck,
   judgeJest,
-  lastLine,
+  lastLines,
+  leakIn,
   type Outcome,
   type SuiteOutcome,
-  sum,
+  slowest,
   table,
 } from '../run/outcome.ts';
-import { stagesOf, suites, withBinaries } from '../run/suites.ts';
+import { nightlySuites, pushSuites, quickSuites, stagesOf, withBinaries } from '../run/suites.ts';
 
 const clean: JestResults = {
   success: true,
@@ -20,13 +26,16 @@ const clean: JestResults = {
   numTodoTests: 0,
   numRuntimeErrorTestSuites: 0,
   wasInterrupted: false,
+  testResults: [],
 };
+
+const well = { why: undefined };
 
 const ran = (suite: string, outcome: Outcome, durationMs = 1000): SuiteOutcome => ({ ...outcome, suite, durationMs });
 
 describe('the result of a jest suite', () => {
   test('is passed when tests ran and none failed', () => {
-    expect(judgeJest(clean, undefined)).toEqual({ result: 'passed', counts: { passed: 3, failed: 0, skipped: 0 } });
+    expect(judgeJest(clean, well)).toEqual({ result: 'passed', counts: { passed: 3, failed: 0, skipped: 0 } });
   });
 
   test.each<[string, JestResults | undefined, string | undefined, string]>([
@@ -37,37 +46,98 @@ describe('the result of a jest suite', () => {
     ['jest died first', undefined, 'ended by SIGKILL', 'jest wrote no results: ended by SIGKILL'],
     ['its teardown failed after green tests', clean, 'exit code 1', 'jest: exit code 1'],
   ])('is failed when %s', (_when, results, exit, why) => {
-    expect(judgeJest(results, exit)).toMatchObject({ result: 'failed', why });
+    expect(judgeJest(results, { why: exit })).toMatchObject({ result: 'failed', why });
+  });
+
+  test.each([
+    'A worker process has failed to exit gracefully and has been force exited. This is likely caused by tests leaking',
+    'Jest did not exit one second after the test run has completed.',
+  ])('is failed when jest warns: %s', (line) => {
+    const leak = leakIn(line) ?? '';
+    expect(line).toContain(leak);
+    expect(judgeJest(clean, { why: undefined, leak })).toMatchObject({
+      result: 'failed',
+      why: `handles are left open: ${leak}`,
+    });
+  });
+
+  test('is passed without a test only where no test may be affected', () => {
+    const empty = { ...clean, numPassedTests: 0 };
+    expect(judgeJest(empty, well, { mayBeEmpty: true })).toMatchObject({ result: 'passed' });
+    expect(quickSuites('main').filter(({ mayBeEmpty }) => mayBeEmpty)).toHaveLength(1);
+    expect([...pushSuites, ...nightlySuites].filter(({ mayBeEmpty }) => mayBeEmpty)).toEqual([]);
   });
 });
 
 describe('a whole run', () => {
-  const unit = ran('unit', judgeJest({ ...clean, numPendingTests: 1 }, undefined));
+  const unit = ran('unit', judgeJest({ ...clean, numPendingTests: 1 }, well));
   const leftOut = ran('e2e', { result: 'left out', why: 'no root' });
 
   test('adds up the tests of all suites', () => {
-    expect(lastLine(sum([ran('lint', judgeCheck(undefined)), unit, unit]))).toBe('6 passed, 0 failed, 2 skipped');
-    expect(lastLine(sum([ran('unit', judgeJest(clean, undefined))]))).toBe('3 passed, 0 failed');
+    expect(lastLines([ran('lint', judgeCheck(well)), unit, unit])).toEqual(['6 passed, 0 failed, 2 skipped']);
+    expect(lastLines([ran('unit', judgeJest(clean, well))])).toEqual(['3 passed, 0 failed']);
   });
 
   test('never says 0 failed when a suite failed without a failed test', () => {
-    const outcomes = [ran('lint', judgeCheck('exit code 1')), unit, ran('chart', judgeJest(undefined, 'exit code 1'))];
+    const exit = { why: 'exit code 1' };
+    const outcomes = [ran('lint', judgeCheck(exit)), unit, ran('chart', judgeJest(undefined, exit))];
     expect(hasFailed(outcomes)).toBe(true);
-    expect(lastLine(sum(outcomes))).toBe('3 passed, 2 failed, 1 skipped');
+    expect(lastLines(outcomes)).toEqual(['3 passed, 2 failed, 1 skipped']);
   });
 
-  test('does not fail for a suite that was left out, and its table says why', () => {
+  test('names in its last line the suites that were left out, and why', () => {
+    expect(lastLines([unit, leftOut]).at(-1)).toBe('NOT COMPLETE, left out: e2e (no root)');
+  });
+
+  test('fails for a suite that was left out only where it must be complete', () => {
     expect(hasFailed([unit, leftOut])).toBe(false);
+    expect(hasFailed([unit, leftOut], { mustBeComplete: true })).toBe(true);
     expect(table([unit, leftOut]).split('\n')).toEqual([
       'suite  result    tests   time',
       'unit   passed        3  1.0 s',
       'e2e    left out         1.0 s  no root',
     ]);
   });
+
+  test('shows the time of each file, longest first, and the slowest tests of all', () => {
+    const file = (name: string, durationsMs: readonly number[]): JestFile => ({
+      name: `/repository/test/${name}`,
+      startTime: 5000,
+      endTime: 5000 + durationsMs.reduce((sum, durationMs) => sum + durationMs, 0),
+      assertionResults: durationsMs.map((duration, index) => ({ fullName: `${name} ${index}`, duration })),
+    });
+    const files = [file('a', [600, 700]), file('b', [2000]), file('c', [20])];
+    expect(slowest(files, '/repository', 2).split('\n')).toEqual([
+      'Time per file',
+      '   2.0 s  test/b',
+      '   1.3 s  test/a',
+      '          and 1 files of less than a second each',
+      '',
+      'The 2 slowest tests',
+      '   2.0 s  test/b: b 0',
+      '   0.7 s  test/a: a 1',
+    ]);
+  });
+});
+
+describe('the order of the files', () => {
+  const contextIn = (rootDir: string) => ({ config: { rootDir } });
+  const ordered = (seed: number, rootDir = '/one'): readonly string[] => {
+    const names = ['a', 'b', 'c', 'd', 'e', 'f', 'g'];
+    const tests = names.map((name) => ({ path: `${rootDir}/test/${name}`, context: contextIn(rootDir) }));
+    const order = new FileOrder({ contexts: [], globalConfig: { seed } as TestSequencerOptions['globalConfig'] });
+    return order.sort(tests).map(({ path }) => path.slice(rootDir.length));
+  };
+
+  test('follows from the seed, in any checkout', () => {
+    expect(ordered(1)).toEqual(ordered(1, '/another'));
+    expect([...ordered(1)].sort()).toEqual([...ordered(2)].sort());
+    expect(ordered(1)).not.toEqual(ordered(2));
+  });
 });
 
 describe("the cluster's programs", () => {
-  const named = (...names: readonly string[]) => suites.filter((suite) => names.includes(suite.name));
+  const named = (...names: readonly string[]) => pushSuites.filter((suite) => names.includes(suite.name));
   const root = { platform: 'linux', root: true } as const;
 
   test('are built before the first suite that runs them, and only those that are run', () => {
@@ -92,7 +162,7 @@ describe("the cluster's programs", () => {
 describe('what runs beside one another', () => {
   const namesOf = (...names: readonly string[]) => {
     const chosen = withBinaries(
-      suites.filter(({ name }) => names.length === 0 || names.includes(name)),
+      pushSuites.filter(({ name }) => names.length === 0 || names.includes(name)),
       { platform: 'linux', root: true },
     );
     return stagesOf(chosen).map((lanes) => lanes.map((lane) => lane.map(({ name }) => name)));
@@ -115,7 +185,7 @@ describe('what runs beside one another', () => {
 });
 
 describe.each(['kinds', 'e2e'])('%s', (name) => {
-  const suite = suites.find((one) => one.name === name);
+  const suite = pushSuites.find((one) => one.name === name);
 
   test('must run as root on Linux', () => {
     expect(suite?.leftOut?.({ platform: 'linux', root: true })).toBeUndefined();
@@ -130,5 +200,25 @@ describe.each(['kinds', 'e2e'])('%s', (name) => {
 });
 
 test('no other suite may be left out', () => {
-  expect(suites.filter(({ leftOut }) => leftOut !== undefined).map(({ name }) => name)).toEqual(['kinds', 'e2e']);
+  expect(pushSuites.filter(({ leftOut }) => leftOut !== undefined).map(({ name }) => name)).toEqual(['kinds', 'e2e']);
+});
+
+describe('the nightly suites', () => {
+  const files = readdirSync(join(import.meta.dirname, '..'), { recursive: true, encoding: 'utf8' })
+    .filter((file) => file.endsWith('.nightly.test.ts'))
+    .map((file) => `test/${file}`);
+
+  test.each(files)('run %s exactly once', (file) => {
+    const project = `${file.split('/')[1]}-nightly`;
+    const running = nightlySuites.filter(({ command }) => {
+      const patterns = command.filter((_, index) => command[index - 1] === '--testPathPatterns');
+      return command.includes(project) && patterns.some((pattern) => new RegExp(pattern).test(file));
+    });
+    expect(running.map(({ name }) => name)).toHaveLength(1);
+  });
+
+  test('have a name each, which no suite of every push has', () => {
+    const names = [...pushSuites, ...nightlySuites].map(({ name }) => name);
+    expect(new Set(names).size).toBe(names.length);
+  });
 });

@@ -2,6 +2,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { parse } from 'yaml';
+import { nightlyLimitMs, nightlySuites } from '../run/suites.ts';
 
 const repository = join(import.meta.dirname, '../..');
 const read = (path: string): string => readFileSync(join(repository, path), 'utf8');
@@ -13,6 +14,7 @@ type Job = {
   readonly needs?: string | readonly string[];
   readonly permissions?: Permissions;
   readonly 'timeout-minutes'?: number;
+  readonly strategy?: { readonly matrix: Readonly<Record<string, unknown>> };
   readonly steps?: readonly Step[];
 };
 type Workflow = {
@@ -34,8 +36,14 @@ const matches = (pattern: RegExp): readonly { readonly where: string; readonly n
   commands.flatMap(({ where, run }) => [...run.matchAll(pattern)].map((match) => ({ where, name: String(match[1]) })));
 
 describe('the workflows', () => {
-  test('are the two that there are', () => {
-    expect(workflows.map(({ file }) => file).sort()).toEqual(['ci.yml', 'release.yml']);
+  test('are the three that there are', () => {
+    expect(workflows.map(({ file }) => file).sort()).toEqual(['ci.yml', 'nightly.yml', 'release.yml']);
+  });
+
+  test('run every nightly suite', () => {
+    const nightly = workflows.find(({ file }) => file === 'nightly.yml')?.workflow.jobs.test;
+    expect(nightly?.strategy?.matrix.suite).toEqual(nightlySuites.map(({ name }) => name));
+    expect(nightly?.['timeout-minutes']).toBeGreaterThan(nightlyLimitMs / 60_000);
   });
 
   test('call only targets of the Makefile', () => {
@@ -81,8 +89,9 @@ describe('the workflows', () => {
     const reaches = (name: string, goal: string): boolean =>
       [release[name]?.needs ?? []].flat().some((need) => need === goal || reaches(need, goal));
     const publishing = Object.keys(release).filter((name) => release[name]?.permissions !== undefined);
-    expect(publishing.filter((name) => !reaches(name, 'test'))).toEqual([]);
+    expect(publishing.filter((name) => !reaches(name, 'test') || !reaches(name, 'nightly'))).toEqual([]);
     expect(release.test?.uses).toBe('./.github/workflows/ci.yml');
+    expect(release.nightly?.uses).toBe('./.github/workflows/nightly.yml');
   });
 
   test('publish the package that the tests have installed, not the repository', () => {

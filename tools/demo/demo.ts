@@ -1,11 +1,10 @@
 import { mkdir, readFile, rm } from 'node:fs/promises';
 import { basename, join, relative } from 'node:path';
 import { parse } from 'yaml';
-import { requireRootOnLinux } from '../../test/cluster/errors.ts';
-import { Cluster } from '../../test/cluster/index.ts';
-import { catalogue } from '../binaries/catalogue.ts';
-import { buildImage } from '../image.ts';
-import { ensureBinaries, ensureBinFolder } from '../index.ts';
+import { requireRootOnLinux } from '../cluster/errors.ts';
+import { Cluster } from '../cluster/index.ts';
+import { catalogue, ensureBinaries, ensureBinFolder } from '../programs/index.ts';
+import { buildImage } from '../release/index.ts';
 import { serveChartRepository } from './chart-repository.ts';
 import { type Commands, run } from './commands.ts';
 import { diagnose } from './diagnosis.ts';

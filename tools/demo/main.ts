@@ -8,12 +8,11 @@
  * printed what it had to, 1 when it did not or something failed, 2 for an unknown command, 128 + n after signal n.
  */
 import { ExecaError } from 'execa';
-import { UnsupportedMachineError } from '../../test/cluster/index.ts';
-import { standardDisplay } from '../index.ts';
+import { UnsupportedMachineError } from '../cluster/index.ts';
 import { exitCodeOf, interruption } from '../interruption.ts';
-import { duration } from '../steps.ts';
-import { DemoError, demo, removeDemo } from './demo.ts';
+import { duration, standardDisplay } from '../progress.ts';
 import { farewell } from './farewell.ts';
+import { DemoError, demo, removeDemo } from './index.ts';
 import { type Show, showOn } from './step.ts';
 
 async function up(show: Show, keep: boolean, signal: AbortSignal): Promise<void> {

@@ -1,4 +1,4 @@
-import { type Display, type Report, runSteps } from '../steps.ts';
+import { type Display, type Report, runSteps } from '../progress.ts';
 
 /** Shows that a piece of work goes on, and how long it took. @returns what the work returns, @throws what it throws */
 export type Show = <T>(title: string, work: (report: Report) => Promise<T>) => Promise<T>;

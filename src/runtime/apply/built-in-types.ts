@@ -1,4 +1,4 @@
-// Written by tools/api-schema.ts from Kubernetes' own schema: change it there.
+// Written by tools/generate/generate-built-in-types.ts from Kubernetes' own schema: change it there.
 import type { ListKey, Schema } from './schema.ts';
 
 const keepsZero: Schema = { type: 'scalar', keepsZero: true };

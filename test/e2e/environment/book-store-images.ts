@@ -1,7 +1,7 @@
 import { chmod, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { addProgram, imageArchive, makeBusyboxRoot } from '../../../tools/cluster/images.ts';
 import { ensureDebianPackages } from '../../../tools/debian.ts';
-import { addProgram, imageArchive, makeBusyboxRoot } from '../../cluster/images.ts';
 
 /** Where Debian has Redis: one program, which is server or client by the name it is called by. */
 const redisServer = '/usr/bin/redis-check-rdb';

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { dirname } from 'node:path';
 import { execa } from 'execa';
-import { ensureBinaries } from '../../../tools/index.ts';
+import { ensureBinaries } from '../../../tools/programs/index.ts';
 
 /** A cluster through the eyes of a user: kubectl and helm. */
 export class E2eCluster {

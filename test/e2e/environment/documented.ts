@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { codeBlocks } from '../../unit/environment/markdown.ts';
+import { codeBlocks } from '../../../testkit/markdown.ts';
 
 /** The namespace that the pages install the operator in. */
 export const documentedNamespace = 'echoperator';

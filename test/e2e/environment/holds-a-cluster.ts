@@ -1,5 +1,5 @@
 /** A program that holds a cluster as a test run does, and is killed by cluster.test.ts. Its argument is the name. */
-import { Cluster, removeWhenWeDie } from '../../cluster/index.ts';
+import { Cluster, removeWhenWeDie } from '../../../tools/cluster/index.ts';
 
 const name = process.argv[2] ?? '';
 await removeWhenWeDie(name);

@@ -1,6 +1,6 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { attachedFiles } from '../../cluster/volumes.ts';
+import { attachedFiles } from '../../../tools/cluster/volumes.ts';
 
 /** What a cluster might change on its host, as sorted lines that can be compared. */
 export interface HostState {

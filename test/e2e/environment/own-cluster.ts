@@ -1,7 +1,7 @@
 import type { V1Namespace } from '@kubernetes/client-node';
 import { builtInKind, type Client, HttpClient, kubeconfigConnection, Transport } from '../../../src/runtime/index.ts';
-import { buildImage } from '../../../tools/image.ts';
-import { Cluster, removeWhenWeDie, type UpOptions, type Watchdog } from '../../cluster/index.ts';
+import { Cluster, removeWhenWeDie, type UpOptions, type Watchdog } from '../../../tools/cluster/index.ts';
+import { buildImage } from '../../../tools/release/index.ts';
 import { E2eCluster } from './cluster.ts';
 
 const Namespace = builtInKind<V1Namespace>({

@@ -1,4 +1,4 @@
-import { type AuditEvent, readAuditLog } from '../../cluster/index.ts';
+import { type AuditEvent, readAuditLog } from '../../../tools/cluster/index.ts';
 
 /** A write of one of the operator's pods, as the API server's audit log has it. */
 export interface PodWrite {

@@ -1,7 +1,7 @@
 import { chmod, cp, mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { addProgram, imageArchive, makeBusyboxRoot } from '../../../tools/cluster/images.ts';
 import { ensureDebianPackages } from '../../../tools/debian.ts';
-import { addProgram, imageArchive, makeBusyboxRoot } from '../../cluster/images.ts';
 
 /** Where Debian has PostgreSQL: it finds the one folder by the way from the other. */
 const programsFolder = '/usr/lib/postgresql';

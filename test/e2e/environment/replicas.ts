@@ -7,7 +7,7 @@ import {
   type ObjectOf,
   type Transport,
 } from '../../../src/runtime/index.ts';
-import { eventually } from '../../integration/environment/eventually.ts';
+import { eventually } from '../../../testkit/eventually.ts';
 
 const Lease = builtInKind<V1Lease>({ group: 'coordination.k8s.io', version: 'v1', kind: 'Lease', plural: 'leases' });
 const Pod = builtInKind<V1Pod>({ group: '', version: 'v1', kind: 'Pod', plural: 'pods' });

@@ -1,7 +1,8 @@
 import { join } from 'node:path';
-import { buildImage } from '../../../tools/image.ts';
-import { cacheFolder, ExclusiveLock } from '../../../tools/index.ts';
-import { addressesOfAllClusters, Cluster, removeWhenWeDie, type Watchdog } from '../../cluster/index.ts';
+import { cacheFolder } from '../../../tools/cache-folder.ts';
+import { addressesOfAllClusters, Cluster, removeWhenWeDie, type Watchdog } from '../../../tools/cluster/index.ts';
+import { ExclusiveLock } from '../../../tools/exclusive-lock.ts';
+import { buildImage } from '../../../tools/release/index.ts';
 
 /**
  * One cluster for a whole run of a suite, with the operator's image on its nodes; workers inherit the variables that say

@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { Lease, type LeaseTimings } from '../../../src/runtime/index.ts';
 import { eventually } from '../../../src/runtime/testing/index.ts';
-import { canFakeClock, fakeClock, removeClocksOfTheDead } from '../environment/fake-clock.ts';
+import { canFakeClock, fakeClock, removeClocksOfTheDead } from '../../../testkit/fake-clock.ts';
 import { ConfigMap } from '../faults/environment/mirror.ts';
 import { Arena } from './environment/arena.ts';
 import type { CandidateSettings } from './environment/candidate.ts';

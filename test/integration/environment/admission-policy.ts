@@ -5,7 +5,7 @@ import type {
   V1ValidatingAdmissionPolicyBinding,
 } from '@kubernetes/client-node';
 import { builtInKind, type Client } from '../../../src/runtime/index.ts';
-import { eventually } from './eventually.ts';
+import { eventually } from '../../../testkit/eventually.ts';
 
 const group = { group: 'admissionregistration.k8s.io', version: 'v1', scope: 'Cluster' } as const;
 const Policy = builtInKind<V1ValidatingAdmissionPolicy>({

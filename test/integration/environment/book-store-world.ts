@@ -12,13 +12,13 @@ import {
   type KubeObject,
   type ObjectKey,
 } from '../../../src/runtime/index.ts';
-import { operatorWrites } from './audit.ts';
-import { ChartRole } from './chart-role.ts';
-import { TestCluster } from './cluster.ts';
-import { eventually } from './eventually.ts';
-import { OperatorProcess } from './operator-process.ts';
+import { ChartRole } from '../../../testkit/chart-role.ts';
+import { eventually } from '../../../testkit/eventually.ts';
+import { OperatorProcess } from '../../../testkit/operator-process.ts';
+import { operatorWrites } from '../../../testkit/operator-writes.ts';
+import { TestCluster } from '../../../testkit/test-cluster.ts';
+import { customManifest } from '../../../testkit/with-reason.ts';
 import { PlayedCluster, StorageClass } from './played-cluster.ts';
-import { customManifest } from './with-reason.ts';
 
 /** What the tests of BookStores share: one operator a file, which does all by just what the chart allows. */
 

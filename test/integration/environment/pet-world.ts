@@ -5,12 +5,12 @@ import { Pet } from '../../../src/api/index.ts';
 import { RemotePets, type ShownPet } from '../../../src/petstore/remote-pets.ts';
 import { type Client, HttpClient, isNotFound, type ObjectKey, Transport } from '../../../src/runtime/index.ts';
 import { ApiServer, FaultProxy } from '../../../src/runtime/testing/index.ts';
-import { chartRole } from './chart-role.ts';
-import { eventually } from './eventually.ts';
-import { GrpcProxy } from './grpc-proxy.ts';
-import { OperatorProcess } from './operator-process.ts';
-import { programs } from './programs.ts';
-import { customManifest } from './with-reason.ts';
+import { programs } from '../../../testkit/api-server-programs.ts';
+import { chartRole } from '../../../testkit/chart-role.ts';
+import { eventually } from '../../../testkit/eventually.ts';
+import { GrpcProxy } from '../../../testkit/grpc-proxy.ts';
+import { OperatorProcess } from '../../../testkit/operator-process.ts';
+import { customManifest } from '../../../testkit/with-reason.ts';
 
 type Spec = Pet['spec'];
 

@@ -3,14 +3,14 @@ import { join } from 'node:path';
 import { PostgresWriter } from '../../../src/api/index.ts';
 import { type Client, findCondition, isNotFound, type List, type ObjectKey } from '../../../src/runtime/index.ts';
 import type { FaultProxy } from '../../../src/runtime/testing/index.ts';
-import { chartRole } from './chart-role.ts';
-import { TestCluster } from './cluster.ts';
-import { type ControlPlane, startControlPlane } from './control-plane.ts';
-import { eventually } from './eventually.ts';
-import { OperatorProcess } from './operator-process.ts';
-import { PostgresServer } from './postgres-server.ts';
-import { proxiedKubeconfig } from './proxied-kubeconfig.ts';
-import { customManifest, withReason } from './with-reason.ts';
+import { chartRole } from '../../../testkit/chart-role.ts';
+import { type ControlPlane, startControlPlane } from '../../../testkit/control-plane.ts';
+import { eventually } from '../../../testkit/eventually.ts';
+import { OperatorProcess } from '../../../testkit/operator-process.ts';
+import { PostgresServer } from '../../../testkit/postgres-server.ts';
+import { proxiedKubeconfig } from '../../../testkit/proxied-kubeconfig.ts';
+import { TestCluster } from '../../../testkit/test-cluster.ts';
+import { customManifest, withReason } from '../../../testkit/with-reason.ts';
 
 /** The operator's role in the database, which may do what docs/postgres-writer.md says and nothing else. */
 export const writerRole = { PSQL_USER: 'writer', PSQL_PASSWORD: 'of the writer: "quoted", \\slashed' } as const;

@@ -5,7 +5,7 @@ import type { V1ClusterRoleBinding, V1ServiceAccount } from '@kubernetes/client-
 import { Echo } from '../../../src/api/index.ts';
 import { builtInKind, HttpClient, Transport } from '../../../src/runtime/index.ts';
 import { ApiServer, eventually, FaultProxy, isWatch } from '../../../src/runtime/testing/index.ts';
-import { programs } from '../environment/programs.ts';
+import { programs } from '../../../testkit/api-server-programs.ts';
 import { SubjectProcess } from './environment/subject-process.ts';
 import { World } from './environment/world.ts';
 

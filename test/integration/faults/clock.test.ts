@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { kubeconfigConnection } from '../../../src/runtime/index.ts';
 import { eventually, FaultProxy, isWatch } from '../../../src/runtime/testing/index.ts';
-import { TestCluster } from '../environment/cluster.ts';
-import { canFakeClock, fakeClock, removeClocksOfTheDead } from '../environment/fake-clock.ts';
+import { canFakeClock, fakeClock, removeClocksOfTheDead } from '../../../testkit/fake-clock.ts';
+import { TestCluster } from '../../../testkit/test-cluster.ts';
 import { SubjectProcess } from './environment/subject-process.ts';
 import { World } from './environment/world.ts';
 

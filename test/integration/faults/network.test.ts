@@ -11,7 +11,7 @@ import {
   isWrite,
   type RequestFilter,
 } from '../../../src/runtime/testing/index.ts';
-import { TestCluster } from '../environment/cluster.ts';
+import { TestCluster } from '../../../testkit/test-cluster.ts';
 import { ConfigMap } from './environment/mirror.ts';
 import { SubjectProcess } from './environment/subject-process.ts';
 import { World } from './environment/world.ts';

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { kubeconfigConnection } from '../../../src/runtime/index.ts';
 import { FaultProxy } from '../../../src/runtime/testing/index.ts';
-import { TestCluster } from '../environment/cluster.ts';
+import { TestCluster } from '../../../testkit/test-cluster.ts';
 import { steps, take, watching } from './environment/random-faults.ts';
 import { SubjectProcess } from './environment/subject-process.ts';
 import { World } from './environment/world.ts';

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { codeBlocks } from '../../unit/environment/markdown.ts';
+import { codeBlocks } from '../../../testkit/markdown.ts';
 
 const blocks = codeBlocks(readFileSync(join(import.meta.dirname, '../../../docs/writing-an-operator.md'), 'utf8'));
 const inLanguage = (wanted: string): readonly string[] =>

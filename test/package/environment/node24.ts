@@ -1,7 +1,7 @@
 import { cp, mkdir, mkdtemp, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { execa } from 'execa';
-import { cacheFolder } from '../../../tools/index.ts';
+import { cacheFolder } from '../../../tools/cache-folder.ts';
 
 const pinned = join(import.meta.dirname, '../node24');
 

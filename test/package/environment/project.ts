@@ -1,7 +1,7 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { execa } from 'execa';
-import { packageRuntime } from '../../../tools/package.ts';
+import { packageRuntime } from '../../../tools/release/npm-package.ts';
 
 const repository = join(import.meta.dirname, '../../..');
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { benchmarkPage } from '../../../bench/benchmark-page.ts';
 import { readPlan } from '../../../bench/plan.ts';
-import { linksOf, tableAfter } from '../environment/markdown.ts';
+import { linksOf, tableAfter } from '../../../testkit/markdown.ts';
 import { openElements } from './markup.ts';
 import { loadRound, resultsOf, turn } from './results.ts';
 

@@ -3,7 +3,7 @@ import { Registry } from 'prom-client';
 import { ScriptedCluster } from '../../../bench/event-cost/scripted-cluster.ts';
 import { addEchoController } from '../../../src/controllers/echo/index.ts';
 import { EventRecorder, HttpClient, Manager, Metrics, Transport } from '../../../src/runtime/index.ts';
-import { RecordingLog } from '../environment/recording-log.ts';
+import { RecordingLog } from '../../../testkit/recording-log.ts';
 
 const cleanUps: (() => Promise<unknown>)[] = [];
 

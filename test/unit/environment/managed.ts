@@ -7,7 +7,7 @@ import {
   Metrics,
   Transport,
 } from '../../../src/runtime/index.ts';
-import { RecordingLog } from './recording-log.ts';
+import { RecordingLog } from '../../../testkit/recording-log.ts';
 import { ScriptedServer, type Stream } from './scripted-server.ts';
 
 /** What a scripted API server holds of a kind when the informers ask. */

@@ -7,7 +7,7 @@ import {
   type Result,
   Transport,
 } from '../../../src/runtime/index.ts';
-import { RecordingLog } from './recording-log.ts';
+import { RecordingLog } from '../../../testkit/recording-log.ts';
 import { ScriptedServer } from './scripted-server.ts';
 
 const eventsPath = '/apis/events.k8s.io/v1/namespaces/default/events';

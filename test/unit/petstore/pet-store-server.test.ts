@@ -15,7 +15,7 @@ import {
   requestIdHeader,
 } from '../../../src/petstore-wire/index.ts';
 import type { Logger } from '../../../src/runtime/index.ts';
-import { eventually } from '../../integration/environment/eventually.ts';
+import { eventually } from '../../../testkit/eventually.ts';
 
 const silent: Logger = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {}, child: () => silent };
 

@@ -4,10 +4,10 @@ import { existsSync } from 'node:fs';
 import { chmod, readdir, readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
-import { AssetsError } from '../../../tools/binaries/assets.ts';
-import { BuildError } from '../../../tools/binaries/build-binary.ts';
-import { ensureIn } from '../../../tools/binaries/ensure.ts';
-import { GoToolchainError } from '../../../tools/binaries/go-toolchain.ts';
+import { AssetsError } from '../../../tools/programs/assets.ts';
+import { BuildError } from '../../../tools/programs/build-binary.ts';
+import { ensureIn } from '../../../tools/programs/ensure.ts';
+import { GoToolchainError } from '../../../tools/programs/go-toolchain.ts';
 import { FakeWorkshop, isRunning, recordingDisplay, until } from './fake-workshop.ts';
 
 const repository = join(import.meta.dirname, '../../..');
@@ -106,14 +106,14 @@ describe('ensureIn', () => {
 
   it('is not in the way of the next one when it is killed with -9, and neither is its compiler', async () => {
     await workshop.hold();
-    const { binaries, toolsFolder, environment } = workshop;
+    const { binaries, programsFolder, environment } = workshop;
     const builder = spawn(
       process.execPath,
       [
         '--input-type=module',
         '--eval',
-        `import { ensureIn } from ${JSON.stringify(join(repository, 'tools/binaries/ensure.ts'))};
-         await ensureIn(${JSON.stringify({ binaries, toolsFolder, environment })}, ['alpha']);`,
+        `import { ensureIn } from ${JSON.stringify(join(repository, 'tools/programs/ensure.ts'))};
+         await ensureIn(${JSON.stringify({ binaries, programsFolder, environment })}, ['alpha']);`,
       ],
       { stdio: 'ignore' },
     );
@@ -134,7 +134,7 @@ describe('ensureIn', () => {
     const error = await ensureIn(workshop, ['alpha'], { display: recordingDisplay() }).catch((thrown) => thrown);
     expect(error).toBeInstanceOf(BuildError);
     const [head, ...lines] = error.message.split('\n  ');
-    expect(head).toBe("can't build alpha (tools/letters):");
+    expect(head).toBe("can't build alpha (tools/programs/letters):");
     expect(lines.slice(0, 2)).toEqual(['# letters/alpha', 'main.go:3:2: undefined: greeting here']);
     const log = lines.at(-1).replace('The whole log: ', '');
     expect(await readFile(log, 'utf8')).toContain('example.com/package99');
@@ -142,14 +142,14 @@ describe('ensureIn', () => {
 
   it('names Go where there is none, or where it is too old', async () => {
     const environment = { ...workshop.environment, PATH: join(workshop.folder, 'empty') };
-    const { binaries, toolsFolder } = workshop;
-    await expect(ensureIn({ binaries, toolsFolder, environment }, ['alpha'])).rejects.toThrow(/no `go` on PATH/);
+    const { binaries, programsFolder } = workshop;
+    await expect(ensureIn({ binaries, programsFolder, environment }, ['alpha'])).rejects.toThrow(/no `go` on PATH/);
 
     await workshop.write('go-env', '{"GOVERSION":"go1.24.13","GOHOSTOS":"linux","GOHOSTARCH":"amd64"}');
     const error = await ensureIn(workshop, ['alpha']).catch((thrown) => thrown);
     expect(error).toBeInstanceOf(GoToolchainError);
     expect(error.message).toMatch(
-      /^Go 1\.26\.0 or newer is needed \(tools\/letters\/go\.mod\), and the `go` on PATH is go1\.24\.13/,
+      /^Go 1\.26\.0 or newer is needed \(tools\/programs\/letters\/go\.mod\), and the `go` on PATH is go1\.24\.13/,
     );
   });
 });
@@ -157,7 +157,7 @@ describe('ensureIn', () => {
 describe('KUBEBUILDER_ASSETS', () => {
   const withAssets = (folder: string) => ({
     binaries: workshop.binaries,
-    toolsFolder: workshop.toolsFolder,
+    programsFolder: workshop.programsFolder,
     environment: { ...workshop.environment, KUBEBUILDER_ASSETS: folder },
   });
 

@@ -2,9 +2,9 @@ import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Binary } from '../../../tools/binaries/catalogue.ts';
-import type { Workshop } from '../../../tools/binaries/ensure.ts';
-import type { Display } from '../../../tools/steps.ts';
+import type { Binary } from '../../../tools/programs/catalogue.ts';
+import type { Workshop } from '../../../tools/programs/ensure.ts';
+import type { Display } from '../../../tools/progress.ts';
 
 /**
  * A workshop in a folder of its own, with a `go` that writes a script in place of compiling: it notes each build,
@@ -51,7 +51,7 @@ export class FakeWorkshop implements Workshop, AsyncDisposable {
     return workshop;
   }
 
-  get toolsFolder(): string {
+  get programsFolder(): string {
     return join(this.folder, 'tools');
   }
 

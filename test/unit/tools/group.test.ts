@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, it } from '@jest/globals';
-import { type Binary, catalogue } from '../../../tools/binaries/catalogue.ts';
-import type { GoToolchain } from '../../../tools/binaries/go-toolchain.ts';
-import { readGroup } from '../../../tools/binaries/group.ts';
+import { type Binary, catalogue } from '../../../tools/programs/catalogue.ts';
+import type { GoToolchain } from '../../../tools/programs/go-toolchain.ts';
+import { readGroup } from '../../../tools/programs/group.ts';
 import { FakeWorkshop } from './fake-workshop.ts';
 
 const go: GoToolchain = { version: 'go1.26.8', os: 'linux', architecture: 'amd64' };
@@ -17,7 +17,7 @@ afterEach(async () => {
 });
 
 const keyOf = async (toolchain = go, binaries: readonly Binary[] = workshop.binaries) =>
-  (await readGroup('letters', workshop.toolsFolder, binaries, toolchain)).key;
+  (await readGroup('letters', workshop.programsFolder, binaries, toolchain)).key;
 
 it('is the same for the same', async () => {
   expect(await keyOf()).toBe(await keyOf());
@@ -71,7 +71,7 @@ it.each([
 });
 
 it('stamps the versions that go.mod pins', async () => {
-  const tools = new URL('../../../tools', import.meta.url).pathname;
+  const tools = new URL('../../../tools/programs', import.meta.url).pathname;
   const flagsOf = async (name: string) => {
     const binary: Binary = catalogue.find((one) => one.name === name)!;
     return (await readGroup(binary.group, tools, catalogue, go)).buildArguments(binary).join(' ');
@@ -86,7 +86,7 @@ it('stamps the versions that go.mod pins', async () => {
 it('says which module a go.mod lacks', async () => {
   const binary: Binary = { name: 'alpha', group: 'letters', package: '.', seconds: 1 };
   const stamped = { ...binary, stamp: (versionOf: (module: string) => string) => ({ v: versionOf('example.com/a') }) };
-  await expect(readGroup('letters', workshop.toolsFolder, [stamped], go)).rejects.toThrow(
-    'tools/letters/go.mod does not require example.com/a',
+  await expect(readGroup('letters', workshop.programsFolder, [stamped], go)).rejects.toThrow(
+    'tools/programs/letters/go.mod does not require example.com/a',
   );
 });

@@ -1,5 +1,10 @@
 import { describe, expect, test } from '@jest/globals';
-import { importedPackages, ManifestError, type RepositoryManifest, runtimeManifest } from '../../../tools/package.ts';
+import {
+  importedPackages,
+  ManifestError,
+  type RepositoryManifest,
+  runtimeManifest,
+} from '../../../tools/release/npm-package.ts';
 
 const repository: RepositoryManifest = {
   name: 'echoperator',

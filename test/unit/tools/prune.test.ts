@@ -4,7 +4,7 @@ import { copyFile, mkdir, mkdtemp, readdir, rm, utimes, writeFile } from 'node:f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it, jest } from '@jest/globals';
-import { pruneUnused } from '../../../tools/binaries/prune.ts';
+import { pruneUnused } from '../../../tools/programs/prune.ts';
 
 const dayMs = 24 * 60 * 60 * 1000;
 const now = Date.now();

@@ -1,6 +1,6 @@
 import { PassThrough } from 'node:stream';
 import { expect, it } from '@jest/globals';
-import { duration, runSteps, type Step } from '../../../tools/steps.ts';
+import { duration, runSteps, type Step } from '../../../tools/progress.ts';
 import { recordingDisplay, until } from './fake-workshop.ts';
 
 it('runs one step after the other and shows a notice at once', async () => {

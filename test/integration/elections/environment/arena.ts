@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { HttpClient, Lease, NoAnswerError, Transport } from '../../../../src/runtime/index.ts';
 import { ApiServer, eventually } from '../../../../src/runtime/testing/index.ts';
-import { programs } from '../../environment/programs.ts';
+import { programs } from '../../../../testkit/api-server-programs.ts';
 import { type CandidatePrograms, candidatePrograms } from './candidate-process.ts';
 import { auditPolicy, type History, type LeaseVersion, namespace, readHistory } from './history.ts';
 import { WallClock } from './monotonic.ts';

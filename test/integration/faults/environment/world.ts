@@ -8,7 +8,7 @@ import {
   type ObjectKey,
 } from '../../../../src/runtime/index.ts';
 import { eventually } from '../../../../src/runtime/testing/index.ts';
-import { echoManifest } from '../../environment/echos.ts';
+import { echoManifest } from '../../../../testkit/echos.ts';
 import { ConfigMap, type Reconciled } from './mirror.ts';
 import type { Versions } from './subject.ts';
 import type { SubjectProcess } from './subject-process.ts';

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from '@jest/globals';
 import { Circuit, type CircuitOptions, OutsideDownError } from '../../../../src/controllers/outside/index.ts';
-import { RecordingLog } from '../../environment/recording-log.ts';
+import { RecordingLog } from '../../../../testkit/recording-log.ts';
 
 class DownError extends Error {}
 

@@ -3,8 +3,8 @@ import { Applier } from '../../../../src/runtime/apply/index.ts';
 import { Store } from '../../../../src/runtime/cache/index.ts';
 import { HttpClient, Transport } from '../../../../src/runtime/client/index.ts';
 import { controllerReference, type Manifest } from '../../../../src/runtime/kind/index.ts';
+import { Part, stored, Widget } from '../../../../testkit/widgets.ts';
 import { type Exchange, ScriptedServer } from '../../environment/scripted-server.ts';
-import { Part, stored, Widget } from '../../environment/widgets.ts';
 
 // Against a real API server: test/integration/apply.test.ts. Here is what a real one does not do when it is asked to.
 

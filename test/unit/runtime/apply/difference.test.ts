@@ -6,7 +6,7 @@ import { differencesOf, fieldOf } from '../../../../src/runtime/apply/difference
 import { schemaOf } from '../../../../src/runtime/apply/kind-schema.ts';
 import type { Schema, Struct } from '../../../../src/runtime/apply/schema.ts';
 import { builtInKind, defineKind, type Kind } from '../../../../src/runtime/kind/index.ts';
-import { Widget } from '../../environment/widgets.ts';
+import { Widget } from '../../../../testkit/widgets.ts';
 
 const Deployment = builtInKind<V1Deployment>({
   group: 'apps',

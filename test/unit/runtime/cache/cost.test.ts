@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
 import { Store } from '../../../../src/runtime/cache/index.ts';
-import { stored, type Widget } from '../../environment/widgets.ts';
+import { stored, type Widget } from '../../../../testkit/widgets.ts';
 
 const work: Readonly<Record<string, (store: Store<Widget>) => unknown>> = {
   found: (store) => store.get({ namespace: 'default', name: 'widget-500' }),

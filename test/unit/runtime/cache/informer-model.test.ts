@@ -11,9 +11,9 @@ import {
   type WatchOptions,
 } from '../../../../src/runtime/client/index.ts';
 import { keyOf, keyString } from '../../../../src/runtime/kind/index.ts';
-import { eventually } from '../../../integration/environment/eventually.ts';
-import { RecordingLog } from '../../environment/recording-log.ts';
-import { stored, Widget } from '../../environment/widgets.ts';
+import { eventually } from '../../../../testkit/eventually.ts';
+import { RecordingLog } from '../../../../testkit/recording-log.ts';
+import { stored, Widget } from '../../../../testkit/widgets.ts';
 
 const pageOf = 2;
 

@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { Informer, type InformerOptions } from '../../../../src/runtime/cache/index.ts';
 import { HttpClient, Transport } from '../../../../src/runtime/client/index.ts';
-import { eventually } from '../../../integration/environment/eventually.ts';
-import { RecordingLog } from '../../environment/recording-log.ts';
+import { eventually } from '../../../../testkit/eventually.ts';
+import { RecordingLog } from '../../../../testkit/recording-log.ts';
+import { stored, Widget } from '../../../../testkit/widgets.ts';
 import { ScriptedServer, type Stream } from '../../environment/scripted-server.ts';
-import { stored, Widget } from '../../environment/widgets.ts';
 
 let server: ScriptedServer;
 let transport: Transport;

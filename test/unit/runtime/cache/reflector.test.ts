@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { Reflector, type ReflectorOptions } from '../../../../src/runtime/cache/index.ts';
 import { HttpClient, type Selection, Transport } from '../../../../src/runtime/client/index.ts';
-import { eventually } from '../../../integration/environment/eventually.ts';
-import { RecordingLog } from '../../environment/recording-log.ts';
+import { eventually } from '../../../../testkit/eventually.ts';
+import { RecordingLog } from '../../../../testkit/recording-log.ts';
+import { stored, Widget, widgetsPath } from '../../../../testkit/widgets.ts';
 import { type Exchange, ScriptedServer, type Stream } from '../../environment/scripted-server.ts';
-import { stored, Widget, widgetsPath } from '../../environment/widgets.ts';
 
 let server: ScriptedServer;
 let transport: Transport;

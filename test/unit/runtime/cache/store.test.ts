@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { type Delta, Store } from '../../../../src/runtime/cache/index.ts';
 import { keyOf, keyString } from '../../../../src/runtime/kind/index.ts';
-import { stored, type Widget } from '../../environment/widgets.ts';
+import { stored, type Widget } from '../../../../testkit/widgets.ts';
 
 const byColour = (object: Widget): readonly string[] => object.metadata.labels?.colours?.split(' ') ?? [];
 const coloured = (name: string, resourceVersion: string, colours: string): Widget =>

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { type Gate, HttpClient, Transport } from '../../../../src/runtime/client/index.ts';
+import { stored, Widget } from '../../../../testkit/widgets.ts';
 import { ScriptedServer } from '../../environment/scripted-server.ts';
-import { stored, Widget } from '../../environment/widgets.ts';
 
 /** A gate that the test closes, and that counts who passed. */
 class TestGate implements Gate {

@@ -8,9 +8,9 @@ import {
   Transport,
   type WatchEvent,
 } from '../../../../src/runtime/client/index.ts';
-import { eventually } from '../../../integration/environment/eventually.ts';
+import { eventually } from '../../../../testkit/eventually.ts';
+import { Planet, stored, Widget, widgetsPath } from '../../../../testkit/widgets.ts';
 import { ScriptedServer, type Stream } from '../../environment/scripted-server.ts';
-import { Planet, stored, Widget, widgetsPath } from '../../environment/widgets.ts';
 
 let server: ScriptedServer;
 let transport: Transport;

@@ -4,7 +4,7 @@ import { type AddressInfo, connect, type Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { type Connection, ConnectionError, Transport } from '../../../../src/runtime/client/index.ts';
 import { environmentProxy, parseProxy } from '../../../../src/runtime/client/proxy.ts';
-import { certificate, certificateKey } from '../../environment/certificate.ts';
+import { certificate, certificateKey } from '../../../../testkit/certificate.ts';
 
 describe('the proxy of the environment', () => {
   const proxyOf = (server: string, environment: NodeJS.ProcessEnv): string | undefined =>

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { collectionPath, objectPath } from '../../../../src/runtime/client/resource-path.ts';
 import { builtInKind, type Kind, type ObjectKey } from '../../../../src/runtime/kind/index.ts';
-import { Planet, Widget } from '../../environment/widgets.ts';
+import { Planet, Widget } from '../../../../testkit/widgets.ts';
 
 const Pod = builtInKind({ group: '', version: 'v1', kind: 'Pod', plural: 'pods' });
 

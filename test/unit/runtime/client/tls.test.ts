@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { type TlsOptions, Transport } from '../../../../src/runtime/client/index.ts';
-import { certificate, certificateKey } from '../../environment/certificate.ts';
+import { certificate, certificateKey } from '../../../../testkit/certificate.ts';
 
 let server: ReturnType<typeof createServer>;
 let transport: Transport;

@@ -7,7 +7,7 @@ import {
   type RequestObserver,
   Transport,
 } from '../../../../src/runtime/client/index.ts';
-import { eventually } from '../../../integration/environment/eventually.ts';
+import { eventually } from '../../../../testkit/eventually.ts';
 import { ScriptedServer } from '../../environment/scripted-server.ts';
 
 let server: ScriptedServer;

@@ -2,8 +2,8 @@ import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { HttpClient, isConflict, Transport } from '../../../../src/runtime/client/index.ts';
 import { claim } from '../../../../src/runtime/controller/index.ts';
 import { controllerReference, type ObjectMeta, type OwnerReference } from '../../../../src/runtime/kind/index.ts';
+import { Part, stored, Widget } from '../../../../testkit/widgets.ts';
 import { ScriptedServer } from '../../environment/scripted-server.ts';
-import { Part, stored, Widget } from '../../environment/widgets.ts';
 
 const ownerPath = '/apis/test.example/v1/namespaces/default/widgets/owner';
 const partPath = (name: string): string => `/apis/test.example/v1/namespaces/default/parts/${name}`;

@@ -10,9 +10,9 @@ import {
 } from '../../../../src/runtime/controller/index.ts';
 import { keyString, type ObjectKey } from '../../../../src/runtime/kind/index.ts';
 import { LeadershipLostError } from '../../../../src/runtime/leader-election/index.ts';
-import { eventually } from '../../../integration/environment/eventually.ts';
+import { eventually } from '../../../../testkit/eventually.ts';
+import { stored, Widget, widgetsPath } from '../../../../testkit/widgets.ts';
 import { Managed } from '../../environment/managed.ts';
-import { stored, Widget, widgetsPath } from '../../environment/widgets.ts';
 
 let managed: Managed;
 let setTimer: jest.SpiedFunction<typeof setTimeout>;

@@ -2,8 +2,8 @@ import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { HttpClient, isConflict, Transport } from '../../../../src/runtime/client/index.ts';
 import { done, finalizer, type Result, requeueAfter } from '../../../../src/runtime/controller/index.ts';
 import type { ObjectMeta } from '../../../../src/runtime/kind/index.ts';
+import { stored, Widget } from '../../../../testkit/widgets.ts';
 import { ScriptedServer } from '../../environment/scripted-server.ts';
-import { stored, Widget } from '../../environment/widgets.ts';
 
 const ours = 'test.example/ours';
 const path = '/apis/test.example/v1/namespaces/default/widgets/a';

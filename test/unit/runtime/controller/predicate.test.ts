@@ -12,7 +12,7 @@ import {
   resourceVersionChanged,
 } from '../../../../src/runtime/controller/index.ts';
 import type { KubeObject, ObjectMeta } from '../../../../src/runtime/kind/index.ts';
-import { stored } from '../../environment/widgets.ts';
+import { stored } from '../../../../testkit/widgets.ts';
 
 const object = (rest: Partial<ObjectMeta> = {}) => stored('a', rest.resourceVersion ?? '1', rest);
 const added = (rest: Partial<ObjectMeta> = {}): Delta<KubeObject> => ({ type: 'added', object: object(rest) });

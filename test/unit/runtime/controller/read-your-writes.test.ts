@@ -3,10 +3,10 @@ import type { CacheProgress } from '../../../../src/runtime/cache/index.ts';
 import type { Client } from '../../../../src/runtime/client/index.ts';
 import { done } from '../../../../src/runtime/controller/index.ts';
 import { ReadYourWrites } from '../../../../src/runtime/controller/read-your-writes.ts';
-import { eventually } from '../../../integration/environment/eventually.ts';
+import { eventually } from '../../../../testkit/eventually.ts';
+import { Part, Planet, partsPath, stored, Widget, widgetsPath } from '../../../../testkit/widgets.ts';
 import { Managed } from '../../environment/managed.ts';
 import type { Exchange, Stream } from '../../environment/scripted-server.ts';
-import { Part, Planet, partsPath, stored, Widget, widgetsPath } from '../../environment/widgets.ts';
 
 let managed: Managed;
 /** The names of all Widgets whose reconcile has begun, in order. */

@@ -2,8 +2,8 @@ import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { HttpClient, Transport } from '../../../../src/runtime/client/index.ts';
 import { reportStatus } from '../../../../src/runtime/controller/index.ts';
 import { builtInKind, type ObjectOf } from '../../../../src/runtime/kind/index.ts';
+import { stored, Widget } from '../../../../testkit/widgets.ts';
 import { ScriptedServer } from '../../environment/scripted-server.ts';
-import { stored, Widget } from '../../environment/widgets.ts';
 
 const Reporting = builtInKind<{ status?: { phase?: string; ready?: number } }>(Widget);
 type Reporting = ObjectOf<typeof Reporting>;

@@ -3,10 +3,10 @@ import { Informer } from '../../../../src/runtime/cache/index.ts';
 import { HttpClient, Transport } from '../../../../src/runtime/client/index.ts';
 import { owns, type Watch, watches } from '../../../../src/runtime/controller/index.ts';
 import { controllerReference, type Kind, keyString, type OwnerReference } from '../../../../src/runtime/kind/index.ts';
-import { eventually } from '../../../integration/environment/eventually.ts';
-import { RecordingLog } from '../../environment/recording-log.ts';
+import { eventually } from '../../../../testkit/eventually.ts';
+import { RecordingLog } from '../../../../testkit/recording-log.ts';
+import { Part, Planet, stored, Widget } from '../../../../testkit/widgets.ts';
 import { ScriptedServer, type Stream } from '../../environment/scripted-server.ts';
-import { Part, Planet, stored, Widget } from '../../environment/widgets.ts';
 
 let server: ScriptedServer;
 let transport: Transport;

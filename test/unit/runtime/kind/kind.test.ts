@@ -11,7 +11,7 @@ import {
   keyString,
   resourceName,
 } from '../../../../src/runtime/kind/index.ts';
-import { Planet, stored, Widget } from '../../environment/widgets.ts';
+import { Planet, stored, Widget } from '../../../../testkit/widgets.ts';
 
 const Pod = builtInKind<V1Pod>({ group: '', version: 'v1', kind: 'Pod', plural: 'pods' });
 

@@ -1,9 +1,9 @@
 import { getEventListeners } from 'node:events';
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { done, type Metrics, type Reconcile, watches } from '../../../../src/runtime/index.ts';
-import { eventually } from '../../../integration/environment/eventually.ts';
+import { eventually } from '../../../../testkit/eventually.ts';
+import { Part, Planet, partsPath, stored, Widget, widgetsPath } from '../../../../testkit/widgets.ts';
 import { Managed } from '../../environment/managed.ts';
-import { Part, Planet, partsPath, stored, Widget, widgetsPath } from '../../environment/widgets.ts';
 
 let managed: Managed;
 let begun: string[];

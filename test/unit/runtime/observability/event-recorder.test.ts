@@ -6,10 +6,10 @@ import {
   EventRecorder,
   type EventRecorderOptions,
 } from '../../../../src/runtime/observability/index.ts';
-import { eventually } from '../../../integration/environment/eventually.ts';
-import { RecordingLog } from '../../environment/recording-log.ts';
+import { eventually } from '../../../../testkit/eventually.ts';
+import { RecordingLog } from '../../../../testkit/recording-log.ts';
+import { Planet, stored, Widget } from '../../../../testkit/widgets.ts';
 import { type Exchange, ScriptedServer } from '../../environment/scripted-server.ts';
-import { Planet, stored, Widget } from '../../environment/widgets.ts';
 
 interface WrittenEvent {
   readonly metadata: { readonly name: string; readonly namespace: string };

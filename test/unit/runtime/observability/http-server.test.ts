@@ -1,7 +1,7 @@
 import { connect, type Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { type Listening, serve } from '../../../../src/runtime/observability/index.ts';
-import { eventually } from '../../../integration/environment/eventually.ts';
+import { eventually } from '../../../../testkit/eventually.ts';
 
 let listening: Listening;
 let calls: number;

@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { connectOperator, done, type Operator } from '../../../../src/runtime/index.ts';
-import { eventually } from '../../../integration/environment/eventually.ts';
+import { eventually } from '../../../../testkit/eventually.ts';
+import { RecordingLog } from '../../../../testkit/recording-log.ts';
+import { stored, Widget, widgetsPath } from '../../../../testkit/widgets.ts';
 import { electionLease, heldBy, leasePath, leasesPath, slowTimings } from '../../environment/election.ts';
-import { RecordingLog } from '../../environment/recording-log.ts';
 import { ScriptedServer } from '../../environment/scripted-server.ts';
-import { stored, Widget, widgetsPath } from '../../environment/widgets.ts';
 
 let server: ScriptedServer;
 let log: RecordingLog;

@@ -12,11 +12,11 @@ import {
   type Result,
   runOperator,
 } from '../../../../src/runtime/index.ts';
-import { freePorts } from '../../../integration/environment/free-ports.ts';
+import { freePorts } from '../../../../testkit/free-ports.ts';
+import { RecordingLog } from '../../../../testkit/recording-log.ts';
+import { stored, Widget, widgetsPath } from '../../../../testkit/widgets.ts';
 import { electionLease, heldBy, leasePath, leasesPath, slowTimings } from '../../environment/election.ts';
-import { RecordingLog } from '../../environment/recording-log.ts';
 import { ScriptedServer } from '../../environment/scripted-server.ts';
-import { stored, Widget, widgetsPath } from '../../environment/widgets.ts';
 
 /** A process that notes what is done to it. */
 class FakeProcess extends EventEmitter implements OperatorProcess {

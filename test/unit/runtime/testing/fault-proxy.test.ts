@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { HttpClient, Transport, type WatchEvent } from '../../../../src/runtime/index.ts';
 import { eventually, FaultProxy, isList, isWatch, isWrite } from '../../../../src/runtime/testing/index.ts';
+import { stored, Widget, widgetsPath } from '../../../../testkit/widgets.ts';
 import { ScriptedServer, type Stream } from '../../environment/scripted-server.ts';
-import { stored, Widget, widgetsPath } from '../../environment/widgets.ts';
 
 let server: ScriptedServer;
 let proxy: FaultProxy;

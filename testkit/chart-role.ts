@@ -1,0 +1,76 @@
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { execa } from 'execa';
+import { parse, stringify } from 'yaml';
+import { ensureBinaries } from '../tools/programs/index.ts';
+import type { TestCluster } from './test-cluster.ts';
+
+const chart = join(import.meta.dirname, '../charts/echoperator');
+
+/**
+ * Makes the service account and the roles that the chart would make with these values, and nothing else of it.
+ *
+ * @param options.folder where the kubeconfig goes; whoever made it removes it.
+ * @param options.name under which the roles stand in the whole cluster. Default: echoperator.
+ * @returns a kubeconfig with the account's token: as an operator in that release.
+ */
+export async function chartRole(
+  kubeconfig: string,
+  options: {
+    readonly namespace: string;
+    readonly folder: string;
+    readonly values: object;
+    readonly name?: string;
+  },
+): Promise<string> {
+  const { namespace, folder, values, name = 'echoperator' } = options;
+  const helm = (await ensureBinaries(['helm'])).get('helm') ?? '';
+  const valuesFile = join(folder, 'chart-values.yaml');
+  await writeFile(valuesFile, stringify({ ...values, fullnameOverride: name }));
+  const shown = ['serviceaccount.yaml', 'rbac/operator.yaml'].flatMap((file) => ['--show-only', `templates/${file}`]);
+  const where = ['--namespace', namespace];
+  const made = await execa(helm, ['template', name, chart, ...where, '--values', valuesFile, ...shown]);
+  await kubectl(kubeconfig, ['apply', '--filename=-'], made.stdout);
+  const token = await kubectl(kubeconfig, ['create', 'token', name, ...where]);
+  const config = parse(await readFile(kubeconfig, 'utf8'));
+  config.users = config.users.map((user: { readonly name: string }) => ({ name: user.name, user: { token } }));
+  const path = join(folder, 'chart-role.kubeconfig');
+  await writeFile(path, stringify(config), { mode: 0o600 });
+  return path;
+}
+
+/** The chart's service account with its roles in the whole cluster, and nothing else of the chart. */
+export class ChartRole {
+  /** With the service account's token. */
+  readonly kubeconfig: string;
+  readonly #cluster: TestCluster;
+  readonly #release: string;
+  readonly #folder: string;
+
+  private constructor(cluster: TestCluster, release: string, folder: string, kubeconfig: string) {
+    this.#cluster = cluster;
+    this.#release = release;
+    this.#folder = folder;
+    this.kubeconfig = kubeconfig;
+  }
+
+  /** @param release the name under which the roles stand in the whole cluster. */
+  static async install(cluster: TestCluster, release: string, namespace: string): Promise<ChartRole> {
+    const folder = await mkdtemp(join(process.env.INTEGRATION_FOLDER ?? '', 'role-'));
+    const kubeconfig = await chartRole(cluster.kubeconfig, { namespace, folder, values: {}, name: release });
+    return new ChartRole(cluster, release, folder, kubeconfig);
+  }
+
+  /** Removes what outlives the namespace. */
+  async remove(): Promise<void> {
+    const mine = `--selector=app.kubernetes.io/instance=${this.#release}`;
+    await kubectl(this.#cluster.kubeconfig, ['delete', 'clusterrole,clusterrolebinding', mine]);
+    await rm(this.#folder, { recursive: true, force: true });
+  }
+}
+
+async function kubectl(kubeconfig: string, args: readonly string[], input?: string): Promise<string> {
+  const program = (await ensureBinaries(['kubectl'])).get('kubectl') ?? '';
+  const env = { KUBECONFIG: kubeconfig };
+  return (await execa(program, args, { env, ...(input !== undefined && { input }) })).stdout;
+}

@@ -1,0 +1,22 @@
+import { type AuditEvent, readAuditLog } from '../tools/cluster/index.ts';
+
+/** The writes of the operator in a namespace that the API server has answered, in the order of its log. */
+export async function operatorWrites(auditLog: string, namespace: string): Promise<readonly AuditEvent[]> {
+  return (await readAuditLog(auditLog, namespace)).filter(
+    ({ userAgent, objectRef }) => userAgent?.startsWith('echoperator/') && objectRef?.namespace === namespace,
+  );
+}
+
+/**
+ * How often the operator's creation of each Job was answered with success, by the Job's name. A creation whose sender
+ * was killed before the answer is not among them, though it may have happened.
+ */
+export function jobsCreated(writes: readonly AuditEvent[]): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>();
+  for (const { verb, objectRef, responseStatus } of writes) {
+    if (verb !== 'create' || objectRef?.resource !== 'jobs' || responseStatus?.code !== 201) continue;
+    const name = objectRef.name ?? '';
+    counts.set(name, (counts.get(name) ?? 0) + 1);
+  }
+  return counts;
+}

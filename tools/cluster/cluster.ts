@@ -1,0 +1,332 @@
+import { randomUUID } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { copyFile, mkdir, readdir, rm, stat } from 'node:fs/promises';
+import { basename, join, resolve } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { isDeepStrictEqual } from 'node:util';
+import { ensureDebianPackages } from '../debian.ts';
+import { runSteps, type Step, standardDisplay } from '../progress.ts';
+import { type AuditEvent, readAuditLog } from './audit-log.ts';
+import { makeCredentials } from './certificates.ts';
+import { type Cgroups, detectCgroups, findCgroup, killAll, processesIn, removeCgroup } from './cgroups.ts';
+import { apiServerReady, isApiServerReady, startControlPlane, startProgram } from './control-plane.ts';
+import { ClusterError, requireRootOnLinux, UsageError } from './errors.ts';
+import { exclusively } from './exclusively.ts';
+import { baseImageArchives } from './images.ts';
+import { kubectl } from './kubectl.ts';
+import { controlPlaneCgroup, type Layout, layoutOf, nodeLayout, nodeNames } from './layout.ts';
+import { makeNetwork, removeNetwork, setNodeLink } from './network.ts';
+import { importImage, killNode, startNode } from './node.ts';
+import { findPrograms, type Programs } from './programs.ts';
+import { type ClusterState, type ControlPlaneFlags, type ControlPlaneProgram, readState, writeState } from './state.ts';
+import { volumesDetached } from './volumes.ts';
+
+/** What to bring up. */
+export interface UpOptions {
+  /** Clusters of different names live side by side. Default `demo`. */
+  readonly name?: string;
+  /** 1 to 5. Default 2. */
+  readonly nodes?: number;
+  /** Further arguments for the control plane's programs. Default none. */
+  readonly flags?: ControlPlaneFlags;
+  readonly signal?: AbortSignal;
+}
+
+const maxNodes = 5;
+
+/** How long all nodes together get until they are Ready. */
+const nodesTimeoutMs = 120_000;
+
+/**
+ * A real Kubernetes cluster on this machine: etcd, kube-apiserver, kube-controller-manager, kube-scheduler and CoreDNS;
+ * on each node containerd, kubelet, kube-proxy and a volume driver. It lives in network, mount and process
+ * namespaces of its own and reaches nothing outside; the host sees one link and the cluster's cgroups.
+ */
+export class Cluster {
+  readonly name: string;
+  readonly nodes: readonly string[];
+  readonly kubeconfigPath: string;
+  readonly auditLog: string;
+  readonly #layout: Layout;
+  readonly #state: ClusterState;
+  readonly #programs: Programs;
+  readonly #cgroups: Cgroups;
+
+  private constructor(layout: Layout, state: ClusterState, programs: Programs, cgroups: Cgroups) {
+    this.name = layout.name;
+    this.nodes = nodeNames(state.nodes);
+    this.kubeconfigPath = layout.adminKubeconfig;
+    this.auditLog = layout.auditLog;
+    this.#layout = layout;
+    this.#state = state;
+    this.#programs = programs;
+    this.#cgroups = cgroups;
+  }
+
+  /**
+   * Brings the cluster up and returns when every node is ready. One that runs already in this shape stays; one that
+   * does not, or that was interrupted, is removed first.
+   *
+   * @throws UsageError for a bad name or number of nodes; UnsupportedMachineError; ClusterError when it does not get
+   *   ready; the signal's reason. What was begun is removed then.
+   */
+  static async up({ name = 'demo', nodes = 2, flags = {}, signal }: UpOptions = {}): Promise<Cluster> {
+    const layout = layoutOf(name);
+    if (!Number.isInteger(nodes) || nodes < 1 || nodes > maxNodes) {
+      throw new UsageError(`--nodes: got ${nodes}, takes 1 to ${maxNodes}`);
+    }
+    requireRootOnLinux();
+    const context = { ...(signal && { signal }) };
+    await ensureDebianPackages(undefined, context);
+    const programs = await findPrograms(signal);
+    const cgroups = await detectCgroups();
+    return exclusively(layout.lockFile, `cluster ${name}: up`, signal, async () => {
+      const running = await findRunning(layout, programs, cgroups);
+      if (running !== undefined && isDeepStrictEqual(shapeOf(running.#state), { nodes, flags })) return running;
+      await remove(layout, cgroups);
+      try {
+        return await bringUp(layout, { nodes, flags }, programs, cgroups, signal);
+      } catch (error) {
+        await remove(layout, cgroups, { keepLogs: true });
+        throw error;
+      }
+    });
+  }
+
+  /** @throws ClusterError where no cluster of that name runs */
+  static async find(name = 'demo'): Promise<Cluster> {
+    const layout = layoutOf(name);
+    requireRootOnLinux();
+    const state = await readState(layout);
+    if (state === undefined) {
+      throw new ClusterError(
+        `there is no cluster "${name}": bring it up with \`npm run cluster -- up --name ${name}\``,
+      );
+    }
+    return new Cluster(layout, state, await findPrograms(undefined), await detectCgroups());
+  }
+
+  /** Removes every trace of the cluster of that name, whatever state it is in; nothing where there is none. */
+  static async down(name = 'demo', signal?: AbortSignal): Promise<void> {
+    const layout = layoutOf(name);
+    requireRootOnLinux();
+    await exclusively(layout.lockFile, `cluster ${name}: down`, signal, async () => {
+      await remove(layout, await detectCgroups());
+    });
+  }
+
+  /** @internal for {@link up} */
+  static of(layout: Layout, state: ClusterState, programs: Programs, cgroups: Cgroups): Cluster {
+    return new Cluster(layout, state, programs, cgroups);
+  }
+
+  down(): Promise<void> {
+    return Cluster.down(this.name);
+  }
+
+  /** Runs kubectl as the cluster's administrator. @throws ExecaError with kubectl's words when it fails */
+  kubectl(args: readonly string[], input?: string): Promise<string> {
+    return kubectl(this.#layout, this.#programs, args, input);
+  }
+
+  /**
+   * Puts an image on every node: those that run, and those that are started later.
+   *
+   * @param archive a docker-archive or an OCI archive
+   * @throws UsageError where there is no such file
+   */
+  async loadImage(archive: string): Promise<void> {
+    const isFile = await stat(archive).then(
+      (found) => found.isFile(),
+      () => false,
+    );
+    if (!isFile) throw new UsageError(`IMAGE.tar: got ${archive}, takes the path of an image archive`);
+    await Promise.all(this.nodes.map((name) => this.#loadOnNode(name, resolve(archive))));
+  }
+
+  /** Cuts a node's power: all its processes end at once. It stays in the cluster, and is NotReady after about 15 s. */
+  async killNode(name: string): Promise<void> {
+    await killNode(this.#layout, this.#known(name), this.#cgroups);
+  }
+
+  /** Starts a node that was killed; one that runs stays as it is. Returns when its containerd answers. */
+  async startNode(name: string, signal?: AbortSignal): Promise<void> {
+    const node = nodeLayout(this.#layout, this.#known(name));
+    if ((await processesIn(this.#cgroups, node.systemCgroup)).length > 0) return;
+    await startNode(this.#layout, this.#state, name, this.#programs, this.#cgroups, signal);
+    await this.#importPending(name);
+  }
+
+  /** Cuts a node off from all others, the API server too; its pods go on. */
+  async cutNetwork(name: string): Promise<void> {
+    await setNodeLink(this.#layout, this.#known(name), 'down');
+  }
+
+  /** Undoes {@link cutNetwork}. */
+  async restoreNetwork(name: string): Promise<void> {
+    await setNodeLink(this.#layout, this.#known(name), 'up');
+  }
+
+  /** Kills one of the control plane's programs. Nobody starts it again but {@link startProgram}. */
+  async stopProgram(name: ControlPlaneProgram): Promise<void> {
+    await killAll(this.#cgroups, controlPlaneCgroup(this.#layout, name));
+  }
+
+  /**
+   * Starts a program that was stopped; one that runs stays as it is. Does not wait until it is ready.
+   *
+   * @param flags further arguments for this run of it, behind those that the cluster was brought up with
+   */
+  async startProgram(name: ControlPlaneProgram, flags: readonly string[] = []): Promise<void> {
+    await startProgram(name, this.#layout, this.#state, this.#programs, this.#cgroups, flags);
+  }
+
+  /** The processes of one of the control plane's programs, as the host counts them. */
+  programProcesses(name: ControlPlaneProgram): Promise<readonly number[]> {
+    return processesIn(this.#cgroups, controlPlaneCgroup(this.#layout, name));
+  }
+
+  /**
+   * The processes of a pod's container, as the host counts them: what they are sent from here comes from nobody in the
+   * cluster. None where no node runs it.
+   *
+   * @param id as the pod's status has it: `containerd://…`
+   */
+  async containerProcesses(id: string): Promise<readonly number[]> {
+    const group = await findCgroup(this.#cgroups, this.#layout.cgroup, id.replace(/^containerd:\/\//, ''));
+    return group === undefined ? [] : processesIn(this.#cgroups, group);
+  }
+
+  /** All of the cluster's processes, as the host counts them. */
+  processes(): Promise<readonly number[]> {
+    return processesIn(this.#cgroups, this.#layout.cgroup);
+  }
+
+  /** Waits until the API server is ready. @throws ClusterError when it is not after a minute */
+  async apiServerReady(signal?: AbortSignal): Promise<void> {
+    await apiServerReady(this.#layout, this.#programs, signal);
+  }
+
+  /** What the API server's audit log holds now, oldest first. */
+  auditEvents(): Promise<readonly AuditEvent[]> {
+    return readAuditLog(this.auditLog);
+  }
+
+  /** Waits until every node is Ready. @throws ClusterError when one is not after a minute */
+  async nodesReady(signal?: AbortSignal): Promise<void> {
+    const deadlineMs = performance.now() + nodesTimeoutMs;
+    for (const name of this.nodes) {
+      while (!(await this.#isReady(name))) {
+        if (performance.now() > deadlineMs) {
+          const log = join(this.#layout.logs, `${name}-kubelet.log`);
+          throw new ClusterError(`${name} is not Ready after ${nodesTimeoutMs / 1000} s: see ${log}`);
+        }
+        await delay(200, undefined, { signal });
+      }
+    }
+  }
+
+  async #isReady(node: string): Promise<boolean> {
+    const condition = '{.status.conditions[?(@.type=="Ready")].status}';
+    return (
+      (await this.kubectl(['get', 'node', node, '--ignore-not-found', `--output=jsonpath=${condition}`])) === 'True'
+    );
+  }
+
+  #known(name: string): string {
+    if (this.nodes.includes(name)) return name;
+    throw new UsageError(`NODE: got "${name}", takes one of ${this.nodes.join(', ')}`);
+  }
+
+  /** A node that is down imports it when it is started. */
+  async #loadOnNode(name: string, archive: string): Promise<void> {
+    const node = nodeLayout(this.#layout, name);
+    if (existsSync(node.containerdSocket)) return importImage(node, archive, this.#programs);
+    await mkdir(join(node.folder, 'pending-images'), { recursive: true });
+    await copyFile(archive, join(node.folder, 'pending-images', randomUUID()));
+  }
+
+  async #importPending(name: string): Promise<void> {
+    const node = nodeLayout(this.#layout, name);
+    const pending = join(node.folder, 'pending-images');
+    for (const archive of await readdir(pending).catch(() => [])) {
+      await importImage(node, join(pending, archive), this.#programs);
+      await rm(join(pending, archive));
+    }
+  }
+}
+
+/** What decides whether a running cluster is the one that is asked for. */
+type Shape = Pick<ClusterState, 'nodes' | 'flags'>;
+
+const shapeOf = ({ nodes, flags }: ClusterState): Shape => ({ nodes, flags });
+
+async function bringUp(
+  layout: Layout,
+  shape: Shape,
+  programs: Programs,
+  cgroups: Cgroups,
+  signal: AbortSignal | undefined,
+): Promise<Cluster> {
+  const startedAtMs = performance.now();
+  await mkdir(layout.logs, { recursive: true });
+  const state: ClusterState = { ...shape, network: await makeNetwork(layout, shape.nodes, signal) };
+  const cluster = Cluster.of(layout, state, programs, cgroups);
+  const step = (title: string, run: () => Promise<void>): Step => ({
+    title,
+    run: async () => {
+      signal?.throwIfAborted();
+      await run();
+    },
+  });
+  const display = standardDisplay();
+  await runSteps(
+    [
+      step('certificates', () => makeCredentials(layout, state)),
+      step('control plane', () => startControlPlane(layout, state, programs, cgroups, signal)),
+      step('base images', async () => {
+        await baseImageArchives(signal);
+      }),
+      step(shape.nodes === 1 ? '1 node' : `${shape.nodes} nodes`, async () => {
+        await Promise.all(cluster.nodes.map((node) => startNode(layout, state, node, programs, cgroups, signal)));
+        for (const archive of await baseImageArchives(signal)) await cluster.loadImage(archive);
+        await cluster.nodesReady(signal);
+        // Without it no pod is taken.
+        await cluster.kubectl(['wait', '--for=create', 'serviceaccount/default', '--timeout=60s']);
+      }),
+    ],
+    display,
+  );
+  // Last of all: one that was killed in the middle of this is not taken for a cluster that can be used.
+  await writeState(layout, state);
+  display.line(`cluster ${layout.name} is ready after ${((performance.now() - startedAtMs) / 1000).toFixed(1)} s`);
+  return cluster;
+}
+
+/** The cluster if all of it runs. */
+async function findRunning(layout: Layout, programs: Programs, cgroups: Cgroups): Promise<Cluster | undefined> {
+  const state = await readState(layout);
+  if (state === undefined || !(await isApiServerReady(layout, programs))) return undefined;
+  for (const name of nodeNames(state.nodes)) {
+    if ((await processesIn(cgroups, nodeLayout(layout, name).systemCgroup)).length === 0) return undefined;
+  }
+  const cluster = Cluster.of(layout, state, programs, cgroups);
+  const ready = await cluster.nodesReady().then(
+    () => true,
+    () => false,
+  );
+  return ready ? cluster : undefined;
+}
+
+/** Ends and removes all that there is of the cluster. What it needs to know it reads off the machine, not off a file. */
+async function remove(layout: Layout, cgroups: Cgroups, { keepLogs = false } = {}): Promise<void> {
+  await killAll(cgroups, layout.cgroup);
+  await removeCgroup(cgroups, layout.cgroup);
+  await volumesDetached(layout.folder);
+  await removeNetwork(layout);
+  for (const name of await readdir(layout.folder).catch(() => [])) {
+    if (keepLogs && name === basename(layout.logs)) continue;
+    await rm(join(layout.folder, name), { recursive: true, force: true });
+  }
+  if (!keepLogs) await rm(layout.folder, { recursive: true, force: true });
+}

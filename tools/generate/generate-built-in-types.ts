@@ -1,0 +1,224 @@
+/**
+ * Writes src/runtime/apply/built-in-types.ts: how the API server merges the fields of its own kinds, and which of them
+ * it stores when they are zero. From the schema that client-go carries for server-side apply and the Go types of
+ * k8s.io/api, in the versions that tools/programs/kubernetes pins.
+ *
+ *   node tools/generate/generate-built-in-types.ts
+ */
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { execa } from 'execa';
+import { parse } from 'yaml';
+import type { ListKey, Schema } from '../../src/runtime/apply/schema.ts';
+
+const target = join(import.meta.dirname, '../../src/runtime/apply/built-in-types.ts');
+
+/** What an operator makes. */
+const kinds = [
+  'apps.v1.DaemonSet',
+  'apps.v1.Deployment',
+  'apps.v1.ReplicaSet',
+  'apps.v1.StatefulSet',
+  'autoscaling.v2.HorizontalPodAutoscaler',
+  'batch.v1.CronJob',
+  'batch.v1.Job',
+  'coordination.v1.Lease',
+  'core.v1.ConfigMap',
+  'core.v1.LimitRange',
+  'core.v1.Namespace',
+  'core.v1.PersistentVolume',
+  'core.v1.PersistentVolumeClaim',
+  'core.v1.Pod',
+  'core.v1.ResourceQuota',
+  'core.v1.Secret',
+  'core.v1.Service',
+  'core.v1.ServiceAccount',
+  'discovery.v1.EndpointSlice',
+  'networking.v1.Ingress',
+  'networking.v1.NetworkPolicy',
+  'policy.v1.PodDisruptionBudget',
+  'rbac.v1.ClusterRole',
+  'rbac.v1.ClusterRoleBinding',
+  'rbac.v1.Role',
+  'rbac.v1.RoleBinding',
+  'scheduling.v1.PriorityClass',
+  'storage.v1.StorageClass',
+];
+
+/** A type of structured-merge-diff's schema. */
+interface Typed {
+  readonly scalar?: string;
+  readonly namedType?: string;
+  readonly elementRelationship?: string;
+  readonly map?: {
+    readonly fields?: readonly { readonly name: string; readonly type: Typed; readonly default?: unknown }[];
+    readonly elementType?: Typed;
+    readonly elementRelationship?: string;
+  };
+  readonly list?: {
+    readonly elementType: Typed;
+    readonly elementRelationship: 'atomic' | 'associative';
+    readonly keys?: readonly string[];
+  };
+}
+
+const quantity = 'io.k8s.apimachinery.pkg.api.resource.Quantity';
+
+/** `io.k8s.api.core.v1.Pod` → `core.v1.Pod`, `io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta` → `meta.v1.ObjectMeta` */
+const shortName = (name: string): string => name.split('.').slice(-3).join('.');
+
+async function moduleFolder(module: string): Promise<string> {
+  const { stdout } = await execa('go', ['list', '-m', '-f', '{{.Dir}}', module], {
+    cwd: join(import.meta.dirname, '../programs/kubernetes'),
+  });
+  return stdout;
+}
+
+async function namedTypes(): Promise<ReadonlyMap<string, Typed>> {
+  const file = join(await moduleFolder('k8s.io/client-go'), 'applyconfigurations/internal/internal.go');
+  const source = await readFile(file, 'utf8');
+  const yaml = source.slice(source.indexOf('`types:') + 1, source.lastIndexOf('`)'));
+  const { types } = parse(yaml) as { readonly types: readonly ({ readonly name: string } & Typed)[] };
+  return new Map(types.map((type) => [type.name, type]));
+}
+
+/** The fields of each Go struct of a package that are pointers: of a scalar only these keep a zero. */
+async function pointerFields(name: string): Promise<ReadonlyMap<string, ReadonlySet<string>>> {
+  const [group = '', version = ''] = name.split('.');
+  const folder =
+    group === 'meta'
+      ? join(await moduleFolder('k8s.io/apimachinery'), 'pkg/apis/meta', version)
+      : join(await moduleFolder('k8s.io/api'), group, version);
+  const source = await readFile(join(folder, 'types.go'), 'utf8');
+  const structs = new Map<string, { readonly pointers: Set<string>; readonly inlined: string[] }>();
+  for (const [, struct = '', body = ''] of source.matchAll(/^type (\w+) struct \{\n([\s\S]*?)^\}/gm)) {
+    // A field that is always written keeps its zero too.
+    const own = [...body.matchAll(/^\t(?:\w+\s+)(\S+)\s+`json:"(\w+)([^"]*)"/gm)].filter(
+      ([, type = '', , options = '']) => type.startsWith('*') || !/omitempty|omitzero/.test(options),
+    );
+    const inlined = [...body.matchAll(/^\t(\w+)\s+`json:",inline/gm)].map(([, type = '']) => type);
+    structs.set(struct, { pointers: new Set(own.map(([, , field = '']) => field)), inlined });
+  }
+  const withInlined = (struct: string): ReadonlySet<string> => {
+    const { pointers = new Set<string>(), inlined = [] } = structs.get(struct) ?? {};
+    return new Set([...pointers, ...inlined.flatMap((type) => [...withInlined(type)])]);
+  };
+  return new Map([...structs.keys()].map((struct) => [struct, withInlined(struct)]));
+}
+
+const types = await namedTypes();
+const pointers = new Map<string, Promise<ReadonlyMap<string, ReadonlySet<string>>>>();
+const written = new Map<string, Schema>();
+
+async function isPointer(type: string, field: string): Promise<boolean> {
+  const [group, version, name = ''] = type.split('.');
+  const key = `${group}.${version}`;
+  const inPackage = pointers.get(key) ?? pointerFields(key);
+  pointers.set(key, inPackage);
+  return (await inPackage).get(name)?.has(field) ?? false;
+}
+
+const dropsZero: Schema = { type: 'scalar', keepsZero: false };
+
+async function schemaOf(type: Typed, keepsZero: boolean): Promise<Schema> {
+  const { namedType, scalar, list, map } = type;
+  if (namedType === quantity) return { type: 'quantity' };
+  if (namedType !== undefined) {
+    const named = types.get(namedType);
+    if (named?.map?.fields === undefined) return { type: 'scalar', keepsZero };
+    await write(namedType, named);
+    return { type: 'ref', name: shortName(namedType) };
+  }
+  if (list !== undefined) {
+    const items = await schemaOf(list.elementType, true);
+    return { type: 'list', merge: mergeOf(list), items, emptyIsAbsent: true };
+  }
+  if (map?.elementType !== undefined) {
+    const values = await schemaOf(map.elementType, true);
+    const atomic = map.elementRelationship === 'atomic';
+    return { type: 'map', values, emptyIsAbsent: true, ...(atomic && { atomic }) };
+  }
+  return scalar === undefined ? { type: 'unknown' } : { type: 'scalar', keepsZero };
+}
+
+function mergeOf({ elementRelationship, keys, elementType }: NonNullable<Typed['list']>) {
+  if (elementRelationship === 'atomic') return 'atomic';
+  if (keys === undefined) return 'set';
+  const fields = types.get(elementType.namedType ?? '')?.map?.fields ?? [];
+  return keys.map((name): ListKey => {
+    const value = fields.find((field) => field.name === name)?.default;
+    return typeof value === 'string' || typeof value === 'number' ? { name, default: value } : { name };
+  });
+}
+
+async function write(name: string, type: Typed): Promise<void> {
+  const short = shortName(name);
+  if (written.has(short)) return;
+  const fields: Record<string, Schema> = {};
+  const atomic = type.map?.elementRelationship === 'atomic';
+  // At once: types may hold themselves.
+  written.set(short, { type: 'struct', fields, others: dropsZero, ...(atomic && { atomic }) });
+  for (const field of type.map?.fields ?? []) {
+    // A status is applied through its subresource, by those who own it; the rest the server alone sets.
+    if (kinds.includes(short) && ['status', 'apiVersion', 'kind'].includes(field.name)) continue;
+    if (field.name === 'managedFields') continue;
+    const schema = await schemaOf(field.type, await isPointer(short, field.name));
+    if (schema.type !== 'scalar' || schema.keepsZero) fields[field.name] = schema;
+  }
+}
+
+for (const kind of kinds) {
+  const name = `io.k8s.api.${kind}`;
+  const type = types.get(name);
+  if (type === undefined) throw new Error(`there is no type ${name}`);
+  await write(name, type);
+}
+
+function literal(schema: Schema): string {
+  switch (schema.type) {
+    case 'scalar':
+      return schema.keepsZero ? 'keepsZero' : 'dropsZero';
+    case 'quantity':
+      return 'quantity';
+    case 'unknown':
+      throw new Error('a field of a built-in kind has no type');
+    case 'ref':
+      return `ref('${schema.name}')`;
+    case 'map':
+      return `${schema.atomic ? 'atomicMap' : 'map'}(${literal(schema.values)})`;
+    case 'list':
+      if (schema.merge === 'atomic') return `list(${literal(schema.items)})`;
+      if (schema.merge === 'set') return `set(${literal(schema.items)})`;
+      return `listBy(${literal(schema.items)}, ${schema.merge.map((key) => JSON.stringify(key)).join(', ')})`;
+    case 'struct': {
+      const fields = Object.entries(schema.fields).map(([name, field]) => `${name}: ${literal(field)}`);
+      return `${schema.atomic ? 'atomicStruct' : 'struct'}({ ${fields.join(', ')} })`;
+    }
+  }
+}
+
+const entries = [...written].sort(([a], [b]) => (a < b ? -1 : 1));
+await writeFile(
+  target,
+  `// Written by tools/generate/generate-built-in-types.ts from Kubernetes' own schema: change it there.
+import type { ListKey, Schema } from './schema.ts';
+
+const keepsZero: Schema = { type: 'scalar', keepsZero: true };
+const dropsZero: Schema = { type: 'scalar', keepsZero: false };
+const quantity: Schema = { type: 'quantity' };
+const ref = (name: string): Schema => ({ type: 'ref', name });
+const map = (values: Schema): Schema => ({ type: 'map', values, emptyIsAbsent: true });
+const atomicMap = (values: Schema): Schema => ({ type: 'map', values, emptyIsAbsent: true, atomic: true });
+const list = (items: Schema): Schema => ({ type: 'list', merge: 'atomic', items, emptyIsAbsent: true });
+const set = (items: Schema): Schema => ({ type: 'list', merge: 'set', items, emptyIsAbsent: true });
+const listBy = (items: Schema, ...merge: ListKey[]): Schema => ({ type: 'list', merge, items, emptyIsAbsent: true });
+const struct = (fields: Record<string, Schema>): Schema => ({ type: 'struct', fields, others: dropsZero });
+const atomicStruct = (fields: Record<string, Schema>): Schema => ({ type: 'struct', fields, others: dropsZero, atomic: true });
+
+/** The structs of the API server's own kinds by \`group.version.Name\`. */
+export const builtInTypes: Readonly<Record<string, Schema>> = {
+${entries.map(([name, schema]) => `'${name}': ${literal(schema)},`).join('\n')}
+};
+`,
+);
+await execa('biome', ['check', '--write', target], { preferLocal: true });

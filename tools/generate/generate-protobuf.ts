@@ -1,0 +1,35 @@
+/** The code of the pet store's wire, made by buf from the proto files beside it. No network is asked: the plugin is a package. */
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, relative } from 'node:path';
+import { execa } from 'execa';
+
+const repository = join(import.meta.dirname, '../..');
+const wire = join(repository, 'src/petstore-wire');
+
+/** The folder that holds generated files and nothing else. */
+export const wireFolder = 'src/petstore-wire/generated';
+
+/** Every generated file by its path in the repository. Nothing is written there. */
+export async function wireFiles(): Promise<ReadonlyMap<string, string>> {
+  const folder = await mkdtemp(join(tmpdir(), 'petstore-wire-'));
+  try {
+    const env = { BUF_CACHE_DIR: join(folder, 'cache') };
+    const options = { cwd: wire, preferLocal: true, localDir: repository, env } as const;
+    await execa('buf', ['generate', '--output', folder], options);
+    return await filesIn(join(folder, 'generated'), wireFolder);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/** What the files of a folder hold, by their paths below another. */
+export async function filesIn(folder: string, as: string): Promise<ReadonlyMap<string, string>> {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch(() => []);
+  const found = new Map<string, string>();
+  for (const entry of entries.filter((each) => each.isFile())) {
+    const path = join(entry.parentPath, entry.name);
+    found.set(join(as, relative(folder, path)), await readFile(path, 'utf8'));
+  }
+  return found;
+}

@@ -1,0 +1,99 @@
+/** One program that the clusters and tests run, built from the Go module in the folder `tools/programs/<group>`. */
+export interface Binary {
+  readonly name: string;
+  /** The folder below `tools/programs` whose go.mod pins it; one group shares dependencies, and so a key in the cache. */
+  readonly group: string;
+  /** The main package: an import path, or a folder of the group's own sources. */
+  readonly package: string;
+  /** Build tags. */
+  readonly tags?: readonly string[];
+  /** Go variables that are given a value by the linker, so that the program knows its own version. */
+  readonly stamp?: (versionOf: VersionOf) => Readonly<Record<string, string>>;
+  /** True for what KUBEBUILDER_ASSETS may hold instead: always (`required`), or where the file is there. */
+  readonly assets?: 'required' | 'optional';
+  /** Seconds on two cores, with what its group shares compiled. */
+  readonly seconds: number;
+}
+
+/**
+ * The version of a module in the group's go.mod.
+ *
+ * @throws Error if go.mod does not require the module
+ */
+export type VersionOf = (module: string) => string;
+
+/** As Kubernetes' own build does: without it every component calls itself v0.0.0-master. */
+const kubernetesVersion = (versionOf: VersionOf): Record<string, string> => {
+  const version = versionOf('k8s.io/kubernetes');
+  const [major = '', minor = ''] = version.slice(1).split('.');
+  return Object.fromEntries(
+    ['k8s.io/client-go/pkg/version', 'k8s.io/component-base/version'].flatMap((path) => [
+      [`${path}.gitVersion`, version],
+      [`${path}.gitMajor`, major],
+      [`${path}.gitMinor`, minor],
+    ]),
+  );
+};
+
+const kubernetes = <const Name extends string>(name: Name, seconds: number) => ({
+  name,
+  group: 'kubernetes' as const,
+  package: `k8s.io/kubernetes/cmd/${name}`,
+  stamp: kubernetesVersion,
+  seconds,
+});
+
+const containerdVersion = (versionOf: VersionOf): Record<string, string> => ({
+  'github.com/containerd/containerd/v2/version.Version': versionOf('github.com/containerd/containerd/v2'),
+});
+
+const containerd = <const Name extends string>(name: Name, seconds: number) => ({
+  name,
+  group: 'containerd' as const,
+  package: `github.com/containerd/containerd/v2/cmd/${name}`,
+  stamp: containerdVersion,
+  seconds,
+});
+
+/** Helm 3 takes the Kubernetes version that charts are rendered for from the linker; Helm 4 reads it from its modules. */
+const helm3Version = (versionOf: VersionOf): Record<string, string> => {
+  const [, minor = ''] = versionOf('k8s.io/client-go').split('.');
+  return {
+    'helm.sh/helm/v3/internal/version.version': versionOf('helm.sh/helm/v3'),
+    'helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor': '1',
+    'helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor': minor,
+    'helm.sh/helm/v3/pkg/lint/rules.k8sVersionMajor': '1',
+    'helm.sh/helm/v3/pkg/lint/rules.k8sVersionMinor': minor,
+  };
+};
+
+const helm4Version = (versionOf: VersionOf): Record<string, string> => ({
+  'helm.sh/helm/v4/internal/version.version': versionOf('helm.sh/helm/v4'),
+});
+
+/**
+ * Seconds on two cores for what the programs of a group have in common, paid by the first that is built. Measured with
+ * Go's build cache empty and the modules downloaded; etcd, the first of all, also pays for Go's standard library.
+ */
+export const sharedSeconds: Readonly<Record<string, number>> = { kubernetes: 90, containerd: 35, helm: 30, addons: 30 };
+
+/** All programs, in the order in which they are built: what the integration tests wait for comes first. */
+export const catalogue = [
+  { name: 'etcd', group: 'etcd', package: 'go.etcd.io/etcd/server/v3', assets: 'required', seconds: 47 },
+  { ...kubernetes('kube-apiserver', 88), assets: 'required' },
+  kubernetes('kube-controller-manager', 50),
+  { ...kubernetes('kubectl', 20), assets: 'optional' },
+  { name: 'election-candidate', group: 'election-candidate', package: '.', seconds: 60 },
+  { name: 'helm', group: 'helm', package: 'helm.sh/helm/v3/cmd/helm', stamp: helm3Version, seconds: 30 },
+  containerd('containerd', 11),
+  { ...containerd('containerd-shim-runc-v2', 1), tags: ['no_grpc'] },
+  containerd('ctr', 4),
+  kubernetes('kubelet', 16),
+  kubernetes('kube-scheduler', 5),
+  kubernetes('kube-proxy', 7),
+  { name: 'coredns', group: 'addons', package: './coredns', seconds: 21 },
+  { name: 'volume-driver', group: 'addons', package: './volume-driver', seconds: 60 },
+  { name: 'helm4', group: 'helm', package: 'helm.sh/helm/v4/cmd/helm', stamp: helm4Version, seconds: 40 },
+] as const satisfies readonly Binary[];
+
+export type BinaryName = (typeof catalogue)[number]['name'];

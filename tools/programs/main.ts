@@ -1,0 +1,53 @@
+/**
+ * Builds the programs of the test cluster that are not yet in the user's cache, and prints where each is.
+ *
+ *     node tools/programs/main.ts                        all of them
+ *     node tools/programs/main.ts etcd kube-apiserver    these alone
+ *
+ * Exits with 0 when they are there, 1 when one can't be built, 2 for an unknown name, 128 + n after signal n.
+ */
+
+import { exitCodeOf, interruption } from '../interruption.ts';
+import { AssetsError } from './assets.ts';
+import { BuildError } from './build-binary.ts';
+import { type BinaryName, catalogue } from './catalogue.ts';
+import { ensureBinaries } from './ensure.ts';
+import { GoToolchainError } from './go-toolchain.ts';
+
+const all = catalogue.map(({ name }) => name);
+
+function isBinaryName(name: string): name is BinaryName {
+  return (all as readonly string[]).includes(name);
+}
+
+async function main(args: readonly string[]): Promise<number> {
+  if (args.includes('--help')) {
+    console.log(`usage: node tools/programs/main.ts [PROGRAM…]\n\nPrograms: ${all.join(', ')}`);
+    return 0;
+  }
+  const names = args.filter(isBinaryName);
+  if (names.length < args.length) {
+    const unknown = args.filter((name) => !isBinaryName(name));
+    console.error(`no such program: ${unknown.join(', ')}. There are ${all.join(', ')}.`);
+    return 2;
+  }
+  const signal = interruption();
+  try {
+    const paths = await ensureBinaries(names.length > 0 ? names : all, { signal });
+    const width = Math.max(...[...paths.keys()].map((name) => name.length));
+    for (const [name, path] of paths) console.log(`${name.padEnd(width)}  ${path}`);
+    return 0;
+  } catch (error) {
+    if (signal.aborted) {
+      console.error('interrupted: what was built so far is kept');
+      return exitCodeOf(signal.reason as NodeJS.Signals);
+    }
+    if (error instanceof BuildError || error instanceof GoToolchainError || error instanceof AssetsError) {
+      console.error(error.message);
+      return 1;
+    }
+    throw error;
+  }
+}
+
+process.exitCode = await main(process.argv.slice(2));
