@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { ReadonlyStore } from '../cache/index.ts';
 import {
   ApiError,
@@ -19,7 +20,7 @@ import {
   resourceName,
 } from '../kind/index.ts';
 import { Answers } from './answers.ts';
-import { differencesOf } from './difference.ts';
+import { type Difference, differencesOf } from './difference.ts';
 import { fieldSetHash } from './field-set.ts';
 import { isObject, member } from './json.ts';
 import { schemaOf } from './kind-schema.ts';
@@ -155,14 +156,14 @@ export class Applier {
   ): Promise<Applied<T>> {
     const state = found(present, owner, 'unchanged');
     if (state.type !== 'unchanged') return state;
-    const { uid, resourceVersion } = present.metadata;
+    const { uid } = present.metadata;
     const differences = differencesOf(configuration, present, schemaOf(kind));
     const [difference] = [...differences.filter(({ isSurplus }) => !isSurplus), ...differences];
     if (difference === undefined || this.#answers.isExpected(uid, configuration, differences)) return state;
     try {
       const object = await client.apply(kind, configuration, { force: true, uid });
-      this.#remember(kind, configuration, object);
-      if (object.metadata.resourceVersion === resourceVersion) return { type: 'unchanged', object };
+      const left = this.#remember(kind, configuration, object);
+      if (isDeepStrictEqual(left, differences)) return { type: 'unchanged', object };
       return { type: 'applied', object, difference: difference.path };
     } catch (error) {
       if (!isOtherUid(error)) throw error;
@@ -172,9 +173,10 @@ export class Applier {
     }
   }
 
-  #remember<T extends KubeObject>(kind: Kind<T>, configuration: Manifest<T>, answer: T): void {
+  #remember<T extends KubeObject>(kind: Kind<T>, configuration: Manifest<T>, answer: T): readonly Difference[] {
     const differences = differencesOf(configuration, answer, schemaOf(kind));
     this.#answers.remember(answer.metadata.uid, configuration, differences);
+    return differences;
   }
 
   /** What is sent and compared: the manifest with the annotation that tells of its fields. */

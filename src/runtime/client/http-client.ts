@@ -235,14 +235,14 @@ export class HttpClient implements Client {
     path: string,
     configuration: object,
     metadata: object,
-    { force = false, fieldManager, uid, resourceVersion, signal }: ApplyOptions = {},
+    { force = false, fieldManager, uid, resourceVersion, dryRun = false, signal }: ApplyOptions = {},
   ): Promise<T> {
     const asManager = fieldManager === undefined ? this.#asManager : queryOf({ fieldManager });
     const conditional = uid !== undefined || resourceVersion !== undefined;
     return this.#write<T>({
       method: 'PATCH',
       path,
-      query: `${asManager}&force=${force}`,
+      query: `${asManager}&force=${force}${dryRun ? '&dryRun=All' : ''}`,
       contentType: applyPatch,
       // JSON leaves out what is undefined.
       body: conditional ? { ...configuration, metadata: { ...metadata, uid, resourceVersion } } : configuration,

@@ -151,6 +151,7 @@ export class Manager {
     const remove = async (): Promise<void> => {
       await running.stop();
       this.#controllers.delete(name);
+      this.#metrics.removeController(name);
       await release();
     };
     let removed: Promise<void> | undefined;

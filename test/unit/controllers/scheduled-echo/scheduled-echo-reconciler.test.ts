@@ -108,7 +108,7 @@ describe('where there is a CronJob', () => {
     const outcome = reconcile();
     const request = await applied();
     expect(request.body).toMatchObject({ metadata: { uid: 'uid-cronjob' }, spec: { suspend: false } });
-    request.json(200, { ...changed, metadata: { ...changed.metadata, resourceVersion: '100' } });
+    request.json(200, changed);
     const report = reported();
     expect(await noted()).toBe('Normal CronJobChanged');
     expect((await report).reason).toBe('Scheduled');
