@@ -181,6 +181,15 @@ export class Manager {
     }
   }
 
+  /**
+   * For a liveness probe: of each controller how long, in milliseconds, its slowest reconcile has gone on after its time
+   * limit, if one has.
+   */
+  overruns(): ReadonlyMap<string, number> {
+    const all = [...this.#controllers].map(([name, { controller }]) => [name, controller.overrunMs] as const);
+    return new Map(all.filter(([, overMs]) => overMs > 0));
+  }
+
   /** For a readiness probe. */
   readiness(): Readiness {
     const waitingFor = [...this.#informers].filter(([, { informer }]) => !informer.hasSynced).map(([name]) => name);

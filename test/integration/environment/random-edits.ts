@@ -43,20 +43,20 @@ export class RandomEdits {
     return new RandomEdits(schemas, root as Json, random);
   }
 
-  /** A copy with one to three changes outside of its status and of what the server and its owner hold of its metadata. */
+  /** A copy with one or two changes outside of its status and of what the server and its owner hold of its metadata. */
   edited<T extends KubeObject>(object: T): T {
     const { apiVersion, kind, metadata, status, ...content } = structuredClone(object) as T & { status?: unknown };
     const { apiVersion: _, kind: __, metadata: ___, status: ____, ...fields } = this.#root.properties as Json;
     const { labels, annotations, ...rest } = metadata;
-    const schema = {
-      properties: { ...fields, labels: map, annotations: map },
-    };
-    let next: unknown = { ...content, labels: labels ?? {}, annotations: annotations ?? {} };
-    const changes = this.#below(3) + 1;
-    for (let change = 0; change < changes; change += 1) next = this.#changed(next, schema, 0);
-    const { labels: newLabels, annotations: newAnnotations, ...newContent } = next as Json;
-    const newMetadata = { ...rest, labels: newLabels, annotations: newAnnotations };
-    return { apiVersion, kind, ...newContent, metadata: newMetadata, status } as unknown as T;
+    let next: unknown = content;
+    let texts: unknown = { labels: labels ?? {}, annotations: annotations ?? {} };
+    // Few at once: the API server refuses all if it refuses one.
+    const changes = this.#random() < 0.7 ? 1 : 2;
+    for (let change = 0; change < changes; change += 1) {
+      if (this.#random() < 0.1) texts = this.#changed(texts, { properties: { labels: map, annotations: map } }, 0);
+      else next = this.#changed(next, { properties: fields }, 0);
+    }
+    return { apiVersion, kind, ...(next as Json), metadata: { ...rest, ...(texts as Json) }, status } as unknown as T;
   }
 
   #changed(value: unknown, reference: unknown, depth: number): unknown {
