@@ -2,7 +2,7 @@ import { availableParallelism } from 'node:os';
 
 /** A jest project per suite, and one for what its folder runs nightly: `npm run jest -- --selectProjects unit`. */
 const shared = {
-  testEnvironment: 'node',
+  testEnvironment: '<rootDir>/test/open-handles-environment.ts',
   modulePathIgnorePatterns: ['<rootDir>/dist/'],
   extensionsToTreatAsEsm: ['.ts'],
   transform: {
@@ -13,7 +13,7 @@ const shared = {
   },
 };
 
-const suite = (name, rest = {}) => {
+const suite = (name, { folders = [`test/${name}`], ...rest } = {}) => {
   const settings = {
     ...shared,
     setupFilesAfterEnv: [`<rootDir>/test/${name}/time-limit.ts`],
@@ -23,13 +23,13 @@ const suite = (name, rest = {}) => {
     {
       ...settings,
       displayName: name,
-      testMatch: [`<rootDir>/test/${name}/**/*.test.ts`],
+      testMatch: folders.map((folder) => `<rootDir>/${folder}/**/*.test.ts`),
       testPathIgnorePatterns: ['/node_modules/', '\\.nightly\\.test\\.ts$'],
     },
     {
       ...settings,
       displayName: `${name}-nightly`,
-      testMatch: [`<rootDir>/test/${name}/**/*.nightly.test.ts`],
+      testMatch: folders.map((folder) => `<rootDir>/${folder}/**/*.nightly.test.ts`),
     },
   ];
 };
@@ -44,7 +44,7 @@ export default {
   maxWorkers: Math.max(2, availableParallelism()),
   testSequencer: '<rootDir>/test/run/file-order.ts',
   projects: [
-    ...suite('unit'),
+    ...suite('unit', { folders: ['test/unit', 'bench/test'] }),
     ...suite('chart', { globalSetup: '<rootDir>/test/chart/global-setup.ts' }),
     ...suite('integration', withSetUp('integration')),
     ...suite('package'),

@@ -1,5 +1,5 @@
-import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { nodeFlagsOf } from '../testkit/shipped-program.ts';
 import { bundle } from '../tools/release/index.ts';
 import { clientNodePeer, controllerRuntimePeer, kubeRsPeer } from './peers/programs.ts';
 
@@ -14,8 +14,6 @@ export interface Operator {
   /** Environment variables beside those that all of them get. */
   readonly environment: Readonly<Record<string, string>>;
 }
-
-const repository = join(import.meta.dirname, '..');
 
 /** Builds these operators; what is not in the user's cache goes into `folder`. */
 export async function buildOperators(
@@ -33,11 +31,10 @@ type Build = (folder: string, signal: AbortSignal) => Promise<Omit<Operator, 'na
 const build: Readonly<Record<OperatorName, Build>> = {
   echoperator: async (folder) => {
     const ours = await bundle({ folder: join(folder, 'echoperator') });
-    const image = await imageNode();
     return {
-      command: [process.execPath, ...image.arguments, join(ours.folder, 'main.js')],
+      command: [process.execPath, ...(await nodeFlagsOf('operator')), join(ours.folder, 'main.js')],
       // The others do nothing but this either.
-      environment: { NODE_ENV: 'production', LOG_LEVEL: 'info', CONTROLLERS: 'echo', ...image.environment },
+      environment: { NODE_ENV: 'production', LOG_LEVEL: 'info', CONTROLLERS: 'echo' },
     };
   },
   'controller-runtime': async (_, signal) => ({ command: [await controllerRuntimePeer(signal)], environment: {} }),
@@ -47,15 +44,3 @@ const build: Readonly<Record<OperatorName, Build>> = {
     environment: { NODE_ENV: 'production' },
   }),
 };
-
-/** What the image has Node started with: the arguments before the program, and the environment variables. */
-async function imageNode(): Promise<{ arguments: readonly string[]; environment: Readonly<Record<string, string>> }> {
-  const dockerfile = await readFile(join(repository, 'Dockerfile'), 'utf8');
-  const entryPoint = /^ENTRYPOINT (\[.*\])$/m.exec(dockerfile)?.[1];
-  if (entryPoint === undefined) throw new Error('the Dockerfile has no ENTRYPOINT in the form of a list');
-  const [, ...words] = JSON.parse(entryPoint) as string[];
-  const program = words.pop();
-  if (!program?.endsWith('/main.js')) throw new Error(`the image runs ${program}, not main.js`);
-  const options = /^ENV .*\bNODE_OPTIONS="?([^"\n]*)"?$/m.exec(dockerfile)?.[1];
-  return { arguments: words, environment: options === undefined ? {} : { NODE_OPTIONS: options } };
-}

@@ -1,8 +1,8 @@
 import { createWriteStream } from 'node:fs';
 import { readFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { execa } from 'execa';
+import { freePorts } from '../testkit/free-ports.ts';
 import type { Operator } from './operators.ts';
 
 /** What each of them logs once its caches hold everything. */
@@ -145,20 +145,4 @@ export async function endOf(logFile: string): Promise<string> {
 async function expectProgram(pid: number, { name, command }: Operator): Promise<void> {
   const [program] = (await readFile(`/proc/${pid}/cmdline`, 'utf8')).split('\0');
   if (program !== command[0]) throw new Error(`process ${pid} should be ${name} (${command[0]}) and is ${program}`);
-}
-
-async function freePorts(): Promise<readonly [number, number]> {
-  const servers = [createServer(), createServer()] as const;
-  const portOf = (server: (typeof servers)[number]) =>
-    new Promise<number>((resolve, reject) => {
-      server.on('error', reject);
-      server.listen(0, '127.0.0.1', () => {
-        const address = server.address();
-        if (address === null || typeof address === 'string') reject(new Error('no port'));
-        else resolve(address.port);
-      });
-    });
-  const ports = await Promise.all([portOf(servers[0]), portOf(servers[1])]);
-  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
-  return ports;
 }

@@ -55,9 +55,14 @@ export class ChartRole {
   }
 
   /** @param release the name under which the roles stand in the whole cluster. */
-  static async install(cluster: TestCluster, release: string, namespace: string): Promise<ChartRole> {
+  static async install(
+    cluster: TestCluster,
+    release: string,
+    namespace: string,
+    values: object = {},
+  ): Promise<ChartRole> {
     const folder = await mkdtemp(join(process.env.INTEGRATION_FOLDER ?? '', 'role-'));
-    const kubeconfig = await chartRole(cluster.kubeconfig, { namespace, folder, values: {}, name: release });
+    const kubeconfig = await chartRole(cluster.kubeconfig, { namespace, folder, values, name: release });
     return new ChartRole(cluster, release, folder, kubeconfig);
   }
 

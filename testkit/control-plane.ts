@@ -5,8 +5,9 @@ import { execa } from 'execa';
 import { auditPolicy } from '../tools/cluster/index.ts';
 import { ensureBinaries } from '../tools/programs/index.ts';
 import { wrapToDieWithParent } from './die-with-parent.ts';
+import { startKwok } from './kwok.ts';
 
-/** A real API server on a real etcd, with the controllers that make Jobs, StatefulSets, garbage collection and namespaces real. */
+/** A real API server on a real etcd, with the controllers of what the operator makes; kwok.ts says what is played. */
 export interface ControlPlane {
   readonly config: EnvtestConfig;
   /** JSON lines, one a write; see audit.ts. */
@@ -15,11 +16,14 @@ export interface ControlPlane {
 }
 
 const controllers = [
+  'deployment-controller',
   'garbage-collector-controller',
   'job-controller',
   'namespace-controller',
-  // Without it a deleted claim stays, and its namespace.
+  'persistentvolume-binder-controller',
+  'persistentvolume-protection-controller',
   'persistentvolumeclaim-protection-controller',
+  'replicaset-controller',
   'resourcequota-controller',
   'statefulset-controller',
   'ttl-after-finished-controller',
@@ -29,9 +33,15 @@ const controllers = [
  * Starts the control plane. Its processes end with this one, also when it is killed.
  *
  * @param folder for certificates, the audit log, etcd's data; whoever made it removes it.
+ * @param options.kwok whether pods can run: see kwok.ts. Default: false.
  */
-export async function startControlPlane(folder: string, crdFolders: string[]): Promise<ControlPlane> {
-  const binaries = await ensureBinaries(['etcd', 'kube-apiserver', 'kube-controller-manager']);
+export async function startControlPlane(
+  folder: string,
+  crdFolders: string[],
+  options: { readonly kwok?: boolean } = {},
+): Promise<ControlPlane> {
+  const programs = ['etcd', 'kube-apiserver', 'kube-controller-manager'] as const;
+  const binaries = await ensureBinaries(options.kwok ? [...programs, 'kwok'] : programs);
   const wrappers = await wrapToDieWithParent(folder, Object.fromEntries(binaries));
   const auditLog = join(folder, 'audit.log');
   await writeFile(join(folder, 'audit-policy.yaml'), auditPolicy);
@@ -50,10 +60,12 @@ export async function startControlPlane(folder: string, crdFolders: string[]): P
   });
   const config = await startIn(folder, environment);
   const manager = startControllerManager(join(wrappers, 'kube-controller-manager'), config);
+  const stopKwok = options.kwok ? await startKwok(join(wrappers, 'kwok'), config.kubeconfigPath) : undefined;
   return {
     config,
     auditLog,
     stop: async () => {
+      await stopKwok?.();
       manager.kill('SIGTERM');
       await manager;
       await environment.stop();

@@ -9,6 +9,7 @@ import {
   type ServerHttp2Stream,
 } from 'node:http2';
 import type { AddressInfo, Socket } from 'node:net';
+import { resetConnection } from '../src/runtime/testing/reset-connection.ts';
 
 /**
  * What happens to a call: it never arrives, or it is carried out and its answer is lost, and its connection breaks in both; or
@@ -84,7 +85,7 @@ export class GrpcProxy implements AsyncDisposable {
 
   /** Breaks every connection, and what is under way on it. */
   cut(): void {
-    for (const socket of this.#sockets.values()) socket.resetAndDestroy();
+    for (const socket of this.#sockets.values()) resetConnection(socket);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -158,7 +159,8 @@ export class GrpcProxy implements AsyncDisposable {
   }
 
   #break(stream: ServerHttp2Stream): void {
-    this.#sockets.get(stream.session?.socket.remotePort)?.resetAndDestroy();
+    const socket = this.#sockets.get(stream.session?.socket.remotePort);
+    if (socket !== undefined) resetConnection(socket);
   }
 
   #connected(): ClientHttp2Session {

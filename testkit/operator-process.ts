@@ -1,20 +1,18 @@
-import { join } from 'node:path';
-import { execa } from 'execa';
 import { eventually } from './eventually.ts';
 import { freePorts } from './free-ports.ts';
+import { startShipped } from './shipped-program.ts';
 
-const main = join(import.meta.dirname, '../src/main.ts');
+/** Runs the operator's program with these arguments, to its end. */
+export const operatorCommand = (args: readonly string[], env: Readonly<Record<string, string>>) =>
+  startShipped('operator', args, env);
 
-const spawn = (env: Readonly<Record<string, string>>) =>
-  execa(process.execPath, [main], { env, reject: false, all: true });
-
-/** The operator as a process of its own, from its sources. */
+/** The operator as a process of its own, as its image runs it. */
 export class OperatorProcess {
   readonly healthPort: number;
   readonly metricsPort: number;
-  readonly #process: ReturnType<typeof spawn>;
+  readonly #process: ReturnType<typeof startShipped>;
 
-  private constructor(process: ReturnType<typeof spawn>, healthPort: number, metricsPort: number) {
+  private constructor(process: ReturnType<typeof startShipped>, healthPort: number, metricsPort: number) {
     this.#process = process;
     this.healthPort = healthPort;
     this.metricsPort = metricsPort;
@@ -23,7 +21,7 @@ export class OperatorProcess {
   /** Starts it and returns when it is ready. */
   static async start(kubeconfig: string, settings: Readonly<Record<string, string>> = {}): Promise<OperatorProcess> {
     const [healthPort, metricsPort] = await freePorts();
-    const child = spawn({
+    const child = operatorCommand([], {
       KUBECONFIG: kubeconfig,
       HEALTH_PORT: String(healthPort),
       METRICS_PORT: String(metricsPort),

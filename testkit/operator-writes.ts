@@ -1,10 +1,8 @@
-import { type AuditEvent, readAuditLog } from '../tools/cluster/index.ts';
+import type { AuditEvent, AuditLog } from '../tools/cluster/index.ts';
 
 /** The writes of the operator in a namespace that the API server has answered, in the order of its log. */
-export async function operatorWrites(auditLog: string, namespace: string): Promise<readonly AuditEvent[]> {
-  return (await readAuditLog(auditLog, namespace)).filter(
-    ({ userAgent, objectRef }) => userAgent?.startsWith('echoperator/') && objectRef?.namespace === namespace,
-  );
+export async function operatorWrites(auditLog: AuditLog, namespace: string): Promise<readonly AuditEvent[]> {
+  return (await auditLog.events(namespace)).filter(({ userAgent }) => userAgent?.startsWith('echoperator/'));
 }
 
 /**

@@ -1,42 +1,45 @@
 import { mkdtemp } from 'node:fs/promises';
 import { join } from 'node:path';
-import { execa } from 'execa';
 import { eventually } from './eventually.ts';
 import { freePorts } from './free-ports.ts';
+import { type ShippedPrograms, startShipped } from './shipped-program.ts';
 
-const main = join(import.meta.dirname, '../src/petstore/main.ts');
-
-const spawn = (args: readonly string[], env: Readonly<Record<string, string>>) =>
-  execa(process.execPath, ['--disable-warning=ExperimentalWarning', main, ...args], { env, reject: false, all: true });
-
-/** The pet store as a process of its own, from its sources, with a file of its own that outlives the process. */
+/** The pet store as a process of its own, as its image runs it, with a file of its own that outlives the process. */
 export class PetStoreProcess {
   readonly port: number;
   readonly httpPort: number;
   readonly databasePath: string;
   readonly #settings: Readonly<Record<string, string>>;
-  #process: ReturnType<typeof spawn> | undefined;
+  readonly #programs: ShippedPrograms | undefined;
+  #process: ReturnType<typeof startShipped> | undefined;
 
   private constructor(
     port: number,
     httpPort: number,
     databasePath: string,
     settings: Readonly<Record<string, string>>,
+    programs: ShippedPrograms | undefined,
   ) {
     this.port = port;
     this.httpPort = httpPort;
     this.databasePath = databasePath;
     this.#settings = settings;
+    this.#programs = programs;
   }
 
-  /** Starts one on free ports and returns when it serves. Its file is in a folder of its own in `parent`. */
+  /**
+   * Starts one on free ports and returns when it serves. Its file is in a folder of its own in `parent`.
+   *
+   * @param programs the bundles. Default: those of jest's global set-up.
+   */
   static async start(
     settings: Readonly<Record<string, string>> = {},
     parent = process.env.INTEGRATION_FOLDER ?? '',
+    programs?: ShippedPrograms,
   ): Promise<PetStoreProcess> {
     const [port, httpPort] = await freePorts();
     const folder = await mkdtemp(join(parent, 'pet-store-'));
-    const store = new PetStoreProcess(port, httpPort, join(folder, 'pets.db'), settings);
+    const store = new PetStoreProcess(port, httpPort, join(folder, 'pets.db'), settings, programs);
     await store.restart();
     return store;
   }
@@ -47,7 +50,7 @@ export class PetStoreProcess {
 
   /** Starts it again, on the same ports and the same file. */
   async restart(): Promise<void> {
-    const child = spawn(['serve'], {
+    const child = this.#start(['serve'], {
       PETSTORE_LISTEN: this.address,
       PETSTORE_HTTP_PORT: String(this.httpPort),
       PETSTORE_DATABASE: this.databasePath,
@@ -87,9 +90,10 @@ export class PetStoreProcess {
 
   /** Runs a command of its command line against it. */
   command(...args: readonly string[]) {
-    return execa(process.execPath, ['--disable-warning=ExperimentalWarning', main, ...args], {
-      env: { PETSTORE_ADDRESS: this.address },
-      reject: false,
-    });
+    return this.#start(args, { PETSTORE_ADDRESS: this.address });
+  }
+
+  #start(args: readonly string[], env: Readonly<Record<string, string>>) {
+    return startShipped('petstore', args, env, this.#programs);
   }
 }

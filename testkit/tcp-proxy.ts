@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, connect as dial, type Server, type Socket } from 'node:net';
+import { resetConnection } from '../src/runtime/testing/reset-connection.ts';
 
 /** Is told of what a client sends, before it is passed on. */
 export type Sent = (data: Buffer) => void;
@@ -38,7 +39,7 @@ export class TcpProxy implements AsyncDisposable {
   /** Resets every connection. */
   cut(): void {
     for (const { client, upstream } of this.#links) {
-      client.resetAndDestroy();
+      resetConnection(client);
       upstream.destroy();
     }
   }
@@ -68,13 +69,13 @@ export class TcpProxy implements AsyncDisposable {
     this.#connections += 1;
     client.on('error', () => {});
     if (this.#refusing) {
-      client.resetAndDestroy();
+      resetConnection(client);
       return;
     }
     const upstream = dial(port, '127.0.0.1');
     const link = { client, upstream };
     this.#links.add(link);
-    upstream.on('error', () => client.resetAndDestroy());
+    upstream.on('error', () => resetConnection(client));
     client.on('close', () => {
       this.#links.delete(link);
       upstream.destroy();

@@ -15,6 +15,7 @@ import {
   type ObjectOf,
   Transport,
 } from '../src/runtime/index.ts';
+import { AuditLog } from '../tools/cluster/index.ts';
 import { eventually } from './eventually.ts';
 import { serverOfWorker } from './server-of-worker.ts';
 
@@ -37,11 +38,12 @@ export const Pod = builtInKind<V1Pod>({ group: '', version: 'v1', kind: 'Pod', p
 export class TestCluster {
   readonly client: Client;
   readonly kubeconfig: string;
-  readonly auditLog: string;
+  /** Since this has connected. */
+  readonly auditLog: AuditLog;
   readonly #transport: Transport;
   readonly #namespaces: string[] = [];
 
-  private constructor(transport: Transport, kubeconfig: string, auditLog: string) {
+  private constructor(transport: Transport, kubeconfig: string, auditLog: AuditLog) {
     this.#transport = transport;
     this.client = new HttpClient(transport, 'test');
     this.kubeconfig = kubeconfig;
@@ -56,13 +58,18 @@ export class TestCluster {
 
   static async at(kubeconfig: string, auditLog: string): Promise<TestCluster> {
     const transport = new Transport(await kubeconfigConnection(kubeconfig), { userAgent: 'test' });
-    return new TestCluster(transport, kubeconfig, auditLog);
+    return new TestCluster(transport, kubeconfig, await AuditLog.fromNowOn(auditLog));
+  }
+
+  /** Those of the test's own. */
+  get namespaces(): readonly string[] {
+    return this.#namespaces;
   }
 
   /** A namespace of the test's own; {@link close} deletes it. */
-  async namespace(): Promise<string> {
+  async namespace(labels: Readonly<Record<string, string>> = {}): Promise<string> {
     const name = `test-${randomBytes(5).toString('hex')}`;
-    await this.client.create(Namespace, { metadata: { name } });
+    await this.client.create(Namespace, { metadata: { name, labels } });
     this.#namespaces.push(name);
     return name;
   }
@@ -84,7 +91,12 @@ export class TestCluster {
     return text(body);
   }
 
-  /** Deletes the namespaces and waits until they are gone, each for so many milliseconds at the most. */
+  /**
+   * Deletes the namespaces, and waits until nothing is left in them but what finalizers hold, as they hold claims: the
+   * controller of namespaces looks for the end of those only after 8 seconds.
+   *
+   * @param timeoutMs for each namespace. Default: 90 s.
+   */
   async close(timeoutMs = 90_000): Promise<void> {
     for (const name of this.#namespaces) {
       await this.client.delete(Namespace, { name }).catch((error: unknown) => {
@@ -93,13 +105,23 @@ export class TestCluster {
       });
     }
     for (const name of this.#namespaces) {
-      await eventually(
-        `namespace ${name} is gone`,
-        () => this.isGone(() => this.client.get(Namespace, { name })),
-        timeoutMs,
-      );
+      await eventually(`namespace ${name} is empty`, () => this.#isEmptied(name), timeoutMs);
     }
     await this.#transport.close();
+  }
+
+  /** True once its controller has gone through everything in a namespace that is to be deleted. */
+  async #isEmptied(name: string): Promise<boolean> {
+    try {
+      const { status } = await this.client.get(Namespace, { name });
+      return (
+        status?.conditions?.some(({ type, status: is }) => type === 'NamespaceFinalizersRemaining' && is === 'True') ??
+        false
+      );
+    } catch (error) {
+      if (isNotFound(error)) return true;
+      throw error;
+    }
   }
 
   /** Deletes a namespace of the test's own now, and waits until it is gone. */

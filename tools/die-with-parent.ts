@@ -15,9 +15,6 @@ if (command === undefined) {
   process.exit(2);
 }
 
-// A process group of its own: what the command starts is killed with it.
-const child = spawn(command, args, { detached: true, stdio: ['ignore', 'inherit', 'inherit'] });
-
 function killGroup(): void {
   if (child.pid === undefined) return;
   try {
@@ -27,12 +24,16 @@ function killGroup(): void {
   }
 }
 
-process.stdin.on('close', killGroup);
-process.stdin.resume();
 process.on('SIGTERM', killGroup);
 // A terminal sends these to this process as well. What follows from them is for the starter to decide: if it ends, the
 // pipe says so.
 for (const signal of ['SIGINT', 'SIGHUP', 'SIGQUIT'] as const) process.on(signal, () => undefined);
+
+// After the listeners: a signal that came between the two would end this process and leave the command running. It has a
+// process group of its own, so that what it starts is killed with it.
+const child = spawn(command, args, { detached: true, stdio: ['ignore', 'inherit', 'inherit'] });
+process.stdin.on('close', killGroup);
+process.stdin.resume();
 
 child.on('error', (error) => {
   console.error(error.message);

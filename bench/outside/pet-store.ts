@@ -1,11 +1,13 @@
+import { join } from 'node:path';
 import { RemotePets } from '../../src/petstore/remote-pets.ts';
 import { PetStoreProcess } from '../../testkit/pet-store-process.ts';
+import { bundlePrograms } from '../../testkit/shipped-program.ts';
 import { TurnError } from '../running-operator.ts';
 import type { Outside } from './subjects.ts';
 
 /** The project's own pet store, which has each pet on the disk before it answers. */
 export async function startPetStore(count: number, folder: string): Promise<Outside> {
-  const store = await PetStoreProcess.start({ NODE_ENV: 'production' }, folder);
+  const store = await PetStoreProcess.start({}, folder, await bundlePrograms(join(folder, 'programs')));
   return {
     environment: { CONTROLLERS: 'pet', PETSTORE_ADDRESS: store.address },
     during: (work) => work(),

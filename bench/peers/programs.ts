@@ -10,7 +10,7 @@ import { build } from 'esbuild';
 import { ExecaError, execa } from 'execa';
 import { cacheFolder } from '../../tools/cache-folder.ts';
 import { ExclusiveLock } from '../../tools/exclusive-lock.ts';
-import { ensureIn } from '../../tools/programs/ensure.ts';
+import { ensureIn } from '../../tools/programs/index.ts';
 
 /** A peer's program can't be built. The message says why. */
 export class PeerError extends Error {
@@ -24,7 +24,7 @@ export async function controllerRuntimePeer(signal: AbortSignal): Promise<string
   const name = 'controller-runtime';
   const workshop = {
     binaries: [{ name, group: name, package: '.', seconds: 120 }],
-    programsFolder: import.meta.dirname,
+    folder: import.meta.dirname,
     environment: process.env,
   };
   const path = (await ensureIn(workshop, [name], { signal })).get(name);

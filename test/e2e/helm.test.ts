@@ -4,8 +4,6 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import type { V1CustomResourceDefinition } from '@kubernetes/client-node';
 import { parse, stringify } from 'yaml';
-import { Cluster } from '../../tools/cluster/index.ts';
-import { buildImage } from '../../tools/release/index.ts';
 import { originalEchoCrd } from '../integration/environment/original-crds.ts';
 import { E2eCluster, echo } from './environment/cluster.ts';
 import { Release } from './environment/release.ts';
@@ -95,8 +93,6 @@ test('upgraded from an older release and rolled back: the CRDs follow, nothing i
 });
 
 test('uninstalling is refused while there are Pets, lists them, and leaves all as it is; it works when they are deleted', async () => {
-  const nodes = await Cluster.find('e2e');
-  await nodes.loadImage((await buildImage({ image: 'petstore' })).archive);
   const installed = await Release.install(cluster, [
     ...['--set', 'controllers.pet.enabled=true,petstore.enabled=true'],
     ...['--set', 'ha.enabled=false'],

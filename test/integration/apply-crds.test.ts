@@ -1,17 +1,15 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { execa } from 'execa';
 import { Echo } from '../../src/api/index.ts';
 import { CustomResourceDefinition } from '../../src/runtime/index.ts';
 import { type ControlPlane, startControlPlane } from '../../testkit/control-plane.ts';
 import { echoManifest, echoWithReason } from '../../testkit/echos.ts';
 import { eventually } from '../../testkit/eventually.ts';
-import { OperatorProcess } from '../../testkit/operator-process.ts';
+import { OperatorProcess, operatorCommand } from '../../testkit/operator-process.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
 import { originalEchoCrd } from './environment/original-crds.ts';
 
-const main = join(import.meta.dirname, '../../src/main.ts');
 let folder: string;
 let controlPlane: ControlPlane;
 let cluster: TestCluster;
@@ -28,11 +26,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-const applyCrds = () =>
-  execa(process.execPath, [main, 'apply-crds'], {
-    env: { KUBECONFIG: cluster.kubeconfig, LOG_LEVEL: 'info' },
-    reject: false,
-  });
+const applyCrds = () => operatorCommand(['apply-crds'], { KUBECONFIG: cluster.kubeconfig, LOG_LEVEL: 'info' });
 
 const crd = () => cluster.client.get(CustomResourceDefinition, { name: 'echos.mmontes.io' });
 

@@ -22,7 +22,6 @@ import {
   ifThere,
   imageOf,
   lookAgain,
-  meanwhile,
   merge,
   operator,
   podOf,
@@ -108,7 +107,7 @@ describe('the data', () => {
     // Not with the StatefulSet, and not with a replica.
     const before = (await statefulSetOf(at.key)).metadata.uid;
     await cluster.client.delete(StatefulSet, { ...at.key, name: 'shop-db' });
-    await meanwhile(at, 'another StatefulSet', async () => {
+    await eventually('another StatefulSet', async () => {
       const next = await ifThere(statefulSetOf(at.key));
       return next !== undefined && next.metadata.uid !== before;
     });
@@ -210,7 +209,7 @@ describe('the data', () => {
     } finally {
       await merge(PersistentVolumeClaim, claim, { metadata: { finalizers: null } });
     }
-    await meanwhile(at, 'another pod, with another claim', async () => {
+    await eventually('another pod, with another claim', async () => {
       const next = await ifThere(podOf(at.key));
       return next?.spec?.containers[0]?.image === 'example.com/db:two';
     });
@@ -235,7 +234,7 @@ describe('the data', () => {
     await apply(at.key, spec({}, { tag: 'two', replicas: 3 }));
     const store = await settled(at, 'NameTaken');
     expect(findCondition(store.status?.conditions, 'DatabaseReady')?.message).toContain('named data-shop-db-1');
-    await meanwhile(at, 'the new image runs', async () =>
+    await eventually('the new image runs', async () =>
       (await ifThere(podOf(at.key)))?.spec?.containers[0]?.image?.endsWith(':two'),
     );
     expect((await statefulSetOf(at.key)).spec?.replicas).toBe(1);

@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { BookStore } from '../../src/api/index.ts';
-import { ControllerRevision, StatefulSet } from '../../src/controllers/built-in-kinds.ts';
+import { ControllerRevision, PersistentVolumeClaim, Pod, StatefulSet } from '../../src/controllers/built-in-kinds.ts';
 import { findCondition, isControlledBy } from '../../src/runtime/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
+import { leaveNoRoom, makeRoom } from '../../testkit/kwok.ts';
 import { ResourceQuota } from '../../testkit/test-cluster.ts';
 import {
   addSidecar,
@@ -11,11 +12,12 @@ import {
   cluster,
   Event,
   fixed,
+  growable,
   growOnline,
   ifThere,
   imageOf,
+  type Key,
   lookAgain,
-  meanwhile,
   merge,
   operator,
   podOf,
@@ -30,11 +32,32 @@ import {
   stopOperator,
   tearDown,
   templateSizeOf,
+  type World,
   world,
 } from './environment/book-store-world.ts';
 
 beforeAll(() => setUp('book-store-growth'), 120_000);
 afterAll(() => tearDown(), 120_000);
+
+/** How many StatefulSets a namespace may have. */
+const limit = (key: Key, count: number) =>
+  cluster.client.apply(
+    ResourceQuota,
+    { metadata: { ...key, name: 'limit' }, spec: { hard: { 'count/statefulsets.apps': String(count) } } },
+    { force: true },
+  );
+
+const limited = (key: Key) =>
+  eventually('the quota is counted', async () => {
+    const { spec, status } = await cluster.client.get(ResourceQuota, { ...key, name: 'limit' });
+    const counted = 'count/statefulsets.apps';
+    return status?.hard?.[counted] === spec?.hard?.[counted] && status?.used?.[counted] !== undefined;
+  });
+
+const imageRuns = (at: World, tag: string) =>
+  eventually(`:${tag} runs`, async () =>
+    (await ifThere(podOf(at.key)))?.spec?.containers[0]?.image?.endsWith(`:${tag}`),
+  );
 
 describe('growing', () => {
   test('an online growth restarts nothing, and gives later replicas the new size', async () => {
@@ -44,7 +67,7 @@ describe('growing', () => {
     const before = await statefulSetOf(at.key);
     await addSidecar(StatefulSet, before);
     await merge(StatefulSet, before, { metadata: { annotations: { note: 'mine' } }, spec: { minReadySeconds: 0 } });
-    await meanwhile(at, 'the sidecars run', async () => {
+    await eventually('the sidecars run', async () => {
       const pods = [await ifThere(podOf(at.key, 0)), await ifThere(podOf(at.key, 1))];
       return pods.every((pod) => pod?.spec?.containers.length === 2);
     });
@@ -56,12 +79,12 @@ describe('growing', () => {
     expect(findCondition(growing.status?.conditions, 'VolumeResizing')).toMatchObject({ status: 'True' });
     expect(findCondition(growing.status?.conditions, 'Ready')).toMatchObject({ status: 'False' });
     expect(findCondition(growing.status?.conditions, 'DatabaseReady')).toMatchObject({ status: 'True' });
-    for (const ordinal of [0, 1]) await at.played.growVolume(`data-shop-db-${ordinal}`);
+    for (const ordinal of [0, 1]) await at.volumes.growVolume(`data-shop-db-${ordinal}`);
     await settled(at, 'FileSystemResizePending');
     // Claims first: until all are done it is the same StatefulSet.
     expect((await statefulSetOf(at.key)).metadata.uid).toBe(before.metadata.uid);
-    await at.played.growFileSystem('data-shop-db-0');
-    await at.played.growFileSystem('data-shop-db-1');
+    await at.volumes.growFileSystem('data-shop-db-0');
+    await at.volumes.growFileSystem('data-shop-db-1');
     const done = await settled(at, 'IndependentDatabases');
     expect(done.status?.volumes?.map(({ capacity }) => capacity)).toEqual(['2Gi', '2Gi']);
 
@@ -96,7 +119,7 @@ describe('growing', () => {
     const watch = statesOf(StatefulSet, before);
     await apply(at.key, spec({}, { tag: 'two', dbSize: '2Gi' }));
     await growOnline(at, '2Gi');
-    await meanwhile(at, 'the pod is of the new image', async () =>
+    await eventually('the pod is of the new image', async () =>
       (await ifThere(podOf(at.key)))?.spec?.containers[0]?.image?.endsWith(':two'),
     );
     await settled(at);
@@ -116,12 +139,17 @@ describe('growing', () => {
     const changed = (tag: string) => async () => imageOf(await statefulSetOf(at.key)) === `example.com/db:${tag}`;
     await apply(at.key, spec({}, { tag: 'one', dbSize: '2Gi' }));
     await settled(at, 'ClaimsGrowing');
-    await at.played.breakPod('shop-db-0');
+    await cluster.client.patch(
+      Pod,
+      (await podOf(at.key)).metadata,
+      { type: 'merge', body: { status: { conditions: [{ type: 'Ready', status: 'False' }] } } },
+      { subresource: 'status' },
+    );
     await eventually('it is not ready', async () => (await statefulSetOf(at.key)).status?.availableReplicas === 0);
     await apply(at.key, spec({}, { tag: 'two', dbSize: '2Gi' }));
     await eventually('the image is changed', changed('two'));
     await settled(at, 'ClaimsGrowing');
-    await at.played.failToGrow('data-shop-db-0', 'no room left');
+    await at.volumes.failToGrow('data-shop-db-0', 'no room left');
     const failing = await settled(at, 'ResizeFailing');
     expect(findCondition(failing.status?.conditions, 'VolumeResizing')?.message).toContain('no room left');
     await apply(at.key, spec({}, { tag: 'three', dbSize: '2Gi' }));
@@ -162,7 +190,7 @@ describe('growing', () => {
     const { uid } = (await claimOf(at.key)).metadata;
     await apply(at.key, spec({}, { dbSize: '20Ti' }));
     await eventually('the claim asks for it', async () => (await requestOf(at.key)) === '20Ti');
-    await at.played.failToGrow('data-shop-db-0', 'no room left');
+    await at.volumes.failToGrow('data-shop-db-0', 'no room left');
     const failing = await settled(at, 'ResizeFailing');
     expect(findCondition(failing.status?.conditions, 'VolumeResizing')?.message).toContain('no room left');
     await expect(apply(at.key, spec({}, { dbSize: '2Gi' }))).rejects.toThrow('dbSize cannot shrink');
@@ -200,7 +228,7 @@ describe('growing', () => {
     const condition = findCondition(store.status?.conditions, 'VolumeResizing');
     expect(condition).toMatchObject({ status: 'False', reason: 'ResizeRefused' });
     expect(condition?.message).toContain('exceeded quota: limit');
-    await meanwhile(at, 'the new image runs', async () =>
+    await eventually('the new image runs', async () =>
       (await ifThere(podOf(at.key)))?.spec?.containers[0]?.image?.endsWith(':two'),
     );
     await quota('2Gi');
@@ -212,7 +240,15 @@ describe('growing', () => {
 
   test('a claim without a volume holds nobody up, and grows when it has one', async () => {
     const at = await world('shop');
-    at.played.withheld.add('data-shop-db-1');
+    const withheld = { ...at.key, name: 'data-shop-db-1', labels: { 'no-volume': 'true' } };
+    await cluster.client.create(PersistentVolumeClaim, {
+      metadata: withheld,
+      spec: {
+        accessModes: ['ReadWriteOnce'],
+        storageClassName: growable,
+        resources: { requests: { storage: '1Gi' } },
+      },
+    });
     await apply(at.key, spec({}, { replicas: 2 }));
     await settled(at, 'IndependentDatabases');
     await apply(at.key, spec({}, { replicas: 2, dbSize: '2Gi' }));
@@ -220,8 +256,8 @@ describe('growing', () => {
     await settled(at, 'IndependentDatabases');
     expect(templateSizeOf(await statefulSetOf(at.key))).toBe('2Gi');
     expect(await requestOf(at.key, 1)).toBe('1Gi');
-    at.played.withheld.clear();
-    await at.played.play();
+    await merge(PersistentVolumeClaim, { metadata: withheld }, { metadata: { labels: { 'no-volume': null } } });
+    await eventually('it has a volume', async () => (await claimOf(at.key, 1)).status?.phase === 'Bound');
     await growOnline(at, '2Gi', [1]);
     const { status } = await settled(at, 'IndependentDatabases');
     expect(status?.volumes?.map(({ capacity }) => capacity)).toEqual(['2Gi', '2Gi']);
@@ -235,11 +271,11 @@ describe('growing', () => {
     await apply(at.key, spec({}, { replicas: 2, resizeRestartAfter: '4s', dbSize: '2Gi' }));
     await growOnline(at, '2Gi', [0]);
     await eventually('claim 1 asks for 2Gi', async () => (await requestOf(at.key, 1)) === '2Gi');
-    await at.played.growVolume('data-shop-db-1');
+    await at.volumes.growVolume('data-shop-db-1');
     const pendingSince = (await claimOf(at.key, 1)).status?.conditions?.find(
       ({ type }) => type === 'FileSystemResizePending',
     )?.lastTransitionTime;
-    const restarted = await meanwhile(at, 'pod 1 is restarted', async () => {
+    const restarted = await eventually('pod 1 is restarted', async () => {
       const pod = await ifThere(podOf(at.key, 1));
       return pod !== undefined && pod.metadata.uid !== before[1]?.metadata.uid && pod;
     });
@@ -247,7 +283,7 @@ describe('growing', () => {
       Date.parse(pendingSince ?? '') + 4000,
     );
     // Now its volume is mounted anew.
-    await at.played.growFileSystem('data-shop-db-1');
+    await at.volumes.growFileSystem('data-shop-db-1');
     await settled(at, 'IndependentDatabases');
     expect((await podOf(at.key, 0)).metadata.uid).toBe(before[0]?.metadata.uid);
     expect((await podOf(at.key, 1)).metadata.uid).toBe(restarted.metadata.uid);
@@ -264,24 +300,26 @@ describe('growing', () => {
     await apply(at.key, spec({}, slow));
     await settled(at, 'IndependentDatabases');
     const uids = [(await podOf(at.key, 0)).metadata.uid, (await podOf(at.key, 1)).metadata.uid];
+    await leaveNoRoom(cluster, at.key.namespace);
     await apply(at.key, spec({}, { ...slow, dbSize: '2Gi' }));
     for (const ordinal of [0, 1]) {
       await eventually('the claim asks for 2Gi', async () => (await requestOf(at.key, ordinal)) === '2Gi');
-      await at.played.growVolume(`data-shop-db-${ordinal}`);
+      await at.volumes.growVolume(`data-shop-db-${ordinal}`);
     }
-    // Nobody plays the kubelet now: it is there, and does not run.
-    await eventually('pod 0 is another', async () => {
+    const pending = await eventually('pod 0 is another', async () => {
       const pod = await ifThere(podOf(at.key, 0));
-      return pod !== undefined && pod.metadata.uid !== uids[0];
+      return pod !== undefined && pod.metadata.uid !== uids[0] && pod;
     });
     const looks = await reconciled(operator);
     await eventually('pod 1 would be due', async () => (await reconciled(operator)) >= looks + 3);
     expect((await podOf(at.key, 1)).metadata.uid).toBe(uids[1]);
-    await meanwhile(at, 'pod 1 is another', async () => {
+    await makeRoom(cluster, at.key.namespace);
+    await cluster.client.delete(Pod, pending.metadata);
+    await eventually('pod 1 is another', async () => {
       const pod = await ifThere(podOf(at.key, 1));
       return pod !== undefined && pod.metadata.uid !== uids[1];
     });
-    for (const ordinal of [0, 1]) await at.played.growFileSystem(`data-shop-db-${ordinal}`);
+    for (const ordinal of [0, 1]) await at.volumes.growFileSystem(`data-shop-db-${ordinal}`);
     await settled(at, 'IndependentDatabases');
   }, 120_000);
 
@@ -296,11 +334,36 @@ describe('growing', () => {
     expect(condition).toMatchObject({ status: 'False', reason: 'StorageClassCannotGrow' });
     expect(condition?.message).toContain(fixed);
     expect(await requestOf(at.key)).toBe('1Gi');
-    await meanwhile(at, 'the new image runs', async () =>
+    await eventually('the new image runs', async () =>
       (await ifThere(podOf(at.key)))?.spec?.containers[0]?.image?.endsWith(':two'),
     );
     const after = await statefulSetOf(at.key);
     expect(after.metadata.uid).toBe(uid);
     expect(templateSizeOf(after)).toBe('1Gi');
   });
+
+  test('a StatefulSet whose successor the API server would refuse stays, and all else goes on', async () => {
+    const at = await world('shop');
+    await apply(at.key, spec({}, { tag: 'one' }));
+    await settled(at);
+    const before = await statefulSetOf(at.key);
+    await limit(at.key, 1);
+    await limited(at.key);
+    await apply(at.key, spec({}, { tag: 'two', dbSize: '2Gi' }));
+    await growOnline(at, '2Gi');
+    const store = await settled(at, 'RecreationRefused');
+    const condition = findCondition(store.status?.conditions, 'VolumeResizing');
+    expect(condition).toMatchObject({ status: 'False', reason: 'RecreationRefused' });
+    expect(condition?.message).toContain('exceeded quota: limit');
+    await imageRuns(at, 'two');
+    const now = await statefulSetOf(at.key);
+    expect([now.metadata.uid, templateSizeOf(now)]).toEqual([before.metadata.uid, '1Gi']);
+    const { uid } = (await podOf(at.key)).metadata;
+    await limit(at.key, 2);
+    await limited(at.key);
+    await lookAgain(at.key);
+    await settled(at);
+    expect(templateSizeOf(await statefulSetOf(at.key))).toBe('2Gi');
+    expect((await podOf(at.key)).metadata.uid).toBe(uid);
+  }, 180_000);
 });

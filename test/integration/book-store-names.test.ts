@@ -12,7 +12,6 @@ import {
   ifThere,
   imageOf,
   type Key,
-  meanwhile,
   merge,
   settled,
   setUp,
@@ -51,7 +50,7 @@ describe("somebody else's edits", () => {
         const now = kind === Deployment ? await deploymentOf(at.key) : await statefulSetOf(at.key);
         return imageOf(now, container?.name) === container?.image && now;
       };
-      const now = await meanwhile(at, 'the image is put back', look);
+      const now = await eventually('the image is put back', look);
       expect(now.metadata).toMatchObject(others.metadata);
       expect(imageOf(now, 'sidecar')).toBe('example.com/sidecar');
       expect(now.spec?.revisionHistoryLimit).toBe(3);

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { type ControlPlane, startControlPlane } from '../../testkit/control-plane.ts';
 import { makeRunFolder } from '../../testkit/run-folder.ts';
 import { type ServerOfWorker, tellWorkers } from '../../testkit/server-of-worker.ts';
+import { bundlePrograms, tellShippedPrograms } from '../../testkit/shipped-program.ts';
 
 const crds = join(import.meta.dirname, '../../crds');
 
@@ -13,12 +14,13 @@ export default async function setUp({ maxWorkers }: { readonly maxWorkers: numbe
   const controlPlanes: ControlPlane[] = [];
   // Known to the tear-down before all have started, so that it stops those that have.
   globalThis.integration = { folder, controlPlanes };
+  tellShippedPrograms(await bundlePrograms(join(folder, 'programs')));
   const servers: ServerOfWorker[] = [];
   // One after the other: each looks for free ports.
   for (let worker = 1; worker <= maxWorkers; worker++) {
     const own = join(folder, `server-${worker}`);
     await mkdir(own, { recursive: true });
-    const controlPlane = await startControlPlane(own, [crds]);
+    const controlPlane = await startControlPlane(own, [crds], { kwok: true });
     controlPlanes.push(controlPlane);
     servers.push({ kubeconfig: controlPlane.config.kubeconfigPath, auditLog: controlPlane.auditLog });
   }

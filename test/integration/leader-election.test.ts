@@ -15,6 +15,8 @@ import { TestCluster } from '../../testkit/test-cluster.ts';
 
 /** Short enough to wait for, long enough for a machine that is slow. */
 const timings: LeaseTimings = { leaseDurationSeconds: 6, renewDeadlineSeconds: 4, retryPeriodSeconds: 0.5 };
+/** Within a test no Lease expires, and no standby polls: whoever takes a released Lease was told by its watch. */
+const patient: LeaseTimings = { leaseDurationSeconds: 3600, renewDeadlineSeconds: 3000, retryPeriodSeconds: 600 };
 
 const isUpdate: RequestFilter = ({ verb, resource }) => verb === 'update' && resource === 'leases';
 const isCreate: RequestFilter = ({ verb, resource }) => verb === 'create' && resource === 'leases';
@@ -23,6 +25,15 @@ let cluster: TestCluster;
 let namespace: string;
 let name: string;
 let candidates: Candidate[];
+
+interface CandidateOptions {
+  /** Default: a uuid. */
+  readonly identity?: string;
+  /** What it does while it leads. Default: it waits until it is stopped. */
+  readonly lead?: (stop: AbortSignal) => Promise<void>;
+  /** Default: short ones. */
+  readonly timings?: LeaseTimings;
+}
 
 /** A candidate for the test's Lease, behind a proxy of its own. */
 class Candidate {
@@ -40,7 +51,7 @@ class Candidate {
   readonly #stop = new AbortController();
   readonly #transport: Transport;
 
-  private constructor(proxy: FaultProxy, lead: (stop: AbortSignal) => Promise<void>, identity: string) {
+  private constructor(proxy: FaultProxy, { identity = randomUUID(), lead = untilStopped, ...rest }: CandidateOptions) {
     this.proxy = proxy;
     this.identity = identity;
     this.#transport = new Transport(proxy.connection, { userAgent: 'candidate' });
@@ -48,7 +59,7 @@ class Candidate {
       client: new HttpClient(this.#transport, 'candidate'),
       lease: { namespace, name },
       identity,
-      timings,
+      timings: rest.timings ?? timings,
       log: this.log,
       onNewLeader: (leader) => this.leaders.push(leader),
     });
@@ -64,9 +75,9 @@ class Candidate {
       );
   }
 
-  static async start(identity: string = randomUUID(), lead = untilStopped): Promise<Candidate> {
+  static async start(options: CandidateOptions = {}): Promise<Candidate> {
     const proxy = await FaultProxy.start({ upstream: await kubeconfigConnection(cluster.kubeconfig) });
-    const candidate = new Candidate(proxy, lead, identity);
+    const candidate = new Candidate(proxy, options);
     candidates.push(candidate);
     return candidate;
   }
@@ -106,10 +117,10 @@ const standsBy = (candidate: Candidate, leader: Candidate): Promise<boolean> =>
   eventually(`${candidate.identity} sees the leader`, async () => candidate.leaders.at(-1) === leader.identity);
 
 /** One that leads, and others that watch it do so. */
-async function group(size: number): Promise<[Candidate, ...Candidate[]]> {
-  const leader = await Candidate.start();
+async function group(size: number, options: CandidateOptions = {}): Promise<[Candidate, ...Candidate[]]> {
+  const leader = await Candidate.start(options);
   await leads(leader);
-  const standbys = await Promise.all(Array.from({ length: size - 1 }, () => Candidate.start()));
+  const standbys = await Promise.all(Array.from({ length: size - 1 }, () => Candidate.start(options)));
   for (const standby of standbys) await standsBy(standby, leader);
   await eventually('all standbys watch', async () => standbys.every(({ proxy }) => proxy.watches === 1));
   return [leader, ...standbys];
@@ -144,27 +155,24 @@ describe('a handover', () => {
     expect(standby?.proxy.answered(409)).toBe(0);
   });
 
-  test('what is released is taken at once, by one', async () => {
-    const [leader, ...standbys] = await group(4);
-    const releasedAtMs = performance.now();
+  test('a released Lease is taken by one of the standbys, who learn of the release by their watch', async () => {
+    const [leader, ...standbys] = await group(4, { timings: patient });
     expect(await leader.stop()).toBe('resolved');
     const next = await eventually('another leads', async () => standbys.find((candidate) => candidate.leads));
-    const tookMs = (next.leadsSinceMs ?? 0) - releasedAtMs;
-    process.stdout.write(`a released lease was taken after ${tookMs.toFixed(0)} ms\n`);
-    // Long before anybody's retry period would have been over, were they polling in turn, or the lease had expired.
-    expect(tookMs).toBeLessThan(timings.leaseDurationSeconds * 1000);
     for (const standby of standbys) await standsBy(standby, next);
     expect(standbys.filter((candidate) => candidate.leads)).toEqual([next]);
     expect((await lease()).spec).toMatchObject({ holderIdentity: next.identity, leaseTransitions: 1 });
-    // Those who were late by a moment were told so once.
+    // Each that lost the race was refused once, or learned of the winner before it asked.
     for (const standby of standbys) expect(standby.proxy.answered(409)).toBeLessThanOrEqual(1);
   });
 
   test('the leader leads until its work has come to an end, and renews meanwhile', async () => {
     const work = Promise.withResolvers<void>();
-    const leader = await Candidate.start('slow', async (stop) => {
-      await untilStopped(stop);
-      await work.promise;
+    const leader = await Candidate.start({
+      lead: async (stop) => {
+        await untilStopped(stop);
+        await work.promise;
+      },
     });
     await leads(leader);
     const standby = await Candidate.start();
@@ -181,8 +189,10 @@ describe('a handover', () => {
   });
 
   test('one whose work fails gives the Lease back, and throws what it threw', async () => {
-    const leader = await Candidate.start('broken', async () => {
-      throw new Error('a defect');
+    const leader = await Candidate.start({
+      lead: async () => {
+        throw new Error('a defect');
+      },
     });
     expect(await leader.ended).toEqual(new Error('a defect'));
     expect((await lease()).spec?.holderIdentity).toBe('');
@@ -282,7 +292,7 @@ describe('a Lease that others touch', () => {
 
 describe('a standby with a bad connection', () => {
   test('that gets no answer to what made it the holder leads when it has seen that', async () => {
-    const proxied = await Candidate.start('lost');
+    const proxied = await Candidate.start({ identity: 'lost' });
     // Before its first request is through: it looks first.
     const lost = proxied.proxy.inject({ type: 'lost-reply' }, { on: isCreate, times: 1 });
     await leads(proxied);

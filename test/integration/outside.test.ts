@@ -1,16 +1,14 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { execa } from 'execa';
 import { PostgresWriter, postgresWriterFinalizer } from '../../src/api/index.ts';
 import { findCondition } from '../../src/runtime/index.ts';
 import { chartRole } from '../../testkit/chart-role.ts';
-import { OperatorProcess } from '../../testkit/operator-process.ts';
+import { OperatorProcess, operatorCommand } from '../../testkit/operator-process.ts';
 import { proxiedKubeconfig } from '../../testkit/proxied-kubeconfig.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
 import { withReason } from '../../testkit/with-reason.ts';
 
-const main = join(import.meta.dirname, '../../src/main.ts');
 const spec = { table: 'students', name: 'Jane', age: 21, country: 'Peru' };
 
 let cluster: TestCluster;
@@ -79,9 +77,10 @@ describe('a kind whose controller is off', () => {
 
 describe('check-uninstall', () => {
   const check = (watched: string) =>
-    execa(process.execPath, [main, 'check-uninstall'], {
-      env: { KUBECONFIG: cluster.kubeconfig, WATCH_NAMESPACES: watched, LOG_LEVEL: 'info' },
-      reject: false,
+    operatorCommand(['check-uninstall'], {
+      KUBECONFIG: cluster.kubeconfig,
+      WATCH_NAMESPACES: watched,
+      LOG_LEVEL: 'info',
     });
 
   test('has nothing against it where no object waits for the operator', async () => {

@@ -15,7 +15,7 @@ let operator: OperatorProcess;
 beforeAll(async () => {
   store = await OriginalPetStore.start();
   world = await PetWorld.start(store.port);
-  operator = await world.operator({ PETSTORE_TIMEOUT_SECONDS: '1' });
+  operator = await world.operator(settings);
 });
 
 afterAll(async () => {
@@ -30,6 +30,7 @@ afterEach(async () => {
   expect(await world.settled()).toEqual([]);
 });
 
+const settings = { PETSTORE_TIMEOUT_SECONDS: '1' };
 const thor = { name: 'Thor', type: 'dog', birthday: '2021-04-01T00:00:00Z' } as const;
 
 test('a Pet is added, renamed and deleted', async () => {
@@ -56,7 +57,7 @@ test('a request that never arrived is sent again', async () => {
 });
 
 test('of pets that are alike none is taken by two', async () => {
-  world.store.inject('answer lost', 'AddPets', 6);
+  world.store.inject('answer lost', 'AddPets', 2);
   await Promise.all(Array.from({ length: 8 }, (_, index) => world.apply(`twin-${index}`, thor)));
   await world.settled(80_000);
   expect(store.pets.size).toBe(8);
@@ -74,24 +75,28 @@ test('a Pet whose answer was lost is deleted with its pet', async () => {
 test('a deletion that waits for an answer that is missing says so', async () => {
   // It waits for twice as long.
   await operator.stop();
-  operator = await world.operator({ PETSTORE_TIMEOUT_SECONDS: '5' });
+  operator = await world.operator({ PETSTORE_TIMEOUT_SECONDS: '3' });
   world.store.inject('not sent', 'AddPets', Number.POSITIVE_INFINITY);
   await world.apply('thor', thor);
   await eventually('it is tried', async () => (await world.get('thor')).status?.intent !== undefined);
   await world.remove('thor');
-  const { status } = await withReason(world, Pet, { namespace: 'default', name: 'thor' }, 'Deleting');
+  const { status } = await withReason(world, Pet, world.key('thor'), 'Deleting');
   expect(findCondition(status?.conditions, 'Ready')?.message).toContain('may still be on its way into the store');
   await eventually('the Pet is gone', () => world.isGone('thor'));
   await operator.stop();
-  operator = await world.operator({ PETSTORE_TIMEOUT_SECONDS: '1' });
+  operator = await world.operator(settings);
 });
 
 test('a pet that the store has forgotten comes back, though the store says only that it failed', async () => {
+  await operator.stop();
+  operator = await world.operator({ ...settings, RESYNC_SECONDS: '1' });
   await world.apply('thor', thor);
   await world.settled();
   store.pets.clear();
   await world.settled();
   expect(store.pets.size).toBe(1);
+  await operator.stop();
+  operator = await world.operator(settings);
   // A rename finds out too.
   store.pets.clear();
   await world.apply('thor', { ...thor, name: 'Loki' });
@@ -109,7 +114,7 @@ test('a kill of the operator in the middle of an AddPets makes no second pet', a
   await eventually('it is killed', async () => killed !== undefined);
   world.store.onCall = () => {};
   await killed;
-  operator = await world.operator({ PETSTORE_TIMEOUT_SECONDS: '1' });
+  operator = await world.operator(settings);
   await world.settled();
   expect(store.pets.size).toBe(1);
 });

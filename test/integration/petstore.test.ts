@@ -188,7 +188,7 @@ describe('a request that is refused changes nothing', () => {
   });
 });
 
-describe("faults of the original's", () => {
+describe('what the store has answered holds', () => {
   test('pets are kept over a restart', async () => {
     await clear();
     const { ids } = await client().addPets({ pets: [thor, tron] });

@@ -128,8 +128,8 @@ async function slowPods(): Promise<InjectedFault> {
   return slow;
 }
 
-describe("faults of the original's", () => {
-  test('one pod per turn on a stale cache overshoots', async () => {
+describe('a cache that is behind', () => {
+  test('has no pod made or removed twice', async () => {
     await withOperator(async () => {
       const slow = await slowPods();
       await apply(5);

@@ -2,95 +2,38 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import type { V1ConfigMap } from '@kubernetes/client-node';
 import { PodSet } from '../../src/api/index.ts';
 import { Pod } from '../../src/controllers/built-in-kinds.ts';
-import {
-  builtInKind,
-  controllerReference,
-  findCondition,
-  isControlledBy,
-  type ObjectKey,
-} from '../../src/runtime/index.ts';
+import { builtInKind, controllerReference, findCondition, isControlledBy } from '../../src/runtime/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
-import { OperatorProcess } from '../../testkit/operator-process.ts';
 import { operatorWrites } from '../../testkit/operator-writes.ts';
-import { Namespace, ResourceQuota, TestCluster } from '../../testkit/test-cluster.ts';
-import { customManifest, withReason as readyWithReason } from '../../testkit/with-reason.ts';
+import { Namespace, ResourceQuota } from '../../testkit/test-cluster.ts';
+import {
+  active,
+  apply,
+  cluster,
+  creations,
+  type Key,
+  keyNamed,
+  namesOf,
+  operator,
+  podsIn,
+  removals,
+  remove,
+  restartOperator,
+  setReady,
+  settled,
+  setUp,
+  tearDown,
+  withReason,
+} from './environment/pod-set-world.ts';
 
 const ConfigMap = builtInKind<V1ConfigMap>({ group: '', version: 'v1', kind: 'ConfigMap', plural: 'configmaps' });
 
-let cluster: TestCluster;
-let operator: OperatorProcess;
-
-beforeAll(async () => {
-  cluster = await TestCluster.connect();
-  operator = await OperatorProcess.start(cluster.kubeconfig);
-});
-
-afterAll(async () => {
-  await operator?.stop();
-  await cluster?.close();
-});
-
-type Key = Required<ObjectKey>;
-const apply = (key: ObjectKey, spec: PodSet['spec']) =>
-  cluster.client.apply(PodSet, customManifest(key, spec), { force: true });
-const podsIn = async (namespace: string) => (await cluster.client.list(Pod, { namespace })).items;
-const active = async (namespace: string) =>
-  (await podsIn(namespace)).filter(
-    ({ metadata, status }) =>
-      metadata.deletionTimestamp === undefined && status?.phase !== 'Failed' && status?.phase !== 'Succeeded',
-  );
-const namesOf = (pods: readonly Pod[]): string[] => pods.map(({ metadata }) => metadata.name).sort();
-
-const withReason = (key: ObjectKey, reason: string): Promise<PodSet> => readyWithReason(cluster, PodSet, key, reason);
-
-/** Resolves when so many pods are there and the status says so. */
-const settled = (key: Key, count: number): Promise<PodSet> =>
-  eventually(`${key.name} has ${count} pods`, async () => {
-    const [set, pods] = [await cluster.client.get(PodSet, key), await active(key.namespace)];
-    const { observedGeneration, replicas } = set.status ?? {};
-    return pods.length === count && replicas === count && observedGeneration === set.metadata.generation && set;
-  });
-
-/** There is no kubelet: plays one whose containers run and are ready. */
-async function makeReady(pods: readonly Pod[]): Promise<void> {
-  const lastTransitionTime = new Date().toISOString().replace(/\.\d+Z$/, 'Z');
-  const status = { phase: 'Running', conditions: [{ type: 'Ready', status: 'True', lastTransitionTime }] };
-  for (const { metadata } of pods) {
-    await cluster.client.patch(Pod, metadata, { type: 'merge', body: { status } }, { subresource: 'status' });
-  }
-}
-
-/** Nor is there one that has a container of a broken image: its pod is not ready. */
-const makeUnready = (pod: Pod) =>
-  cluster.client.patch(
-    Pod,
-    pod.metadata,
-    { type: 'merge', body: { status: { conditions: [{ type: 'Ready', status: 'False' }] } } },
-    { subresource: 'status' },
-  );
-
-/** No kubelet confirms that a pod has ended either. */
-const remove = (pod: Pod) => cluster.client.delete(Pod, pod.metadata, { gracePeriodSeconds: 0 });
-
-const creations = async (namespace: string, code?: number) =>
-  (await operatorWrites(cluster.auditLog, namespace)).filter(
-    ({ verb, objectRef, responseStatus, requestURI }) =>
-      verb === 'create' &&
-      objectRef?.resource === 'pods' &&
-      objectRef.subresource === undefined &&
-      !requestURI.includes('dryRun=All') &&
-      (code === undefined || responseStatus?.code === code),
-  ).length;
-
-/** The names of the pods whose removal the operator has asked for. */
-const removals = async (namespace: string) =>
-  (await operatorWrites(cluster.auditLog, namespace))
-    .filter(({ verb, objectRef }) => verb === 'delete' && objectRef?.resource === 'pods')
-    .map(({ objectRef }) => objectRef?.name ?? '');
+beforeAll(() => setUp());
+afterAll(() => tearDown());
 
 describe('a PodSet', () => {
   test('makes its pods and tells of them', async () => {
-    const key = { name: 'three', namespace: await cluster.namespace() };
+    const key = await keyNamed('three');
     const set = await apply(key, { replicas: 3 });
     const { status } = await settled(key, 3);
     const pods = await podsIn(key.namespace);
@@ -101,14 +44,12 @@ describe('a PodSet', () => {
       expect(pod.metadata.labels).toMatchObject({ app: 'three', version: 'v0.1' });
       expect(pod.spec?.containers[0]).toMatchObject({ image: 'busybox:1.36', command: ['sleep', '3600'] });
     }
-    await withReason(key, 'PodsNotReady');
-    await makeReady(pods);
     expect((await withReason(key, 'PodsReady')).status).toMatchObject({ readyReplicas: 3, updatedReplicas: 3 });
     expect(await creations(key.namespace)).toBe(3);
   });
 
   test('of a long name has pods whose label holds, and which it finds by it', async () => {
-    const key = { name: `long-${'x'.repeat(245)}`, namespace: await cluster.namespace() };
+    const key = await keyNamed(`long-${'x'.repeat(245)}`);
     await apply(key, { replicas: 2 });
     const { status } = await settled(key, 2);
     expect(status?.selector).toMatch(/^app=long-x{47}-[0-9a-f]{10},version=v0\.1$/);
@@ -118,7 +59,7 @@ describe('a PodSet', () => {
   });
 
   test('is scaled by its subresource, to none and up again', async () => {
-    const key = { name: 'scaled', namespace: await cluster.namespace() };
+    const key = await keyNamed('scaled');
     await apply(key, { replicas: 1 });
     await settled(key, 1);
     const scale = await eventually('the selector is known', async () => {
@@ -129,16 +70,35 @@ describe('a PodSet', () => {
     await cluster.client.patchScale(PodSet, key, 0);
     await settled(key, 0);
     expect((await withReason(key, 'PodsReady')).status?.podNames).toEqual([]);
-    // More than are made in one turn.
-    await cluster.client.patchScale(PodSet, key, 510);
-    expect((await settled(key, 510)).status?.podNames).toEqual(namesOf(await podsIn(key.namespace)));
-    expect(await creations(key.namespace)).toBe(511);
-    await cluster.client.patchScale(PodSet, key, 0);
-    await settled(key, 0);
-  }, 120_000);
+    await cluster.client.patchScale(PodSet, key, 20);
+    expect((await settled(key, 20)).status?.podNames).toEqual(namesOf(await active(key.namespace)));
+    expect(await creations(key.namespace)).toBe(21);
+  });
+
+  test('removes what is not ready first, then what costs least, when it is scaled down', async () => {
+    const key = await keyNamed('smaller');
+    await apply(key, { replicas: 4 });
+    await withReason(key, 'PodsReady');
+    const [unready, cheap, dear] = await podsIn(key.namespace);
+    if (!unready || !cheap || !dear) throw new Error('four pods');
+    const cost = (pod: Pod, of: string) =>
+      cluster.client.patch(Pod, pod.metadata, {
+        type: 'merge',
+        body: { metadata: { annotations: { 'controller.kubernetes.io/pod-deletion-cost': of } } },
+      });
+    await cost(cheap, '-1');
+    await cost(dear, '1');
+    await setReady(unready, 'False');
+    await eventually('that is seen', async () => (await cluster.client.get(PodSet, key)).status?.readyReplicas === 3);
+    await cluster.client.patchScale(PodSet, key, 2);
+    await settled(key, 2);
+    expect((await removals(key.namespace)).sort()).toEqual(namesOf([unready, cheap]));
+    await cluster.client.patchScale(PodSet, key, 1);
+    expect((await settled(key, 1)).status?.podNames).toEqual([dear.metadata.name]);
+  });
 
   test('replaces a pod that is deleted, one that has ended, and one that lost its label', async () => {
-    const key = { name: 'mended', namespace: await cluster.namespace() };
+    const key = await keyNamed('mended');
     const set = await apply(key, { replicas: 3 });
     await settled(key, 3);
     const [first, second, third] = await podsIn(key.namespace);
@@ -162,7 +122,7 @@ describe('a PodSet', () => {
   });
 
   test('adopts orphans that match, and leaves those of others alone', async () => {
-    const key = { name: 'adopting', namespace: await cluster.namespace() };
+    const key = await keyNamed('adopting');
     const labels = { app: 'adopting', version: 'v0.1' };
     const spec = { containers: [{ name: 'c', image: 'busybox:1.36' }] };
     const orphan = await cluster.client.create(Pod, { metadata: { ...key, name: 'orphan', labels }, spec });
@@ -185,7 +145,7 @@ describe('a PodSet', () => {
   });
 
   test('that meets a full quota asks for no more than a few, and goes on when it is lifted', async () => {
-    const key = { name: 'limited', namespace: await cluster.namespace() };
+    const key = await keyNamed('limited');
     await cluster.client.create(ResourceQuota, {
       metadata: { name: 'pods', namespace: key.namespace },
       spec: { hard: { pods: '2' } },
@@ -205,7 +165,7 @@ describe('a PodSet', () => {
   }, 120_000);
 
   test('without a template fits a restricted namespace, and a quota on CPU and memory', async () => {
-    const key = { name: 'modest', namespace: await cluster.namespace() };
+    const key = await keyNamed('modest');
     const labels = { 'pod-security.kubernetes.io/enforce': 'restricted' };
     await cluster.client.patch(Namespace, { name: key.namespace }, { type: 'merge', body: { metadata: { labels } } });
     const hard = { 'requests.cpu': '1', 'limits.cpu': '1', 'requests.memory': '1Gi', 'limits.memory': '1Gi' };
@@ -222,7 +182,11 @@ describe('a PodSet', () => {
   });
 
   test('rolls its pods when the template changes, one after the other', async () => {
+    // Without a node: the test says when each pod is ready.
     const key = { name: 'rolling', namespace: await cluster.namespace() };
+    const makeReady = async (pods: readonly Pod[]) => {
+      for (const pod of pods) await setReady(pod, 'True');
+    };
     const template = (image: string) => ({ spec: { containers: [{ name: 'c', image }] } });
     await apply(key, { replicas: 3, template: template('one') });
     await settled(key, 3);
@@ -248,7 +212,7 @@ describe('a PodSet', () => {
   ])(
     'with a field %s in its template says which, and tries no more until it is changed',
     async (_, container, words, code) => {
-      const key = { name: 'wrong', namespace: await cluster.namespace() };
+      const key = await keyNamed('wrong');
       await apply(key, { replicas: 5, template: { spec: { containers: [container] } } });
       const refused = await withReason(key, 'InvalidTemplate');
       expect(findCondition(refused.status?.conditions, 'Ready')?.message).toContain(words);
@@ -264,16 +228,15 @@ describe('a PodSet', () => {
       expect(await creations(key.namespace)).toBe(1);
       expect(await creations(key.namespace, code)).toBe(1);
       await apply(key, { replicas: 1, template: { spec: { containers: [{ name: 'c', image: 'x' }] } } });
-      await withReason(key, 'PodsNotReady');
+      await withReason(key, 'PodsReady');
     },
   );
 
   test('whose new template is wrong keeps all its pods', async () => {
-    const key = { name: 'typo', namespace: await cluster.namespace() };
+    const key = await keyNamed('typo');
     const template = (container: object) => ({ spec: { containers: [{ name: 'c', ...container }] } });
     await apply(key, { replicas: 2, template: template({ image: 'one' }) });
     await settled(key, 2);
-    await makeReady(await podsIn(key.namespace));
     await withReason(key, 'PodsReady');
     const before = namesOf(await podsIn(key.namespace));
     await apply(key, { replicas: 2, template: template({ imagee: 'two' }) });
@@ -284,40 +247,37 @@ describe('a PodSet', () => {
   });
 
   test('whose new template never becomes ready loses no pod more, though another is unready for a moment', async () => {
-    const key = { name: 'broken', namespace: await cluster.namespace() };
+    const key = await keyNamed('broken');
     const template = (image: string) => ({ spec: { containers: [{ name: 'c', image }] } });
     await apply(key, { replicas: 3, template: template('one') });
     await settled(key, 3);
-    await makeReady(await podsIn(key.namespace));
     await withReason(key, 'PodsReady');
-    await apply(key, { replicas: 3, template: template('two') });
+    await apply(key, { replicas: 3, template: template('two:missing') });
     await eventually('one is replaced', async () => {
       const { status } = await cluster.client.get(PodSet, key);
       return status?.replicas === 3 && status.updatedReplicas === 1;
     });
+    await withReason(key, 'RollingOut');
     const [blinking] = (await active(key.namespace)).filter(({ spec }) => spec?.containers[0]?.image === 'one');
     if (blinking === undefined) throw new Error('there are two');
-    await makeUnready(blinking);
+    await setReady(blinking, 'False');
     await eventually('that is seen', async () => (await cluster.client.get(PodSet, key)).status?.readyReplicas === 1);
     expect(await removals(key.namespace)).toHaveLength(1);
+    const [broken] = (await active(key.namespace)).filter(({ spec }) => spec?.containers[0]?.image === 'two:missing');
     // What is broken goes first when it is mended.
     await apply(key, { replicas: 3, template: template('three') });
-    const images = await eventually('one of the third template', async () => {
-      const found = (await active(key.namespace)).map(({ spec }) => spec?.containers[0]?.image);
-      return found.length === 3 && found.includes('three') && found;
-    });
-    expect(images).toContain('one');
-    expect(await removals(key.namespace)).toHaveLength(2);
+    expect((await withReason(key, 'PodsReady')).status).toMatchObject({ updatedReplicas: 3 });
+    const removed = await removals(key.namespace);
+    expect(removed).toHaveLength(4);
+    expect(removed[1]).toBe(broken?.metadata.name);
   });
 
   test('keeps five pods that have ended, and after some that ended early waits', async () => {
-    const key = { name: 'ending', namespace: await cluster.namespace() };
+    const key = await keyNamed('ending');
     await apply(key, { replicas: 7 });
     await settled(key, 7);
-    for (const { metadata } of await podsIn(key.namespace)) {
-      const body = { status: { phase: 'Failed' } };
-      await cluster.client.patch(Pod, metadata, { type: 'merge', body }, { subresource: 'status' });
-    }
+    await withReason(key, 'PodsReady');
+    for (const pod of await podsIn(key.namespace)) await setReady(pod, 'False', 'Failed');
     const waiting = await withReason(key, 'PodsEndEarly');
     expect(findCondition(waiting.status?.conditions, 'Ready')?.message).toContain('in a row have ended');
     await eventually('five are left', async () => {
@@ -333,19 +293,19 @@ describe('a PodSet', () => {
     ['pods that end', { spec: { restartPolicy: 'Never', containers: [] } }, 'Unsupported value: "Never"'],
     ['labels of the operator', { metadata: { labels: { app: 'x' } }, spec: {} }, 'are set by the operator'],
   ])('is refused with %s', async (_, template, words) => {
-    const key = { name: 'refused', namespace: await cluster.namespace() };
+    const key = await keyNamed('refused');
     await expect(apply(key, { replicas: 1, template })).rejects.toThrow(words);
   });
 
   test('is refused with more pods than its status can name', async () => {
-    const key = { name: 'huge', namespace: await cluster.namespace() };
+    const key = await keyNamed('huge');
     await expect(apply(key, { replicas: 5001 })).rejects.toThrow('should be less than or equal to 5000');
     await apply(key, { replicas: 0 });
     await expect(cluster.client.patchScale(PodSet, key, 50_000)).rejects.toThrow('5000');
   });
 });
 
-describe("faults of the original's", () => {
+describe('a PodSet beside others', () => {
   /** A pod that has the labels of a PodSet and another controller. */
   async function foreignPod(key: Key, name: string): Promise<Pod> {
     const owner = await cluster.client.create(ConfigMap, { metadata: { ...key, name: `owner-of-${name}` } });
@@ -360,8 +320,8 @@ describe("faults of the original's", () => {
     });
   }
 
-  test('counts any pod with the labels', async () => {
-    const key = { name: 'counting', namespace: await cluster.namespace() };
+  test('counts only its own pods', async () => {
+    const key = await keyNamed('counting');
     await foreignPod(key, 'foreign-1');
     await foreignPod(key, 'foreign-2');
     const set = await apply(key, { replicas: 2 });
@@ -374,8 +334,8 @@ describe("faults of the original's", () => {
     expect(await creations(key.namespace)).toBe(2);
   });
 
-  test('deletes the first in the list even if it is dying or not its own', async () => {
-    const key = { name: 'deleting', namespace: await cluster.namespace() };
+  test('removes neither a pod that is going already nor one that is not its own', async () => {
+    const key = await keyNamed('deleting');
     const foreign = await foreignPod(key, 'a-foreign-one');
     await apply(key, { replicas: 3 });
     await eventually('three pods', async () => (await cluster.client.get(PodSet, key)).status?.replicas === 3);
@@ -400,11 +360,10 @@ describe("faults of the original's", () => {
     await finalizers([]);
   });
 
-  test('requeues for ever', async () => {
-    const key = { name: 'resting', namespace: await cluster.namespace() };
+  test('is not reconciled while nothing changes', async () => {
+    const key = await keyNamed('resting');
     await apply(key, { replicas: 2 });
     await settled(key, 2);
-    await makeReady(await podsIn(key.namespace));
     await withReason(key, 'PodsReady');
     const reconciles = async () => {
       const counts = (await operator.metrics()).matchAll(
@@ -415,7 +374,7 @@ describe("faults of the original's", () => {
     const before = await reconciles();
     const other = { ...key, name: 'other' };
     await apply(other, { replicas: 1 });
-    await withReason(other, 'PodsNotReady');
+    await withReason(other, 'PodsReady');
     const between = (await reconciles()) - before;
     expect(between).toBeGreaterThan(0);
     // Those of the other, a few.
@@ -424,27 +383,27 @@ describe("faults of the original's", () => {
 });
 
 test('a restart of the operator writes nothing', async () => {
-  const key = { name: 'lasting', namespace: await cluster.namespace() };
+  const key = await keyNamed('lasting');
   await apply(key, { replicas: 3 });
   await settled(key, 3);
-  // It ends with its Events.
+  await withReason(key, 'PodsReady');
+  // The operator sends its last Events when it stops.
   await operator.stop();
   const before = await operatorWrites(cluster.auditLog, key.namespace);
-  operator = await OperatorProcess.start(cluster.kubeconfig);
+  await restartOperator();
   // One more, reconciled after those that the first lists found.
-  const last = { name: 'last', namespace: await cluster.namespace() };
+  const last = await keyNamed('last');
   await apply(last, { replicas: 1 });
   await settled(last, 1);
   expect(await operatorWrites(cluster.auditLog, key.namespace)).toEqual(before);
 });
 
 test('an operator that is killed while it makes pods, and started again, makes those that are missing', async () => {
-  const key = { name: 'killed', namespace: await cluster.namespace() };
-  await apply(key, { replicas: 200 });
-  await eventually('some are there', async () => (await creations(key.namespace, 201)) >= 20);
-  await operator.stop('SIGKILL');
-  operator = await OperatorProcess.start(cluster.kubeconfig);
-  await settled(key, 200);
+  const key = await keyNamed('killed');
+  await apply(key, { replicas: 60 });
+  await eventually('some are there', async () => (await creations(key.namespace, 201)) >= 10);
+  await restartOperator('SIGKILL');
+  await settled(key, 60);
   // As many as may have been under way in that moment.
   expect((await removals(key.namespace)).length).toBeLessThanOrEqual(32);
-}, 120_000);
+});

@@ -2,13 +2,11 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { execa } from 'execa';
 import { eventually } from '../../testkit/eventually.ts';
 import { freePorts } from '../../testkit/free-ports.ts';
-import { OperatorProcess } from '../../testkit/operator-process.ts';
+import { OperatorProcess, operatorCommand } from '../../testkit/operator-process.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
 
-const main = join(import.meta.dirname, '../../src/main.ts');
 let cluster: TestCluster;
 
 beforeAll(async () => {
@@ -16,11 +14,8 @@ beforeAll(async () => {
 });
 afterAll(() => cluster.close());
 
-const runMain = (args: readonly string[], env: Readonly<Record<string, string>>) =>
-  execa(process.execPath, [main, ...args], { env, reject: false });
-
 test('bad settings end the process with 2 and a line for each', async () => {
-  const { exitCode, stderr, stdout } = await runMain([], {
+  const { exitCode, stderr, stdout } = await operatorCommand([], {
     NUM_WORKERS: 'many',
     LOG_LEVEL: 'loud',
     METRICS_PORT: '70000',
@@ -36,13 +31,13 @@ test('bad settings end the process with 2 and a line for each', async () => {
 
 test("a Lease's times that do not fit together are refused by the names of their settings", async () => {
   const settings = { HA_RENEW_DEADLINE_SECONDS: '20', KUBECONFIG: cluster.kubeconfig };
-  const { exitCode, stderr } = await runMain([], settings);
+  const { exitCode, stderr } = await operatorCommand([], settings);
   expect(exitCode).toBe(2);
   expect(stderr).toBe("HA_LEASE_DURATION_SECONDS: got 15, takes more than HA_RENEW_DEADLINE_SECONDS's 20");
 });
 
 test('an unknown command is answered by the usage', async () => {
-  const { exitCode, stderr } = await runMain(['aply-crds'], {});
+  const { exitCode, stderr } = await operatorCommand(['aply-crds'], {});
   expect(exitCode).toBe(2);
   expect(stderr).toContain('unknown arguments: aply-crds');
   expect(stderr).toContain('apply-crds');
@@ -62,7 +57,7 @@ test('SIGTERM ends it with 0; its probes and metrics tell how it is', async () =
 
 test('a port that is taken is named with its setting', async () => {
   const operator = await OperatorProcess.start(cluster.kubeconfig);
-  const { exitCode, stderr } = await runMain([], {
+  const { exitCode, stderr } = await operatorCommand([], {
     KUBECONFIG: cluster.kubeconfig,
     HEALTH_PORT: String(operator.metricsPort),
     METRICS_ENABLED: 'false',
@@ -93,7 +88,7 @@ test('without an API server it lives, is not ready, and says what it waits for',
   const folder = await mkdtemp(join(tmpdir(), 'echoperator-no-server-'));
   await writeFile(join(folder, 'config'), kubeconfig);
   const [healthPort] = await freePorts();
-  const child = runMain([], {
+  const child = operatorCommand([], {
     KUBECONFIG: join(folder, 'config'),
     HEALTH_PORT: String(healthPort),
     METRICS_ENABLED: 'false',

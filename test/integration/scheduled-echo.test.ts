@@ -117,8 +117,8 @@ describe('a ScheduledEcho', () => {
   });
 });
 
-describe("faults of the original's", () => {
-  test("an update keeps what others set: labels, annotations, fields that are not the operator's", async () => {
+describe('an update', () => {
+  test("keeps what others set: labels, annotations, fields that are not the operator's", async () => {
     const key = { name: 'shared', namespace: await cluster.namespace() };
     await apply(key, everyMinute);
     await withReason(key, 'Scheduled');
@@ -140,7 +140,7 @@ describe("faults of the original's", () => {
     ['schedule', { schedule: '61 * * * *' }, 'spec.schedule'],
     ['empty schedule', { schedule: '' }, 'spec.schedule'],
     ['time zone', { timeZone: 'Europe/Nowhere' }, 'spec.timeZone'],
-  ])('a bad %s is told in the words of the API server, tried once, and not forgotten', async (_, bad, field) => {
+  ])('with a bad %s is told in the words of the API server, tried once, and not forgotten', async (_, bad, field) => {
     const key = { name: 'bad', namespace: await cluster.namespace() };
     await apply(key, everyMinute);
     await withReason(key, 'Scheduled');

@@ -3,8 +3,6 @@ import type { V1Pod, V1StatefulSet } from '@kubernetes/client-node';
 import type { BookStore } from '../../src/api/index.ts';
 import { findCondition } from '../../src/runtime/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
-import { Cluster } from '../../tools/cluster/index.ts';
-import { bookStoreImages } from '../e2e/environment/book-store-images.ts';
 import { E2eCluster } from '../e2e/environment/cluster.ts';
 
 // Volumes are made, attached and grown.
@@ -16,8 +14,6 @@ const namespaces: string[] = [];
 
 beforeAll(async () => {
   cluster = await E2eCluster.connect();
-  const nodes = await Cluster.find('kinds');
-  for (const archive of await bookStoreImages()) await nodes.loadImage(archive);
 });
 
 afterEach(async () => {

@@ -2,6 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buildImage } from '../../tools/release/index.ts';
+import { bookStoreImages } from '../e2e/environment/book-store-images.ts';
 import { E2eCluster } from '../e2e/environment/cluster.ts';
 import { Database } from '../e2e/environment/database.ts';
 import { DocumentedSteps, documentedNamespace } from '../e2e/environment/documented.ts';
@@ -9,12 +10,16 @@ import { postgresImage } from '../e2e/environment/postgres-image.ts';
 import { Release } from '../e2e/environment/release.ts';
 import { SharedCluster } from '../e2e/environment/shared-cluster.ts';
 
+const images = async (): Promise<readonly string[]> => [
+  (await buildImage()).archive,
+  (await buildImage({ image: 'petstore' })).archive,
+  await postgresImage(),
+  ...(await bookStoreImages()),
+];
+
 /** One release for all files: they run side by side. It has every controller, a pet store, and a database beside it. */
 export default async function setUp(): Promise<void> {
-  const archives = [(await buildImage({ image: 'petstore' })).archive, await postgresImage()];
-  const shared = await SharedCluster.up('kinds');
-  globalThis.kinds = shared;
-  await Promise.all(archives.map((archive) => shared.cluster.loadImage(archive)));
+  globalThis.kinds = await SharedCluster.up({ suite: 'kinds', nodes: 2, images });
   const cluster = await E2eCluster.connect();
   const release = Release.in(cluster, documentedNamespace);
   await cluster.apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: release.namespace } });

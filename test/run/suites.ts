@@ -84,22 +84,38 @@ export const quickSuites = (since: string): readonly Suite[] => [
   jest('unit', { flags: [`--changedSince=${since}`, '--passWithNoTests'], mayBeEmpty: true }),
 ];
 
-/** The nightly files of a suite's folder whose path matches, one after the other. */
-const nightly = (
-  name: string,
-  folder: 'integration' | 'kinds' | 'e2e',
-  path: string,
-  environment: Readonly<Record<string, string>> = {},
-): Suite =>
+type NightlyFiles = {
+  /** Of whose nightly files the suite is a part. */
+  readonly folder: 'integration' | 'kinds' | 'e2e';
+  /** Matched against the path of each file. Default: every nightly file of the folder. */
+  readonly paths?: string;
+};
+
+/** Nightly files, one after the other. */
+const nightly = (name: string, { folder, paths = `test/${folder}/` }: NightlyFiles): Suite =>
   jest(name, {
     ...(folder === 'integration' ? onControlPlane : onCluster),
     project: `${folder}-nightly`,
-    flags: ['--runInBand', '--testPathPatterns', path],
-    environment,
+    flags: ['--runInBand', '--testPathPatterns', paths],
   });
 
 /** What takes too long for every change: each suite within `nightlyLimitMs`. */
-export const nightlySuites: readonly Suite[] = [nightly('faults', 'integration', 'faults/', { FAULTS_MINUTES: '20' })];
+export const nightlySuites: readonly Suite[] = [
+  nightly('nightly-faults', { folder: 'integration', paths: '/faults/' }),
+  nightly('nightly-elections', { folder: 'integration', paths: '/elections/' }),
+  nightly('nightly-book-store', { folder: 'integration', paths: '/book-store' }),
+  nightly('nightly-pet', { folder: 'integration', paths: '/pet-' }),
+  nightly('nightly-postgres-writer', { folder: 'integration', paths: '/postgres-writer' }),
+  nightly('nightly-pod-set', { folder: 'integration', paths: '/pod-set' }),
+  nightly('nightly-kinds', { folder: 'kinds' }),
+  nightly('nightly-high-availability', { folder: 'e2e', paths: '/high-availability' }),
+  nightly('nightly-cluster', { folder: 'e2e', paths: '/(cluster|lost-node|volumes)' }),
+  {
+    ...check('nightly-soak', process.execPath, 'test/soak.ts'),
+    programs: ['etcd', 'kube-apiserver'],
+    environment: { SOAK_MINUTES: '30' },
+  },
+];
 
 /**
  * The suites, and before the first that needs them the building of the cluster's programs: ten minutes on a new

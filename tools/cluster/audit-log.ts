@@ -1,4 +1,5 @@
-import { readFile } from 'node:fs/promises';
+import { createReadStream } from 'node:fs';
+import { stat } from 'node:fs/promises';
 
 /** Writes with who sent them and what was answered; reads are of no interest to anybody here. */
 export const auditPolicy = `apiVersion: audit.k8s.io/v1
@@ -32,10 +33,56 @@ export interface AuditEvent {
   readonly responseStatus?: { readonly code?: number };
 }
 
-/** What the log holds now, oldest first. @param mentioning of the events that hold this text; by default, all */
-export async function readAuditLog(file: string, mentioning = ''): Promise<readonly AuditEvent[]> {
-  const lines = (await readFile(file, 'utf8')).split('\n');
-  // The server may be writing the last one.
-  const whole = lines.slice(0, -1).filter((line) => line.includes(mentioning));
-  return whole.map((line) => JSON.parse(line) as AuditEvent);
+/** An API server's audit log under {@link auditPolicy}. Each of its lines is read once, however often it is asked. */
+export class AuditLog {
+  readonly #file: string;
+  readonly #byNamespace = new Map<string, AuditEvent[]>();
+  #offset: number;
+  #reading: Promise<void> = Promise.resolve();
+
+  private constructor(file: string, offset: number) {
+    this.#file = file;
+    this.#offset = offset;
+  }
+
+  /** From its beginning. */
+  static of(file: string): AuditLog {
+    return new AuditLog(file, 0);
+  }
+
+  /** What is written from now on. */
+  static async fromNowOn(file: string): Promise<AuditLog> {
+    // The server writes a line by one write, and creates the file by its first.
+    const size = await stat(file).then(
+      ({ size }) => size,
+      () => 0,
+    );
+    return new AuditLog(file, size);
+  }
+
+  /** The events of a namespace until now, in the order of the log. */
+  async events(namespace: string): Promise<readonly AuditEvent[]> {
+    // Of two who ask at once the second reads on where the first has come to.
+    this.#reading = this.#reading.catch(() => {}).then(() => this.#readOn());
+    await this.#reading;
+    return [...(this.#byNamespace.get(namespace) ?? [])];
+  }
+
+  async #readOn(): Promise<void> {
+    const chunks: Buffer[] = [];
+    for await (const chunk of createReadStream(this.#file, { start: this.#offset })) chunks.push(chunk as Buffer);
+    const bytes = Buffer.concat(chunks);
+    // The server may be writing the last one.
+    const end = bytes.lastIndexOf('\n') + 1;
+    this.#offset += end;
+    for (const line of bytes.toString('utf8', 0, end).split('\n').slice(0, -1))
+      this.#add(JSON.parse(line) as AuditEvent);
+  }
+
+  #add(event: AuditEvent): void {
+    const namespace = event.objectRef?.namespace ?? '';
+    const events = this.#byNamespace.get(namespace);
+    if (events === undefined) this.#byNamespace.set(namespace, [event]);
+    else events.push(event);
+  }
 }

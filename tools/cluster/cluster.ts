@@ -6,7 +6,6 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { ensureDebianPackages } from '../debian.ts';
 import { runSteps, type Step, standardDisplay } from '../progress.ts';
-import { type AuditEvent, readAuditLog } from './audit-log.ts';
 import { makeCredentials } from './certificates.ts';
 import { type Cgroups, detectCgroups, findCgroup, killAll, processesIn, removeCgroup } from './cgroups.ts';
 import { apiServerReady, isApiServerReady, startControlPlane, startProgram } from './control-plane.ts';
@@ -205,11 +204,6 @@ export class Cluster {
   /** Waits until the API server is ready. @throws ClusterError when it is not after a minute */
   async apiServerReady(signal?: AbortSignal): Promise<void> {
     await apiServerReady(this.#layout, this.#programs, signal);
-  }
-
-  /** What the API server's audit log holds now, oldest first. */
-  auditEvents(): Promise<readonly AuditEvent[]> {
-    return readAuditLog(this.auditLog);
   }
 
   /** Waits until every node is Ready. @throws ClusterError when one is not after a minute */

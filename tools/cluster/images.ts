@@ -9,9 +9,12 @@ import { librariesOf } from '../release/image.ts';
 /** What holds a pod's namespaces; pinned in containerd's configuration. */
 export const pauseImage = 'localhost/pause:1';
 
+/** For a Dockerfile: what does not end at SIGTERM, as whatever is its container's first process, is not waited for. */
+export const endsAtOnce = 'STOPSIGNAL SIGKILL\n';
+
 /** The images that every node has, each as a Dockerfile over a root folder that is one static program. */
 const baseImages: Readonly<Record<string, string>> = {
-  'docker.io/library/busybox:1.36': 'FROM scratch\nCOPY root /\nCMD ["sh"]\n',
+  'docker.io/library/busybox:1.36': `FROM scratch\nCOPY root /\n${endsAtOnce}CMD ["sh"]\n`,
   [pauseImage]: 'FROM scratch\nCOPY root /\nENTRYPOINT ["/bin/sleep", "2147483647"]\n',
 };
 

@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util';
 import { PackagesError } from '../debian.ts';
 import { exitCodeOf, interruption } from '../interruption.ts';
-import { AssetsError, BuildError, GoToolchainError } from '../programs/index.ts';
+import { BuildError } from '../programs/index.ts';
 import { Cluster, ClusterError, UnsupportedMachineError, UsageError } from './index.ts';
 
 const usage = `Usage: npm run cluster -- COMMAND [--name NAME]
@@ -78,7 +78,7 @@ async function main(argv: string[], signal: AbortSignal): Promise<number> {
 }
 
 /** What their messages say is all that a person needs. */
-const expected = [ClusterError, UnsupportedMachineError, PackagesError, BuildError, GoToolchainError, AssetsError];
+const expected = [ClusterError, UnsupportedMachineError, PackagesError, BuildError];
 
 function report(error: unknown, signal: AbortSignal): number {
   if (signal.aborted) {

@@ -5,8 +5,5 @@
  * To move a pin: `go get MODULE@VERSION && go mod tidy` in its folder. Kubernetes has its staging modules beside it: all of
  * the `replace` lines move with k8s.io/kubernetes v1.N to v0.N.
  */
-export { AssetsError } from './assets.ts';
-export { BuildError } from './build-binary.ts';
+export { BuildError, type EnsureOptions, ensureBinaries, ensureBinFolder, ensureIn } from './build.ts';
 export { type BinaryName, catalogue } from './catalogue.ts';
-export { type EnsureOptions, ensureBinaries, ensureBinFolder } from './ensure.ts';
-export { GoToolchainError } from './go-toolchain.ts';

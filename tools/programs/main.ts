@@ -8,11 +8,8 @@
  */
 
 import { exitCodeOf, interruption } from '../interruption.ts';
-import { AssetsError } from './assets.ts';
-import { BuildError } from './build-binary.ts';
+import { BuildError, ensureBinaries } from './build.ts';
 import { type BinaryName, catalogue } from './catalogue.ts';
-import { ensureBinaries } from './ensure.ts';
-import { GoToolchainError } from './go-toolchain.ts';
 
 const all = catalogue.map(({ name }) => name);
 
@@ -42,7 +39,7 @@ async function main(args: readonly string[]): Promise<number> {
       console.error('interrupted: what was built so far is kept');
       return exitCodeOf(signal.reason as NodeJS.Signals);
     }
-    if (error instanceof BuildError || error instanceof GoToolchainError || error instanceof AssetsError) {
+    if (error instanceof BuildError) {
       console.error(error.message);
       return 1;
     }

@@ -14,6 +14,7 @@ import type { Connection } from '../client/connection.ts';
 import { type Fault, type FaultTarget, InjectedFault } from './fault.ts';
 import { ProxiedAnswer, statusObject } from './proxied-answer.ts';
 import { isWatch, type ProxiedRequest, proxiedRequest } from './proxied-request.ts';
+import { resetConnection } from './reset-connection.ts';
 
 /** What a {@link FaultProxy} needs. */
 export interface FaultProxyOptions {
@@ -174,7 +175,7 @@ export class FaultProxy implements AsyncDisposable {
     const { remotePort } = request.socket;
     const cut = (): void => {
       const socket = this.#sockets.get(remotePort);
-      if (socket !== undefined) reset(socket);
+      if (socket !== undefined) resetConnection(socket);
     };
     if (due?.fault.type === 'lost-reply') {
       upstream.on('error', cut);
@@ -192,15 +193,6 @@ export class FaultProxy implements AsyncDisposable {
     response.on('close', () => this.#answers.delete(answer));
     if (due !== undefined && strikesAnswers(due.fault, proxied)) answer.strike(due, 'beginning');
   }
-}
-
-/**
- * Ends a connection as if its other end had been switched off. One that is being shut down already can't be reset: libuv
- * refuses (EINVAL of uv_tcp_close_reset), and Node would then keep its handle, and the process, for ever.
- */
-function reset(socket: Socket): void {
-  if (socket.writableEnded) socket.destroy();
-  else socket.resetAndDestroy();
 }
 
 /** A request that the API server has yet to answer. */

@@ -1,6 +1,6 @@
 import { chmod, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { addProgram, imageArchive, makeBusyboxRoot } from '../../../tools/cluster/images.ts';
+import { addProgram, endsAtOnce, imageArchive, makeBusyboxRoot } from '../../../tools/cluster/images.ts';
 import { ensureDebianPackages } from '../../../tools/debian.ts';
 
 /** Where Debian has Redis: one program, which is server or client by the name it is called by. */
@@ -27,7 +27,7 @@ fi
 
 const appDockerfile = `FROM scratch
 COPY root /
-CMD ["httpd", "-f", "-p", "3000", "-h", "/srv"]
+${endsAtOnce}CMD ["httpd", "-f", "-p", "3000", "-h", "/srv"]
 `;
 
 /** Each write is on the volume before it is answered. */

@@ -1,17 +1,18 @@
 import { randomBytes } from 'node:crypto';
 import { dirname } from 'node:path';
 import { execa } from 'execa';
+import { AuditLog } from '../../../tools/cluster/index.ts';
 import { ensureBinaries } from '../../../tools/programs/index.ts';
 
 /** A cluster through the eyes of a user: kubectl and helm. */
 export class E2eCluster {
   readonly kubeconfig: string;
-  /** The API server's audit log: a JSON line a request. */
-  readonly auditLog: string;
+  /** Of the API server, since this has connected. */
+  readonly auditLog: AuditLog;
   readonly #kubectl: string;
   readonly #helm: string;
 
-  private constructor(options: { kubeconfig: string; auditLog: string; kubectl: string; helm: string }) {
+  private constructor(options: { kubeconfig: string; auditLog: AuditLog; kubectl: string; helm: string }) {
     this.kubeconfig = options.kubeconfig;
     this.auditLog = options.auditLog;
     this.#kubectl = options.kubectl;
@@ -22,14 +23,9 @@ export class E2eCluster {
   static async connect(): Promise<E2eCluster> {
     const { E2E_KUBECONFIG: kubeconfig, E2E_AUDIT_LOG: auditLog } = process.env;
     if (kubeconfig === undefined || auditLog === undefined) throw new Error('the global set-up has not run');
-    return E2eCluster.at(kubeconfig, auditLog);
-  }
-
-  /** Connects to a cluster of the test's own. */
-  static async at(kubeconfig: string, auditLog: string): Promise<E2eCluster> {
     const binaries = await ensureBinaries(['kubectl', 'helm']);
     const [kubectl, helm] = [binaries.get('kubectl') ?? '', binaries.get('helm') ?? ''];
-    return new E2eCluster({ kubeconfig, auditLog, kubectl, helm });
+    return new E2eCluster({ kubeconfig, auditLog: await AuditLog.fromNowOn(auditLog), kubectl, helm });
   }
 
   /** Runs kubectl. @throws ExecaError with kubectl's words when it fails. */
@@ -60,15 +56,16 @@ export class E2eCluster {
     await this.kubectl(['apply', '--server-side', '--filename=-'], JSON.stringify(object));
   }
 
-  /** A namespace of the test's own; whoever asked for it deletes it by {@link deleteNamespace}. */
+  /** A namespace of the test's own. What is in it goes at the latest with the cluster. */
   async namespace(labels: Readonly<Record<string, string>> = {}): Promise<string> {
     const name = `e2e-${randomBytes(5).toString('hex')}`;
     await this.apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels } });
     return name;
   }
 
+  /** Has a namespace deleted, whose pods would otherwise go on beside the tests that follow; does not wait until it is gone. */
   async deleteNamespace(name: string): Promise<void> {
-    await this.kubectl(['delete', 'namespace', name, '--ignore-not-found', '--wait', '--timeout=120s']);
+    await this.kubectl(['delete', 'namespace', name, '--ignore-not-found', '--wait=false']);
   }
 
   /** What the pod of a Job has written, byte for byte. */

@@ -1,80 +1,93 @@
+import { existsSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
+import { layoutOf } from '../../../tools/cluster/layout.ts';
 import { attachedFiles } from '../../../tools/cluster/volumes.ts';
 
-/** What a cluster might change on its host, as sorted lines that can be compared. */
-export interface HostState {
-  readonly files: readonly string[];
-  readonly mounts: readonly string[];
-  /** The files that loop devices have. */
-  readonly loopFiles: readonly string[];
-  readonly sysctls: readonly string[];
-  readonly links: readonly string[];
-  readonly networkNamespaces: readonly string[];
-  readonly cgroups: readonly string[];
+/**
+ * What there is on this host of clusters of these names, as lines for people; empty when nothing is left of them. Every line
+ * is found by a name that only that cluster uses, so that other programs of the host change nothing here.
+ */
+export async function tracesOf(...names: readonly string[]): Promise<readonly string[]> {
+  const traces: string[] = [];
+  for (const name of names) {
+    const { folder, lockFile, hostLink, cgroup } = layoutOf(name);
+    const isInside = (path: string) => path.startsWith(`${folder}/`);
+    const links = await readdir('/sys/class/net');
+    const cgroups = await pathsBelow('/sys/fs/cgroup', 6);
+    traces.push(
+      ...(await processesMentioning(folder)).map((line) => `process ${line}`),
+      ...(await mountPoints()).filter(isInside).map((path) => `mount ${path}`),
+      ...(await attachedFiles()).filter(isInside).map((path) => `loop device on ${path}`),
+      ...links.filter((link) => link === hostLink).map((link) => `link ${link}`),
+      ...cgroups.filter((path) => basename(path) === cgroup).map((path) => `cgroup ${path}`),
+      ...[folder, lockFile].filter((path) => existsSync(path)).map((path) => `file ${path}`),
+    );
+  }
+  return traces;
 }
 
-/** Where a container runtime, a kubelet, CNI plugins and image builders leave what they make. */
-const watchedFolders = ['/run', '/var/lib', '/var/log', '/var/cache', '/etc', '/opt'];
-const watchedDepth = 4;
-
-/** What they call it: everything else changes there because of others. */
-const traces = /buildah|cni|containe|coredns|echoperator|etcd|kube|netns|\/pods|runc|volumes|xtables/;
-
-/** Change by themselves. */
-const volatileSysctls = [
-  /^kernel\/random\//,
-  /^kernel\/ns_last_pid$/,
-  /^kernel\/pty\/nr$/,
-  /^net\/netfilter\/nf_conntrack_count$/,
-  /^net\/ipv[46]\/(conf|neigh)\/eo-/,
+/** Where a container runtime, a kubelet, CNI plugins and image builders would put things on a host that is theirs. */
+const places = [
+  '/etc/cni',
+  '/opt/cni',
+  '/opt/containerd',
+  '/run/cni',
+  '/run/containerd',
+  '/run/containers',
+  '/run/netns',
+  '/var/lib/cni',
+  '/var/lib/containerd',
+  '/var/lib/containers',
+  '/var/lib/etcd',
+  '/var/lib/kubelet',
+  '/var/log/containers',
+  '/var/log/pods',
 ];
 
-/** Reads the host as it is now. */
-export async function hostState(): Promise<HostState> {
-  const files = await Promise.all(watchedFolders.map((folder) => pathsBelow(folder, watchedDepth)));
-  const mounts = (await readFile('/proc/self/mountinfo', 'utf8')).split('\n').map((line) => line.split(' ')[4] ?? '');
-  const sysctls = await Promise.all(['kernel', 'vm', 'net', 'user'].map((folder) => readSysctls(folder)));
-  return {
-    files: files
-      .flat()
-      .filter((path) => traces.test(path))
-      .sort(),
-    mounts: mounts.sort(),
-    loopFiles: (await attachedFiles()).toSorted(),
-    sysctls: sysctls.flat().sort(),
-    links: (await readdir('/sys/class/net')).sort(),
-    networkNamespaces: await readdir('/run/netns').catch(() => []),
-    cgroups: (await pathsBelow('/sys/fs/cgroup', 6)).filter(
-      (path) => path.includes('echoperator') || path.includes('kube'),
-    ),
-  };
+/** What kubelet, kube-proxy and CNI plugins set. */
+const settings = [
+  'kernel/keys/root_maxbytes',
+  'kernel/keys/root_maxkeys',
+  'kernel/panic',
+  'kernel/panic_on_oops',
+  'net/bridge/bridge-nf-call-iptables',
+  'net/ipv4/conf/all/forwarding',
+  'net/ipv4/conf/all/route_localnet',
+  'net/ipv4/conf/all/rp_filter',
+  'net/ipv4/ip_forward',
+  'net/netfilter/nf_conntrack_max',
+  'net/netfilter/nf_conntrack_tcp_timeout_close_wait',
+  'net/netfilter/nf_conntrack_tcp_timeout_established',
+  'vm/overcommit_memory',
+  'vm/panic_on_oom',
+];
+
+/** What is the host's own and a cluster must leave as it is. A place counts by its being there: what is in it may be others'. */
+export async function hostState(): Promise<readonly string[]> {
+  const values = settings.map(async (name) => {
+    const value = await readFile(join('/proc/sys', name), 'utf8').catch(() => 'none');
+    return `${name} = ${value.trim()}`;
+  });
+  return [...places.filter((path) => existsSync(path)), ...(await Promise.all(values))];
+}
+
+async function mountPoints(): Promise<readonly string[]> {
+  return (await readFile('/proc/self/mountinfo', 'utf8')).split('\n').map((line) => line.split(' ')[4] ?? '');
 }
 
 async function pathsBelow(folder: string, depth: number): Promise<string[]> {
   if (depth === 0) return [];
   const entries = await readdir(folder, { withFileTypes: true }).catch(() => []);
   const nested = await Promise.all(
-    entries.map(async (entry) => {
-      const path = join(folder, entry.name);
-      return [path, ...(entry.isDirectory() ? await pathsBelow(path, depth - 1) : [])];
-    }),
+    entries
+      .filter((entry) => entry.isDirectory())
+      .map(async (entry) => {
+        const path = join(folder, entry.name);
+        return [path, ...(await pathsBelow(path, depth - 1))];
+      }),
   );
   return nested.flat();
-}
-
-async function readSysctls(folder: string): Promise<string[]> {
-  const entries = await readdir(join('/proc/sys', folder), { withFileTypes: true }).catch(() => []);
-  const lines = await Promise.all(
-    entries.map(async (entry) => {
-      const path = `${folder}/${entry.name}`;
-      if (entry.isDirectory()) return readSysctls(path);
-      if (volatileSysctls.some((pattern) => pattern.test(path))) return [];
-      const value = await readFile(join('/proc/sys', path), 'utf8').catch(() => 'unreadable');
-      return [`${path} = ${value.trim()}`];
-    }),
-  );
-  return lines.flat();
 }
 
 /** The processes that mention `text` in their command line, this one excepted. */

@@ -1,4 +1,4 @@
-import { type AuditEvent, readAuditLog } from '../../../tools/cluster/index.ts';
+import type { AuditEvent, AuditLog } from '../../../tools/cluster/index.ts';
 
 /** A write of one of the operator's pods, as the API server's audit log has it. */
 export interface PodWrite {
@@ -15,14 +15,14 @@ export interface PodWrite {
 const podName = 'authentication.kubernetes.io/pod-name';
 
 /** The writes of all of the operator's pods in a namespace, in the order in which the API server received them. */
-export async function podWrites(auditLog: string, namespace: string): Promise<readonly PodWrite[]> {
-  const events = await readAuditLog(auditLog, namespace);
-  return events.flatMap((event) => podWrite(event, namespace) ?? []).sort((a, b) => (a.received < b.received ? -1 : 1));
+export async function podWrites(auditLog: AuditLog, namespace: string): Promise<readonly PodWrite[]> {
+  const events = await auditLog.events(namespace);
+  return events.flatMap((event) => podWrite(event) ?? []).sort((a, b) => (a.received < b.received ? -1 : 1));
 }
 
-function podWrite(event: AuditEvent, namespace: string): PodWrite | undefined {
+function podWrite(event: AuditEvent): PodWrite | undefined {
   const { verb, user, userAgent, objectRef, responseStatus } = event;
-  if (!userAgent?.startsWith('echoperator/') || objectRef?.namespace !== namespace) return undefined;
+  if (!userAgent?.startsWith('echoperator/') || objectRef === undefined) return undefined;
   return {
     pod: user.extra?.[podName]?.[0] ?? user.username,
     verb,
@@ -59,4 +59,38 @@ export function longestGapMs(creations: readonly PodWrite[], sinceMs: number): n
   const stamps = creations.map(({ answered }) => Date.parse(answered)).sort((a, b) => a - b);
   const gaps = stamps.flatMap((stamp, i) => (i > 0 && stamp >= sinceMs ? [stamp - (stamps[i - 1] ?? stamp)] : []));
   return Math.max(0, ...gaps);
+}
+
+/** How the lead has passed from one pod to another, by the API server's clock. */
+export interface Handover {
+  readonly from: string;
+  readonly to: string;
+  /** From the last write of the one to the Lease (its release, or its last renewal) to the other's first. */
+  readonly leaseMs: number;
+  /** From the same moment to the first Job that the other made; infinite where it made none. */
+  readonly workMs: number;
+}
+
+/**
+ * The handovers of a trial, in their order.
+ *
+ * @param leaseWrites the writes in the release's namespace, also of before
+ * @param creations the creations of the trial's Jobs
+ * @param sinceMs who took the Lease before is of no interest
+ */
+export function handovers(
+  leaseWrites: readonly PodWrite[],
+  creations: readonly PodWrite[],
+  sinceMs: number,
+): readonly Handover[] {
+  const writes = leaseWrites.filter(({ resource, code }) => resource === 'leases' && code < 300);
+  return writes.flatMap((taken, i) => {
+    const last = writes[i - 1];
+    const takenMs = Date.parse(taken.received);
+    if (last === undefined || last.pod === taken.pod || takenMs < sinceMs) return [];
+    const lastMs = Date.parse(last.received);
+    const work = creations.find(({ pod, received }) => pod === taken.pod && received > taken.received);
+    const workMs = work === undefined ? Number.POSITIVE_INFINITY : Date.parse(work.answered) - lastMs;
+    return [{ from: last.pod, to: taken.pod, leaseMs: takenMs - lastMs, workMs }];
+  });
 }

@@ -55,7 +55,7 @@ export class Release {
     ]);
   }
 
-  /** Uninstalls it and deletes its namespace; the CRDs and the Echos stay, as Helm has it. */
+  /** Uninstalls it and has its namespace deleted; the CRDs and the Echos stay, as Helm has it. */
   async uninstall(): Promise<void> {
     await this.#helm('uninstall', name, '--ignore-not-found', '--wait');
     await this.#cluster.deleteNamespace(this.namespace);

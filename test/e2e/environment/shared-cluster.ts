@@ -2,11 +2,18 @@ import { join } from 'node:path';
 import { cacheFolder } from '../../../tools/cache-folder.ts';
 import { addressesOfAllClusters, Cluster, removeWhenWeDie, type Watchdog } from '../../../tools/cluster/index.ts';
 import { ExclusiveLock } from '../../../tools/exclusive-lock.ts';
-import { buildImage } from '../../../tools/release/index.ts';
+
+/** What a suite's cluster is made of. */
+export interface SharedClusterOptions {
+  /** The suite, and the cluster's name. */
+  readonly suite: string;
+  readonly nodes: number;
+  /** Builds the images that every node gets, where the cache lacks them. Archives. */
+  readonly images: () => Promise<readonly string[]>;
+}
 
 /**
- * One cluster for a whole run of a suite, with the operator's image on its nodes; workers inherit the variables that say
- * where it is. Every run has a fresh one: what a killed run has left under the name is removed first.
+ * One cluster for a whole run of a suite; workers inherit the variables that say where it is. Every run has a fresh one: what a killed run has left under the name is removed first.
  */
 export class SharedCluster {
   readonly cluster: Cluster;
@@ -19,14 +26,12 @@ export class SharedCluster {
     this.#lock = lock;
   }
 
-  /** @param suite also the cluster's name. */
-  static async up(suite: string): Promise<SharedCluster> {
-    const image = await buildImage();
+  static async up({ suite, nodes, images }: SharedClusterOptions): Promise<SharedCluster> {
     const lock = lockOutOtherRuns(suite);
     const watchdog = await removeWhenWeDie(suite);
     await Cluster.down(suite);
-    const cluster = await Cluster.up({ name: suite, nodes: 2 });
-    await cluster.loadImage(image.archive);
+    const [cluster, archives] = await Promise.all([Cluster.up({ name: suite, nodes }), images()]);
+    for (const archive of archives) await cluster.loadImage(archive);
     process.env.E2E_KUBECONFIG = cluster.kubeconfigPath;
     process.env.E2E_AUDIT_LOG = cluster.auditLog;
     // kubectl and helm would ask a proxy for what is on this machine.

@@ -104,10 +104,11 @@ test.each([
 });
 
 const standbys = 10;
-/** The Lease is released until somebody was spared, so often at the least, and so often at the most. */
-const releases = { min: 10, max: 50 };
+const releases = 5;
 
-test('of many that stand by one takes a released Lease, nobody asks twice, and not all ask', async () => {
+// That few of them ask at all depends on how fast the machine is; test/unit/runtime/leader-election/standby.test.ts has it on a
+// clock of its own.
+test('of many that stand by one takes a released Lease, and nobody asks for it twice', async () => {
   const lock = 'herd';
   const key = { namespace, name: lock };
   const spec = () => {
@@ -116,7 +117,7 @@ test('of many that stand by one takes a released Lease, nobody asks twice, and n
   };
   await arena.client.create(Lease, { metadata: key, spec: spec() });
   await start('ours', Array(standbys).fill(lock), asking);
-  const release = async (): Promise<number> => {
+  for (let count = 0; count < releases; count += 1) {
     await eventually('all stand by', async () => proxy.watches === standbys);
     const lease = await arena.client.get(Lease, key);
     const free = await arena.client.update(Lease, { ...lease, spec: { ...lease.spec, holderIdentity: '' } });
@@ -128,12 +129,5 @@ test('of many that stand by one takes a released Lease, nobody asks twice, and n
     const asked = writes.filter(({ precondition }) => precondition === Number(free.metadata.resourceVersion));
     expect(asked.filter(({ code }) => isSuccess(code))).toHaveLength(1);
     expect(new Set(asked.map(({ holder }) => holder)).size).toBe(asked.length);
-    return asked.length;
-  };
-  const asked: number[] = [];
-  while (asked.length < releases.min || (Math.min(...asked) === standbys && asked.length < releases.max)) {
-    asked.push(await release());
   }
-  console.log(`of ${standbys} that stood by, so many asked for a released Lease: ${asked.join(', ')}`);
-  expect(Math.min(...asked)).toBeLessThan(standbys);
 });

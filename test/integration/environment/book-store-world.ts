@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from '@jest/globals';
-import type { EventsV1Event } from '@kubernetes/client-node';
+import type { EventsV1Event, V1StorageClass } from '@kubernetes/client-node';
 import { BookStore } from '../../../src/api/index.ts';
 import { Deployment, PersistentVolumeClaim, Pod, StatefulSet } from '../../../src/controllers/built-in-kinds.ts';
 import {
@@ -14,11 +14,12 @@ import {
 } from '../../../src/runtime/index.ts';
 import { ChartRole } from '../../../testkit/chart-role.ts';
 import { eventually } from '../../../testkit/eventually.ts';
+import { namespaceWithNode } from '../../../testkit/kwok.ts';
 import { OperatorProcess } from '../../../testkit/operator-process.ts';
 import { operatorWrites } from '../../../testkit/operator-writes.ts';
 import { TestCluster } from '../../../testkit/test-cluster.ts';
 import { customManifest } from '../../../testkit/with-reason.ts';
-import { PlayedCluster, StorageClass } from './played-cluster.ts';
+import { PlayedVolumes } from './played-volumes.ts';
 
 /** What the tests of BookStores share: one operator a file, which does all by just what the chart allows. */
 
@@ -27,6 +28,14 @@ export const Event = builtInKind<EventsV1Event>({
   version: 'v1',
   kind: 'Event',
   plural: 'events',
+});
+
+const StorageClass = builtInKind<V1StorageClass>({
+  group: 'storage.k8s.io',
+  version: 'v1',
+  kind: 'StorageClass',
+  plural: 'storageclasses',
+  scope: 'Cluster',
 });
 
 export type Spec = BookStore['spec'];
@@ -39,7 +48,6 @@ export let operator: OperatorProcess;
 export let [growable, fixed] = ['', ''];
 /** The test's own, removed in the end. */
 export let folder: string;
-const worlds: PlayedCluster[] = [];
 const outputs: string[] = [];
 
 /**
@@ -65,7 +73,6 @@ export async function setUp(release: string, options: { readonly operator?: bool
 /** Ends all, and fails where the chart's role has not allowed something. What there are many of takes longer. */
 export async function tearDown(timeoutMs = 60_000): Promise<void> {
   if (operator !== undefined) await stopOperator();
-  for (const world of worlds) await world.close();
   for (const name of [growable, fixed]) await cluster?.client.delete(StorageClass, { name });
   await role?.remove();
   await cluster?.close(timeoutMs);
@@ -89,12 +96,10 @@ export async function stopOperator(signal?: 'SIGKILL'): Promise<void> {
   outputs.push((await operator.stop(signal)).output);
 }
 
-/** A namespace of its own with all that is played in it. */
-export async function world(name: string): Promise<{ readonly key: Key; readonly played: PlayedCluster }> {
-  const namespace = await cluster.namespace();
-  const played = new PlayedCluster(cluster.client, namespace);
-  worlds.push(played);
-  return { key: { namespace, name }, played };
+/** A namespace of its own in which pods run, for a BookStore of this name. */
+export async function world(name: string): Promise<{ readonly key: Key; readonly volumes: PlayedVolumes }> {
+  const namespace = await namespaceWithNode(cluster);
+  return { key: { namespace, name }, volumes: new PlayedVolumes(cluster.client, namespace) };
 }
 export type World = Awaited<ReturnType<typeof world>>;
 
@@ -139,11 +144,10 @@ export async function lookAgain(key: Key): Promise<void> {
   await merge(StatefulSet, { metadata: { ...key, name: `${key.name}-db` } }, { metadata });
 }
 
-/** Waits, while pods run and volumes come, until a condition has the reason for the present generation. */
-export async function withReason({ key, played }: World, type: string, reason: string): Promise<BookStore> {
+/** Waits until a condition has the reason for the present generation. */
+export async function withReason({ key }: World, type: string, reason: string): Promise<BookStore> {
   let last: unknown;
   const look = async () => {
-    await played.play();
     const store = await cluster.client.get(BookStore, key);
     const condition = findCondition(store.status?.conditions, type);
     last = store.status;
@@ -156,28 +160,12 @@ export async function withReason({ key, played }: World, type: string, reason: s
 
 export const settled = (at: World, reason = 'AllReady') => withReason(at, 'Ready', reason);
 
-/** Waits, while pods run and volumes come, for what `look` finds. */
-export const meanwhile = <R>(
-  { played }: World,
-  what: string,
-  look: () => Promise<R | undefined | false>,
-  timeoutMs = 60_000,
-) =>
-  eventually(
-    what,
-    async () => {
-      await played.play();
-      return look();
-    },
-    timeoutMs,
-  );
-
 /** Has the volumes of these replicas grow, online, once their claims ask for it. */
 export async function growOnline(at: World, size: string, ordinals: readonly number[] = [0]): Promise<void> {
   for (const ordinal of ordinals) {
     await eventually(`claim ${ordinal} asks for ${size}`, async () => (await requestOf(at.key, ordinal)) === size);
-    await at.played.growVolume(`data-${at.key.name}-db-${ordinal}`);
-    await at.played.growFileSystem(`data-${at.key.name}-db-${ordinal}`);
+    await at.volumes.growVolume(`data-${at.key.name}-db-${ordinal}`);
+    await at.volumes.growFileSystem(`data-${at.key.name}-db-${ordinal}`);
   }
 }
 
@@ -235,13 +223,40 @@ export async function reconciled(by: OperatorProcess): Promise<number> {
   return [...(await by.metrics()).matchAll(lines)].reduce((sum, [, count]) => sum + Number(count), 0);
 }
 
-/** Has another operator look at each BookStore when it starts, and so many times more. */
-export async function restartAndResync(resyncs: number, resyncSeconds = 2): Promise<void> {
+/** Has another operator look at each BookStore of a namespace when it starts, and so many times more. */
+async function restartAndResync(namespace: string, resyncs: number, resyncSeconds: number): Promise<void> {
   await stopOperator();
-  const stores = (await cluster.client.list(BookStore)).items.length;
-  await startOperator({ RESYNC_SECONDS: String(resyncSeconds) });
+  const stores = (await cluster.client.list(BookStore, { namespace })).items.length;
+  await startOperator({ WATCH_NAMESPACES: namespace, RESYNC_SECONDS: String(resyncSeconds) });
   const look = async () => (await reconciled(operator)) >= (1 + resyncs) * stores;
   await eventually('every BookStore was looked at again', look, 60_000 + stores * 1000);
   await stopOperator();
   await startOperator();
+}
+
+/** So many BookStores in a namespace become ready; after that neither a restart of the operator nor resyncs send a write. */
+export async function convergesAndRests(count: number, wanted: Spec): Promise<void> {
+  const at = await world('many');
+  const keys = Array.from({ length: count }, (_, index) => ({ ...at.key, name: `shop-${index}` }));
+  const { bookApp, bookDB } = wanted;
+  await Promise.all(
+    keys.map((key) =>
+      apply(key, {
+        bookApp: { ...bookApp, serviceName: key.name },
+        bookDB: { ...bookDB, serviceName: `${key.name}-data` },
+      }),
+    ),
+  );
+  const areReady = async () => {
+    const { items } = await cluster.client.list(BookStore, { namespace: at.key.namespace });
+    return items.every(
+      ({ status }) =>
+        findCondition(status?.conditions, 'Ready')?.reason === 'AllReady' &&
+        status?.volumes?.every(({ capacity }) => capacity !== undefined),
+    );
+  };
+  await eventually('all are ready', areReady, 60_000 + count * 1000);
+  const before = await writes(at.key);
+  await restartAndResync(at.key.namespace, 2, 1 + count / 50);
+  expect(await writes(at.key)).toEqual(before);
 }

@@ -1,101 +1,118 @@
-import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { parse, stringify } from 'yaml';
 import { Pet } from '../../../src/api/index.ts';
 import { RemotePets, type ShownPet } from '../../../src/petstore/remote-pets.ts';
-import { type Client, HttpClient, isNotFound, type ObjectKey, Transport } from '../../../src/runtime/index.ts';
-import { ApiServer, FaultProxy } from '../../../src/runtime/testing/index.ts';
-import { programs } from '../../../testkit/api-server-programs.ts';
+import { type Client, isNotFound, type ObjectKey } from '../../../src/runtime/index.ts';
+import type { FaultProxy } from '../../../src/runtime/testing/index.ts';
 import { chartRole } from '../../../testkit/chart-role.ts';
 import { eventually } from '../../../testkit/eventually.ts';
 import { GrpcProxy } from '../../../testkit/grpc-proxy.ts';
 import { OperatorProcess } from '../../../testkit/operator-process.ts';
+import { proxiedKubeconfig } from '../../../testkit/proxied-kubeconfig.ts';
+import { TestCluster } from '../../../testkit/test-cluster.ts';
 import { customManifest } from '../../../testkit/with-reason.ts';
 
 type Spec = Pet['spec'];
 
 /**
- * An API server of its own, with proxies before it and before a pet store, through which the operator has to go and the test
- * does not, under the role that the chart gives it. Of its own, since operators of other tests would tell each Pet that its controller is switched off.
+ * A namespace of its own for Pets, and proxies before the API server and before a pet store. The operator goes through them,
+ * under the role that the chart gives it in that namespace; the test does not.
  */
 export class PetWorld implements AsyncDisposable {
-  readonly client: Client;
-  readonly server: ApiServer;
+  readonly namespace: string;
   /** Before the API server. */
   readonly api: FaultProxy;
   /** Before the pet store. */
   readonly store: GrpcProxy;
   readonly pets: RemotePets;
-  readonly #transport: Transport;
+  readonly #cluster: TestCluster;
   readonly #kubeconfig: string;
+  readonly #folder: string;
 
   private constructor(
-    parts: Pick<PetWorld, 'server' | 'api' | 'store'> & { readonly storePort: number; readonly kubeconfig: string },
+    parts: Pick<PetWorld, 'namespace' | 'api' | 'store'> & {
+      readonly cluster: TestCluster;
+      readonly storePort: number;
+      readonly kubeconfig: string;
+      readonly folder: string;
+    },
   ) {
-    this.server = parts.server;
+    this.namespace = parts.namespace;
     this.api = parts.api;
     this.store = parts.store;
+    this.#cluster = parts.cluster;
     this.#kubeconfig = parts.kubeconfig;
-    this.#transport = new Transport(parts.server.connection, { userAgent: 'test' });
-    this.client = new HttpClient(this.#transport, 'test');
+    this.#folder = parts.folder;
     this.pets = new RemotePets({ address: `127.0.0.1:${parts.storePort}`, timeoutMs: 10_000 });
   }
 
   /** @param storePort of a pet store on 127.0.0.1. */
   static async start(storePort: number): Promise<PetWorld> {
+    const cluster = await TestCluster.connect();
     const folder = await mkdtemp(join(process.env.INTEGRATION_FOLDER ?? '', 'pets-'));
-    const server = await ApiServer.start({
-      assets: await programs(folder),
-      folder,
-      crds: [join(import.meta.dirname, '../../../crds')],
-      etcdFlags: { 'unsafe-no-fsync': 'true' },
-    });
     try {
-      const api = await FaultProxy.start({ upstream: server.connection, tls: server.tls });
-      const values = { controllers: { pet: { enabled: true } } };
-      const role = await chartRole(server.kubeconfig, { namespace, folder, values });
-      const kubeconfig = join(folder, 'through-the-proxy');
-      await writeFile(kubeconfig, through(api.connection.server, await readFile(role, 'utf8')));
-      return new PetWorld({ server, api, store: await GrpcProxy.to(storePort), storePort, kubeconfig });
+      const namespace = await cluster.namespace();
+      const values = { controllers: { pet: { enabled: true } }, watchNamespaces: [namespace] };
+      const role = await chartRole(cluster.kubeconfig, { namespace, folder, values });
+      const { proxy: api, kubeconfig } = await proxiedKubeconfig(role, folder);
+      return new PetWorld({
+        cluster,
+        namespace,
+        api,
+        store: await GrpcProxy.to(storePort),
+        storePort,
+        kubeconfig,
+        folder,
+      });
     } catch (error) {
-      await server.close();
+      await cluster.close();
       throw error;
     }
   }
 
-  /** Starts the operator, for Pets alone. */
+  get client(): Client {
+    return this.#cluster.client;
+  }
+
+  /** Starts the operator, for Pets alone. It resyncs as seldom as by default: no lost event heals while a test looks. */
   operator(settings: Readonly<Record<string, string>> = {}): Promise<OperatorProcess> {
     return OperatorProcess.start(this.#kubeconfig, {
       CONTROLLERS: 'pet',
+      WATCH_NAMESPACES: this.namespace,
       PETSTORE_ADDRESS: this.store.address,
       PETSTORE_TIMEOUT_SECONDS: '3',
-      RESYNC_SECONDS: '1',
       ...settings,
     });
   }
 
+  key(name: string): Required<ObjectKey> {
+    return { namespace: this.namespace, name };
+  }
+
   apply(name: string, spec: Spec): Promise<Pet> {
-    return this.client.apply(Pet, customManifest(keyOf(name), spec), { force: true });
+    return this.client.apply(Pet, customManifest(this.key(name), spec), { force: true });
   }
 
   get(name: string): Promise<Pet> {
-    return this.client.get(Pet, keyOf(name));
+    return this.client.get(Pet, this.key(name));
   }
 
   async remove(name: string): Promise<void> {
-    await this.client.delete(Pet, keyOf(name)).catch((error: unknown) => {
+    await this.client.delete(Pet, this.key(name)).catch((error: unknown) => {
       if (!isNotFound(error)) throw error;
     });
   }
 
+  /** Undefined if there is none of this name. */
+  async find(name: string): Promise<Pet | undefined> {
+    return this.get(name).catch((error: unknown) => {
+      if (!isNotFound(error)) throw error;
+      return undefined;
+    });
+  }
+
   async isGone(name: string): Promise<boolean> {
-    try {
-      await this.get(name);
-      return false;
-    } catch (error) {
-      if (isNotFound(error)) return true;
-      throw error;
-    }
+    return (await this.find(name)) === undefined;
   }
 
   /** All Pets. */
@@ -103,7 +120,7 @@ export class PetWorld implements AsyncDisposable {
     const found: Pet[] = [];
     for (let next: string | undefined = ''; next !== undefined; ) {
       const page: Awaited<ReturnType<typeof this.client.list<Pet>>> = await this.client.list(Pet, {
-        namespace,
+        namespace: this.namespace,
         limit: 500,
         ...(next !== '' && { continue: next }),
       });
@@ -120,35 +137,38 @@ export class PetWorld implements AsyncDisposable {
     return found;
   }
 
-  /** Waits until there is a pet for each Pet, as it asks for, under its id, and no other pet. */
-  async settled(timeoutMs = 180_000): Promise<readonly Pet[]> {
+  /**
+   * Waits until there is a pet for each Pet, as it asks for, under its id, and no other pet.
+   *
+   * @param broken why there is nothing to wait for any more.
+   */
+  async settled(timeoutMs = 180_000, broken: () => Error | undefined = () => undefined): Promise<readonly Pet[]> {
     let difference = 'nothing was looked at yet';
-    try {
-      return await eventually(
-        'pets = resources',
-        async () => {
-          const [resources, stored] = [await this.resources(), await this.stored()];
-          difference = differenceOf(resources, stored) ?? '';
-          return difference === '' && resources;
-        },
-        timeoutMs,
-      );
-    } catch (cause) {
+    const look = async (): Promise<readonly Pet[] | Error | false> => {
+      const [resources, stored] = [await this.resources(), await this.stored()];
+      difference = differenceOf(resources, stored) ?? '';
+      return broken() ?? (difference === '' && resources);
+    };
+    const found = await eventually('pets = resources', look, timeoutMs).catch((cause: unknown) => {
       throw new Error(`pets are not resources: ${difference}`, { cause });
-    }
+    });
+    if (found instanceof Error) throw found;
+    return found;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.pets[Symbol.dispose]();
-    await this.#transport.close();
+    // No operator is left that would take the finalizers off.
+    const body = { metadata: { finalizers: null } };
+    for (const { metadata } of await this.resources()) {
+      await this.client.patch(Pet, this.key(metadata.name), { type: 'merge', body });
+    }
+    await this.#cluster.close();
     await this.store[Symbol.asyncDispose]();
     await this.api.close();
-    await this.server.close();
+    await rm(this.#folder, { recursive: true, force: true });
   }
 }
-
-const namespace = 'default';
-const keyOf = (name: string): Required<ObjectKey> => ({ namespace, name });
 
 function differenceOf(resources: readonly Pet[], stored: readonly ShownPet[]): string | undefined {
   const byId = new Map(stored.map((pet) => [pet.id, pet]));
@@ -164,14 +184,4 @@ function differenceOf(resources: readonly Pet[], stored: readonly ShownPet[]): s
   if (ids.size !== resources.length) return `${resources.length} Pets have ${ids.size} ids`;
   if (stored.length !== resources.length) return `there are ${stored.length} pets for ${resources.length} Pets`;
   return undefined;
-}
-
-/** The same kubeconfig by way of a proxy with the server's own certificate. */
-function through(proxy: URL, kubeconfig: string): string {
-  const config = parse(kubeconfig);
-  const clusters = config.clusters.map(({ name, cluster }: { readonly name: string; readonly cluster: object }) => ({
-    name,
-    cluster: { ...cluster, server: proxy.origin },
-  }));
-  return stringify({ ...config, clusters });
 }

@@ -3,9 +3,9 @@ import { join } from 'node:path';
 import { PostgresWriter } from '../../../src/api/index.ts';
 import { type Client, findCondition, isNotFound, type List, type ObjectKey } from '../../../src/runtime/index.ts';
 import type { FaultProxy } from '../../../src/runtime/testing/index.ts';
-import { chartRole } from '../../../testkit/chart-role.ts';
-import { type ControlPlane, startControlPlane } from '../../../testkit/control-plane.ts';
+import { ChartRole } from '../../../testkit/chart-role.ts';
 import { eventually } from '../../../testkit/eventually.ts';
+import { forEachOf } from '../../../testkit/for-each-of.ts';
 import { OperatorProcess } from '../../../testkit/operator-process.ts';
 import { PostgresServer } from '../../../testkit/postgres-server.ts';
 import { proxiedKubeconfig } from '../../../testkit/proxied-kubeconfig.ts';
@@ -23,64 +23,66 @@ export interface StoredRow {
   readonly country: string;
 }
 
+/** Of the row of a PostgresWriter. */
+export const idOf = ({ namespace, name }: ObjectKey): string => `${namespace}/${name}`;
+
+export const readyOf = ({ status }: PostgresWriter) => findCondition(status?.conditions, 'Ready');
+
 /** In SQL, whatever it holds. */
 export const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`;
 export const literal = (text: string): string => `'${text.replaceAll("'", "''")}'`;
 
-/**
- * An API server and a database of their own, for PostgresWriters: beside the shared API server other tests run operators in
- * which the kind is switched off, and these say so on every PostgresWriter there is.
- */
+/** A database of its own for PostgresWriters, and the operator under the role that the chart gives it in the whole cluster. */
 export class PostgresWorld implements AsyncDisposable {
   readonly cluster: TestCluster;
+  /** For PostgresWriters that need no namespace of their own: {@link newKey}. */
+  readonly namespace: string;
   readonly database: PostgresServer;
-  /** Of the role that the chart makes when the controller of PostgresWriters is on. */
-  readonly kubeconfig: string;
   readonly folder: string;
-  readonly #controlPlane: ControlPlane;
+  /** Of the role. */
+  readonly kubeconfig: string;
+  readonly #resources: AsyncDisposableStack;
   #operator: OperatorProcess | undefined;
+  #keys = 0;
 
   private constructor(
-    cluster: TestCluster,
-    database: PostgresServer,
-    kubeconfig: string,
-    folder: string,
-    controlPlane: ControlPlane,
+    parts: Pick<PostgresWorld, 'cluster' | 'namespace' | 'database' | 'folder' | 'kubeconfig'>,
+    resources: AsyncDisposableStack,
   ) {
-    this.cluster = cluster;
-    this.database = database;
-    this.kubeconfig = kubeconfig;
-    this.folder = folder;
-    this.#controlPlane = controlPlane;
+    this.cluster = parts.cluster;
+    this.namespace = parts.namespace;
+    this.database = parts.database;
+    this.folder = parts.folder;
+    this.kubeconfig = parts.kubeconfig;
+    this.#resources = resources;
   }
 
   static async start(): Promise<PostgresWorld> {
+    await using resources = new AsyncDisposableStack();
     const folder = await mkdtemp(join(process.env.INTEGRATION_FOLDER ?? '', 'postgres-'));
-    const started: { end(): Promise<unknown> }[] = [];
-    try {
-      const controlPlane = await startControlPlane(folder, [join(import.meta.dirname, '../../../crds')]);
-      started.push({ end: () => controlPlane.stop() });
-      const database = await PostgresServer.start();
-      started.push({ end: () => database[Symbol.asyncDispose]() });
-      const { kubeconfigPath } = controlPlane.config;
-      const cluster = await TestCluster.at(kubeconfigPath, controlPlane.auditLog);
-      const values = {
-        controllers: { postgresWriter: { enabled: true } },
-        postgresWriter: { host: database.host, credentials: { existingSecret: 'writer' } },
-      };
-      const kubeconfig = await chartRole(kubeconfigPath, { namespace: 'default', folder, values });
-      await database.query(`CREATE ROLE writer LOGIN PASSWORD ${literal(writerRole.PSQL_PASSWORD)}`);
-      await database.query('ALTER DEFAULT PRIVILEGES GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO writer');
-      return new PostgresWorld(cluster, database, kubeconfig, folder, controlPlane);
-    } catch (error) {
-      for (const { end } of started.reverse()) await end();
-      await rm(folder, { recursive: true, force: true });
-      throw error;
-    }
+    resources.defer(() => rm(folder, { recursive: true, force: true }));
+    const database = resources.use(await PostgresServer.start());
+    await database.query(`CREATE ROLE writer LOGIN PASSWORD ${literal(writerRole.PSQL_PASSWORD)}`);
+    await database.query('ALTER DEFAULT PRIVILEGES GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO writer');
+    const cluster = await TestCluster.connect();
+    resources.defer(() => cluster.close());
+    const namespace = await cluster.namespace();
+    const role = await ChartRole.install(cluster, namespace, namespace, {
+      controllers: { postgresWriter: { enabled: true } },
+      postgresWriter: { host: database.host, credentials: { existingSecret: 'writer' } },
+    });
+    resources.defer(() => role.remove());
+    return new PostgresWorld({ cluster, namespace, database, folder, kubeconfig: role.kubeconfig }, resources.move());
   }
 
   get client(): Client {
     return this.cluster.client;
+  }
+
+  /** A name of its own, which begins with the given one. */
+  newKey(name: string): Required<ObjectKey> {
+    this.#keys += 1;
+    return { name: `${name}-${this.#keys}`, namespace: this.namespace };
   }
 
   /** A proxy before the API server, for whoever starts the operator with that kubeconfig; who asked for it closes it. */
@@ -121,14 +123,25 @@ export class PostgresWorld implements AsyncDisposable {
       CREATE TABLE ${quoted(schema)}.${quoted(name)} (id text PRIMARY KEY, name text, age integer, country text)`);
   }
 
-  /** What a table holds, of one namespace where that is given. */
-  async rows(table: string, namespace?: string): Promise<readonly StoredRow[]> {
-    const where = namespace === undefined ? '' : `WHERE id LIKE ${literal(`${namespace}/%`)}`;
-    return this.database.query<StoredRow>(`SELECT id, name, age, country FROM ${table} ${where} ORDER BY id`);
+  /** What a table holds: of one PostgresWriter, or of a namespace, where that is given. */
+  async rows(table: string, of?: Required<ObjectKey> | string): Promise<readonly StoredRow[]> {
+    const isNamespace = typeof of === 'string';
+    const where = isNamespace
+      ? `id LIKE ${literal(`${of}/%`)}`
+      : of === undefined
+        ? 'true'
+        : `id = ${literal(idOf(of))}`;
+    return this.database.query<StoredRow>(`SELECT id, name, age, country FROM ${table} WHERE ${where} ORDER BY id`);
   }
 
   apply(key: ObjectKey, spec: PostgresWriter['spec']): Promise<PostgresWriter> {
     return this.client.apply(PostgresWriter, customManifest(key, spec), { force: true });
+  }
+
+  /** Makes `many-0` and so on, or changes them. */
+  async applyMany(namespace: string, count: number, spec: PostgresWriter['spec']): Promise<void> {
+    const names = Array.from({ length: count }, (_, index) => `many-${index}`);
+    await forEachOf(names, (name) => this.apply({ name, namespace }, { ...spec, name }));
   }
 
   get(key: ObjectKey): Promise<PostgresWriter> {
@@ -140,9 +153,7 @@ export class PostgresWorld implements AsyncDisposable {
   }
 
   async delete(key: ObjectKey): Promise<void> {
-    await this.client.delete(PostgresWriter, key).catch((error: unknown) => {
-      if (!isNotFound(error)) throw error;
-    });
+    await this.client.delete(PostgresWriter, key).catch(unlessNotFound);
   }
 
   /** Waits until it is gone. */
@@ -189,16 +200,28 @@ export class PostgresWorld implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.stopOperator('SIGKILL');
-    // The whole server goes: no namespace need be deleted, and none could be while PostgresWriters wait for an operator.
-    await this.cluster.disconnect();
-    await this.database[Symbol.asyncDispose]();
-    await this.#controlPlane.stop();
-    await rm(this.folder, { recursive: true, force: true });
+    await this.#releaseAll();
+    await this.#resources.disposeAsync();
+  }
+
+  /** No operator is left that would take the finalizers off, and the database goes with its rows. */
+  async #releaseAll(): Promise<void> {
+    const body = { metadata: { finalizers: null } };
+    for (const namespace of this.cluster.namespaces) {
+      await forEachOf(await this.list(namespace), ({ metadata }) =>
+        this.client.patch(PostgresWriter, metadata, { type: 'merge', body }).catch(unlessNotFound),
+      );
+    }
   }
 }
 
-const isReady = ({ metadata, status }: PostgresWriter): boolean => {
-  const ready = findCondition(status?.conditions, 'Ready');
+function unlessNotFound(error: unknown): void {
+  if (!isNotFound(error)) throw error;
+}
+
+const isReady = (writer: PostgresWriter): boolean => {
+  const { metadata } = writer;
+  const ready = readyOf(writer);
   return ready?.reason === 'RowWritten' && ready.observedGeneration === metadata.generation;
 };
 

@@ -1,16 +1,15 @@
 import { mkdtemp, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { afterAll, beforeAll, expect } from '@jest/globals';
 import { kubeconfigConnection } from '../../../src/runtime/index.ts';
 import { eventually, FaultProxy, isWatch } from '../../../src/runtime/testing/index.ts';
-import { canFakeClock, fakeClock, removeClocksOfTheDead } from '../../../testkit/fake-clock.ts';
+import { fakeClock, removeClocksOfTheDead } from '../../../testkit/fake-clock.ts';
+import { testOnLinux } from '../../../testkit/on-linux.ts';
 import { TestCluster } from '../../../testkit/test-cluster.ts';
 import { SubjectProcess } from './environment/subject-process.ts';
 import { World } from './environment/world.ts';
 
 const hourMs = 3_600_000;
-
-const withFakeClock = canFakeClock ? test : test.skip;
 
 let cluster: TestCluster;
 let proxy: FaultProxy;
@@ -27,7 +26,7 @@ afterAll(async () => {
   await removeClocksOfTheDead();
 });
 
-withFakeClock(
+testOnLinux(
   'the clock jumps an hour ahead, and two back',
   async () => {
     const folder = await mkdtemp(join(process.env.INTEGRATION_FOLDER!, 'clock-'));

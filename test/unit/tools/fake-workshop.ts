@@ -2,8 +2,8 @@ import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Workshop } from '../../../tools/programs/build.ts';
 import type { Binary } from '../../../tools/programs/catalogue.ts';
-import type { Workshop } from '../../../tools/programs/ensure.ts';
 import type { Display } from '../../../tools/progress.ts';
 
 /**
@@ -14,6 +14,7 @@ const fakeGo = `#!/bin/sh
 cd "$(dirname "$0")/.."
 if [ "$1" = env ]; then cat go-env; exit; fi
 echo "$3" >> builds
+echo "$@" > arguments
 printf half > "$3"
 echo $$ > held
 while [ -e hold ]; do sleep 0.02; done
@@ -28,36 +29,36 @@ export class FakeWorkshop implements Workshop, AsyncDisposable {
     { name: 'beta', group: 'letters', package: './beta', assets: 'optional', seconds: 1 },
     { name: 'one', group: 'digits', package: './one', seconds: 1 },
   ];
-  readonly folder: string;
+  readonly root: string;
   readonly environment: NodeJS.ProcessEnv;
 
-  private constructor(folder: string) {
-    this.folder = folder;
+  private constructor(root: string) {
+    this.root = root;
     this.environment = {
-      PATH: `${join(folder, 'bin')}:${process.env.PATH}`,
-      XDG_CACHE_HOME: join(folder, 'cache'),
+      PATH: `${join(root, 'bin')}:${process.env.PATH}`,
+      XDG_CACHE_HOME: join(root, 'cache'),
     };
   }
 
   static async make(): Promise<FakeWorkshop> {
     const workshop = new FakeWorkshop(await mkdtemp(join(tmpdir(), 'workshop-')));
     for (const group of ['letters', 'digits']) {
-      await workshop.write(`tools/${group}/go.mod`, `module ${group}\n\ngo 1.26.0\n`);
-      await workshop.write(`tools/${group}/go.sum`, '');
+      await workshop.write(`programs/${group}/go.mod`, `module ${group}\n\ngo 1.26.0\n`);
+      await workshop.write(`programs/${group}/go.sum`, '');
     }
-    await workshop.write('go-env', '{"GOVERSION":"go1.26.8","GOHOSTOS":"linux","GOHOSTARCH":"amd64"}');
+    await workshop.write('go-env', 'go1.26.8\nlinux\namd64\n');
     await workshop.write('bin/go', fakeGo);
-    await chmod(join(workshop.folder, 'bin/go'), 0o755);
+    await chmod(join(workshop.root, 'bin/go'), 0o755);
     return workshop;
   }
 
-  get programsFolder(): string {
-    return join(this.folder, 'tools');
+  get folder(): string {
+    return join(this.root, 'programs');
   }
 
   async write(path: string, text: string): Promise<void> {
-    await mkdir(join(this.folder, path, '..'), { recursive: true });
-    await writeFile(join(this.folder, path), text);
+    await mkdir(join(this.root, path, '..'), { recursive: true });
+    await writeFile(join(this.root, path), text);
   }
 
   /** From now on a build stops half-way until it is released. */
@@ -66,14 +67,14 @@ export class FakeWorkshop implements Workshop, AsyncDisposable {
   }
 
   async release(): Promise<void> {
-    await rm(join(this.folder, 'hold'), { force: true });
+    await rm(join(this.root, 'hold'), { force: true });
   }
 
   /** @returns the process id of a build that has begun, once there is one */
   async held(): Promise<number> {
     let text = '';
     await until(async () => {
-      text = await readFile(join(this.folder, 'held'), 'utf8').catch(() => '');
+      text = await readFile(join(this.root, 'held'), 'utf8').catch(() => '');
       return text.endsWith('\n');
     });
     return Number(text);
@@ -81,13 +82,13 @@ export class FakeWorkshop implements Workshop, AsyncDisposable {
 
   /** How often a build was begun. */
   async builds(): Promise<number> {
-    const text = await readFile(join(this.folder, 'builds'), 'utf8').catch(() => '');
+    const text = await readFile(join(this.root, 'builds'), 'utf8').catch(() => '');
     return text.split('\n').length - 1;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.release();
-    await rm(this.folder, { recursive: true, force: true });
+    await rm(this.root, { recursive: true, force: true });
   }
 }
 

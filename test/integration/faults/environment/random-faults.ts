@@ -49,13 +49,13 @@ const fault = (on: keyof typeof filters, ...faults: readonly Fault[]): fc.Arbitr
     times: fc.integer({ min: 1, max: 6 }),
   });
 
-/**
- * How the informers of a run go about it: in both ways of listing, one a run. No test can wait for as long as a watch may
- * be silent by default.
- */
+/** For how long a watch of a run may be silent: no test can wait for as long as it may be by default. */
+export const silenceMs = 2_000;
+
+/** How the informers of a run go about it: in one of both ways of listing. */
 export const watching: fc.Arbitrary<ReflectorOptions> = fc.record({
   listing: fc.constantFrom('streamed' as const, 'paged' as const),
-  silenceMs: fc.constant(2_000),
+  silenceMs: fc.constant(silenceMs),
 });
 
 /** What may happen between two moments at which all is well. */

@@ -5,10 +5,9 @@ import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { firstProcessStartedAtMs } from '../../../../src/runtime/leader-election/first-process.ts';
 import { readHolderContainer, writeHolderContainer } from '../../../../src/runtime/leader-election/holder-container.ts';
 import { TerminationLog } from '../../../../src/runtime/leader-election/termination-log.ts';
+import { testOnLinux } from '../../../../testkit/on-linux.ts';
 
-const onLinux = process.platform === 'linux' ? test : test.skip;
-
-onLinux('the first process was made before this one, and the kernel knows when', async () => {
+testOnLinux('the first process was made before this one, and the kernel knows when', async () => {
   const startedAtMs = firstProcessStartedAtMs();
   expect(startedAtMs).toBeLessThanOrEqual(performance.timeOrigin + 10);
   const bootedAtMs = Number(/^btime (\d+)$/m.exec(await readFile('/proc/stat', 'utf8'))?.[1]) * 1000;

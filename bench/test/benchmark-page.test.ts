@@ -1,0 +1,147 @@
+import { describe, expect, test } from '@jest/globals';
+import { linksOf, tableAfter } from '../../testkit/markdown.ts';
+import { benchmarkPage } from '../benchmark-page.ts';
+import { readPlan } from '../plan.ts';
+import { openElements } from './markup.ts';
+import { loadRound, resultsOf, turn } from './results.ts';
+
+const figures = { echosPerSecond: 200, burstP50: 100, idleMemory: 60 };
+const round = loadRound({
+  echoperator: figures,
+  'controller-runtime': { ...figures, echosPerSecond: 100, burstP50: 1000 },
+  ceiling: { echosPerSecond: 250 },
+});
+
+const pageOf = (...args: Parameters<typeof resultsOf>) => benchmarkPage(resultsOf(...args));
+
+test('shows every plot that it has, and has every plot that it shows', () => {
+  const withWaits = { ...round, turns: { ...round.turns, echoperator: turn(figures, { waits: [1, 2, 3] }) } };
+  const eventCosts = [{ size: 1000, cpuPerEvent: 0.05, disturbance: 0 }];
+  const { markdown, plots } = pageOf([withWaits], { eventCosts });
+  const shown = linksOf(markdown).filter((link) => link.endsWith('.svg'));
+  expect(shown.sort()).toEqual([...plots.keys()].map((name) => `benchmark/${name}`).sort());
+  expect([...plots.keys()]).toEqual(
+    expect.arrayContaining(['burst-waits.svg', 'echos-per-second.svg', 'idle-memory.svg', 'event-cost.svg']),
+  );
+  for (const plot of plots.values()) expect(openElements(plot)).toEqual([]);
+});
+
+test('says for each bar what is asked, what was measured, and whether it is met', () => {
+  const rows = tableAfter(pageOf([round]).markdown, '| bar').map((row) => Object.values(row));
+  expect(rows).toEqual([
+    ['burst: Echos/s ÷ controller-runtime', '≥ 1.25', '2.00 [2.00, 2.00]', 'met'],
+    ['burst: p50 wait, ms ÷ controller-runtime', '≤ 0.3', '0.10 [0.10, 0.10]', 'met'],
+    ['memory idle, MB', '≤ 70', '60 [60, 60]', 'met'],
+  ]);
+});
+
+test('says what the API server leaves possible, and how much of it each reaches', () => {
+  expect(pageOf([round]).markdown).toMatch(
+    /takes\s250 Echos\/s\. Of that reach: echoperator 80 %, controller-runtime 40 %\./,
+  );
+});
+
+test('compares leaders that end, and says how', () => {
+  const failover = (ours: number, theirs: number, scenario: 'handover' | 'crash') => {
+    const figuresOf = (value: number) => (scenario === 'crash' ? { coldCrash: value } : { coldHandover: value });
+    return {
+      scenario,
+      turns: { echoperator: turn(figuresOf(ours)), 'controller-runtime': turn(figuresOf(theirs)) },
+    };
+  };
+  const { markdown, plots } = pageOf([failover(100, 2000, 'handover'), failover(1700, 17_000, 'crash')]);
+  expect([...plots.keys()]).toEqual(['cold-handover.svg', 'cold-crash.svg']);
+  expect(markdown).toContain('15 s long, renewed every 2 s');
+  const failoverSection = markdown.slice(markdown.indexOf('## Failover'));
+  expect(tableAfter(failoverSection, '| median').map((row) => Object.values(row))).toEqual([
+    ['cold standby: SIGTERM to first write, ms', '100 [100, 100]', '2000 [2000, 2000]', '0.05 [0.05, 0.05]'],
+    ['cold standby: SIGKILL to first write, ms', '1700 [1700, 1700]', '17000 [17000, 17000]', '0.10 [0.10, 0.10]'],
+  ]);
+  const rows = tableAfter(markdown, '| bar').map((row) => Object.values(row));
+  expect(rows).toEqual([
+    ['cold standby: SIGTERM to first write, ms ÷ controller-runtime', '≤ 0.25', '0.05 [0.05, 0.05]', 'met'],
+    ['cold standby: SIGKILL to first write, ms ÷ controller-runtime', '≤ 0.3', '0.10 [0.10, 0.10]', 'met'],
+  ]);
+});
+
+describe('kinds that live outside', () => {
+  const rows = {
+    scenario: 'rows',
+    turns: {
+      echoperator: turn({
+        rowsSeconds: 110,
+        rowStatements: 120,
+        rowsDatabaseMs: 300,
+        rowsToCopy: 6,
+        rowsToInserts: 0.1,
+      }),
+      ceiling: turn({ rowsSeconds: 100 }),
+    },
+  } as const;
+  const pets = {
+    scenario: 'pets',
+    turns: { echoperator: turn({ petsPerSecond: 90 }), ceiling: turn({ petsPerSecond: 100 }) },
+  } as const;
+
+  test('are compared with the same writes, with a COPY and with INSERTs', () => {
+    const { markdown } = pageOf([rows, pets]);
+    const section = markdown.slice(markdown.indexOf('## Kinds that live outside'));
+    expect(tableAfter(section, '| median').map((row) => Object.values(row))).toEqual([
+      ['PostgresWriters: s until all have rows', '110.0 [110.0, 110.0]', '100.0 [100.0, 100.0]', '1.10 [1.10, 1.10]'],
+      ['Pets/s', '90 [90, 90]', '100 [100, 100]', '0.90 [0.90, 0.90]'],
+      ['PostgresWriters: statements', '120 [120, 120]', '', ''],
+      ['PostgresWriters: time in the database, ms', '300 [300, 300]', '', ''],
+      ['PostgresWriters: that ÷ one COPY', '6.00 [6.00, 6.00]', '', ''],
+      ['PostgresWriters: that ÷ one INSERT each', '0.10 [0.10, 0.10]', '', ''],
+    ]);
+    expect(tableAfter(markdown, '| bar').map((row) => Object.values(row))).toEqual([
+      ['PostgresWriters: s until all have rows ÷ ceiling', '≤ 1.2', '1.10 [1.10, 1.10]', 'met'],
+      ['PostgresWriters: statements', '≤ 200', '120 [120, 120]', 'met'],
+      ['PostgresWriters: that ÷ one COPY', '≤ 5', '6.00 [6.00, 6.00]', 'missed'],
+    ]);
+    expect(section).not.toContain('in a run of its own');
+  });
+
+  test('that were measured in another run say when', () => {
+    const outside = { date: '2027-02-03T00:00:00.000Z', versions: { echoperator: 'abc123' } };
+    expect(pageOf([rows], { outside }).markdown).toContain('Measured on 2027-02-03 in a run of its own, of abc123.');
+  });
+});
+
+describe('warns', () => {
+  const warningOf = (...args: Parameters<typeof resultsOf>) => /^> .*$/m.exec(pageOf(...args).markdown)?.[0];
+
+  test('of nothing after a whole run that nobody disturbed', () => {
+    expect(warningOf([round])).toBeUndefined();
+  });
+
+  test('of a short run', () => {
+    expect(warningOf([round], { plan: readPlan({ QUICK: '1' }) })).toContain('a short run');
+  });
+
+  test('of a short run of the kinds that live outside alone, where they had one', () => {
+    const plan = { ...readPlan({}), outsideRounds: 1 };
+    const rows = { scenario: 'rows', turns: { echoperator: turn({ rowsSeconds: 1 }) } } as const;
+    expect(warningOf([round, rows], { plan })).toContain('had a short run');
+    expect(warningOf([round], { plan })).toBeUndefined();
+  });
+
+  test('of turns that others disturbed, and names them', () => {
+    const disturbed = { scenario: 'cache', turns: { 'kube-rs': turn({}, { disturbance: 0.2 }) } } as const;
+    expect(warningOf([round, disturbed])).toContain('In 1 of 4 turns');
+    expect(tableAfter(pageOf([round, disturbed]).markdown, '| round')).toEqual([
+      { round: '1', scenario: 'cache', contender: 'kube-rs', others: '20 %' },
+    ]);
+  });
+
+  test('of void rounds, and says why', () => {
+    const voidRounds = [{ scenario: 'load', turns: {}, reason: 'requests an Echo differ\nmore' } as const];
+    expect(warningOf([round], { voidRounds })).toContain('1 round did not count');
+    expect(pageOf([round], { voidRounds }).markdown).toContain('- load: requests an Echo differ\n');
+  });
+});
+
+test('is made also of a run without peers', () => {
+  const { markdown } = pageOf([loadRound({ echoperator: figures })]);
+  expect(markdown).not.toMatch(/NaN|undefined|÷/);
+});

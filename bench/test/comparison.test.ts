@@ -1,0 +1,78 @@
+import { describe, expect, test } from '@jest/globals';
+import { eventCostBySize, figure, present, ratio, verdicts } from '../comparison.ts';
+import type { Figures } from '../measurements.ts';
+import { loadRound, resultsOf } from './results.ts';
+
+const against = (ours: Figures, theirs: Figures) =>
+  Array.from({ length: 7 }, () => loadRound({ echoperator: ours, 'controller-runtime': theirs }));
+
+test('a ratio is the median of those of each round, not of the medians', () => {
+  const rounds = [
+    loadRound({ echoperator: { start: 10 }, 'kube-rs': { start: 1 } }),
+    loadRound({ echoperator: { start: 20 }, 'kube-rs': { start: 20 } }),
+    loadRound({ echoperator: { start: 30 }, 'kube-rs': { start: 60 } }),
+  ];
+  expect(figure(rounds, 'echoperator', 'start')?.median).toBe(20);
+  expect(ratio(rounds, 'kube-rs', 'start')?.median).toBe(1);
+});
+
+test('a round in which one of the two did not take part is in no ratio', () => {
+  const rounds = [
+    loadRound({ echoperator: { start: 30 }, 'client-node': { start: 10 } }),
+    loadRound({ echoperator: { start: 99 } }),
+  ];
+  expect(ratio(rounds, 'client-node', 'start')).toEqual({ median: 3, low: 3, high: 3 });
+  expect(ratio(rounds, 'kube-rs', 'start')).toBeUndefined();
+  expect(present(rounds)).toEqual(['echoperator', 'client-node']);
+});
+
+describe('a bar', () => {
+  const met = (ours: Figures, theirs: Figures): readonly boolean[] =>
+    verdicts(against(ours, theirs)).map((verdict) => verdict.met);
+
+  test('of a rate is met from its value up', () => {
+    expect(met({ echosPerSecond: 125 }, { echosPerSecond: 100 })).toEqual([true]);
+    expect(met({ echosPerSecond: 124 }, { echosPerSecond: 100 })).toEqual([false]);
+  });
+
+  test('of a time is met from its value down', () => {
+    expect(met({ burstP50: 30 }, { burstP50: 100 })).toEqual([true]);
+    expect(met({ burstP50: 31 }, { burstP50: 100 })).toEqual([false]);
+  });
+
+  test.each([
+    ['coldHandover', 25, 26],
+    ['warmHandover', 25, 26],
+    ['coldCrash', 30, 31],
+    ['warmCrash', 30, 31],
+    ['coldIdleRequests', 100, 101],
+    ['warmIdleRequests', 100, 101],
+  ] as const)('of failover: %s', (measure, enough, tooMuch) => {
+    expect(met({ [measure]: enough }, { [measure]: 100 })).toEqual([true]);
+    expect(met({ [measure]: tooMuch }, { [measure]: 100 })).toEqual([false]);
+  });
+
+  test('is met if the interval reaches it, though the median does not', () => {
+    const rates = [120, 121, 122, 123, 124, 130, 140];
+    const rounds = rates.map((rate) =>
+      loadRound({ echoperator: { echosPerSecond: rate }, 'controller-runtime': { echosPerSecond: 100 } }),
+    );
+    expect(verdicts(rounds)).toEqual([expect.objectContaining({ asked: '≥ 1.25', met: true })]);
+  });
+
+  test('of memory at rest is in MB, and of ours alone', () => {
+    expect(verdicts(against({ idleMemory: 70 }, { idleMemory: 500 }))).toEqual([
+      expect.objectContaining({ asked: '≤ 70', met: true }),
+    ]);
+    expect(met({ idleMemory: 71 }, {})).toEqual([false]);
+  });
+});
+
+test("an event's cost is compared with that among the fewest objects", () => {
+  const cost = (size: number, cpuPerEvent: number) => ({ size, cpuPerEvent, disturbance: 0 });
+  const eventCosts = [cost(1000, 0.04), cost(50_000, 0.06), cost(50_000, 0.05), cost(1000, 0.06)];
+  expect(eventCostBySize(resultsOf([], { eventCosts })).map(({ size, ratio: of }) => [size, of.toFixed(2)])).toEqual([
+    [1000, '1.00'],
+    [50_000, '1.10'],
+  ]);
+});

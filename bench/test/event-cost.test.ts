@@ -1,0 +1,43 @@
+import { afterEach, expect, test } from '@jest/globals';
+import { Registry } from 'prom-client';
+import { addEchoController } from '../../src/controllers/echo/index.ts';
+import { EventRecorder, HttpClient, Manager, Metrics, Transport } from '../../src/runtime/index.ts';
+import { RecordingLog } from '../../testkit/recording-log.ts';
+import { ScriptedCluster } from '../event-cost/scripted-cluster.ts';
+
+const cleanUps: (() => Promise<unknown>)[] = [];
+
+afterEach(async () => {
+  for (const cleanUp of cleanUps.splice(0).reverse()) await cleanUp();
+});
+
+test('Echos that change and need nothing are all seen, and no request is sent for them', async () => {
+  const cluster = await ScriptedCluster.start(600);
+  cleanUps.push(() => cluster.stop());
+  const [
+    {
+      cluster: { server },
+    },
+  ] = (JSON.parse(cluster.kubeconfig) as { clusters: [{ cluster: { server: string } }] }).clusters;
+  const transport = new Transport(
+    { server: new URL(server), tls: {}, authentication: async () => ({}) },
+    { userAgent: 'test' },
+  );
+  cleanUps.push(() => transport.close());
+  const log = new RecordingLog();
+  const client = new HttpClient(transport, 'test');
+  const events = new EventRecorder({ client, controller: 'mmontes.io/test', instance: 'test', log });
+  const manager = new Manager({ client, log, metrics: new Metrics(new Registry()) });
+  addEchoController(manager, { events, image: 'image', workers: 4, resyncEveryMs: 600_000 });
+  const stop = new AbortController();
+  const running = manager.run(stop.signal);
+  cleanUps.push(async () => {
+    stop.abort();
+    await running;
+  });
+
+  await cluster.change(500, AbortSignal.timeout(20_000));
+  await cluster.change(500, AbortSignal.timeout(20_000));
+  expect(cluster.needlessWrites).toEqual([]);
+  expect(log.messages('error')).toEqual([]);
+});

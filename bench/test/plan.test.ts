@@ -1,0 +1,44 @@
+import { describe, expect, test } from '@jest/globals';
+import { isWhole, PlanError, readPlan } from '../plan.ts';
+
+test('without settings the run is whole, and QUICK=1 is not', () => {
+  expect(isWhole(readPlan({}))).toBe(true);
+  expect(isWhole(readPlan({ QUICK: '0', ROUNDS: '' }))).toBe(true);
+  expect(isWhole(readPlan({ QUICK: '1' }))).toBe(false);
+});
+
+test('the usual run is what is published', () => {
+  expect(readPlan({})).toMatchObject({ rounds: 7, burst: 2000, longBurst: 10_000, cached: 10_000 });
+});
+
+describe('a setting', () => {
+  test.each([
+    ['ROUNDS', 'rounds'],
+    ['BURST', 'burst'],
+    ['STEADY_SECONDS', 'steadySeconds'],
+    ['LONG_ROUNDS', 'longRounds'],
+    ['LONG_BURST', 'longBurst'],
+    ['CACHED', 'cached'],
+    ['HANDOVER_ROUNDS', 'handoverRounds'],
+    ['CRASH_ROUNDS', 'crashRounds'],
+    ['IDLE_ROUNDS', 'idleRounds'],
+    ['OUTSIDE_ROUNDS', 'outsideRounds'],
+    ['POSTGRES_WRITERS', 'postgresWriters'],
+    ['PETS', 'pets'],
+  ])('%s changes that alone, and less of it is no whole run', (variable, field) => {
+    expect(readPlan({ [variable]: '1' })).toEqual({ ...readPlan({}), [field]: 1 });
+    expect(isWhole(readPlan({ [variable]: '1' }))).toBe(false);
+    expect(isWhole(readPlan({ [variable]: '99999' }))).toBe(true);
+  });
+
+  test.each(['0', '-1', '1.5', 'many', '100000'])('ROUNDS=%s is refused by its name', (text) => {
+    expect(() => readPlan({ ROUNDS: text })).toThrow(
+      new PlanError(`ROUNDS: got "${text}", takes a whole number from 1 to 99999`),
+    );
+  });
+
+  test('LONG_ROUNDS may be 0, QUICK only 1 or 0', () => {
+    expect(readPlan({ LONG_ROUNDS: '0' }).longRounds).toBe(0);
+    expect(() => readPlan({ QUICK: 'yes' })).toThrow('QUICK: got "yes"');
+  });
+});

@@ -1,0 +1,69 @@
+import { describe, expect, test } from '@jest/globals';
+import { ticksAround } from '../plots/distribution-plot.ts';
+import { barPlot, distributionPlot } from '../plots/index.ts';
+import { openElements } from './markup.ts';
+
+const same = (median: number) => ({ median, low: median, high: median });
+
+const numbers = (svg: string, pattern: RegExp): readonly number[] =>
+  [...svg.matchAll(pattern)].map(([, number]) => Number(number));
+
+describe('a bar plot', () => {
+  const plot = barPlot(
+    'Waits & <rates>',
+    [
+      { name: 'kube-rs', estimate: { median: 50, low: 40, high: 100 } },
+      { name: 'echoperator', estimate: same(25) },
+    ],
+    1,
+  );
+
+  test('is one well-formed picture whose words are escaped', () => {
+    expect(openElements(plot)).toEqual([]);
+    expect(plot).toContain('Waits &amp; &lt;rates&gt;');
+    expect(plot).toMatch(/^<svg xmlns="http:\/\/www\.w3\.org\/2000\/svg" /);
+  });
+
+  test('has bars as long as their values, within the picture, and says the values', () => {
+    const [, long = 0, short = 0] = numbers(plot, /<rect[^>]* width="([\d.]+)"/g);
+    expect(long / short).toBeCloseTo(2, 1);
+    expect(long * 2).toBeLessThan(720);
+    expect(plot).toContain('>50.0<');
+    expect(plot).toContain('>25.0<');
+  });
+
+  test('stands also where every value is 0', () => {
+    expect(barPlot('Nothing', [{ name: 'kube-rs', estimate: same(0) }], 0)).not.toMatch(/NaN|Infinity/);
+  });
+});
+
+describe('a plot of distributions', () => {
+  test('has a rising line for each, within the picture', () => {
+    const lines = [
+      { name: 'echoperator', quantiles: [0, 10, 20, 40] },
+      { name: 'kube-rs', quantiles: [5, 50, 500, 5000] },
+    ];
+    const plot = distributionPlot('Waits', 'ms', lines);
+    expect(openElements(plot)).toEqual([]);
+    const drawn = [...plot.matchAll(/points="([^"]+)"/g)].map(([, points = '']) =>
+      points.split(' ').map((point) => point.split(',').map(Number) as [number, number]),
+    );
+    expect(drawn).toHaveLength(2);
+    for (const points of drawn) {
+      const [xs, ys] = [points.map(([x]) => x), points.map(([, y]) => y)];
+      expect([...xs].sort((a, b) => a - b)).toEqual(xs);
+      expect([...ys].sort((a, b) => b - a)).toEqual(ys);
+      expect(Math.min(...xs, ...ys)).toBeGreaterThanOrEqual(0);
+      expect(Math.max(...xs)).toBeLessThanOrEqual(720);
+    }
+  });
+
+  test.each([
+    [3, 40, [2, 5, 10, 20, 50]],
+    [1, 10, [1, 2, 5, 10]],
+    [0.15, 0.3, [0.1, 0.2, 0.5]],
+    [7, 7, [5, 10]],
+  ])('has ticks from below %d to above %d', (low, high, ticks) => {
+    expect(ticksAround(low, high)).toEqual(ticks);
+  });
+});

@@ -1,0 +1,15 @@
+import { afterAll, beforeAll, test } from '@jest/globals';
+import { convergesAndRests, setUp, spec, tearDown } from './environment/book-store-world.ts';
+
+/** How many stand in one namespace. */
+const many = Number(process.env.BOOKSTORES ?? 50);
+const timeLimitMs = 60_000 + many * 1000;
+
+beforeAll(() => setUp('book-store-many'), 120_000);
+afterAll(() => tearDown(timeLimitMs), 2 * timeLimitMs);
+
+test(
+  `${many} BookStores in a namespace converge; then neither a restart nor a resync sends a write`,
+  () => convergesAndRests(many, spec()),
+  4 * timeLimitMs,
+);

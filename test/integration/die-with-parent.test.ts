@@ -1,0 +1,38 @@
+import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect, test } from '@jest/globals';
+import { execa } from 'execa';
+import { dieWithParent } from '../../testkit/die-with-parent.ts';
+import { eventually } from '../../testkit/eventually.ts';
+
+const script = join(import.meta.dirname, 'environment/started-programs.ts');
+
+/** The processes that a process has started, and theirs. */
+async function descendants(pid: number): Promise<readonly number[]> {
+  const children = (await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8')).split(' ').filter(Boolean).map(Number);
+  return [...children, ...(await Promise.all(children.map(descendants))).flat()];
+}
+
+const commandOf = async (pid: number): Promise<string> =>
+  (await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')).replaceAll('\0', ' ').trim();
+
+(process.platform === 'linux' ? test : test.skip)(
+  'what a test has started ends when the process of the test is killed with SIGKILL',
+  async () => {
+    const [file, args] = dieWithParent(process.execPath, [script]);
+    const parent = execa(file, args, { reject: false, buffer: false, stderr: 'inherit' });
+    await once(parent.stdout, 'data');
+    const started = await descendants(Number(parent.pid));
+    const commands = (await Promise.all(started.map(commandOf))).join('\n');
+    for (const program of ['etcd', 'kube-apiserver', 'operator/main.js', 'petstore/main.js', 'postgres']) {
+      expect(commands).toContain(program);
+    }
+    parent.kill('SIGKILL');
+    await parent;
+    await eventually('all have ended', async () => {
+      const left = (await Promise.all(started.map(commandOf))).filter((command) => command !== '');
+      return left.length === 0;
+    });
+  },
+);

@@ -1,0 +1,26 @@
+import { afterEach, beforeEach, test } from '@jest/globals';
+import { TestCluster } from '../../testkit/test-cluster.ts';
+import { expectBurst, expectKillsSurvived, timeLimitMs } from './environment/many-echos.ts';
+
+/** `ECHOS` is how many there are. */
+const count = Number(process.env.ECHOS ?? 2000);
+
+let cluster: TestCluster;
+
+beforeEach(async () => {
+  cluster = await TestCluster.connect();
+});
+
+afterEach(() => cluster.close(timeLimitMs(count)), timeLimitMs(count));
+
+test(
+  `${count} Echos at once have ${count} Jobs, none twice`,
+  () => expectBurst(cluster, count),
+  2 * timeLimitMs(count),
+);
+
+test(
+  'an operator killed in the middle and started again makes no Job twice and forgets none',
+  () => expectKillsSurvived(cluster, count),
+  2 * timeLimitMs(count),
+);

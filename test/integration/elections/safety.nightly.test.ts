@@ -1,0 +1,35 @@
+import { randomInt } from 'node:crypto';
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { removeClocksOfTheDead } from '../../../testkit/fake-clock.ts';
+import { Arena } from './environment/arena.ts';
+import { Contest } from './environment/contest.ts';
+import { contendAtRandom, timeLimitMs } from './environment/random-elections.ts';
+
+/** `ELECTIONS_SEED` repeats the faults of a run; `ELECTIONS` is how often the locks have to pass on before it ends. */
+const { ELECTIONS_SEED = randomInt(2 ** 30), ELECTIONS = 1000 } = process.env;
+const options = { seed: Number(ELECTIONS_SEED), elections: Number(ELECTIONS), lateWrite: true };
+
+let arena: Arena;
+
+beforeAll(async () => {
+  arena = await Arena.open();
+}, 300_000);
+
+afterAll(async () => {
+  await arena[Symbol.asyncDispose]();
+  await removeClocksOfTheDead();
+});
+
+test(
+  'nobody begins a write to what another leads through many elections, and in the end somebody leads everything',
+  async () => {
+    console.log(`elections at random: ELECTIONS_SEED=${options.seed}`);
+    await using contest = new Contest(arena);
+    console.log(await contendAtRandom(arena, contest, options));
+    const { elections, begun } = await contest.expectNoViolation();
+    expect(elections).toBeGreaterThanOrEqual(options.elections);
+    // Else it has tested nothing.
+    expect(begun).toBeGreaterThan(options.elections);
+  },
+  timeLimitMs(options) + 180_000,
+);

@@ -1,0 +1,79 @@
+import { expect } from '@jest/globals';
+import { PodSet, ScheduledEcho } from '../../../src/api/index.ts';
+import { CronJob, Pod } from '../../../src/controllers/built-in-kinds.ts';
+import { eventually } from '../../../testkit/eventually.ts';
+import { forEachOf } from '../../../testkit/for-each-of.ts';
+import { OperatorProcess } from '../../../testkit/operator-process.ts';
+import { operatorWrites } from '../../../testkit/operator-writes.ts';
+import type { TestCluster } from '../../../testkit/test-cluster.ts';
+import { customManifest } from '../../../testkit/with-reason.ts';
+
+const podsEach = 3;
+const resyncs = 2;
+
+/** An upper bound for the time of each step, in milliseconds. */
+export const timeLimitMs = (count: number): number => 60_000 + count * 600;
+
+/** How many reconciles have succeeded. */
+async function reconciled(operator: OperatorProcess, controller: string): Promise<number> {
+  const line = new RegExp(
+    `^controller_runtime_reconcile_total\\{controller="${controller}",result="success"\\} (\\d+)$`,
+    'm',
+  );
+  return Number(line.exec(await operator.metrics())?.[1] ?? 0);
+}
+
+/** Makes so many PodSets, of three pods each, and ScheduledEchos; then starts the operator again, and lets it resync. */
+export async function expectNoWriteAtRest(cluster: TestCluster, count: number): Promise<void> {
+  const limitMs = timeLimitMs(count);
+  const namespace = await cluster.namespace();
+  const first = await OperatorProcess.start(cluster.kubeconfig);
+  try {
+    const startedAtMs = performance.now();
+    const names = Array.from({ length: count }, (_, index) => `many-${index}`);
+    await forEachOf(names, async (name) => {
+      await cluster.client.create(PodSet, customManifest({ name, namespace }, { replicas: podsEach }));
+      await cluster.client.create(
+        ScheduledEcho,
+        customManifest({ name, namespace }, { message: name, schedule: '@yearly' }),
+      );
+    });
+    await eventually(
+      'all tell of their pods',
+      async () => {
+        const { items } = await cluster.client.list(PodSet, { namespace });
+        return items.every(({ status }) => status?.podNames?.length === podsEach);
+      },
+      limitMs,
+    );
+    await eventually(
+      'all are scheduled',
+      async () => {
+        const { items } = await cluster.client.list(ScheduledEcho, { namespace });
+        return items.every(({ status }) => status?.cronJobName !== undefined);
+      },
+      limitMs,
+    );
+    const seconds = (performance.now() - startedAtMs) / 1000;
+    process.stdout.write(`${count} PodSets of ${podsEach} and ${count} ScheduledEchos after ${seconds.toFixed(1)} s\n`);
+    expect((await cluster.client.list(Pod, { namespace })).items).toHaveLength(podsEach * count);
+    expect((await cluster.client.list(CronJob, { namespace })).items).toHaveLength(count);
+  } finally {
+    // It ends with its Events.
+    await first.stop();
+  }
+  const before = await operatorWrites(cluster.auditLog, namespace);
+
+  // Often enough to see some, seldom enough to end one before the next.
+  const resyncSeconds = 1 + count / 50;
+  const second = await OperatorProcess.start(cluster.kubeconfig, { RESYNC_SECONDS: String(resyncSeconds) });
+  try {
+    for (const controller of ['podset', 'scheduledecho']) {
+      const look = async () => (await reconciled(second, controller)) >= (1 + resyncs) * count;
+      await eventually(`each ${controller} was reconciled after the start, and in ${resyncs} resyncs`, look, limitMs);
+    }
+  } finally {
+    await second.stop();
+  }
+  expect(await operatorWrites(cluster.auditLog, namespace)).toEqual(before);
+}

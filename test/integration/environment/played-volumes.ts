@@ -1,0 +1,87 @@
+import type { V1PersistentVolume } from '@kubernetes/client-node';
+import { PersistentVolumeClaim } from '../../../src/controllers/built-in-kinds.ts';
+import { builtInKind, type Client } from '../../../src/runtime/index.ts';
+
+const PersistentVolume = builtInKind<V1PersistentVolume>({
+  group: '',
+  version: 'v1',
+  kind: 'PersistentVolume',
+  plural: 'persistentvolumes',
+  scope: 'Cluster',
+});
+
+const now = (): string => new Date().toISOString().replace(/\.\d+Z$/, 'Z');
+
+/** Grows the volumes of one namespace, or fails to, step by step, each as external-resizer and the kubelet write it. */
+export class PlayedVolumes {
+  readonly #client: Client;
+  readonly #namespace: string;
+
+  constructor(client: Client, namespace: string) {
+    this.#client = client;
+    this.#namespace = namespace;
+  }
+
+  /** external-resizer has begun (`markControllerResizeInProgress`), the storage has grown, and it says so. */
+  async growVolume(claimName: string): Promise<void> {
+    const { spec } = await this.#claim(claimName);
+    const storage = spec?.resources?.requests?.storage ?? '';
+    const resizing = { type: 'Resizing', status: 'True', lastTransitionTime: now(), lastProbeTime: null };
+    await this.#mergeStatus(claimName, {
+      conditions: [resizing],
+      allocatedResources: { storage },
+      allocatedResourceStatuses: { storage: 'ControllerResizeInProgress' },
+    });
+    const body = { spec: { capacity: { storage } } };
+    await this.#client.patch(PersistentVolume, { name: spec?.volumeName ?? '' }, { type: 'merge', body });
+    await this.#mergeStatus(claimName, {
+      conditions: [
+        resizing,
+        {
+          type: 'FileSystemResizePending',
+          status: 'True',
+          lastTransitionTime: now(),
+          lastProbeTime: null,
+          message: 'Waiting for user to (re-)start a pod to finish file system resize of volume on node.',
+        },
+      ],
+      allocatedResourceStatuses: { storage: 'NodeResizePending' },
+    });
+  }
+
+  /** The driver tells external-resizer that it cannot grow the volume (`markControllerExpansionInfeasible`). */
+  async failToGrow(claimName: string, words: string): Promise<void> {
+    await this.#mergeStatus(claimName, {
+      conditions: [
+        {
+          type: 'ControllerResizeError',
+          status: 'True',
+          lastTransitionTime: now(),
+          lastProbeTime: null,
+          message: `failed to expand pvc with ${words}`,
+        },
+      ],
+      allocatedResourceStatuses: { storage: 'ControllerResizeInfeasible' },
+    });
+  }
+
+  /** The kubelet has grown the file system (`MarkFSResizeFinished`). */
+  async growFileSystem(claimName: string): Promise<void> {
+    const { storage = '' } = (await this.#claim(claimName)).status?.allocatedResources ?? {};
+    await this.#mergeStatus(claimName, {
+      capacity: { storage },
+      conditions: null,
+      allocatedResourceStatuses: null,
+    });
+  }
+
+  #claim(name: string): Promise<PersistentVolumeClaim> {
+    return this.#client.get(PersistentVolumeClaim, { namespace: this.#namespace, name });
+  }
+
+  #mergeStatus(name: string, status: object): Promise<PersistentVolumeClaim> {
+    const key = { namespace: this.#namespace, name };
+    const patch = { type: 'merge', body: { status } } as const;
+    return this.#client.patch(PersistentVolumeClaim, key, patch, { subresource: 'status' });
+  }
+}

@@ -1,0 +1,80 @@
+import { PodSet } from '../../../src/api/index.ts';
+import { Pod } from '../../../src/controllers/built-in-kinds.ts';
+import type { ObjectKey } from '../../../src/runtime/index.ts';
+import { eventually } from '../../../testkit/eventually.ts';
+import { namespaceWithNode } from '../../../testkit/kwok.ts';
+import { OperatorProcess } from '../../../testkit/operator-process.ts';
+import { operatorWrites } from '../../../testkit/operator-writes.ts';
+import { TestCluster } from '../../../testkit/test-cluster.ts';
+import { customManifest, withReason as readyWithReason } from '../../../testkit/with-reason.ts';
+
+/** What the tests of PodSets share: one operator a file, restarted where a test says so. */
+
+export let cluster: TestCluster;
+export let operator: OperatorProcess;
+
+export async function setUp(): Promise<void> {
+  cluster = await TestCluster.connect();
+  operator = await OperatorProcess.start(cluster.kubeconfig);
+}
+
+export async function tearDown(): Promise<void> {
+  await operator?.stop();
+  await cluster?.close();
+}
+
+export async function restartOperator(signal?: 'SIGKILL'): Promise<void> {
+  await operator.stop(signal);
+  operator = await OperatorProcess.start(cluster.kubeconfig);
+}
+
+export type Key = Required<ObjectKey>;
+
+/** For a PodSet in a namespace of its own, in which pods run. */
+export const keyNamed = async (name: string): Promise<Key> => ({ name, namespace: await namespaceWithNode(cluster) });
+
+export const apply = (key: ObjectKey, spec: PodSet['spec']) =>
+  cluster.client.apply(PodSet, customManifest(key, spec), { force: true });
+export const podsIn = async (namespace: string) => (await cluster.client.list(Pod, { namespace })).items;
+export const active = async (namespace: string) =>
+  (await podsIn(namespace)).filter(
+    ({ metadata, status }) =>
+      metadata.deletionTimestamp === undefined && status?.phase !== 'Failed' && status?.phase !== 'Succeeded',
+  );
+export const namesOf = (pods: readonly Pod[]): string[] => pods.map(({ metadata }) => metadata.name).sort();
+
+export const withReason = (key: ObjectKey, reason: string): Promise<PodSet> =>
+  readyWithReason(cluster, PodSet, key, reason);
+
+/** Resolves when so many pods are there and the status says so. */
+export const settled = (key: Key, count: number): Promise<PodSet> =>
+  eventually(`${key.name} has ${count} pods`, async () => {
+    const [set, pods] = [await cluster.client.get(PodSet, key), await active(key.namespace)];
+    const { observedGeneration, replicas } = set.status ?? {};
+    return pods.length === count && replicas === count && observedGeneration === set.metadata.generation && set;
+  });
+
+/** What the kubelet would write. */
+export const setReady = (pod: Pod, status: 'True' | 'False', phase = 'Running') => {
+  const lastTransitionTime = new Date().toISOString().replace(/\.\d+Z$/, 'Z');
+  const body = { status: { phase, conditions: [{ type: 'Ready', status, lastTransitionTime }] } };
+  return cluster.client.patch(Pod, pod.metadata, { type: 'merge', body }, { subresource: 'status' });
+};
+
+export const remove = (pod: Pod) => cluster.client.delete(Pod, pod.metadata);
+
+export const creations = async (namespace: string, code?: number) =>
+  (await operatorWrites(cluster.auditLog, namespace)).filter(
+    ({ verb, objectRef, responseStatus, requestURI }) =>
+      verb === 'create' &&
+      objectRef?.resource === 'pods' &&
+      objectRef.subresource === undefined &&
+      !requestURI.includes('dryRun=All') &&
+      (code === undefined || responseStatus?.code === code),
+  ).length;
+
+/** The names of the pods whose removal the operator has asked for. */
+export const removals = async (namespace: string) =>
+  (await operatorWrites(cluster.auditLog, namespace))
+    .filter(({ verb, objectRef }) => verb === 'delete' && objectRef?.resource === 'pods')
+    .map(({ objectRef }) => objectRef?.name ?? '');

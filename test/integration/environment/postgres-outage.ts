@@ -1,0 +1,57 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { expect } from '@jest/globals';
+import { eventually } from '../../../testkit/eventually.ts';
+import { connectionsOf } from '../../../testkit/postgres-server.ts';
+import { type PostgresWorld, readyOf } from './postgres-world.ts';
+
+/** How a database goes away. */
+export const outages = ['stop', 'kill', 'freeze'] as const;
+
+/**
+ * Takes the database away in the middle of many writes.
+ *
+ * @param size.seconds for how long at the least; the operator must have seen it.
+ */
+export async function expectOutageSurvived(
+  world: PostgresWorld,
+  how: (typeof outages)[number],
+  size: { readonly writers: number; readonly seconds: number },
+): Promise<void> {
+  await world.startOperator();
+  const namespace = await world.cluster.namespace();
+  const spec = { table: 'students', name: 'Jane', age: 21, country: 'Peru' };
+  const creating = world.applyMany(namespace, size.writers, spec);
+  await eventually('some rows are there', async () => (await world.rows('students', namespace)).length > 20);
+  await world.database[how]();
+  const downAtMs = performance.now();
+  const down = await eventually('the outage is reported', async () =>
+    (await world.list(namespace)).find(
+      (writer) => readyOf(writer)?.reason === 'DatabaseDown' && writer.status?.tables !== undefined,
+    ),
+  );
+  expect(readyOf(down)?.message).toMatch(/^the database 127\.0\.0\.1:\d+\/postgres: /);
+  await creating;
+  const deleted = { name: down.metadata.name, namespace };
+  await world.delete(deleted);
+  const waiting = await eventually('the deletion says what it waits for', async () => {
+    const found = await world.get(deleted);
+    return readyOf(found)?.message.startsWith('waiting to delete the row from public.students: ') && found;
+  });
+  expect(readyOf(waiting)).toMatchObject({ status: 'False', reason: 'DatabaseDown' });
+  const operator = await fetch(`http://127.0.0.1:${world.operator.healthPort}/readyz`);
+  expect(operator.status).toBe(200);
+  expect(await world.operator.metrics()).toMatch(/^echoperator_outside_up\{system="postgres"\} 0$/m);
+  await delay(Math.max(0, downAtMs + size.seconds * 1000 - performance.now()));
+  if (how === 'freeze') world.database.thaw();
+  else await world.database.restart();
+  const backAtMs = performance.now();
+  await world.gone(deleted);
+  await world.settled(namespace, ['students']);
+  const seconds = (performance.now() - backAtMs) / 1000;
+  process.stdout.write(
+    `${size.writers} rows, away for ${size.seconds} s by a ${how}: caught up after ${seconds.toFixed(1)} s\n`,
+  );
+  expect(seconds).toBeLessThan(30);
+  expect(await world.operator.metrics()).toMatch(/^echoperator_outside_up\{system="postgres"\} 1$/m);
+  expect(await connectionsOf(world.database, 'writer')).toBeLessThanOrEqual(4);
+}

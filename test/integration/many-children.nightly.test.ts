@@ -1,0 +1,20 @@
+import { afterAll, beforeAll, test } from '@jest/globals';
+import { TestCluster } from '../../testkit/test-cluster.ts';
+import { expectNoWriteAtRest, timeLimitMs } from './environment/many-children.ts';
+
+/** `CHILDREN` is of how many objects each kind has. */
+const count = Number(process.env.CHILDREN ?? 1000);
+
+let cluster: TestCluster;
+
+beforeAll(async () => {
+  cluster = await TestCluster.connect();
+});
+
+afterAll(() => cluster?.close(timeLimitMs(count)), 2 * timeLimitMs(count));
+
+test(
+  `${count} PodSets and ${count} ScheduledEchos converge; then neither a restart nor a resync sends a write`,
+  () => expectNoWriteAtRest(cluster, count),
+  4 * timeLimitMs(count),
+);

@@ -1,0 +1,22 @@
+import { afterAll, beforeAll, test } from '@jest/globals';
+import { expectFewStatements, startManyWorld, timeLimitMs } from './environment/many-postgres-writers.ts';
+import type { PostgresWorld } from './environment/postgres-world.ts';
+
+/** `POSTGRES_WRITERS` is how many there are. */
+const count = Number(process.env.POSTGRES_WRITERS ?? 10_000);
+
+let world: PostgresWorld;
+
+beforeAll(async () => {
+  world = await startManyWorld();
+});
+
+afterAll(async () => {
+  await world?.[Symbol.asyncDispose]();
+});
+
+test(
+  `${count} PostgresWriters are made, changed and deleted in few statements, and rows = resources`,
+  () => expectFewStatements(world, count),
+  timeLimitMs(count) * 3,
+);

@@ -1,0 +1,100 @@
+import { type AsyncHook, createHook } from 'node:async_hooks';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { TestEnvironment } from 'jest-environment-node';
+
+/** What keeps a process alive, by the names that async_hooks gives them. */
+const watchedTypes: ReadonlySet<string> = new Set([
+  'FSEVENTWRAP',
+  'MESSAGEPORT',
+  'PIPESERVERWRAP',
+  'PIPEWRAP',
+  'PROCESSWRAP',
+  'SIGNALWRAP',
+  'STATWATCHER',
+  'TCPSERVERWRAP',
+  'TCPWRAP',
+  'Timeout',
+  'UDPWRAP',
+  'WORKER',
+]);
+
+/** How long a handle that is being closed may take, in milliseconds: a busy machine needs more than one turn of the loop. */
+const closingMs = 2_000;
+
+interface Handle {
+  readonly type: string;
+  /** Where it was made. */
+  readonly stack: string;
+  readonly resource: WeakRef<{ hasRef?: () => boolean }>;
+}
+
+/** A test file has left open what would keep its process alive. */
+class OpenHandlesError extends Error {
+  override readonly name = 'OpenHandlesError';
+
+  constructor(count: number, where: string) {
+    super();
+    this.stack = `OpenHandlesError: ${count} left open at the end of the file: ${where}`;
+  }
+}
+
+/**
+ * Node, and a test file fails when it leaves a timer, a connection, a server or a process open: the message says where each was
+ * made. Jest itself only prints a warning, without the file's name, and kills the worker.
+ */
+export default class OpenHandlesEnvironment extends TestEnvironment {
+  readonly #handles = new Map<number, Handle>();
+  #isOver = false;
+  readonly #hook: AsyncHook = createHook({
+    trackPromises: false,
+    init: (id, type, trigger, resource) => {
+      if (this.#isOver || !watchedTypes.has(type)) return;
+      const stack = this.#handles.get(trigger)?.stack ?? ownStack();
+      if (stack !== undefined) this.#handles.set(id, { type, stack, resource: new WeakRef(resource) });
+    },
+    destroy: (id) => {
+      this.#handles.delete(id);
+    },
+  });
+
+  override async setup(): Promise<void> {
+    await super.setup();
+    this.#hook.enable();
+  }
+
+  override async teardown(): Promise<void> {
+    this.#hook.disable();
+    this.#handles.clear();
+    await super.teardown();
+  }
+
+  /** After the last hook of the file. A failed test is reported beside it. */
+  async handleTestEvent(
+    { name }: { readonly name: string },
+    { unhandledErrors }: { readonly unhandledErrors: unknown[] },
+  ): Promise<void> {
+    if (name !== 'run_finish') return;
+    this.#isOver = true;
+    for (let waitedMs = 0; waitedMs < closingMs && this.#open().length > 0; waitedMs += 20) await sleep(20);
+    const stacks = Map.groupBy(this.#open(), ({ type, stack }) => `${type}\n${stack}`);
+    for (const [where, handles] of stacks) unhandledErrors.push(new OpenHandlesError(handles.length, where));
+  }
+
+  #open(): readonly Handle[] {
+    return [...this.#handles.values()].filter(({ resource }) => {
+      const handle = resource.deref();
+      return handle !== undefined && (handle.hasRef?.() ?? true);
+    });
+  }
+}
+
+/** Where the caller's caller is called from, Node's own lines left out; undefined within jest, which has timers of its own. */
+function ownStack(): string | undefined {
+  const { stackTraceLimit } = Error;
+  Error.stackTraceLimit = 40;
+  const lines = (new Error().stack ?? '').split('\n').slice(3);
+  Error.stackTraceLimit = stackTraceLimit;
+  const foreign = lines.filter((line) => !/\(node:|at node:/.test(line));
+  if (/node_modules\/(?:@jest\/|jest)/.test(foreign[0] ?? '')) return undefined;
+  return foreign.filter((line) => !/node_modules\/(?:@jest\/|jest)/.test(line)).join('\n');
+}

@@ -1,0 +1,110 @@
+import { setImmediate } from 'node:timers/promises';
+import { afterEach, expect, jest, test } from '@jest/globals';
+import type { List, WatchEvent } from '../../../../src/runtime/client/index.ts';
+import type { KubeObject } from '../../../../src/runtime/kind/index.ts';
+import type { Lease } from '../../../../src/runtime/leader-election/lease.ts';
+import type { Standby } from '../../../../src/runtime/leader-election/standby.ts';
+import { RecordingLog } from '../../../../testkit/recording-log.ts';
+import { electionLease, heldBy, slowTimings } from '../../environment/election.ts';
+
+/** The pauses that are under way; time passes only when a test says so. */
+const pauses = new Set<{ readonly untilMs: number; end(): void }>();
+let nowMs = 0;
+
+/** As node:timers/promises has it, on the clock above. */
+function pause<T>(ms: number, value?: T, { signal }: { readonly signal?: AbortSignal } = {}): Promise<T | undefined> {
+  return new Promise((resolve, reject) => {
+    const one = { untilMs: nowMs + ms, end: () => resolve(value) };
+    pauses.add(one);
+    signal?.addEventListener('abort', () => pauses.delete(one) && reject(signal.reason), { once: true });
+  });
+}
+
+/** Lets time pass until a pause is over: the next one, and no more. Then everybody has done what they do without waiting. */
+async function untilNextPauseEnds(): Promise<void> {
+  nowMs = Math.min(...[...pauses].map(({ untilMs }) => untilMs));
+  for (const one of [...pauses].filter(({ untilMs }) => untilMs <= nowMs)) {
+    pauses.delete(one);
+    one.end();
+  }
+  await setImmediate();
+}
+
+jest.unstable_mockModule('node:timers/promises', () => ({ setTimeout: pause, setImmediate }));
+const standbyModule = await import('../../../../src/runtime/leader-election/standby.ts');
+
+const standbys: Standby[] = [];
+afterEach(async () => {
+  await Promise.all(standbys.splice(0).map((standby) => standby.end()));
+});
+
+/** The API server's side of the Lease: what is written reaches every watch at once. */
+class LeaseSource {
+  readonly #watches = new Set<(lease: Lease) => void>();
+  #lease = heldBy('first', '1') as unknown as Lease;
+
+  async become(holderIdentity: string): Promise<void> {
+    const version = Number(this.#lease.metadata.resourceVersion) + 1;
+    this.#lease = heldBy(holderIdentity, String(version)) as unknown as Lease;
+    for (const send of this.#watches) send(this.#lease);
+    await setImmediate();
+  }
+
+  get client() {
+    const lease = () => this.#lease;
+    const watches = this.#watches;
+    return {
+      get: async <T extends KubeObject>() => lease() as unknown as T,
+      list: async <T extends KubeObject>() =>
+        ({ items: [lease()], metadata: { resourceVersion: lease().metadata.resourceVersion } }) as unknown as List<T>,
+      async *watchBatches<T extends KubeObject>(_: unknown, { signal }: { readonly signal?: AbortSignal } = {}) {
+        const sent: Lease[] = [];
+        let wake = Promise.withResolvers<void>();
+        const send = (one: Lease) => {
+          sent.push(one);
+          wake.resolve();
+        };
+        watches.add(send);
+        signal?.addEventListener('abort', () => wake.resolve(), { once: true });
+        while (signal?.aborted !== true) {
+          await wake.promise;
+          wake = Promise.withResolvers();
+          const batch = sent.splice(0).map((object) => ({ type: 'MODIFIED', object }));
+          yield batch as unknown as readonly WatchEvent<T>[];
+        }
+      },
+    };
+  }
+}
+
+test('of standbys that see a release in one moment only one asks, if the others see its claim before their own pause ends', async () => {
+  const source = new LeaseSource();
+  const asking: string[] = [];
+  const signal = new AbortController().signal;
+  for (const identity of ['second', 'third', 'fourth', 'fifth']) {
+    const standby = new standbyModule.Standby({
+      client: source.client,
+      lease: electionLease,
+      identity,
+      timings: slowTimings,
+      log: new RecordingLog(),
+      containers: undefined,
+      onNewLeader: () => {},
+    });
+    standbys.push(standby);
+    void standby.untilFree(signal).then(() => asking.push(identity));
+  }
+  await setImmediate();
+
+  for (const round of [1, 2]) {
+    await source.become('');
+    expect(asking).toHaveLength(round - 1);
+    await untilNextPauseEnds();
+    expect(asking).toHaveLength(round);
+    await source.become(asking.at(-1) ?? '');
+    // The pauses of all who have seen the release: 50 ms at most.
+    for (let pause = round; pause < 4; pause += 1) await untilNextPauseEnds();
+    expect(asking).toHaveLength(round);
+    expect(nowMs).toBeLessThanOrEqual(50 * round);
+  }
+});

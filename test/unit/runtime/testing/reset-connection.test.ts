@@ -1,0 +1,37 @@
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { resetConnection } from '../../../../src/runtime/testing/reset-connection.ts';
+
+let server: Server;
+let accepted: Socket;
+let peer: Socket;
+
+beforeEach(async () => {
+  server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const connection = once(server, 'connection');
+  peer = connect((server.address() as AddressInfo).port, '127.0.0.1');
+  [accepted] = await connection;
+});
+afterEach(async () => {
+  peer.destroy();
+  accepted.destroy();
+  await once(server.close(), 'close');
+});
+
+test('a connection is reset', async () => {
+  const error = once(peer, 'error');
+  resetConnection(accepted);
+  expect(await error).toMatchObject([{ code: 'ECONNRESET' }]);
+});
+
+test('a connection whose peer has just ended is closed', async () => {
+  accepted.resume();
+  const ended = once(accepted, 'end');
+  peer.end();
+  await ended;
+  const closed = once(accepted, 'close');
+  resetConnection(accepted);
+  await closed;
+});

@@ -1,0 +1,269 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { chmod, mkdir, readdir, readFile, utimes } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { BuildError, ensureIn, type Workshop } from '../../../tools/programs/build.ts';
+import { type Binary, catalogue } from '../../../tools/programs/catalogue.ts';
+import { FakeWorkshop, isRunning, recordingDisplay, until } from './fake-workshop.ts';
+
+const repository = join(import.meta.dirname, '../../..');
+
+// Other processes are started and waited for, on a machine that may be busy.
+jest.setTimeout(60_000);
+
+let workshop: FakeWorkshop;
+
+beforeEach(async () => {
+  workshop = await FakeWorkshop.make();
+});
+
+afterEach(async () => {
+  await workshop[Symbol.asyncDispose]();
+});
+
+describe('ensureIn', () => {
+  it('builds what is missing, once, below the cache folder', async () => {
+    const display = recordingDisplay();
+    const paths = await ensureIn(workshop, ['alpha', 'one'], { display });
+
+    expect([...paths.keys()]).toEqual(['alpha', 'one']);
+    for (const path of paths.values()) expect(await readFile(path, 'utf8')).toContain('echo built');
+    expect(paths.get('alpha')).toMatch(/\/cache\/echoperator\/bin\/letters-[0-9a-f]{16}\/alpha$/);
+    expect(await readdir(dirname(paths.get('alpha') ?? ''))).toEqual(['alpha']);
+    expect(display.lines).toEqual([
+      expect.stringMatching(/^Building 2 programs into .*bin: about 2 s on two cores$/),
+      '[1/2] alpha: about 1 s',
+      expect.stringMatching(/^\[1\/2\] alpha: done in \d+ s$/),
+      '[2/2] one: about 1 s',
+      expect.stringMatching(/^\[2\/2\] one: done in \d+ s$/),
+    ]);
+
+    const silent = recordingDisplay();
+    expect(await ensureIn(workshop, ['alpha', 'one'], { display: silent })).toEqual(paths);
+    expect(silent.lines).toEqual([]);
+    expect(await workshop.builds()).toBe(2);
+  });
+
+  it('refuses a name that is not in the catalogue', async () => {
+    await expect(ensureIn(workshop, ['alpha', 'gamma'])).rejects.toThrow(new RangeError('no such program: gamma'));
+  });
+
+  it('builds a group again when it changed, and only that', async () => {
+    const display = recordingDisplay();
+    const before = await ensureIn(workshop, ['alpha', 'one'], { display });
+    await workshop.write('programs/digits/one/main.go', 'package main');
+    const after = await ensureIn(workshop, ['alpha', 'one'], { display });
+    expect(after.get('alpha')).toBe(before.get('alpha'));
+    expect(after.get('one')).not.toBe(before.get('one'));
+    expect(await workshop.builds()).toBe(3);
+  });
+
+  it('lets a second builder wait, who says so and does not build again', async () => {
+    await workshop.hold();
+    const first = ensureIn(workshop, ['alpha'], { display: recordingDisplay() });
+    await workshop.held();
+    const display = recordingDisplay();
+    const second = ensureIn(workshop, ['alpha'], { display });
+    await until(() => display.lines.length > 2);
+    expect(display.lines[2]).toBe(`alpha: waiting for another builder: process ${process.pid}, building alpha`);
+    await workshop.release();
+    expect(await second).toEqual(await first);
+    expect(await workshop.builds()).toBe(1);
+  });
+
+  it('lets a builder that waits be aborted', async () => {
+    await workshop.hold();
+    const first = ensureIn(workshop, ['alpha'], { display: recordingDisplay() });
+    await workshop.held();
+    const display = recordingDisplay();
+    const abort = new AbortController();
+    const second = ensureIn(workshop, ['one'], { display, signal: abort.signal });
+    await until(() => display.lines.length > 2);
+    abort.abort();
+    await expect(second).rejects.toMatchObject({ name: 'AbortError' });
+    await workshop.release();
+    await first;
+  });
+
+  it('leaves nothing behind when it is aborted: no program, no compiler; the next one builds', async () => {
+    await workshop.hold();
+    const abort = new AbortController();
+    const build = ensureIn(workshop, ['alpha'], { display: recordingDisplay(), signal: abort.signal });
+    const compiler = await workshop.held();
+    abort.abort();
+    await expect(build).rejects.toMatchObject({ name: 'AbortError' });
+    await until(() => !isRunning(compiler));
+
+    await workshop.release();
+    const paths = await ensureIn(workshop, ['alpha'], { display: recordingDisplay() });
+    expect(await readFile(paths.get('alpha') ?? '', 'utf8')).toContain('echo built');
+    expect(await readdir(dirname(paths.get('alpha') ?? ''))).toEqual(['alpha']);
+  });
+
+  it('is not in the way of the next one when it is killed with -9, and neither is its compiler', async () => {
+    await workshop.hold();
+    const { binaries, folder, environment } = workshop;
+    const builder = spawn(
+      process.execPath,
+      [
+        '--input-type=module',
+        '--eval',
+        `import { ensureIn } from ${JSON.stringify(join(repository, 'tools/programs/build.ts'))};
+         await ensureIn(${JSON.stringify({ binaries, folder, environment })}, ['alpha']);`,
+      ],
+      { stdio: 'ignore' },
+    );
+    const compiler = await workshop.held();
+    builder.kill('SIGKILL');
+    await once(builder, 'exit');
+    await until(() => !isRunning(compiler));
+
+    await workshop.release();
+    const paths = await ensureIn(workshop, ['alpha'], { display: recordingDisplay() });
+    expect(await readFile(paths.get('alpha') ?? '', 'utf8')).toContain('echo built');
+    expect(await readdir(dirname(paths.get('alpha') ?? ''))).toEqual(['alpha']);
+  });
+
+  it('tells the last lines of a build that failed', async () => {
+    const packages = Array.from({ length: 100 }, (_, index) => `example.com/package${index}`).join('\n');
+    await workshop.write('fail', `${packages}\n# letters/alpha\nmain.go:3:2: undefined: greeting here\n`);
+    const build = ensureIn(workshop, ['alpha'], { display: recordingDisplay() });
+    await expect(build).rejects.toMatchObject({
+      name: 'BuildError',
+      message: `can't build alpha in ${join(workshop.folder, 'letters')}:\n  # letters/alpha\n  main.go:3:2: undefined: greeting here`,
+    });
+  });
+
+  it('names Go where there is none', async () => {
+    const environment = { ...workshop.environment, PATH: join(workshop.root, 'empty') };
+    const { binaries, folder } = workshop;
+    await expect(ensureIn({ binaries, folder, environment }, ['alpha'])).rejects.toThrow(/no `go` on PATH/);
+  });
+
+  it('removes the programs of a group that nobody has asked for in 90 days, and nothing else', async () => {
+    const cache = join(workshop.root, 'cache/echoperator/bin');
+    const dayMs = 24 * 60 * 60 * 1000;
+    for (const [name, days] of Object.entries({
+      'letters-0123456789abcdef': 91,
+      'letters-fedcba9876543210': 89,
+      'somebody-elses': 400,
+    })) {
+      await mkdir(join(cache, name), { recursive: true });
+      const used = new Date(Date.now() - days * dayMs);
+      await utimes(join(cache, name), used, used);
+    }
+    const path = (await ensureIn(workshop, ['alpha'], { display: recordingDisplay() })).get('alpha') ?? '';
+    const left = ['letters-fedcba9876543210', 'somebody-elses', basename(dirname(path))];
+    expect((await readdir(cache)).filter((name) => !name.startsWith('.')).sort()).toEqual(left.sort());
+  });
+});
+
+describe('the place of a program in the cache', () => {
+  const placeOf = async (change: Partial<Workshop> = {}): Promise<string | undefined> => {
+    const { binaries, folder, environment } = workshop;
+    const changed = { binaries, folder, environment, ...change };
+    return (await ensureIn(changed, ['alpha'], { display: recordingDisplay() })).get('alpha');
+  };
+
+  it.each([
+    ['go.mod', 'programs/letters/go.mod', 'module letters\n\ngo 1.26.1\n'],
+    ['go.sum', 'programs/letters/go.sum', 'example.com/a v1.0.0 h1:x=\n'],
+    ['a source', 'programs/letters/main.go', 'package main'],
+    ['a source in a folder', 'programs/letters/alpha/main.go', 'package main'],
+    ["Go's version", 'go-env', 'go1.26.9\nlinux\namd64\n'],
+    ["Go's system", 'go-env', 'go1.26.8\ndarwin\namd64\n'],
+    ["Go's architecture", 'go-env', 'go1.26.8\nlinux\narm64\n'],
+  ])('changes with %s', async (_, path, text) => {
+    const before = await placeOf();
+    await workshop.write(path, text);
+    expect(await placeOf()).not.toBe(before);
+  });
+
+  it('changes with the flags of the programs of its group', async () => {
+    const before = await placeOf();
+    const withBeta = (change: Partial<Binary>) => ({
+      binaries: workshop.binaries.map((binary) => (binary.name === 'beta' ? { ...binary, ...change } : binary)),
+    });
+    expect(await placeOf(withBeta({ stamp: () => ({ 'main.version': '2' }) }))).not.toBe(before);
+    expect(await placeOf(withBeta({ tags: ['small'] }))).not.toBe(before);
+  });
+
+  it('does not change with files and programs that it is not built from', async () => {
+    const before = await placeOf();
+    await workshop.write('programs/letters/README.md', 'letters');
+    await workshop.write('programs/digits/main.go', 'package main');
+    const slower = workshop.binaries.map((binary) => ({ ...binary, seconds: 99 }));
+    expect(await placeOf({ binaries: slower.filter(({ group }) => group !== 'digits') })).toBe(before);
+  });
+});
+
+describe('the version that a program has of itself', () => {
+  it.each([
+    [
+      'kubectl',
+      /-X k8s\.io\/component-base\/version\.gitVersion=v1\.36\.\d+ -X .*version\.gitMajor=1 .*gitMinor=36 k8s/,
+    ],
+    ['helm', /version\.version=v3\.\d+\.\d+ .*chartutil\.k8sVersionMinor=\d+ /],
+    ['helm4', /version\.version=v4\.\d+\.\d+ helm/],
+  ])('is what the go.mod pins: %s', async (name, flags) => {
+    const { binaries, environment } = { binaries: catalogue, environment: workshop.environment };
+    await ensureIn({ binaries, folder: join(repository, 'tools/programs'), environment }, [name], {
+      display: recordingDisplay(),
+    });
+    expect(await readFile(join(workshop.root, 'arguments'), 'utf8')).toMatch(flags);
+  });
+
+  it('is refused where the go.mod does not require its module', async () => {
+    const stamp = (versionOf: (module: string) => string) => ({ v: versionOf('example.com/a') });
+    const binaries = workshop.binaries.map((binary) => ({ ...binary, stamp }));
+    const build = ensureIn({ binaries, folder: workshop.folder, environment: workshop.environment }, ['alpha']);
+    await expect(build).rejects.toThrow('the go.mod of alpha does not require example.com/a');
+  });
+});
+
+describe('KUBEBUILDER_ASSETS', () => {
+  const withAssets = (folder: string) => ({
+    binaries: workshop.binaries,
+    folder: workshop.folder,
+    environment: { ...workshop.environment, KUBEBUILDER_ASSETS: folder },
+  });
+
+  const addAsset = async (name: string, mode = 0o755) => {
+    await workshop.write(`assets/${name}`, '#!/bin/sh\n');
+    await chmod(join(workshop.root, 'assets', name), mode);
+  };
+
+  it('gives what it holds, and the rest is built', async () => {
+    await addAsset('alpha');
+    const assets = join(workshop.root, 'assets');
+    const paths = await ensureIn(withAssets(assets), ['alpha', 'beta', 'one'], { display: recordingDisplay() });
+    expect(paths.get('alpha')).toBe(join(assets, 'alpha'));
+    expect(paths.get('beta')).toContain('/cache/');
+    expect(paths.get('one')).toContain('/cache/');
+
+    await addAsset('beta');
+    expect((await ensureIn(withAssets(assets), ['beta'])).get('beta')).toBe(join(assets, 'beta'));
+  });
+
+  it.each([
+    ['does not exist', undefined],
+    ['holds a file that is not executable', 0o644],
+  ])('is refused with its name, its value and what is missing where it %s', async (_, mode) => {
+    const assets = join(workshop.root, 'assets');
+    if (mode !== undefined) await addAsset('alpha', mode);
+    await expect(ensureIn(withAssets(assets), ['alpha', 'beta', 'one'])).rejects.toThrow(
+      new BuildError(
+        `KUBEBUILDER_ASSETS is ${JSON.stringify(assets)}, a folder without alpha: point it at one that has it, or unset it to have it built.`,
+      ),
+    );
+    expect(existsSync(join(workshop.root, 'builds'))).toBe(false);
+  });
+
+  it('is of no concern for programs that it never holds, and counts as unset when it is empty', async () => {
+    const display = recordingDisplay();
+    expect((await ensureIn(withAssets('/nowhere'), ['one'], { display })).get('one')).toContain('/cache/');
+    expect((await ensureIn(withAssets(''), ['alpha'], { display })).get('alpha')).toContain('/cache/');
+  });
+});
