@@ -8,6 +8,7 @@ import {
   type LeaderElectionOptions,
   type LeaseTimings,
   type Listening,
+  Liveness,
   type Logger,
   metricsRoute,
   type Operator,
@@ -52,7 +53,8 @@ export async function run({ config, environment, log, signal, userAgent }: RunOp
   });
   const closeOutside = await addControllers(operator, config);
 
-  const servers = await listen(config, operator);
+  const liveness = new Liveness(operator.manager);
+  const servers = await listen(config, operator, liveness);
   const { numWorkers: workers, watchNamespaces: namespaces = 'all' } = config;
   const { origin } = operator.connection.server;
   log.info({ server: origin, workers, namespaces, ha: config.ha.enabled }, 'operator starts');
@@ -61,6 +63,7 @@ export async function run({ config, environment, log, signal, userAgent }: RunOp
     await operator.run(signal);
     await closeOutside();
   } finally {
+    liveness.stop();
     await Promise.all(servers.map((server) => server.close()));
   }
   log.info({}, 'operator has stopped');
@@ -130,8 +133,8 @@ function timingsOf({ ha }: Config): LeaseTimings {
 }
 
 /** Opens the probes, and the metrics where they are wanted; on one of them failing, none stays open. */
-async function listen(config: Config, operator: Operator): Promise<readonly Listening[]> {
-  const health = await serveOn('HEALTH_PORT', config.healthPort, probeRoutes(operator));
+async function listen(config: Config, operator: Operator, liveness: Liveness): Promise<readonly Listening[]> {
+  const health = await serveOn('HEALTH_PORT', config.healthPort, probeRoutes(operator, liveness));
   if (!config.metrics.enabled) return [health];
   const routes = { [config.metrics.path]: metricsRoute(operator.metrics) };
   try {

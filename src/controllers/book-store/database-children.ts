@@ -85,16 +85,23 @@ export function statefulSetOf(store: BookStore, { database }: Settings, fixed: F
   };
 }
 
-/** The one template of a StatefulSet's claims. */
+/**
+ * The one template of a StatefulSet's claims. The list is atomic, so it has the server's defaults too: without them each
+ * restart of the operator would cost an apply that changes nothing.
+ */
 const claimTemplates = ({ size, storageClassName, others }: Fixed) => [
   {
+    apiVersion: 'v1',
+    kind: 'PersistentVolumeClaim',
     metadata: { ...others?.metadata, name: volumeName },
     spec: {
+      volumeMode: 'Filesystem',
       ...others?.spec,
       accessModes: ['ReadWriteOnce'],
       resources: { requests: { storage: size } },
       ...(storageClassName !== undefined && { storageClassName }),
     },
+    status: { phase: 'Pending' },
   },
 ];
 

@@ -71,11 +71,25 @@ function containerOf({ repository, tag = 'latest', imagePullPolicy, env, resourc
   return {
     image: `${repository}:${tag}`,
     imagePullPolicy: imagePullPolicy ?? 'IfNotPresent',
-    ...(env && { env }),
+    ...(env && { env: env.map(withServerDefaults) }),
     ...(resources && {
       resources: { ...(requests && { requests: texts(requests) }), ...(limits && { limits: texts(limits) }) },
     }),
   };
+}
+
+type Variable = NonNullable<ImageSpec['env']>[number];
+
+/** These references are atomic: without the server's defaults each restart of the operator would cost an apply. */
+function withServerDefaults({ valueFrom, ...variable }: Variable): NonNullable<Container['env']>[number] {
+  if (valueFrom === undefined) return variable;
+  const { fieldRef, resourceFieldRef } = valueFrom;
+  const references = {
+    ...valueFrom,
+    ...(fieldRef && { fieldRef: { apiVersion: 'v1', ...fieldRef } }),
+    ...(resourceFieldRef && { resourceFieldRef: { divisor: '0', ...resourceFieldRef } }),
+  };
+  return { ...variable, valueFrom: references };
 }
 
 /** The API server stores each quantity as a text. */

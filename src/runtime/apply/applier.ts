@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { ReadonlyStore } from '../cache/index.ts';
 import {
   ApiError,
@@ -18,14 +19,15 @@ import {
   type Manifest,
   resourceName,
 } from '../kind/index.ts';
-import { firstDifference } from './difference.ts';
+import { Answers } from './answers.ts';
+import { type Difference, differencesOf } from './difference.ts';
 import { fieldSetHash } from './field-set.ts';
 import { isObject, member } from './json.ts';
 import { schemaOf } from './kind-schema.ts';
 
 /** What came of making an object be as it is wanted. */
 export type Applied<T extends KubeObject> =
-  /** It says all that is wanted, or is there and made once: nothing was sent. */
+  /** It is as an apply leaves it, or is there and made once: nothing was sent, or an apply changed nothing. */
   | { readonly type: 'unchanged'; readonly object: T }
   | { readonly type: 'created'; readonly object: T }
   /** `difference` is the first field that was otherwise: `.spec.replicas`. */
@@ -54,8 +56,11 @@ const mustNotExist = '1';
  * Makes a controller's children be as they are wanted, and asks the API server only where something is to be changed.
  *
  * Guarantees:
- * - An object that already says all that is wanted costs no request, also after a restart. See {@link firstDifference}
- *   for what is the same.
+ * - An object that already says all that is wanted costs no request, also after a restart. See {@link differencesOf}
+ *   for what is the same. Where the server adds defaults within an atomic field, an apply that changes nothing finds that
+ *   out: one for each content after a restart, unless the manifest has the defaults too.
+ * - Drift is put back, also where others have added to an atomic field. What a webhook makes of an apply is let be, and
+ *   tried again once a minute at the most.
  * - A field that is no longer wanted is removed: an annotation `<field manager>/applied` tells which fields the last
  *   apply had (a hash of them; managedFields would tell too, but caches leave them out, for they are large).
  * - Nobody else's object is ever changed: what exists must have our owner as its controller, by uid; what does not is
@@ -72,8 +77,7 @@ const mustNotExist = '1';
  */
 export class Applier {
   readonly #annotation: string;
-  /** By the manifest, which nobody changes: one that is applied again and again is prepared once. */
-  readonly #configurations = new WeakMap<object, unknown>();
+  readonly #answers = new Answers();
 
   /**
    * @param options.fieldManager the client's own. It begins the annotation's name, so it must be a DNS subdomain.
@@ -100,20 +104,19 @@ export class Applier {
     { client, store }: ApplyChildOptions<T>,
   ): Promise<Applied<T>> {
     const owner = ownerOf(kind, manifest);
+    const configuration = this.#configuration(kind, manifest);
     const stored = store.get(keyOf(manifest));
-    if (stored !== undefined) return this.#applyTo(stored, kind, manifest, owner, client);
+    if (stored !== undefined) return this.#applyTo(stored, kind, configuration, owner, client);
     try {
-      const object = await client.apply(kind, this.#configuration(kind, manifest), {
-        force: true,
-        resourceVersion: mustNotExist,
-      });
+      const object = await client.apply(kind, configuration, { force: true, resourceVersion: mustNotExist });
+      this.#remember(kind, configuration, object);
       return { type: 'created', object };
     } catch (error) {
       if (!isConflict(error)) throw error;
       // The store was behind: made by us a moment ago, or by somebody else.
       const live = await liveOf(kind, manifest, client);
       if (live === undefined) throw error;
-      return this.#applyTo(live, kind, manifest, owner, client);
+      return this.#applyTo(live, kind, configuration, owner, client);
     }
   }
 
@@ -147,40 +150,43 @@ export class Applier {
   async #applyTo<T extends KubeObject>(
     present: T,
     kind: Kind<T>,
-    manifest: Manifest<T>,
+    configuration: Manifest<T>,
     owner: string,
     client: Client,
   ): Promise<Applied<T>> {
     const state = found(present, owner, 'unchanged');
     if (state.type !== 'unchanged') return state;
-    const configuration = this.#configuration(kind, manifest);
-    const difference = firstDifference(configuration, present, schemaOf(kind));
-    if (difference === undefined) return state;
     const { uid } = present.metadata;
+    const differences = differencesOf(configuration, present, schemaOf(kind));
+    const [difference] = [...differences.filter(({ isSurplus }) => !isSurplus), ...differences];
+    if (difference === undefined || this.#answers.isExpected(uid, configuration, differences)) return state;
     try {
       const object = await client.apply(kind, configuration, { force: true, uid });
-      return { type: 'applied', object, difference };
+      const left = this.#remember(kind, configuration, object);
+      if (isDeepStrictEqual(left, differences)) return { type: 'unchanged', object };
+      return { type: 'applied', object, difference: difference.path };
     } catch (error) {
       if (!isOtherUid(error)) throw error;
       // The server says Invalid: a uid cannot be changed. To the caller it is a conflict as any other.
-      const message = `${keyString(keyOf(manifest))} is no longer the object with the uid ${uid}`;
+      const message = `${keyString(keyOf(configuration))} is no longer the object with the uid ${uid}`;
       throw new ApiError(error.request, 409, { ...error.status, code: 409, reason: 'Conflict', message });
     }
   }
 
+  #remember<T extends KubeObject>(kind: Kind<T>, configuration: Manifest<T>, answer: T): readonly Difference[] {
+    const differences = differencesOf(configuration, answer, schemaOf(kind));
+    this.#answers.remember(answer.metadata.uid, configuration, differences);
+    return differences;
+  }
+
   /** What is sent and compared: the manifest with the annotation that tells of its fields. */
   #configuration<T extends KubeObject>(kind: Kind<T>, manifest: Manifest<T>): Manifest<T> {
-    const known = this.#configurations.get(manifest);
-    // It was put there for this very manifest.
-    if (known !== undefined) return known as Manifest<T>;
     const asStored = withoutStringData(kind, manifest);
     const annotations = {
       ...manifest.metadata.annotations,
       [this.#annotation]: fieldSetHash(asStored, schemaOf(kind)),
     };
-    const configuration = { ...asStored, metadata: { ...manifest.metadata, annotations } };
-    this.#configurations.set(manifest, configuration);
-    return configuration;
+    return { ...asStored, metadata: { ...manifest.metadata, annotations } };
   }
 }
 

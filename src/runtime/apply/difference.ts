@@ -3,40 +3,59 @@ import { isObject, type JsonObject, own } from './json.ts';
 import { equalQuantities } from './quantity.ts';
 import { type ListKey, type ListOf, type MapOf, type Schema, type Struct, unknown } from './schema.ts';
 
+/** A field whose stored value is not the wanted one. */
+export interface Difference {
+  /** `.spec.replicas` */
+  readonly path: string;
+  readonly stored: unknown;
+  /**
+   * Nothing is wanted there, but an apply would remove it, for what is around it is atomic. It is drift, or a default of
+   * the server: only an apply can tell.
+   */
+  readonly isSurplus: boolean;
+}
+
 /**
- * Where the stored value says something else than the wanted one (`.spec.replicas`), or undefined where it says all
- * that is wanted. What is stored beyond that does not count: defaults of the server, fields of others.
+ * Where an apply of the wanted value might change the stored one; empty where it cannot. Fields that the stored value has
+ * beyond the wanted ones count only where an apply would remove them.
  *
- * - Objects are compared by key, but an atomic map (a Service's selector) whole.
- * - Lists are compared by their merge keys or as sets, in the order wanted; an atomic list has just the wanted items,
- *   and an item may have more fields, for the server's defaults.
+ * - Objects are compared by key; within an atomic one (a label selector) a key that is not wanted is surplus.
+ * - Lists are compared by their merge keys or as sets, in the order wanted. An atomic list has just the wanted items, and
+ *   is atomic all the way down.
  * - Quantities are compared by value. An int-or-string is not: the API server keeps 80 and "80" apart.
  * - undefined and null are not wanted. A false, 0, '' or empty list or map that the server would not store may be absent.
  */
-export function firstDifference(wanted: unknown, stored: unknown, schema: Schema): string | undefined {
-  return differs(wanted, stored, schema, false);
+export function differencesOf(wanted: unknown, stored: unknown, schema: Schema): readonly Difference[] {
+  return differs(wanted, stored, schema, false) ?? none;
 }
 
-function differs(wanted: unknown, stored: unknown, schema: Schema, atomic: boolean): string | undefined {
+const none: readonly Difference[] = [];
+
+/** undefined where nothing differs, so that comparing an object that is as wanted allocates nothing. */
+type Differences = readonly Difference[] | undefined;
+
+function differs(wanted: unknown, stored: unknown, schema: Schema, atomic: boolean): Differences {
   if (wanted === stored || isAbsent(wanted)) return undefined;
   const known = resolved(schema);
   switch (known.type) {
     case 'scalar':
       if (typeof wanted === 'object') return differs(wanted, stored, unknown, atomic);
-      return !known.keepsZero && stored === undefined && isZero(wanted) ? undefined : '';
+      return !known.keepsZero && stored === undefined && isZero(wanted) ? undefined : other(stored);
     case 'quantity':
-      return equalQuantities(wanted, stored) ? undefined : '';
+      return equalQuantities(wanted, stored) ? undefined : other(stored);
     case 'list':
-      return Array.isArray(wanted) ? listDiffers(wanted, stored, known, atomic) : '';
+      return Array.isArray(wanted) ? listDiffers(wanted, stored, known, atomic) : other(stored);
     case 'map':
-      return isObject(wanted) ? mapDiffers(wanted, stored, known, atomic || known.atomic === true) : '';
+      return isObject(wanted) ? mapDiffers(wanted, stored, known, atomic || known.atomic === true) : other(stored);
     case 'struct':
-      return isObject(wanted) ? structDiffers(wanted, stored, known, atomic || known.atomic === true) : '';
+      return isObject(wanted) ? structDiffers(wanted, stored, known, atomic || known.atomic === true) : other(stored);
     case 'unknown':
       if (Array.isArray(wanted)) return listDiffers(wanted, stored, unknownList, atomic);
-      return isObject(wanted) ? mapDiffers(wanted, stored, unknownMap, atomic) : '';
+      return isObject(wanted) ? mapDiffers(wanted, stored, unknownMap, atomic) : other(stored);
   }
 }
+
+const other = (stored: unknown, path = ''): Differences => [{ path, stored, isSurplus: false }];
 
 /** What a field of a struct is. */
 export function fieldOf(struct: Struct, name: string): Schema {
@@ -53,43 +72,64 @@ export function resolved(schema: Schema): Exclude<Schema, { readonly type: 'ref'
 const unknownList: ListOf = { type: 'list', merge: 'atomic', items: unknown, emptyIsAbsent: false };
 const unknownMap: MapOf = { type: 'map', values: unknown, emptyIsAbsent: false };
 
-function structDiffers(wanted: JsonObject, stored: unknown, struct: Struct, atomic: boolean): string | undefined {
-  if (!isObject(stored)) return '';
+function structDiffers(wanted: JsonObject, stored: unknown, struct: Struct, atomic: boolean): Differences {
+  if (!isObject(stored)) return other(stored);
+  let found: Differences;
   for (const name in wanted) {
     const within = differs(wanted[name], own(stored, name), fieldOf(struct, name), atomic);
-    if (within !== undefined) return `.${name}${within}`;
+    if (within !== undefined) found = joined(found, `.${name}`, within);
   }
-  return undefined;
+  return atomic
+    ? joined(
+        found,
+        '',
+        surplus(wanted, stored, (name) => `.${name}`),
+      )
+    : found;
 }
 
-function mapDiffers(wanted: JsonObject, stored: unknown, map: MapOf, atomic: boolean): string | undefined {
-  if (stored === undefined && map.emptyIsAbsent) return isWithoutValues(wanted) ? undefined : '';
-  if (!isObject(stored)) return '';
+function mapDiffers(wanted: JsonObject, stored: unknown, map: MapOf, atomic: boolean): Differences {
+  if (stored === undefined && map.emptyIsAbsent) return isWithoutValues(wanted) ? undefined : other(stored);
+  if (!isObject(stored)) return other(stored);
+  let found: Differences;
   for (const key in wanted) {
     const within = differs(wanted[key], own(stored, key), map.values, atomic);
-    if (within !== undefined) return `[${key}]${within}`;
+    if (within !== undefined) found = joined(found, `[${key}]`, within);
   }
-  // A struct's fields may have been added by the server; keys of a map have not.
-  if (atomic && map !== unknownMap) {
-    for (const key in stored) if (isAbsent(own(wanted, key))) return `[${key}]`;
-  }
-  return undefined;
+  return atomic
+    ? joined(
+        found,
+        '',
+        surplus(wanted, stored, (key) => `[${key}]`),
+      )
+    : found;
 }
 
-function listDiffers(wanted: readonly unknown[], stored: unknown, list: ListOf, atomic: boolean): string | undefined {
-  if (stored === undefined && list.emptyIsAbsent) return wanted.length === 0 ? undefined : '';
-  if (!Array.isArray(stored)) return '';
+function surplus(wanted: JsonObject, stored: JsonObject, pathOf: (name: string) => string): Differences {
+  let found: Difference[] | undefined;
+  for (const name in stored) {
+    if (isAbsent(stored[name]) || !isAbsent(own(wanted, name))) continue;
+    found ??= [];
+    found.push({ path: pathOf(name), stored: stored[name], isSurplus: true });
+  }
+  return found;
+}
+
+function listDiffers(wanted: readonly unknown[], stored: unknown, list: ListOf, atomic: boolean): Differences {
+  if (stored === undefined && list.emptyIsAbsent) return wanted.length === 0 ? undefined : other(stored);
+  if (!Array.isArray(stored)) return other(stored);
   if (atomic || list.merge === 'atomic') return wholeListDiffers(wanted, stored, list.items);
   return mergedListDiffers(wanted, stored, list.items, list.merge);
 }
 
-function wholeListDiffers(wanted: readonly unknown[], stored: readonly unknown[], items: Schema): string | undefined {
-  if (wanted.length !== stored.length) return '';
+function wholeListDiffers(wanted: readonly unknown[], stored: readonly unknown[], items: Schema): Differences {
+  if (wanted.length !== stored.length) return other(stored);
+  let found: Differences;
   for (let index = 0; index < wanted.length; index += 1) {
     const within = differs(wanted[index], stored[index], items, true);
-    if (within !== undefined) return `[${index}]${within}`;
+    if (within !== undefined) found = joined(found, `[${index}]`, within);
   }
-  return undefined;
+  return found;
 }
 
 /** An apply puts its items into the order that it has them in, so out of order is a difference. */
@@ -98,16 +138,31 @@ function mergedListDiffers(
   stored: readonly unknown[],
   items: Schema,
   merge: 'set' | readonly ListKey[],
-): string | undefined {
+): Differences {
+  let found: Differences;
   let next = 0;
   for (const item of wanted) {
     while (next < stored.length && !isSameItem(item, stored[next], merge)) next += 1;
-    if (next === stored.length) return `[${itemName(item, merge)}]`;
+    if (next === stored.length) return joined(found, '', other(stored, `[${itemName(item, merge)}]`));
     const within = merge === 'set' ? undefined : differs(item, stored[next], items, false);
-    if (within !== undefined) return `[${itemName(item, merge)}]${within}`;
+    if (within !== undefined) found = joined(found, `[${itemName(item, merge)}]`, within);
     next += 1;
   }
-  return undefined;
+  const twice = stored.length === wanted.length ? undefined : wanted.find((item) => isTwice(item, stored, merge));
+  return twice === undefined ? found : joined(found, '', other(stored, `[${itemName(twice, merge)}]`));
+}
+
+/** An update, unlike an apply, may leave two items with the same key (two `env` of one name, of which the last holds). */
+function isTwice(item: unknown, stored: readonly unknown[], merge: 'set' | readonly ListKey[]): boolean {
+  let times = 0;
+  for (const other of stored) if (isSameItem(item, other, merge)) times += 1;
+  return times > 1;
+}
+
+function joined(before: Differences, path: string, within: Differences): Differences {
+  if (within === undefined) return before;
+  const added = path === '' ? within : within.map((one) => ({ ...one, path: `${path}${one.path}` }));
+  return before === undefined ? added : [...before, ...added];
 }
 
 function isSameItem(a: unknown, b: unknown, merge: 'set' | readonly ListKey[]): boolean {

@@ -90,6 +90,8 @@ export interface ApplyOptions extends RequestOptions {
   readonly uid?: string;
   /** Only on the object as of this version: a Conflict if it has changed since. */
   readonly resourceVersion?: string;
+  /** The API server does all but store it: the answer is what would be stored. Default false. */
+  readonly dryRun?: boolean;
 }
 
 /** How what is created is looked at. */

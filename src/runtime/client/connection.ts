@@ -1,5 +1,5 @@
-/** The headers that prove who sends a request. */
-export type AuthenticationHeaders = Readonly<Record<string, string>>;
+/** The headers that prove who sends a request, and as whom it acts. A list is sent as one header for each value. */
+export type AuthenticationHeaders = Readonly<Record<string, string | readonly string[]>>;
 
 /** How the API server is reached and how a request proves who sends it. */
 export interface Connection {

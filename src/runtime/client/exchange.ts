@@ -67,15 +67,18 @@ export class Exchange implements Dispatcher.DispatchHandler, Cancellable {
     this.#cancelledBy = reason;
     this.#observe(this.#options.method, '<error>');
     this.#reject(reason);
-    // What still waits for a connection has no controller yet and ends in onRequestStart.
+    // What still waits for a connection has no controller yet: onRequestStart drops it.
     this.#controller?.abort(reason);
   }
 
-  /** Undici calls this just before it writes the first byte to the socket, and writes none if it is aborted here. */
+  /**
+   * Undici calls this just before it writes the first byte to the socket. If it throws, undici drops the request and keeps
+   * the connection (lib/dispatcher/client-h1.js, writeH1); an abort would destroy it.
+   */
   onRequestStart(controller: Dispatcher.DispatchController): void {
+    if (this.#cancelledBy === undefined && this.#gate !== undefined) this.#pass(this.#gate);
+    if (this.#cancelledBy !== undefined) throw this.#cancelledBy;
     this.#controller = controller;
-    if (this.#cancelledBy !== undefined) controller.abort(this.#cancelledBy);
-    else if (this.#gate !== undefined) this.#pass(this.#gate);
   }
 
   onResponseStart(

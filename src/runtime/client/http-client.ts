@@ -295,15 +295,16 @@ export class HttpClient implements Client {
     request: ClientRequest,
     path: string,
     configuration: { readonly metadata: object },
-    { force = false, fieldManager, uid, resourceVersion, signal }: ApplyOptions = {},
+    { force = false, fieldManager, uid, resourceVersion, dryRun = false, signal }: ApplyOptions = {},
   ): Promise<T> {
     const asManager = fieldManager === undefined ? this.#asManager : queryOf({ fieldManager });
     const conditional = uid !== undefined || resourceVersion !== undefined;
     // JSON leaves out what is undefined.
     const metadata = { ...configuration.metadata, uid, resourceVersion };
     const body = conditional ? { ...configuration, metadata } : configuration;
-    const query = `${asManager}&force=${force}`;
-    return this.#write<T>(request, { method: 'PATCH', path, query, contentType: applyPatch, body, signal });
+    const query = `${asManager}&force=${force}${dryRun ? '&dryRun=All' : ''}`;
+    const how: HttpRequest = { method: 'PATCH', path, query, contentType: applyPatch, body, signal };
+    return this.#write<T>({ ...request, isDryRun: dryRun }, how);
   }
 
   #write<T>(request: ClientRequest, httpRequest: HttpRequest): Promise<T> {

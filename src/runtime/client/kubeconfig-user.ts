@@ -6,6 +6,7 @@ import { isPromise } from 'node:util/types';
 import type { KubeConfig } from '@kubernetes/client-node';
 import type { AuthenticationHeaders, Connection, TlsOptions } from './connection.ts';
 import { ExecCredential, type ExecCredentials, type ExecPlugin } from './exec-credential.ts';
+import { type Impersonation, impersonationHeaders } from './impersonation.ts';
 import { fileMaxAgeMs, TokenFile } from './token-file.ts';
 
 type ClientNode = typeof import('./client-node.ts');
@@ -21,7 +22,7 @@ interface Credentials {
 
 /**
  * The current user of a kubeconfig. KubeConfig does what it can do; here is what it does not: a `tokenFile`, files that
- * are replaced, plugins whose credentials are refused.
+ * are replaced, plugins whose credentials are refused, and a user who acts as another.
  *
  * @param path of the kubeconfig; absent: those that `KUBECONFIG` names, or the one at its default place.
  */
@@ -35,11 +36,39 @@ export async function kubeconfigUser(
   const load = () => loadCredentials(withoutExec(clientNode, kubeConfig));
   const first = await load();
   const file = user === null ? undefined : await fileOf(clientNode, files, user.name);
-  if (user?.exec) return execUser(user.exec, file?.path ?? '', kubeConfig, first.tls);
-  if (file?.tokenFile !== undefined)
-    return tokenFileUser(new TokenFile(resolve(dirname(file.path), file.tokenFile)), first);
-  // What an auth-provider hands out KubeConfig caches by itself, and knows when it expires.
-  return reloadingUser(load, first, user?.authProvider ? 0 : fileMaxAgeMs);
+  const credentials = () => {
+    if (user?.exec) return execUser(user.exec, file?.path ?? '', kubeConfig, first.tls);
+    const tokenFile = file?.user.tokenFile;
+    if (file && tokenFile) return tokenFileUser(new TokenFile(resolve(dirname(file.path), tokenFile)), first);
+    // What an auth-provider hands out KubeConfig caches by itself, and knows when it expires.
+    return reloadingUser(load, first, user?.authProvider ? 0 : fileMaxAgeMs);
+  };
+  const impersonation = impersonationHeaders(file?.user ?? {});
+  return Object.keys(impersonation).length === 0 ? credentials() : actingAs(impersonation, credentials());
+}
+
+/** The same credentials, in requests that act as another user. */
+function actingAs(impersonation: AuthenticationHeaders, user: KubeconfigUser): KubeconfigUser {
+  // A refusal is told by the headers' identity, so the same credentials have the same headers.
+  let own: AuthenticationHeaders | undefined;
+  let both: AuthenticationHeaders = impersonation;
+  const withBoth = (headers: AuthenticationHeaders): AuthenticationHeaders => {
+    if (headers !== own) both = { ...headers, ...impersonation };
+    own = headers;
+    return both;
+  };
+  return {
+    get tls() {
+      return user.tls;
+    },
+    authentication: () => {
+      const headers = user.authentication();
+      return isPromise(headers) ? headers.then(withBoth) : withBoth(headers);
+    },
+    unauthorized: (headers) => {
+      if (headers === both && own !== undefined) user.unauthorized(own);
+    },
+  };
 }
 
 function tokenFileUser(token: TokenFile, { tls }: Credentials): KubeconfigUser {
@@ -115,7 +144,7 @@ function withoutExec({ KubeConfig: Config }: ClientNode, kubeConfig: KubeConfig)
   const plain = new Config();
   plain.loadFromOptions({
     clusters: kubeConfig.getClusters().map(({ proxyUrl: _, ...cluster }) => cluster),
-    users: kubeConfig.getUsers().map(({ exec: _, ...user }) => user),
+    users: kubeConfig.getUsers().map(({ exec: _, impersonateUser: __, ...user }) => user),
     contexts: kubeConfig.getContexts(),
     currentContext: kubeConfig.getCurrentContext(),
   });
@@ -170,20 +199,23 @@ function clusterInfo(kubeConfig: KubeConfig, { ca }: TlsOptions): object {
 const defaultFiles = (): readonly string[] =>
   process.env.KUBECONFIG?.split(delimiter).filter((file) => file !== '') ?? [join(homedir(), '.kube', 'config')];
 
-/** The file in which a user stands, and the `tokenFile` there, which KubeConfig does not know. */
+/** What KubeConfig does not know of a user. */
+interface FileUser extends Impersonation {
+  readonly tokenFile?: string;
+}
+
+/** The file in which a user stands, and what it says there. */
 async function fileOf(
   { parseYaml }: ClientNode,
   paths: readonly string[],
   name: string,
-): Promise<{ readonly path: string; readonly tokenFile: string | undefined } | undefined> {
+): Promise<{ readonly path: string; readonly user: FileUser } | undefined> {
   for (const path of paths) {
     const { users } = parseYaml(await readFile(path, 'utf8')) as {
-      readonly users?:
-        | readonly { readonly name?: string; readonly user?: { readonly tokenFile?: string } | null }[]
-        | null;
+      readonly users?: readonly { readonly name?: string; readonly user?: FileUser | null }[] | null;
     };
     const found = users?.find((user) => user.name === name);
-    if (found !== undefined) return { path, tokenFile: found.user?.tokenFile };
+    if (found !== undefined) return { path, user: found.user ?? {} };
   }
   return undefined;
 }

@@ -142,7 +142,11 @@ export class Transport {
     const { method, path, query = '', body, timeoutMs = this.#timeoutMs } = request;
     const headers = ['accept', request.accept ?? 'application/json', 'user-agent', this.#userAgent];
     if (body !== undefined) headers.push('content-type', request.contentType ?? 'application/json');
-    for (const name in authentication) headers.push(name, authentication[name] ?? '');
+    for (const name in authentication) {
+      const value = authentication[name] ?? '';
+      if (typeof value === 'string') headers.push(name, value);
+      else for (const one of value) headers.push(name, one);
+    }
     return {
       origin: this.#origin,
       method,

@@ -95,6 +95,8 @@ export class Controller<T extends KubeObject> {
   readonly #client: Client;
   readonly #log: Logger;
   readonly #observer: ReconcileObserver;
+  /** While it runs, if reconciles have a time limit. */
+  #limit: TimeLimit | undefined;
   readonly #queue: WorkQueue;
   readonly #own: Informer<T>;
   readonly #writes: ReadYourWrites;
@@ -147,6 +149,7 @@ export class Controller<T extends KubeObject> {
    */
   async run(signal: AbortSignal): Promise<void> {
     const limit = this.#reconcileTimeoutMs === undefined ? undefined : new TimeLimit(this.#reconcileTimeoutMs, signal);
+    this.#limit = limit;
     if (this.#detach.length === 0) this.#reattach();
     const feeding = this.#feed();
     try {
@@ -224,6 +227,11 @@ export class Controller<T extends KubeObject> {
       }
       if (signal.aborted) return;
     }
+  }
+
+  /** How long, in milliseconds, the slowest reconcile has gone on after its time limit; 0 or less where none has. */
+  get overrunMs(): number {
+    return this.#limit?.overrunMs() ?? 0;
   }
 
   async #work(signal: AbortSignal, limit: TimeLimit | undefined): Promise<void> {

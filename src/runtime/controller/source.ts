@@ -7,19 +7,31 @@ import type { Enqueue } from './watch.ts';
 /**
  * Where keys come from that no watch of the API server tells of: a queue, a stream, a clock.
  *
- * - A function is called once the caches have synced, and calls `enqueue` for as long as it likes; it may return at
- *   once. The signal is aborted when the controller stops: let go of everything then.
- * - An async iterable yields the keys; when the controller stops it is returned from.
+ * The function is called once the caches have synced. The signal is aborted when the controller stops: let go of
+ * everything then.
  *
- * One that throws or rejects is begun again after a pause (0.8 s, doubling to 30 s) and is logged. One that ends is not.
+ * - It calls `enqueue` for as long as it likes, and may return at once.
+ * - Or it returns an async iterable that yields the keys, as a generator does. When the controller stops that is returned
+ *   from.
+ *
+ * If it throws, rejects, or its iterable does, it is called again after a pause (0.8 s, doubling to 30 s), and that is
+ * logged. One that ends is not called again.
  *
  * @example
  * sources: [(enqueue, signal) => {
  *   mailbox.on('message', ({ widget }) => enqueue(widget));
  *   signal.addEventListener('abort', () => mailbox.close());
  * }]
+ *
+ * @example
+ * sources: [async function* () {
+ *   for await (const { widget } of messages()) yield { namespace: 'default', name: widget };
+ * }]
  */
-export type EventSource = AsyncIterable<ObjectKey> | ((enqueue: Enqueue, signal: AbortSignal) => void | Promise<void>);
+export type EventSource = (
+  enqueue: Enqueue,
+  signal: AbortSignal,
+) => AsyncIterable<ObjectKey> | Promise<void> | undefined | void;
 
 /** Runs a source until it ends or the signal is aborted, whatever the source makes of that; never throws. */
 export async function runSource(
@@ -32,8 +44,9 @@ export async function runSource(
   });
   while (!signal.aborted) {
     try {
-      if (typeof source === 'function') await Promise.race([source(enqueue, signal), stopped]);
-      else await iterate(source, enqueue, stopped);
+      const running = source(enqueue, signal);
+      if (isAsyncIterable(running)) await iterate(running, enqueue, stopped);
+      else await Promise.race([running, stopped]);
       return;
     } catch (error) {
       if (signal.aborted) return;
@@ -43,6 +56,9 @@ export async function runSource(
     }
   }
 }
+
+const isAsyncIterable = (value: unknown): value is AsyncIterable<ObjectKey> =>
+  typeof value === 'object' && value !== null && Symbol.asyncIterator in value;
 
 async function iterate(source: AsyncIterable<ObjectKey>, enqueue: Enqueue, stopped: Promise<undefined>): Promise<void> {
   const iterator = source[Symbol.asyncIterator]();

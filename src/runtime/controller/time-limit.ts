@@ -6,7 +6,8 @@
  */
 export class TimeLimit {
   readonly #timeoutMs: number;
-  readonly #running = new Set<AbortController>();
+  /** Since when each runs (performance.now). */
+  readonly #running = new Map<AbortController, number>();
 
   constructor(timeoutMs: number, all: AbortSignal) {
     this.#timeoutMs = timeoutMs;
@@ -18,7 +19,7 @@ export class TimeLimit {
    */
   start(): { readonly signal: AbortSignal; readonly stop: () => void; readonly timedOut: () => boolean } {
     const controller = new AbortController();
-    this.#running.add(controller);
+    this.#running.set(controller, performance.now());
     let timedOut = false;
     const timer = setTimeout(() => {
       timedOut = true;
@@ -31,7 +32,14 @@ export class TimeLimit {
     return { signal: controller.signal, stop, timedOut: () => timedOut };
   }
 
+  /** How long the slowest reconcile has gone on after its time was over; 0 or less where none has. */
+  overrunMs(): number {
+    // A Map goes through its keys in the order in which they were set.
+    const [oldestMs] = this.#running.values();
+    return oldestMs === undefined ? 0 : performance.now() - oldestMs - this.#timeoutMs;
+  }
+
   #abortAll(reason: unknown): void {
-    for (const controller of this.#running) controller.abort(reason);
+    for (const controller of this.#running.keys()) controller.abort(reason);
   }
 }

@@ -8,8 +8,11 @@ export class CacheSyncError extends Error {
   constructor(kind: Kind, { verb, namespace, error }: MissingPermission, timeoutMs: number) {
     const scope = namespace === undefined ? 'at the cluster scope' : `in the namespace ${namespace}`;
     const wait = `${Math.round(timeoutMs / 1000)} s`;
-    super(`no permission to ${verb} ${resourceName(kind)} ${scope} for ${wait}: grant list and watch (${error.message})`, {
-      cause: error,
-    });
+    super(
+      `no permission to ${verb} ${resourceName(kind)} ${scope} for ${wait}: grant list and watch (${error.message})`,
+      {
+        cause: error,
+      },
+    );
   }
 }

@@ -160,6 +160,7 @@ export class Manager {
     const remove = async (): Promise<void> => {
       await running.stop();
       this.#controllers.delete(name);
+      this.#metrics.removeController(name);
       await release();
     };
     let removed: Promise<void> | undefined;
@@ -187,6 +188,15 @@ export class Manager {
       void release();
       throw error;
     }
+  }
+
+  /**
+   * For a liveness probe: of each controller how long, in milliseconds, its slowest reconcile has gone on after its time
+   * limit, if one has.
+   */
+  overruns(): ReadonlyMap<string, number> {
+    const all = [...this.#controllers].map(([name, { controller }]) => [name, controller.overrunMs] as const);
+    return new Map(all.filter(([, overMs]) => overMs > 0));
   }
 
   /** For a readiness probe. */

@@ -2,7 +2,7 @@ import type { Controller } from '../controller/index.ts';
 import type { KubeObject } from '../kind/index.ts';
 
 /** As much of a controller as can be said of all of them at once. */
-type AnyController = Pick<Controller<KubeObject>, 'name' | 'run' | 'drain' | 'detach' | 'standBy'>;
+type AnyController = Pick<Controller<KubeObject>, 'name' | 'run' | 'drain' | 'detach' | 'standBy' | 'overrunMs'>;
 
 /** How long what was aborted may take to notice. */
 const abortTimeoutMs = 1000;

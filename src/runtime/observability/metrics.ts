@@ -1,7 +1,7 @@
 import type { Registry } from 'prom-client';
 import type { RequestObserver } from '../client/index.ts';
 import type { QueueObserver } from '../queue/index.ts';
-import { type AddReading, ScrapedHistogram, scrapedCounter, scrapedGauge } from './scraped.ts';
+import { type Readings, ScrapedHistogram, scrapedCounter, scrapedGauge } from './scraped.ts';
 
 /** controller-runtime's buckets for the time of a reconcile, in seconds. */
 const reconcileBuckets = [
@@ -43,24 +43,26 @@ export interface LeaderObserver {
  */
 export class Metrics {
   readonly registry: Registry;
-  readonly #reconciles: AddReading<'controller' | 'result'>;
-  readonly #reconcileErrors: AddReading<'controller'>;
-  readonly #terminalErrors: AddReading<'controller'>;
-  readonly #panics: AddReading<'controller'>;
-  readonly #timeouts: AddReading<'controller'>;
+  readonly #reconciles: Readings<'controller' | 'result'>;
+  readonly #reconcileErrors: Readings<'controller'>;
+  readonly #terminalErrors: Readings<'controller'>;
+  readonly #panics: Readings<'controller'>;
+  readonly #timeouts: Readings<'controller'>;
   readonly #reconcileSeconds: ScrapedHistogram<'controller'>;
-  readonly #activeWorkers: AddReading<'controller'>;
-  readonly #maxWorkers: AddReading<'controller'>;
-  readonly #queueDepth: AddReading<'name' | 'controller' | 'priority'>;
-  readonly #queueAdds: AddReading<'name' | 'controller'>;
-  readonly #queueRetries: AddReading<'name' | 'controller'>;
+  readonly #activeWorkers: Readings<'controller'>;
+  readonly #maxWorkers: Readings<'controller'>;
+  readonly #queueDepth: Readings<'name' | 'controller' | 'priority'>;
+  readonly #queueAdds: Readings<'name' | 'controller'>;
+  readonly #queueRetries: Readings<'name' | 'controller'>;
   readonly #queueSeconds: ScrapedHistogram<'name' | 'controller'>;
   readonly #workSeconds: ScrapedHistogram<'name' | 'controller'>;
-  readonly #unfinishedSeconds: AddReading<'name' | 'controller'>;
-  readonly #longestSeconds: AddReading<'name' | 'controller'>;
-  readonly #watchesReplaced: AddReading<'controller' | 'resource'>;
-  readonly #requests: AddReading<'code' | 'host' | 'method'>;
-  readonly #leading: AddReading<'name'>;
+  readonly #unfinishedSeconds: Readings<'name' | 'controller'>;
+  readonly #longestSeconds: Readings<'name' | 'controller'>;
+  readonly #watchesReplaced: Readings<'controller' | 'resource'>;
+  readonly #requests: Readings<'code' | 'host' | 'method'>;
+  readonly #leading: Readings<'name'>;
+  /** Those with the label `controller`, but for the histograms. */
+  readonly #ofControllers: readonly { remove(label: 'controller', controller: string): void }[];
 
   constructor(registry: Registry) {
     const controller = ['controller'] as const;
@@ -159,6 +161,21 @@ export class Metrics {
       help: 'Whether this process holds the lease of that name',
       labels: ['name'],
     });
+    this.#ofControllers = [
+      this.#reconciles,
+      this.#reconcileErrors,
+      this.#terminalErrors,
+      this.#panics,
+      this.#timeouts,
+      this.#activeWorkers,
+      this.#maxWorkers,
+      this.#queueDepth,
+      this.#queueAdds,
+      this.#queueRetries,
+      this.#unfinishedSeconds,
+      this.#longestSeconds,
+      this.#watchesReplaced,
+    ];
   }
 
   /** For one controller with that many workers. Its values are there from the start, so that no rate misses a step. */
@@ -168,14 +185,14 @@ export class Metrics {
     let active = 0;
     const label = { controller };
     for (const result of ['success', 'error', 'requeue_after'] as const) {
-      this.#reconciles({ controller, result }, () => outcomes[result]);
+      this.#reconciles.add({ controller, result }, () => outcomes[result]);
     }
-    this.#reconcileErrors(label, () => outcomes.error);
-    this.#terminalErrors(label, () => failures.terminal);
-    this.#panics(label, () => failures.panic);
-    this.#timeouts(label, () => failures.timeout);
-    this.#maxWorkers(label, () => workers);
-    this.#activeWorkers(label, () => active);
+    this.#reconcileErrors.add(label, () => outcomes.error);
+    this.#terminalErrors.add(label, () => failures.terminal);
+    this.#panics.add(label, () => failures.panic);
+    this.#timeouts.add(label, () => failures.timeout);
+    this.#maxWorkers.add(label, () => workers);
+    this.#activeWorkers.add(label, () => active);
     const times = this.#reconcileSeconds.distribution(label);
     return {
       started: () => {
@@ -200,14 +217,14 @@ export class Metrics {
     const working = new Map<string, number>();
     let adds = 0;
     let retries = 0;
-    this.#queueAdds(label, () => adds);
-    this.#queueRetries(label, () => retries);
+    this.#queueAdds.add(label, () => adds);
+    this.#queueRetries.add(label, () => retries);
     const ages = (): number[] => {
       const nowMs = performance.now();
       return [...working.values()].map((sinceMs) => (nowMs - sinceMs) / 1000);
     };
-    this.#unfinishedSeconds(label, () => sum(ages()));
-    this.#longestSeconds(label, () => Math.max(0, ...ages()));
+    this.#unfinishedSeconds.add(label, () => sum(ages()));
+    this.#longestSeconds.add(label, () => Math.max(0, ...ages()));
     return {
       added: () => {
         adds += 1;
@@ -233,9 +250,17 @@ export class Metrics {
   watchesReplaced(controller: string): (resource: string) => void {
     const counts = new Map<string, number>();
     return (resource) => {
-      if (!counts.has(resource)) this.#watchesReplaced({ controller, resource }, () => counts.get(resource) ?? 0);
+      if (!counts.has(resource)) this.#watchesReplaced.add({ controller, resource }, () => counts.get(resource) ?? 0);
       counts.set(resource, (counts.get(resource) ?? 0) + 1);
     };
+  }
+
+  /** Exposes nothing more of a controller and its queue. One that is added under its name later begins at zero. */
+  removeController(controller: string): void {
+    for (const readings of this.#ofControllers) readings.remove('controller', controller);
+    for (const times of [this.#reconcileSeconds, this.#queueSeconds, this.#workSeconds]) {
+      times.removeDistributions('controller', controller);
+    }
   }
 
   /** For the transport to one host. */
@@ -245,7 +270,7 @@ export class Metrics {
       const byCode = counts.get(method) ?? new Map<string, { value: number }>();
       const count = { value: 0 };
       counts.set(method, byCode.set(code, count));
-      this.#requests({ code, host, method }, () => count.value);
+      this.#requests.add({ code, host, method }, () => count.value);
       return count;
     };
     return (method, code) => {
@@ -257,7 +282,7 @@ export class Metrics {
   /** For the elector of one lease; until it says otherwise it does not lead. */
   leader(lease: string): LeaderObserver {
     let leads = false;
-    this.#leading({ name: lease }, () => (leads ? 1 : 0));
+    this.#leading.add({ name: lease }, () => (leads ? 1 : 0));
     return {
       changed: (leading) => {
         leads = leading;
@@ -268,7 +293,7 @@ export class Metrics {
   #depths(controller: string): (items: number, priority?: number) => void {
     const byPriority = new Map<number, number>();
     const read = (priority: string, value: () => number): void =>
-      this.#queueDepth({ name: controller, controller, priority }, value);
+      this.#queueDepth.add({ name: controller, controller, priority }, value);
     const others = new Map<number, number>();
     const begin = (priority: number): void => {
       if (byPriority.size < maxPriorities) {

@@ -1,4 +1,4 @@
-import { Counter, Gauge, Histogram, type LabelValues, type Registry } from 'prom-client';
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 
 /** What a metric is called, and by what its values are told apart. */
 export interface MetricDefinition<Label extends string> {
@@ -7,8 +7,23 @@ export interface MetricDefinition<Label extends string> {
   readonly labels: readonly Label[];
 }
 
-/** Adds one value to a metric: it is read whenever the metrics are scraped, and costs nothing between. */
-export type AddReading<Label extends string> = (labels: Readonly<Record<Label, string>>, read: () => number) => void;
+/** The values of a metric: each is read whenever the metrics are scraped, and costs nothing between. */
+export class Readings<Label extends string> {
+  #all: Reading<Label>[] = [];
+
+  add(labels: Readonly<Record<Label, string>>, read: () => number): void {
+    this.#all.push({ labels, read });
+  }
+
+  /** Those that have this value of a label are exposed no more. */
+  remove(label: Label, value: string): void {
+    this.#all = this.#all.filter(({ labels }) => labels[label] !== value);
+  }
+
+  [Symbol.iterator](): Iterator<Reading<Label>> {
+    return this.#all[Symbol.iterator]();
+  }
+}
 
 /*
  * prom-client sorts, joins and checks the labels at each `inc` and `observe`, also of the children that `labels()`
@@ -19,8 +34,8 @@ export type AddReading<Label extends string> = (labels: Readonly<Record<Label, s
 export function scrapedCounter<Label extends string>(
   registry: Registry,
   { name, help, labels }: MetricDefinition<Label>,
-): AddReading<Label> {
-  const readings: Reading<Label>[] = [];
+): Readings<Label> {
+  const readings = new Readings<Label>();
   new Counter<Label>({
     name,
     help,
@@ -31,15 +46,15 @@ export function scrapedCounter<Label extends string>(
       for (const reading of readings) this.inc(reading.labels, reading.read());
     },
   });
-  return (values, read) => readings.push({ labels: values, read });
+  return readings;
 }
 
 /** A gauge whose values are read at the scrape; of the same labels the value added last holds. */
 export function scrapedGauge<Label extends string>(
   registry: Registry,
   { name, help, labels }: MetricDefinition<Label>,
-): AddReading<Label> {
-  const readings: Reading<Label>[] = [];
+): Readings<Label> {
+  const readings = new Readings<Label>();
   new Gauge<Label>({
     name,
     help,
@@ -50,11 +65,11 @@ export function scrapedGauge<Label extends string>(
       for (const reading of readings) this.set(reading.labels, reading.read());
     },
   });
-  return (values, read) => readings.push({ labels: values, read });
+  return readings;
 }
 
 interface Reading<Label extends string> {
-  readonly labels: LabelValues<Label>;
+  readonly labels: Readonly<Record<Label, string>>;
   readonly read: () => number;
 }
 
@@ -128,6 +143,11 @@ export class ScrapedHistogram<Label extends string> extends Histogram<Label> {
     const distribution = new Distribution(this.#bounds);
     this.#distributions.set(key, { labels, distribution });
     return distribution;
+  }
+
+  /** Those that have this value of a label are exposed no more. */
+  removeDistributions(label: Label, value: string): void {
+    for (const [key, { labels }] of this.#distributions) if (labels[label] === value) this.#distributions.delete(key);
   }
 
   override async get(): ReturnType<Histogram<Label>['get']> {

@@ -1,14 +1,23 @@
 import type { Readiness } from '../manager/index.ts';
 import type { Metrics, Route } from '../observability/index.ts';
+import type { Liveness } from './liveness.ts';
 
 /**
- * Answers a liveness probe (`/healthz`) and a readiness probe (`/readyz`), which names what it waits for.
+ * Answers a liveness probe (`/healthz`), which names what is wrong, and a readiness probe (`/readyz`), which names what it
+ * waits for.
  *
  * @param subject an operator, or a manager that runs without leader election.
+ * @param liveness default: the process is alive if it answers.
  */
-export function probeRoutes(subject: { readiness(): Readiness }): Readonly<Record<'/healthz' | '/readyz', Route>> {
+export function probeRoutes(
+  subject: { readiness(): Readiness },
+  liveness?: Pick<Liveness, 'problems'>,
+): Readonly<Record<'/healthz' | '/readyz', Route>> {
   return {
-    '/healthz': () => ({ code: 200, text: 'ok\n' }),
+    '/healthz': async () => {
+      const problems = (await liveness?.problems()) ?? [];
+      return problems.length === 0 ? { code: 200, text: 'ok\n' } : { code: 503, text: `${problems.join('\n')}\n` };
+    },
     '/readyz': () => {
       const readiness = subject.readiness();
       return readiness.ready ? { code: 200, text: 'ok\n' } : { code: 503, text: `${reasonOf(readiness)}\n` };

@@ -2,6 +2,7 @@ import { ConnectionError } from '../client/index.ts';
 import { LeadershipLostError } from '../leader-election/index.ts';
 import { type Listening, serve } from '../observability/index.ts';
 import { type ConnectOptions, connectOperator, type Operator } from './connect-operator.ts';
+import { Liveness, type LivenessOptions } from './liveness.ts';
 import { metricsRoute, probeRoutes } from './routes.ts';
 import { type Terminable, untilTerminated } from './termination.ts';
 
@@ -16,6 +17,8 @@ export interface OperatorProcess extends Terminable {
 export interface RunOptions extends Omit<ConnectOptions, 'environment'> {
   /** Where `/healthz`, `/readyz` and `/metrics` are served. Default: nowhere. */
   readonly port?: number;
+  /** When `/healthz` fails. */
+  readonly liveness?: LivenessOptions;
 }
 
 /**
@@ -43,7 +46,8 @@ export async function runOperator(
   });
   if (operator === undefined) return;
   await setUp(operator);
-  const server = await listen(options.port, operator);
+  const liveness = new Liveness(operator.manager, options.liveness);
+  const server = await listen(options.port, operator, liveness);
   try {
     await operator.run(untilTerminated(process, options.log));
   } catch (error) {
@@ -52,11 +56,16 @@ export async function runOperator(
     // By force: a reconcile that does not end would keep the process alive.
     process.exit(1);
   } finally {
+    liveness.stop();
     await server?.close();
   }
 }
 
-async function listen(port: number | undefined, operator: Operator): Promise<Listening | undefined> {
+async function listen(
+  port: number | undefined,
+  operator: Operator,
+  liveness: Liveness,
+): Promise<Listening | undefined> {
   if (port === undefined) return undefined;
-  return serve(port, { ...probeRoutes(operator), '/metrics': metricsRoute(operator.metrics) });
+  return serve(port, { ...probeRoutes(operator, liveness), '/metrics': metricsRoute(operator.metrics) });
 }

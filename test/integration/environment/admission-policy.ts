@@ -1,4 +1,9 @@
-import type { V1ValidatingAdmissionPolicy, V1ValidatingAdmissionPolicyBinding } from '@kubernetes/client-node';
+import type {
+  V1MutatingAdmissionPolicy,
+  V1MutatingAdmissionPolicyBinding,
+  V1ValidatingAdmissionPolicy,
+  V1ValidatingAdmissionPolicyBinding,
+} from '@kubernetes/client-node';
 import { builtInKind, type Client } from '../../../src/runtime/index.ts';
 import { eventually } from '../../../testkit/eventually.ts';
 
@@ -55,6 +60,61 @@ export async function forbid(client: Client, options: PolicyOptions): Promise<{ 
     );
   try {
     await eventually(`the policy is in force: ${message}`, isInForce);
+  } catch (error) {
+    await remove();
+    throw error;
+  }
+  return { remove };
+}
+
+const MutatingPolicy = builtInKind<V1MutatingAdmissionPolicy>({
+  ...group,
+  kind: 'MutatingAdmissionPolicy',
+  plural: 'mutatingadmissionpolicies',
+});
+const MutatingBinding = builtInKind<V1MutatingAdmissionPolicyBinding>({
+  ...group,
+  kind: 'MutatingAdmissionPolicyBinding',
+  plural: 'mutatingadmissionpolicybindings',
+});
+
+/** What a policy rewrites at each update in a test's own namespace. */
+export interface RewriteOptions {
+  readonly namespace: string;
+  /** The plural in the core group. */
+  readonly resource: string;
+  /** A list of JSONPatch, in CEL. */
+  readonly patch: string;
+  /** Updates an object, and tells whether it was rewritten. */
+  readonly isInForce: () => Promise<boolean>;
+}
+
+/** Has the API server rewrite objects, as a mutating webhook would; returns when it does. The caller removes it. */
+export async function rewrite(client: Client, options: RewriteOptions): Promise<{ remove(): Promise<void> }> {
+  const { namespace, resource, patch, isInForce } = options;
+  const name = `${namespace}-rewrite`;
+  const rule = { apiGroups: [''], apiVersions: ['v1'], operations: ['UPDATE'], resources: [resource] };
+  await client.create(MutatingPolicy, {
+    metadata: { name },
+    spec: {
+      matchConstraints: { resourceRules: [rule] },
+      mutations: [{ patchType: 'JSONPatch', jsonPatch: { expression: patch } }],
+      reinvocationPolicy: 'Never',
+    },
+  });
+  await client.create(MutatingBinding, {
+    metadata: { name },
+    spec: {
+      policyName: name,
+      matchResources: { namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': namespace } } },
+    },
+  });
+  const remove = async () => {
+    await client.delete(MutatingBinding, { name });
+    await client.delete(MutatingPolicy, { name });
+  };
+  try {
+    await eventually('the policy rewrites', isInForce);
   } catch (error) {
     await remove();
     throw error;

@@ -19,12 +19,17 @@ const requestTimeoutMs = 30_000;
 export class ScriptedServer {
   /** Whether it hands a streamed list to the test. If not it refuses, as a server does that cannot: a list is asked for. */
   streamsLists = false;
+  /** How many connections it has accepted. */
+  connections = 0;
   readonly #server: Server;
   readonly #unclaimed: Exchange[] = [];
   readonly #waiters: { readonly filter: RequestFilter; readonly take: (exchange: Exchange) => void }[] = [];
 
   private constructor(server: Server) {
     this.#server = server;
+    server.on('connection', () => {
+      this.connections += 1;
+    });
     server.on('request', (request, response) => this.#receive(request, response));
   }
 

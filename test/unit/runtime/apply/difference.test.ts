@@ -2,8 +2,9 @@ import { describe, expect, test } from '@jest/globals';
 import type { V1Deployment, V1Secret, V1Service } from '@kubernetes/client-node';
 import fc from 'fast-check';
 import Type from 'typebox';
-import { firstDifference } from '../../../../src/runtime/apply/difference.ts';
+import { differencesOf, fieldOf } from '../../../../src/runtime/apply/difference.ts';
 import { schemaOf } from '../../../../src/runtime/apply/kind-schema.ts';
+import type { Schema, Struct } from '../../../../src/runtime/apply/schema.ts';
 import { builtInKind, defineKind, type Kind } from '../../../../src/runtime/kind/index.ts';
 import { Widget } from '../../../../testkit/widgets.ts';
 
@@ -42,7 +43,8 @@ const Shop = defineKind({
 });
 
 const difference = (kind: Kind, wanted: object, stored: object): string | undefined =>
-  firstDifference(wanted, stored, schemaOf(kind));
+  differencesOf(wanted, stored, schemaOf(kind))[0]?.path;
+const specOf = (kind: Kind): Schema => fieldOf(schemaOf(kind) as Struct, 'spec');
 const ofPod = (wanted: object, stored: object): string | undefined =>
   difference(Deployment, { spec: { template: { spec: wanted } } }, { spec: { template: { spec: stored } } })?.slice(
     '.spec.template.spec'.length,
@@ -78,6 +80,12 @@ describe('a list with merge keys', () => {
     ];
     expect(ofContainer({ [list]: [{ [key]: 2, more: 2 }] }, { [list]: stored })).toBeUndefined();
     expect(ofContainer({ [list]: [{ [key]: 3 }] }, { [list]: stored })).toMatch(new RegExp(`^\\.${list}\\[3`));
+  });
+
+  test('has each wanted item once: of two `env` with one name the last holds', () => {
+    const env = [{ name: 'A', value: '1' }];
+    expect(ofContainer({ env }, { env: [...env, { name: 'A', value: '2' }] })).toBe('.env[A]');
+    expect(ofContainer({ env }, { env: [...env, { name: 'B' }, { name: 'B' }] })).toBeUndefined();
   });
 
   test('takes a key that is left out for its default', () => {
@@ -125,15 +133,26 @@ describe('what is atomic', () => {
     expect(ofShop({ steps: [{ do: 'x' }] }, { steps: [{ do: 'x' }, { do: 'y' }] })).toBe('.spec.steps');
   });
 
-  test('an item may have more fields: defaults of the server', () => {
-    expect(ofShop({ steps: [{ do: 'x' }] }, { steps: [{ do: 'x', well: true }] })).toBeUndefined();
+  test('what an item has beyond the wanted fields is surplus: a default of the server, or drift', () => {
+    expect(differencesOf({ steps: [{ do: 'x' }] }, { steps: [{ do: 'x', well: true }] }, specOf(Shop))).toEqual([
+      { path: '.steps[0].well', stored: true, isSurplus: true },
+    ]);
     const fieldRef = { fieldPath: 'metadata.name' };
     expect(
       ofContainer(
         { env: [{ name: 'A', valueFrom: { fieldRef } }] },
         { env: [{ name: 'A', valueFrom: { fieldRef: { apiVersion: 'v1', ...fieldRef } } }] },
       ),
-    ).toBeUndefined();
+    ).toBe('.env[A].valueFrom.fieldRef.apiVersion');
+    const rules = (rule: object): object => ({ rules: [{ verbs: ['get'], resources: ['pods'], ...rule }] });
+    expect(difference(Role, rules({}), rules({ resourceNames: ['a'] }))).toBe('.rules[0].resourceNames');
+  });
+
+  test('an empty selector, which selects all, is not one that selects some', () => {
+    const selector = (selector: object): object => ({ spec: { selector } });
+    expect(difference(Deployment, selector({}), selector({ matchLabels: { a: '1' } }))).toBe(
+      '.spec.selector.matchLabels',
+    );
   });
 
   test('a map has just the keys that are wanted', () => {
@@ -239,8 +258,9 @@ describe('what the server leaves out', () => {
 
 describe('a kind of which nothing is known', () => {
   test('has its lists compared whole, its objects by key', () => {
-    expect(difference(Widget, { spec: { list: [{ a: 1 }] } }, { spec: { list: [{ a: 1, b: 2 }], more: 1 } })).toBe(
-      undefined,
+    expect(difference(Widget, { spec: { list: [{ a: 1 }] } }, { spec: { list: [{ a: 1 }], more: 1 } })).toBeUndefined();
+    expect(difference(Widget, { spec: { list: [{ a: 1 }] } }, { spec: { list: [{ a: 1, b: 2 }] } })).toBe(
+      '.spec[list][0][b]',
     );
     expect(difference(Widget, { spec: { list: [1] } }, { spec: { list: [1, 2] } })).toBe('.spec[list]');
     expect(difference(Widget, { spec: { empty: {} } }, { spec: {} })).toBe('.spec[empty]');
@@ -251,6 +271,17 @@ describe('a kind of which nothing is known', () => {
     expect(difference(other, { spec: { paused: false } }, { spec: {} })).toBe('.spec[paused]');
     expect(difference(Secret, { type: '' }, {})).toBeUndefined();
   });
+});
+
+test('all differences are found, each with what is stored', () => {
+  const wanted = { spec: { replicas: 2, paused: true, selector: { matchLabels: { a: '1' } } } };
+  const stored = { spec: { replicas: 1, selector: { matchLabels: { a: '2', b: '3' } } } };
+  expect(differencesOf(wanted, stored, schemaOf(Deployment))).toEqual([
+    { path: '.spec.replicas', stored: 1, isSurplus: false },
+    { path: '.spec.paused', stored: undefined, isSurplus: false },
+    { path: '.spec.selector.matchLabels[a]', stored: '2', isSurplus: false },
+    { path: '.spec.selector.matchLabels[b]', stored: '3', isSurplus: true },
+  ]);
 });
 
 describe('of any configuration', () => {
@@ -318,7 +349,7 @@ describe('of any configuration', () => {
 
   test('it says all that it says itself', () => {
     const ofAny = (value: unknown): string | undefined =>
-      firstDifference(value, structuredClone(value), { type: 'unknown' });
+      differencesOf(value, structuredClone(value), { type: 'unknown' })[0]?.path;
     fc.assert(fc.property(json, (value) => ofAny(value) === undefined));
     fc.assert(fc.property(deployment, (value) => difference(Deployment, value, structuredClone(value)) === undefined));
   });
@@ -345,7 +376,7 @@ describe('of any configuration', () => {
   test('any leaf that is gone is a difference', () => {
     fc.assert(
       fc.property(json, json, (wanted, stored) => {
-        if (firstDifference(wanted, stored, { type: 'unknown' }) !== undefined) return;
+        if (differencesOf(wanted, stored, { type: 'unknown' }).length > 0) return;
         // Nothing differs: then every leaf that is wanted is there.
         for (const path of leaves(wanted)) {
           const at = (value: unknown): unknown =>

@@ -64,6 +64,59 @@ describe('a kubeconfig', () => {
     expect(await connection.authentication()).toEqual({ Authorization: 'Bearer secret' });
   });
 
+  test('of a user who acts as another, with a token of its own', async () => {
+    const user = {
+      token: 'secret',
+      as: 'system:serviceaccount:shop:robot',
+      'as-uid': '42',
+      'as-groups': ['developers', 'on-call'],
+      'as-user-extra': { 'example.com/Réason': ['a', 'b'], scopes: ['view'] },
+    };
+    const connection = await kubeconfigConnection(await kubeconfig({ user }));
+    const { authorization, Authorization, ...headers } = await connection.authentication();
+    expect(Authorization ?? authorization).toBe('Bearer secret');
+    expect(headers).toEqual({
+      'Impersonate-User': 'system:serviceaccount:shop:robot',
+      'Impersonate-Uid': '42',
+      'Impersonate-Group': ['developers', 'on-call'],
+      'Impersonate-Extra-example.com%2FR%C3%A9ason': ['a', 'b'],
+      'Impersonate-Extra-scopes': ['view'],
+    });
+  });
+
+  test('of a user who acts as another by a plugin or a tokenFile', async () => {
+    await writeFile(join(directory, 'token'), 'secret');
+    const printed = {
+      apiVersion: 'client.authentication.k8s.io/v1',
+      kind: 'ExecCredential',
+      status: { token: 'secret' },
+    };
+    const exec = {
+      apiVersion: 'client.authentication.k8s.io/v1',
+      command: 'echo',
+      args: [JSON.stringify(printed)],
+      interactiveMode: 'Never',
+    };
+    for (const how of [{ tokenFile: 'token' }, { exec }]) {
+      const connection = await kubeconfigConnection(
+        await kubeconfig({ user: { ...how, as: 'jane', 'as-groups': ['g'] } }),
+      );
+      const headers = await connection.authentication();
+      expect(headers).toEqual({
+        authorization: 'Bearer secret',
+        'Impersonate-User': 'jane',
+        'Impersonate-Group': ['g'],
+      });
+      // So that a refusal is still known for one of these headers.
+      expect(await connection.authentication()).toBe(headers);
+    }
+  });
+
+  test('groups to act with need a user to act as', async () => {
+    const path = await kubeconfig({ user: { token: 'secret', 'as-groups': ['developers'] } });
+    await expect(kubeconfigConnection(path)).rejects.toThrow(/"as"/);
+  });
+
   test('of a user with name and password', async () => {
     const path = await kubeconfig({ user: { username: 'jane', password: 'sécret' } });
     const connection = await kubeconfigConnection(path);

@@ -1,6 +1,12 @@
-import { setTimeout as delay } from 'node:timers/promises';
+import { setTimeout as delay, setImmediate } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { ApiError, NoAnswerError, type RequestObserver, Transport } from '../../../../src/runtime/client/index.ts';
+import {
+  ApiError,
+  GateClosedError,
+  NoAnswerError,
+  type RequestObserver,
+  Transport,
+} from '../../../../src/runtime/client/index.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
 import { ScriptedServer } from '../../environment/scripted-server.ts';
 
@@ -411,6 +417,40 @@ test('no more requests than connections are under way; the others wait their tur
     await narrow.close();
   }
 });
+
+test.each(['a signal', 'a gate'])(
+  'a request that %s cancels before it is sent costs no connection',
+  async (canceller) => {
+    const narrow = new Transport(server.connection, { userAgent: 'test/1', connections: 1 });
+    const controller = new AbortController();
+    const gate = {
+      signal: new AbortController().signal,
+      pass: () => {
+        throw new GateClosedError('closed');
+      },
+    };
+    try {
+      const first = narrow.request(get);
+      const request = await server.next();
+      const how = canceller === 'a gate' ? { gate } : { signal: controller.signal };
+      const cancelled = Array.from({ length: 20 }, () => narrow.request({ ...get, ...how, path: '/cancelled' }));
+      const reasons = Promise.allSettled(cancelled);
+      const last = narrow.request({ ...get, path: '/last' });
+      // They have been authenticated then, and are queued.
+      await setImmediate();
+      controller.abort(new GateClosedError('closed'));
+      request.json(200, 1);
+      (await server.next({ path: '/last' })).json(200, 2);
+      expect(await Promise.all([first, last])).toEqual([1, 2]);
+      for (const outcome of await reasons)
+        expect(outcome).toEqual({ status: 'rejected', reason: new GateClosedError('closed') });
+      expect(server.connections).toBe(1);
+      expect(server.unclaimed).toBe(0);
+    } finally {
+      await narrow.close();
+    }
+  },
+);
 
 describe('a stream', () => {
   test('has connections of its own: it keeps no request waiting', async () => {

@@ -352,11 +352,11 @@ describe('keys come', () => {
   test('of an async iterable, which does not keep the controller from stopping', async () => {
     await controller([], () => done, {
       sources: [
-        (async function* () {
+        async function* () {
           yield { name: 'x', namespace: 'default' };
           yield { name: 'y', namespace: 'default' };
           await new Promise(() => {});
-        })(),
+        },
       ],
     });
     await reconciled('y', 1);
@@ -377,6 +377,21 @@ describe('keys come', () => {
       ],
     });
     await eventually('it is reconciled', async () => begun.some(({ key }) => key === 'again'));
+    expect(managed.log.messages('warn')).toEqual(['an event source failed: trying again']);
+  });
+
+  test('of a generator that threw and is made anew', async () => {
+    let begins = 0;
+    await controller([], () => done, {
+      sources: [
+        async function* () {
+          begins += 1;
+          yield { name: `of-${begins}` };
+          if (begins === 1) throw new Error('the stream broke');
+        },
+      ],
+    });
+    await eventually('it is reconciled', async () => begun.some(({ key }) => key === 'of-2'));
     expect(managed.log.messages('warn')).toEqual(['an event source failed: trying again']);
   });
 

@@ -39,6 +39,16 @@ describe('the patch of a status', () => {
     expect(patch({ hosts: ['a', 'b'] }, { hosts: ['b'] })).toEqual({ hosts: ['b'] });
   });
 
+  test('is none where only an absent member of a list item is named: JSON has no undefined, the API server stores no null', () => {
+    type Rows = { rows?: readonly { a: number; b?: number | null | undefined }[] };
+    const status: Rows = { rows: [{ a: 1 }] };
+    for (const absent of [undefined, null]) {
+      expect(statusPatch<Rows>(status, { rows: [{ a: 1, b: absent }] })).toBeUndefined();
+      expect(statusPatch<Rows>(status, { rows: [{ a: 2, b: absent }] })).toEqual({ rows: [{ a: 2 }] });
+      expect(statusPatch<Rows>(undefined, { rows: [{ a: 2, b: absent }] })).toEqual({ rows: [{ a: 2 }] });
+    }
+  });
+
   test('makes an object just what it ought to be: a merge alone would keep the rest', () => {
     expect(patch({ nested: { a: 1, b: { c: 1 } } }, { nested: { b: { c: 2 } } })).toEqual({
       nested: { a: null, b: { c: 2 } },

@@ -264,7 +264,9 @@ describe('informers', () => {
     managed.manager.informer(Widget, { namespaces: ['a'] });
     managed.run();
     (await managed.server.next()).refuse(403, 'Forbidden');
-    await expect(managed.ended).rejects.toThrow('no permission to list widgets.test.example in the namespace a for 0 s');
+    await expect(managed.ended).rejects.toThrow(
+      'no permission to list widgets.test.example in the namespace a for 0 s',
+    );
   });
 
   test('are refused for other options', async () => {

@@ -72,18 +72,28 @@ test('watches that were replaced are counted for each controller and resource', 
   ]);
 });
 
-test('a controller that was removed and comes again goes on counting, with the workers that it has now', async () => {
+test('the series of a controller that was removed are gone; when it comes again it begins anew', async () => {
+  metrics.reconciles('gadget', 1);
+  metrics.queue('gadget');
   for (const workers of [4, 2]) {
+    metrics.removeController('widget');
+    expect(await registry.metrics()).not.toContain('widget');
     const observer = metrics.reconciles('widget', workers);
     observer.started();
     observer.finished('success', 0.1);
+    metrics.queue('widget').depth(3, 7);
   }
   expect(await lines('controller_runtime_max_concurrent_reconciles')).toEqual([
+    'controller_runtime_max_concurrent_reconciles{controller="gadget"} 1',
     'controller_runtime_max_concurrent_reconciles{controller="widget"} 2',
   ]);
   expect(await lines('controller_runtime_reconcile_total')).toContain(
-    'controller_runtime_reconcile_total{controller="widget",result="success"} 2',
+    'controller_runtime_reconcile_total{controller="widget",result="success"} 1',
   );
+  expect(await lines('controller_runtime_reconcile_time_seconds_count')).toEqual([
+    'controller_runtime_reconcile_time_seconds_count{controller="gadget"} 0',
+    'controller_runtime_reconcile_time_seconds_count{controller="widget"} 1',
+  ]);
 });
 
 test('as JSON they are the same', async () => {

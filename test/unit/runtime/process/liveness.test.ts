@@ -1,0 +1,81 @@
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { done, type HealthChecks, Liveness, type LivenessOptions, probeRoutes } from '../../../../src/runtime/index.ts';
+import { eventually } from '../../../../testkit/eventually.ts';
+import { stored, Widget, widgetsPath } from '../../../../testkit/widgets.ts';
+import { Managed } from '../../environment/managed.ts';
+
+const ready = { readiness: () => ({ ready: true, waitingFor: [] }) };
+const healthy = { code: 200, text: 'ok\n' };
+
+let liveness: Liveness;
+const start = (options: LivenessOptions = {}, subject: ConstructorParameters<typeof Liveness>[0] = {}): Liveness => {
+  liveness = new Liveness(subject, options);
+  return liveness;
+};
+afterEach(() => liveness.stop());
+
+const probe = async () => probeRoutes(ready, liveness)['/healthz']();
+
+describe('/healthz', () => {
+  test('is 200 while nothing is wrong', async () => {
+    start();
+    expect(await probe()).toEqual(healthy);
+  });
+
+  test('fails once after the event loop stood still for too long', async () => {
+    start({ maxEventLoopDelayMs: 100 });
+    const until = performance.now() + 300;
+    while (performance.now() < until);
+    expect(await probe()).toEqual({
+      code: 503,
+      text: expect.stringMatching(/^event loop: it stood still for \d+ ms\n$/),
+    });
+    expect(await probe()).toEqual(healthy);
+  });
+
+  test('fails while a check of its own does, with what that says', async () => {
+    let isBroken = true;
+    const checks: HealthChecks = {
+      disk: async () => {
+        if (isBroken) throw new Error('it is full');
+      },
+      other: () => {},
+    };
+    start({ checks });
+    expect(await probe()).toEqual({ code: 503, text: 'disk: it is full\n' });
+    isBroken = false;
+    expect(await probe()).toEqual(healthy);
+  });
+});
+
+describe('of a manager', () => {
+  let managed: Managed;
+  beforeEach(async () => {
+    managed = await Managed.start({ drainTimeoutMs: 10 });
+  });
+  afterEach(() => managed.close());
+
+  test('a worker that goes on long after its time is over fails /healthz, one that ends does not', async () => {
+    const ended = Promise.withResolvers<void>();
+    let begun = 0;
+    managed.manager.controller(Widget, {
+      reconcileTimeoutMs: 10,
+      reconcile: async () => {
+        begun += 1;
+        // The first does not listen to its signal.
+        if (begun === 1) await ended.promise;
+        return done;
+      },
+    });
+    managed.run();
+    await managed.sync({ [widgetsPath]: { resourceVersion: '10', items: [stored('a', '1')] } });
+    start({ maxOverrunMs: 50 }, managed.manager);
+    expect(await probe()).toEqual(healthy);
+    await eventually('the worker is told of', async () => (await probe()).code === 503);
+    expect((await probe()).text).toMatch(
+      /^workers: controller widget: a reconcile runs on \d+ s after its time limit\n$/,
+    );
+    ended.resolve();
+    await eventually('it is done', async () => (await probe()).code === 200);
+  });
+});
