@@ -6,9 +6,11 @@ import { ensureDebianPackages } from '../tools/debian.ts';
 /** libfaketime is Debian's, and preloading is Linux's. */
 export const canFakeClock = process.platform === 'linux';
 
+/** Debian's package is installed where it is missing. */
+export const ensureFakeClock = (): Promise<void> => ensureDebianPackages(['libfaketime']);
+
 /** The environment of a process whose wall clock a test sets, in libfaketime's words, by writing to a file. */
 export async function fakeClock(file: string): Promise<Readonly<Record<string, string>>> {
-  await ensureDebianPackages(['libfaketime']);
   const { stdout: files } = await execa('dpkg-query', ['--listfiles', 'libfaketime']);
   const library = files.split('\n').find((line) => line.endsWith('/libfaketimeMT.so.1'));
   return {

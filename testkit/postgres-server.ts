@@ -51,7 +51,7 @@ export class PostgresServer implements AsyncDisposable {
 
   /** @param parent of its folder: the way there has to be open to the user that PostgreSQL runs as. */
   static async start(parent = tmpdir()): Promise<PostgresServer> {
-    const programs = await findPrograms();
+    const programs = await ensurePostgres();
     await removeLeftovers(parent);
     const home = await mkdtemp(join(parent, `${prefix}${process.pid}-`));
     const data = join(home, 'data');
@@ -225,7 +225,7 @@ function run(program: string, args: readonly string[]) {
 }
 
 /** The folder of PostgreSQL's programs, the newest that there are. Debian's package is installed where there are none. */
-async function findPrograms(): Promise<string> {
+export async function ensurePostgres(): Promise<string> {
   const found = (await debianVersions()) ?? (await onPath());
   if (found !== undefined) return found;
   await ensureDebianPackages(['postgresql']);

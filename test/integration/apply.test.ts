@@ -101,7 +101,8 @@ function contentOf<T extends KubeObject>(object: T): object {
     string,
     unknown
   >;
-  return { ...object, metadata, status: undefined };
+  const { 'deployment.kubernetes.io/revision': _, ...annotations } = object.metadata.annotations ?? {};
+  return { ...object, metadata: { ...metadata, annotations }, status: undefined };
 }
 
 const labels = { app: 'shop' };

@@ -1,6 +1,8 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type ControlPlane, startControlPlane } from '../../testkit/control-plane.ts';
+import { canFakeClock, ensureFakeClock } from '../../testkit/fake-clock.ts';
+import { ensurePostgres } from '../../testkit/postgres-server.ts';
 import { makeRunFolder } from '../../testkit/run-folder.ts';
 import { type ServerOfWorker, tellWorkers } from '../../testkit/server-of-worker.ts';
 import { bundlePrograms, tellShippedPrograms } from '../../testkit/shipped-program.ts';
@@ -14,6 +16,9 @@ export default async function setUp({ maxWorkers }: { readonly maxWorkers: numbe
   const controlPlanes: ControlPlane[] = [];
   // Known to the tear-down before all have started, so that it stops those that have.
   globalThis.integration = { folder, controlPlanes };
+  // Here and not in a test, whose time limit is not made for a download.
+  await ensurePostgres();
+  if (canFakeClock) await ensureFakeClock();
   tellShippedPrograms(await bundlePrograms(join(folder, 'programs')));
   const servers: ServerOfWorker[] = [];
   // One after the other: each looks for free ports.

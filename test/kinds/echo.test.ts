@@ -1,16 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { eventually } from '../../testkit/eventually.ts';
-import { jobsCreated, operatorWrites } from '../../testkit/operator-writes.ts';
 import { E2eCluster, echo, listOf } from '../e2e/environment/cluster.ts';
-import { Release } from '../e2e/environment/release.ts';
 
 let cluster: E2eCluster;
-let release: Release;
 const namespaces: string[] = [];
 
 beforeAll(async () => {
   cluster = await E2eCluster.connect();
-  release = Release.in(cluster, process.env.KINDS_RELEASE_NAMESPACE ?? '');
 });
 
 afterAll(async () => {
@@ -25,9 +21,6 @@ async function namespace(labels?: Readonly<Record<string, string>>): Promise<str
 
 const printed = (name: string, namespace: string) =>
   cluster.kubectl(['wait', '--for=condition=Ready', `echo/${name}`, '--namespace', namespace, '--timeout=90s']);
-
-const allPrinted = (namespace: string) =>
-  cluster.kubectl(['wait', '--for=condition=Ready', 'echo', '--all', '--namespace', namespace, '--timeout=240s']);
 
 /** What a person may write and a shell, the kubelet, echo or a log may read as their own. */
 const messages: Readonly<Record<string, string>> = {
@@ -51,7 +44,7 @@ describe('a message is printed exactly', () => {
   test('whatever is in it', async () => {
     const ns = await namespace();
     await cluster.apply(listOf(Object.entries(messages).map(([name, message]) => echo(name, ns, { message }))));
-    await allPrinted(ns);
+    await cluster.kubectl(['wait', '--for=condition=Ready', 'echo', '--all', '--namespace', ns, '--timeout=240s']);
     const logs: Record<string, string> = {};
     for (const name of Object.keys(messages)) logs[name] = await cluster.logOf(name, ns);
     expect(logs).toEqual(Object.fromEntries(Object.entries(messages).map(([name, text]) => [name, `${text}\n`])));
@@ -105,32 +98,5 @@ describe('an Echo', () => {
       const { items } = await cluster.get<{ items: unknown[] }>('jobs,pods', '--namespace', ns);
       return items.length === 0;
     });
-  });
-});
-
-describe('30 Echos at once', () => {
-  const names = Array.from({ length: 30 }, (_, i) => `many-${i}`);
-  const all = (ns: string) => listOf(names.map((name) => echo(name, ns, { message: `I am ${name}` })));
-  const created = async (ns: string) => jobsCreated(await operatorWrites(cluster.auditLog, ns));
-
-  const expectAllPrintedOnce = async (ns: string) => {
-    await allPrinted(ns);
-    for (const name of names) expect(await cluster.logOf(name, ns)).toBe(`I am ${name}\n`);
-    expect([...(await created(ns))].filter(([, count]) => count > 1)).toEqual([]);
-  };
-
-  test('are 30 pods that print', async () => {
-    const ns = await namespace();
-    await cluster.apply(all(ns));
-    await expectAllPrintedOnce(ns);
-  });
-
-  test('with the operator killed in the middle are 30 pods still, none twice', async () => {
-    const ns = await namespace();
-    const applying = cluster.apply(all(ns));
-    await eventually('some Jobs are there', async () => (await created(ns)).size >= 5);
-    await release.kill();
-    await applying;
-    await expectAllPrintedOnce(ns);
   });
 });

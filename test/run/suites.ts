@@ -1,4 +1,5 @@
 /** The suites of `make test`, `make quick` and `make test-nightly`, each in the order in which it runs. */
+import { availableParallelism } from 'node:os';
 import { type BinaryName, catalogue } from '../../tools/programs/index.ts';
 
 export type Suite = {
@@ -79,7 +80,8 @@ export const pushSuites: readonly Suite[] = [
   ...checks,
   jest('unit'),
   jest('chart', { programs: ['helm', 'helm4'] }),
-  jest('integration', onControlPlane),
+  // Its files wait more than they compute. Each worker has an API server of its own: about a gigabyte.
+  jest('integration', { ...onControlPlane, flags: [`--maxWorkers=${2 * availableParallelism()}`] }),
   jest('package', { programs: ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kubectl'] }),
   // Several files at a time: most of what they do is to wait for pods.
   jest('kinds', { ...onCluster, flags: ['--maxWorkers=3'] }),

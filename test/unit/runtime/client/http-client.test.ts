@@ -359,7 +359,8 @@ describe('a watch', () => {
     server.streamsLists = true;
     const { signal } = new AbortController();
     const events = client.watchMetadata(Widget, { sendInitialEvents: true, timeoutSeconds: 300, signal });
-    const first = events[Symbol.asyncIterator]().next();
+    const iterator = events[Symbol.asyncIterator]();
+    const first = iterator.next();
     const request = await server.next({ watch: true });
     expect(request.headers.accept).toBe('application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1');
     expect(Object.fromEntries(request.query)).toEqual({
@@ -372,7 +373,7 @@ describe('a watch', () => {
     const stream = request.stream();
     stream.send('ADDED', stored('a', '6'));
     expect((await first).value).toMatchObject({ type: 'ADDED' });
-    stream.end();
+    await iterator.return?.(undefined);
   });
 
   test('closes the connection when its reader has had enough', async () => {
