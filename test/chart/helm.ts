@@ -45,6 +45,8 @@ export class Helm {
   readonly #program: string;
   readonly #chart: string;
   readonly #kubeconfig: string;
+  /** What was rendered without a cluster, by the arguments: most tests of a file look at the same few renderings. */
+  static readonly #renderings = new Map<string, Promise<Rendering>>();
 
   private constructor(program: string, chartPath: string, kubeconfig: string) {
     this.#program = program;
@@ -78,21 +80,23 @@ export class Helm {
     upgrade = false,
     dryRun,
   }: RenderOptions = {}): Promise<Rendering> {
-    const output = await this.#run(
-      [
-        'template',
-        release,
-        this.#chart,
-        `--namespace=${namespace}`,
-        `--kube-version=${kubeVersion}`,
-        ...apiVersions.map((version) => `--api-versions=${version}`),
-        ...valuesFiles.map((file) => `--values=${file}`),
-        ...(upgrade ? ['--is-upgrade'] : []),
-        ...(dryRun === undefined ? [] : [`--dry-run=${dryRun}`]),
-      ],
-      values,
-    );
-    return new Rendering(output);
+    const command = [
+      'template',
+      release,
+      this.#chart,
+      `--namespace=${namespace}`,
+      `--kube-version=${kubeVersion}`,
+      ...apiVersions.map((version) => `--api-versions=${version}`),
+      ...valuesFiles.map((file) => `--values=${file}`),
+      ...(upgrade ? ['--is-upgrade'] : []),
+      ...(dryRun === undefined ? [] : [`--dry-run=${dryRun}`]),
+    ];
+    const render = async (): Promise<Rendering> => new Rendering(await this.#run(command, values));
+    if (dryRun !== undefined) return render();
+    const key = JSON.stringify([this.#program, command, values]);
+    const known = Helm.#renderings.get(key) ?? render();
+    Helm.#renderings.set(key, known);
+    return known;
   }
 
   /** Installs the release or upgrades it. Waits for no pod and runs no hook, so that a cluster without nodes is enough. */

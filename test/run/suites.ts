@@ -13,8 +13,8 @@ export type Suite = {
   readonly programs?: readonly BinaryName[];
   /** Why this machine cannot run the suite; undefined where it can, and then it must. */
   readonly leftOut?: (machine: Machine) => string | undefined;
-  /** Mostly waits for pods: runs beside suites that do not, but never beside another such suite. */
-  readonly waitsForPods?: true;
+  /** Runs beside the integration tests, which take about as long as all such suites together. */
+  readonly besideIntegration?: true;
   /** No test is needed for success: `make quick` may find that no test is affected. */
   readonly mayBeEmpty?: true;
 };
@@ -61,7 +61,7 @@ const onControlPlane: JestSuite = {
 };
 
 const onCluster: JestSuite = {
-  waitsForPods: true,
+  besideIntegration: true,
   programs: catalogue.map(({ name }) => name),
   leftOut: ({ platform, root }) =>
     platform === 'linux' && root
@@ -79,10 +79,13 @@ const checks = [
 export const pushSuites: readonly Suite[] = [
   ...checks,
   jest('unit'),
-  jest('chart', { programs: ['helm', 'helm4'] }),
+  jest('chart', { besideIntegration: true, programs: ['helm', 'helm4'] }),
   // Its files wait more than they compute. Each worker has an API server of its own: about a gigabyte.
   jest('integration', { ...onControlPlane, flags: [`--maxWorkers=${2 * availableParallelism()}`] }),
-  jest('package', { programs: ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kubectl'] }),
+  jest('package', {
+    besideIntegration: true,
+    programs: ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kubectl'],
+  }),
   // Several files at a time: most of what they do is to wait for pods.
   jest('kinds', { ...onCluster, flags: ['--maxWorkers=3'] }),
   // One file after the other: they share a cluster, take its CustomResourceDefinitions away, and look at the whole host.
@@ -152,6 +155,9 @@ export function stagesOf(chosen: readonly Suite[]): readonly Stage[] {
   const first = chosen.findIndex(({ programs = [] }) => programs.length > 0);
   if (first === -1) return [[chosen]];
   const rest = chosen.slice(first);
-  const lanes = [rest.filter(({ waitsForPods }) => !waitsForPods), rest.filter(({ waitsForPods }) => waitsForPods)];
+  const lanes = [
+    rest.filter(({ besideIntegration }) => !besideIntegration),
+    rest.filter(({ besideIntegration }) => besideIntegration),
+  ];
   return [[chosen.slice(0, first)], lanes.filter((lane) => lane.length > 0)];
 }

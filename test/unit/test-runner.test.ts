@@ -173,13 +173,10 @@ describe('what runs beside one another', () => {
     return stagesOf(chosen).map((lanes) => lanes.map((lane) => lane.map(({ name }) => name)));
   };
 
-  test('is what waits for pods and what does not, once the programs are there', () => {
+  test('is integration and what needs a cluster or Helm, once the programs are there', () => {
     expect(namesOf()).toEqual([
       [['lint', 'types', 'generated', 'unit', 'binaries']],
-      [
-        ['chart', 'integration', 'package'],
-        ['kinds', 'e2e'],
-      ],
+      [['integration'], ['chart', 'package', 'kinds', 'e2e']],
     ]);
   });
 
