@@ -74,6 +74,10 @@ export class PostgresServer implements AsyncDisposable {
     return server;
   }
 
+  get isRunning(): boolean {
+    return this.#process !== undefined;
+  }
+
   /** Starts a stopped one, and returns when it answers. */
   async restart(): Promise<void> {
     const { port } = this;

@@ -19,6 +19,7 @@ import {
 import { ConfigMap, Secret } from '../../testkit/kinds.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
 import { rewrite } from './environment/admission-policy.ts';
+import { contentOf } from './environment/apply-property.ts';
 
 const NetworkPolicy = builtInKind<V1NetworkPolicy>({
   group: 'networking.k8s.io',
@@ -93,16 +94,6 @@ async function applied<T extends KubeObject>(kind: Kind<T>, manifest: Manifest<T
   const result = await apply(kind, manifest, ...stored);
   if (result.type !== 'created' && result.type !== 'applied') throw new Error(`not applied but ${result.type}`);
   return result.object;
-}
-
-/** All of an object but what each write changes. */
-function contentOf<T extends KubeObject>(object: T): object {
-  const { resourceVersion, managedFields, generation, ...metadata } = object.metadata as unknown as Record<
-    string,
-    unknown
-  >;
-  const { 'deployment.kubernetes.io/revision': _, ...annotations } = object.metadata.annotations ?? {};
-  return { ...object, metadata: { ...metadata, annotations }, status: undefined };
 }
 
 const labels = { app: 'shop' };

@@ -26,6 +26,9 @@ afterEach(async () => {
   proxy.refuse(false);
   proxy.onSent(() => {});
   await world.stopOperator();
+  // A test that failed in the middle of an outage takes no other with it.
+  world.database.thaw();
+  if (!world.database.isRunning) await world.database.restart();
 });
 
 afterAll(async () => {
