@@ -1,5 +1,4 @@
 /** The suites of `make test`, `make quick` and `make test-nightly`, each in the order in which it runs. */
-import { availableParallelism } from 'node:os';
 import { type BinaryName, catalogue } from '../../tools/programs/index.ts';
 
 export type Suite = {
@@ -80,8 +79,7 @@ export const pushSuites: readonly Suite[] = [
   ...checks,
   jest('unit'),
   jest('chart', { besideIntegration: true, programs: ['helm', 'helm4'] }),
-  // Its files wait more than they compute. Each worker has an API server of its own: about a gigabyte.
-  jest('integration', { ...onControlPlane, flags: [`--maxWorkers=${2 * availableParallelism()}`] }),
+  jest('integration', onControlPlane),
   jest('package', {
     besideIntegration: true,
     programs: ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kubectl'],
