@@ -26,7 +26,8 @@ export async function expectOutageSurvived(
   const downAtMs = performance.now();
   // All rows may be there already: one more change has the operator ask the database.
   const [written] = (await world.list(namespace)).filter((writer) => readyOf(writer)?.reason === 'RowWritten');
-  if (written !== undefined) await world.apply({ name: written.metadata.name, namespace }, { ...written.spec, age: 22 });
+  if (written !== undefined)
+    await world.apply({ name: written.metadata.name, namespace }, { ...written.spec, age: 22 });
   const down = await eventually('the outage is reported', async () =>
     (await world.list(namespace)).find(
       (writer) => readyOf(writer)?.reason === 'DatabaseDown' && writer.status?.tables !== undefined,
