@@ -59,6 +59,9 @@ export default class OpenHandlesEnvironment extends TestEnvironment {
 
   override async setup(): Promise<void> {
     await super.setup();
+    // Made when they are first read, and then the process's own: no file is to answer for them.
+    void process.stdout;
+    void process.stderr;
     this.#hook.enable();
   }
 
