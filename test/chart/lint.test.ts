@@ -2,7 +2,7 @@ import { cp, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { chart, Helm, helmNames } from './helm.ts';
+import { chart, everyHelm, Helm } from './helm.ts';
 import type { Manifest } from './rendering.ts';
 
 const combinations: readonly (readonly [what: string, values: object])[] = [
@@ -33,7 +33,7 @@ beforeAll(async () => {
 });
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
-describe.each(helmNames)('%s', (name) => {
+describe.each(everyHelm)('%s', (name) => {
   it.each(combinations)('finds no fault with %s', async (_, values) => {
     const helm = await Helm.find(name);
     const said = await helm.lint(values);
@@ -58,7 +58,7 @@ describe.each(helmNames)('%s', (name) => {
 
 it.each(combinations)('both Helms render the same of %s', async (_, values) => {
   const [three, four] = await Promise.all(
-    helmNames.map(async (name) => {
+    everyHelm.map(async (name) => {
       const { manifests } = await (await Helm.find(name)).render({ values });
       const key = ({ kind, metadata }: Manifest) => `${kind} ${metadata?.namespace ?? ''}/${metadata?.name}`;
       return new Map(manifests.map((manifest) => [key(manifest), manifest]));

@@ -163,7 +163,7 @@ describe('growing', () => {
     const store = await settled(at, 'ClaimsGrowing');
     expect(imageOf(await statefulSetOf(at.key))).toBe('example.com/db:one');
     await stopOperator();
-    const lastTransitionTime = `${new Date(Date.now() - 15 * 60_000 + 20_000).toISOString().slice(0, 19)}Z`;
+    const lastTransitionTime = `${new Date(Date.now() - 15 * 60_000 + 8_000).toISOString().slice(0, 19)}Z`;
     const conditions = store.status?.conditions?.map((condition) =>
       condition.type === 'VolumeResizing' ? { ...condition, lastTransitionTime } : condition,
     );

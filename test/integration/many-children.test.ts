@@ -10,7 +10,7 @@ beforeAll(async () => {
   cluster = await TestCluster.connect();
 });
 
-afterAll(() => cluster?.close(timeLimitMs(count)), 2 * timeLimitMs(count));
+afterAll(() => cluster?.close());
 
 test(
   `${count} PodSets and ${count} ScheduledEchos converge; then neither a restart nor a resync sends a write`,

@@ -34,15 +34,15 @@ const jestCommand = [
 ] as const;
 
 type JestSuite = Omit<Suite, 'name' | 'kind' | 'command'> & {
-  /** The project of jest.config.js. Default: the suite's name. */
-  readonly project?: string;
+  /** Projects of jest.config.js. Default: that of the suite's name. */
+  readonly projects?: readonly string[];
   readonly flags?: readonly string[];
 };
 
-const jest = (name: string, { project = name, flags = [], ...rest }: JestSuite = {}): Suite => ({
+const jest = (name: string, { projects = [name], flags = [], ...rest }: JestSuite = {}): Suite => ({
   name,
   kind: 'jest',
-  command: [...jestCommand, '--selectProjects', project, ...flags],
+  command: [...jestCommand, '--selectProjects', ...projects, ...flags],
   ...rest,
 });
 
@@ -107,7 +107,7 @@ type NightlyFiles = {
 const nightly = (name: string, { folder, paths = `test/${folder}/` }: NightlyFiles): Suite =>
   jest(name, {
     ...(folder === 'integration' ? onControlPlane : onCluster),
-    project: `${folder}-nightly`,
+    projects: [`${folder}-nightly`],
     flags: ['--runInBand', '--testPathPatterns', paths],
   });
 
@@ -121,6 +121,12 @@ export const nightlySuites: readonly Suite[] = [
   nightly('nightly-postgres-writer', { folder: 'integration', paths: '/postgres-writer' }),
   nightly('nightly-pod-set', { folder: 'integration', paths: '/pod-set' }),
   nightly('nightly-many', { folder: 'integration', paths: '/(echo-many|many-children)' }),
+  jest('nightly-chart', {
+    ...onControlPlane,
+    projects: ['chart', 'integration'],
+    flags: ['--testPathPatterns', 'test/(chart/|integration/chart)'],
+    environment: { HELMS: 'every' },
+  }),
   nightly('nightly-kinds', { folder: 'kinds' }),
   nightly('nightly-high-availability', { folder: 'e2e', paths: '/high-availability' }),
   nightly('nightly-cluster', { folder: 'e2e', paths: '/(cluster|lost-node|volumes)' }),

@@ -63,12 +63,12 @@ export async function setUp(release: string, options: { readonly operator?: bool
   if (options.operator ?? true) await startOperator();
 }
 
-/** Ends all, and fails where the chart's role has not allowed something. What there are many of takes longer. */
-export async function tearDown(timeoutMs = 60_000): Promise<void> {
+/** Ends all, and fails where the chart's role has not allowed something. */
+export async function tearDown(): Promise<void> {
   if (operator !== undefined) await stopOperator();
   for (const name of [growable, fixed]) await cluster?.client.delete(StorageClass, { name });
   await role?.remove();
-  await cluster?.close(timeoutMs);
+  await cluster?.close();
   await rm(folder, { recursive: true, force: true });
   expect(outputs.join('\n')).not.toMatch(/cannot \w+ resource/);
   expect(outputs.join('\n')).not.toContain('cannot set an ownerRef');
