@@ -1,5 +1,7 @@
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { afterEach, beforeAll, beforeEach, expect, test } from '@jest/globals';
+import { Cluster } from '../../tools/cluster/index.ts';
+import { buildImage } from '../../tools/release/index.ts';
 import { originalEchoCrd } from '../integration/environment/original-crds.ts';
 import { echo } from './environment/cluster.ts';
 import { cluster, namespace, printed, served, setUp, tearDown, uids } from './environment/helm.ts';
@@ -8,6 +10,12 @@ import { Release } from './environment/release.ts';
 const root = join(import.meta.dirname, '../..');
 
 let release: Release | undefined;
+
+// The image of the pet store is not on the nodes: no other file here runs one.
+beforeAll(async () => {
+  const { archive } = await buildImage({ image: 'petstore' });
+  await (await Cluster.find('e2e')).loadImage(archive);
+});
 
 beforeEach(setUp);
 
