@@ -4,33 +4,26 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { execa } from 'execa';
 import { type ControlPlane, startControlPlane } from '../../testkit/control-plane.ts';
 import { eventually } from '../../testkit/eventually.ts';
-import { codeBlocks } from '../../testkit/markdown.ts';
 import { ensureBinaries } from '../../tools/programs/index.ts';
-import { guideCommands, guideFiles } from './environment/guide.ts';
-import { installCommands, prepared, projectEnvironment } from './environment/prepared.ts';
+import { guideCommands } from './environment/guide.ts';
+import { installPackage, offlineEnvironment, prepared } from './environment/prepared.ts';
 import { EmptyProject } from './environment/project.ts';
+import { typeCheckGuide } from './environment/type-check.ts';
 
-const [init, , ...commands] = guideCommands();
+const [, , ...commands] = guideCommands();
 const { folder, tarball } = prepared();
 
 let controlPlane: ControlPlane;
 let project: EmptyProject;
 
-/** Would be an error, of a comment that expects one in vain, if the declarations were not found or said nothing. */
-const misuse = `import { requeueAfter } from 'echoperator/runtime';
-// @ts-expect-error milliseconds
-requeueAfter('a minute');
-`;
-
 beforeAll(async () => {
-  const environment = projectEnvironment(prepared());
+  const environment = offlineEnvironment();
   const kubectl = (await ensureBinaries(['kubectl'])).get('kubectl') ?? '';
   controlPlane = await startControlPlane(join(folder, 'control-plane'), []);
   project = await EmptyProject.make(join(folder, 'project'), {
     ...environment,
     PATH: [environment.PATH, dirname(kubectl)].join(':'),
     KUBECONFIG: controlPlane.config.kubeconfigPath,
-    npm_config_offline: 'true',
   });
 });
 afterAll(async () => {
@@ -50,8 +43,7 @@ describe('the package', () => {
 describe('in an empty project on Node 24', () => {
   test('it installs as the guide says', async () => {
     expect(await project.run('node --version')).toMatch(/^v24\./);
-    await project.run(init?.command ?? '');
-    await project.run((await installCommands(tarball)).guide);
+    await installPackage(project);
     const { dependencies } = JSON.parse(await project.read('package.json'));
     expect(Object.keys(dependencies)).toEqual(['@kubernetes/client-node', 'echoperator', 'pino', 'typebox']);
   });
@@ -64,16 +56,8 @@ describe('in an empty project on Node 24', () => {
     );
   });
 
-  test.each([
-    ['nodenext', { module: 'nodenext', moduleResolution: 'nodenext' }],
-    ['bundler', { module: 'preserve', moduleResolution: 'bundler' }],
-  ])('what the guide and its README show type-checks under %s, declarations and all', async (_name, options) => {
-    await project.run((await installCommands(tarball)).types);
-    for (const [name, text] of Object.entries(guideFiles)) await project.write(name, text);
-    await project.write('wrong.ts', misuse);
-    const readme = await project.read('node_modules/echoperator/README.md');
-    for (const { language, text } of codeBlocks(readme)) if (language === 'ts') await project.write('readme.ts', text);
-    expect(await project.typeCheck(options)).toBe('');
+  test('what the guide and its README show type-checks under nodenext, declarations and all', async () => {
+    expect(await typeCheckGuide(project, { module: 'nodenext', moduleResolution: 'nodenext' })).toBe('');
   });
 
   test('without a kubeconfig the operator says so in one line', async () => {

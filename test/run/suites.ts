@@ -59,6 +59,11 @@ const onControlPlane: JestSuite = {
   ],
 };
 
+const onApiServer: JestSuite = {
+  besideIntegration: true,
+  programs: ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kubectl'],
+};
+
 const onCluster: JestSuite = {
   besideIntegration: true,
   programs: catalogue.map(({ name }) => name),
@@ -80,10 +85,7 @@ export const pushSuites: readonly Suite[] = [
   jest('unit'),
   jest('chart', { besideIntegration: true, programs: ['helm', 'helm4'] }),
   jest('integration', onControlPlane),
-  jest('package', {
-    besideIntegration: true,
-    programs: ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kubectl'],
-  }),
+  jest('package', onApiServer),
   // Several files at a time: most of what they do is to wait for pods.
   jest('kinds', { ...onCluster, flags: ['--maxWorkers=3'] }),
   // One file after the other: they share a cluster, take its CustomResourceDefinitions away, and look at the whole host.
@@ -96,9 +98,16 @@ export const quickSuites = (since: string): readonly Suite[] => [
   jest('unit', { flags: [`--changedSince=${since}`, '--passWithNoTests'], mayBeEmpty: true }),
 ];
 
+const nightlyNeeds = {
+  integration: onControlPlane,
+  package: onApiServer,
+  kinds: onCluster,
+  e2e: onCluster,
+} as const;
+
 type NightlyFiles = {
   /** Of whose nightly files the suite is a part. */
-  readonly folder: 'integration' | 'kinds' | 'e2e';
+  readonly folder: keyof typeof nightlyNeeds;
   /** Matched against the path of each file. Default: every nightly file of the folder. */
   readonly paths?: string;
 };
@@ -106,7 +115,7 @@ type NightlyFiles = {
 /** Nightly files, one after the other. */
 const nightly = (name: string, { folder, paths = `test/${folder}/` }: NightlyFiles): Suite =>
   jest(name, {
-    ...(folder === 'integration' ? onControlPlane : onCluster),
+    ...nightlyNeeds[folder],
     projects: [`${folder}-nightly`],
     flags: ['--runInBand', '--testPathPatterns', paths],
   });
@@ -127,7 +136,9 @@ export const nightlySuites: readonly Suite[] = [
     flags: ['--testPathPatterns', 'test/(chart/|integration/chart)'],
     environment: { HELMS: 'every' },
   }),
+  nightly('nightly-package', { folder: 'package' }),
   nightly('nightly-kinds', { folder: 'kinds' }),
+  nightly('nightly-helm', { folder: 'e2e', paths: '/helm' }),
   nightly('nightly-high-availability', { folder: 'e2e', paths: '/high-availability' }),
   nightly('nightly-cluster', { folder: 'e2e', paths: '/(cluster|lost-node|volumes)' }),
   {

@@ -61,6 +61,16 @@ export const projectEnvironment = ({ node24, npmCache }: Omit<Prepared, 'folder'
   npm_config_update_notifier: 'false',
 });
 
+/** The environment of a project on what is {@link prepared}: npm finds every package in its cache. */
+export const offlineEnvironment = () => ({ ...projectEnvironment(prepared()), npm_config_offline: 'true' });
+
+/** Makes the folder an npm project with the package, by the guide's first two commands. */
+export async function installPackage(project: EmptyProject): Promise<void> {
+  const [init] = guideCommands();
+  await project.run(init?.command ?? '');
+  await project.run((await installCommands(prepared().tarball)).guide);
+}
+
 /** Downloads and builds all that the tests need, and shows how it goes on. */
 export async function prepare(): Promise<void> {
   await ensureBinaries(['etcd', 'kube-apiserver', 'kube-controller-manager', 'kubectl']);

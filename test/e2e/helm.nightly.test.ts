@@ -1,0 +1,62 @@
+import { join } from 'node:path';
+import { afterEach, beforeAll, beforeEach, expect, test } from '@jest/globals';
+import { Cluster } from '../../tools/cluster/index.ts';
+import { buildImage } from '../../tools/release/index.ts';
+import { originalEchoCrd } from '../integration/environment/original-crds.ts';
+import { echo } from './environment/cluster.ts';
+import { cluster, namespace, printed, served, setUp, tearDown, uids } from './environment/helm.ts';
+import { Release } from './environment/release.ts';
+
+const root = join(import.meta.dirname, '../..');
+
+let release: Release | undefined;
+
+// The image of the pet store is not on the nodes: no other file here runs one.
+beforeAll(async () => {
+  const { archive } = await buildImage({ image: 'petstore' });
+  await (await Cluster.find('e2e')).loadImage(archive);
+});
+
+beforeEach(setUp);
+
+afterEach(async () => {
+  await tearDown(release);
+  release = undefined;
+});
+
+test('installed over the original CRDs and live Echos, with values and an Echo of the original: nothing is lost', async () => {
+  await cluster.apply({ apiVersion: 'apiextensions.k8s.io/v1', kind: 'CustomResourceDefinition', ...originalEchoCrd });
+  await served();
+  await cluster.apply(echo('hello-world', namespace, { message: 'Hola, 世界!' }));
+  const before = await uids();
+  // The file's image comes from a registry that is not here.
+  const image = 'image.repository=ghcr.io/echoperator/echoperator,image.pullPolicy=IfNotPresent';
+  release = await Release.install(cluster, ['--values', join(root, 'test/chart/original-values.yaml'), '--set', image]);
+  await printed('hello-world');
+  expect(await cluster.logOf('hello-world', namespace)).toBe('Hola, 世界!\n');
+  expect(await uids()).toEqual(before);
+});
+
+test('uninstalling is refused while there are Pets, lists them, and leaves all as it is; it works when they are deleted', async () => {
+  const installed = await Release.install(cluster, [
+    ...['--set', 'controllers.pet.enabled=true,petstore.enabled=true'],
+    ...['--set', 'ha.enabled=false'],
+  ]);
+  release = installed;
+  await cluster.apply({
+    apiVersion: 'petstore.example.com/v1alpha1',
+    kind: 'Pet',
+    metadata: { name: 'thor', namespace },
+    spec: { name: 'Thor', type: 'dog', birthday: '2021-04-01T00:00:00Z' },
+  });
+  await cluster.kubectl(['wait', '--for=condition=Ready', 'pet/thor', '--namespace', namespace, '--timeout=90s']);
+
+  await expect(installed.uninstall()).rejects.toThrow('echoperator-uninstall failed');
+  const list = await cluster.kubectl(['logs', 'job/echoperator-uninstall', '--namespace', installed.namespace]);
+  expect(list).toContain(`  pets.petstore.example.com ${namespace}/thor\n`);
+  await cluster.kubectl(['delete', 'pet/thor', '--namespace', namespace, '--timeout=60s']);
+
+  // Its namespace goes with it, which holds nobody's finalizers any more.
+  await installed.uninstall();
+  release = undefined;
+});
