@@ -3,40 +3,25 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/gl
 import { Pet, petFinalizer } from '../../src/api/index.ts';
 import { findCondition, isInvalid } from '../../src/runtime/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
-import type { OperatorProcess } from '../../testkit/operator-process.ts';
-import { PetStoreProcess } from '../../testkit/pet-store-process.ts';
-import { customManifest, withReason } from '../../testkit/with-reason.ts';
+import { customManifest } from '../../testkit/with-reason.ts';
 import { expectManyPets } from './environment/many-pets.ts';
-import { PetWorld } from './environment/pet-world.ts';
+import {
+  operator,
+  ready,
+  removeAll,
+  restartOperator,
+  setUp,
+  store,
+  tearDown,
+  thor,
+  world,
+} from './environment/operator-with-pet-store.ts';
 
-let store: PetStoreProcess;
-let world: PetWorld;
-let operator: OperatorProcess;
+beforeAll(() => setUp());
+afterAll(() => tearDown());
+afterEach(() => removeAll());
 
-beforeAll(async () => {
-  store = await PetStoreProcess.start();
-  world = await PetWorld.start(store.port);
-  operator = await world.operator();
-});
-
-afterAll(async () => {
-  await operator?.stop();
-  await world?.[Symbol.asyncDispose]();
-  await store?.stop();
-});
-
-/** Each test begins with no Pets, no pets, and everything up. */
-afterEach(async () => {
-  world.store.clear();
-  if (!store.isRunning) await store.restart();
-  await Promise.all((await world.resources()).map(({ metadata }) => world.remove(metadata.name)));
-  expect(await world.settled()).toEqual([]);
-});
-
-const thor = { name: 'Thor', type: 'dog', birthday: '2021-04-01T00:00:00Z' } as const;
 const tron = { name: 'Tron', type: 'cat', birthday: '2020-06-25T00:00:00Z' } as const;
-
-const ready = (name: string, reason: string) => withReason(world, Pet, world.key(name), reason);
 
 async function storedUnder(id: string | undefined) {
   return (await world.stored()).find((pet) => pet.id === id);
@@ -121,8 +106,7 @@ describe('a Pet', () => {
     const { metadata } = await ready('thor', 'Stored');
     const calls: string[] = [];
     world.store.onCall = (method) => void calls.push(method);
-    await operator.stop();
-    operator = await world.operator();
+    await restartOperator();
     await world.apply('tron', tron);
     await ready('tron', 'Stored');
     world.store.onCall = () => {};
@@ -133,13 +117,11 @@ describe('a Pet', () => {
 
 describe('what others change in the store is found within the resync period', () => {
   beforeAll(async () => {
-    await operator.stop();
-    operator = await world.operator({ RESYNC_SECONDS: '1' });
+    await restartOperator({ RESYNC_SECONDS: '1' });
   });
 
   afterAll(async () => {
-    await operator.stop();
-    operator = await world.operator();
+    await restartOperator();
   });
 
   test('a pet that is changed in the store is set back', async () => {
@@ -242,14 +224,6 @@ describe('each Pet has exactly one pet, whatever is lost', () => {
     expect(await world.stored()).toEqual([]);
   });
 
-  test('a search that fails is an error, and not an empty store', async () => {
-    world.store.inject('answer lost', 'AddPets');
-    world.store.inject('not sent', 'SearchPets', 2);
-    await world.apply('thor', thor);
-    await world.settled();
-    expect(await world.stored()).toHaveLength(1);
-  });
-
   test('one connection is used for everything', async () => {
     const before = world.store.connections;
     await Promise.all(
@@ -294,24 +268,6 @@ describe('while the store is down', () => {
     await world.settled(20_000);
   });
 
-  test('few calls are tried for many Pets', async () => {
-    await store.stop();
-    let calls = 0;
-    await world.apply('first', thor);
-    await ready('first', 'PetStoreUnavailable');
-    world.store.onCall = () => {
-      calls += 1;
-    };
-    await Promise.all(
-      Array.from({ length: 50 }, (_, index) => world.apply(`pet-${index}`, { ...thor, name: `${index}` })),
-    );
-    await Promise.all(Array.from({ length: 50 }, (_, index) => ready(`pet-${index}`, 'PetStoreUnavailable')));
-    world.store.onCall = () => {};
-    expect(calls).toBeLessThan(25);
-    await store.restart();
-    await world.settled();
-  });
-
   test('a store that answers, but cannot, is asked by few too, and all is caught up with when it can', async () => {
     await world.apply('leaving', thor);
     await ready('leaving', 'Stored');
@@ -341,34 +297,10 @@ describe('while the store is down', () => {
     world.store.inject(refused, 'SearchPets', Number.POSITIVE_INFINITY);
     const struckBefore = world.store.struck;
     // It reads all pets when it starts.
-    await operator.stop();
-    operator = await world.operator();
+    await restartOperator();
     await eventually('a search is refused', async () => world.store.struck > struckBefore);
     await world.apply('thor', thor);
     await ready('thor', 'Stored');
-  });
-
-  test('killed in the middle of many, it leaves no pet too many', async () => {
-    const names = Array.from({ length: 60 }, (_, index) => `pet-${index}`);
-    const adding = Promise.all(names.map((name) => world.apply(name, { ...thor, name })));
-    await eventually('some are there', async () => (await world.stored()).length > 5);
-    await store.stop('SIGKILL');
-    await adding;
-    await store.restart();
-    await world.settled();
-  });
-
-  test('connections that are cut again and again leave no pet too many', async () => {
-    const names = Array.from({ length: 60 }, (_, index) => `pet-${index}`);
-    let calls = 0;
-    world.store.onCall = () => {
-      calls += 1;
-      if (calls % 7 === 0) world.store.cut();
-    };
-    await Promise.all(names.map((name) => world.apply(name, { ...thor, name })));
-    await eventually('most were tried', async () => calls > 70);
-    world.store.onCall = () => {};
-    await world.settled();
   });
 });
 
@@ -376,16 +308,14 @@ test('100 Pets are as many pets, and none when they are deleted; each is added, 
   expectManyPets(world, 100));
 
 test('a Pet whose controller is switched off says so, and nothing is added', async () => {
-  await operator.stop();
-  operator = await world.operator({ CONTROLLERS: 'echo' });
+  await restartOperator({ CONTROLLERS: 'echo' });
   try {
     await world.apply('thor', thor);
     await ready('thor', 'ControllerDisabled');
     expect((await world.get('thor')).metadata.finalizers).toBeUndefined();
     expect(await world.stored()).toEqual([]);
   } finally {
-    await operator.stop();
-    operator = await world.operator();
+    await restartOperator();
   }
   await world.settled();
 });

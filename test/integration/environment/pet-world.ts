@@ -144,8 +144,12 @@ export class PetWorld implements AsyncDisposable {
    */
   async settled(timeoutMs = 180_000, broken: () => Error | undefined = () => undefined): Promise<readonly Pet[]> {
     let difference = 'nothing was looked at yet';
+    let pending: Pet | undefined;
     const look = async (): Promise<readonly Pet[] | Error | false> => {
+      // One of them first: a list of hundreds at each look would take the CPU from the operator.
+      if (pending !== undefined && (await this.#isPending(pending.metadata.name))) return broken() ?? false;
       const [resources, stored] = [await this.resources(), await this.stored()];
+      pending = resources.findLast(isPending);
       difference = differenceOf(resources, stored) ?? '';
       return broken() ?? (difference === '' && resources);
     };
@@ -154,6 +158,12 @@ export class PetWorld implements AsyncDisposable {
     });
     if (found instanceof Error) throw found;
     return found;
+  }
+
+  /** False also if there is no such Pet. */
+  async #isPending(name: string): Promise<boolean> {
+    const pet = await this.find(name);
+    return pet !== undefined && isPending(pet);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -169,6 +179,10 @@ export class PetWorld implements AsyncDisposable {
     await rm(this.#folder, { recursive: true, force: true });
   }
 }
+
+/** Whether the operator has yet to add or to delete its pet. */
+const isPending = ({ metadata, status }: Pet): boolean =>
+  status?.id === undefined || status.intent !== undefined || metadata.deletionTimestamp !== undefined;
 
 function differenceOf(resources: readonly Pet[], stored: readonly ShownPet[]): string | undefined {
   const byId = new Map(stored.map((pet) => [pet.id, pet]));

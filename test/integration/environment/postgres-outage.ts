@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from '@jest/globals';
+import type { PostgresWriter } from '../../../src/api/index.ts';
 import { eventually } from '../../../testkit/eventually.ts';
 import { connectionsOf } from '../../../testkit/postgres-server.ts';
 import { type PostgresWorld, readyOf } from './postgres-world.ts';
@@ -24,14 +25,15 @@ export async function expectOutageSurvived(
   await eventually('some rows are there', async () => (await world.rows('students', namespace)).length > 20);
   await world.database[how]();
   const downAtMs = performance.now();
-  // All rows may be there already: one more change has the operator ask the database.
-  const [written] = (await world.list(namespace)).filter((writer) => readyOf(writer)?.reason === 'RowWritten');
-  if (written !== undefined)
-    await world.apply({ name: written.metadata.name, namespace }, { ...written.spec, age: 22 });
+  const hasSeenOutage = (writer: PostgresWriter): boolean =>
+    readyOf(writer)?.reason === 'DatabaseDown' && writer.status?.tables !== undefined;
+  // All rows may be there already, and none reported yet: one more change has the operator ask the database.
+  const first = await eventually('a row or the outage is reported', async () =>
+    (await world.list(namespace)).find((writer) => readyOf(writer)?.reason === 'RowWritten' || hasSeenOutage(writer)),
+  );
+  if (!hasSeenOutage(first)) await world.apply({ name: first.metadata.name, namespace }, { ...first.spec, age: 22 });
   const down = await eventually('the outage is reported', async () =>
-    (await world.list(namespace)).find(
-      (writer) => readyOf(writer)?.reason === 'DatabaseDown' && writer.status?.tables !== undefined,
-    ),
+    (await world.list(namespace)).find(hasSeenOutage),
   );
   expect(readyOf(down)?.message).toMatch(/^the database 127\.0\.0\.1:\d+\/postgres: /);
   await creating;

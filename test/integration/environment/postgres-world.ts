@@ -176,9 +176,12 @@ export class PostgresWorld implements AsyncDisposable {
   /** Waits until every PostgresWriter of the namespace has its row, and counts both sides: rows = resources. */
   async settled(namespace: string, tables: readonly string[], timeoutMs = 180_000): Promise<void> {
     let difference = '';
+    let unsettled: PostgresWriter | undefined;
     const look = async (): Promise<boolean> => {
+      // One of them first: a list of hundreds at each look would take the CPU from the operator.
+      if (unsettled !== undefined && (await this.#isUnsettled({ ...unsettled.metadata, namespace }))) return false;
       const writers = await this.list(namespace);
-      const unsettled = writers.find((writer) => !isReady(writer));
+      unsettled = writers.findLast((writer) => !isReady(writer));
       if (unsettled !== undefined) {
         difference = `${unsettled.metadata.name} is not ready: ${JSON.stringify(unsettled.status)}`;
         return false;
@@ -196,6 +199,14 @@ export class PostgresWorld implements AsyncDisposable {
     await eventually('rows are as resources', look, timeoutMs).catch((cause: unknown) => {
       throw new Error(`rows are not as resources: ${difference}`, { cause });
     });
+  }
+
+  /** False also if there is no such PostgresWriter. */
+  async #isUnsettled({ namespace, name }: Required<ObjectKey>): Promise<boolean> {
+    return this.get({ namespace, name }).then(
+      (writer) => !isReady(writer),
+      () => false,
+    );
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

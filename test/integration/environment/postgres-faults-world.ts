@@ -1,0 +1,113 @@
+import { expect } from '@jest/globals';
+import { type FaultProxy, isWrite, type ProxiedRequest } from '../../../src/runtime/testing/index.ts';
+import { eventually } from '../../../testkit/eventually.ts';
+import { TcpProxy } from '../../../testkit/tcp-proxy.ts';
+import { PostgresWorld, readyOf } from './postgres-world.ts';
+
+/** What the tests of a PostgresWriter through faults share: a database, and a proxy before it. Each test starts the operator. */
+
+export let world: PostgresWorld;
+/** Between the operator and the database. */
+export let proxy: TcpProxy;
+
+/** In clear, for the proxy to see the statements. */
+export const plain = () => ({ PSQL_PORT: String(proxy.port), PSQL_SSLMODE: 'disable' });
+
+export const jane = { table: 'students', name: 'Jane', age: 21, country: 'Peru' } as const;
+
+export async function setUpFaults(): Promise<void> {
+  world = await PostgresWorld.start();
+  for (const table of ['students', 'a', 'b', 'c']) await world.createTable(table);
+  proxy = await TcpProxy.start(world.database.port);
+}
+
+/** After each test: ends the operator and every fault. */
+export async function endFaults(): Promise<void> {
+  proxy.refuse(false);
+  proxy.onSent(() => {});
+  await world.stopOperator();
+  // A test that failed in the middle of an outage takes no other with it.
+  world.database.thaw();
+  if (!world.database.isRunning) await world.database.restart();
+}
+
+export async function tearDownFaults(): Promise<void> {
+  await proxy?.[Symbol.asyncDispose]();
+  await world?.[Symbol.asyncDispose]();
+}
+
+/** The operator refuses TLS with these settings. Returns the message of the condition that says so. */
+export async function refusals(settings: Readonly<Record<string, string>>): Promise<string> {
+  await world.startOperator(settings);
+  const key = world.newKey('tls');
+  await world.apply(key, jane);
+  const message = readyOf(await world.withReason(key, 'TlsRefused'))?.message ?? '';
+  // Its status names no table, but another operator may have written a row of it: that waits for the database too.
+  await world.delete(key);
+  await eventually('its deletion waits', async () =>
+    readyOf(await world.get(key))?.message?.startsWith('waiting to delete the row from'),
+  );
+  return message;
+}
+
+/** An API server whose answer to the operator's write of that number, from now on, is lost, and with it the operator. */
+export async function killAfterApiWrite(
+  api: FaultProxy,
+  number: number,
+  namespace: string,
+): Promise<() => Promise<void>> {
+  let writes = 0;
+  const on = (request: ProxiedRequest): boolean => {
+    if (!isWrite(request) || request.resource !== 'postgreswriters' || !request.path.includes(`/${namespace}/`))
+      return false;
+    writes += 1;
+    return writes === number;
+  };
+  const lost = api.inject({ type: 'lost-reply' }, { on, times: 1 });
+  return async () => {
+    await eventually(`write ${number} to the API server is done`, async () => lost.count === 1);
+    await world.stopOperator('SIGKILL');
+    lost.off();
+  };
+}
+
+/** The same for a statement that changes rows. */
+export function killAfterStatement(number: number): () => Promise<void> {
+  const passed = Promise.withResolvers<void>();
+  let statements = 0;
+  proxy.onSent((data) => {
+    if (!/INSERT INTO|DELETE FROM/.test(data.toString('latin1'))) return;
+    statements += 1;
+    if (statements !== number) return;
+    proxy.mute();
+    passed.resolve();
+  });
+  return async () => {
+    await passed.promise;
+    await world.stopOperator('SIGKILL');
+    proxy.onSent(() => {});
+  };
+}
+
+/** The operator is killed while a row moves from a to b, and then the row is to go to c: in the end it is in c alone. */
+export async function killedWhileMoving(where: 'api' | 'sql', number: number): Promise<void> {
+  const { proxy: api, kubeconfig } = await world.throughProxy();
+  try {
+    const settings = { ...plain(), KUBECONFIG: kubeconfig };
+    await world.startOperator(settings);
+    const key = world.newKey('moved');
+    await world.apply(key, { ...jane, table: 'a' });
+    await world.withReason(key, 'RowWritten');
+    const killed = where === 'api' ? await killAfterApiWrite(api, number, key.namespace) : killAfterStatement(number);
+    await world.apply(key, { ...jane, table: 'b' });
+    await killed();
+    await world.apply(key, { ...jane, table: 'c' });
+    await world.startOperator(settings);
+    const { status } = await world.withReason(key, 'RowWritten');
+    expect(status?.tables).toEqual(['public.c']);
+    const counts = await Promise.all(['a', 'b', 'c'].map(async (table) => (await world.rows(table, key)).length));
+    expect(counts).toEqual([0, 0, 1]);
+  } finally {
+    await api.close();
+  }
+}

@@ -1,0 +1,105 @@
+import { afterAll, afterEach, beforeAll, beforeEach, expect } from '@jest/globals';
+import { kubeconfigConnection, type ReflectorOptions } from '../../../../src/runtime/index.ts';
+import {
+  eventually,
+  type Fault,
+  FaultProxy,
+  type FaultTarget,
+  isList,
+  isStreamedList,
+  isWatch,
+  type RequestFilter,
+} from '../../../../src/runtime/testing/index.ts';
+import { ConfigMap } from '../../../../testkit/kinds.ts';
+import { TestCluster } from '../../../../testkit/test-cluster.ts';
+import { SubjectProcess } from './subject-process.ts';
+import { World } from './world.ts';
+
+/** What the tests of network faults share: a cluster, a world, and for each block a subject behind a proxy. */
+
+export let cluster: TestCluster;
+export let world: World;
+export let proxy: FaultProxy;
+export let subject: SubjectProcess;
+
+/** More than a page of 250, so that a list has a second one. */
+const ballast = 260;
+
+export async function setUp(): Promise<void> {
+  cluster = await TestCluster.connect();
+  world = new World(cluster.client, await cluster.namespace());
+  await world.populate();
+  await cluster.createMany(ConfigMap, world.namespace, ballast);
+}
+
+export const tearDown = () => cluster.close();
+
+/** Has a block's faults happen to a subject and a proxy of its own. */
+export function withSubject(watching: ReflectorOptions = {}) {
+  let heapBefore: number;
+
+  beforeAll(async () => {
+    proxy = await FaultProxy.start({ upstream: await kubeconfigConnection(cluster.kubeconfig) });
+    subject = await startSubject(watching);
+    // What runs for the first time takes memory for good.
+    await survive({ fault: expired, on: isWatch, times: 2 });
+  }, 60_000);
+
+  afterAll(async () => {
+    await subject.stop();
+    await proxy.close();
+  }, 60_000);
+
+  beforeEach(async () => {
+    await world.converge(subject);
+    heapBefore = await subject.ask('heap');
+  }, 60_000);
+
+  afterEach(async () => {
+    await world.converge(subject);
+    await world.heapIsAsBefore(subject, heapBefore);
+  }, 90_000);
+}
+
+export function startSubject(watching: ReflectorOptions): Promise<SubjectProcess> {
+  const { server, tls } = proxy.connection;
+  return SubjectProcess.start({ server: server.href, tls, namespace: world.namespace, watching });
+}
+
+/** Changes Echos until the fault has happened so often, ends it, and changes some more; what came of it is afterEach's. */
+export async function survive({
+  fault,
+  strikes = 1,
+  ...target
+}: { readonly fault: Fault; readonly strikes?: number } & FaultTarget) {
+  const injected = proxy.inject(fault, target);
+  try {
+    await eventually(`${fault.type} has happened`, async () => {
+      await world.change();
+      return injected.count >= strikes;
+    });
+  } finally {
+    injected.off();
+  }
+  expect(injected.count).toBeGreaterThanOrEqual(strikes);
+  await world.change();
+}
+
+export const isSecondPage: RequestFilter = (request) => isList(request) && request.query.has('continue');
+
+export const expired: Fault = { type: 'error-event', status: 410, reason: 'Expired' };
+
+/** Makes the subject list both kinds anew, each once; what it returns waits until it had to. */
+export function forget(): () => Promise<unknown> {
+  const faults = ['echos', 'configmaps'].map((resource) =>
+    proxy.inject(expired, { on: (request) => isWatch(request) && request.resource === resource, times: 1 }),
+  );
+  return () => eventually('both watches have expired', async () => faults.every(({ count }) => count === 1));
+}
+
+/** A streamed list breaks off three times, in each of the kinds that are listed anew. */
+export async function streamedListBreaksOff(how: 'reset' | 'end'): Promise<void> {
+  const forgotten = forget();
+  await survive({ fault: { type: 'cut', how, afterBytes: 20_000 }, on: isStreamedList, times: 3, strikes: 3 });
+  await forgotten();
+}

@@ -1,0 +1,54 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { HttpClient, Transport } from '../../../../src/runtime/index.ts';
+import { ApiServer } from '../../../../src/runtime/testing/index.ts';
+import { programs } from '../../../../testkit/api-server-programs.ts';
+import { SubjectProcess } from './subject-process.ts';
+import { World } from './world.ts';
+
+/** What the tests of an API server that goes away share: a server of their own, which they stop, and a subject per test. */
+
+export const namespace = 'default';
+export let folder: string;
+export let server: ApiServer;
+export let client: HttpClient;
+export let world: World;
+export let heapBefore: number;
+let transport: Transport;
+let subject: SubjectProcess | undefined;
+
+export async function setUp(): Promise<void> {
+  folder = await mkdtemp(join(process.env.INTEGRATION_FOLDER!, 'faults-'));
+  server = await ApiServer.start({
+    assets: await programs(folder),
+    folder,
+    crds: [join(import.meta.dirname, '../../../../crds')],
+    // When asked to end, an API server waits for its open watches: it is killed after this time.
+    stopTimeoutMs: 1_000,
+  });
+  transport = new Transport(server.connection, { userAgent: 'test' });
+  client = new HttpClient(transport, 'test');
+  world = new World(client, namespace);
+  await world.populate();
+}
+
+export async function tearDown(): Promise<void> {
+  await transport.close();
+  await server.close();
+  await rm(folder, { recursive: true });
+}
+
+/** Starts a subject, and returns when its caches hold the world and a first change of it. {@link stopSubject} stops it. */
+export async function startSubject(connection = server.connection, rest: object = {}): Promise<SubjectProcess> {
+  subject = await SubjectProcess.start({ server: connection.server.href, tls: connection.tls, namespace, ...rest });
+  await world.converge(subject);
+  await world.change();
+  await world.converge(subject);
+  heapBefore = await subject.ask('heap');
+  return subject;
+}
+
+export async function stopSubject(): Promise<void> {
+  await subject?.stop();
+  subject = undefined;
+}

@@ -1,0 +1,247 @@
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
+import { eventually } from '../../testkit/eventually.ts';
+import { TcpProxy } from '../../testkit/tcp-proxy.ts';
+import {
+  endFaults,
+  jane,
+  killAfterApiWrite,
+  killAfterStatement,
+  killedWhileMoving,
+  plain,
+  proxy,
+  refusals,
+  setUpFaults,
+  tearDownFaults,
+  world,
+} from './environment/postgres-faults-world.ts';
+import { expectOutageSurvived } from './environment/postgres-outage.ts';
+import { readyOf } from './environment/postgres-world.ts';
+
+beforeAll(() => setUpFaults());
+afterEach(() => endFaults());
+afterAll(() => tearDownFaults());
+
+describe('who may not connect', () => {
+  test('has no file with its name', async () => {
+    const folder = join(world.folder, 'empty');
+    await mkdir(folder, { recursive: true });
+    await world.startOperator({ ...plain(), PSQL_CREDENTIALS_DIR: folder });
+    const key = world.newKey('nameless');
+    await world.apply(key, jane);
+    expect(readyOf(await world.withReason(key, 'CredentialsMissing'))?.message).toContain(
+      `no file PSQL_USER in ${folder}`,
+    );
+  });
+
+  test('asks for a database that there is not', async () => {
+    await world.startOperator({ ...plain(), PSQL_DBNAME: 'nowhere' });
+    const key = world.newKey('lost');
+    await world.apply(key, jane);
+    expect(readyOf(await world.withReason(key, 'DatabaseMissing'))?.message).toContain(
+      'database "nowhere" does not exist',
+    );
+  });
+});
+
+describe('TLS', () => {
+  test('with whoever answers is enough for sslmode=require', async () => {
+    await world.startOperator({ PSQL_SSLMODE: 'require', PSQL_SSLROOTCERT: '' });
+    const key = world.newKey('required');
+    await world.apply(key, jane);
+    await world.withReason(key, 'RowWritten');
+    const sql = `SELECT s.ssl FROM pg_stat_ssl s JOIN pg_stat_activity a USING (pid) WHERE a.usename = 'writer'`;
+    expect(await world.database.query(sql)).toContainEqual({ ssl: true });
+  });
+
+  test('with a host of another name is refused by sslmode=verify-full', async () => {
+    // The certificate is for localhost and 127.0.0.1.
+    expect(await refusals({ PSQL_HOST: '127.0.0.2', PSQL_PORT: String(await onAnotherAddress()) })).toContain(
+      '127.0.0.2',
+    );
+  });
+
+  test('that the server asks for and the operator does without is refused', async () => {
+    await world.database.allow('hostssl all all 127.0.0.1/32 scram-sha-256\n');
+    try {
+      expect(await refusals(plain())).toContain('no encryption');
+    } finally {
+      await world.database.allow('host all all 127.0.0.1/32 scram-sha-256\n');
+    }
+  });
+
+  test('that the operator asks for and the server has not is refused', async () => {
+    await world.database.setTls(false);
+    try {
+      for (const mode of ['require', 'verify-full']) {
+        expect(await refusals({ PSQL_SSLMODE: mode })).toContain('does not support SSL');
+        await world.stopOperator();
+      }
+    } finally {
+      await world.database.setTls(true);
+    }
+  });
+});
+
+/** A way to the database over another of the loopback's addresses. */
+async function onAnotherAddress(): Promise<number> {
+  elsewhere ??= await TcpProxy.start(world.database.port, '127.0.0.2');
+  return elsewhere.port;
+}
+let elsewhere: TcpProxy | undefined;
+afterAll(() => elsewhere?.[Symbol.asyncDispose]());
+
+describe('the database is away in the middle of many writes', () => {
+  test.each(['stop', 'freeze'] as const)(
+    'by a %s: each row comes, and none twice',
+    (how) => expectOutageSurvived(world, how, { writers: 60, seconds: 0 }),
+    180_000,
+  );
+
+  test('by connections that break again and again', async () => {
+    await world.startOperator(plain());
+    const namespace = await world.cluster.namespace();
+    const creating = world.applyMany(namespace, 200, jane);
+    let cuts = 0;
+    proxy.onSent((data) => {
+      // Before the server's answer is on its way, if not before the statement is.
+      if (!data.includes('INSERT INTO')) return;
+      cuts += 1;
+      if (cuts % 2 === 0 && cuts < 20) setImmediate(() => proxy.cut());
+    });
+    await creating;
+    await world.settled(namespace, ['students'], 90_000);
+    expect(cuts).toBeGreaterThan(3);
+  }, 120_000);
+
+  test('without a word: what was on the way is given up, and asked again', async () => {
+    await world.startOperator({ ...plain(), PSQL_STATEMENT_TIMEOUT_SECONDS: '1', PSQL_CONNECT_TIMEOUT_SECONDS: '1' });
+    const [first, second] = [world.newKey('before'), world.newKey('after')];
+    await world.apply(first, jane);
+    await world.withReason(first, 'RowWritten');
+    proxy.mute();
+    await world.apply(second, jane);
+    await world.withReason(second, 'RowWritten');
+    expect(await world.rows('students', second)).toHaveLength(1);
+  });
+});
+
+describe('a lock that others hold', () => {
+  test('on a row makes the others of its table not wait for long', async () => {
+    await world.startOperator();
+    const namespace = await world.cluster.namespace();
+    const spec = { ...jane, table: 'b' };
+    await world.applyMany(namespace, 20, spec);
+    await world.settled(namespace, ['b']);
+    const client = await world.database.connect();
+    try {
+      await client.query(`BEGIN; SELECT 1 FROM b WHERE id = '${namespace}/many-7' FOR UPDATE`);
+      await world.applyMany(namespace, 20, { ...spec, age: 50 });
+      await eventually(
+        'nineteen of twenty are changed',
+        async () => (await world.rows('b', namespace)).filter(({ age }) => age === 50).length === 19,
+      );
+      expect(readyOf(await world.withReason({ name: 'many-7', namespace }, 'TableBusy'))?.message).toContain('lock');
+    } finally {
+      await client.query('COMMIT');
+      await client.end();
+    }
+    await world.settled(namespace, ['b']);
+  });
+});
+
+describe('the operator is killed', () => {
+  // A move is noted, written to the new table, deleted from the old one, and reported.
+  test.each([
+    ['the new table is noted', 'api', 1],
+    ['the row is out of the old table', 'sql', 2],
+    ['the move is reported', 'api', 2],
+  ] as const)('after %s, while a row moves from a to b, and then it is to go to c', (_, where, number) =>
+    killedWhileMoving(where, number),
+  );
+
+  test.each([
+    ['the row is deleted', 'sql', 1],
+    ['the finalizer is off', 'api', 1],
+  ] as const)('after %s, of a PostgresWriter that is deleted', async (_, where, number) => {
+    const { proxy: api, kubeconfig } = await world.throughProxy();
+    try {
+      const settings = { ...plain(), KUBECONFIG: kubeconfig };
+      await world.startOperator(settings);
+      const key = world.newKey('deleted');
+      await world.apply(key, jane);
+      await world.withReason(key, 'RowWritten');
+      const killed = where === 'api' ? await killAfterApiWrite(api, number, key.namespace) : killAfterStatement(number);
+      await world.delete(key);
+      await killed();
+      await world.startOperator(settings);
+      await world.gone(key);
+      expect(await world.rows('students', key)).toEqual([]);
+    } finally {
+      await api.close();
+    }
+  });
+
+  test.each([
+    ['the finalizer is added', 'api', 1],
+    ['the table is noted', 'api', 2],
+    ['the row is written', 'sql', 1],
+    ['that is reported', 'api', 3],
+  ] as const)('after %s, of a new PostgresWriter that is then deleted', async (_, where, number) => {
+    const { proxy: api, kubeconfig } = await world.throughProxy();
+    try {
+      const settings = { ...plain(), KUBECONFIG: kubeconfig };
+      await world.startOperator(settings);
+      const key = world.newKey('brief');
+      const killed = where === 'api' ? await killAfterApiWrite(api, number, key.namespace) : killAfterStatement(number);
+      await world.apply(key, jane);
+      await killed();
+      await world.delete(key);
+      await world.startOperator(settings);
+      await world.gone(key);
+      expect(await world.rows('students', key)).toEqual([]);
+    } finally {
+      await api.close();
+    }
+  });
+});
+
+test.each(['killed', 'cut off'])(
+  'a row whose statement is under way on the server when the operator is %s, and is deleted then, does not come',
+  async (how) => {
+    await world.createTable(how);
+    await world.database.query(`CREATE OR REPLACE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN PERFORM pg_sleep(4); RETURN NEW; END $$;
+      CREATE TRIGGER slow BEFORE INSERT ON "${how}" FOR EACH ROW EXECUTE FUNCTION slow()`);
+    const underWay = (condition: string) =>
+      world.database.query(`SELECT FROM pg_stat_activity WHERE usename = 'writer' AND ${condition}`);
+    await world.startOperator(plain());
+    const key = world.newKey('late');
+    await world.apply(key, { ...jane, table: how });
+    await eventually('it is under way', async () => (await underWay("wait_event = 'PgSleep'")).length === 1);
+    if (how === 'killed') await world.stopOperator('SIGKILL');
+    else proxy.cut();
+    await world.delete(key);
+    if (how === 'killed') await world.startOperator(plain());
+    await world.gone(key);
+    await eventually('nothing is under way', async () => (await underWay("state <> 'idle'")).length === 0);
+    expect(await world.rows(`"${how}"`, key)).toEqual([]);
+  },
+);
+
+test('a table that is away for a moment while a PostgresWriter is deleted: the row goes when it is back', async () => {
+  await world.createTable('renamed');
+  await world.startOperator();
+  const key = world.newKey('patient');
+  await world.apply(key, { ...jane, table: 'renamed' });
+  await world.withReason(key, 'RowWritten');
+  await world.database.query('ALTER TABLE renamed RENAME TO elsewhere');
+  await world.delete(key);
+  expect(readyOf(await world.withReason(key, 'TableMissing'))?.message).toContain(
+    'waiting to delete the row from public.renamed',
+  );
+  await world.database.query('ALTER TABLE elsewhere RENAME TO renamed');
+  await world.gone(key);
+  expect(await world.rows('renamed', key)).toEqual([]);
+});
