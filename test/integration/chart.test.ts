@@ -1,21 +1,26 @@
-import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
-import type { V1PodDisruptionBudget, V1SubjectAccessReview } from '@kubernetes/client-node';
+import type { V1SubjectAccessReview } from '@kubernetes/client-node';
 import { execa } from 'execa';
-import { Deployment } from '../../src/controllers/built-in-kinds.ts';
 import { builtInKind } from '../../src/runtime/index.ts';
-import { type ControlPlane, startControlPlane } from '../../testkit/control-plane.ts';
-import { TestCluster } from '../../testkit/test-cluster.ts';
 import { ensureBinaries } from '../../tools/programs/index.ts';
-import { chart, Helm, HelmError, type HelmName, helmNames, type ReleaseOptions } from '../chart/helm.ts';
+import { HelmError, helmNames } from '../chart/helm.ts';
+import {
+  alone,
+  cluster,
+  first,
+  helmOf,
+  highlyAvailable,
+  off,
+  refusal,
+  second,
+  setUp,
+  state,
+  tearDown,
+  third,
+  uninstallAll,
+  upgrade,
+} from './environment/chart-world.ts';
 
-const PodDisruptionBudget = builtInKind<V1PodDisruptionBudget>({
-  group: 'policy',
-  version: 'v1',
-  kind: 'PodDisruptionBudget',
-  plural: 'poddisruptionbudgets',
-});
 const SubjectAccessReview = builtInKind<V1SubjectAccessReview>({
   group: 'authorization.k8s.io',
   version: 'v1',
@@ -24,54 +29,9 @@ const SubjectAccessReview = builtInKind<V1SubjectAccessReview>({
   scope: 'Cluster',
 });
 
-let folder: string;
-let controlPlane: ControlPlane;
-let cluster: TestCluster;
-let [first, second, third] = ['', '', ''];
-const installed = new Map<string, ReleaseOptions>();
-
-// A server of its own: releases find one another in the whole cluster.
-beforeAll(async () => {
-  folder = await mkdtemp(join(process.env.INTEGRATION_FOLDER ?? '', 'chart-'));
-  controlPlane = await startControlPlane(folder, []);
-  cluster = await TestCluster.at(controlPlane.config.kubeconfigPath, controlPlane.auditLog);
-  [first, second, third] = [await cluster.namespace(), await cluster.namespace(), await cluster.namespace()];
-});
-
-afterEach(async () => {
-  const helm = await helmOf('helm4');
-  for (const release of installed.values()) await helm.uninstall(release);
-  installed.clear();
-});
-
-afterAll(async () => {
-  await cluster?.close();
-  await controlPlane?.stop();
-  await rm(folder, { recursive: true, force: true });
-});
-
-const helmOf = (name: HelmName, chartFolder = chart) => Helm.find(name, chartFolder, cluster.kubeconfig);
-
-/** Installs a release or upgrades it; it is uninstalled after the test. */
-async function upgrade(helm: Helm, release: ReleaseOptions): Promise<void> {
-  await helm.upgrade(release);
-  installed.set(`${release.namespace}/${release.release}`, release);
-}
-
-const off = { ha: { enabled: false } };
-const highlyAvailable = {
-  replicas: 3,
-  strategy: { type: 'RollingUpdate', rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } },
-  budgets: 1,
-};
-const alone = { replicas: 1, strategy: { type: 'Recreate' }, budgets: 0 };
-
-/** What the API server has of the release `demo`. */
-async function state(namespace: string) {
-  const { spec } = await cluster.client.get(Deployment, { namespace, name: 'demo-echoperator' });
-  const budgets = await cluster.client.list(PodDisruptionBudget, { namespace });
-  return { replicas: spec?.replicas, strategy: spec?.strategy, budgets: budgets.items.length };
-}
+beforeAll(() => setUp());
+afterEach(() => uninstallAll());
+afterAll(() => tearDown());
 
 describe.each(helmNames)('ha.enabled, by %s', (name) => {
   test('is switched off and on by an upgrade, and by a rollback', async () => {
@@ -85,48 +45,7 @@ describe.each(helmNames)('ha.enabled, by %s', (name) => {
     await helm.rollback(2, { namespace: first });
     expect(await state(first)).toEqual(alone);
   });
-
-  test('is switched on for a release of the original chart, which left the strategy to the cluster', async () => {
-    await upgrade(await helmOf(name, await chartWithoutStrategy()), { namespace: first, values: off });
-    expect((await state(first)).strategy?.rollingUpdate).toEqual({ maxSurge: '25%', maxUnavailable: '25%' });
-    const helm = await helmOf(name);
-    await upgrade(helm, { namespace: first });
-    expect(await state(first)).toEqual(highlyAvailable);
-    await upgrade(helm, { namespace: first, values: off });
-    expect(await state(first)).toEqual(alone);
-  });
 });
-
-test('ha.enabled stays off for such a release of Helm 4 if it applies on the client', async () => {
-  await upgrade(await helmOf('helm4', await chartWithoutStrategy()), { namespace: first, values: off });
-  const helm = await helmOf('helm4');
-  await expect(upgrade(helm, { namespace: first, values: off })).rejects.toThrow('spec.strategy.rollingUpdate');
-  await upgrade(helm, { namespace: first, values: off, flags: ['--server-side=false'] });
-  expect(await state(first)).toEqual(alone);
-});
-
-test.each([[[]], [['--server-side=true', '--force-conflicts']]])(
-  'ha.enabled of a release that Helm 3 made is switched by Helm 4, with %j',
-  async (flags) => {
-    await upgrade(await helmOf('helm'), { namespace: first });
-    const helm = await helmOf('helm4');
-    await upgrade(helm, { namespace: first, values: off, flags });
-    expect(await state(first)).toEqual(alone);
-    await upgrade(helm, { namespace: first, flags });
-    expect(await state(first)).toEqual(highlyAvailable);
-  },
-);
-
-/** The chart with a Deployment as the original's: no word of its strategy. */
-async function chartWithoutStrategy(): Promise<string> {
-  const copy = await mkdtemp(join(folder, 'original-'));
-  await cp(chart, copy, { recursive: true });
-  const file = join(copy, 'templates/deployment.yaml');
-  const without = (await readFile(file, 'utf8')).replaceAll(/^ {2}strategy:\n( {4}.*\n)+/gm, '');
-  expect(without).not.toContain('strategy:');
-  await writeFile(file, without);
-  return copy;
-}
 
 test.each(helmNames)(
   'an uninstallation that is not let pass takes nothing away, and the release can go on, by %s',
@@ -145,12 +64,6 @@ test.each(helmNames)(
 );
 
 describe.each(helmNames)('a scope that overlaps, by %s', (name) => {
-  const refusal = async (attempt: Promise<unknown>): Promise<string> => {
-    const outcome = await attempt.catch((error: unknown) => error);
-    expect(outcome).toBeInstanceOf(HelmError);
-    return (outcome as HelmError).message;
-  };
-
   test('with a release that watches every namespace is refused where Helm asks the cluster', async () => {
     const helm = await helmOf(name);
     await upgrade(helm, { release: 'whole', namespace: first });
@@ -163,22 +76,6 @@ describe.each(helmNames)('a scope that overlaps, by %s', (name) => {
     expect((await helm.render(sameName)).all('Deployment')).toHaveLength(1);
     // The release itself is no other, whatever its objects are called.
     await upgrade(helm, { release: 'whole', namespace: first, values: { nameOverride: 'voice' } });
-  });
-
-  test('with a release that watches some namespaces is refused; of one name, with no namespace in common, both are', async () => {
-    const helm = await helmOf(name);
-    const words = `release "demo" in namespace "${first}" watches namespace "${second}" already`;
-    await upgrade(helm, { namespace: first, values: { watchNamespaces: [first, second] } });
-    const sharing = { namespace: third, values: { watchNamespaces: [third, second] } };
-    expect(await refusal(upgrade(helm, sharing))).toContain(words);
-    expect(await refusal(helm.render({ ...sharing, dryRun: 'server' }))).toContain(words);
-
-    await upgrade(helm, { namespace: third, values: { watchNamespaces: [third] } });
-    expect(await refusal(upgrade(helm, { namespace: third }))).toContain(`release "demo" in namespace "${first}"`);
-    await upgrade(helm, { namespace: first, values: { watchNamespaces: [first] } });
-    await upgrade(helm, sharing);
-    await helm.uninstall({ namespace: first });
-    await upgrade(helm, { namespace: third });
   });
 });
 

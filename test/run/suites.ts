@@ -132,7 +132,7 @@ export const nightlySuites: readonly Suite[] = [
   nightly('nightly-many', { folder: 'integration', paths: '/(echo-many|many-children)' }),
   jest('nightly-chart', {
     ...onControlPlane,
-    projects: ['chart', 'integration'],
+    projects: ['chart', 'integration', 'integration-nightly'],
     flags: ['--testPathPatterns', 'test/(chart/|integration/chart)'],
     environment: { HELMS: 'every' },
   }),

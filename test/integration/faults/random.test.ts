@@ -1,3 +1,3 @@
 import { testRandomFaults } from './environment/random-faults-test.ts';
 
-testRandomFaults({ seed: 1, maxRuns: 3, minEffectiveRuns: 3 });
+testRandomFaults({ seed: 1, maxRuns: 1, minEffectiveRuns: 1 });

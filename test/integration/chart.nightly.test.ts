@@ -1,0 +1,72 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
+import { everyHelm } from '../chart/helm.ts';
+import {
+  alone,
+  chartWithoutStrategy,
+  first,
+  helmOf,
+  highlyAvailable,
+  off,
+  refusal,
+  second,
+  setUp,
+  state,
+  tearDown,
+  third,
+  uninstallAll,
+  upgrade,
+} from './environment/chart-world.ts';
+
+beforeAll(() => setUp());
+afterEach(() => uninstallAll());
+afterAll(() => tearDown());
+
+describe.each(everyHelm)('ha.enabled, by %s', (name) => {
+  test('is switched on for a release of the original chart, which left the strategy to the cluster', async () => {
+    await upgrade(await helmOf(name, await chartWithoutStrategy()), { namespace: first, values: off });
+    expect((await state(first)).strategy?.rollingUpdate).toEqual({ maxSurge: '25%', maxUnavailable: '25%' });
+    const helm = await helmOf(name);
+    await upgrade(helm, { namespace: first });
+    expect(await state(first)).toEqual(highlyAvailable);
+    await upgrade(helm, { namespace: first, values: off });
+    expect(await state(first)).toEqual(alone);
+  });
+});
+
+test('ha.enabled stays off for such a release of Helm 4 if it applies on the client', async () => {
+  await upgrade(await helmOf('helm4', await chartWithoutStrategy()), { namespace: first, values: off });
+  const helm = await helmOf('helm4');
+  await expect(upgrade(helm, { namespace: first, values: off })).rejects.toThrow('spec.strategy.rollingUpdate');
+  await upgrade(helm, { namespace: first, values: off, flags: ['--server-side=false'] });
+  expect(await state(first)).toEqual(alone);
+});
+
+test.each([[[]], [['--server-side=true', '--force-conflicts']]])(
+  'ha.enabled of a release that Helm 3 made is switched by Helm 4, with %j',
+  async (flags) => {
+    await upgrade(await helmOf('helm'), { namespace: first });
+    const helm = await helmOf('helm4');
+    await upgrade(helm, { namespace: first, values: off, flags });
+    expect(await state(first)).toEqual(alone);
+    await upgrade(helm, { namespace: first, flags });
+    expect(await state(first)).toEqual(highlyAvailable);
+  },
+);
+
+describe.each(everyHelm)('a scope that overlaps, by %s', (name) => {
+  test('with a release that watches some namespaces is refused; of one name, with no namespace in common, both are', async () => {
+    const helm = await helmOf(name);
+    const words = `release "demo" in namespace "${first}" watches namespace "${second}" already`;
+    await upgrade(helm, { namespace: first, values: { watchNamespaces: [first, second] } });
+    const sharing = { namespace: third, values: { watchNamespaces: [third, second] } };
+    expect(await refusal(upgrade(helm, sharing))).toContain(words);
+    expect(await refusal(helm.render({ ...sharing, dryRun: 'server' }))).toContain(words);
+
+    await upgrade(helm, { namespace: third, values: { watchNamespaces: [third] } });
+    expect(await refusal(upgrade(helm, { namespace: third }))).toContain(`release "demo" in namespace "${first}"`);
+    await upgrade(helm, { namespace: first, values: { watchNamespaces: [first] } });
+    await upgrade(helm, sharing);
+    await helm.uninstall({ namespace: first });
+    await upgrade(helm, { namespace: third });
+  });
+});
