@@ -19,7 +19,7 @@ const images = async (): Promise<readonly string[]> => [
 
 /** One release for all files: they run side by side. It has every controller, a pet store, and a database beside it. */
 export default async function setUp(): Promise<void> {
-  globalThis.kinds = await SharedCluster.up({ suite: 'kinds', nodes: 2, images });
+  globalThis.kinds = await SharedCluster.up({ suite: 'kinds', nodes: 1, images });
   const cluster = await E2eCluster.connect();
   const release = Release.in(cluster, documentedNamespace);
   await cluster.apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name: release.namespace } });

@@ -64,6 +64,9 @@ const onApiServer: JestSuite = {
   programs: ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kubectl'],
 };
 
+/** Helm alone, but for what becomes of releases. */
+const onReleases: JestSuite = { ...onApiServer, programs: [...(onApiServer.programs ?? []), 'helm', 'helm4'] };
+
 const onCluster: JestSuite = {
   besideIntegration: true,
   programs: catalogue.map(({ name }) => name),
@@ -83,7 +86,7 @@ const checks = [
 export const pushSuites: readonly Suite[] = [
   ...checks,
   jest('unit'),
-  jest('chart', { besideIntegration: true, programs: ['helm', 'helm4'] }),
+  jest('chart', onReleases),
   jest('integration', onControlPlane),
   jest('package', onApiServer),
   // Several files at a time: most of what they do is to wait for pods.
@@ -130,12 +133,7 @@ export const nightlySuites: readonly Suite[] = [
   nightly('nightly-postgres-writer', { folder: 'integration', paths: '/postgres-writer' }),
   nightly('nightly-pod-set', { folder: 'integration', paths: '/pod-set' }),
   nightly('nightly-many', { folder: 'integration', paths: '/(echo-many|many-children)' }),
-  jest('nightly-chart', {
-    ...onControlPlane,
-    projects: ['chart', 'integration', 'integration-nightly'],
-    flags: ['--testPathPatterns', 'test/(chart/|integration/chart)'],
-    environment: { HELMS: 'every' },
-  }),
+  jest('nightly-chart', { ...onReleases, projects: ['chart', 'chart-nightly'], environment: { HELMS: 'every' } }),
   nightly('nightly-package', { folder: 'package' }),
   nightly('nightly-kinds', { folder: 'kinds' }),
   nightly('nightly-helm', { folder: 'e2e', paths: '/helm' }),

@@ -1,5 +1,4 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
-import { everyHelm } from '../chart/helm.ts';
 import {
   alone,
   chartWithoutStrategy,
@@ -15,7 +14,8 @@ import {
   third,
   uninstallAll,
   upgrade,
-} from './environment/chart-world.ts';
+} from './environment/releases.ts';
+import { everyHelm } from './helm.ts';
 
 beforeAll(() => setUp());
 afterEach(() => uninstallAll());

@@ -5,8 +5,9 @@ import type { V1PodDisruptionBudget } from '@kubernetes/client-node';
 import { Deployment } from '../../../src/controllers/built-in-kinds.ts';
 import { builtInKind } from '../../../src/runtime/index.ts';
 import { type ControlPlane, startControlPlane } from '../../../testkit/control-plane.ts';
+import { makeRunFolder } from '../../../testkit/run-folder.ts';
 import { TestCluster } from '../../../testkit/test-cluster.ts';
-import { chart, Helm, HelmError, type HelmName, type ReleaseOptions } from '../../chart/helm.ts';
+import { chart, Helm, HelmError, type HelmName, type ReleaseOptions } from '../helm.ts';
 
 const PodDisruptionBudget = builtInKind<V1PodDisruptionBudget>({
   group: 'policy',
@@ -23,7 +24,7 @@ const installed = new Map<string, ReleaseOptions>();
 
 /** A server of its own: releases find one another in the whole cluster. */
 export async function setUp(): Promise<void> {
-  folder = await mkdtemp(join(process.env.INTEGRATION_FOLDER ?? '', 'chart-'));
+  folder = await makeRunFolder();
   controlPlane = await startControlPlane(folder, []);
   cluster = await TestCluster.at(controlPlane.config.kubeconfigPath, controlPlane.auditLog);
   [first, second, third] = [await cluster.namespace(), await cluster.namespace(), await cluster.namespace()];

@@ -3,7 +3,6 @@ import type { V1SubjectAccessReview } from '@kubernetes/client-node';
 import { execa } from 'execa';
 import { builtInKind } from '../../src/runtime/index.ts';
 import { ensureBinaries } from '../../tools/programs/index.ts';
-import { HelmError, helmNames } from '../chart/helm.ts';
 import {
   alone,
   cluster,
@@ -19,7 +18,8 @@ import {
   third,
   uninstallAll,
   upgrade,
-} from './environment/chart-world.ts';
+} from './environment/releases.ts';
+import { HelmError, helmNames } from './helm.ts';
 
 const SubjectAccessReview = builtInKind<V1SubjectAccessReview>({
   group: 'authorization.k8s.io',
