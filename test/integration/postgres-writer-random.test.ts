@@ -1,3 +1,3 @@
 import { testRandomPostgresWriters } from './environment/random-postgres-writers.ts';
 
-testRandomPostgresWriters({ seed: 1, maxRuns: 4, minEffectiveRuns: 4 });
+testRandomPostgresWriters({ seed: 1, maxRuns: 2, minEffectiveRuns: 2 });
