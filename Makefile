@@ -48,7 +48,7 @@ unit: $(installed) ## Unit tests: no cluster, no network
 	@node test/run.ts unit
 
 .PHONY: chart
-chart: $(installed) ## The chart: helm lint and its rendered manifests, with Helm 3 and Helm 4
+chart: $(installed) ## The chart: helm lint, its rendered manifests, and releases on an API server
 	@node test/run.ts chart
 
 .PHONY: integration

@@ -59,7 +59,7 @@ export default class OpenHandlesEnvironment extends TestEnvironment {
 
   override async setup(): Promise<void> {
     await super.setup();
-    // Made when they are first read, and then the process's own: no file is to answer for them.
+    // Node makes the process's streams when they are first read: before the hook, so that no file answers for them.
     void process.stdout;
     void process.stderr;
     this.#hook.enable();

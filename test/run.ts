@@ -24,12 +24,11 @@ import {
   judgeCheck,
   judgeJest,
   lastLines,
-  leakIn,
   type Outcome,
   type SuiteOutcome,
   slowest,
   table,
-  waitsForHandles,
+  tellsOfOpenHandles,
 } from './run/outcome.ts';
 import {
   type Machine,
@@ -110,14 +109,13 @@ class Runner {
   /** @param hasCompany whether each line is to begin with the suite's name, because another suite writes too */
   async #spawn(suite: Suite, flags: readonly string[], hasCompany: boolean): Promise<Exit> {
     const [file, ...args] = suite.command;
-    let leak: string | undefined;
-    const onLeak = (warning: string): void => {
-      leak = warning;
-      if (warning === waitsForHandles) child.kill('SIGTERM');
+    let leftHandlesOpen = false;
+    const onOpenHandles = (): void => {
+      leftHandlesOpen = true;
+      child.kill('SIGTERM');
     };
     function* watched(line: unknown): Generator<string> {
-      const warning = leakIn(String(line));
-      if (warning !== undefined) onLeak(warning);
+      if (tellsOfOpenHandles(String(line))) onOpenHandles();
       yield hasCompany ? `${suite.name} │ ${line}` : String(line);
     }
     const { timeoutMs } = this.#options;
@@ -135,7 +133,7 @@ class Runner {
     this.#running.add(child);
     const result = await child;
     this.#running.delete(child);
-    return { why: whyOf(result), ...(leak !== undefined && { leak }) };
+    return { why: whyOf(result), leftHandlesOpen };
   }
 
   #kill(signal: NodeJS.Signals): void {

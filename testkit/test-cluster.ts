@@ -74,8 +74,8 @@ export class TestCluster {
   }
 
   /**
-   * Deletes the namespaces without waiting until they are gone, for their controller lets each rest for 5 seconds first. What
-   * the operator of another file would work on goes at once; only what finalizers hold stays, as they hold claims.
+   * Deletes the namespaces, and does not wait until they are gone: their controller begins only after 5 seconds. It deletes the
+   * objects of our kinds itself, so that the operator of the next file finds none but those that a finalizer holds.
    */
   async close(): Promise<void> {
     await Promise.all(this.#namespaces.map((name) => this.#abandon(name)));

@@ -40,7 +40,10 @@ export interface ReleaseOptions {
 export const everyHelm = ['helm', 'helm4'] as const;
 export type HelmName = (typeof everyHelm)[number];
 
-/** Those that a test is run by: each with `HELMS=every`, as nightly; else the newest, for lint.test.ts compares what they render. */
+/**
+ * The Helms that each test runs with: Helm 4, and nightly, with `HELMS=every`, Helm 3 as well. lint.test.ts always asserts that
+ * both render the same.
+ */
 export const helmNames: readonly HelmName[] = process.env.HELMS === 'every' ? everyHelm : ['helm4'];
 
 /** One of them. */

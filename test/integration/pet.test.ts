@@ -305,7 +305,7 @@ describe('while the store is down', () => {
 });
 
 test('100 Pets are as many pets, and none when they are deleted; each is added, changed and deleted once', async () => {
-  // A call that a busy machine lets take too long would be made again.
+  // On a busy machine a call may take longer than the other tests allow, and is then made again.
   await restartOperator({ PETSTORE_TIMEOUT_SECONDS: '60' });
   try {
     await expectManyPets(world, 100);

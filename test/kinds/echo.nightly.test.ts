@@ -37,7 +37,7 @@ describe('a message is printed exactly', () => {
   test('whatever is in it', async () => {
     const ns = await namespace();
     await cluster.apply(listOf(Object.entries(messages).map(([name, message]) => echo(name, ns, { message }))));
-    await cluster.kubectl(['wait', '--for=condition=Ready', 'echo', '--all', '--namespace', ns, '--timeout=240s']);
+    await allPrinted(ns);
     const logs: Record<string, string> = {};
     for (const name of Object.keys(messages)) logs[name] = await cluster.logOf(name, ns);
     expect(logs).toEqual(Object.fromEntries(Object.entries(messages).map(([name, text]) => [name, `${text}\n`])));

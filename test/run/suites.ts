@@ -46,26 +46,14 @@ const jest = (name: string, { projects = [name], flags = [], ...rest }: JestSuit
   ...rest,
 });
 
-const onControlPlane: JestSuite = {
-  programs: [
-    'etcd',
-    'kube-apiserver',
-    'kube-controller-manager',
-    'kwok',
-    'kubectl',
-    'election-candidate',
-    'helm',
-    'helm4',
-  ],
-};
+const apiServer: readonly BinaryName[] = ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kubectl'];
 
-const onApiServer: JestSuite = {
-  besideIntegration: true,
-  programs: ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kubectl'],
-};
+const onControlPlane: JestSuite = { programs: [...apiServer, 'kwok', 'election-candidate', 'helm', 'helm4'] };
 
-/** Helm alone, but for what becomes of releases. */
-const onReleases: JestSuite = { ...onApiServer, programs: [...(onApiServer.programs ?? []), 'helm', 'helm4'] };
+const onApiServer: JestSuite = { besideIntegration: true, programs: apiServer };
+
+/** Most tests of the chart render it; those of releases install it on an API server. */
+const onReleases: JestSuite = { besideIntegration: true, programs: [...apiServer, 'helm', 'helm4'] };
 
 const onCluster: JestSuite = {
   besideIntegration: true,

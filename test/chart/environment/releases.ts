@@ -15,6 +15,7 @@ const PodDisruptionBudget = builtInKind<V1PodDisruptionBudget>({
   kind: 'PodDisruptionBudget',
   plural: 'poddisruptionbudgets',
 });
+
 export let cluster: TestCluster;
 /** Namespaces for releases. */
 export let [first, second, third] = ['', '', ''];

@@ -13,7 +13,7 @@ import { contendAtRandom, timeLimitMs } from './environment/random-elections.ts'
  * Few elections, by the same faults each time: of this seed each kind comes over somebody within about 10 s.
  * safety.nightly.test.ts has many elections, by other faults each time.
  */
-const options = { seed: 2207, elections: 8, lateWrite: false };
+const options = { seed: 2207, elections: 20, lateWrite: false };
 
 let arena: Arena;
 

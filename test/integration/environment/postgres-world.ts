@@ -203,10 +203,12 @@ export class PostgresWorld implements AsyncDisposable {
 
   /** False also if there is no such PostgresWriter. */
   async #isUnsettled({ namespace, name }: Required<ObjectKey>): Promise<boolean> {
-    return this.get({ namespace, name }).then(
-      (writer) => !isReady(writer),
-      () => false,
-    );
+    try {
+      return !isReady(await this.get({ namespace, name }));
+    } catch (error) {
+      if (isNotFound(error)) return false;
+      throw error;
+    }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -43,4 +43,4 @@ export const pet = (name: string, namespace: string, spec: object): object => ({
 export const getPet = (name: string, namespace: string) => cluster.get<Pet>(`pet/${name}`, '--namespace', namespace);
 
 export const allReady = (kind: string, namespace: string) =>
-  cluster.kubectl([...['wait', '--for=condition=Ready', kind, '--all', '--namespace', namespace, '--timeout=120s']]);
+  cluster.kubectl(['wait', '--for=condition=Ready', kind, '--all', '--namespace', namespace, '--timeout=120s']);
