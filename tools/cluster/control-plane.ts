@@ -175,7 +175,7 @@ export async function isApiServerReady(layout: Layout, programs: Pick<Programs, 
 
 /** Names for services, rights for the API server's kubelet client, and what the volume driver needs. */
 async function applyAddons(layout: Layout, state: ClusterState, programs: Programs): Promise<void> {
-  const storage = join(import.meta.dirname, '../programs/addons/volume-driver/manifest.yaml');
+  const storage = join(import.meta.dirname, '../programs/extras/volume-driver/manifest.yaml');
   const files = ['--filename=-', `--filename=${storage}`];
   const input = addons(addressesOf(state.network).controlPlane);
   await kubectl(layout, programs, ['apply', '--server-side', ...files], input);
