@@ -42,6 +42,8 @@ const withSetUp = (name) => ({
 export default {
   // Each worker of the integration suite has an API server of its own: a second worker pays even on a single core.
   maxWorkers: Math.max(2, availableParallelism()),
+  // A worker that has not ended by then cannot, and fails the run. Half a second, the default, a busy machine may take.
+  workerGracefulExitTimeout: 20_000,
   testSequencer: '<rootDir>/test/run/file-order.ts',
   projects: [
     ...suite('unit', { folders: ['test/unit', 'bench/test'] }),

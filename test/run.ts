@@ -24,6 +24,7 @@ import {
   judgeCheck,
   judgeJest,
   lastLines,
+  neverEnds,
   type Outcome,
   type SuiteOutcome,
   slowest,
@@ -110,12 +111,9 @@ class Runner {
   async #spawn(suite: Suite, flags: readonly string[], hasCompany: boolean): Promise<Exit> {
     const [file, ...args] = suite.command;
     let leftHandlesOpen = false;
-    const onOpenHandles = (): void => {
-      leftHandlesOpen = true;
-      child.kill('SIGTERM');
-    };
     function* watched(line: unknown): Generator<string> {
-      if (tellsOfOpenHandles(String(line))) onOpenHandles();
+      leftHandlesOpen ||= tellsOfOpenHandles(String(line));
+      if (neverEnds(String(line))) child.kill('SIGTERM');
       yield hasCompany ? `${suite.name} │ ${line}` : String(line);
     }
     const { timeoutMs } = this.#options;

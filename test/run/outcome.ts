@@ -34,19 +34,21 @@ export type JestFile = {
 export type Exit = {
   /** Undefined for exit code 0. */
   readonly why: string | undefined;
-  /** Whether jest told of handles that were still open at its end. */
+  /** Whether jest told that it or a worker could not end. */
   readonly leftHandlesOpen?: boolean;
 };
 
 /** What jest says when it waits for open handles of its own: for ever, but its results are written. */
-const waitsForHandles = 'Jest did not exit one second after the test run has completed';
+const waits = 'Jest did not exit one second after the test run has completed';
 
-/**
- * Whether jest says so in this line of its output. Its warning about a worker that was forced to exit does not count: a worker
- * has half a second to end, which a busy machine may not give it, and test/open-handles-environment.ts finds what a file leaves
- * open for certain.
- */
-export const tellsOfOpenHandles = (line: string): boolean => line.includes(waitsForHandles);
+/** What jest says of a worker that has not ended in `workerGracefulExitTimeout`, which is long enough for a busy machine. */
+const forced = 'A worker process has failed to exit gracefully';
+
+/** Whether jest says in this line of its output that it or a worker of its cannot end. */
+export const tellsOfOpenHandles = (line: string): boolean => line.includes(forced) || neverEnds(line);
+
+/** Whether it will not end by itself. */
+export const neverEnds = (line: string): boolean => line.includes(waits);
 
 /** For a linter, a compiler, a generator the exit code is the result. */
 export function judgeCheck({ why }: Exit): Outcome {
@@ -76,7 +78,7 @@ export function judgeJest(
     return failed(`${results.numRuntimeErrorTestSuites} files did not load or left handles open`);
   if (counts.failed > 0) return failed(`${counts.failed} failed`);
   if (counts.passed === 0 && options.mayBeEmpty !== true) return failed('no test was executed');
-  if (leftHandlesOpen) return failed(`handles are left open: ${waitsForHandles}`);
+  if (leftHandlesOpen) return failed('handles are left open: jest or one of its workers could not end');
   if (why !== undefined || !results.success) return failed(`jest: ${why ?? 'no success'}`);
   return { result: 'passed', counts };
 }

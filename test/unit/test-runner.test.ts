@@ -10,6 +10,7 @@ import {
   judgeCheck,
   judgeJest,
   lastLines,
+  neverEnds,
   type Outcome,
   type SuiteOutcome,
   slowest,
@@ -54,12 +55,15 @@ describe('the result of a jest suite', () => {
     expect(judgeJest(results, { why: exit })).toMatchObject({ result: 'failed', why });
   });
 
-  test('is failed when jest tells of open handles', () => {
-    const line = 'Jest did not exit one second after the test run has completed.';
+  test.each([
+    ['Jest did not exit one second after the test run has completed.', true],
+    ['A worker process has failed to exit gracefully and has been force exited.', false],
+  ])('is failed when jest says: %s', (line, isForEver) => {
     expect(tellsOfOpenHandles(line)).toBe(true);
+    expect(neverEnds(line)).toBe(isForEver);
     expect(judgeJest(clean, { why: undefined, leftHandlesOpen: true })).toMatchObject({
       result: 'failed',
-      why: `handles are left open: ${line.slice(0, -1)}`,
+      why: 'handles are left open: jest or one of its workers could not end',
     });
   });
 
