@@ -7,7 +7,8 @@
  *     node test/run.ts --quick [REVISION]     lint, types, and the unit tests of what changed since REVISION (main)
  *     node test/run.ts --nightly [SUITE…]     what takes longer
  *
- * TEST_SEED repeats the order of the files of another run. With TEST_COMPLETE=1 a suite that was left out fails the run.
+ * TEST_SEED repeats the order of the files of another run. With TEST_COMPLETE=1 a suite that was left out or a test that was skipped
+ * fails the run.
  *
  * Exits with 0 when no suite failed, 1 when one did, 2 for an unknown suite, 128 + n after signal n.
  */

@@ -1,4 +1,4 @@
-import { readFile } from 'node:fs/promises';
+import { mkdir, readFile, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { execa } from 'execa';
 import { bundle } from '../tools/release/bundle.ts';
@@ -31,6 +31,27 @@ export async function bundlePrograms(folder: string): Promise<ShippedPrograms> {
   };
   const [operator, petstore] = await Promise.all([made('operator'), made('petstore')]);
   return { operator, petstore, compileCache: join(folder, 'compile-cache') };
+}
+
+/**
+ * Bundles the operator as it was at a revision, with the packages and the tools of today.
+ *
+ * @param folder of its own, for its sources too.
+ */
+export async function bundleOperatorOf(revision: string, folder: string): Promise<ShippedPrograms> {
+  const sources = join(folder, 'sources');
+  await mkdir(sources, { recursive: true });
+  const archive = join(folder, 'sources.tar');
+  await execa('git', ['archive', `--output=${archive}`, revision, 'src', 'package.json'], { cwd: repository });
+  await execa('tar', ['--extract', `--file=${archive}`, `--directory=${sources}`]);
+  await symlink(join(repository, 'node_modules'), join(sources, 'node_modules'));
+  const bundled = await bundle({ folder: join(folder, 'operator'), entry: join(sources, entries.operator) });
+  const main = join(bundled.folder, 'main.js');
+  return {
+    ...toldPrograms(),
+    operator: { main, nodeFlags: await nodeFlagsOf('operator') },
+    compileCache: join(folder, 'compile-cache'),
+  };
 }
 
 /** The flags that a program's image gives to Node: of the Dockerfile's stage for the pet store, of its last for the operator. */

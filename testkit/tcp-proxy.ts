@@ -9,15 +9,19 @@ export type Sent = (data: Buffer) => void;
 export class TcpProxy implements AsyncDisposable {
   readonly port: number;
   readonly #server: Server;
+  readonly #upstreamPort: number;
   readonly #links = new Set<{ readonly client: Socket; readonly upstream: Socket }>();
   #connections = 0;
   #refusing = false;
+  /** The clients that wait to be let through; undefined while all are. */
+  #held: Socket[] | undefined;
   #sent: Sent = () => {};
 
   private constructor(server: Server, upstreamPort: number) {
     this.#server = server;
     this.port = (server.address() as AddressInfo).port;
-    server.on('connection', (client) => this.#link(client, upstreamPort));
+    this.#upstreamPort = upstreamPort;
+    server.on('connection', (client) => this.#taken(client));
   }
 
   static async start(upstreamPort: number, address = '127.0.0.1'): Promise<TcpProxy> {
@@ -50,6 +54,24 @@ export class TcpProxy implements AsyncDisposable {
     if (refusing) this.cut();
   }
 
+  /** Resets every connection; those that come are taken and kept waiting until {@link release}. */
+  hold(): void {
+    this.#held ??= [];
+    this.cut();
+  }
+
+  /** How many connections wait. */
+  get held(): number {
+    return this.#held?.length ?? 0;
+  }
+
+  /** Lets through who waits, and whoever comes. */
+  release(): void {
+    const held = this.#held ?? [];
+    this.#held = undefined;
+    for (const client of held) if (!client.destroyed) this.#pass(client);
+  }
+
   /** Passes on nothing more to clients, of connections that there are, and says nothing of it. New ones work. */
   mute(): void {
     for (const { client, upstream } of this.#links) {
@@ -60,19 +82,22 @@ export class TcpProxy implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.cut();
+    for (const client of this.#held ?? []) resetConnection(client);
     const closed = once(this.#server, 'close');
     this.#server.close();
     await closed;
   }
 
-  #link(client: Socket, port: number): void {
+  #taken(client: Socket): void {
     this.#connections += 1;
     client.on('error', () => {});
-    if (this.#refusing) {
-      resetConnection(client);
-      return;
-    }
-    const upstream = dial(port, '127.0.0.1');
+    if (this.#refusing) resetConnection(client);
+    else if (this.#held !== undefined) this.#held.push(client);
+    else this.#pass(client);
+  }
+
+  #pass(client: Socket): void {
+    const upstream = dial(this.#upstreamPort, '127.0.0.1');
     const link = { client, upstream };
     this.#links.add(link);
     upstream.on('error', () => resetConnection(client));

@@ -24,6 +24,8 @@ export interface ChannelOptions {
    */
   readonly timeoutMs: number;
   readonly interceptors?: readonly Interceptor[];
+  /** Called where a call leaves, when its connection is there. The call fails with what it throws. Must not wait. */
+  readonly beforeCall?: () => void;
 }
 
 /** The client's end of the way to a pet store: one connection, made when it is first needed, and made again when it broke. */
@@ -40,7 +42,8 @@ export interface PetStoreChannel {
 const keepAliveInitialDelay = 15_000;
 
 /** Opens nothing yet. */
-export function openChannel({ address, tls, timeoutMs, interceptors = [] }: ChannelOptions): PetStoreChannel {
+export function openChannel(options: ChannelOptions): PetStoreChannel {
+  const { address, tls, timeoutMs, interceptors = [], beforeCall = () => {} } = options;
   const baseUrl = `${tls === undefined ? 'http' : 'https'}://${address}`;
   // Without its pings: one that is due on a session that was destroyed while it went away is thrown at nobody, and ends the
   // process (conn.ping in commonPing of its http2-session-manager, after a GOAWAY). TCP has its own, and Node takes its options.
@@ -54,11 +57,27 @@ export function openChannel({ address, tls, timeoutMs, interceptors = [] }: Chan
   const sessionManager = new Http2SessionManager(baseUrl, undefined, sessionOptions);
   const transport = createGrpcTransport({
     baseUrl,
-    sessionManager,
+    sessionManager: checkedAtTheSocket(sessionManager, beforeCall),
     defaultTimeoutMs: timeoutMs,
     interceptors: [...interceptors, leavingTheDead(timeoutMs, () => sessionManager.abort())],
   });
   return { transport, close: () => sessionManager.abort() };
+}
+
+type Sessions = Pick<Http2SessionManager, 'authority' | 'request' | 'notifyResponseByteRead'>;
+
+/** A connection may take seconds to be made, and what allowed the call may be over by then. */
+function checkedAtTheSocket(sessions: Http2SessionManager, beforeCall: () => void): Sessions {
+  return {
+    authority: sessions.authority,
+    request: async (...request) => {
+      if ((await sessions.connect()) === 'error') throw sessions.error() ?? new Error('the connection broke');
+      beforeCall();
+      // With a connection this waits for nothing more than its own promises.
+      return sessions.request(...request);
+    },
+    notifyResponseByteRead: (stream) => sessions.notifyResponseByteRead(stream),
+  };
 }
 
 /**

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, expect, test } from '@jest/globals';
+import { afterEach, beforeAll, expect, test } from '@jest/globals';
 import { execa } from 'execa';
 import { eventually } from '../../testkit/eventually.ts';
 import { cacheFolder } from '../../tools/cache-folder.ts';
@@ -19,9 +19,13 @@ const command = (...args: readonly string[]) => execa(process.execPath, [main, .
 /** Every cluster that a test brings up, so that a failed one leaves none behind either. */
 const names = ['t-one', 't-two', 't-killed', 't-interrupted', 't-orphan'];
 
-afterEach(async () => {
+const downAll = async (): Promise<void> => {
   for (const name of names) await Cluster.down(name);
-});
+};
+
+/** Those of a run that was killed are up still, or half. */
+beforeAll(downAll);
+afterEach(downAll);
 
 const pod = (name: string, spec: object): string =>
   JSON.stringify({ apiVersion: 'v1', kind: 'Pod', metadata: { name, labels: { app: name } }, spec });

@@ -31,22 +31,11 @@ const setMessage = (key: { name: string; namespace: string }, message: string) =
 
 const created = async (namespace: string) => jobsCreated(await operatorWrites(cluster.auditLog, namespace));
 
-/** Resolves when the operator has reconciled at least once more and its queue is empty. */
+/** Resolves when the operator has reconciled an Echo at least once more, and has none left to reconcile. */
 async function afterAnotherReconcile(act: () => Promise<unknown>): Promise<void> {
-  const count = async () => {
-    const text = await operator.metrics();
-    const value = (name: string) => Number(new RegExp(`^${name}.* (\\S+)$`, 'm').exec(text)?.[1]);
-    return {
-      reconciles: value('controller_runtime_reconcile_total{controller="echo",result="success"'),
-      depth: value('workqueue_depth'),
-    };
-  };
-  const before = await count();
+  const before = await operator.reconciles('echo');
   await act();
-  await eventually('the operator has reconciled again', async () => {
-    const now = await count();
-    return now.reconciles > before.reconciles && now.depth === 0;
-  });
+  await operator.atRest('echo', before + 1);
 }
 
 describe('an Echo', () => {

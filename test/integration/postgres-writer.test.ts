@@ -91,10 +91,7 @@ describe('a PostgresWriter', () => {
     const before = await versions('students', key);
     await world.client.patch(PostgresWriter, key, { type: 'merge', body: { metadata: { labels: { look: 'again' } } } });
     await restartOperator();
-    // One more, written after those that the first list found.
-    const last = world.newKey('last');
-    await world.apply(last, jane);
-    await world.withReason(last, 'RowWritten');
+    await world.operator.atRest('postgreswriter');
     expect(await versions('students', key)).toEqual(before);
   });
 

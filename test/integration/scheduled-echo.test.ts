@@ -39,13 +39,9 @@ const writes = async (namespace: string, resource: string) =>
 
 /** Resolves when the change has led to a reconcile that has ended. */
 async function afterAnotherLook(change: () => Promise<unknown>): Promise<void> {
-  const looks = async () => {
-    const ended = /^controller_runtime_reconcile_total\{controller="scheduledecho",result="success"\} (\d+)$/m;
-    return Number(ended.exec(await operator.metrics())?.[1] ?? 0);
-  };
-  const before = await looks();
+  const before = await operator.reconciles('scheduledecho');
   await change();
-  await eventually('it was looked at again', async () => (await looks()) > before);
+  await operator.atRest('scheduledecho', before + 1);
 }
 
 const everyMinute = { message: 'Hola, 世界!', schedule: '*/1 * * * *' };
@@ -256,9 +252,6 @@ test('a CronJob that somebody deletes comes back, and a restart of the operator 
   const before = [await writes(key.namespace, 'cronjobs'), await writes(key.namespace, 'scheduledechos')];
   await operator.stop();
   operator = await OperatorProcess.start(cluster.kubeconfig);
-  // One more object, reconciled after those that the first lists found.
-  const last = { name: 'last', namespace: await cluster.namespace() };
-  await apply(last, everyMinute);
-  await withReason(last, 'Scheduled');
+  await operator.atRest('scheduledecho');
   expect([await writes(key.namespace, 'cronjobs'), await writes(key.namespace, 'scheduledechos')]).toEqual(before);
 });

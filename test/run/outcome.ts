@@ -86,16 +86,19 @@ export function judgeJest(
 /**
  * A run has failed when one suite has.
  *
- * @param options.mustBeComplete whether a suite that was left out fails the run too
+ * @param options.mustBeComplete whether a suite that was left out, or a test that was skipped, fails the run too
  */
 export function hasFailed(
   outcomes: readonly SuiteOutcome[],
   options: { readonly mustBeComplete?: boolean } = {},
 ): boolean {
   return outcomes.some(
-    ({ result }) => result === 'failed' || (options.mustBeComplete === true && result === 'left out'),
+    (outcome) => outcome.result === 'failed' || (options.mustBeComplete === true && !isComplete(outcome)),
   );
 }
+
+const isComplete = (outcome: Outcome): boolean =>
+  outcome.result !== 'left out' && (outcome.counts?.skipped ?? 0) === 0;
 
 /**
  * The sums of all suites. A suite that failed without a failed test (the linter, a file that did not load, no test

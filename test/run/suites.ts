@@ -121,6 +121,7 @@ export const nightlySuites: readonly Suite[] = [
   nightly('nightly-postgres-writer', { folder: 'integration', paths: '/postgres-writer' }),
   nightly('nightly-pod-set', { folder: 'integration', paths: '/pod-set' }),
   nightly('nightly-many', { folder: 'integration', paths: '/(echo-many|many-children)' }),
+  nightly('nightly-versions', { folder: 'integration', paths: '/versions' }),
   jest('nightly-chart', { ...onReleases, projects: ['chart', 'chart-nightly'], environment: { HELMS: 'every' } }),
   nightly('nightly-package', { folder: 'package' }),
   nightly('nightly-kinds', { folder: 'kinds' }),

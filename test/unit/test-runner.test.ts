@@ -97,12 +97,18 @@ describe('a whole run', () => {
 
   test('fails for a suite that was left out only where it must be complete', () => {
     expect(hasFailed([unit, leftOut])).toBe(false);
-    expect(hasFailed([unit, leftOut], { mustBeComplete: true })).toBe(true);
+    expect(hasFailed([leftOut], { mustBeComplete: true })).toBe(true);
     expect(table([unit, leftOut]).split('\n')).toEqual([
       'suite  result    tests   time',
       'unit   passed        3  1.0 s',
       'e2e    left out         1.0 s  no root',
     ]);
+  });
+
+  test('fails for a test that was skipped only where it must be complete', () => {
+    expect(hasFailed([unit])).toBe(false);
+    expect(hasFailed([unit], { mustBeComplete: true })).toBe(true);
+    expect(hasFailed([ran('unit', judgeJest(clean, well))], { mustBeComplete: true })).toBe(false);
   });
 
   test('shows the time of each file, longest first, and the slowest tests of all', () => {

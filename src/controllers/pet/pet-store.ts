@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import { createClient } from '@connectrpc/connect';
+import { ConnectError, createClient } from '@connectrpc/connect';
 import {
   DateSchema,
   dayFromText,
@@ -13,7 +13,7 @@ import {
   type Pet as WirePet,
   PetStore as WirePetStore,
 } from '../../petstore-wire/index.ts';
-import type { Gate } from '../../runtime/index.ts';
+import { type Gate, GateClosedError } from '../../runtime/index.ts';
 import { Ending } from './ending.ts';
 import type { StorePet } from './store-pet.ts';
 
@@ -25,7 +25,7 @@ export interface PetStoreOptions {
   readonly tls?: { readonly ca?: string } | undefined;
   /** How long an answer may take, in milliseconds; a sweep may take {@link sweepTimeoutMs}. */
   readonly timeoutMs: number;
-  /** What each request has to pass where it leaves: the leader's fence. */
+  /** What each call has to pass where it leaves, when there is a connection: the leader's fence. */
   readonly gate?: Gate | undefined;
 }
 
@@ -42,6 +42,8 @@ export interface Findings {
   /** For so long the store remembers the names of requests, in milliseconds; 0: it knows nothing of them. */
   readonly requestIdsKeptMs: number;
 }
+
+type PetStoreClient = ReturnType<typeof createClient<typeof WirePetStore>>;
 
 /** How long all pets may take to be read, in milliseconds. */
 export const sweepTimeoutMs = 600_000;
@@ -66,12 +68,12 @@ export class PetStore {
   readonly timeoutMs: number;
   readonly #gate: Gate | undefined;
   readonly #channel: PetStoreChannel;
-  readonly #client: ReturnType<typeof createClient<typeof WirePetStore>>;
+  readonly #client: PetStoreClient;
 
   constructor({ address, tls, timeoutMs, gate }: PetStoreOptions) {
     this.timeoutMs = timeoutMs;
     this.#gate = gate;
-    this.#channel = openChannel({ address, tls, timeoutMs });
+    this.#channel = openChannel({ address, tls, timeoutMs, beforeCall: () => gate?.pass() });
     this.#client = createClient(WirePetStore, this.#channel.transport);
   }
 
@@ -83,7 +85,8 @@ export class PetStore {
   async add(pet: StorePet, requestId: string, signal: AbortSignal): Promise<string> {
     using ending = this.#begin(signal);
     const headers = { [requestIdHeader]: requestId };
-    const { ids } = await this.#client.addPets({ pets: [wirePet(pet)] }, { headers, signal: ending.signal });
+    const options = { headers, signal: ending.signal };
+    const { ids } = await this.#client.addPets({ pets: [wirePet(pet)] }, options).catch(whereClosed);
     const [id] = ids;
     if (id === undefined || ids.length > 1) throw new Error(`the pet store has given ${ids.length} ids for one pet`);
     return id;
@@ -92,13 +95,14 @@ export class PetStore {
   /** Makes the pet with this id be this one. */
   async update(id: string, pet: StorePet, signal: AbortSignal): Promise<void> {
     using ending = this.#begin(signal);
-    await this.#client.updatePets({ pets: [{ id, ...wirePet(pet) }] }, { signal: ending.signal });
+    const pets = [{ id, ...wirePet(pet) }];
+    await this.#client.updatePets({ pets }, { signal: ending.signal }).catch(whereClosed);
   }
 
   /** No error where there is no such pet. */
   async delete(id: string, signal: AbortSignal): Promise<void> {
     using ending = this.#begin(signal);
-    await this.#client.deletePets({ ids: [id] }, { signal: ending.signal });
+    await this.#client.deletePets({ ids: [id] }, { signal: ending.signal }).catch(whereClosed);
   }
 
   /** Looks for pets that are alike. */
@@ -111,7 +115,7 @@ export class PetStore {
     const { name, type, birthday } = pet;
     const filter = { names: [name], types: [wireTypes[type]], ...rangeOf(birthday) };
     const ids: string[] = [];
-    for await (const found of this.#client.searchPets(filter, { signal: ending.signal, onHeader })) {
+    for await (const found of this.#search(filter, { signal: ending.signal, onHeader })) {
       const { id, ...fields } = foundPet(found);
       // A store whose indexes are out of date finds others too.
       if (fields.name === name && fields.type === type && fields.birthday === birthday) ids.push(id);
@@ -123,7 +127,15 @@ export class PetStore {
   async *all(signal: AbortSignal): AsyncGenerator<FoundPet> {
     using ending = this.#begin(signal);
     const options = { signal: ending.signal, timeoutMs: sweepTimeoutMs };
-    for await (const found of this.#client.searchPets({}, options)) yield foundPet(found);
+    for await (const found of this.#search({}, options)) yield foundPet(found);
+  }
+
+  async *#search(...call: Parameters<PetStoreClient['searchPets']>): AsyncGenerator<WirePet> {
+    try {
+      yield* this.#client.searchPets(...call);
+    } catch (error) {
+      whereClosed(error);
+    }
   }
 
   /** Ends the connection and what is under way on it. */
@@ -136,6 +148,11 @@ export class PetStore {
     this.#gate?.pass();
     return new Ending(signal, this.#gate?.signal);
   }
+}
+
+/** What the gate throws where a call leaves comes as the cause of an error of the client. */
+function whereClosed(error: unknown): never {
+  throw error instanceof ConnectError && error.cause instanceof GateClosedError ? error.cause : error;
 }
 
 const wirePet = ({ name, type, birthday }: StorePet) => ({ name, type: wireTypes[type], birthday: wireDay(birthday) });

@@ -14,6 +14,8 @@ import { customManifest } from '../../../testkit/with-reason.ts';
 
 type Spec = Pet['spec'];
 
+type StoreTls = { readonly ca: string };
+
 /**
  * A namespace of its own for Pets, and proxies before the API server and before a pet store. The operator goes through them,
  * under the role that the chart gives it in that namespace; the test does not.
@@ -33,6 +35,7 @@ export class PetWorld implements AsyncDisposable {
     parts: Pick<PetWorld, 'namespace' | 'api' | 'store'> & {
       readonly cluster: TestCluster;
       readonly storePort: number;
+      readonly tls: StoreTls | undefined;
       readonly kubeconfig: string;
       readonly folder: string;
     },
@@ -43,11 +46,14 @@ export class PetWorld implements AsyncDisposable {
     this.#cluster = parts.cluster;
     this.#kubeconfig = parts.kubeconfig;
     this.#folder = parts.folder;
-    this.pets = new RemotePets({ address: `127.0.0.1:${parts.storePort}`, timeoutMs: 10_000 });
+    this.pets = new RemotePets({ address: `127.0.0.1:${parts.storePort}`, tls: parts.tls, timeoutMs: 10_000 });
   }
 
-  /** @param storePort of a pet store on 127.0.0.1. */
-  static async start(storePort: number): Promise<PetWorld> {
+  /**
+   * @param storePort of a pet store on 127.0.0.1.
+   * @param tls where the store speaks it; the proxy before the store does not.
+   */
+  static async start(storePort: number, tls?: StoreTls): Promise<PetWorld> {
     const cluster = await TestCluster.connect();
     const folder = await mkdtemp(join(process.env.INTEGRATION_FOLDER ?? '', 'pets-'));
     try {
@@ -61,6 +67,7 @@ export class PetWorld implements AsyncDisposable {
         api,
         store: await GrpcProxy.to(storePort),
         storePort,
+        tls,
         kubeconfig,
         folder,
       });

@@ -28,7 +28,7 @@ async function isAway(): Promise<boolean> {
   );
 }
 
-test('the API server is stopped and started', async () => {
+test('an informer has everything when the API server was stopped and started', async () => {
   const running = await startSubject();
   await server.stop();
   expect(await isAway()).toBe(true);
@@ -39,7 +39,7 @@ test('the API server is stopped and started', async () => {
   await world.heapIsAsBefore(running, heapBefore);
 }, 120_000);
 
-test('the token of its service account expires before there is a new one', async () => {
+test('an informer goes on when its token expired before there was a new one', async () => {
   const account = await client.create(ServiceAccount, { metadata: { namespace, name: 'subject' } });
   await client.create(ClusterRoleBinding, {
     metadata: { name: 'subject' },

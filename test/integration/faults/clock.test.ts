@@ -27,7 +27,7 @@ afterAll(async () => {
 });
 
 testOnLinux(
-  'the clock jumps an hour ahead, and two back',
+  'an informer goes on when the clock jumps an hour ahead, and two back',
   async () => {
     const folder = await mkdtemp(join(process.env.INTEGRATION_FOLDER!, 'clock-'));
     const offset = join(folder, 'offset');

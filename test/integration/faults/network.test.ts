@@ -16,28 +16,28 @@ import {
 beforeAll(() => setUp());
 afterAll(() => tearDown());
 
-describe('while it streams its lists', () => {
+describe('an informer with streamed lists has everything in the end', () => {
   withSubject();
 
-  test('the connection is reset in mid-watch', async () => {
+  test('when the connection is reset in mid-watch', async () => {
     await survive({ fault: { type: 'cut', how: 'reset' }, on: isWatch, strikes: 4 });
   });
 
-  test('a streamed list breaks off in its middle: reset', () => streamedListBreaksOff('reset'));
+  test('when a streamed list breaks off in its middle', () => streamedListBreaksOff('reset'));
 
-  test('410 ends a watch from inside', async () => {
+  test('when 410 ends a watch from inside', async () => {
     await survive({ fault: expired, on: isWatch, strikes: 4 });
   });
 
-  test('the reply to every second write is lost', async () => {
+  test('when the reply to every second write is lost', async () => {
     await survive({ fault: { type: 'lost-reply' }, on: isWrite, every: 2, strikes: 10 });
   });
 });
 
-describe('while it lists in pages', () => {
+describe('an informer with paged lists has everything in the end', () => {
   withSubject({ listing: 'paged' });
 
-  test('a continue token has expired', async () => {
+  test('when a continue token has expired', async () => {
     const forgotten = forget();
     await survive({ fault: { type: 'answer', status: 410, reason: 'Expired' }, on: isSecondPage, times: 1 });
     await forgotten();

@@ -67,6 +67,33 @@ test('a connection on which nothing came back in the time of a call is left, and
   expect(sessions).toHaveLength(4);
 });
 
+test('a call that is not allowed where it would leave is not sent', async () => {
+  const { port } = silent.address() as AddressInfo;
+  let streams = 0;
+  silent.on('stream', () => {
+    streams += 1;
+  });
+  let checks = 0;
+  const refusal = new Error('not any more');
+  const checked = openChannel({
+    address: `127.0.0.1:${port}`,
+    timeoutMs: 5000,
+    beforeCall: () => {
+      checks += 1;
+      throw refusal;
+    },
+  });
+  try {
+    const store = createClient(PetStore, checked.transport);
+    await expect(store.deletePets({ ids: ['1'] })).rejects.toMatchObject({ cause: refusal });
+    await expect(store.deletePets({ ids: ['1'] })).rejects.toMatchObject({ cause: refusal });
+    expect(checks).toBe(2);
+    expect(streams).toBe(0);
+  } finally {
+    checked.close();
+  }
+});
+
 describe('a search', () => {
   /** One pet, and then as many as the test says, each after its turn of the event loop. */
   let more: (signal: AbortSignal) => Promise<boolean>;

@@ -1,0 +1,184 @@
+import { mkdtemp, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { Database } from '../../src/controllers/postgres-writer/database.ts';
+import { GateClosedError, Lease } from '../../src/runtime/index.ts';
+import { certificate, certificateKey } from '../../testkit/certificate.ts';
+import { eventually } from '../../testkit/eventually.ts';
+import type { OperatorProcess } from '../../testkit/operator-process.ts';
+import { PetStoreProcess } from '../../testkit/pet-store-process.ts';
+import { PostgresServer } from '../../testkit/postgres-server.ts';
+import { RecordingLog } from '../../testkit/recording-log.ts';
+import { serverOfWorker } from '../../testkit/server-of-worker.ts';
+import { TcpProxy } from '../../testkit/tcp-proxy.ts';
+import { PetWorld } from './environment/pet-world.ts';
+import { PostgresWorld } from './environment/postgres-world.ts';
+
+/**
+ * A leader is frozen while it waits for a connection to what is outside, over which it has decided to write. Another leads
+ * meanwhile. Woken, the former one has its connection, and must not use it.
+ */
+
+const quick = { HA_LEASE_DURATION_SECONDS: '2', HA_RENEW_DEADLINE_SECONDS: '1.2', HA_RETRY_PERIOD_SECONDS: '0.3' };
+
+let resources: AsyncDisposableStack;
+
+beforeEach(() => {
+  resources = new AsyncDisposableStack();
+});
+afterEach(() => resources.disposeAsync());
+
+type Settings = Readonly<Record<string, string>>;
+
+/** Two replicas, of which the first leads. */
+async function replicas(
+  world: Pick<PostgresWorld, 'namespace' | 'client'>,
+  start: (settings: Settings) => Promise<OperatorProcess>,
+  settings: { readonly first: Settings; readonly second: Settings },
+) {
+  const { namespace, client } = world;
+  const started = async (name: keyof typeof settings): Promise<OperatorProcess> => {
+    const own = { NAMESPACE: namespace, WATCH_NAMESPACES: namespace, HA_ENABLED: 'true', HA_NODE_ID: name };
+    // The role of the tests of one kind says nothing of Leases.
+    const operator = await start({ KUBECONFIG: serverOfWorker().kubeconfig, ...own, ...quick, ...settings[name] });
+    resources.defer(async () => void (await operator.stop('SIGKILL')));
+    return operator;
+  };
+  const leads = (name: string) =>
+    eventually(`${name} leads`, async () => {
+      const { spec } = await client.get(Lease, { namespace, name: 'echoperator' });
+      return spec?.holderIdentity?.startsWith(name);
+    });
+  const leader = await started('first');
+  await leads('first');
+  await started('second');
+  return {
+    leader,
+    /** Freezes the first, and returns when the second leads. */
+    freezeLeader: async (): Promise<void> => {
+      leader.freeze();
+      await leads('second');
+    },
+  };
+}
+
+/** It has ended because it leads no more. */
+async function endsWithoutItsLease(operator: OperatorProcess): Promise<void> {
+  const { exitCode, output } = await operator.ended;
+  expect(output).toContain('the lease is lost: nothing more is begun');
+  expect(exitCode).toBe(1);
+}
+
+test('a statement that may not leave when its connection is there is not sent', async () => {
+  await using server = await PostgresServer.start();
+  await using proxy = await TcpProxy.start(server.port);
+  await server.query(`CREATE ROLE writer LOGIN PASSWORD 'w'`);
+  const connectionsAtCheck: number[] = [];
+  const database = new Database({
+    settings: {
+      host: '127.0.0.1',
+      port: proxy.port,
+      dbname: 'postgres',
+      user: 'writer',
+      password: 'w',
+      sslmode: 'disable',
+      poolSize: 1,
+      connectTimeoutSeconds: 5,
+      statementTimeoutSeconds: 5,
+    },
+    log: new RecordingLog(),
+    gate: {
+      signal: new AbortController().signal,
+      pass: () => {
+        connectionsAtCheck.push(proxy.connections);
+        throw new GateClosedError('another leads');
+      },
+    },
+  });
+  let sent = '';
+  proxy.onSent((data) => {
+    sent += data.toString('latin1');
+  });
+  try {
+    await expect(database.query({ text: 'SELECT', values: [] })).rejects.toThrow('another leads');
+    expect(connectionsAtCheck).toEqual([1]);
+    expect(sent).toContain('writer');
+    expect(sent).not.toContain('SELECT');
+  } finally {
+    await database.close();
+  }
+});
+
+test('a row that was deleted meanwhile is not written again by a leader that was frozen', async () => {
+  const world = resources.use(await PostgresWorld.start());
+  await world.createTable('students');
+  const proxy = resources.use(await TcpProxy.start(world.database.port));
+  const patient = { PSQL_SSLMODE: 'disable', PSQL_CONNECT_TIMEOUT_SECONDS: '60' };
+  const { leader, freezeLeader } = await replicas(world, (settings) => world.startOperator(settings), {
+    first: { ...patient, PSQL_PORT: String(proxy.port) },
+    second: patient,
+  });
+  const key = world.newKey('jane');
+  const jane = { table: 'students', name: 'Jane', age: 21, country: 'Peru' } as const;
+  await world.apply(key, jane);
+  await world.withReason(key, 'RowWritten');
+
+  proxy.hold();
+  await world.apply(key, { ...jane, age: 22 });
+  await eventually('the leader waits for a connection', async () => proxy.held > 0);
+  await freezeLeader();
+  await eventually('the other has written it', async () => (await world.rows('students', key))[0]?.age === 22);
+  await world.delete(key);
+  await world.gone(key);
+  let statements = 0;
+  proxy.onSent((data) => {
+    if (/INSERT INTO|DELETE FROM/.test(data.toString('latin1'))) statements += 1;
+  });
+  proxy.release();
+  leader.thaw();
+  await endsWithoutItsLease(leader);
+  expect(statements).toBe(0);
+  expect(await world.rows('students')).toEqual([]);
+});
+
+test('a pet that was changed meanwhile is not changed back by a leader that was frozen', async () => {
+  const folder = await mkdtemp(join(process.env.INTEGRATION_FOLDER ?? '', 'former-leader-'));
+  const file = async (name: string, content: string): Promise<string> => {
+    await writeFile(join(folder, name), content);
+    return join(folder, name);
+  };
+  const caFile = await file('tls.crt', certificate);
+  // By TLS a connection is not there before the store has answered. In clear a call leaves at once, and waits on its way.
+  const store = await PetStoreProcess.start({
+    PETSTORE_TLS_CERT_FILE: caFile,
+    PETSTORE_TLS_KEY_FILE: await file('tls.key', certificateKey),
+  });
+  resources.defer(async () => void (await store.stop()));
+  const world = resources.use(await PetWorld.start(store.port, { ca: certificate }));
+  const proxy = resources.use(await TcpProxy.start(store.port));
+  const settingsFor = (port: number) => ({
+    PETSTORE_ADDRESS: `127.0.0.1:${port}`,
+    PETSTORE_TLS: 'true',
+    PETSTORE_CA_FILE: caFile,
+    PETSTORE_TIMEOUT_SECONDS: '60',
+  });
+  const { leader, freezeLeader } = await replicas(world, (settings) => world.operator(settings), {
+    first: settingsFor(proxy.port),
+    second: settingsFor(store.port),
+  });
+  const thor = { name: 'Thor', type: 'dog', birthday: '2021-04-01T00:00:00Z' } as const;
+  await world.apply('thor', thor);
+  await world.settled();
+
+  proxy.hold();
+  await world.apply('thor', { ...thor, name: 'Odin' });
+  await eventually('the leader waits for a connection', async () => proxy.held > 0);
+  await freezeLeader();
+  await world.settled();
+  await world.apply('thor', { ...thor, name: 'Loki' });
+  await world.settled();
+  proxy.release();
+  leader.thaw();
+  await endsWithoutItsLease(leader);
+  expect((await world.stored()).map(({ name }) => name)).toEqual(['Loki']);
+});
