@@ -17,6 +17,7 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { constants, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { execa, type Subprocess } from 'execa';
+import { dieWithParent } from '../testkit/die-with-parent.ts';
 import {
   type Exit,
   hasFailed,
@@ -110,7 +111,8 @@ class Runner {
 
   /** @param hasCompany whether each line is to begin with the suite's name, because another suite writes too */
   async #spawn(suite: Suite, flags: readonly string[], hasCompany: boolean): Promise<Exit> {
-    const [file, ...args] = suite.command;
+    const [program, ...words] = suite.command;
+    const [file, args] = dieWithParent(program, [...words, ...flags]);
     let leftHandlesOpen = false;
     function* watched(line: unknown): Generator<string> {
       leftHandlesOpen ||= tellsOfOpenHandles(String(line));
@@ -118,7 +120,7 @@ class Runner {
       yield hasCompany ? `${suite.name} │ ${line}` : String(line);
     }
     const { timeoutMs } = this.#options;
-    const child = execa(file, [...args, ...flags], {
+    const child = execa(file, args, {
       cwd: repository,
       env: { ...(process.stdout.isTTY && { FORCE_COLOR: '1' }), ...suite.environment },
       stdin: 'inherit',

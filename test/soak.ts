@@ -16,6 +16,7 @@ import fc from 'fast-check';
 import { HttpClient, Transport } from '../src/runtime/index.ts';
 import { ApiServer, FaultProxy } from '../src/runtime/testing/index.ts';
 import { programs } from '../testkit/api-server-programs.ts';
+import { freePorts } from '../testkit/free-ports.ts';
 import { steps, take, watching } from './integration/faults/environment/random-faults.ts';
 import { SubjectProcess } from './integration/faults/environment/subject-process.ts';
 import { World } from './integration/faults/environment/world.ts';
@@ -27,9 +28,11 @@ const allowedRise = 0.1;
 const namespace = 'default';
 
 async function soak(folder: string): Promise<boolean> {
+  const [port] = await freePorts();
   await using server = await ApiServer.start({
     assets: await programs(folder),
     folder,
+    port,
     crds: [join(import.meta.dirname, '../crds')],
   });
   await using proxy = await FaultProxy.start({ upstream: server.connection, tls: server.tls });

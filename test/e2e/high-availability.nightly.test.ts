@@ -59,9 +59,11 @@ describe('an Echo a second, printed by real pods', () => {
     expect((await Promise.all(logs)).sort()).toEqual([...echos].sort());
   }
 
-  test('each is printed once while the leader is deleted', () => whileEchosArePrinted('printed, leader deleted', deleteLeader));
+  test('each is printed once while the leader is deleted', () =>
+    whileEchosArePrinted('printed, leader deleted', deleteLeader));
 
-  test('each is printed once while the operator is upgraded', () => whileEchosArePrinted('printed, rolling upgrade', markedUpgrade));
+  test('each is printed once while the operator is upgraded', () =>
+    whileEchosArePrinted('printed, rolling upgrade', markedUpgrade));
 });
 
 describe('20 Echos a second', () => {

@@ -97,8 +97,7 @@ export function hasFailed(
   );
 }
 
-const isComplete = (outcome: Outcome): boolean =>
-  outcome.result !== 'left out' && (outcome.counts?.skipped ?? 0) === 0;
+const isComplete = (outcome: Outcome): boolean => outcome.result !== 'left out' && (outcome.counts?.skipped ?? 0) === 0;
 
 /**
  * The sums of all suites. A suite that failed without a failed test (the linter, a file that did not load, no test

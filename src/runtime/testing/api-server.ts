@@ -23,6 +23,11 @@ export interface ApiServerOptions {
   readonly auditPolicy?: string;
   readonly flags?: Flags;
   readonly etcdFlags?: Flags;
+  /**
+   * The port of the API server on 127.0.0.1. For one that is stopped and started again: a free port of the system's choice may
+   * be somebody else's by then. Default: such a one.
+   */
+  readonly port?: number;
   /** How long a program may take to end when it is asked to, before it is killed. Default 10,000. */
   readonly stopTimeoutMs?: number;
 }
@@ -72,7 +77,7 @@ export class ApiServer implements AsyncDisposable {
   }
 
   /**
-   * Starts one on a free port. Resolves when it is ready and serves the CustomResourceDefinitions, after some seconds.
+   * Starts one. Resolves when it is ready and serves the CustomResourceDefinitions, after some seconds.
    *
    * @throws Error with what a program wrote, when it does not get ready within a minute.
    */
@@ -81,7 +86,7 @@ export class ApiServer implements AsyncDisposable {
     const folder = options.folder ?? (await mkdtemp(join(tmpdir(), 'api-server-')));
     try {
       const programs = await Programs.prepare(folder, options);
-      const running = await programs.start(undefined);
+      const running = await programs.start(options.port);
       const access = programs.accessTo(running.apiServer.url);
       const kubeconfig = join(folder, 'kubeconfig');
       const content = buildKubeconfig({

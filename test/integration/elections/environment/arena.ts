@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { HttpClient, Lease, NoAnswerError, Transport } from '../../../../src/runtime/index.ts';
 import { ApiServer, eventually } from '../../../../src/runtime/testing/index.ts';
 import { programs } from '../../../../testkit/api-server-programs.ts';
+import { freePorts } from '../../../../testkit/free-ports.ts';
 import { type CandidatePrograms, candidatePrograms } from './candidate-process.ts';
 import { auditPolicy, type History, type LeaseVersion, namespace, readHistory } from './history.ts';
 import { WallClock } from './monotonic.ts';
@@ -34,9 +35,10 @@ export class Arena implements AsyncDisposable {
   static async open(): Promise<Arena> {
     const folder = await mkdtemp(join(process.env.INTEGRATION_FOLDER!, 'elections-'));
     const candidates = await candidatePrograms(folder);
+    const [port] = await freePorts();
     return new Arena(
       folder,
-      await ApiServer.start({ assets: await programs(folder), folder, auditPolicy }),
+      await ApiServer.start({ assets: await programs(folder), folder, auditPolicy, port }),
       candidates,
     );
   }

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { HttpClient, Transport } from '../../../../src/runtime/index.ts';
 import { ApiServer } from '../../../../src/runtime/testing/index.ts';
 import { programs } from '../../../../testkit/api-server-programs.ts';
+import { freePorts } from '../../../../testkit/free-ports.ts';
 import { SubjectProcess } from './subject-process.ts';
 import { World } from './world.ts';
 
@@ -19,9 +20,11 @@ let subject: SubjectProcess | undefined;
 
 export async function setUp(): Promise<void> {
   folder = await mkdtemp(join(process.env.INTEGRATION_FOLDER!, 'faults-'));
+  const [port] = await freePorts();
   server = await ApiServer.start({
     assets: await programs(folder),
     folder,
+    port,
     crds: [join(import.meta.dirname, '../../../../crds')],
     // When asked to end, an API server waits for its open watches: it is killed after this time.
     stopTimeoutMs: 1_000,
