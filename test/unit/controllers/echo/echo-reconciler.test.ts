@@ -1,20 +1,19 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import type { Echo } from '../../../../src/api/index.ts';
-import type { Job } from '../../../../src/controllers/built-in-kinds.ts';
-import { DeletedJobs } from '../../../../src/controllers/echo/deleted-jobs.ts';
+import type { Job, Pod } from '../../../../src/controllers/built-in-kinds.ts';
+import { DeletedJobs } from '../../../../src/controllers/echo/echo-job.ts';
 import { EchoReconciler } from '../../../../src/controllers/echo/echo-reconciler.ts';
 import {
-  ApiError,
+  type Condition,
   isAlreadyExists,
   isNamespaceTerminating,
   NoAnswerError,
   type Result,
   Store,
-  TerminalError,
 } from '../../../../src/runtime/index.ts';
 import { ReconcilerWorld, type Report } from '../../environment/reconciler-world.ts';
 import type { Exchange, ScriptedServer } from '../../environment/scripted-server.ts';
-import { complete, echoOf, jobOf } from './echos.ts';
+import { complete, echoOf, failed, jobOf } from './echos.ts';
 
 const key = { name: 'hello', namespace: 'default' };
 const jobsPath = '/apis/batch/v1/namespaces/default/jobs';
@@ -26,6 +25,7 @@ let world: ReconcilerWorld;
 let server: ScriptedServer;
 let echos: Store<Echo>;
 let jobs: Store<Job>;
+let pods: Store<Pod>;
 let deletedJobs: DeletedJobs;
 
 beforeEach(async () => {
@@ -33,6 +33,7 @@ beforeEach(async () => {
   server = world.server;
   echos = new Store();
   jobs = new Store();
+  pods = new Store();
   deletedJobs = new DeletedJobs();
 });
 afterEach(async () => {
@@ -41,7 +42,14 @@ afterEach(async () => {
 
 /** Begins to reconcile over what the stores hold; a failure is its outcome. */
 function reconcile(): Promise<Result | unknown> {
-  const reconciler = new EchoReconciler({ echos, jobs, deletedJobs, events: world.events, image: 'busybox:1.36' });
+  const reconciler = new EchoReconciler({
+    echos,
+    jobs,
+    pods,
+    deletedJobs,
+    events: world.events,
+    image: 'busybox:1.36',
+  });
   return world.reconcile(reconciler, key);
 }
 
@@ -116,6 +124,43 @@ describe('where there is no Job', () => {
     expect((await reported()).reason).toBe('Printing');
     await noted();
     expect(await outcome).toEqual(done);
+  });
+
+  test.each([
+    ['Printing', 'Printing'],
+    ['JobFailed', 'JobFailed'],
+  ])('any more, though the status says %s, one is made again, and an Event tells of it', async (_, reason) => {
+    const ready = {
+      type: 'Ready',
+      status: 'False',
+      reason,
+      message: '',
+      lastTransitionTime: '',
+      observedGeneration: 1,
+    };
+    const echo = echoOf({ status: { conditions: [ready as Condition] } });
+    echos.set(echo);
+    const outcome = reconcile();
+    (await created()).json(201, jobOf(echo));
+    expect(await noted()).toBe('Normal JobRecreated');
+    expect((await reported()).reason).toBe('Printing');
+    if (reason !== 'Printing') expect(await noted()).toBe('Normal Printing');
+    expect(await outcome).toEqual(done);
+    await world.events.flush(30_000);
+    expect(server.unclaimed).toBe(0);
+  });
+
+  test('of a new generation yet, one is made, and no Event tells of more', async () => {
+    const ready = { type: 'Ready', status: 'False', reason: 'Printing', message: '', lastTransitionTime: '' } as const;
+    const conditions = [{ ...ready, observedGeneration: 1 }];
+    const echo = echoOf({ metadata: { generation: 2 }, status: { conditions } });
+    echos.set(echo);
+    const outcome = reconcile();
+    (await created()).json(201, jobOf(echo));
+    expect((await reported()).reason).toBe('Printing');
+    expect(await outcome).toEqual(done);
+    await world.events.flush(30_000);
+    expect(server.unclaimed).toBe(0);
   });
 
   test.each([
@@ -195,7 +240,7 @@ describe('a Job that the server will not have', () => {
     (await created()).refuse(code, 'BadRequest', { message: 'admission webhook "policy" denied the request' });
     expect((await reported()).reason).toBe('JobRefused');
     expect(await noted()).toBe('Warning JobRefused');
-    expect(await outcome).toMatchObject({ name: 'ApiError', code });
+    expect(await outcome).toMatchObject({ type: 'retry', error: { code } });
   });
 
   test('for a quota: the status says so, and it is tried again', async () => {
@@ -206,21 +251,17 @@ describe('a Job that the server will not have', () => {
     expect(reason).toBe('JobRefused');
     expect(status).toMatchObject({ phase: 'Pending', conditions: [{ status: 'False', message: 'exceeded quota' }] });
     expect(await noted()).toBe('Warning JobRefused');
-    const error = await outcome;
-    expect(error).toBeInstanceOf(ApiError);
-    expect(error).toMatchObject({ code: 403 });
+    expect(await outcome).toMatchObject({ type: 'retry', error: { code: 403 } });
   });
 
-  test('for a field in it: the status says so, and it is not tried again', async () => {
+  test('for a field in it: the status says so, and it is tried again: another server may accept it', async () => {
     echos.set(echoOf());
     const outcome = reconcile();
     const details = { causes: [{ reason: 'FieldValueInvalid', field: 'spec.template', message: 'no' }] };
     (await created()).refuse(422, 'Invalid', { message: 'spec.template: no', details });
     expect((await reported()).reason).toBe('JobRefused');
     expect(await noted()).toBe('Warning JobRefused');
-    const error = await outcome;
-    expect(error).toBeInstanceOf(TerminalError);
-    expect(error).toMatchObject({ cause: { code: 422 } });
+    expect(await outcome).toMatchObject({ type: 'retry', error: { code: 422 } });
   });
 
   test('for a policy, which names no field: the status says so, and it is tried again', async () => {
@@ -229,7 +270,7 @@ describe('a Job that the server will not have', () => {
     (await created()).refuse(422, 'Invalid', { message: 'images must come from the mirror' });
     expect((await reported()).reason).toBe('JobRefused');
     expect(await noted()).toBe('Warning JobRefused');
-    expect(await outcome).toMatchObject({ name: 'ApiError', code: 422 });
+    expect(await outcome).toMatchObject({ type: 'retry', error: { code: 422 } });
   });
 
   test('for a namespace on its way out: nothing is reported', async () => {
@@ -250,6 +291,22 @@ describe('a Job that the server will not have', () => {
 });
 
 describe('where there is a Job', () => {
+  test.each([
+    ['does not start', {}, 'Job hello has not printed the message: pod hello-x: Evicted'],
+    ['has failed', failed, 'Job hello has failed: too often; pod hello-x: Evicted'],
+  ])('whose pod %s, that is told', async (_, state, message) => {
+    const echo = echoOf();
+    echos.set(echo);
+    jobs.set(jobOf(echo, state));
+    const ownerReferences = [{ apiVersion: 'batch/v1', kind: 'Job', name: 'hello', uid: 'uid-job', controller: true }];
+    const metadata = { ...echo.metadata, name: 'hello-x', uid: 'uid-pod', ownerReferences };
+    pods.set({ metadata, status: { phase: 'Failed', reason: 'Evicted' } });
+    const outcome = reconcile();
+    expect((await reported()).message).toBe(message);
+    await noted();
+    expect(await outcome).toEqual(done);
+  });
+
   test('of an earlier generation, it is deleted with its pods, if it still is that one', async () => {
     jobs.set(jobOf(echoOf()));
     echos.set(echoOf({ metadata: { generation: 2 } }));
@@ -274,13 +331,16 @@ describe('where there is a Job', () => {
     expect(await outcome).toEqual(done);
   });
 
-  test('of an earlier generation that is another by now, it is tried again', async () => {
+  test('of an earlier generation that is another by now, that one stays, and its event comes', async () => {
     jobs.set(jobOf(echoOf()));
     echos.set(echoOf({ metadata: { generation: 2 } }));
     const outcome = reconcile();
     await asked(echoOf({ metadata: { generation: 2 } }));
     (await server.next({ method: 'DELETE', path: jobPath })).refuse(409, 'Conflict');
-    expect(await outcome).toMatchObject({ code: 409 });
+    expect((await reported()).reason).toBe('Replacing');
+    await noted();
+    expect(await outcome).toEqual(done);
+    expect(server.unclaimed).toBe(0);
   });
 
   test('of a later generation than the store has of the Echo, it is left alone: the store is behind', async () => {
@@ -298,6 +358,16 @@ describe('where there is a Job', () => {
     const outcome = reconcile();
     expect((await reported()).reason).toBe('Replacing');
     await noted();
+    expect(await outcome).toEqual(done);
+    expect(server.unclaimed).toBe(0);
+  });
+
+  test('of an earlier Echo of this name, it is waited for: the garbage collector deletes it', async () => {
+    jobs.set(jobOf(echoOf({ metadata: { uid: 'uid-before' } })));
+    echos.set(echoOf());
+    const outcome = reconcile();
+    expect(await reported()).toMatchObject({ reason: 'Replacing', message: expect.stringContaining('earlier Echo') });
+    expect(await noted()).toBe('Normal Replacing');
     expect(await outcome).toEqual(done);
     expect(server.unclaimed).toBe(0);
   });
