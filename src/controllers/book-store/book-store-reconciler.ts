@@ -11,8 +11,8 @@ import { isInvalidField } from '../refusal.ts';
 import { reportReady } from '../report-ready.ts';
 import { App, type AppOptions } from './app.ts';
 import { invalidReport, partReasons, readyReport } from './book-store-status.ts';
-import { withItsData } from './data.ts';
 import { Database, type DatabaseOptions } from './database.ts';
+import { reconcileReclaimPolicy } from './reclaim.ts';
 import { deleteServices, noLongerWanted, otherwiseHeadless } from './services.ts';
 import { settingsOf } from './settings.ts';
 import { problemOf } from './spec-problem.ts';
@@ -37,8 +37,12 @@ export class BookStoreReconciler {
   async reconcile(key: ObjectKey, context: ReconcileContext): Promise<Result> {
     const store = this.#options.stores.get(key);
     if (store === undefined) return done;
-    const { client } = context;
-    return withItsData(client, store, this.#database.held(store), (current) => this.#keep(current, context));
+    return reconcileReclaimPolicy(store, {
+      client: context.client,
+      events: this.#options.events,
+      claims: this.#database.claims(store),
+      apply: (current) => this.#keep(current, context),
+    });
   }
 
   /** What it makes goes with it, but for the data: the garbage collector follows the owners. */

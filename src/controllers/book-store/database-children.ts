@@ -1,7 +1,14 @@
 import { BookStore } from '../../api/index.ts';
 import { compareQuantities, controllerReference, type Manifest } from '../../runtime/index.ts';
 import type { Service, StatefulSet } from '../built-in-kinds.ts';
-import { databaseServiceKey, objectLabels, selectorLabels, statefulSetKey, volumeName } from './names.ts';
+import {
+  bookStoreUidLabel,
+  databaseServiceKey,
+  objectLabels,
+  selectorLabels,
+  statefulSetKey,
+  volumeName,
+} from './names.ts';
 import { readyWhenListening } from './readiness.ts';
 import type { Settings } from './settings.ts';
 
@@ -80,7 +87,7 @@ export function statefulSetOf(store: BookStore, { database }: Settings, fixed: F
           ],
         },
       },
-      volumeClaimTemplates: claimTemplates(fixed),
+      volumeClaimTemplates: claimTemplates(store, fixed),
     },
   };
 }
@@ -89,11 +96,11 @@ export function statefulSetOf(store: BookStore, { database }: Settings, fixed: F
  * The one template of a StatefulSet's claims. The list is atomic, so it has the server's defaults too: without them each
  * restart of the operator would cost an apply that changes nothing.
  */
-const claimTemplates = ({ size, storageClassName, others }: Fixed) => [
+const claimTemplates = ({ metadata }: BookStore, { size, storageClassName, others }: Fixed) => [
   {
     apiVersion: 'v1',
     kind: 'PersistentVolumeClaim',
-    metadata: { ...others?.metadata, name: volumeName },
+    metadata: { ...(others?.metadata ?? { labels: { [bookStoreUidLabel]: metadata.uid } }), name: volumeName },
     spec: {
       volumeMode: 'Filesystem',
       ...others?.spec,

@@ -53,13 +53,9 @@ export class Database {
     return { ...(await this.#keepSet(store, settings, context)), ...service };
   }
 
-  /** What there is that holds the data, or will. */
-  held(store: BookStore): {
-    readonly statefulSet: StatefulSet | undefined;
-    readonly claims: readonly PersistentVolumeClaim[];
-  } {
-    const claims = problemOf(store) === undefined ? this.#claims(store) : [];
-    return { statefulSet: this.#options.statefulSets.get(statefulSetKey(store)), claims };
+  /** The claims that the StatefulSet's pods use or will use, in the order of the pods, whoever created them. */
+  claims(store: BookStore): readonly PersistentVolumeClaim[] {
+    return problemOf(store) === undefined ? this.#claims(store) : [];
   }
 
   async #keepService(store: BookStore, settings: Settings, { client }: ReconcileContext): Promise<ServiceOutcome> {

@@ -13,6 +13,12 @@ const maxLabelLength = 63;
 /** The volume, in the StatefulSet's template of claims and in the pod. */
 export const volumeName = 'data';
 
+/**
+ * On each claim that a BookStore's StatefulSet creates: the BookStore's uid. `reclaimPolicy: Delete` deletes only claims
+ * with this label, so a claim that was created otherwise is never lost.
+ */
+export const bookStoreUidLabel = 'blog.velotio.com/book-store-uid';
+
 type Component = 'app' | 'database';
 
 const inNamespace = ({ metadata }: BookStore, name: string): ObjectKey => ({ ...keyOf({ metadata }), name });
@@ -38,12 +44,12 @@ export const recreationKey = (store: BookStore): ObjectKey =>
 
 /** Every name that a BookStore claims for itself, with the plural of its kind: `services/default/bookstore-svc`. */
 export function claimedNames(store: BookStore): readonly string[] {
-  if (problemOf(store) !== undefined) return [];
+  const hasServices = problemOf(store) === undefined;
   return [
     ['deployments', deploymentKey(store)] as const,
     ['statefulsets', statefulSetKey(store)] as const,
-    ['services', appServiceKey(store)] as const,
-    ['services', databaseServiceKey(store)] as const,
+    ...(hasServices ? [['services', appServiceKey(store)] as const] : []),
+    ...(hasServices ? [['services', databaseServiceKey(store)] as const] : []),
     ['controllerrevisions', recreationKey(store)] as const,
   ].map(([plural, key]) => `${plural}/${keyString(key)}`);
 }
