@@ -1,12 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { BookStore } from '../../src/api/index.ts';
-import {
-  ControllerRevision,
-  PersistentVolumeClaim,
-  Pod,
-  Service,
-  StatefulSet,
-} from '../../src/controllers/built-in-kinds.ts';
+import { PersistentVolumeClaim, Pod, Service, StatefulSet } from '../../src/controllers/built-in-kinds.ts';
 import { findCondition } from '../../src/runtime/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { ConfigMap, Event } from '../../testkit/kinds.ts';
@@ -74,8 +68,6 @@ describe('the data', () => {
       ];
       return left.every((each) => each === undefined);
     });
-    const { items: revisions } = await cluster.client.list(ControllerRevision, { namespace: at.key.namespace });
-    expect(revisions.filter(({ metadata }) => metadata.deletionTimestamp === undefined)).toEqual([]);
     await apply(at.key, spec({}, { dbSize: '2Gi' }));
     await growOnline(at, '2Gi', [0]);
     await settled(at);

@@ -26,7 +26,6 @@ import {
   statefulSetOf,
   statesOf,
   tearDown,
-  templateSizeOf,
   type World,
   withoutReplicas,
   withReason,
@@ -160,6 +159,7 @@ describe('a BookStore', () => {
     ['a dbSize that no volume can have', spec({}, { dbSize: '1e30' }), 'less than 8Ei'],
     ['a dbSize that is none', spec({}, { dbSize: 'much' }), 'dbSize'],
     ['another storageClassName', spec({}, { storageClassName: 'another' }), 'storageClassName cannot be changed'],
+    ['another Service of the database', spec({}, { serviceName: 'another' }), 'serviceName cannot be changed'],
     ['one Service for two', spec({ serviceName: 'one' }, { serviceName: 'one' }), 'two names'],
     ['a Service of the other’s default name', spec({ serviceName: 'mongodb-service' }), 'two names'],
     ['a duration that is none', spec({}, { resizeRestartAfter: 'soon' }), 'resizeRestartAfter'],
@@ -181,6 +181,14 @@ describe('a BookStore', () => {
     }
     expect((await statefulSetOf(at.key)).metadata.uid).toBe(uid);
     expect(await requestOf(at.key)).toBe('1Gi');
+  });
+
+  test("may write out the default name of the database's Service, and leave it out again", async () => {
+    const key = { name: 'shop', namespace: await cluster.namespace() };
+    for (const serviceName of [undefined, 'mongodb-service', undefined]) {
+      await apply(key, spec({}, serviceName === undefined ? {} : { serviceName }));
+    }
+    await expect(apply(key, spec({}, { serviceName: 'another' }))).rejects.toThrow('serviceName cannot be changed');
   });
 
   test('whose pods cannot start is not ready, and is mended by another image', async () => {
@@ -262,6 +270,7 @@ describe('BookStores', () => {
     expect(await ifThere(statefulSetOf(second.key))).toBeUndefined();
     expect(await childOf(Service, first.key, 'mongodb-service')).toEqual(service);
 
+    await cluster.client.delete(BookStore, second.key);
     await apply(second.key, spec({ serviceName: 'second-svc', tag: 'other' }, { serviceName: 'second-db' }));
     await settled(second);
     await settled(first);
@@ -287,7 +296,6 @@ describe('BookStores', () => {
     await growOnline(at, '2Gi', [0, 1]);
     await settled(at, 'IndependentDatabases');
     expect(await requestOf(at.key, 2)).toBe('2Gi');
-    expect(templateSizeOf(await statefulSetOf(at.key))).toBe('2Gi');
   });
 
   test('a replica count of zero means none', async () => {

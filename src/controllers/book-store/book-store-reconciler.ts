@@ -13,7 +13,7 @@ import { App, type AppOptions } from './app.ts';
 import { invalidReport, partReasons, readyReport } from './book-store-status.ts';
 import { Database, type DatabaseOptions } from './database.ts';
 import { reconcileReclaimPolicy } from './reclaim.ts';
-import { deleteServices, noLongerWanted, otherwiseHeadless } from './services.ts';
+import { deleteServices, noLongerWanted } from './services.ts';
 import { settingsOf } from './settings.ts';
 import { problemOf } from './spec-problem.ts';
 
@@ -53,17 +53,9 @@ export class BookStoreReconciler {
       return done;
     }
     const settings = settingsOf(store);
-    const changed = otherwiseHeadless(this.#options.services, store, settings);
-    if (changed.length > 0) {
-      await deleteServices(context.client, changed);
-      // Their end is the next event.
-      return done;
-    }
     const database = await this.#database.reconcile(store, settings, context);
     const app = await this.#app.reconcile(store, settings, database.elsewhere, context);
-    const isServing = [app.app, database.database].every(
-      (part) => part !== undefined && partReasons[part.reason].isReady,
-    );
+    const isServing = [app.app, database.database].every(({ reason }) => partReasons[reason].isReady);
     if (isServing) await deleteServices(context.client, noLongerWanted(this.#options.services, store, settings));
     const report = readyReport(store, { ...database, ...app }, new Date());
     await reportReady(this.#options.events, BookStore, store, report, context);

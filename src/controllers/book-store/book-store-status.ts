@@ -1,5 +1,5 @@
 import type { BookStore } from '../../api/index.ts';
-import { type Condition, type DesiredCondition, findCondition, setCondition } from '../../runtime/index.ts';
+import { type Condition, type DesiredCondition, setCondition } from '../../runtime/index.ts';
 import type { Deployment, PersistentVolumeClaim, StatefulSet } from '../built-in-kinds.ts';
 import type { ReadyReport } from '../report-ready.ts';
 import { deploymentKey, statefulSetKey } from './names.ts';
@@ -21,7 +21,6 @@ export const partReasons = {
   NameTaken: bad,
   Refused: bad,
   ClaimBeingDeleted: bad,
-  Orphaned: bad,
 } as const;
 
 /** The reasons of VolumeResizing. */
@@ -30,10 +29,8 @@ export const volumeReasons = {
   ClaimsGrowing: { status: 'True', isReady: false, isWarning: false },
   FileSystemResizePending: { status: 'True', isReady: false, isWarning: false },
   ResizeFailing: { status: 'True', isReady: false, isWarning: true },
-  StatefulSetRecreating: { status: 'True', isReady: false, isWarning: false },
   StorageClassCannotGrow: bad,
   ResizeRefused: bad,
-  RecreationRefused: bad,
 } as const;
 
 /** The reason of Ready where no part gives one. */
@@ -55,8 +52,7 @@ export interface VolumeFinding {
 /** What a reconcile has found out about a BookStore. */
 export interface Finding {
   readonly app: PartFinding;
-  /** Undefined while nobody can say: what was said before stays. */
-  readonly database: PartFinding | undefined;
+  readonly database: PartFinding;
   readonly volume: VolumeFinding;
   /** As far as there is one that is ours. */
   readonly deployment?: Deployment | undefined;
@@ -71,9 +67,7 @@ export function readyReport(store: BookStore, finding: Finding, now: Date): Read
   const settings = settingsOf(store);
   const { isReady, isWarning, reason, message } = sumUp(finding);
   const found: readonly DesiredCondition[] = [
-    ...(database === undefined
-      ? stillSaid(store, 'DatabaseReady')
-      : [{ type: 'DatabaseReady', status: partReasons[database.reason].status, ...database }]),
+    { type: 'DatabaseReady', status: partReasons[database.reason].status, ...database },
     { type: 'AppReady', status: partReasons[app.reason].status, ...app },
     { type: 'VolumeResizing', status: volumeReasons[volume.reason].status, ...volume },
     { type: 'Ready', status: isReady ? 'True' : 'False', reason, message },
@@ -83,7 +77,6 @@ export function readyReport(store: BookStore, finding: Finding, now: Date): Read
     store.status?.conditions,
   );
   const appRollout = deployment && rolloutOf(deployment);
-  // While it is made anew its pods run on, and nobody counts them.
   const databaseReadyReplicas = statefulSet ? rolloutOf(statefulSet).ready : 0;
   return {
     reason,
@@ -97,7 +90,7 @@ export function readyReport(store: BookStore, finding: Finding, now: Date): Read
       statefulSetName: statefulSetKey(store).name,
       databaseServiceName: settings.database.serviceName,
       databaseReplicas: settings.database.replicas,
-      ...(database !== undefined && { databaseReadyReplicas }),
+      databaseReadyReplicas,
       volumes: volumesOf(claims),
       observedGeneration,
       conditions: conditions ?? null,
@@ -112,13 +105,6 @@ export function invalidReport(store: BookStore, message: string, now: Date): Rea
   const conditions = setCondition(store.status?.conditions, condition, now);
   return { reason: invalidSpec, message, isWarning: true, status: { observedGeneration, conditions } };
 }
-
-const stillSaid = ({ status }: BookStore, type: string): readonly DesiredCondition[] => {
-  const condition = findCondition(status?.conditions, type);
-  if (condition === undefined) return [];
-  const { lastTransitionTime: _, ...said } = condition;
-  return [said];
-};
 
 const volumesOf = (claims: readonly PersistentVolumeClaim[]) => {
   const volumes = claims.map(({ metadata, status }) => {
@@ -138,7 +124,7 @@ interface Summary {
 /** The first of these that is not as the spec asks says why the whole is not: what a person should look at comes first. */
 function sumUp({ app, database, volume }: Finding): Summary {
   const parts = [
-    ...(database === undefined ? [] : [{ ...partReasons[database.reason], ...database }]),
+    { ...partReasons[database.reason], ...database },
     { ...partReasons[app.reason], ...app },
     { ...volumeReasons[volume.reason], ...volume },
   ];

@@ -1,4 +1,3 @@
-import type { ApiError } from '../../runtime/index.ts';
 import type { PersistentVolumeClaim, StatefulSet } from '../built-in-kinds.ts';
 import { wordsOf } from '../refusal.ts';
 import type { PartFinding, VolumeFinding } from './book-store-status.ts';
@@ -9,35 +8,12 @@ import type { Settings } from './settings.ts';
 
 /** No volume is on its way. */
 export const settled: VolumeFinding = { reason: 'VolumesSettled', message: 'no volume is growing' };
-/** They have grown, and the StatefulSet is to know. */
-export const recreating: VolumeFinding = {
-  reason: 'StatefulSetRecreating',
-  message: 'the StatefulSet is made anew for later replicas; its pods run on',
+
+/** The StatefulSet is being deleted by somebody else. */
+export const replacing: PartFinding = {
+  reason: 'Replacing',
+  message: 'the StatefulSet is being deleted, and created again when it is gone',
 };
-
-/** What is said of a StatefulSet that is being deleted: by us, to be made anew, or by somebody else. */
-export function replacing(isRecreation: boolean): {
-  readonly database: PartFinding | undefined;
-  readonly volume: VolumeFinding;
-} {
-  if (isRecreation) return { database: undefined, volume: recreating };
-  return {
-    database: { reason: 'Replacing', message: 'the StatefulSet is being deleted, and made again when it is gone' },
-    volume: settled,
-  };
-}
-
-/** It is not deleted, for it could not come back, or what has to be done before is refused. */
-export const notRecreated = (words: string): VolumeFinding => ({
-  reason: 'RecreationRefused',
-  message: `the StatefulSet cannot be made anew, which later replicas need; all else goes on: ${words}`,
-});
-
-/** It was deleted to be made anew, and is refused though it was not when that was tried before. */
-export const orphaned = (error: ApiError): PartFinding => ({
-  reason: 'Orphaned',
-  message: `the StatefulSet, deleted to be made anew, is refused: its pods run on without it, it is tried again, and so is the BookStore's own when that is changed: ${wordsOf(error)}`,
-});
 
 /** Of the first claim in use that somebody deletes, if there is one: its pod is what keeps it. */
 export function leavingClaim(claims: readonly PersistentVolumeClaim[]): PartFinding | undefined {

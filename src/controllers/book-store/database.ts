@@ -64,7 +64,8 @@ export class Database {
       const applied = await applier.apply(Service, databaseServiceOf(store, settings), { client, store: services });
       if (applied.type === 'terminating') return { database: replacingService(applied.object) };
       if (applied.type !== 'nameTaken') return {};
-      const advice = 'set another bookDB.serviceName, and have the app dial that';
+      const advice =
+        'delete it, or create this BookStore again with another bookDB.serviceName, and have the app dial that';
       const elsewhere = nameTaken(store, Service, applied.holder, advice);
       return { database: elsewhere, elsewhere };
     } catch (error) {

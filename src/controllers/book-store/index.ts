@@ -12,11 +12,10 @@ import {
   type Watch,
   watches,
 } from '../../runtime/index.ts';
-import { ControllerRevision, Deployment, PersistentVolumeClaim, Service, StatefulSet } from '../built-in-kinds.ts';
+import { Deployment, PersistentVolumeClaim, Service, StatefulSet } from '../built-in-kinds.ts';
 import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
 import { BookStoreReconciler } from './book-store-reconciler.ts';
 import { statefulSetOfClaim } from './claims.ts';
-import { recreationSelector } from './kept.ts';
 import { claimedNames, statefulSetKey } from './names.ts';
 
 /** Finds BookStores by a name that each claims for itself, {@link claimedNames}. */
@@ -37,7 +36,6 @@ export function addBookStoreController(
   const statefulSets = manager.informer(StatefulSet, { ...scope, transform: withoutOthersDetails });
   const services = manager.informer(Service, { ...scope, transform: withoutOthersDetails });
   const claims = manager.informer(PersistentVolumeClaim, scope);
-  const revisions = manager.informer(ControllerRevision, { ...scope, labelSelector: recreationSelector });
   stores.addIndex(byClaimedName, claimedNames);
   claims.addIndex(byStatefulSet, (claim) => {
     const statefulSet = statefulSetOfClaim(claim);
@@ -48,7 +46,6 @@ export function addBookStoreController(
     deployments: deployments.store,
     statefulSets: statefulSets.store,
     services: services.store,
-    revisions: revisions.store,
     claimsOf: (store) => claims.store.byIndex(byStatefulSet, keyString(statefulSetKey(store))),
     applier,
     events,
@@ -62,7 +59,6 @@ export function addBookStoreController(
       named(Deployment),
       named(StatefulSet),
       named(Service),
-      named(ControllerRevision),
       watches(PersistentVolumeClaim, ({ object }) => whoClaims(`statefulsets/${statefulSetOfClaim(object) ?? ''}`)),
     ],
     // Not its status: that is our own word, and after a refusal it would have us ask again at once.

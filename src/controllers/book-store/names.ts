@@ -38,10 +38,6 @@ export const appServiceKey = (store: BookStore): ObjectKey => inNamespace(store,
 export const databaseServiceKey = (store: BookStore): ObjectKey =>
   inNamespace(store, settingsOf(store).database.serviceName);
 
-/** The key of what is kept of a StatefulSet while it is made anew. */
-export const recreationKey = (store: BookStore): ObjectKey =>
-  inNamespace(store, `${statefulSetKey(store).name}-recreation`);
-
 /** Every name that a BookStore claims for itself, with the plural of its kind: `services/default/bookstore-svc`. */
 export function claimedNames(store: BookStore): readonly string[] {
   const hasServices = problemOf(store) === undefined;
@@ -50,7 +46,6 @@ export function claimedNames(store: BookStore): readonly string[] {
     ['statefulsets', statefulSetKey(store)] as const,
     ...(hasServices ? [['services', appServiceKey(store)] as const] : []),
     ...(hasServices ? [['services', databaseServiceKey(store)] as const] : []),
-    ['controllerrevisions', recreationKey(store)] as const,
   ].map(([plural, key]) => `${plural}/${keyString(key)}`);
 }
 

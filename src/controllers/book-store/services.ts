@@ -9,15 +9,6 @@ export const noLongerWanted = (services: ReadonlyStore<Service>, store: BookStor
     ({ metadata }) => metadata.name !== app.serviceName && metadata.name !== database.serviceName,
   );
 
-/**
- * Those that a BookStore has under the name that its other part is to have by now. The database's is headless, the app's
- * is not, and that of a Service never changes: they have to go before.
- */
-export const otherwiseHeadless = (services: ReadonlyStore<Service>, store: BookStore, { app, database }: Settings) =>
-  ownServices(services, store).filter(
-    ({ metadata, spec }) => metadata.name === (spec?.clusterIP === 'None' ? app.serviceName : database.serviceName),
-  );
-
 const ownServices = (services: ReadonlyStore<Service>, store: BookStore): readonly Service[] =>
   [...services.byOwner(store.metadata.uid)].filter(
     (service) => isControlledBy(service, store) && service.metadata.deletionTimestamp === undefined,

@@ -33,9 +33,8 @@ describe('Ready', () => {
   });
 
   test.each([
-    [{ database: said('Orphaned'), volume: said('StatefulSetRecreating') }, 'Orphaned'],
     [{ database: said('ClaimBeingDeleted') }, 'ClaimBeingDeleted'],
-    [{ volume: said('RecreationRefused') }, 'RecreationRefused'],
+    [{ volume: said('ResizeRefused') }, 'ResizeRefused'],
   ])('is False with a warning where a person has to do something: %j', (finding, reason) => {
     const { status, ...summary } = report(finding);
     expect(summary).toMatchObject({ reason, isWarning: true });
@@ -60,15 +59,5 @@ describe('the status', () => {
       ['Ready', 'True'],
     ]);
     expect(status.volumes).toEqual([{ claim: 'data-shop-db-0', capacity: '1Gi' }, { claim: 'data-shop-db-1' }]);
-  });
-
-  test('keeps what was said of the database while nobody can say', () => {
-    const before = { type: 'DatabaseReady', status: 'True', reason: 'DatabaseServing', message: 'before' } as const;
-    const lastTransitionTime = '2025-01-01T00:00:00Z';
-    const store = { ...bookStore(), status: { conditions: [{ ...before, lastTransitionTime }] } };
-    const finding = { ...good, database: undefined, volume: said('StatefulSetRecreating') } as Finding;
-    const { status } = readyReport(store, finding, now);
-    expect(findCondition(status.conditions ?? [], 'DatabaseReady')).toMatchObject({ ...before, lastTransitionTime });
-    expect(status).not.toHaveProperty('databaseReadyReplicas');
   });
 });

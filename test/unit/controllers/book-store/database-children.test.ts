@@ -1,67 +1,28 @@
 import { describe, expect, test } from '@jest/globals';
-import {
-  type Fixed,
-  fixedOf,
-  isFixedOtherwise,
-  statefulSetOf,
-  wantedFixed,
-} from '../../../../src/controllers/book-store/database-children.ts';
+import type { BookStore } from '../../../../src/api/index.ts';
+import { statefulSetOf } from '../../../../src/controllers/book-store/database-children.ts';
 import { claimedNames, deploymentKey, statefulSetKey } from '../../../../src/controllers/book-store/names.ts';
 import { settingsOf } from '../../../../src/controllers/book-store/settings.ts';
 import type { StatefulSet } from '../../../../src/controllers/built-in-kinds.ts';
 import { bookStore } from './objects.ts';
 
-const present: Fixed = { size: '2Gi', storageClassName: 'fast', serviceName: 'mongodb-service' };
-const wanted = (bookDB: object) => wantedFixed(settingsOf(bookStore({ bookDB })), present);
+describe('the claim template', () => {
+  const templatesOf = (store: BookStore, present?: StatefulSet) =>
+    statefulSetOf(store, settingsOf(store), present).spec?.volumeClaimTemplates;
 
-describe('what a StatefulSet is made with', () => {
-  test('is what the BookStore asks for, where there is none', () => {
-    const settings = settingsOf(bookStore({ bookDB: { storageClassName: 'slow' } }));
-    expect(wantedFixed(settings, undefined)).toEqual({ ...present, size: '1Gi', storageClassName: 'slow' });
+  test('has the size, the class and the uid of the BookStore', () => {
+    expect(templatesOf(bookStore({ bookDB: { storageClassName: 'slow' } }))).toMatchObject([
+      {
+        metadata: { name: 'data', labels: { 'blog.velotio.com/book-store-uid': 'uid-of-shop' } },
+        spec: { storageClassName: 'slow', resources: { requests: { storage: '1Gi' } } },
+      },
+    ]);
   });
 
-  test('grows, and never shrinks', () => {
-    expect(wanted({ dbSize: '3Gi' }).size).toBe('3Gi');
-    expect(wanted({ dbSize: '1Gi' }).size).toBe('2Gi');
-    expect(isFixedOtherwise(wanted({ dbSize: '3Gi' }), present)).toBe(true);
-    expect(isFixedOtherwise(wanted({ dbSize: '1Gi' }), present)).toBe(false);
-  });
-
-  test.each(['2048Mi', 2 ** 31, '2147483648'])('%j is the same in other words', (dbSize) => {
-    expect(isFixedOtherwise(wanted({ dbSize }), present)).toBe(false);
-  });
-
-  test('is otherwise with another Service, and keeps its class', () => {
-    const other = wanted({ dbSize: '2Gi', serviceName: 'else' });
-    expect(isFixedOtherwise(other, present)).toBe(true);
-    expect(other.storageClassName).toBe('fast');
-  });
-
-  test('comes with what others have made of the claims’ template, but for the server’s defaults', () => {
-    const store = bookStore();
-    const settings = settingsOf(store);
-    const made = statefulSetOf(store, settings, wantedFixed(settings, undefined)) as StatefulSet;
-    const [claim] = made.spec?.volumeClaimTemplates ?? [];
-    const asStored = (metadata: object, spec: object) => {
-      const template = { ...claim, metadata: { ...claim?.metadata, ...metadata }, spec: { ...claim?.spec, ...spec } };
-      return { ...made, spec: { ...made.spec, volumeClaimTemplates: [template] } } as StatefulSet;
-    };
-    const again = (stored: StatefulSet) => statefulSetOf(store, settings, fixedOf(stored));
-    expect(again(asStored({}, { volumeMode: 'Filesystem' }))).toEqual(made);
-    const others = [{ labels: { team: 'a' } }, { volumeAttributesClassName: 'gold', volumeMode: 'Block' }] as const;
-    expect(again(asStored(...others)).spec?.volumeClaimTemplates).toEqual(
-      asStored(...others).spec?.volumeClaimTemplates,
-    );
-  });
-
-  test('comes with each later apply as it is, for it cannot be changed', () => {
-    const store = bookStore({ bookDB: { dbSize: '3Gi', serviceName: 'else' } });
-    const { spec } = statefulSetOf(store, settingsOf(store), present);
-    expect(spec?.serviceName).toBe('mongodb-service');
-    expect(spec?.volumeClaimTemplates?.[0]?.spec).toMatchObject({
-      storageClassName: 'fast',
-      resources: { requests: { storage: '2Gi' } },
-    });
+  test('of a StatefulSet that exists is repeated as it is, for it cannot be changed', () => {
+    const stored = [{ metadata: { name: 'data', labels: { team: 'a' } }, spec: { volumeMode: 'Block' } }];
+    const present = { spec: { volumeClaimTemplates: stored } } as unknown as StatefulSet;
+    expect(templatesOf(bookStore({ bookDB: { dbSize: '3Gi' } }), present)).toEqual(stored);
   });
 });
 
@@ -88,7 +49,6 @@ describe('names', () => {
       'statefulsets/default/shop-db',
       'services/default/web',
       'services/default/mongodb-service',
-      'controllerrevisions/default/shop-db-recreation',
     ]);
   });
 });

@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { noLongerWanted, otherwiseHeadless } from '../../../../src/controllers/book-store/services.ts';
+import { noLongerWanted } from '../../../../src/controllers/book-store/services.ts';
 import { settingsOf } from '../../../../src/controllers/book-store/settings.ts';
 import type { Service } from '../../../../src/controllers/built-in-kinds.ts';
 import type { ReadonlyStore } from '../../../../src/runtime/index.ts';
@@ -19,15 +19,8 @@ test('a Service of a name that is not asked for any more is not wanted', () => {
   expect(look(noLongerWanted, ...services)).toEqual(['old']);
 });
 
-test('a Service that is to be the other part’s is headless where it must not be, or the other way round', () => {
-  expect(look(otherwiseHeadless, service('app', '10.0.0.1'), service('db', 'None'))).toEqual([]);
-  expect(look(otherwiseHeadless, service('app', 'None'), service('db', '10.0.0.1'))).toEqual(['app', 'db']);
-  expect(look(otherwiseHeadless, service('old', 'None'), service('older', '10.0.0.1'))).toEqual([]);
-});
-
 test('a Service that goes already, or is another’s, is left alone', () => {
-  const leaving = service('app', 'None', { deletionTimestamp: '2026-01-02T03:04:05Z' });
-  const other = service('app', 'None', { ownerReferences: [{ ...owner, controller: false }] });
-  expect(look(otherwiseHeadless, leaving, other)).toEqual([]);
-  expect(look(noLongerWanted, { ...leaving, metadata: { ...leaving.metadata, name: 'old' } })).toEqual([]);
+  const leaving = service('old', 'None', { deletionTimestamp: '2026-01-02T03:04:05Z' });
+  const other = service('old', 'None', { ownerReferences: [{ ...owner, controller: false }] });
+  expect(look(noLongerWanted, leaving, other)).toEqual([]);
 });
