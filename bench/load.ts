@@ -3,8 +3,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Echo } from '../src/api/index.ts';
 import { Job } from '../src/controllers/built-in-kinds.ts';
 import { echoJob } from '../src/controllers/echo/echo-job.ts';
-import { findingOf, statusPatch } from '../src/controllers/echo/echo-status.ts';
-import { type Client, keyOf, type Manifest } from '../src/runtime/index.ts';
+import { echoReasons, outcomeOf } from '../src/controllers/echo/echo-reconciler.ts';
+import { type Client, desiredStatus, keyOf, type Manifest, statusPatch } from '../src/runtime/index.ts';
 import { forEachOf } from '../testkit/for-each-of.ts';
 import { Event } from '../testkit/kinds.ts';
 import { namespace } from './api-server.ts';
@@ -86,7 +86,7 @@ export async function serve(client: Client, echos: readonly Promise<Echo>[]): Pr
 
 async function makeJobAndStatus(client: Client, echo: Echo): Promise<void> {
   const job = await client.create(Job, echoJob(echo, 'busybox:1.36'));
-  const patch = statusPatch(echo, findingOf(echo, job), new Date());
+  const patch = statusPatch(echo.status, desiredStatus(echoReasons, echo, outcomeOf(echo, job), new Date()));
   if (patch === undefined) throw new Error(`Echo ${echo.metadata.name} has a status already`);
   const { resourceVersion } = echo.metadata;
   await client.mergeStatus(Echo, { ...keyOf(echo), resourceVersion }, patch);

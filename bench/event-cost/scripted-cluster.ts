@@ -5,8 +5,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Echo } from '../../src/api/index.ts';
 import type { Job } from '../../src/controllers/built-in-kinds.ts';
 import { echoJob } from '../../src/controllers/echo/echo-job.ts';
-import { findingOf, statusPatch } from '../../src/controllers/echo/echo-status.ts';
-import type { KubeObject } from '../../src/runtime/index.ts';
+import { echoReasons, outcomeOf } from '../../src/controllers/echo/echo-reconciler.ts';
+import { desiredStatus, type KubeObject, statusPatch } from '../../src/runtime/index.ts';
 
 type Resource = 'echos' | 'jobs';
 
@@ -174,7 +174,8 @@ export class ScriptedCluster {
   /** The Echo as it is at this resourceVersion: each has another annotation. */
   #echo(index: number, resourceVersion: number): Echo {
     const bare = bareEcho(`echo-${String(index).padStart(6, '0')}`, resourceVersion);
-    const status = statusPatch(bare, findingOf(bare, jobOf(bare)), new Date(0)) as NonNullable<Echo['status']>;
+    const desired = desiredStatus(echoReasons, bare, outcomeOf(bare, jobOf(bare)), new Date(0));
+    const status = statusPatch(bare.status, desired) as NonNullable<Echo['status']>;
     return { ...bare, status: withoutNull(status) };
   }
 }

@@ -1,12 +1,7 @@
-import { ApiError, isInvalid, isNamespaceTerminating } from '../runtime/index.ts';
+import { ApiError, isInvalid, isRefusal } from '../runtime/index.ts';
 
-/** Forbidden and Invalid; and what admission webhooks and policies say, a webhook that gives no code 400. */
-const refusalCodes: readonly number[] = [400, 403, 413, 422];
-
-/** The server will not have this child: a quota, a policy, a bad field. In a namespace on its way out nobody cares. */
-export function isRefusal(error: unknown): error is ApiError {
-  return error instanceof ApiError && refusalCodes.includes(error.code) && !isNamespaceTerminating(error);
-}
+// For the kinds that do not use OutcomeReporter yet.
+export { isRefusal };
 
 /** Somebody's webhook cannot be tried (k8s.io/apiserver/pkg/admission/plugin/webhook/errors): it says nothing of the object. */
 export const isDryRunUnsupported = (error: unknown): boolean =>

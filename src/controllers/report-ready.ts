@@ -1,15 +1,17 @@
 import {
-  type Client,
   type Condition,
   type DesiredStatus,
   type EventRecorder,
   findCondition,
-  isNotFound,
+  isCurrent,
   type Kind,
   type KubeObject,
   type ReconcileContext,
-  reportStatus,
+  writeStatus,
 } from '../runtime/index.ts';
+
+// For the kinds that do not use OutcomeReporter yet.
+export { isCurrent, writeStatus };
 
 /** An object whose state the condition `Ready` sums up. */
 type WithConditions = KubeObject & {
@@ -43,42 +45,4 @@ export async function reportReady<T extends WithConditions>(
   if (findCondition(object.status?.conditions, 'Ready')?.reason === reason) return;
   log.info({ reason }, message);
   events.record(kind, object, { type: isWarning ? 'Warning' : 'Normal', reason, action: 'Reconcile', note: message });
-}
-
-/**
- * Writes into an object's status what it does not say yet, and returns the object as it is then; undefined if it says so
- * already, or is gone.
- *
- * @throws whatever the client throws; an Error where the object is there and has no status to write: its CRD is an old one.
- */
-export async function writeStatus<T extends WithConditions>(
-  client: Client,
-  kind: Kind<T>,
-  object: T,
-  status: DesiredStatus<NonNullable<T['status']>>,
-): Promise<T | undefined> {
-  try {
-    return await reportStatus(client, kind, object, status);
-  } catch (error) {
-    if (!isNotFound(error)) throw error;
-    // Deleted meanwhile: there is nobody left to report to.
-    if (!(await isCurrent(client, kind, object))) return undefined;
-    throw new Error(`the ${kind.kind} is there, but takes no status: apply this version's CustomResourceDefinition`, {
-      cause: error,
-    });
-  }
-}
-
-/**
- * Asks the API server whether an object still is as the store has it, of the same generation and not being deleted. A
- * watch that lags, or whose connection died without a word, leaves one there that was deleted or has another spec by now.
- */
-export async function isCurrent(client: Client, kind: Kind, { metadata }: KubeObject): Promise<boolean> {
-  try {
-    const { uid, generation, deletionTimestamp } = (await client.get(kind, metadata)).metadata;
-    return uid === metadata.uid && generation === metadata.generation && deletionTimestamp === undefined;
-  } catch (error) {
-    if (isNotFound(error)) return false;
-    throw error;
-  }
 }

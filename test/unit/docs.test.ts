@@ -11,7 +11,7 @@ import { parse, parseAllDocuments } from 'yaml';
 import { BookStore, Echo, PodSet, PostgresWriter, ScheduledEcho } from '../../src/api/index.ts';
 import { readConfig } from '../../src/config.ts';
 import { partReasons, volumeReasons } from '../../src/controllers/book-store/book-store-status.ts';
-import { isWarning, type Reason, readyByReason } from '../../src/controllers/echo/echo-status.ts';
+import { echoReasons } from '../../src/controllers/echo/echo-reconciler.ts';
 import { reasons as podSetReasons } from '../../src/controllers/pod-set/pod-set-status.ts';
 import { readyByReason as postgresReasons } from '../../src/controllers/postgres-writer/postgres-writer-status.ts';
 import { reasons as scheduledEchoReasons } from '../../src/controllers/scheduled-echo/scheduled-echo-status.ts';
@@ -148,12 +148,7 @@ describe('docs/echo.md', () => {
       row.status,
       row.Event,
     ]);
-    const expected = Object.entries(readyByReason).map(([reason, ready]) => [
-      reason,
-      ready,
-      isWarning(reason as Reason) ? 'Warning' : 'Normal',
-    ]);
-    expect(said).toEqual(expected);
+    expect(said).toEqual(Object.entries(echoReasons).map(([reason, { ready, event }]) => [reason, ready, event]));
   });
 });
 

@@ -1,5 +1,13 @@
 import { Echo } from '../../api/index.ts';
-import { controllerReference, keyOf, type Manifest, type ObjectKey } from '../../runtime/index.ts';
+import {
+  controllerReference,
+  type Delta,
+  isControlledBy,
+  keyOf,
+  keyString,
+  type Manifest,
+  type ObjectKey,
+} from '../../runtime/index.ts';
 import type { Job } from '../built-in-kinds.ts';
 import { childName } from '../child-name.ts';
 import { podLabels, printPod } from '../print-pod.ts';
@@ -51,3 +59,34 @@ export function failureMessage(job: Job): string {
 function hasCondition(job: Job, type: string): boolean {
   return job.status?.conditions?.some((condition) => condition.type === type && condition.status === 'True') ?? false;
 }
+
+/**
+ * The last state of each Job that was deleted before the status of its Echo said that it had printed the message; one per
+ * Echo.
+ *
+ * A Job that had completed is not made again: without this memory, a Job with a ttlSecondsAfterFinished of 0 would print
+ * twice. A Job that had not completed is made again, but only if the Echo still exists: its deletion also deletes the Job.
+ * The memory is empty after a restart, so a message is printed at least once, not exactly once.
+ */
+export class DeletedJobs {
+  readonly #jobs = new Map<string, Job>();
+
+  /** Remembers the Job if it is the Echo's and this is its deletion. */
+  observe(echo: Echo, delta: Delta<Job>): void {
+    if (delta.type === 'deleted' && isJobOf(echo, delta.object)) {
+      this.#jobs.set(keyString(keyOf(delta.object)), delta.object);
+    }
+  }
+
+  /** The Job of this Echo's current generation, if one was deleted. */
+  of(echo: Echo, jobKey: ObjectKey): Job | undefined {
+    const job = this.#jobs.get(keyString(jobKey));
+    return job !== undefined && isJobOf(echo, job) ? job : undefined;
+  }
+
+  forget(jobKey: ObjectKey): void {
+    this.#jobs.delete(keyString(jobKey));
+  }
+}
+
+const isJobOf = (echo: Echo, job: Job): boolean => isControlledBy(job, echo) && isOfCurrentGeneration(job, echo);

@@ -1,24 +1,64 @@
 import { Echo } from '../../api/index.ts';
 import {
+  defineReasons,
+  deleteIfPresent,
   done,
   type EventRecorder,
+  findCondition,
   isControlledBy,
-  isNotFound,
+  isCurrent,
+  isPredecessors,
   keyOf,
+  missingField,
   type ObjectKey,
+  type Outcome,
+  OutcomeReporter,
   type ReadonlyStore,
+  type ReasonOf,
   type ReconcileContext,
   type Result,
-  TerminalError,
 } from '../../runtime/index.ts';
 import { Job } from '../built-in-kinds.ts';
-import { isInvalidField, isRefusal } from '../refusal.ts';
-import { isCurrent, reportReady } from '../report-ready.ts';
-import type { DeletedJobs } from './deleted-jobs.ts';
-import { echoJob, isOfCurrentGeneration, jobKeyOf, jobPhase } from './echo-job.ts';
-import { desiredStatus, type Finding, findingOf, isWarning, printedFinding, waitingFinding } from './echo-status.ts';
+import { wordsOf } from '../refusal.ts';
+import { type DeletedJobs, echoJob, failureMessage, isOfCurrentGeneration, jobKeyOf, jobPhase } from './echo-job.ts';
 
-/** What the reconciler reads and writes by. */
+/** The reasons of `Ready` of an Echo. */
+export const echoReasons = defineReasons({
+  Printed: { ready: 'True', event: 'Normal', meaning: 'The Job has printed the message.' },
+  Printing: { ready: 'False', event: 'Normal', meaning: 'The Job is there and has not finished.' },
+  Replacing: {
+    ready: 'False',
+    event: 'Normal',
+    meaning:
+      'A Job of an earlier spec, or of an earlier Echo of this name, is being deleted. The new Job is made when it is gone.',
+  },
+  JobFailed: {
+    ready: 'False',
+    event: 'Warning',
+    meaning: 'The Job has failed; the message quotes the job controller.',
+  },
+  JobNameTaken: {
+    ready: 'False',
+    event: 'Warning',
+    meaning: 'A Job of that name exists and does not belong to this Echo. It is left alone.',
+  },
+  JobRefused: {
+    ready: 'False',
+    event: 'Warning',
+    meaning:
+      'The API server refuses the Job: a quota, a policy, missing permission. The message quotes it. The operator retries at least once a minute.',
+  },
+  InvalidSpec: {
+    ready: 'False',
+    event: 'Warning',
+    tellsNewMessages: true,
+    meaning: 'The Echo has no message. Only one that was stored under an older CustomResourceDefinition.',
+  },
+});
+
+type EchoOutcome = Outcome<ReasonOf<typeof echoReasons>, Echo>;
+
+/** What the reconciler reads and writes. */
 export interface EchoReconcilerOptions {
   readonly echos: ReadonlyStore<Echo>;
   readonly jobs: ReadonlyStore<Job>;
@@ -34,79 +74,105 @@ export interface EchoReconcilerOptions {
  */
 export class EchoReconciler {
   readonly #options: EchoReconcilerOptions;
+  readonly #reporter: OutcomeReporter<Echo, ReasonOf<typeof echoReasons>>;
 
   constructor(options: EchoReconcilerOptions) {
     this.#options = options;
+    this.#reporter = new OutcomeReporter({
+      kind: Echo,
+      reasons: echoReasons,
+      events: options.events,
+      refused: (echo, refusal) => waiting(echo, 'JobRefused', wordsOf(refusal)),
+    });
   }
 
   async reconcile(key: ObjectKey, context: ReconcileContext): Promise<Result> {
     const echo = this.#options.echos.get(key);
-    if (echo === undefined) {
-      // Its Job goes with it: the garbage collector follows the owner reference.
-      this.#options.deletedJobs.forget(jobKeyOf(key));
-      return done;
-    }
-    if (echo.metadata.deletionTimestamp !== undefined) return done;
-    const finding = await this.#act(echo, context);
-    if (finding !== undefined) await this.#report(echo, finding, context);
-    return done;
+    // The garbage collector deletes the Job with its owner.
+    if (echo === undefined) this.#options.deletedJobs.forget(jobKeyOf(key));
+    if (echo === undefined || echo.metadata.deletionTimestamp !== undefined) return done;
+    return this.#reporter.reconcile(echo, context, () => this.#act(echo, context));
   }
 
-  /** Brings the Job to what the Echo asks for, and tells what there is to report; undefined: nothing new. */
-  async #act(echo: Echo, context: ReconcileContext): Promise<Finding | undefined> {
-    // An Echo made under the first CRD, which let it be stored without a spec.
-    if ((echo.spec as Echo['spec'] | undefined)?.message === undefined) {
-      return { reason: 'InvalidSpec', message: 'spec.message is missing', fields: {} };
-    }
+  async #act(echo: Echo, context: ReconcileContext): Promise<EchoOutcome | undefined> {
+    const missing = missingField(Echo, echo);
+    if (missing !== undefined) return { reason: 'InvalidSpec', message: `${missing} is missing`, status: withoutJob };
     const jobKey = jobKeyOf(keyOf(echo));
     if (echo.status?.completedGeneration === echo.metadata.generation) {
       this.#options.deletedJobs.forget(jobKey);
-      return printedFinding(echo);
+      return printed(echo.status.jobName ?? jobKey.name);
     }
     const job = this.#options.jobs.get(jobKey);
-    if (job === undefined) return this.#withoutJob(echo, jobKey, context);
-    if (!isControlledBy(job, echo)) {
-      return waitingFinding(echo, 'JobNameTaken', `a Job named ${jobKey.name} exists and is not this Echo's`);
+    if (job === undefined) return this.#create(echo, jobKey, context);
+    if (isPredecessors(job, Echo, echo)) {
+      return waiting(echo, 'Replacing', `Job ${jobKey.name} belongs to an earlier Echo of this name, and goes with it`);
     }
-    if (isOfCurrentGeneration(job, echo)) return findingOf(echo, job);
-    return this.#replace(echo, job, context);
+    if (!isControlledBy(job, echo)) {
+      return waiting(echo, 'JobNameTaken', `a Job named ${jobKey.name} exists and is not this Echo's`);
+    }
+    return isOfCurrentGeneration(job, echo) ? outcomeOf(echo, job) : this.#replace(echo, job, context);
   }
 
-  async #withoutJob(echo: Echo, jobKey: ObjectKey, context: ReconcileContext): Promise<Finding | undefined> {
+  async #create(echo: Echo, jobKey: ObjectKey, context: ReconcileContext): Promise<EchoOutcome | undefined> {
     const deleted = this.#options.deletedJobs.of(echo, jobKey);
     if (deleted !== undefined) {
-      if (jobPhase(deleted) === 'Succeeded') return findingOf(echo, deleted);
+      if (jobPhase(deleted) === 'Succeeded') return outcomeOf(echo, deleted);
       if (!(await isCurrent(context.client, Echo, echo))) return undefined;
     }
-    try {
-      return findingOf(echo, await context.client.create(Job, echoJob(echo, this.#options.image)));
-    } catch (error) {
-      if (isRefusal(error)) {
-        const finding = waitingFinding(echo, 'JobRefused', error.status.message ?? error.message);
-        await this.#report(echo, finding, context);
-      }
-      // Of a bad field the API server will say the same again. A policy, which names none, may be changed.
-      if (isInvalidField(error)) throw new TerminalError(error.message, { cause: error });
-      throw error;
+    const job = await context.client.create(Job, echoJob(echo, this.#options.image));
+    if (hadJob(echo)) {
+      const note = `Job ${jobKey.name} was deleted before it had printed the message: made again`;
+      this.#reporter.tell(echo, { type: 'Normal', reason: 'JobRecreated', note }, context);
     }
+    return outcomeOf(echo, job);
   }
 
-  /** The new Job comes when the old one's DELETED event brings the key back: two never run at once. */
-  async #replace(echo: Echo, job: Job, context: ReconcileContext): Promise<Finding | undefined> {
+  /** The DELETED event of the old Job enqueues the key, and the new Job is made: two never run at once. */
+  async #replace(echo: Echo, job: Job, { client }: ReconcileContext): Promise<EchoOutcome | undefined> {
     const { name, uid, deletionTimestamp } = job.metadata;
     if (deletionTimestamp === undefined) {
-      if (!(await isCurrent(context.client, Echo, echo))) return undefined;
-      await context.client.delete(Job, keyOf(job), { uid, propagationPolicy: 'Foreground' }).catch((error: unknown) => {
-        if (!isNotFound(error)) throw error;
-      });
+      if (!(await isCurrent(client, Echo, echo))) return undefined;
+      await deleteIfPresent(client, Job, keyOf(job), { uid, propagationPolicy: 'Foreground' });
     }
-    return waitingFinding(echo, 'Replacing', `Job ${name} of an earlier spec is being deleted`);
+    return waiting(echo, 'Replacing', `Job ${name} of an earlier spec is being deleted`);
   }
+}
 
-  #report(echo: Echo, finding: Finding, context: ReconcileContext): Promise<void> {
-    const { reason, message } = finding;
-    const status = desiredStatus(echo, finding, new Date());
-    const report = { reason, message, isWarning: isWarning(reason), status };
-    return reportReady(this.#options.events, Echo, echo, report, context);
+/** The outcome for an Echo whose Job is there, or was there and has completed. */
+export function outcomeOf(echo: Echo, job: Job): EchoOutcome {
+  const { name } = job.metadata;
+  const { startTime = null, completionTime = null } = job.status ?? {};
+  const phase = jobPhase(job);
+  const status = { phase, jobName: name, startTime, completionTime };
+  if (phase === 'Succeeded') {
+    const { reason, message } = printed(name);
+    return { reason, message, status: { ...status, completedGeneration: echo.metadata.generation } };
   }
+  if (phase === 'Failed') {
+    return { reason: 'JobFailed', message: `Job ${name} has failed: ${failureMessage(job)}`, status };
+  }
+  return { reason: 'Printing', message: `Job ${name} prints the message`, status };
+}
+
+/** The message was printed, whatever has become of the Job since. Its times stay in the status. */
+const printed = (jobName: string): EchoOutcome => ({
+  reason: 'Printed',
+  message: `Job ${jobName} has printed the message`,
+  status: { phase: 'Succeeded', jobName },
+});
+
+const withoutJob = { phase: null, jobName: null, startTime: null, completionTime: null } as const;
+
+/** The outcome while there is no Job of this generation. */
+const waiting = (echo: Echo, reason: EchoOutcome['reason'], message: string): EchoOutcome => ({
+  reason,
+  message,
+  status: { ...withoutJob, phase: 'Pending', jobName: jobKeyOf(keyOf(echo)).name },
+});
+
+/** Whether the status says that there was a Job of this generation. For an Event alone: a Job is made either way. */
+function hadJob({ metadata, status }: Echo): boolean {
+  const ready = findCondition(status?.conditions, 'Ready');
+  const isOfJob = ready?.reason === 'Printing' || ready?.reason === 'JobFailed';
+  return isOfJob && ready.observedGeneration === metadata.generation;
 }

@@ -103,6 +103,16 @@ export const isOtherUid = (error: unknown): error is ApiError =>
 export const isUnauthorized = (error: unknown): error is ApiError =>
   error instanceof ApiError && (error.code === 401 || error.reason === 'Unauthorized');
 
+/** Forbidden and Invalid, what is too large, and what a webhook says that gives no code: 400. */
+const refusalCodes: readonly number[] = [400, 403, 413, 422];
+
+/**
+ * The server does not accept an object: a field of it is invalid, or a quota, a policy, a webhook or a missing permission
+ * stands against it. It may accept it later, when that has changed. A namespace that is being deleted is no refusal.
+ */
+export const isRefusal = (error: unknown): error is ApiError =>
+  error instanceof ApiError && refusalCodes.includes(error.code) && !isNamespaceTerminating(error);
+
 /** Who asks may not do this, or an admission rule or a quota says no. */
 export const isForbidden = (error: unknown): error is ApiError => hasReason(error, 'Forbidden');
 

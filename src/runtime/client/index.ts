@@ -9,6 +9,7 @@ export {
   isNamespaceTerminating,
   isNotFound,
   isOtherUid,
+  isRefusal,
   isServerTimeout,
   isTooManyRequests,
   isUnauthorized,

@@ -252,7 +252,7 @@ export class Controller<T extends KubeObject> {
       const client = this.#writes.client(this.#client, key, signal);
       const result = await this.#reconcile(parseKey(key), { client, signal, log });
       if (clock?.timedOut()) throw signal.reason;
-      end = this.#succeeded(key, result);
+      end = this.#ended(key, result, log);
     } catch (error) {
       end = clock?.timedOut() ? this.#timedOut(key, signal.reason, log) : this.#failed(key, error, log, signal);
     } finally {
@@ -261,7 +261,12 @@ export class Controller<T extends KubeObject> {
     }
   }
 
-  #succeeded(key: string, result: Result): Ending {
+  #ended(key: string, result: Result, log: Logger): Ending {
+    if (result.type === 'retry') {
+      log.debug({ err: result.error }, 'the failure is reported: trying again');
+      this.#queue.addRateLimited(key);
+      return { outcome: 'error' };
+    }
     if (result.type === 'requeueAfter') this.#queue.addAfter(key, result.delayMs);
     this.#queue.forget(key);
     return result.type === 'requeueAfter' ? { outcome: 'requeue_after' } : { outcome: 'success' };

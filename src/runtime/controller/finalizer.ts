@@ -57,18 +57,41 @@ export async function finalizer<T extends KubeObject>(options: FinalizerOptions<
   const { object, name, apply, cleanup } = options;
   const present = object.metadata.finalizers?.includes(name) ?? false;
   if (object.metadata.deletionTimestamp === undefined) {
-    const guarded = present ? object : await write(options, [...(object.metadata.finalizers ?? []), name]);
+    const guarded = present
+      ? object
+      : await write(options.client, options.kind, object, [...(object.metadata.finalizers ?? []), name]);
     return guarded === undefined ? done : apply(guarded);
   }
   if (!present) return done;
   const result = await cleanup(object);
-  if (result.type === 'done') await write(options, object.metadata.finalizers?.filter((each) => each !== name) ?? []);
+  if (result.type === 'done') await removeFinalizer(options.client, options.kind, object, name);
   return result;
+}
+
+/**
+ * Takes one finalizer off an object; those of others, and their order, stay as they are. Sends nothing if the object does
+ * not have it.
+ *
+ * @returns the object without the finalizer; undefined if it is gone, which is no error.
+ * @throws ApiError `isConflict` if the object has changed since it was read; whatever else the client throws.
+ */
+export async function removeFinalizer<T extends KubeObject>(
+  client: Client,
+  kind: Kind<T>,
+  object: T,
+  name: string,
+): Promise<T | undefined> {
+  const { finalizers = [] } = object.metadata;
+  if (!finalizers.includes(name)) return object;
+  const others = finalizers.filter((each) => each !== name);
+  return write(client, kind, object, others);
 }
 
 /** Sets the list of finalizers; undefined if the object is gone. */
 async function write<T extends KubeObject>(
-  { client, kind, object }: FinalizerOptions<T>,
+  client: Client,
+  kind: Kind<T>,
+  object: T,
   finalizers: readonly string[],
 ): Promise<T | undefined> {
   // The version is that of the list that this one was made from, and of the object's uid: a Conflict if either is

@@ -1,5 +1,14 @@
 import type { CacheProgress, Delta, DeltaOrigin, Informer, InformerOptions } from '../cache/index.ts';
-import { controllerOf, type Kind, type KubeObject, type ObjectKey } from '../kind/index.ts';
+import {
+  controllerOf,
+  groupOf,
+  type Kind,
+  type KubeObject,
+  keyOf,
+  keyString,
+  type ObjectKey,
+  versionedResource,
+} from '../kind/index.ts';
 import type { Priority } from '../queue/index.ts';
 import type { Predicate } from './predicate.ts';
 
@@ -78,8 +87,46 @@ export function owns<T extends KubeObject>(owner: Kind, child: Kind<T>, filter: 
   return watches(child, keysOf, filter);
 }
 
-/** Empty for the core group, whose `apiVersion` is the version alone. */
-const groupOf = (apiVersion: string): string => apiVersion.slice(0, Math.max(apiVersion.indexOf('/'), 0));
+/** Options of {@link ownsByName}. */
+export interface NamedChildrenOptions<Owner extends KubeObject, Child extends KubeObject> extends WatchFilter<Child> {
+  /**
+   * Called for each owner of a child that changed, before the owner's key is enqueued: for what the store cannot tell later,
+   * such as the last state of a deleted child. Must not throw, wait or write.
+   */
+  readonly observe?: (owner: Owner, delta: Delta<Child>) => void;
+}
+
+/** A watch of children by their names. */
+export interface NamedChildren<Owner extends KubeObject> extends Watch {
+  /** The owners in the store that have a child of this key, whether or not it exists. */
+  readonly ownersOf: (child: ObjectKey) => readonly Owner[];
+}
+
+/**
+ * Watches the children of each owner by their names. Unlike {@link owns} it also leads from an object that has the name of a
+ * child but another controller: the name is taken, and it is free again when that object goes. Adds an index to `owners`.
+ *
+ * @param childKeys the keys of an owner's children. Must be pure, and depend on the owner alone.
+ * @throws RangeError if these owners already have a watch of this kind of child by name.
+ *
+ * @example watches: [ownsByName(echos, Job, (echo) => [jobKeyOf(keyOf(echo))])]
+ */
+export function ownsByName<Owner extends KubeObject, Child extends KubeObject>(
+  owners: Pick<Informer<Owner>, 'addIndex' | 'store'>,
+  child: Kind<Child>,
+  childKeys: (owner: Owner) => readonly ObjectKey[],
+  { observe, ...filter }: NamedChildrenOptions<Owner, Child> = {},
+): NamedChildren<Owner> {
+  const index = `child ${versionedResource(child)}`;
+  owners.addIndex(index, (owner) => childKeys(owner).map(keyString));
+  const ownersOf = (key: ObjectKey): readonly Owner[] => [...owners.store.byIndex(index, keyString(key))];
+  const keysOf = (delta: Delta<Child>): readonly ObjectKey[] => {
+    const found = ownersOf(keyOf(delta.object));
+    for (const owner of found) observe?.(owner, delta);
+    return found.map(keyOf);
+  };
+  return { ...watches(child, keysOf, filter), ownersOf };
+}
 
 const hasNewController = (delta: { readonly object: KubeObject; readonly previous: KubeObject }): boolean =>
   controllerOf(delta.object)?.uid !== controllerOf(delta.previous)?.uid;

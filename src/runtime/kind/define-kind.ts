@@ -1,5 +1,5 @@
 import type { ReadonlyDeep } from 'type-fest';
-import type { Static, TObject, TProperties } from 'typebox';
+import type { Static, TObject, TProperties, TSchema } from 'typebox';
 import * as Type from 'typebox';
 import type { Condition } from './condition.ts';
 import type { Kind } from './kind.ts';
@@ -127,4 +127,33 @@ function withoutShape(schema: TObject): Record<string, unknown> {
     required?: unknown;
   };
   return options;
+}
+
+/**
+ * The first field that a kind requires in `spec` and an object lacks, as a path: `spec.message`. Undefined if none is missing.
+ * The API server refuses such an object, but one may have been stored under an older definition.
+ *
+ * @param object of this kind. Its type promises what the schema requires, so it may lack what it promises.
+ */
+export function missingField({ definition }: CustomKind, object: KubeObject): string | undefined {
+  return missingIn(definition.spec, (object as { readonly spec?: unknown }).spec, 'spec');
+}
+
+/** Of a schema; absent where it is not an object's. */
+interface ObjectShape {
+  readonly required?: readonly string[];
+  readonly properties?: TProperties;
+}
+
+function missingIn(schema: TSchema | undefined, value: unknown, path: string): string | undefined {
+  const { required = [], properties = {} } = (schema ?? {}) as ObjectShape;
+  if (value === undefined || value === null) return required.length === 0 ? path : missingIn(schema, {}, path);
+  if (typeof value !== 'object') return undefined;
+  const fields = value as Readonly<Record<string, unknown>>;
+  const expected = Object.keys(properties).filter((name) => required.includes(name) || fields[name] !== undefined);
+  for (const name of expected) {
+    const missing = missingIn(properties[name], fields[name], `${path}.${name}`);
+    if (missing !== undefined) return missing;
+  }
+  return undefined;
 }

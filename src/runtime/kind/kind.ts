@@ -23,6 +23,9 @@ export function apiVersionOf(kind: Kind): string {
   return kind.group === '' ? kind.version : `${kind.group}/${kind.version}`;
 }
 
+/** The inverse of {@link apiVersionOf}: empty for the core group, whose `apiVersion` is the version alone. */
+export const groupOf = (apiVersion: string): string => apiVersion.slice(0, Math.max(apiVersion.indexOf('/'), 0));
+
 /** `plural.group`, or `plural` for the core group: how RBAC, CRDs and kubectl name the resource. */
 export function resourceName(kind: Kind): string {
   return kind.group === '' ? kind.plural : `${kind.plural}.${kind.group}`;

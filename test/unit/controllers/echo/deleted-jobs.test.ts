@@ -1,6 +1,5 @@
 import { beforeEach, describe, expect, test } from '@jest/globals';
-import { DeletedJobs } from '../../../../src/controllers/echo/deleted-jobs.ts';
-import { jobKeyOf } from '../../../../src/controllers/echo/echo-job.ts';
+import { DeletedJobs, jobKeyOf } from '../../../../src/controllers/echo/echo-job.ts';
 import { keyOf } from '../../../../src/runtime/index.ts';
 import { complete, echoOf, failed, jobOf } from './echos.ts';
 

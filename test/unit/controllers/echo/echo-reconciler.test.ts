@@ -1,16 +1,15 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import type { Echo } from '../../../../src/api/index.ts';
 import type { Job } from '../../../../src/controllers/built-in-kinds.ts';
-import { DeletedJobs } from '../../../../src/controllers/echo/deleted-jobs.ts';
+import { DeletedJobs } from '../../../../src/controllers/echo/echo-job.ts';
 import { EchoReconciler } from '../../../../src/controllers/echo/echo-reconciler.ts';
 import {
-  ApiError,
+  type Condition,
   isAlreadyExists,
   isNamespaceTerminating,
   NoAnswerError,
   type Result,
   Store,
-  TerminalError,
 } from '../../../../src/runtime/index.ts';
 import { ReconcilerWorld, type Report } from '../../environment/reconciler-world.ts';
 import type { Exchange, ScriptedServer } from '../../environment/scripted-server.ts';
@@ -119,6 +118,43 @@ describe('where there is no Job', () => {
   });
 
   test.each([
+    ['Printing', 'Printing'],
+    ['JobFailed', 'JobFailed'],
+  ])('any more, though the status says %s, one is made again, and an Event tells of it', async (_, reason) => {
+    const ready = {
+      type: 'Ready',
+      status: 'False',
+      reason,
+      message: '',
+      lastTransitionTime: '',
+      observedGeneration: 1,
+    };
+    const echo = echoOf({ status: { conditions: [ready as Condition] } });
+    echos.set(echo);
+    const outcome = reconcile();
+    (await created()).json(201, jobOf(echo));
+    expect(await noted()).toBe('Normal JobRecreated');
+    expect((await reported()).reason).toBe('Printing');
+    if (reason !== 'Printing') expect(await noted()).toBe('Normal Printing');
+    expect(await outcome).toEqual(done);
+    await world.events.flush(30_000);
+    expect(server.unclaimed).toBe(0);
+  });
+
+  test('of a new generation yet, one is made, and no Event tells of more', async () => {
+    const ready = { type: 'Ready', status: 'False', reason: 'Printing', message: '', lastTransitionTime: '' } as const;
+    const conditions = [{ ...ready, observedGeneration: 1 }];
+    const echo = echoOf({ metadata: { generation: 2 }, status: { conditions } });
+    echos.set(echo);
+    const outcome = reconcile();
+    (await created()).json(201, jobOf(echo));
+    expect((await reported()).reason).toBe('Printing');
+    expect(await outcome).toEqual(done);
+    await world.events.flush(30_000);
+    expect(server.unclaimed).toBe(0);
+  });
+
+  test.each([
     ['of another spec by now', { generation: 2 }],
     ['another by now', { uid: 'uid-again' }],
     ['on its way out by now', { deletionTimestamp: '2026-01-01T00:00:00Z' }],
@@ -195,7 +231,7 @@ describe('a Job that the server will not have', () => {
     (await created()).refuse(code, 'BadRequest', { message: 'admission webhook "policy" denied the request' });
     expect((await reported()).reason).toBe('JobRefused');
     expect(await noted()).toBe('Warning JobRefused');
-    expect(await outcome).toMatchObject({ name: 'ApiError', code });
+    expect(await outcome).toMatchObject({ type: 'retry', error: { code } });
   });
 
   test('for a quota: the status says so, and it is tried again', async () => {
@@ -206,21 +242,17 @@ describe('a Job that the server will not have', () => {
     expect(reason).toBe('JobRefused');
     expect(status).toMatchObject({ phase: 'Pending', conditions: [{ status: 'False', message: 'exceeded quota' }] });
     expect(await noted()).toBe('Warning JobRefused');
-    const error = await outcome;
-    expect(error).toBeInstanceOf(ApiError);
-    expect(error).toMatchObject({ code: 403 });
+    expect(await outcome).toMatchObject({ type: 'retry', error: { code: 403 } });
   });
 
-  test('for a field in it: the status says so, and it is not tried again', async () => {
+  test('for a field in it: the status says so, and it is tried again: another server may accept it', async () => {
     echos.set(echoOf());
     const outcome = reconcile();
     const details = { causes: [{ reason: 'FieldValueInvalid', field: 'spec.template', message: 'no' }] };
     (await created()).refuse(422, 'Invalid', { message: 'spec.template: no', details });
     expect((await reported()).reason).toBe('JobRefused');
     expect(await noted()).toBe('Warning JobRefused');
-    const error = await outcome;
-    expect(error).toBeInstanceOf(TerminalError);
-    expect(error).toMatchObject({ cause: { code: 422 } });
+    expect(await outcome).toMatchObject({ type: 'retry', error: { code: 422 } });
   });
 
   test('for a policy, which names no field: the status says so, and it is tried again', async () => {
@@ -229,7 +261,7 @@ describe('a Job that the server will not have', () => {
     (await created()).refuse(422, 'Invalid', { message: 'images must come from the mirror' });
     expect((await reported()).reason).toBe('JobRefused');
     expect(await noted()).toBe('Warning JobRefused');
-    expect(await outcome).toMatchObject({ name: 'ApiError', code: 422 });
+    expect(await outcome).toMatchObject({ type: 'retry', error: { code: 422 } });
   });
 
   test('for a namespace on its way out: nothing is reported', async () => {
@@ -274,13 +306,16 @@ describe('where there is a Job', () => {
     expect(await outcome).toEqual(done);
   });
 
-  test('of an earlier generation that is another by now, it is tried again', async () => {
+  test('of an earlier generation that is another by now, that one stays, and its event comes', async () => {
     jobs.set(jobOf(echoOf()));
     echos.set(echoOf({ metadata: { generation: 2 } }));
     const outcome = reconcile();
     await asked(echoOf({ metadata: { generation: 2 } }));
     (await server.next({ method: 'DELETE', path: jobPath })).refuse(409, 'Conflict');
-    expect(await outcome).toMatchObject({ code: 409 });
+    expect((await reported()).reason).toBe('Replacing');
+    await noted();
+    expect(await outcome).toEqual(done);
+    expect(server.unclaimed).toBe(0);
   });
 
   test('of a later generation than the store has of the Echo, it is left alone: the store is behind', async () => {
@@ -298,6 +333,16 @@ describe('where there is a Job', () => {
     const outcome = reconcile();
     expect((await reported()).reason).toBe('Replacing');
     await noted();
+    expect(await outcome).toEqual(done);
+    expect(server.unclaimed).toBe(0);
+  });
+
+  test('of an earlier Echo of this name, it is waited for: the garbage collector deletes it', async () => {
+    jobs.set(jobOf(echoOf({ metadata: { uid: 'uid-before' } })));
+    echos.set(echoOf());
+    const outcome = reconcile();
+    expect(await reported()).toMatchObject({ reason: 'Replacing', message: expect.stringContaining('earlier Echo') });
+    expect(await noted()).toBe('Normal Replacing');
     expect(await outcome).toEqual(done);
     expect(server.unclaimed).toBe(0);
   });

@@ -6,6 +6,7 @@ import {
   type ReconcileContext,
   type Result,
   requeueAfter,
+  retry,
   TerminalError,
 } from '../../../../src/runtime/controller/index.ts';
 import { keyString, type ObjectKey } from '../../../../src/runtime/kind/index.ts';
@@ -187,6 +188,15 @@ describe('the outcome', () => {
     await managed.sync({ [widgetsPath]: { resourceVersion: '10', items: [stored('a', '1')] } });
     await reconciled('a', 2);
     expect(errors()).toEqual(['reconcile failed: trying again']);
+  });
+
+  test('a failure that is reported is retried with the back-off of the queue, and no error is logged', async () => {
+    await controller(['a'], () => (times('a') <= 3 ? retry(new Error('exceeded quota')) : done));
+    await reconciled('a', 4);
+    expect(pausesMs()).toEqual([5, 10, 20]);
+    expect(errors()).toEqual([]);
+    expect(managed.log.messages('debug')).toContain('the failure is reported: trying again');
+    expect(await result('error')).toBe(3);
   });
 
   test('a TerminalError is told, counted and not tried again before the object changes', async () => {

@@ -1,6 +1,12 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { HttpClient, isConflict, Transport } from '../../../../src/runtime/client/index.ts';
-import { done, finalizer, type Result, requeueAfter } from '../../../../src/runtime/controller/index.ts';
+import {
+  done,
+  finalizer,
+  type Result,
+  removeFinalizer,
+  requeueAfter,
+} from '../../../../src/runtime/controller/index.ts';
 import type { ObjectMeta } from '../../../../src/runtime/kind/index.ts';
 import { stored, Widget } from '../../../../testkit/widgets.ts';
 import { ScriptedServer } from '../../environment/scripted-server.ts';
@@ -131,5 +137,32 @@ describe('an object that is to go', () => {
     const caught = result.catch((error: unknown) => error);
     (await written(['before', 'after'])).refuse(code, reason);
     expect(await caught).toMatchObject({ code, reason });
+  });
+});
+
+describe('a finalizer that is removed', () => {
+  const remove = (finalizers?: readonly string[]) =>
+    removeFinalizer(
+      new HttpClient(transport, 'tester'),
+      Widget,
+      stored('a', '7', finalizers === undefined ? {} : { finalizers }),
+      ours,
+    );
+
+  test('leaves those of others in their order', async () => {
+    const result = remove(['before', ours, 'after']);
+    (await written(['before', 'after'])).json(200, stored('a', '8'));
+    expect((await result)?.metadata.resourceVersion).toBe('8');
+  });
+
+  test.each([undefined, ['other']])('from an object with %j costs no request', async (finalizers) => {
+    expect((await remove(finalizers))?.metadata.resourceVersion).toBe('7');
+    expect(server.unclaimed).toBe(0);
+  });
+
+  test('from an object that is gone is no error', async () => {
+    const result = remove([ours]);
+    (await written([])).refuse(404, 'NotFound');
+    expect(await result).toBeUndefined();
   });
 });

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { Informer } from '../../../../src/runtime/cache/index.ts';
+import { type Delta, Informer, Store } from '../../../../src/runtime/cache/index.ts';
 import { HttpClient, Transport } from '../../../../src/runtime/client/index.ts';
-import { owns, type Watch, watches } from '../../../../src/runtime/controller/index.ts';
+import { owns, ownsByName, type Watch, watches } from '../../../../src/runtime/controller/index.ts';
 import { controllerReference, type Kind, keyString, type OwnerReference } from '../../../../src/runtime/kind/index.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
 import { RecordingLog } from '../../../../testkit/recording-log.ts';
@@ -96,4 +96,45 @@ test('watches leads wherever it is told, with the delta at hand', async () => {
   const stream = await attach(watch, [part('p', '1')]);
   stream.send('DELETED', part('p', '6'));
   await enqueued('added', 'p', 'deleted', 'p');
+});
+
+describe('ownsByName', () => {
+  let owners: Store<Widget>;
+  beforeEach(() => {
+    owners = new Store();
+    owners.set(stored('w', '1'));
+    owners.set(stored('v', '2', { namespace: 'other' }));
+  });
+
+  const byName = (observe?: (owner: Widget, delta: Delta<Part>) => void) =>
+    ownsByName(
+      { store: owners, addIndex: (name, values) => owners.addIndex(name, values) },
+      Part,
+      ({ metadata: { name, namespace = '' } }) =>
+        ['one', 'two'].map((part) => ({ name: `${name}-${part}`, namespace })),
+      observe && { observe },
+    );
+
+  test('leads from an object that has the name of a child to its owner, whoever controls it', async () => {
+    const stream = await attach(byName(), [part('w-one', '1', ownedBy(Widget, 'another')), part('v-one', '2')]);
+    stream.send('ADDED', part('w-two', '6'));
+    await enqueued('default/w', 'default/w');
+  });
+
+  test('tells the owner of each change before its key is enqueued', async () => {
+    const observed: string[] = [];
+    const watch = byName(({ metadata }, { type }) =>
+      observed.push(`${type} for ${metadata.name} before ${keys.length}`),
+    );
+    const stream = await attach(watch, [part('w-one', '1')]);
+    stream.send('DELETED', part('w-one', '6'));
+    await enqueued('default/w', 'default/w');
+    expect(observed).toEqual(['added for w before 0', 'deleted for w before 1']);
+  });
+
+  test('finds the owners of a child that does not exist', () => {
+    expect(byName().ownersOf({ name: 'w-two', namespace: 'default' })).toEqual([
+      owners.get({ name: 'w', namespace: 'default' }),
+    ]);
+  });
 });

@@ -4,6 +4,7 @@ import {
   type Condition,
   customResourceDefinition,
   defineKind,
+  missingField,
   type ObjectOf,
 } from '../../../../src/runtime/kind/index.ts';
 
@@ -103,5 +104,29 @@ describe('the types', () => {
     // @ts-expect-error the store's objects are shared
     frozen.spec.name = 'Max';
     expect(frozen.spec.tags).toEqual(['a']);
+  });
+});
+
+describe('a field that is missing', () => {
+  const House = defineKind({
+    ...Pet.definition,
+    spec: Type.Object({
+      name: Type.String(),
+      door: Type.Object({ width: Type.Integer(), color: Type.Optional(Type.String()) }),
+      cellar: Type.Optional(Type.Object({ depth: Type.Integer() })),
+    }),
+  });
+
+  test.each([
+    ['of an object without a spec', undefined, 'spec.name'],
+    ['of an empty spec', {}, 'spec.name'],
+    ['that is null', { name: null, door: { width: 1 } }, 'spec.name'],
+    ['within a required field that is missing', { name: 'a' }, 'spec.door.width'],
+    ['within a required field', { name: 'a', door: {} }, 'spec.door.width'],
+    ['within an optional field that is there', { name: 'a', door: { width: 1 }, cellar: {} }, 'spec.cellar.depth'],
+    ['is none where all required fields are there', { name: '', door: { width: 0 } }, undefined],
+  ])('%s', (_, spec, expected) => {
+    const object = { metadata: { name: 'h', uid: 'u', resourceVersion: '1', creationTimestamp: '' }, spec };
+    expect(missingField(House, object)).toBe(expected);
   });
 });

@@ -1,46 +1,38 @@
 import { describe, expect, test } from '@jest/globals';
 import type { Echo } from '../../../../src/api/index.ts';
-import {
-  type Finding,
-  findingOf,
-  isWarning,
-  statusPatch,
-  waitingFinding,
-} from '../../../../src/controllers/echo/echo-status.ts';
+import { echoReasons, outcomeOf } from '../../../../src/controllers/echo/echo-reconciler.ts';
 import { isMoreThanWords } from '../../../../src/controllers/more-than-words.ts';
-import type { Condition } from '../../../../src/runtime/index.ts';
+import { type Condition, desiredStatus, statusPatch } from '../../../../src/runtime/index.ts';
 import { complete, completionTime, echoOf, failed, jobOf, startTime } from './echos.ts';
 
 const now = new Date('2026-02-02T00:00:00.5Z');
 const echo = echoOf({ metadata: { generation: 2 } });
 
-describe('what is found', () => {
+describe('the outcome', () => {
+  const [noTimes, started] = [
+    { startTime: null, completionTime: null },
+    { startTime, completionTime: null },
+  ];
+
   test.each([
-    [{}, 'Printing', 'Job hello prints the message', { phase: 'Pending' }],
-    [{ active: 1, startTime }, 'Printing', 'Job hello prints the message', { phase: 'Running', startTime }],
+    [{}, 'Printing', 'Job hello prints the message', { phase: 'Pending', ...noTimes }],
+    [{ active: 1, startTime }, 'Printing', 'Job hello prints the message', { phase: 'Running', ...started }],
     [complete, 'Printed', 'Job hello has printed the message', { phase: 'Succeeded', startTime, completionTime }],
-    [failed, 'JobFailed', 'Job hello has failed: too often', { phase: 'Failed', startTime }],
+    [failed, 'JobFailed', 'Job hello has failed: too often', { phase: 'Failed', ...started }],
   ])('of a Job that is %j', (status, reason, message, fields) => {
-    expect(findingOf(echo, jobOf(echo, status))).toEqual({
+    expect(outcomeOf(echo, jobOf(echo, status))).toEqual({
       reason,
       message,
-      fields: { jobName: 'hello', ...fields },
-      ...(reason === 'Printed' && { completedGeneration: 2 }),
-    });
-  });
-
-  test('where no Job is yet', () => {
-    expect(waitingFinding(echo, 'Replacing', 'wait')).toEqual({
-      reason: 'Replacing',
-      message: 'wait',
-      fields: { phase: 'Pending', jobName: 'hello' },
+      status: { jobName: 'hello', ...fields, ...(reason === 'Printed' && { completedGeneration: 2 }) },
     });
   });
 });
 
 describe('the patch', () => {
-  const printed = findingOf(echo, jobOf(echo, complete));
-  const printing = findingOf(echo, jobOf(echo));
+  const printed = outcomeOf(echo, jobOf(echo, complete));
+  const printing = outcomeOf(echo, jobOf(echo));
+  const patchOf = (object: Echo, outcome: typeof printed) =>
+    statusPatch(object.status, desiredStatus(echoReasons, object, outcome, now));
   const ready: Condition = {
     type: 'Ready',
     status: 'True',
@@ -62,7 +54,7 @@ describe('the patch', () => {
   const withStatus = (status: NonNullable<Echo['status']>): Echo => ({ ...echo, status });
 
   test('of an Echo without a status says everything that was found, and nothing that was not', () => {
-    expect(statusPatch(echo, printing, now)).toEqual({
+    expect(patchOf(echo, printing)).toEqual({
       phase: 'Pending',
       jobName: 'hello',
       observedGeneration: 2,
@@ -80,13 +72,13 @@ describe('the patch', () => {
   });
 
   test('is none where the status says it already, in whatever order', () => {
-    expect(statusPatch(withStatus(full), printed, now)).toBeUndefined();
+    expect(patchOf(withStatus(full), printed)).toBeUndefined();
     const reversed = Object.fromEntries(Object.entries(full).reverse()) as typeof full;
-    expect(statusPatch(withStatus(reversed), printed, now)).toBeUndefined();
+    expect(patchOf(withStatus(reversed), printed)).toBeUndefined();
   });
 
   test('removes what no longer holds, by null, and says nothing of what stays', () => {
-    expect(statusPatch(withStatus(full), printing, now)).toEqual({
+    expect(patchOf(withStatus(full), printing)).toEqual({
       phase: 'Pending',
       startTime: null,
       completionTime: null,
@@ -103,26 +95,16 @@ describe('the patch', () => {
     });
   });
 
-  test('removes all for a spec that cannot be', () => {
-    const invalid: Finding = { reason: 'InvalidSpec', message: 'no', fields: {} };
-    expect(statusPatch(withStatus(full), invalid, now)).toMatchObject({
-      phase: null,
-      jobName: null,
-      startTime: null,
-      completionTime: null,
-    });
-  });
-
   test('never takes back that a generation was printed', () => {
-    expect(statusPatch(withStatus(full), printing, now)).not.toHaveProperty('completedGeneration');
-    expect(statusPatch(withStatus({ ...full, completedGeneration: 1 }), printed, now)).toEqual({
+    expect(patchOf(withStatus(full), printing)).not.toHaveProperty('completedGeneration');
+    expect(patchOf(withStatus({ ...full, completedGeneration: 1 }), printed)).toEqual({
       completedGeneration: 2,
     });
   });
 
   test('of a new generation says that it was looked at', () => {
     const newer = echoOf({ metadata: { generation: 3 }, status: full });
-    expect(statusPatch(newer, { ...printed, completedGeneration: 3 }, now)).toEqual({
+    expect(patchOf(newer, outcomeOf(newer, jobOf(newer, complete)))).toEqual({
       observedGeneration: 3,
       completedGeneration: 3,
       conditions: [foreign, { ...ready, observedGeneration: 3 }],
@@ -130,21 +112,9 @@ describe('the patch', () => {
   });
 
   test("keeps others' conditions, which a list in a merge patch would remove", () => {
-    const patch = statusPatch(withStatus({ ...full, conditions: [foreign] }), printed, now);
+    const patch = patchOf(withStatus({ ...full, conditions: [foreign] }), printed);
     expect(patch).toEqual({ conditions: [foreign, { ...ready, lastTransitionTime: '2026-02-02T00:00:00Z' }] });
   });
-});
-
-test.each([
-  ['Printed', false],
-  ['Printing', false],
-  ['Replacing', false],
-  ['JobFailed', true],
-  ['JobNameTaken', true],
-  ['JobRefused', true],
-  ['InvalidSpec', true],
-] as const)('%s is a warning: %s', (reason, expected) => {
-  expect(isWarning(reason)).toBe(expected);
 });
 
 describe('a change of an Echo', () => {

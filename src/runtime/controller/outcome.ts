@@ -1,0 +1,208 @@
+import { type ApiError, isRefusal } from '../client/index.ts';
+import {
+  type Condition,
+  type DesiredCondition,
+  type DesiredStatus,
+  findCondition,
+  type Kind,
+  type KubeObject,
+  type StandardStatus,
+  setCondition,
+} from '../kind/index.ts';
+import type { EventNotice, EventRecorder } from '../observability/index.ts';
+import type { ReconcileContext } from './controller.ts';
+import { writeStatus } from './report-status.ts';
+import { done, type Result, requeueAfter, retry } from './result.ts';
+
+/** What a reason of the condition `Ready` means. */
+export interface Reason {
+  /** The status of `Ready` under this reason. */
+  readonly ready: Condition['status'];
+  /** The type of the Event that tells of the reason: `Warning` if a person should act. */
+  readonly event: EventNotice['type'];
+  /**
+   * Whether a new message under the same reason gets an Event and a log line of its own. Only for messages that follow
+   * from the spec: one that quotes a clock or a counter would write an Event at each reconcile. Default false.
+   */
+  readonly tellsNewMessages?: boolean;
+  /** One sentence for the generated documentation. */
+  readonly meaning: string;
+}
+
+/** The reasons of a kind, by name. Made by {@link defineReasons}. */
+export type Reasons<R extends string = string> = Readonly<Record<R, Reason>>;
+
+/** The names of the reasons: `ReasonOf<typeof reasons>`. */
+export type ReasonOf<M extends Reasons> = keyof M & string;
+
+/**
+ * Declares the reasons of a kind, once: the status of `Ready`, the Events and the documentation follow from it.
+ *
+ * @throws RangeError for a reason that the API server would refuse in a condition, or that is not CamelCase.
+ *
+ * @example
+ * const reasons = defineReasons({
+ *   Printed: { ready: 'True', event: 'Normal', meaning: 'The Job has printed the message.' },
+ *   JobRefused: { ready: 'False', event: 'Warning', meaning: 'The API server refuses the Job.' },
+ * });
+ */
+export function defineReasons<R extends string>(reasons: Reasons<R>): Reasons<R> {
+  for (const reason of Object.keys(reasons)) {
+    if (!/^[A-Z][A-Za-z0-9]*$/.test(reason)) throw new RangeError(`a reason is one CamelCase word, not "${reason}"`);
+  }
+  return reasons;
+}
+
+/** An object whose status has conditions, as {@link defineKind} declares it. */
+export type ReportingObject = KubeObject & { readonly status?: StandardStatus };
+
+/** How a reconcile ended: what the status is to say, and when to look again. */
+export interface Outcome<R extends string = string, T extends ReportingObject = ReportingObject> {
+  /** The reason of `Ready`; its status follows from it. */
+  readonly reason: R;
+  /** The message of `Ready`: it names the object and the field, and says what a person can do. */
+  readonly message: string;
+  /**
+   * Members of the status besides `conditions` and `observedGeneration`. Null removes a member; a member that is left out
+   * stays as it is.
+   */
+  readonly status?: DesiredStatus<Omit<NonNullable<T['status']>, keyof StandardStatus>>;
+  /** Conditions besides `Ready` that this reconcile observed. All others stay as they are, `observedGeneration` included. */
+  readonly conditions?: readonly Omit<DesiredCondition, 'observedGeneration'>[] | undefined;
+  /** Reconcile again after so many milliseconds, even if nothing changes. Ignored where there is an `error`. */
+  readonly requeueAfterMs?: number | undefined;
+  /**
+   * Why the reconcile is to be retried, with the back-off of the queue. A refusal by the API server ({@link isRefusal}) is
+   * told by the status and is not logged as an error; any other error is thrown once the status is written.
+   */
+  readonly error?: unknown;
+}
+
+/** What an {@link OutcomeReporter} needs. */
+export interface OutcomeReporterOptions<T extends ReportingObject, R extends string> {
+  readonly kind: Kind<T>;
+  readonly reasons: Reasons<R>;
+  readonly events: Pick<EventRecorder, 'record'>;
+  /**
+   * The outcome of a reconcile that the API server ended by refusing one of its requests, most often to create a child.
+   * Its `error` is set by the reporter. Default: the refusal is thrown like any other error.
+   */
+  readonly refused?: (object: T, refusal: ApiError) => Outcome<R, T>;
+  /** Default: the clock. */
+  readonly now?: () => Date;
+}
+
+/**
+ * Turns the outcome of each reconcile into the status, an Event, a log line, and the result for the queue.
+ *
+ * **Guarantees**
+ * - The status is written with at most one request, and with none if it says so already.
+ * - `Ready`, the conditions of the outcome and `status.observedGeneration` carry the generation of the object that was
+ *   reconciled. Conditions that the outcome does not name stay as they are.
+ * - An Event and a log line are written once per change of the reason of `Ready`; also per change of its message where the
+ *   reason has `tellsNewMessages`.
+ * - A refusal by the API server is reported and retried with the back-off of the queue: from 5 ms, doubling, to a minute at
+ *   most by default. So it heals by itself when the quota is freed or the policy is changed.
+ *
+ * **Assumptions**
+ * - The object is from the store and is not being deleted, or has a finalizer of this controller.
+ * - No reconciler decides what to do from its own conditions: then a retry would not try anything.
+ * - The controller's predicate ignores changes of condition messages: a refusal whose message is different each time would
+ *   otherwise be retried at once.
+ *
+ * @example
+ * const reporter = new OutcomeReporter({
+ *   kind: Shop, reasons, events,
+ *   refused: (shop, { message }) => ({ reason: 'DeploymentRefused', message }),
+ * });
+ * const reconcile: Reconcile = async (key, context) => {
+ *   const shop = shops.get(key);
+ *   if (shop === undefined || shop.metadata.deletionTimestamp !== undefined) return done;
+ *   return reporter.reconcile(shop, context, async () => {
+ *     const applied = await applier.apply(Deployment, deploymentOf(shop), { client: context.client, store: deployments });
+ *     if (applied.type === 'nameTaken') return { reason: 'NameTaken', message: `Deployment ${shop.metadata.name} is not ours` };
+ *     return { reason: 'Deployed', message: `Deployment ${shop.metadata.name} is as the spec asks` };
+ *   });
+ * };
+ */
+export class OutcomeReporter<T extends ReportingObject, R extends string> {
+  readonly #options: OutcomeReporterOptions<T, R>;
+
+  constructor(options: OutcomeReporterOptions<T, R>) {
+    this.#options = options;
+  }
+
+  /**
+   * Runs `work` and reports its outcome. A refusal that `work` throws becomes the outcome that `refused` makes of it.
+   *
+   * @param work returns undefined if there is nothing to report: the store is behind, and the next event tells more.
+   * @throws whatever `work` throws that is no refusal; what {@link report} throws.
+   */
+  async reconcile(
+    object: T,
+    context: Pick<ReconcileContext, 'client' | 'log'>,
+    work: () => Promise<Outcome<R, T> | undefined>,
+  ): Promise<Result> {
+    const outcome = await work().catch((error: unknown) => this.#refused(object, error));
+    return outcome === undefined ? done : this.report(object, outcome, context);
+  }
+
+  /**
+   * Reports an outcome.
+   *
+   * @returns what the reconcile is to return.
+   * @throws the `error` of the outcome, unless it is a refusal; whatever the client throws; an Error if the object has no
+   *   status to write because its CustomResourceDefinition is an older one. An object that is gone is no error.
+   */
+  async report(object: T, outcome: Outcome<R, T>, context: Pick<ReconcileContext, 'client' | 'log'>): Promise<Result> {
+    const { kind, reasons, now = () => new Date() } = this.#options;
+    const status = desiredStatus(reasons, object, outcome, now());
+    if ((await writeStatus(context.client, kind, object, status)) !== undefined)
+      this.#tellChange(object, outcome, context);
+    const { error, requeueAfterMs } = outcome;
+    if (error === undefined) return requeueAfterMs === undefined ? done : requeueAfter(requeueAfterMs);
+    if (isRefusal(error)) return retry(error);
+    throw error;
+  }
+
+  /** Writes an Event and a log line of their own, for what was done: a child was put back. Does not wait and never throws. */
+  tell(object: T, notice: Omit<EventNotice, 'action'>, { log }: Pick<ReconcileContext, 'log'>): void {
+    const { kind, events } = this.#options;
+    log.info({ reason: notice.reason }, notice.note);
+    events.record(kind, object, { ...notice, action: 'Reconcile' });
+  }
+
+  #refused(object: T, error: unknown): Outcome<R, T> {
+    const { refused } = this.#options;
+    if (refused === undefined || !isRefusal(error)) throw error;
+    return { ...refused(object, error), error };
+  }
+
+  #tellChange(object: T, { reason, message }: Outcome<R, T>, context: Pick<ReconcileContext, 'log'>): void {
+    const { event, tellsNewMessages = false } = this.#options.reasons[reason];
+    const before = findCondition(object.status?.conditions, 'Ready');
+    if (before?.reason === reason && !(tellsNewMessages && before.message !== message)) return;
+    this.tell(object, { type: event, reason, note: message }, context);
+  }
+}
+
+/**
+ * The status that an outcome asks for: `Ready` and the other conditions of the outcome, stamped with the generation of the
+ * object, beside the conditions that others set.
+ */
+export function desiredStatus<T extends ReportingObject, R extends string>(
+  reasons: Reasons<R>,
+  object: T,
+  { reason, message, status, conditions = [] }: Outcome<R, T>,
+  now: Date,
+): DesiredStatus<NonNullable<T['status']>> {
+  const { generation } = object.metadata;
+  const observed = generation === undefined ? {} : { observedGeneration: generation };
+  const ready = { type: 'Ready', status: reasons[reason].ready, reason, message };
+  const all = [...conditions, ready].reduce<readonly Condition[]>(
+    (set, condition) => setCondition(set, { ...condition, ...observed }, now),
+    object.status?.conditions ?? [],
+  );
+  const standard: DesiredStatus<StandardStatus> = { ...observed, conditions: all };
+  return { ...status, ...standard } as DesiredStatus<NonNullable<T['status']>>;
+}

@@ -1,0 +1,258 @@
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { ApiError, HttpClient, Transport } from '../../../../src/runtime/client/index.ts';
+import {
+  defineReasons,
+  desiredStatus,
+  done,
+  type Outcome,
+  OutcomeReporter,
+  type ReasonOf,
+  type Result,
+  requeueAfter,
+  retry,
+} from '../../../../src/runtime/controller/index.ts';
+import { builtInKind, type Condition, type ObjectOf } from '../../../../src/runtime/kind/index.ts';
+import type { EventNotice } from '../../../../src/runtime/observability/index.ts';
+import { RecordingLog } from '../../../../testkit/recording-log.ts';
+import { stored, Widget } from '../../../../testkit/widgets.ts';
+import { ScriptedServer } from '../../environment/scripted-server.ts';
+
+const Reporting = builtInKind<{
+  status?: { phase?: string; observedGeneration?: number; conditions?: Condition[] };
+}>(Widget);
+type Reporting = ObjectOf<typeof Reporting>;
+
+const reasons = defineReasons({
+  Painted: { ready: 'True', event: 'Normal', meaning: 'The widget is painted.' },
+  Drying: { ready: 'False', event: 'Normal', meaning: 'The paint is drying.' },
+  Refused: { ready: 'False', event: 'Warning', meaning: 'The API server refuses the paint.' },
+  InvalidColor: { ready: 'False', event: 'Warning', tellsNewMessages: true, meaning: 'There is no such color.' },
+});
+type WidgetOutcome = Outcome<ReasonOf<typeof reasons>, Reporting>;
+
+const now = new Date('2026-02-02T00:00:00.5Z');
+const later = '2026-02-02T00:00:00Z';
+const condition = (reason: string, rest: Partial<Condition> = {}): Condition => ({
+  type: 'Ready',
+  status: 'False',
+  reason,
+  message: 'wait',
+  observedGeneration: 1,
+  lastTransitionTime: '2026-01-01T00:00:00Z',
+  ...rest,
+});
+const widget = (status?: Reporting['status']): Reporting => ({
+  ...stored('a', '7', { generation: 2 }),
+  ...(status && { status }),
+});
+
+let server: ScriptedServer;
+let transport: Transport;
+let log: RecordingLog;
+let notices: string[];
+
+beforeEach(async () => {
+  server = await ScriptedServer.start();
+  transport = new Transport(server.connection, { userAgent: 'test/1' });
+  log = new RecordingLog();
+  notices = [];
+});
+afterEach(async () => {
+  await transport.close();
+  await server.close();
+});
+
+const reporter = (refused?: (object: Reporting, refusal: ApiError) => WidgetOutcome) =>
+  new OutcomeReporter({
+    kind: Reporting,
+    reasons,
+    events: {
+      record: (_kind: unknown, _object: unknown, { type, reason, note }: EventNotice) => {
+        notices.push(`${type} ${reason}: ${note}`);
+      },
+    },
+    now: () => now,
+    ...(refused && { refused }),
+  });
+const context = () => ({ client: new HttpClient(transport, 'tester'), log });
+const report = (object: Reporting, outcome: WidgetOutcome): Promise<Result> =>
+  reporter().report(object, outcome, context());
+
+/** Accepts the status that is written next, and returns it. */
+async function written(): Promise<unknown> {
+  const request = await server.next({ method: 'PATCH' });
+  request.json(200, stored('a', '8'));
+  return (request.body as { status: unknown }).status;
+}
+
+const refusal = (message: string) => new ApiError('POST /paints', 403, { reason: 'Forbidden', message });
+
+describe('a reason', () => {
+  test.each(['not camel', 'lowerCase', 'With-Dash', ''])('that is %j is refused: no condition can have it', (name) => {
+    expect(() => defineReasons({ [name]: reasons.Painted })).toThrow(RangeError);
+  });
+});
+
+describe('the status of an outcome', () => {
+  const foreign = condition('Other', { type: 'Foreign' });
+  const drying = { reason: 'Drying', message: 'wait' } as const;
+
+  test('has Ready with the status of the reason and the generation that was observed', () => {
+    expect(
+      desiredStatus(reasons, widget(), { reason: 'Painted', message: 'red', status: { phase: 'Done' } }, now),
+    ).toEqual({
+      phase: 'Done',
+      observedGeneration: 2,
+      conditions: [
+        {
+          type: 'Ready',
+          status: 'True',
+          reason: 'Painted',
+          message: 'red',
+          observedGeneration: 2,
+          lastTransitionTime: later,
+        },
+      ],
+    });
+  });
+
+  test('keeps conditions that it does not name, with the generation that they were observed at', () => {
+    const conditions = [foreign, condition('Drying')];
+    expect(desiredStatus(reasons, widget({ conditions }), drying, now).conditions).toEqual([
+      foreign,
+      condition('Drying', { observedGeneration: 2 }),
+    ]);
+  });
+
+  test('has the other conditions of the outcome, of the generation that was observed', () => {
+    const outcome = {
+      ...drying,
+      conditions: [{ type: 'Dry', status: 'Unknown', reason: 'Damp', message: '' }],
+    } as const;
+    expect(desiredStatus(reasons, widget({ conditions: [foreign] }), outcome, now).conditions).toMatchObject([
+      { type: 'Foreign', observedGeneration: 1 },
+      { type: 'Dry', status: 'Unknown', observedGeneration: 2, lastTransitionTime: later },
+      { type: 'Ready', observedGeneration: 2 },
+    ]);
+  });
+});
+
+describe('a report', () => {
+  test('writes the status, and an Event and a line of the log for the new reason', async () => {
+    const result = report(widget(), { reason: 'Painted', message: 'it is red' });
+    expect(await written()).toMatchObject({ observedGeneration: 2, conditions: [{ reason: 'Painted' }] });
+    expect(await result).toBe(done);
+    expect(notices).toEqual(['Normal Painted: it is red']);
+    expect(log.lines).toMatchObject([{ level: 'info', message: 'it is red', details: { reason: 'Painted' } }]);
+  });
+
+  test('of what the status says already sends nothing', async () => {
+    const status = { observedGeneration: 2, conditions: [condition('Drying', { observedGeneration: 2 })] };
+    expect(await report(widget(status), { reason: 'Drying', message: 'wait' })).toBe(done);
+    expect(server.unclaimed).toBe(0);
+    expect(notices).toEqual([]);
+  });
+
+  test('of a new message under the same reason writes no Event', async () => {
+    const result = report(widget({ conditions: [condition('Drying')] }), { reason: 'Drying', message: 'still' });
+    expect(await written()).toMatchObject({ conditions: [{ message: 'still' }] });
+    await result;
+    expect(notices).toEqual([]);
+    expect(log.lines).toEqual([]);
+  });
+
+  test('of a new message writes an Event where the reason says that it is worth telling', async () => {
+    const status = { conditions: [condition('InvalidColor')] };
+    const result = report(widget(status), { reason: 'InvalidColor', message: 'no color: blau' });
+    await written();
+    await result;
+    expect(notices).toEqual(['Warning InvalidColor: no color: blau']);
+  });
+
+  test('of a new generation alone writes no Event, also where new messages are told', async () => {
+    const status = { conditions: [condition('InvalidColor')] };
+    const result = report(widget(status), { reason: 'InvalidColor', message: 'wait' });
+    await written();
+    await result;
+    expect(notices).toEqual([]);
+  });
+
+  test('of an object that is gone is no error, and writes no Event', async () => {
+    const result = report(widget(), { reason: 'Painted', message: 'red' });
+    (await server.next({ method: 'PATCH' })).refuse(404, 'NotFound');
+    (await server.next({ method: 'GET' })).refuse(404, 'NotFound');
+    expect(await result).toBe(done);
+    expect(notices).toEqual([]);
+  });
+
+  test('of an object without the subresource says what to do', async () => {
+    const result = report(widget(), { reason: 'Painted', message: 'red' });
+    (await server.next({ method: 'PATCH' })).refuse(404, 'NotFound');
+    (await server.next({ method: 'GET' })).json(200, widget());
+    await expect(result).rejects.toThrow('CustomResourceDefinition');
+  });
+});
+
+describe('the result', () => {
+  const said = widget({ observedGeneration: 2, conditions: [condition('Drying', { observedGeneration: 2 })] });
+  const drying = { reason: 'Drying', message: 'wait' } as const;
+
+  test('is a requeue after the time of the outcome', async () => {
+    expect(await report(said, { ...drying, requeueAfterMs: 250 })).toEqual(requeueAfter(250));
+  });
+
+  test('is a retry where the API server refused something, before any requeue', async () => {
+    const error = refusal('exceeded quota');
+    expect(await report(said, { ...drying, error, requeueAfterMs: 250 })).toEqual(retry(error));
+  });
+
+  test('is the error where it is none of the API server’s refusals, once the status is written', async () => {
+    const error = new Error('down');
+    const result = report(widget(), { ...drying, error }).catch((thrown: unknown) => thrown);
+    await written();
+    expect(await result).toBe(error);
+  });
+});
+
+describe('a reconcile', () => {
+  const refused = (_: Reporting, { status }: ApiError): WidgetOutcome => ({
+    reason: 'Refused',
+    message: status.message ?? '',
+  });
+  const reconcile = (work: () => Promise<WidgetOutcome | undefined>) =>
+    reporter(refused).reconcile(widget(), context(), work);
+
+  test('that the API server refuses is reported and retried', async () => {
+    const error = refusal('exceeded quota');
+    const result = reconcile(() => Promise.reject(error));
+    expect(await written()).toMatchObject({ conditions: [{ reason: 'Refused', message: 'exceeded quota' }] });
+    expect(await result).toEqual(retry(error));
+    expect(notices).toEqual(['Warning Refused: exceeded quota']);
+  });
+
+  test('that the API server refuses is thrown where the kind has no reason for it', async () => {
+    const error = refusal('no');
+    await expect(reporter().reconcile(widget(), context(), () => Promise.reject(error))).rejects.toBe(error);
+    expect(server.unclaimed).toBe(0);
+  });
+
+  test.each([
+    ['fails otherwise', new Error('down')],
+    ['meets a conflict', new ApiError('POST /paints', 409, { reason: 'Conflict' })],
+    [
+      'is in a namespace that is being deleted',
+      new ApiError('POST /paints', 403, {
+        reason: 'Forbidden',
+        details: { causes: [{ reason: 'NamespaceTerminating' }] },
+      }),
+    ],
+  ])('that %s throws, and nothing is reported', async (_, error) => {
+    await expect(reconcile(() => Promise.reject(error))).rejects.toBe(error);
+    expect(server.unclaimed).toBe(0);
+  });
+
+  test('with nothing to report writes nothing', async () => {
+    expect(await reconcile(async () => undefined)).toBe(done);
+    expect(server.unclaimed).toBe(0);
+  });
+});
