@@ -203,6 +203,31 @@ describe('growing', () => {
     ]);
   }, 120_000);
 
+  test('a pod is restarted once for a file system that never grows, then the status says so', async () => {
+    const at = await world('shop');
+    await apply(at.key, spec({}, { resizeRestartAfter: '2s' }));
+    await settled(at);
+    const { uid } = (await podOf(at.key)).metadata;
+    await apply(at.key, spec({}, { resizeRestartAfter: '2s', dbSize: '2Gi' }));
+    await eventually('the claim asks for 2Gi', async () => (await requestOf(at.key)) === '2Gi');
+    await at.volumes.growVolume('data-shop-db-0');
+    const restarted = await eventually('the pod is restarted', async () => {
+      const pod = await ifThere(podOf(at.key));
+      return pod !== undefined && pod.metadata.uid !== uid && pod;
+    });
+    const failing = await settled(at, 'ResizeFailing');
+    const condition = findCondition(failing.status?.conditions, 'VolumeResizing');
+    expect(condition?.status).toBe('True');
+    expect(condition?.message).toContain('data-shop-db-0');
+    expect(condition?.message).toContain('pod shop-db-0');
+    const looks = await reconciled(operator);
+    await lookAgain(at.key);
+    await eventually('it was looked at again', async () => (await reconciled(operator)) > looks);
+    expect((await podOf(at.key)).metadata.uid).toBe(restarted.metadata.uid);
+    await at.volumes.growFileSystem('data-shop-db-0');
+    await settled(at);
+  }, 120_000);
+
   test('of two pods that have to be restarted the second waits for the first', async () => {
     const at = await world('shop');
     const slow = { replicas: 2, resizeRestartAfter: '2s' };

@@ -3,6 +3,7 @@ import { Deployment, PersistentVolumeClaim, Service, StatefulSet } from '../../s
 import { controllerOf, findCondition, type KubeObject } from '../../src/runtime/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { ConfigMap } from '../../testkit/kinds.ts';
+import { forbid } from './environment/admission-policy.ts';
 import {
   addSidecar,
   apply,
@@ -12,6 +13,7 @@ import {
   ifThere,
   imageOf,
   type Key,
+  lookAgain,
   merge,
   settled,
   setUp,
@@ -134,6 +136,41 @@ describe('the names of the Services', () => {
       async () => (await ifThere(childOf(Service, at.key, 'bookstore-svc'))) === undefined,
     );
   });
+
+  test('of before is told of where its Service may not be deleted, and the new Service serves', async () => {
+    const at = await world('shop');
+    await apply(at.key, spec());
+    await settled(at);
+    const trial = { ...at.key, name: 'trial' };
+    const remove = () => cluster.client.delete(Service, trial);
+    const forbidden = await forbid(cluster.client, {
+      namespace: at.key.namespace,
+      operation: 'DELETE',
+      resource: 'services',
+      group: '',
+      expression: 'false',
+      message: 'no Service is deleted here',
+      trial: async () => {
+        const there = await ifThere(childOf(Service, at.key, trial.name));
+        if (there === undefined)
+          await cluster.client.create(Service, { metadata: trial, spec: { ports: [{ port: 1 }] } });
+        await remove();
+      },
+    });
+    try {
+      await apply(at.key, spec({ serviceName: 'else' }));
+      const store = await settled(at, 'Refused');
+      expect(findCondition(store.status?.conditions, 'AppReady')?.message).toContain('no Service is deleted here');
+      expect(store.status).toMatchObject({ appServiceName: 'else', observedGeneration: store.metadata.generation });
+      expect((await childOf(Service, at.key, 'else')).spec?.clusterIP).toMatch(/^\d/);
+    } finally {
+      await forbidden.remove();
+    }
+    await eventually('it may be', () => remove().then(() => true));
+    await lookAgain(at.key);
+    await settled(at);
+    expect(await ifThere(childOf(Service, at.key, 'bookstore-svc'))).toBeUndefined();
+  }, 180_000);
 });
 
 describe('a name that is', () => {

@@ -1,27 +1,31 @@
-/** BookStore: an app, and a database whose volumes can grow. */
+/**
+ * BookStore: an app, and a database whose volumes can grow.
+ *
+ * - `desired.ts`: the spec with its defaults, and the names and labels of the children.
+ * - `app.ts`: Deployment and Service of the app. `database.ts`: StatefulSet and Service of the database.
+ * - `volumes.ts`: grows the claims, and restarts a pod if a file system needs it.
+ * - `reclaim.ts`: deletes or keeps the claims when the BookStore is deleted.
+ * - `status.ts`: the reasons, and the outcome of a reconcile.
+ */
 import { BookStore } from '../../api/index.ts';
 import {
   type Applier,
   controllerOf,
   generationChanged,
-  type Kind,
   type KubeObject,
   keyOf,
   keyString,
   type Manager,
-  type Watch,
+  ownsByName,
   watches,
 } from '../../runtime/index.ts';
 import { Deployment, PersistentVolumeClaim, Service, StatefulSet } from '../built-in-kinds.ts';
 import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
 import { BookStoreReconciler } from './book-store-reconciler.ts';
-import { statefulSetOfClaim } from './claims.ts';
-import { claimedNames, statefulSetKey } from './names.ts';
+import { deploymentKey, serviceKeys, statefulSetKey } from './desired.ts';
+import { statefulSetOfClaim } from './volumes.ts';
 
-/** Finds BookStores by a name that each claims for itself, {@link claimedNames}. */
-const byClaimedName = 'claimedName';
-
-/** Finds claims by the StatefulSet that they belong to by their names. */
+/** Finds claims by the key of the StatefulSet whose pods use them. */
 const byStatefulSet = 'statefulSet';
 
 /** Adds the BookStore controller to a manager. */
@@ -31,37 +35,36 @@ export function addBookStoreController(
 ): void {
   const { applier, events, workers, resyncEveryMs } = options;
   const scope = scopeOf(options);
-  const stores = manager.informer(BookStore, scope);
+  const bookStores = manager.informer(BookStore, scope);
   const deployments = manager.informer(Deployment, { ...scope, transform: withoutOthersDetails });
   const statefulSets = manager.informer(StatefulSet, { ...scope, transform: withoutOthersDetails });
   const services = manager.informer(Service, { ...scope, transform: withoutOthersDetails });
   const claims = manager.informer(PersistentVolumeClaim, scope);
-  stores.addIndex(byClaimedName, claimedNames);
   claims.addIndex(byStatefulSet, (claim) => {
     const statefulSet = statefulSetOfClaim(claim);
-    return statefulSet === undefined ? [] : [statefulSet];
+    return statefulSet === undefined ? [] : [keyString(statefulSet)];
   });
   const reconciler = new BookStoreReconciler({
-    stores: stores.store,
+    bookStores: bookStores.store,
     deployments: deployments.store,
     statefulSets: statefulSets.store,
     services: services.store,
-    claimsOf: (store) => claims.store.byIndex(byStatefulSet, keyString(statefulSetKey(store))),
+    claimsOf: (bookStore) => claims.store.byIndex(byStatefulSet, keyString(statefulSetKey(bookStore))),
     applier,
     events,
   });
-  const whoClaims = (name: string) => [...stores.store.byIndex(byClaimedName, name)].map(keyOf);
-  // By name and not by owner: one that is not ours but has the name matters too, when it comes and when it goes.
-  const named = <T extends KubeObject>(kind: Kind<T>): Watch =>
-    watches(kind, ({ object }) => whoClaims(`${kind.plural}/${keyString(keyOf(object))}`));
+  const ownsStatefulSet = ownsByName(bookStores, StatefulSet, (bookStore) => [statefulSetKey(bookStore)]);
   manager.controller(BookStore, {
     watches: [
-      named(Deployment),
-      named(StatefulSet),
-      named(Service),
-      watches(PersistentVolumeClaim, ({ object }) => whoClaims(`statefulsets/${statefulSetOfClaim(object) ?? ''}`)),
+      ownsByName(bookStores, Deployment, (bookStore) => [deploymentKey(bookStore)]),
+      ownsStatefulSet,
+      ownsByName(bookStores, Service, serviceKeys),
+      watches(PersistentVolumeClaim, ({ object: claim }) => {
+        const statefulSet = statefulSetOfClaim(claim);
+        return statefulSet === undefined ? [] : ownsStatefulSet.ownersOf(statefulSet).map(keyOf);
+      }),
     ],
-    // Not its status: that is our own word, and after a refusal it would have us ask again at once.
+    // Its own status writes are not among the causes: a refusal would otherwise be retried at once.
     predicate: generationChanged,
     workers,
     resyncEveryMs,
@@ -69,11 +72,11 @@ export function addBookStoreController(
   });
 }
 
-/** Of an object that no BookStore has made, and there may be very many, nothing matters but whose it is. */
+/** There may be very many objects that no BookStore owns. Only whose they are matters, so the cache keeps the metadata. */
 function withoutOthersDetails<T extends KubeObject>(object: T): T {
   if (controllerOf(object)?.kind === BookStore.kind) return object;
   const { annotations: _, ...metadata } = object.metadata;
   const rest: KubeObject = { metadata };
-  // Of these kinds all but the metadata may be absent.
+  // In these kinds every field but the metadata is optional.
   return rest as T;
 }

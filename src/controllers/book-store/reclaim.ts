@@ -1,19 +1,20 @@
 import { BookStore, bookStoreFinalizer } from '../../api/index.ts';
 import {
   type Client,
+  deleteIfPresent,
   done,
   type EventRecorder,
   finalizer,
-  isConflict,
   isControlledBy,
   isNotFound,
   keyOf,
   type Result,
+  removeFinalizer,
   requeueAfter,
 } from '../../runtime/index.ts';
 import { PersistentVolumeClaim, StatefulSet } from '../built-in-kinds.ts';
-import { isForeign, statefulSetOfClaim } from './claims.ts';
-import { bookStoreUidLabel, statefulSetKey } from './names.ts';
+import { bookStoreUidLabel, statefulSetKey } from './desired.ts';
+import { isForeign, statefulSetOfClaim } from './volumes.ts';
 
 /** The StatefulSet's DELETED event enqueues the key; this is the fallback. */
 const statefulSetDeletedWithinMs = 60_000;
@@ -36,23 +37,24 @@ interface ReclaimOptions {
  * The policy that counts is the one at the moment of deletion. An owner reference on a claim would freeze an earlier one,
  * so claims have none, and the BookStore has a finalizer while its policy is Delete.
  */
-export async function reconcileReclaimPolicy(store: BookStore, options: ReclaimOptions): Promise<Result> {
+export async function reconcileReclaimPolicy(bookStore: BookStore, options: ReclaimOptions): Promise<Result> {
   const { client, apply } = options;
-  const deletes = store.spec?.bookDB?.reclaimPolicy === 'Delete';
-  const isLeaving = store.metadata.deletionTimestamp !== undefined;
-  const hasFinalizer = store.metadata.finalizers?.includes(bookStoreFinalizer) ?? false;
+  const deletes = bookStore.spec?.bookDB?.reclaimPolicy === 'Delete';
+  const isLeaving = bookStore.metadata.deletionTimestamp !== undefined;
+  const hasFinalizer = bookStore.metadata.finalizers?.includes(bookStoreFinalizer) ?? false;
   if (deletes || (isLeaving && hasFinalizer)) {
     return finalizer({
       client,
       kind: BookStore,
-      object: store,
+      object: bookStore,
       name: bookStoreFinalizer,
       apply,
-      cleanup: () => (deletes ? deleteData(store, options) : Promise.resolve(done)),
+      cleanup: () => (deletes ? deleteData(bookStore, options) : Promise.resolve(done)),
     });
   }
   if (isLeaving) return done;
-  return apply(hasFinalizer ? await withoutFinalizer(client, store) : store);
+  const current = await removeFinalizer(client, BookStore, bookStore, bookStoreFinalizer);
+  return current === undefined ? done : apply(current);
 }
 
 /**
@@ -61,10 +63,10 @@ export async function reconcileReclaimPolicy(store: BookStore, options: ReclaimO
  *
  * Both are read from the API server: the cache may still show an owner, or a label, that was removed to keep the data.
  */
-async function deleteData(store: BookStore, { client, events, claims }: ReclaimOptions): Promise<Result> {
-  if (store.metadata.finalizers?.includes(orphanFinalizer)) return done;
-  const statefulSet = await liveStatefulSet(client, store);
-  if (statefulSet !== undefined && isControlledBy(statefulSet, store)) {
+async function deleteData(bookStore: BookStore, { client, events, claims }: ReclaimOptions): Promise<Result> {
+  if (bookStore.metadata.finalizers?.includes(orphanFinalizer)) return done;
+  const statefulSet = await liveStatefulSet(client, bookStore);
+  if (statefulSet !== undefined && isControlledBy(statefulSet, bookStore)) {
     const { uid, resourceVersion, deletionTimestamp } = statefulSet.metadata;
     if (deletionTimestamp === undefined) {
       await client.delete(StatefulSet, keyOf(statefulSet), { uid, resourceVersion });
@@ -72,8 +74,11 @@ async function deleteData(store: BookStore, { client, events, claims }: ReclaimO
     return requeueAfter(statefulSetDeletedWithinMs);
   }
   // A StatefulSet that is not ours may have taken up our claims: they are its data now.
-  const deleted = statefulSet === undefined ? await claimsCreatedFor(store, client) : [];
-  for (const claim of deleted) await deleteIfPresent(client, claim);
+  const deleted = statefulSet === undefined ? await claimsCreatedFor(bookStore, client) : [];
+  for (const { metadata } of deleted) {
+    if (metadata.deletionTimestamp !== undefined) continue;
+    await deleteIfPresent(client, PersistentVolumeClaim, keyOf({ metadata }), { uid: metadata.uid });
+  }
   const deletedUids = new Set(deleted.map(({ metadata }) => metadata.uid));
   const kept = claims.filter(({ metadata }) => !deletedUids.has(metadata.uid)).map(({ metadata }) => metadata.name);
   if (kept.length > 0) {
@@ -82,14 +87,14 @@ async function deleteData(store: BookStore, { client, events, claims }: ReclaimO
         ? 'created for another BookStore or by hand'
         : `used by StatefulSet ${statefulSet.metadata.name}, which is not this BookStore's`;
     const note = `reclaimPolicy Delete kept ${kept.join(', ')}: ${why}. Delete what is not needed`;
-    events.record(BookStore, store, { type: 'Warning', reason: 'DataKept', action: 'Delete', note });
+    events.record(BookStore, bookStore, { type: 'Warning', reason: 'DataKept', action: 'Delete', note });
   }
   return done;
 }
 
-async function liveStatefulSet(client: Client, store: BookStore): Promise<StatefulSet | undefined> {
+async function liveStatefulSet(client: Client, bookStore: BookStore): Promise<StatefulSet | undefined> {
   try {
-    return await client.get(StatefulSet, statefulSetKey(store));
+    return await client.get(StatefulSet, statefulSetKey(bookStore));
   } catch (error) {
     if (isNotFound(error)) return undefined;
     throw error;
@@ -97,30 +102,12 @@ async function liveStatefulSet(client: Client, store: BookStore): Promise<Statef
 }
 
 /** The label alone is not enough: somebody may have copied it to a claim of another name, a backup for instance. */
-async function claimsCreatedFor(store: BookStore, client: Client): Promise<readonly PersistentVolumeClaim[]> {
-  const { namespace = '', uid } = store.metadata;
-  const { name } = statefulSetKey(store);
+async function claimsCreatedFor(bookStore: BookStore, client: Client): Promise<readonly PersistentVolumeClaim[]> {
+  const { namespace = '', uid } = bookStore.metadata;
+  const { name } = statefulSetKey(bookStore);
   const { items } = await client.list(PersistentVolumeClaim, {
     namespace,
     labelSelector: `${bookStoreUidLabel}=${uid}`,
   });
-  return items.filter((claim) => statefulSetOfClaim(claim) === `${namespace}/${name}` && !isForeign(claim, name));
-}
-
-async function deleteIfPresent(client: Client, claim: PersistentVolumeClaim): Promise<void> {
-  const { uid, deletionTimestamp } = claim.metadata;
-  if (deletionTimestamp !== undefined) return;
-  try {
-    await client.delete(PersistentVolumeClaim, keyOf(claim), { uid });
-  } catch (error) {
-    // Another claim of this name is not the one that was listed.
-    if (!isNotFound(error) && !isConflict(error)) throw error;
-  }
-}
-
-async function withoutFinalizer(client: Client, store: BookStore): Promise<BookStore> {
-  const finalizers = store.metadata.finalizers?.filter((name) => name !== bookStoreFinalizer) ?? [];
-  const { resourceVersion } = store.metadata;
-  const body = { metadata: { resourceVersion, finalizers } };
-  return client.patch(BookStore, keyOf(store), { type: 'merge', body });
+  return items.filter((claim) => statefulSetOfClaim(claim)?.name === name && !isForeign(claim, name));
 }

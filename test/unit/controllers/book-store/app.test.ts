@@ -1,8 +1,7 @@
 import { expect, test } from '@jest/globals';
-import { noLongerWanted } from '../../../../src/controllers/book-store/services.ts';
-import { settingsOf } from '../../../../src/controllers/book-store/settings.ts';
+import { earlierServices } from '../../../../src/controllers/book-store/app.ts';
+import { settingsOf } from '../../../../src/controllers/book-store/desired.ts';
 import type { Service } from '../../../../src/controllers/built-in-kinds.ts';
-import type { ReadonlyStore } from '../../../../src/runtime/index.ts';
 import { bookStore } from './objects.ts';
 
 const store = bookStore({ bookApp: { serviceName: 'app' }, bookDB: { serviceName: 'db' } });
@@ -11,16 +10,16 @@ const service = (name: string, clusterIP: string, metadata: object = {}) =>
   ({ metadata: { name, ownerReferences: [owner], ...metadata }, spec: { clusterIP } }) as unknown as Service;
 
 const namesOf = (found: readonly Service[]) => found.map(({ metadata }) => metadata.name);
-const look = (which: typeof noLongerWanted, ...services: readonly Service[]) =>
-  namesOf(which({ byOwner: () => services } as unknown as ReadonlyStore<Service>, store, settingsOf(store)));
+const look = (...services: readonly Service[]) =>
+  namesOf(earlierServices({ byOwner: () => services }, store, settingsOf(store)));
 
 test('a Service of a name that is not asked for any more is not wanted', () => {
   const services = [service('app', '10.0.0.1'), service('db', 'None'), service('old', 'None')];
-  expect(look(noLongerWanted, ...services)).toEqual(['old']);
+  expect(look(...services)).toEqual(['old']);
 });
 
 test('a Service that goes already, or is another’s, is left alone', () => {
   const leaving = service('old', 'None', { deletionTimestamp: '2026-01-02T03:04:05Z' });
   const other = service('old', 'None', { ownerReferences: [{ ...owner, controller: false }] });
-  expect(look(noLongerWanted, leaving, other)).toEqual([]);
+  expect(look(leaving, other)).toEqual([]);
 });
