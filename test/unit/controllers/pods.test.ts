@@ -1,0 +1,162 @@
+import { describe, expect, test } from '@jest/globals';
+import type { Pod } from '../../../src/controllers/built-in-kinds.ts';
+import { podProblem, podProblemChanged, problemAmong, withoutDetails } from '../../../src/controllers/pods.ts';
+
+type Status = NonNullable<Pod['status']>;
+type Container = NonNullable<Status['containerStatuses']>[number];
+
+const podOf = (status: Status, metadata: Partial<Pod['metadata']> = {}): Pod => ({
+  metadata: {
+    name: 'db-0',
+    namespace: 'default',
+    uid: 'uid-db-0',
+    resourceVersion: '1',
+    creationTimestamp: '2026-01-01T00:00:00Z',
+    ...metadata,
+  },
+  spec: { containers: [{ name: 'db', image: 'mongo:1', env: [{ name: 'PASSWORD', value: 'secret' }] }] },
+  status,
+});
+const container = (rest: Partial<Container>): Container => ({
+  name: 'db',
+  image: 'mongo:1',
+  imageID: '',
+  ready: false,
+  restartCount: 0,
+  ...rest,
+});
+const running = (rest: Partial<Container>): Status => ({ phase: 'Running', containerStatuses: [container(rest)] });
+const waiting = (reason?: string, message?: string): NonNullable<Container['state']> => ({
+  waiting: { ...(reason && { reason }), ...(message && { message }) },
+});
+const terminated = (exitCode: number, reason: string, message?: string): NonNullable<Container['state']> => ({
+  terminated: { exitCode, reason, ...(message && { message }) },
+});
+const condition = (type: string, status: string, rest: object = {}) => ({ type, status, ...rest });
+const unschedulable = {
+  phase: 'Pending',
+  conditions: [condition('PodScheduled', 'False', { reason: 'Unschedulable', message: '0/1 nodes are available' })],
+};
+
+const samples: readonly (readonly [string, Status, string | undefined])[] = [
+  ['without a node', unschedulable, 'pod db-0: FailedScheduling: 0/1 nodes are available'],
+  [
+    'held back by a gate',
+    { phase: 'Pending', conditions: [condition('PodScheduled', 'False', { reason: 'SchedulingGated' })] },
+    'pod db-0: SchedulingGated',
+  ],
+  [
+    'whose image cannot be pulled',
+    running({ state: waiting('ImagePullBackOff', 'Back-off pulling\n image "mongo:1"') }),
+    'pod db-0: ImagePullBackOff: Back-off pulling image "mongo:1"',
+  ],
+  [
+    'whose Secret is missing',
+    running({ state: waiting('CreateContainerConfigError', 'secret "db" not found') }),
+    'pod db-0: CreateContainerConfigError: secret "db" not found',
+  ],
+  [
+    'that was out of memory and waits to be restarted',
+    running({ state: waiting('CrashLoopBackOff', 'back-off 40s'), lastState: terminated(137, 'OOMKilled') }),
+    'pod db-0: OOMKilled (exit code 137)',
+  ],
+  [
+    'that was out of memory and runs again, not ready yet',
+    running({ state: { running: {} }, lastState: terminated(137, 'OOMKilled') }),
+    'pod db-0: OOMKilled (exit code 137)',
+  ],
+  [
+    'that crashes, without its own words',
+    running({ state: waiting('CrashLoopBackOff'), lastState: terminated(1, 'Error', 'password=secret') }),
+    'pod db-0: Error (exit code 1)',
+  ],
+  [
+    'whose program is missing, in the words of the container runtime',
+    running({ state: terminated(128, 'StartError', 'exec: "x": not found') }),
+    'pod db-0: StartError (exit code 128): exec: "x": not found',
+  ],
+  [
+    'that is restarted, nobody knows why',
+    running({ state: waiting('CrashLoopBackOff') }),
+    'pod db-0: CrashLoopBackOff',
+  ],
+  [
+    'that was evicted',
+    { phase: 'Failed', reason: 'Evicted', message: 'low on memory' },
+    'pod db-0: Evicted: low on memory',
+  ],
+  [
+    'that has failed',
+    { ...running({ state: terminated(2, 'Error') }), phase: 'Failed' },
+    'pod db-0: Error (exit code 2)',
+  ],
+  [
+    'whose first steps fail',
+    {
+      ...running({ state: waiting('PodInitializing') }),
+      initContainerStatuses: [container({ state: terminated(3, 'Error') })],
+    },
+    'pod db-0: Error (exit code 3)',
+  ],
+  ['that is new', {}, undefined],
+  ['that is starting', running({ state: waiting('ContainerCreating') }), undefined],
+  ['that runs', running({ state: { running: {} } }), undefined],
+  [
+    'whose first steps are done',
+    {
+      ...running({ state: waiting('PodInitializing') }),
+      initContainerStatuses: [container({ state: terminated(0, 'Completed') })],
+    },
+    undefined,
+  ],
+  [
+    'that is ready again',
+    { ...running({ ready: true, lastState: terminated(137, 'OOMKilled') }), conditions: [condition('Ready', 'True')] },
+    undefined,
+  ],
+  ['that has succeeded', { ...running({ state: terminated(0, 'Completed') }), phase: 'Succeeded' }, undefined],
+];
+
+describe('the problem of a pod', () => {
+  test.each(samples)('%s', (_, status, expected) => {
+    expect(podProblem(podOf(status))).toBe(expected);
+  });
+
+  test('that is being deleted is none', () => {
+    expect(podProblem(podOf(unschedulable, { deletionTimestamp: '2026-01-01T00:00:00Z' }))).toBeUndefined();
+  });
+
+  test.each(samples)('is the same of what the cache keeps: %s', (_, status, expected) => {
+    const kept = withoutDetails(podOf(status));
+    expect(podProblem(kept)).toBe(expected);
+    expect(JSON.stringify(kept)).not.toContain('PASSWORD');
+  });
+
+  test('of several is that of the youngest that has one', () => {
+    const at = (name: string, second: number, status: Status) =>
+      podOf(status, { name, creationTimestamp: `2026-01-01T00:00:0${second}Z` });
+    const pods = [at('a', 1, unschedulable), at('c', 2, unschedulable), at('b', 2, unschedulable), at('d', 3, {})];
+    expect(problemAmong(pods)).toMatch(/^pod b: /);
+    expect(problemAmong([at('d', 3, {})])).toBeUndefined();
+  });
+});
+
+describe('a change of a pod', () => {
+  const [fine, troubled] = [podOf({}), podOf(unschedulable)];
+
+  test.each([
+    ['that comes with a problem', { type: 'added', object: troubled }, true],
+    ['that comes without one', { type: 'added', object: fine }, false],
+    ['that gets one', { type: 'modified', previous: fine, object: troubled }, true],
+    ['that loses it', { type: 'modified', previous: troubled, object: fine }, true],
+    ['that keeps it', { type: 'modified', previous: troubled, object: troubled }, false],
+    ['that goes with it', { type: 'deleted', object: troubled }, true],
+  ] as const)('%s: %s', (_, delta, expected) => {
+    expect(podProblemChanged(delta)).toBe(expected);
+  });
+});
+
+test('of a healthy pod the cache keeps no state of its containers', () => {
+  const status = { ...running({ ready: true, state: { running: {} } }), conditions: [condition('Ready', 'True')] };
+  expect(withoutDetails(podOf(status)).status?.containerStatuses).toEqual([container({ ready: true, image: '' })]);
+});
