@@ -87,7 +87,7 @@ export interface OutcomeReporterOptions<T extends ReportingObject, R extends str
    * The outcome of a reconcile that the API server ended by refusing one of its requests, most often to create a child.
    * Its `error` is set by the reporter. Default: the refusal is thrown like any other error.
    */
-  readonly refused?: (object: T, refusal: ApiError) => Outcome<R, T>;
+  readonly refused?: (object: T, refusal: ApiError) => Outcome<NoInfer<R>, T>;
   /** Default: the clock. */
   readonly now?: () => Date;
 }
