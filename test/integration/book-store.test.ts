@@ -202,7 +202,7 @@ describe('a BookStore', () => {
     await eventually('a pod that never becomes ready', runs('missing'));
     const waiting = await eventually('the pods are told of', async () => {
       const store = await cluster.client.get(BookStore, at.key);
-      const message = '0 of 1 pods of the app are ready, 1 are of the present template';
+      const message = '0 of 1 pods of the app are ready: 1 are of the present template';
       return findCondition(store.status?.conditions, 'AppReady')?.message === message && store;
     });
     expect(waiting.status).toMatchObject({ appReadyReplicas: 0, databaseReadyReplicas: 0 });
@@ -213,6 +213,37 @@ describe('a BookStore', () => {
     await apply(at.key, spec({ tag: 'there' }, { tag: 'there' }));
     await eventually('it is replaced', runs('there'));
     await settled(at);
+  });
+
+  test('whose pods cannot start says why', async () => {
+    const at = await world('shop');
+    await apply(at.key, spec({ tag: 'missing' }, { tag: 'missing' }));
+    const pods = async () => (await cluster.client.list(Pod, { namespace: at.key.namespace })).items;
+    await eventually('its pods are there', async () => (await pods()).length === 2);
+    const becomes = async (status: object) => {
+      for (const { metadata } of await pods()) {
+        await cluster.client.patch(Pod, metadata, { type: 'merge', body: { status } }, { subresource: 'status' });
+      }
+    };
+    const isTold = (words: string) =>
+      eventually(`both are told of: ${words}`, async () => {
+        const { status } = await cluster.client.get(BookStore, at.key);
+        const messages = ['AppReady', 'DatabaseReady'].map((type) => findCondition(status?.conditions, type)?.message);
+        return (
+          messages[0]?.match(/^0 of 1 pods of the app are ready: pod shop-app-\S+: (.*)$/)?.[1] === words &&
+          messages[1]?.match(/^0 of 1 databases are ready: pod shop-db-0: (.*)$/)?.[1] === words
+        );
+      });
+    const container = { name: 'any', image: 'any', imageID: '', ready: false, restartCount: 0 };
+    const waiting = { reason: 'ImagePullBackOff', message: 'Back-off pulling image "any:missing"' };
+    await becomes({ containerStatuses: [{ ...container, state: { waiting } }] });
+    await isTold('ImagePullBackOff: Back-off pulling image "any:missing"');
+    const terminated = { reason: 'OOMKilled', exitCode: 137 };
+    await becomes({ containerStatuses: [{ ...container, state: { terminated } }] });
+    await isTold('OOMKilled (exit code 137)');
+    const scheduled = { type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message: 'no node has room' };
+    await becomes({ containerStatuses: null, conditions: [scheduled] });
+    await isTold('FailedScheduling: no node has room');
   });
 
   test('whose StatefulSet the API server refuses says so, is tried again with a back-off, and goes on when it is mended', async () => {

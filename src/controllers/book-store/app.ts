@@ -11,7 +11,8 @@ import {
   type Manifest,
   type ReadonlyStore,
 } from '../../runtime/index.ts';
-import { Deployment, Service } from '../built-in-kinds.ts';
+import { Deployment, type Pod, Service } from '../built-in-kinds.ts';
+import { problemAmong } from '../pods.ts';
 import {
   appServiceKey,
   deploymentKey,
@@ -26,6 +27,7 @@ import { type AppResult, nameTaken, type PartFinding, refused, replacing, rollou
 export interface AppOptions {
   readonly deployments: ReadonlyStore<Deployment>;
   readonly services: ReadonlyStore<Service>;
+  readonly appPods: (bookStore: BookStore) => Iterable<Pod>;
   readonly applier: Applier;
   readonly client: Client;
 }
@@ -65,7 +67,7 @@ async function applyApp(
   bookStore: BookStore,
   settings: Settings,
   present: Deployment | undefined,
-  { applier, deployments, services, client }: AppOptions,
+  { applier, deployments, services, appPods, client }: AppOptions,
 ): Promise<AppResult> {
   if (settings.app.replicas === undefined && present !== undefined) await giveUpReplicas(present, client);
   const applied = await applier.apply(Deployment, deploymentOf(bookStore, settings), { client, store: deployments });
@@ -80,7 +82,7 @@ async function applyApp(
   }
   if (service.type === 'terminating') return { app: replacing(Service, service.object), deployment };
   if (applied.type === 'terminating') return { app: replacing(Deployment, deployment), deployment };
-  const app = appFinding(deployment);
+  const app = appFinding(deployment, appPods(bookStore));
   if (app.reason === 'AppServing') {
     for (const old of earlierServices(services, bookStore, settings)) {
       await deleteIfPresent(client, Service, keyOf(old), { uid: old.metadata.uid });
@@ -89,11 +91,11 @@ async function applyApp(
   return { app, deployment };
 }
 
-function appFinding(deployment: Deployment): PartFinding {
+function appFinding(deployment: Deployment, pods: Iterable<Pod>): PartFinding {
   const { desired, ready, updated, isComplete } = rolloutOf(deployment);
   if (isComplete) return { reason: 'AppServing', message: `${ready} of ${desired} pods of the app are ready` };
-  const message = `${ready} of ${desired} pods of the app are ready, ${updated} are of the present template`;
-  return { reason: 'AppUpdating', message };
+  const detail = problemAmong(pods) ?? `${updated} are of the present template`;
+  return { reason: 'AppUpdating', message: `${ready} of ${desired} pods of the app are ready: ${detail}` };
 }
 
 /** The Services that a BookStore owns under names that it no longer asks for. */

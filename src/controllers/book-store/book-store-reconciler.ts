@@ -11,7 +11,7 @@ import {
   type ReconcileContext,
   type Result,
 } from '../../runtime/index.ts';
-import type { Deployment, PersistentVolumeClaim, Service, StatefulSet } from '../built-in-kinds.ts';
+import type { Deployment, PersistentVolumeClaim, Pod, Service, StatefulSet } from '../built-in-kinds.ts';
 import { reconcileApp } from './app.ts';
 import { reconcileDatabase } from './database.ts';
 import { missingFieldOf, selectorLabels, settingsOf } from './desired.ts';
@@ -25,6 +25,9 @@ export interface BookStoreReconcilerOptions {
   readonly deployments: ReadonlyStore<Deployment>;
   readonly statefulSets: ReadonlyStore<StatefulSet>;
   readonly services: ReadonlyStore<Service>;
+  readonly pods: ReadonlyStore<Pod>;
+  /** The pods of a BookStore's app, by their labels. */
+  readonly appPods: (bookStore: BookStore) => Iterable<Pod>;
   /** The claims whose names are those of a BookStore's StatefulSet, whoever created them. */
   readonly claimsOf: (bookStore: BookStore) => Iterable<PersistentVolumeClaim>;
   readonly applier: Applier;

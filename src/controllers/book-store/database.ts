@@ -11,7 +11,8 @@ import {
   type ReadonlyStore,
   type ReconcileContext,
 } from '../../runtime/index.ts';
-import { PersistentVolumeClaim, Service, StatefulSet } from '../built-in-kinds.ts';
+import { PersistentVolumeClaim, type Pod, Service, StatefulSet } from '../built-in-kinds.ts';
+import { problemAmong } from '../pods.ts';
 import {
   bookStoreUidLabel,
   databaseServiceKey,
@@ -29,6 +30,7 @@ import { growClaims, growthOf, inUse, isForeign, restartPending, settled, volume
 export interface DatabaseOptions extends Pick<ReconcileContext, 'client' | 'log'> {
   readonly statefulSets: ReadonlyStore<StatefulSet>;
   readonly services: ReadonlyStore<Service>;
+  readonly pods: Pick<ReadonlyStore<Pod>, 'byOwner'>;
   /** The claims that the pods use or will use, in the order of the pods, whoever created them. */
   readonly claims: readonly PersistentVolumeClaim[];
   readonly applier: Applier;
@@ -102,7 +104,8 @@ async function reconcileStatefulSet(
   const foreign = foreignClaim(bookStore, claims, name);
   if (present === undefined) {
     if (foreign !== undefined) return { database: foreign, volume: settled, claims };
-    return appliedResult(bookStore, await applyStatefulSet(bookStore, settings, undefined, options), settled, claims);
+    const created = await applyStatefulSet(bookStore, settings, undefined, options);
+    return appliedResult(bookStore, created, settled, claims, options);
   }
   if (!isControlledBy(present, bookStore)) {
     return { database: statefulSetNameTaken(bookStore, present), volume: settled, claims };
@@ -122,10 +125,10 @@ async function reconcileStatefulSet(
   }
   const allowed = foreign === undefined ? settings : withoutMoreReplicas(settings, present);
   const applied = await applyStatefulSet(bookStore, allowed, present, options);
-  if (applied.type === 'nameTaken') return appliedResult(bookStore, applied, settled, claims);
+  if (applied.type === 'nameTaken') return appliedResult(bookStore, applied, settled, claims, options);
   const { stuck, requeueAfterMs } = await restartPending(growth, applied.object, bookStore, settings, options);
   const volume = volumeFinding(grown, growth, stuck, settings);
-  const result = appliedResult(bookStore, applied, volume, grownInUse);
+  const result = appliedResult(bookStore, applied, volume, grownInUse, options);
   return { ...result, ...(foreign && { database: foreign }), requeueAfterMs, error };
 }
 
@@ -142,11 +145,12 @@ function appliedResult(
   applied: Applied<StatefulSet>,
   volume: DatabaseResult['volume'],
   claims: readonly PersistentVolumeClaim[],
+  options: DatabaseOptions,
 ): DatabaseResult {
   if (applied.type === 'nameTaken') {
     return { database: statefulSetNameTaken(bookStore, applied.holder), volume, claims };
   }
-  return { database: databaseFinding(applied.object), volume, statefulSet: applied.object, claims };
+  return { database: databaseFinding(applied.object, options), volume, statefulSet: applied.object, claims };
 }
 
 const statefulSetNameTaken = (bookStore: BookStore, holder: StatefulSet): PartFinding =>
@@ -179,11 +183,11 @@ function withoutMoreReplicas(settings: Settings, { spec }: StatefulSet): Setting
   return { ...settings, database: { ...database, replicas: Math.min(database.replicas, spec?.replicas ?? 1) } };
 }
 
-function databaseFinding(statefulSet: StatefulSet): PartFinding {
+function databaseFinding(statefulSet: StatefulSet, { pods }: DatabaseOptions): PartFinding {
   const { desired, ready, updated, isComplete } = rolloutOf(statefulSet);
   if (!isComplete) {
-    const message = `${ready} of ${desired} databases are ready, ${updated} are of the present template`;
-    return { reason: 'DatabaseUpdating', message };
+    const detail = problemAmong(pods.byOwner(statefulSet.metadata.uid)) ?? `${updated} are of the present template`;
+    return { reason: 'DatabaseUpdating', message: `${ready} of ${desired} databases are ready: ${detail}` };
   }
   if (desired <= 1) return { reason: 'DatabaseServing', message: `${ready} of ${desired} databases are ready` };
   const message = `${desired} databases are ready that know nothing of one another: each has its own data`;

@@ -19,14 +19,20 @@ import {
   ownsByName,
   watches,
 } from '../../runtime/index.ts';
-import { Deployment, PersistentVolumeClaim, Service, StatefulSet } from '../built-in-kinds.ts';
+import { Deployment, PersistentVolumeClaim, Pod, Service, StatefulSet } from '../built-in-kinds.ts';
 import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
+import { podInformer, podProblemChanged } from '../pods.ts';
 import { BookStoreReconciler } from './book-store-reconciler.ts';
-import { deploymentKey, serviceKeys, statefulSetKey } from './desired.ts';
+import { type Component, deploymentKey, selectorLabels, serviceKeys, statefulSetKey } from './desired.ts';
 import { statefulSetOfClaim } from './volumes.ts';
 
 /** Finds claims by the key of the StatefulSet whose pods use them. */
 const byStatefulSet = 'statefulSet';
+
+/** Finds BookStores, and pods, by the labels of a component: see {@link labelsKey}. */
+const byLabels = 'labels';
+
+const components: readonly Component[] = ['app', 'database'];
 
 /** Adds the BookStore controller to a manager. */
 export function addBookStoreController(
@@ -44,11 +50,18 @@ export function addBookStoreController(
     const statefulSet = statefulSetOfClaim(claim);
     return statefulSet === undefined ? [] : [keyString(statefulSet)];
   });
+  const pods = manager.informer(Pod, podInformer(options));
+  bookStores.addIndex(byLabels, (bookStore) =>
+    components.map((component) => labelsKey(bookStore, selectorLabels(bookStore, component))),
+  );
+  pods.addIndex(byLabels, (pod) => [labelsKey(pod, pod.metadata.labels)]);
   const reconciler = new BookStoreReconciler({
     bookStores: bookStores.store,
     deployments: deployments.store,
     statefulSets: statefulSets.store,
     services: services.store,
+    pods: pods.store,
+    appPods: (bookStore) => pods.store.byIndex(byLabels, labelsKey(bookStore, selectorLabels(bookStore, 'app'))),
     claimsOf: (bookStore) => claims.store.byIndex(byStatefulSet, keyString(statefulSetKey(bookStore))),
     applier,
     events,
@@ -63,6 +76,11 @@ export function addBookStoreController(
         const statefulSet = statefulSetOfClaim(claim);
         return statefulSet === undefined ? [] : ownsStatefulSet.ownersOf(statefulSet).map(keyOf);
       }),
+      watches(
+        Pod,
+        ({ object: pod }) => [...bookStores.store.byIndex(byLabels, labelsKey(pod, pod.metadata.labels))].map(keyOf),
+        { predicate: podProblemChanged },
+      ),
     ],
     // Its own status writes are not among the causes: a refusal would otherwise be retried at once.
     predicate: generationChanged,
@@ -71,6 +89,15 @@ export function addBookStoreController(
     reconcile: (key, context) => reconciler.reconcile(key, context),
   });
 }
+
+/** The labels that the pods of one component have in common, as a key of an index. */
+const labelsKey = ({ metadata }: KubeObject, labels: Readonly<Record<string, string>> = {}): string =>
+  [
+    metadata.namespace,
+    labels['app.kubernetes.io/name'],
+    labels['app.kubernetes.io/instance'],
+    labels['app.kubernetes.io/component'],
+  ].join('/');
 
 /** There may be very many objects that no BookStore owns. Only whose they are matters, so the cache keeps the metadata. */
 function withoutOthersDetails<T extends KubeObject>(object: T): T {

@@ -11,6 +11,6 @@ export const bookStorePermissions: readonly PolicyRule[] = [
   may(['get', 'list', 'watch', 'create', 'patch', 'delete'], StatefulSet),
   may(['get', 'list', 'watch', 'create', 'patch', 'delete'], Service),
   may(['get', 'list', 'watch', 'patch', 'delete'], PersistentVolumeClaim),
-  // The restart for a file system that has not grown.
-  may(['get', 'delete'], Pod),
+  // To say why one does not start, and to restart one whose file system has not grown.
+  may(['get', 'list', 'watch', 'delete'], Pod),
 ];
