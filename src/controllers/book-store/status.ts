@@ -22,18 +22,19 @@ export const partReasons = defineReasons({
   AppUpdating: {
     ready: 'False',
     event: 'Normal',
-    meaning: 'Some are not yet. The message says why a pod does not start.',
+    meaning:
+      'Some pods of the app are not ready yet, or of an earlier template. The message says why a pod does not start.',
   },
   DatabaseServing: { ready: 'True', event: 'Normal', meaning: 'The database is ready.' },
   IndependentDatabases: {
     ready: 'True',
     event: 'Warning',
-    meaning: 'More than one is ready. They know nothing of one another.',
+    meaning: 'More than one database is ready. They know nothing of one another.',
   },
   DatabaseUpdating: {
     ready: 'False',
     event: 'Normal',
-    meaning: 'It is not ready yet, or not of the present template. The message says why a pod does not start.',
+    meaning: 'A database is not ready yet, or of an earlier template. The message says why a pod does not start.',
   },
   Replacing: {
     ready: 'False',
@@ -44,7 +45,7 @@ export const partReasons = defineReasons({
   NameTaken: {
     ready: 'False',
     event: 'Warning',
-    meaning: "An object of a name that it needs is somebody else's. The message names it.",
+    meaning: "An object with the name of a child is somebody else's. The message names it.",
   },
   Refused: {
     ready: 'False',
@@ -80,7 +81,7 @@ export const volumeReasons = defineReasons({
   ResizeRefused: {
     ready: 'False',
     event: 'Warning',
-    meaning: 'The API server refuses it for another reason: a quota, a policy.',
+    meaning: 'The API server refuses to let a claim grow for another reason: a quota, a policy.',
   },
 });
 
@@ -130,10 +131,8 @@ export interface DatabaseResult {
   readonly error?: ApiError | undefined;
 }
 
-const resizing: readonly string[] = ['ClaimsGrowing', 'FileSystemResizePending', 'ResizeFailing'];
-
-/** Whether VolumeResizing is True under a reason. */
-export const isResizing = (reason: string): boolean => resizing.includes(reason);
+/** The reasons under which VolumeResizing is True. */
+const resizing: readonly VolumeFinding['reason'][] = ['ClaimsGrowing', 'FileSystemResizePending', 'ResizeFailing'];
 
 /** The outcome of a reconcile. */
 export function outcomeOf(
@@ -148,7 +147,7 @@ export function outcomeOf(
     conditions: [
       { type: 'DatabaseReady', status: partReasons[database.reason].ready, ...database },
       { type: 'AppReady', status: partReasons[app.reason].ready, ...app },
-      { type: 'VolumeResizing', status: isResizing(volume.reason) ? 'True' : 'False', ...volume },
+      { type: 'VolumeResizing', status: resizing.includes(volume.reason) ? 'True' : 'False', ...volume },
     ],
     status: {
       deploymentName: deploymentKey(bookStore).name,
