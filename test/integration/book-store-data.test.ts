@@ -4,6 +4,7 @@ import { PersistentVolumeClaim, Pod, Service, StatefulSet } from '../../src/cont
 import { findCondition } from '../../src/runtime/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { ConfigMap, Event } from '../../testkit/kinds.ts';
+import { forbid } from './environment/admission-policy.ts';
 import {
   apply,
   childOf,
@@ -210,7 +211,7 @@ describe('the data', () => {
     expect((await claimOf(at.key)).metadata.deletionTimestamp).toBeUndefined();
   });
 
-  test('stays where the garbage collector has let go of the StatefulSet before the operator has seen the deletion', async () => {
+  test('stays where the garbage collector has orphaned the StatefulSet before the operator has seen the deletion', async () => {
     const at = await world('shop');
     await apply(at.key, spec({}, { reclaimPolicy: 'Delete' }));
     await settled(at);
@@ -228,6 +229,42 @@ describe('the data', () => {
     expect((await statefulSetOf(at.key)).metadata.deletionTimestamp).toBeUndefined();
     expect((await claimOf(at.key)).metadata.deletionTimestamp).toBeUndefined();
   });
+
+  test('is deleted once the API server no longer refuses that; until then the status quotes the refusal', async () => {
+    const at = await world('shop');
+    await apply(at.key, spec({}, { reclaimPolicy: 'Delete' }));
+    await settled(at);
+    const trial = { ...at.key, name: 'trial' };
+    const manifest = {
+      metadata: trial,
+      spec: {
+        selector: { matchLabels: { app: 'trial' } },
+        template: { metadata: { labels: { app: 'trial' } }, spec: { containers: [{ name: 'c', image: 'any' }] } },
+        replicas: 0,
+      },
+    };
+    const forbidden = await forbid(cluster.client, {
+      namespace: at.key.namespace,
+      operation: 'DELETE',
+      resource: 'statefulsets',
+      expression: 'false',
+      message: 'no StatefulSet is deleted here',
+      trial: async () => {
+        const there = await ifThere(cluster.client.get(StatefulSet, trial));
+        if (there === undefined) await cluster.client.create(StatefulSet, manifest);
+        await cluster.client.delete(StatefulSet, trial);
+      },
+    });
+    try {
+      await cluster.client.delete(BookStore, at.key);
+      const { status } = await settled(at, 'Refused');
+      expect(findCondition(status?.conditions, 'Ready')?.message).toContain('no StatefulSet is deleted here');
+    } finally {
+      await forbidden.remove();
+    }
+    await eventually('its claim is gone', async () => (await ifThere(claimOf(at.key))) === undefined, 90_000);
+    await bookStoreIsGone(at);
+  }, 180_000);
 
   test('stays where the policy says so in the moment of the deletion, also if nobody has seen that before', async () => {
     const at = await world('shop');

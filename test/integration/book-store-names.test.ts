@@ -136,8 +136,10 @@ describe('the names of the Services', () => {
       async () => (await ifThere(childOf(Service, at.key, 'bookstore-svc'))) === undefined,
     );
   });
+});
 
-  test('of before is told of where its Service may not be deleted, and the new Service serves', async () => {
+describe('an old Service', () => {
+  test('that may not be deleted is reported, and the new one serves', async () => {
     const at = await world('shop');
     await apply(at.key, spec());
     await settled(at);

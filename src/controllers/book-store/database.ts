@@ -68,7 +68,7 @@ export async function reconcileDatabase(
   } catch (error) {
     if (!isRefusal(error)) throw error;
     const claims = inUse(options.claims, settings);
-    const volume = volumeFinding({ claims }, growthOf(claims, settings.database.size), [], settings);
+    const volume = observedVolume(claims, settings);
     return { database: refused(error), volume, statefulSet: own, claims, error, ...service };
   }
 }
@@ -105,13 +105,13 @@ async function reconcileStatefulSet(
   if (present === undefined) {
     if (foreign !== undefined) return { database: foreign, volume: settled, claims };
     const created = await applyStatefulSet(bookStore, settings, undefined, options);
-    return appliedResult(bookStore, created, settled, claims, options);
+    return appliedResult(bookStore, created, observedVolume(claims, settings), claims, options);
   }
   if (!isControlledBy(present, bookStore)) {
     return { database: statefulSetNameTaken(bookStore, present), volume: settled, claims };
   }
   if (present.metadata.deletionTimestamp !== undefined) {
-    return { database: replacing(StatefulSet, present), volume: settled, claims };
+    return { database: replacing(StatefulSet, present), volume: observedVolume(claims, settings), claims };
   }
   const ours = all.filter((claim) => claim.metadata.deletionTimestamp === undefined && !isForeign(claim, name));
   const grown = await growClaims(options.client, bookStore, settings, ours);
@@ -131,6 +131,10 @@ async function reconcileStatefulSet(
   const result = appliedResult(bookStore, applied, volume, grownInUse, options);
   return { ...result, ...(foreign && { database: foreign }), requeueAfterMs, error };
 }
+
+/** What there is to tell of claims that this reconcile does not grow. */
+const observedVolume = (claims: readonly PersistentVolumeClaim[], settings: Settings): DatabaseResult['volume'] =>
+  volumeFinding({ claims }, growthOf(claims, settings.database.size), [], settings);
 
 const applyStatefulSet = (
   bookStore: BookStore,
