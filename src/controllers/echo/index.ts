@@ -1,9 +1,15 @@
 /** Echo: one Job per generation prints the message. */
 import { Echo } from '../../api/index.ts';
-import { controllerOf, keyOf, type Manager, ownsByName, watches } from '../../runtime/index.ts';
+import {
+  controllerOf,
+  ignoringConditionMessages,
+  keyOf,
+  type Manager,
+  ownsByName,
+  watches,
+} from '../../runtime/index.ts';
 import { Job, Pod } from '../built-in-kinds.ts';
 import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
-import { isMoreThanWords } from '../more-than-words.ts';
 import { podInformer, podProblemChanged } from '../pods.ts';
 import { DeletedJobs, jobKeyOf } from './echo-job.ts';
 import { EchoReconciler } from './echo-reconciler.ts';
@@ -38,7 +44,7 @@ export function addEchoController(manager: Manager, options: ControllerSettings 
   });
   manager.controller(Echo, {
     watches: [byJob, troubledPods],
-    predicate: isMoreThanWords,
+    predicate: ignoringConditionMessages,
     workers,
     resyncEveryMs,
     reconcile: (key, context) => reconciler.reconcile(key, context),

@@ -1,5 +1,6 @@
 import {
   done,
+  ignoringConditionMessages,
   type Kind,
   type KubeObject,
   type Manager,
@@ -7,7 +8,6 @@ import {
   setCondition,
 } from '../../runtime/index.ts';
 import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
-import { isMoreThanWords } from '../more-than-words.ts';
 import { may, type PolicyRule } from '../permissions.ts';
 import { reportReady } from '../report-ready.ts';
 
@@ -31,7 +31,7 @@ export function addDisabledController(
   const objects = manager.informer(kind, { optional: true, ...scopeOf(options) }).store;
   const message = `the controller of ${kind.kind} is switched off (${setting}): nothing outside is written or removed`;
   manager.controller(kind, {
-    predicate: isMoreThanWords,
+    predicate: ignoringConditionMessages,
     reconcile: async (key, context) => {
       const object = objects.get(key);
       if (object === undefined) return done;

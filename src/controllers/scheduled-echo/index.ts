@@ -1,9 +1,16 @@
 /** ScheduledEcho: a CronJob prints the message by a schedule. */
 import { ScheduledEcho } from '../../api/index.ts';
-import { type Applier, controllerOf, keyOf, type Manager, ownsByName, watches } from '../../runtime/index.ts';
+import {
+  type Applier,
+  controllerOf,
+  ignoringConditionMessages,
+  keyOf,
+  type Manager,
+  ownsByName,
+  watches,
+} from '../../runtime/index.ts';
 import { CronJob, Pod } from '../built-in-kinds.ts';
 import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
-import { isMoreThanWords } from '../more-than-words.ts';
 import { podInformer, podProblemChanged } from '../pods.ts';
 import { cronJobKeyOf } from './cron-job.ts';
 import { activeJobs, ScheduledEchoReconciler } from './scheduled-echo-reconciler.ts';
@@ -41,7 +48,7 @@ export function addScheduledEchoController(
   });
   manager.controller(ScheduledEcho, {
     watches: [byCronJob, troubledPods],
-    predicate: isMoreThanWords,
+    predicate: ignoringConditionMessages,
     workers,
     resyncEveryMs,
     reconcile: (key, context) => reconciler.reconcile(key, context),

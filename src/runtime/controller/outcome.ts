@@ -107,8 +107,7 @@ export interface OutcomeReporterOptions<T extends ReportingObject, R extends str
  * **Assumptions**
  * - The object is from the store and is not being deleted, or has a finalizer of this controller.
  * - No reconciler decides what to do from its own conditions: then a retry would not try anything.
- * - The controller's predicate ignores changes of condition messages: a refusal whose message is different each time would
- *   otherwise be retried at once.
+ * - The predicate of the controller is {@link ignoringConditionMessages} or a stricter one, such as {@link generationChanged}.
  *
  * @example
  * const reporter = new OutcomeReporter({
