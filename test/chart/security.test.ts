@@ -100,12 +100,12 @@ describe.each(helmNames)('security, by %s', (name) => {
       { apiGroups: ['apps'], resources: ['statefulsets'], verbs: all },
       { apiGroups: [''], resources: ['services'], verbs: all },
       { apiGroups: [''], resources: ['persistentvolumeclaims'], verbs: readAndPatch },
-      { apiGroups: ['apps'], resources: ['controllerrevisions'], verbs: all },
-      { apiGroups: [''], resources: ['pods'], verbs: ['get', 'list', 'patch', 'delete'] },
+      { apiGroups: [''], resources: ['pods'], verbs: ['get', 'list', 'watch', 'delete'] },
       { apiGroups: ['mmontes.io'], resources: ['echos'], verbs: ['get', 'list', 'watch'] },
       { apiGroups: ['mmontes.io'], resources: ['echos/status'], verbs: ['patch'] },
       { apiGroups: ['mmontes.io'], resources: ['echos/finalizers'], verbs: ['update'] },
       { apiGroups: ['batch'], resources: ['jobs'], verbs: ['list', 'watch', 'create', 'delete'] },
+      { apiGroups: [''], resources: ['pods'], verbs: ['list', 'watch'] },
       // Of Pets it says that nobody keeps them.
       { apiGroups: ['petstore.example.com'], resources: ['pets'], verbs: ['get', 'list', 'watch'] },
       { apiGroups: ['petstore.example.com'], resources: ['pets/status'], verbs: ['patch'] },
@@ -120,6 +120,7 @@ describe.each(helmNames)('security, by %s', (name) => {
       { apiGroups: ['mmontes.io'], resources: ['scheduledechos/status'], verbs: ['patch'] },
       { apiGroups: ['mmontes.io'], resources: ['scheduledechos/finalizers'], verbs: ['update'] },
       { apiGroups: ['batch'], resources: ['cronjobs'], verbs: ['get', 'list', 'watch', 'create', 'patch'] },
+      { apiGroups: [''], resources: ['pods'], verbs: ['list', 'watch'] },
       { apiGroups: ['events.k8s.io'], resources: ['events'], verbs: ['create', 'patch'] },
     ]);
     expect(rendering.one('ClusterRoleBinding', 'demo-echoperator.operators').roleRef).toEqual({
@@ -142,6 +143,7 @@ describe.each(helmNames)('security, by %s', (name) => {
       'echos/status',
       'echos/finalizers',
       'jobs',
+      'pods',
       'pets',
       'pets/status',
       'postgreswriters',
