@@ -91,6 +91,10 @@ const serviceName = (description: string) =>
 const sizeOf = (self: string) =>
   `(type(${self}.dbSize) == int ? quantity('0').add(${self}.dbSize) : quantity(${self}.dbSize))`;
 
+/** The name of the database's Service, its default included, in CEL. */
+const databaseServiceName = (bookDB: string) =>
+  `(has(${bookDB}.serviceName) ? ${bookDB}.serviceName : 'mongodb-service')`;
+
 /** Keeps a book shop in the cluster: an app, and the database that it keeps its books in. */
 export const BookStore = defineKind({
   group: 'blog.velotio.com',
@@ -133,7 +137,7 @@ export const BookStore = defineKind({
           port: Type.Optional(port('Where the database listens. Default: 27017.')),
           dbSize: quantity('How much data a database can hold, `2Gi`. It can grow, and cannot shrink.'),
           serviceName: serviceName(
-            'The headless Service under which the app finds the database. One name is one BookStore’s. Default: mongodb-service.',
+            'The headless Service under which the app finds the database. One name is one BookStore’s. It cannot be changed. Default: mongodb-service.',
           ),
           storageClassName: Type.Optional(
             Type.String({
@@ -151,7 +155,7 @@ export const BookStore = defineKind({
           reclaimPolicy: Type.Optional(
             Type.Enum(['Retain', 'Delete'], {
               description:
-                'What becomes of the data when the BookStore is deleted. Retained, it is taken up again by the next BookStore of this name. Default: Retain.',
+                'What becomes of the data when the BookStore is deleted. Retain: the next BookStore of this name takes it up again. Delete: the claims that were created for this BookStore are deleted. Default: Retain.',
             }),
           ),
           resizeRestartAfter: Type.Optional(
@@ -184,6 +188,12 @@ export const BookStore = defineKind({
               message: 'storageClassName cannot be changed: the volumes are of the one that they were made with',
               fieldPath: '.storageClassName',
             },
+            {
+              rule: `${databaseServiceName('self')} == ${databaseServiceName('oldSelf')}`,
+              message:
+                'serviceName cannot be changed: a StatefulSet keeps the Service that it was created with. Another name is another BookStore',
+              fieldPath: '.serviceName',
+            },
           ],
         },
       ),
@@ -192,7 +202,7 @@ export const BookStore = defineKind({
       description: 'An app and its database.',
       'x-kubernetes-validations': [
         {
-          rule: "(has(self.bookApp.serviceName) ? self.bookApp.serviceName : 'bookstore-svc') != (has(self.bookDB.serviceName) ? self.bookDB.serviceName : 'mongodb-service')",
+          rule: `(has(self.bookApp.serviceName) ? self.bookApp.serviceName : 'bookstore-svc') != ${databaseServiceName('self.bookDB')}`,
           message: 'the Services of the app and of the database need two names',
         },
       ],

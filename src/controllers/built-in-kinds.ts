@@ -7,7 +7,7 @@ import type {
   V1Service,
   V1StatefulSet,
 } from '@kubernetes/client-node';
-import { builtInKind, type Kind, type KubeObject, type ObjectOf } from '../runtime/index.ts';
+import { builtInKind, type ObjectOf } from '../runtime/index.ts';
 
 /** Runs pods to completion. */
 export const Job = builtInKind<V1Job>({ group: 'batch', version: 'v1', kind: 'Job', plural: 'jobs' });
@@ -31,18 +31,6 @@ export type Deployment = ObjectOf<typeof Deployment>;
 /** Keeps numbered pods running, each with volumes of its own. */
 export const StatefulSet = builtInKind<V1StatefulSet>({ ...appsV1, kind: 'StatefulSet', plural: 'statefulsets' });
 export type StatefulSet = ObjectOf<typeof StatefulSet>;
-
-/** A state that a controller keeps for later. Its data never changes. */
-export interface ControllerRevision extends KubeObject {
-  readonly data?: unknown;
-  readonly revision: number;
-}
-export const ControllerRevision: Kind<ControllerRevision> = {
-  ...appsV1,
-  kind: 'ControllerRevision',
-  plural: 'controllerrevisions',
-  scope: 'Namespaced',
-};
 
 /** One name for many pods. */
 export const Service = builtInKind<V1Service>({ ...coreV1, kind: 'Service', plural: 'services' });

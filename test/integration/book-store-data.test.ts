@@ -1,15 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { BookStore } from '../../src/api/index.ts';
-import {
-  ControllerRevision,
-  PersistentVolumeClaim,
-  Pod,
-  Service,
-  StatefulSet,
-} from '../../src/controllers/built-in-kinds.ts';
+import { PersistentVolumeClaim, Pod, Service, StatefulSet } from '../../src/controllers/built-in-kinds.ts';
 import { findCondition } from '../../src/runtime/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { ConfigMap, Event } from '../../testkit/kinds.ts';
+import { forbid } from './environment/admission-policy.ts';
 import {
   apply,
   childOf,
@@ -33,11 +28,28 @@ import {
   statefulSetOf,
   stopOperator,
   tearDown,
+  type World,
   world,
 } from './environment/book-store-world.ts';
 
 beforeAll(() => setUp('book-store-data'), 120_000);
 afterAll(() => tearDown(), 120_000);
+
+const claimSpec = () => ({
+  accessModes: ['ReadWriteOnce'],
+  resources: { requests: { storage: '1Gi' } },
+  storageClassName: growable,
+});
+
+const bookStoreIsGone = ({ key }: World) =>
+  eventually('the BookStore is gone', async () => (await ifThere(cluster.client.get(BookStore, key))) === undefined);
+
+/** What the Event says that names the claims that a deletion with the policy Delete keeps. */
+const dataKept = ({ key }: World) =>
+  eventually('an Event names what is kept', async () => {
+    const { items } = await cluster.client.list(Event, { namespace: key.namespace });
+    return items.find(({ reason }) => reason === 'DataKept')?.note;
+  });
 
 describe('the data', () => {
   test('is retained by default, and taken up by the next BookStore of the name', async () => {
@@ -57,8 +69,6 @@ describe('the data', () => {
       ];
       return left.every((each) => each === undefined);
     });
-    const { items: revisions } = await cluster.client.list(ControllerRevision, { namespace: at.key.namespace });
-    expect(revisions.filter(({ metadata }) => metadata.deletionTimestamp === undefined)).toEqual([]);
     await apply(at.key, spec({}, { dbSize: '2Gi' }));
     await growOnline(at, '2Gi', [0]);
     await settled(at);
@@ -127,6 +137,134 @@ describe('the data', () => {
       async () => (await ifThere(cluster.client.get(BookStore, at.key))) === undefined,
     );
   });
+
+  test("of a StatefulSet that is not the BookStore's is kept where the policy is Delete", async () => {
+    const at = await world('shop');
+    const labels = { app: 'foreign' };
+    await cluster.client.create(StatefulSet, {
+      metadata: { ...at.key, name: 'shop-db' },
+      spec: {
+        serviceName: 'foreign',
+        selector: { matchLabels: labels },
+        template: { metadata: { labels }, spec: { containers: [{ name: 'c', image: 'example.com/c' }] } },
+        volumeClaimTemplates: [{ metadata: { name: 'data' }, spec: claimSpec() }],
+      },
+    });
+    await eventually('its claim is bound', async () => (await ifThere(claimOf(at.key)))?.status?.phase === 'Bound');
+    await apply(at.key, spec({}, { reclaimPolicy: 'Delete' }));
+    await settled(at, 'NameTaken');
+    await cluster.client.delete(BookStore, at.key);
+    await bookStoreIsGone(at);
+    expect((await claimOf(at.key)).metadata.deletionTimestamp).toBeUndefined();
+    expect((await statefulSetOf(at.key)).metadata.deletionTimestamp).toBeUndefined();
+    const note = await dataKept(at);
+    expect(note).toContain('data-shop-db-0');
+    expect(note).toContain('StatefulSet shop-db');
+  });
+
+  test('that was there before the BookStore is kept where the policy is Delete', async () => {
+    const at = await world('shop');
+    // As from a snapshot: it has no label of a StatefulSet's.
+    await cluster.client.create(PersistentVolumeClaim, {
+      metadata: { ...at.key, name: 'data-shop-db-0' },
+      spec: claimSpec(),
+    });
+    await apply(at.key, spec({}, { replicas: 2, reclaimPolicy: 'Delete' }));
+    await settled(at, 'IndependentDatabases');
+    await cluster.client.delete(BookStore, at.key);
+    await bookStoreIsGone(at);
+    await eventually(
+      'the claim that was created for it is gone',
+      async () => (await ifThere(claimOf(at.key, 1))) === undefined,
+      60_000,
+    );
+    expect((await claimOf(at.key)).metadata.deletionTimestamp).toBeUndefined();
+    const note = await dataKept(at);
+    expect(note).toContain('data-shop-db-0');
+    expect(note).not.toContain('data-shop-db-1');
+  });
+
+  test('of a BookStore of the same name before is kept where the policy is Delete', async () => {
+    const at = await world('shop');
+    await apply(at.key, spec());
+    await settled(at);
+    const { uid } = (await claimOf(at.key)).metadata;
+    await cluster.client.delete(BookStore, at.key);
+    await apply(at.key, spec({}, { reclaimPolicy: 'Delete' }));
+    await settled(at);
+    await cluster.client.delete(BookStore, at.key);
+    await bookStoreIsGone(at);
+    const claim = await claimOf(at.key);
+    expect([claim.metadata.uid, claim.metadata.deletionTimestamp]).toEqual([uid, undefined]);
+    expect(await dataKept(at)).toContain('data-shop-db-0');
+  });
+
+  test('stays, and the StatefulSet too, where the BookStore is deleted with --cascade=orphan', async () => {
+    const at = await world('shop');
+    await apply(at.key, spec({}, { reclaimPolicy: 'Delete' }));
+    await settled(at);
+    const before = await statefulSetOf(at.key);
+    await cluster.client.delete(BookStore, at.key, { propagationPolicy: 'Orphan' });
+    await bookStoreIsGone(at);
+    const after = await statefulSetOf(at.key);
+    expect([after.metadata.uid, after.metadata.deletionTimestamp]).toEqual([before.metadata.uid, undefined]);
+    expect((await claimOf(at.key)).metadata.deletionTimestamp).toBeUndefined();
+  });
+
+  test('stays where the garbage collector has orphaned the StatefulSet before the operator has seen the deletion', async () => {
+    const at = await world('shop');
+    await apply(at.key, spec({}, { reclaimPolicy: 'Delete' }));
+    await settled(at);
+    await stopOperator('SIGKILL');
+    try {
+      await cluster.client.delete(BookStore, at.key, { propagationPolicy: 'Orphan' });
+      await eventually('the StatefulSet has no owner', async () => {
+        const { finalizers = [] } = (await cluster.client.get(BookStore, at.key)).metadata;
+        return !finalizers.includes('orphan') && (await statefulSetOf(at.key)).metadata.ownerReferences === undefined;
+      });
+    } finally {
+      await startOperator();
+    }
+    await bookStoreIsGone(at);
+    expect((await statefulSetOf(at.key)).metadata.deletionTimestamp).toBeUndefined();
+    expect((await claimOf(at.key)).metadata.deletionTimestamp).toBeUndefined();
+  });
+
+  test('is deleted once the API server no longer refuses that; until then the status quotes the refusal', async () => {
+    const at = await world('shop');
+    await apply(at.key, spec({}, { reclaimPolicy: 'Delete' }));
+    await settled(at);
+    const trial = { ...at.key, name: 'trial' };
+    const manifest = {
+      metadata: trial,
+      spec: {
+        selector: { matchLabels: { app: 'trial' } },
+        template: { metadata: { labels: { app: 'trial' } }, spec: { containers: [{ name: 'c', image: 'any' }] } },
+        replicas: 0,
+      },
+    };
+    const forbidden = await forbid(cluster.client, {
+      namespace: at.key.namespace,
+      operation: 'DELETE',
+      resource: 'statefulsets',
+      expression: 'false',
+      message: 'no StatefulSet is deleted here',
+      trial: async () => {
+        const there = await ifThere(cluster.client.get(StatefulSet, trial));
+        if (there === undefined) await cluster.client.create(StatefulSet, manifest);
+        await cluster.client.delete(StatefulSet, trial);
+      },
+    });
+    try {
+      await cluster.client.delete(BookStore, at.key);
+      const { status } = await settled(at, 'Refused');
+      expect(findCondition(status?.conditions, 'Ready')?.message).toContain('no StatefulSet is deleted here');
+    } finally {
+      await forbidden.remove();
+    }
+    await eventually('its claim is gone', async () => (await ifThere(claimOf(at.key))) === undefined, 90_000);
+    await bookStoreIsGone(at);
+  }, 180_000);
 
   test('stays where the policy says so in the moment of the deletion, also if nobody has seen that before', async () => {
     const at = await world('shop');

@@ -3,6 +3,7 @@ import { Deployment, PersistentVolumeClaim, Service, StatefulSet } from '../../s
 import { controllerOf, findCondition, type KubeObject } from '../../src/runtime/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { ConfigMap } from '../../testkit/kinds.ts';
+import { forbid } from './environment/admission-policy.ts';
 import {
   addSidecar,
   apply,
@@ -12,6 +13,7 @@ import {
   ifThere,
   imageOf,
   type Key,
+  lookAgain,
   merge,
   settled,
   setUp,
@@ -96,30 +98,6 @@ describe("somebody else's edits", () => {
 });
 
 describe('the names of the Services', () => {
-  test('may be exchanged: both are made anew', async () => {
-    const at = await world('shop');
-    await apply(at.key, spec({ serviceName: 'one' }, { serviceName: 'two' }));
-    await settled(at);
-    await apply(at.key, spec({ serviceName: 'two' }, { serviceName: 'one' }));
-    await settled(at);
-    const [database, app] = [await childOf(Service, at.key, 'one'), await childOf(Service, at.key, 'two')];
-    expect(database.spec).toMatchObject({ clusterIP: 'None', ports: [{ port: 27_017 }] });
-    expect(app.spec?.clusterIP).toMatch(/^\d/);
-    expect(app.spec?.ports).toMatchObject([{ port: 80 }]);
-    expect((await statefulSetOf(at.key)).spec?.serviceName).toBe('one');
-  });
-
-  test("may be the other part's of before", async () => {
-    const at = await world('shop');
-    await apply(at.key, spec({ serviceName: 'one' }, { serviceName: 'two' }));
-    await settled(at);
-    await apply(at.key, spec({ serviceName: 'two' }, { serviceName: 'three' }));
-    await settled(at);
-    expect((await childOf(Service, at.key, 'two')).spec?.clusterIP).toMatch(/^\d/);
-    expect((await childOf(Service, at.key, 'three')).spec?.clusterIP).toBe('None');
-    expect(await ifThere(childOf(Service, at.key, 'one'))).toBeUndefined();
-  });
-
   test('stay with the address and what others have set when the type goes from LoadBalancer to ClusterIP and back', async () => {
     const at = await world('shop');
     await apply(at.key, spec({ serviceType: 'LoadBalancer' }));
@@ -158,6 +136,43 @@ describe('the names of the Services', () => {
       async () => (await ifThere(childOf(Service, at.key, 'bookstore-svc'))) === undefined,
     );
   });
+});
+
+describe('an old Service', () => {
+  test('that may not be deleted is reported, and the new one serves', async () => {
+    const at = await world('shop');
+    await apply(at.key, spec());
+    await settled(at);
+    const trial = { ...at.key, name: 'trial' };
+    const remove = () => cluster.client.delete(Service, trial);
+    const forbidden = await forbid(cluster.client, {
+      namespace: at.key.namespace,
+      operation: 'DELETE',
+      resource: 'services',
+      group: '',
+      expression: 'false',
+      message: 'no Service is deleted here',
+      trial: async () => {
+        const there = await ifThere(childOf(Service, at.key, trial.name));
+        if (there === undefined)
+          await cluster.client.create(Service, { metadata: trial, spec: { ports: [{ port: 1 }] } });
+        await remove();
+      },
+    });
+    try {
+      await apply(at.key, spec({ serviceName: 'else' }));
+      const store = await settled(at, 'Refused');
+      expect(findCondition(store.status?.conditions, 'AppReady')?.message).toContain('no Service is deleted here');
+      expect(store.status).toMatchObject({ appServiceName: 'else', observedGeneration: store.metadata.generation });
+      expect((await childOf(Service, at.key, 'else')).spec?.clusterIP).toMatch(/^\d/);
+    } finally {
+      await forbidden.remove();
+    }
+    await eventually('it may be', () => remove().then(() => true));
+    await lookAgain(at.key);
+    await settled(at);
+    expect(await ifThere(childOf(Service, at.key, 'bookstore-svc'))).toBeUndefined();
+  }, 180_000);
 });
 
 describe('a name that is', () => {
@@ -216,20 +231,18 @@ describe('a name that is', () => {
     const second: World = { ...first, key: { ...first.key, name: 'second' } };
     await apply(first.key, spec());
     await settled(first);
-    await apply(second.key, spec());
+    await apply(second.key, spec({}, { serviceName: 'second-db' }));
     await settled(second, 'NameTaken');
-    await apply(first.key, spec({ serviceName: 'else' }, { serviceName: 'elsewhere' }));
+    await apply(first.key, spec({ serviceName: 'else' }));
     await settled(second);
     await settled(first);
-    // The StatefulSet of the first was made anew for its Service's name.
-    expect((await statefulSetOf(first.key)).spec?.serviceName).toBe('elsewhere');
     const { items } = await cluster.client.list(Service, { namespace: first.key.namespace });
     const owned = items.map((service) => [service.metadata.name, controllerOf(service)?.name]).sort();
     expect(owned).toEqual([
       ['bookstore-svc', 'second'],
       ['else', 'first'],
-      ['elsewhere', 'first'],
-      ['mongodb-service', 'second'],
+      ['mongodb-service', 'first'],
+      ['second-db', 'second'],
     ]);
   });
 });

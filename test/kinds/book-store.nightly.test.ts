@@ -35,15 +35,22 @@ describe('a BookStore', () => {
       );
     await eventually('all but its data is gone', async () => (await workloads()).length === 0, 90_000);
 
-    await cluster.apply(bookStore('kept', {}, { dbSize: '64Mi', reclaimPolicy: 'Delete' }));
+    const deleting = bookStore('kept', {}, { dbSize: '64Mi', reclaimPolicy: 'Delete' });
+    const claims = async () =>
+      (await cluster.get<{ items: unknown[] }>('persistentvolumeclaims', '--namespace', ns)).items;
+    await cluster.apply(deleting);
     expect(await books(await ready('kept'))).toContain('Pedro Páramo');
+    await kubectl('delete', 'bookstore', 'kept');
+    await eventually('all but the data of the first is gone', async () => (await workloads()).length === 0, 90_000);
+    expect(await claims()).toHaveLength(1);
+
+    await kubectl('delete', 'persistentvolumeclaims', '--all');
+    await cluster.apply(deleting);
+    await ready('kept');
     await kubectl('delete', 'bookstore', 'kept');
     await eventually(
       'its data is gone too',
-      async () => {
-        const claims = await cluster.get<{ items: unknown[] }>('persistentvolumeclaims', '--namespace', ns);
-        return claims.items.length === 0 && (await workloads()).length === 0;
-      },
+      async () => (await claims()).length === 0 && (await workloads()).length === 0,
       90_000,
     );
   });

@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { bookStoreReasons } from '../../src/controllers/book-store/status.ts';
 import { echoReasons } from '../../src/controllers/echo/echo-reconciler.ts';
 import { podSetReasons } from '../../src/controllers/pod-set/pod-set-reconciler.ts';
 import { scheduledEchoReasons } from '../../src/controllers/scheduled-echo/scheduled-echo-reconciler.ts';
@@ -10,6 +11,7 @@ const pages: readonly (readonly [page: string, reasons: Reasons])[] = [
   ['docs/echo.md', echoReasons],
   ['docs/scheduled-echo.md', scheduledEchoReasons],
   ['docs/pod-set.md', podSetReasons],
+  ['docs/book-store.md', bookStoreReasons],
 ];
 
 const begin = '<!-- The reasons of Ready: generated from src/controllers by `make generate`. -->\n\n';

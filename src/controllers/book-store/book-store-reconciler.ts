@@ -1,76 +1,86 @@
 import { BookStore } from '../../api/index.ts';
 import {
+  type Applier,
   done,
+  type EventRecorder,
+  isRefusal,
   type ObjectKey,
+  OutcomeReporter,
+  type ReadonlyStore,
+  type ReasonOf,
   type ReconcileContext,
   type Result,
-  requeueAfter,
-  TerminalError,
 } from '../../runtime/index.ts';
-import { isInvalidField } from '../refusal.ts';
-import { reportReady } from '../report-ready.ts';
-import { App, type AppOptions } from './app.ts';
-import { invalidReport, partReasons, readyReport } from './book-store-status.ts';
-import { withItsData } from './data.ts';
-import { Database, type DatabaseOptions } from './database.ts';
-import { deleteServices, noLongerWanted, otherwiseHeadless } from './services.ts';
-import { settingsOf } from './settings.ts';
-import { problemOf } from './spec-problem.ts';
+import type { Deployment, PersistentVolumeClaim, Pod, Service, StatefulSet } from '../built-in-kinds.ts';
+import { reconcileApp } from './app.ts';
+import { reconcileDatabase } from './database.ts';
+import { missingFieldOf, selectorLabels, settingsOf } from './desired.ts';
+import { reconcileReclaimPolicy } from './reclaim.ts';
+import { type BookStoreOutcome, bookStoreReasons, outcomeOf, refused } from './status.ts';
+import { ordinalOf } from './volumes.ts';
 
-/** What the reconciler reads and writes by. */
-export interface BookStoreReconcilerOptions extends AppOptions, DatabaseOptions {
-  readonly stores: { get(key: ObjectKey): BookStore | undefined };
+/** What the reconciler reads and writes. */
+export interface BookStoreReconcilerOptions {
+  readonly bookStores: ReadonlyStore<BookStore>;
+  readonly deployments: ReadonlyStore<Deployment>;
+  readonly statefulSets: ReadonlyStore<StatefulSet>;
+  readonly services: ReadonlyStore<Service>;
+  readonly pods: ReadonlyStore<Pod>;
+  /** The pods of a BookStore's app, by their labels. */
+  readonly appPods: (bookStore: BookStore) => Iterable<Pod>;
+  /** The claims whose names are those of a BookStore's StatefulSet, whoever created them. */
+  readonly claimsOf: (bookStore: BookStore) => Iterable<PersistentVolumeClaim>;
+  readonly applier: Applier;
+  readonly events: EventRecorder;
 }
 
-/** Keeps a BookStore's app and its database as it asks for them. */
+/** Keeps a BookStore's app and database as its spec asks. */
 export class BookStoreReconciler {
   readonly #options: BookStoreReconcilerOptions;
-  readonly #database: Database;
-  readonly #app: App;
+  readonly #reporter: OutcomeReporter<BookStore, ReasonOf<typeof bookStoreReasons>>;
 
   constructor(options: BookStoreReconcilerOptions) {
     this.#options = options;
-    this.#database = new Database(options);
-    this.#app = new App(options);
+    this.#reporter = new OutcomeReporter({ kind: BookStore, reasons: bookStoreReasons, events: options.events });
   }
 
   async reconcile(key: ObjectKey, context: ReconcileContext): Promise<Result> {
-    const store = this.#options.stores.get(key);
-    if (store === undefined) return done;
-    const { client } = context;
-    return withItsData(client, store, this.#database.held(store), (current) => this.#keep(current, context));
+    const bookStore = this.#options.bookStores.get(key);
+    if (bookStore === undefined) return done;
+    try {
+      return await reconcileReclaimPolicy(bookStore, {
+        client: context.client,
+        events: this.#options.events,
+        claims: missingFieldOf(bookStore) === undefined ? this.#claims(bookStore) : [],
+        // The garbage collector deletes the children with their owner.
+        apply: (current) => this.#reporter.reconcile(current, context, () => this.#apply(current, context)),
+      });
+    } catch (error) {
+      if (!isRefusal(error)) throw error;
+      return this.#reporter.report(bookStore, { ...refused(error), error }, context);
+    }
   }
 
-  /** What it makes goes with it, but for the data: the garbage collector follows the owners. */
-  async #keep(store: BookStore, context: ReconcileContext): Promise<Result> {
-    const problem = problemOf(store);
-    if (problem !== undefined) {
-      await reportReady(this.#options.events, BookStore, store, invalidReport(store, problem, new Date()), context);
-      return done;
-    }
-    const settings = settingsOf(store);
-    const changed = otherwiseHeadless(this.#options.services, store, settings);
-    if (changed.length > 0) {
-      await deleteServices(context.client, changed);
-      // Their end is the next event.
-      return done;
-    }
-    const database = await this.#database.reconcile(store, settings, context);
-    const app = await this.#app.reconcile(store, settings, database.elsewhere, context);
-    const isServing = [app.app, database.database].every(
-      (part) => part !== undefined && partReasons[part.reason].isReady,
+  async #apply(bookStore: BookStore, { client, log }: ReconcileContext): Promise<BookStoreOutcome> {
+    const missing = missingFieldOf(bookStore);
+    if (missing !== undefined) return { reason: 'InvalidSpec', message: `${missing} is missing` };
+    const settings = settingsOf(bookStore);
+    const options = { ...this.#options, client, log, claims: this.#claims(bookStore) };
+    const database = await reconcileDatabase(bookStore, settings, options);
+    const app = await reconcileApp(bookStore, settings, database.foreignDatabase, options);
+    return outcomeOf(bookStore, settings, app, database);
+  }
+
+  /** The claims that the database's pods use or will use, in the order of the pods. */
+  #claims(bookStore: BookStore): readonly PersistentVolumeClaim[] {
+    const { database } = settingsOf(bookStore);
+    const labels = Object.entries(selectorLabels(bookStore, 'database'));
+    // A pod takes up a claim of its name, whoever created it. Beyond the replicas, only what a StatefulSet has created counts.
+    const claims = [...this.#options.claimsOf(bookStore)].filter(
+      (claim) =>
+        ordinalOf(claim) < database.replicas ||
+        labels.every(([label, value]) => claim.metadata.labels?.[label] === value),
     );
-    if (isServing) await deleteServices(context.client, noLongerWanted(this.#options.services, store, settings));
-    const report = readyReport(store, { ...database, ...app }, new Date());
-    await reportReady(this.#options.events, BookStore, store, report, context);
-    const failures = [database.error, app.error].filter((error) => error !== undefined);
-    const passing = failures.find((error) => !isInvalidField(error));
-    if (passing !== undefined) throw passing;
-    // A spec that is wrong is so until it is changed; the volumes go on growing all the same.
-    const lasting = failures.find(isInvalidField);
-    if (lasting !== undefined && database.requeueAfterMs === undefined) {
-      throw new TerminalError(lasting.message, { cause: lasting });
-    }
-    return database.requeueAfterMs === undefined ? done : requeueAfter(database.requeueAfterMs);
+    return claims.sort((one, other) => ordinalOf(one) - ordinalOf(other));
   }
 }

@@ -1,109 +1,277 @@
-import type { BookStore } from '../../api/index.ts';
-import { isControlledBy, type ReadonlyStore, type ReconcileContext } from '../../runtime/index.ts';
-import { type PersistentVolumeClaim, Service, type StatefulSet } from '../built-in-kinds.ts';
-import { isRefusal } from '../refusal.ts';
-import type { PartFinding } from './book-store-status.ts';
-import { inUse, ordinalOf } from './claims.ts';
-import { databaseServiceOf } from './database-children.ts';
-import { settled, volumeFinding } from './database-findings.ts';
-import { type DatabaseOutcome, DatabaseSet, type DatabaseSetOptions } from './database-set.ts';
-import { growthOf } from './growth.ts';
-import { selectorLabels, statefulSetKey } from './names.ts';
-import { nameTaken, refused, replacingService } from './refused.ts';
-import { type Settings, settingsOf } from './settings.ts';
-import { problemOf } from './spec-problem.ts';
+import { BookStore } from '../../api/index.ts';
+import {
+  type ApiError,
+  type Applied,
+  type Applier,
+  controllerReference,
+  type EventRecorder,
+  isControlledBy,
+  isRefusal,
+  type Manifest,
+  type ReadonlyStore,
+  type ReconcileContext,
+} from '../../runtime/index.ts';
+import { PersistentVolumeClaim, type Pod, Service, StatefulSet } from '../built-in-kinds.ts';
+import { problemAmong } from '../pods.ts';
+import {
+  bookStoreUidLabel,
+  databaseServiceKey,
+  objectLabels,
+  readyWhenListening,
+  type Settings,
+  selectorLabels,
+  statefulSetKey,
+  volumeName,
+} from './desired.ts';
+import { type DatabaseResult, nameTaken, type PartFinding, refused, replacing, rolloutOf } from './status.ts';
+import { growClaims, growthOf, inUse, isForeign, restartPending, settled, volumeFinding } from './volumes.ts';
 
-/** What the database is read and written by. */
-export interface DatabaseOptions extends DatabaseSetOptions {
+/** What the reconcile of the database reads and writes. */
+export interface DatabaseOptions extends Pick<ReconcileContext, 'client' | 'log'> {
+  readonly statefulSets: ReadonlyStore<StatefulSet>;
   readonly services: ReadonlyStore<Service>;
-  /** The claims of a BookStore's StatefulSet, by their names. */
-  readonly claimsOf: (store: BookStore) => Iterable<PersistentVolumeClaim>;
+  readonly pods: Pick<ReadonlyStore<Pod>, 'byOwner'>;
+  /** The claims that the pods use or will use, in the order of the pods, whoever created them. */
+  readonly claims: readonly PersistentVolumeClaim[];
+  readonly applier: Applier;
+  readonly events: EventRecorder;
 }
 
-/** How a reconcile has left the Service: nothing to be said where it is as it is wanted. */
-interface ServiceOutcome {
+/** What there is to tell of the Service; nothing if it is as the spec asks. */
+interface ServiceResult {
   readonly database?: PartFinding;
-  /** Why what the app would dial is somebody else's database, if it is. */
-  readonly elsewhere?: PartFinding;
-  readonly error?: unknown;
+  /** Why the database that the app would dial is somebody else's, if it is. */
+  readonly foreignDatabase?: PartFinding;
+  readonly error?: ApiError;
 }
 
-/** Keeps a BookStore's database: a headless Service, a StatefulSet, and claims that grow. */
-export class Database {
-  readonly #options: DatabaseOptions;
-  readonly #set: DatabaseSet;
-
-  constructor(options: DatabaseOptions) {
-    this.#options = options;
-    this.#set = new DatabaseSet(options);
+/**
+ * Applies the database's headless Service and StatefulSet, and grows its volumes.
+ *
+ * @throws whatever the client throws, except a refusal, which the result holds.
+ */
+export async function reconcileDatabase(
+  bookStore: BookStore,
+  settings: Settings,
+  options: DatabaseOptions,
+): Promise<DatabaseResult & Pick<ServiceResult, 'foreignDatabase'>> {
+  const service = await applyService(bookStore, settings, options);
+  const present = options.statefulSets.get(statefulSetKey(bookStore));
+  const own = present !== undefined && isControlledBy(present, bookStore) ? present : undefined;
+  // A StatefulSet that exists is reconciled even if its Service is somebody else's.
+  if (service.foreignDatabase !== undefined && own === undefined) {
+    const { foreignDatabase } = service;
+    return { database: foreignDatabase, volume: settled, claims: inUse(options.claims, settings), foreignDatabase };
   }
-
-  /** @throws whatever the client throws, but for a refusal, which is in the outcome. */
-  async reconcile(
-    store: BookStore,
-    settings: Settings,
-    context: ReconcileContext,
-  ): Promise<DatabaseOutcome & Pick<ServiceOutcome, 'elsewhere'>> {
-    const service = await this.#keepService(store, settings, context);
-    const { elsewhere } = service;
-    // What is there is cared for all the same.
-    if (elsewhere !== undefined && this.#own(store) === undefined) {
-      return { database: elsewhere, volume: settled, claims: inUse(this.#claims(store), settings), elsewhere };
-    }
-    return { ...(await this.#keepSet(store, settings, context)), ...service };
+  try {
+    return { ...(await reconcileStatefulSet(bookStore, settings, present, options)), ...service };
+  } catch (error) {
+    if (!isRefusal(error)) throw error;
+    const claims = inUse(options.claims, settings);
+    const volume = observedVolume(claims, settings);
+    return { database: refused(error), volume, statefulSet: own, claims, error, ...service };
   }
+}
 
-  /** What there is that holds the data, or will. */
-  held(store: BookStore): {
-    readonly statefulSet: StatefulSet | undefined;
-    readonly claims: readonly PersistentVolumeClaim[];
-  } {
-    const claims = problemOf(store) === undefined ? this.#claims(store) : [];
-    return { statefulSet: this.#options.statefulSets.get(statefulSetKey(store)), claims };
+async function applyService(
+  bookStore: BookStore,
+  settings: Settings,
+  { applier, services, client }: DatabaseOptions,
+): Promise<ServiceResult> {
+  try {
+    const applied = await applier.apply(Service, databaseServiceOf(bookStore, settings), { client, store: services });
+    if (applied.type === 'terminating') return { database: replacing(Service, applied.object) };
+    if (applied.type !== 'nameTaken') return {};
+    const advice =
+      'delete it, or create this BookStore again with another bookDB.serviceName, and have the app dial that';
+    const foreignDatabase = nameTaken(bookStore, Service, applied.holder, advice);
+    return { database: foreignDatabase, foreignDatabase };
+  } catch (error) {
+    if (!isRefusal(error)) throw error;
+    return { database: refused(error), error };
   }
+}
 
-  async #keepService(store: BookStore, settings: Settings, { client }: ReconcileContext): Promise<ServiceOutcome> {
-    const { applier, services } = this.#options;
-    try {
-      const applied = await applier.apply(Service, databaseServiceOf(store, settings), { client, store: services });
-      if (applied.type === 'terminating') return { database: replacingService(applied.object) };
-      if (applied.type !== 'nameTaken') return {};
-      const advice = 'set another bookDB.serviceName, and have the app dial that';
-      const elsewhere = nameTaken(store, Service, applied.holder, advice);
-      return { database: elsewhere, elsewhere };
-    } catch (error) {
-      if (!isRefusal(error)) throw error;
-      return { database: refused(error), error };
-    }
+async function reconcileStatefulSet(
+  bookStore: BookStore,
+  settings: Settings,
+  present: StatefulSet | undefined,
+  options: DatabaseOptions,
+): Promise<DatabaseResult> {
+  const all = options.claims;
+  const claims = inUse(all, settings);
+  const { name } = statefulSetKey(bookStore);
+  const foreign = foreignClaim(bookStore, claims, name);
+  if (present === undefined) {
+    if (foreign !== undefined) return { database: foreign, volume: settled, claims };
+    const created = await applyStatefulSet(bookStore, settings, undefined, options);
+    return appliedResult(bookStore, created, observedVolume(claims, settings), claims, options);
   }
+  if (!isControlledBy(present, bookStore)) {
+    return { database: statefulSetNameTaken(bookStore, present), volume: settled, claims };
+  }
+  if (present.metadata.deletionTimestamp !== undefined) {
+    return { database: replacing(StatefulSet, present), volume: observedVolume(claims, settings), claims };
+  }
+  const ours = all.filter((claim) => claim.metadata.deletionTimestamp === undefined && !isForeign(claim, name));
+  const grown = await growClaims(options.client, bookStore, settings, ours);
+  const grownInUse = inUse(grown.claims, settings);
+  const growth = growthOf(grownInUse, settings.database.size);
+  const error = grown.refusal?.error;
+  const deleted = deletedClaim(claims);
+  if (deleted !== undefined) {
+    const volume = volumeFinding(grown, growth, [], settings);
+    return { database: deleted, volume, statefulSet: present, claims: grownInUse, error };
+  }
+  const allowed = foreign === undefined ? settings : withoutMoreReplicas(settings, present);
+  const applied = await applyStatefulSet(bookStore, allowed, present, options);
+  if (applied.type === 'nameTaken') return appliedResult(bookStore, applied, settled, claims, options);
+  const { stuck, requeueAfterMs } = await restartPending(growth, applied.object, bookStore, settings, options);
+  const volume = volumeFinding(grown, growth, stuck, settings);
+  const result = appliedResult(bookStore, applied, volume, grownInUse, options);
+  return { ...result, ...(foreign && { database: foreign }), requeueAfterMs, error };
+}
 
-  async #keepSet(store: BookStore, settings: Settings, context: ReconcileContext): Promise<DatabaseOutcome> {
-    const all = this.#claims(store);
-    try {
-      return await this.#set.keep(store, settings, all, context);
-    } catch (error) {
-      if (!isRefusal(error)) throw error;
-      const claims = inUse(all, settings);
-      const volume = volumeFinding({ claims }, growthOf(claims, settings.database.size), settings);
-      return { database: refused(error), volume, statefulSet: this.#own(store), claims, error };
-    }
-  }
+/** What there is to tell of claims that this reconcile does not grow. */
+const observedVolume = (claims: readonly PersistentVolumeClaim[], settings: Settings): DatabaseResult['volume'] =>
+  volumeFinding({ claims }, growthOf(claims, settings.database.size), [], settings);
 
-  #own(store: BookStore): StatefulSet | undefined {
-    const present = this.#options.statefulSets.get(statefulSetKey(store));
-    return present !== undefined && isControlledBy(present, store) ? present : undefined;
-  }
+const applyStatefulSet = (
+  bookStore: BookStore,
+  settings: Settings,
+  present: StatefulSet | undefined,
+  { applier, statefulSets, client }: DatabaseOptions,
+): Promise<Applied<StatefulSet>> =>
+  applier.apply(StatefulSet, statefulSetOf(bookStore, settings, present), { client, store: statefulSets });
 
-  /** Those that the StatefulSet has or will take up, in the order of their pods. */
-  #claims(store: BookStore): readonly PersistentVolumeClaim[] {
-    const { database } = settingsOf(store);
-    const labels = Object.entries(selectorLabels(store, 'database'));
-    // Whoever made one of a pod that is to be: it will be taken up. Of others only what a StatefulSet has made.
-    const claims = [...this.#options.claimsOf(store)].filter(
-      (claim) =>
-        ordinalOf(claim) < database.replicas ||
-        labels.every(([label, value]) => claim.metadata.labels?.[label] === value),
-    );
-    return claims.sort((one, other) => ordinalOf(one) - ordinalOf(other));
+function appliedResult(
+  bookStore: BookStore,
+  applied: Applied<StatefulSet>,
+  volume: DatabaseResult['volume'],
+  claims: readonly PersistentVolumeClaim[],
+  options: DatabaseOptions,
+): DatabaseResult {
+  if (applied.type === 'nameTaken') {
+    return { database: statefulSetNameTaken(bookStore, applied.holder), volume, claims };
   }
+  return { database: databaseFinding(applied.object, options), volume, statefulSet: applied.object, claims };
+}
+
+const statefulSetNameTaken = (bookStore: BookStore, holder: StatefulSet): PartFinding =>
+  nameTaken(bookStore, StatefulSet, holder, 'delete one of the two');
+
+/** What there is to tell of a claim that would make somebody else's data the database, if there is one. */
+function foreignClaim(
+  bookStore: BookStore,
+  claims: readonly PersistentVolumeClaim[],
+  statefulSetName: string,
+): PartFinding | undefined {
+  const foreign = claims.find((claim) => isForeign(claim, statefulSetName));
+  if (foreign === undefined) return undefined;
+  const advice = 'its data would become the database. Delete it, or take its controller reference off';
+  return nameTaken(bookStore, PersistentVolumeClaim, foreign, advice);
+}
+
+/** What there is to tell of the first claim in use that somebody deletes, if there is one. Its pod keeps it for now. */
+function deletedClaim(claims: readonly PersistentVolumeClaim[]): PartFinding | undefined {
+  const deleted = claims.find(({ metadata }) => metadata.deletionTimestamp !== undefined);
+  if (deleted === undefined) return undefined;
+  const { name } = deleted.metadata;
+  const message = `claim ${name} is being deleted, and its data goes with the pod that has it: save the data, then delete that pod; until then no pod is replaced`;
+  return { reason: 'ClaimBeingDeleted', message };
+}
+
+/** Another pod would take up a foreign claim. */
+function withoutMoreReplicas(settings: Settings, { spec }: StatefulSet): Settings {
+  const { database } = settings;
+  return { ...settings, database: { ...database, replicas: Math.min(database.replicas, spec?.replicas ?? 1) } };
+}
+
+function databaseFinding(statefulSet: StatefulSet, { pods }: DatabaseOptions): PartFinding {
+  const { desired, ready, updated, isComplete } = rolloutOf(statefulSet);
+  if (!isComplete) {
+    const detail = problemAmong(pods.byOwner(statefulSet.metadata.uid)) ?? `${updated} are of the present template`;
+    return { reason: 'DatabaseUpdating', message: `${ready} of ${desired} databases are ready: ${detail}` };
+  }
+  if (desired <= 1) return { reason: 'DatabaseServing', message: `${ready} of ${desired} databases are ready` };
+  const message = `${desired} databases are ready that know nothing of one another: each has its own data`;
+  return { reason: 'IndependentDatabases', message };
+}
+
+/**
+ * The StatefulSet that runs the database.
+ *
+ * @param present the one that is there: its claim templates cannot change, so an apply must repeat them. A claim that is
+ *   created from an earlier size grows like any other.
+ */
+export function statefulSetOf(
+  bookStore: BookStore,
+  { database }: Settings,
+  present: StatefulSet | undefined,
+): Manifest<StatefulSet> {
+  const { container, replicas, port, dataPath, serviceName } = database;
+  return {
+    metadata: {
+      ...statefulSetKey(bookStore),
+      labels: objectLabels(bookStore, 'database'),
+      ownerReferences: [controllerReference(BookStore, bookStore)],
+    },
+    spec: {
+      replicas,
+      serviceName,
+      // The databases are independent, so none waits for another. In order, a pod with a wrong image would be waited for even
+      // after the image is corrected.
+      podManagementPolicy: 'Parallel',
+      selector: { matchLabels: selectorLabels(bookStore, 'database') },
+      // The StatefulSet controller deletes no claim: see reclaim.ts.
+      persistentVolumeClaimRetentionPolicy: { whenDeleted: 'Retain', whenScaled: 'Retain' },
+      template: {
+        metadata: { labels: objectLabels(bookStore, 'database') },
+        spec: {
+          automountServiceAccountToken: false,
+          containers: [
+            {
+              name: 'database',
+              ...container,
+              ports: [{ name: 'database', containerPort: port }],
+              readinessProbe: readyWhenListening(port),
+              volumeMounts: [{ name: volumeName, mountPath: dataPath }],
+            },
+          ],
+        },
+      },
+      volumeClaimTemplates: present?.spec?.volumeClaimTemplates ?? [claimTemplate(bookStore, database)],
+    },
+  };
+}
+
+/** With the API server's defaults: the list is atomic, so without them a restart of the operator would cost an apply. */
+const claimTemplate = ({ metadata }: BookStore, { size, storageClassName }: Settings['database']) => ({
+  apiVersion: 'v1',
+  kind: 'PersistentVolumeClaim',
+  metadata: { name: volumeName, labels: { [bookStoreUidLabel]: metadata.uid } },
+  spec: {
+    volumeMode: 'Filesystem',
+    accessModes: ['ReadWriteOnce'],
+    resources: { requests: { storage: size } },
+    ...(storageClassName !== undefined && { storageClassName }),
+  },
+  status: { phase: 'Pending' },
+});
+
+/** The headless Service of the database. */
+export function databaseServiceOf(bookStore: BookStore, { database }: Settings): Manifest<Service> {
+  const { port } = database;
+  return {
+    metadata: {
+      ...databaseServiceKey(bookStore),
+      labels: objectLabels(bookStore, 'database'),
+      ownerReferences: [controllerReference(BookStore, bookStore)],
+    },
+    spec: {
+      clusterIP: 'None',
+      selector: selectorLabels(bookStore, 'database'),
+      ports: [{ name: 'database', protocol: 'TCP', port, targetPort: port }],
+    },
+  };
 }

@@ -1,29 +1,38 @@
-/** BookStore: an app, and a database whose volumes can grow. */
+/**
+ * BookStore: an app, and a database whose volumes can grow.
+ *
+ * - `desired.ts`: the spec with its defaults, and the names and labels of the children.
+ * - `app.ts`: Deployment and Service of the app. `database.ts`: StatefulSet and Service of the database.
+ * - `volumes.ts`: grows the claims, and restarts a pod if a file system needs it.
+ * - `reclaim.ts`: deletes or keeps the claims when the BookStore is deleted.
+ * - `status.ts`: the reasons, and the outcome of a reconcile.
+ */
 import { BookStore } from '../../api/index.ts';
 import {
   type Applier,
   controllerOf,
   generationChanged,
-  type Kind,
   type KubeObject,
   keyOf,
   keyString,
   type Manager,
-  type Watch,
+  ownsByName,
   watches,
 } from '../../runtime/index.ts';
-import { ControllerRevision, Deployment, PersistentVolumeClaim, Service, StatefulSet } from '../built-in-kinds.ts';
+import { Deployment, PersistentVolumeClaim, Pod, Service, StatefulSet } from '../built-in-kinds.ts';
 import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
+import { podInformer, podProblemChanged } from '../pods.ts';
 import { BookStoreReconciler } from './book-store-reconciler.ts';
-import { statefulSetOfClaim } from './claims.ts';
-import { recreationSelector } from './kept.ts';
-import { claimedNames, statefulSetKey } from './names.ts';
+import { type Component, deploymentKey, selectorLabels, serviceKeys, statefulSetKey } from './desired.ts';
+import { statefulSetOfClaim } from './volumes.ts';
 
-/** Finds BookStores by a name that each claims for itself, {@link claimedNames}. */
-const byClaimedName = 'claimedName';
-
-/** Finds claims by the StatefulSet that they belong to by their names. */
+/** Finds claims by the key of the StatefulSet whose pods use them. */
 const byStatefulSet = 'statefulSet';
+
+/** Finds BookStores, and pods, by the labels of a component: see {@link labelsKey}. */
+const byLabels = 'labels';
+
+const components: readonly Component[] = ['app', 'database'];
 
 /** Adds the BookStore controller to a manager. */
 export function addBookStoreController(
@@ -32,40 +41,48 @@ export function addBookStoreController(
 ): void {
   const { applier, events, workers, resyncEveryMs } = options;
   const scope = scopeOf(options);
-  const stores = manager.informer(BookStore, scope);
+  const bookStores = manager.informer(BookStore, scope);
   const deployments = manager.informer(Deployment, { ...scope, transform: withoutOthersDetails });
   const statefulSets = manager.informer(StatefulSet, { ...scope, transform: withoutOthersDetails });
   const services = manager.informer(Service, { ...scope, transform: withoutOthersDetails });
   const claims = manager.informer(PersistentVolumeClaim, scope);
-  const revisions = manager.informer(ControllerRevision, { ...scope, labelSelector: recreationSelector });
-  stores.addIndex(byClaimedName, claimedNames);
   claims.addIndex(byStatefulSet, (claim) => {
     const statefulSet = statefulSetOfClaim(claim);
-    return statefulSet === undefined ? [] : [statefulSet];
+    return statefulSet === undefined ? [] : [keyString(statefulSet)];
   });
+  const pods = manager.informer(Pod, podInformer(options));
+  bookStores.addIndex(byLabels, (bookStore) =>
+    components.map((component) => labelsKey(bookStore, selectorLabels(bookStore, component))),
+  );
+  pods.addIndex(byLabels, (pod) => [labelsKey(pod, pod.metadata.labels)]);
   const reconciler = new BookStoreReconciler({
-    stores: stores.store,
+    bookStores: bookStores.store,
     deployments: deployments.store,
     statefulSets: statefulSets.store,
     services: services.store,
-    revisions: revisions.store,
-    claimsOf: (store) => claims.store.byIndex(byStatefulSet, keyString(statefulSetKey(store))),
+    pods: pods.store,
+    appPods: (bookStore) => pods.store.byIndex(byLabels, labelsKey(bookStore, selectorLabels(bookStore, 'app'))),
+    claimsOf: (bookStore) => claims.store.byIndex(byStatefulSet, keyString(statefulSetKey(bookStore))),
     applier,
     events,
   });
-  const whoClaims = (name: string) => [...stores.store.byIndex(byClaimedName, name)].map(keyOf);
-  // By name and not by owner: one that is not ours but has the name matters too, when it comes and when it goes.
-  const named = <T extends KubeObject>(kind: Kind<T>): Watch =>
-    watches(kind, ({ object }) => whoClaims(`${kind.plural}/${keyString(keyOf(object))}`));
+  const ownsStatefulSet = ownsByName(bookStores, StatefulSet, (bookStore) => [statefulSetKey(bookStore)]);
   manager.controller(BookStore, {
     watches: [
-      named(Deployment),
-      named(StatefulSet),
-      named(Service),
-      named(ControllerRevision),
-      watches(PersistentVolumeClaim, ({ object }) => whoClaims(`statefulsets/${statefulSetOfClaim(object) ?? ''}`)),
+      ownsByName(bookStores, Deployment, (bookStore) => [deploymentKey(bookStore)]),
+      ownsStatefulSet,
+      ownsByName(bookStores, Service, serviceKeys),
+      watches(PersistentVolumeClaim, ({ object: claim }) => {
+        const statefulSet = statefulSetOfClaim(claim);
+        return statefulSet === undefined ? [] : ownsStatefulSet.ownersOf(statefulSet).map(keyOf);
+      }),
+      watches(
+        Pod,
+        ({ object: pod }) => [...bookStores.store.byIndex(byLabels, labelsKey(pod, pod.metadata.labels))].map(keyOf),
+        { predicate: podProblemChanged },
+      ),
     ],
-    // Not its status: that is our own word, and after a refusal it would have us ask again at once.
+    // Its own status writes are not among the causes: a refusal would otherwise be retried at once.
     predicate: generationChanged,
     workers,
     resyncEveryMs,
@@ -73,11 +90,20 @@ export function addBookStoreController(
   });
 }
 
-/** Of an object that no BookStore has made, and there may be very many, nothing matters but whose it is. */
+/** The labels that the pods of one component have in common, as a key of an index. */
+const labelsKey = ({ metadata }: KubeObject, labels: Readonly<Record<string, string>> = {}): string =>
+  [
+    metadata.namespace,
+    labels['app.kubernetes.io/name'],
+    labels['app.kubernetes.io/instance'],
+    labels['app.kubernetes.io/component'],
+  ].join('/');
+
+/** There may be very many objects that no BookStore owns. Only whose they are matters, so the cache keeps the metadata. */
 function withoutOthersDetails<T extends KubeObject>(object: T): T {
   if (controllerOf(object)?.kind === BookStore.kind) return object;
   const { annotations: _, ...metadata } = object.metadata;
   const rest: KubeObject = { metadata };
-  // Of these kinds all but the metadata may be absent.
+  // In these kinds every field but the metadata is optional.
   return rest as T;
 }

@@ -7,14 +7,14 @@ import type {
 import { builtInKind, type Client } from '../../../src/runtime/index.ts';
 import { eventually } from '../../../testkit/eventually.ts';
 
-const group = { group: 'admissionregistration.k8s.io', version: 'v1', scope: 'Cluster' } as const;
+const admission = { group: 'admissionregistration.k8s.io', version: 'v1', scope: 'Cluster' } as const;
 const Policy = builtInKind<V1ValidatingAdmissionPolicy>({
-  ...group,
+  ...admission,
   kind: 'ValidatingAdmissionPolicy',
   plural: 'validatingadmissionpolicies',
 });
 const Binding = builtInKind<V1ValidatingAdmissionPolicyBinding>({
-  ...group,
+  ...admission,
   kind: 'ValidatingAdmissionPolicyBinding',
   plural: 'validatingadmissionpolicybindings',
 });
@@ -23,8 +23,9 @@ const Binding = builtInKind<V1ValidatingAdmissionPolicyBinding>({
 export interface PolicyOptions {
   readonly namespace: string;
   readonly operation: 'CREATE' | 'DELETE';
-  /** The plural in the group apps. */
   readonly resource: string;
+  /** The group of the resource. Default: apps. */
+  readonly group?: string;
   /** What must hold, in CEL. */
   readonly expression: string;
   readonly message: string;
@@ -34,9 +35,9 @@ export interface PolicyOptions {
 
 /** Has the API server refuse what a policy forbids; returns when it does. Whoever asked removes it. */
 export async function forbid(client: Client, options: PolicyOptions): Promise<{ remove(): Promise<void> }> {
-  const { namespace, operation, resource, expression, message, trial } = options;
+  const { namespace, operation, resource, group = 'apps', expression, message, trial } = options;
   const name = `${namespace}-${operation.toLowerCase()}`;
-  const rule = { apiGroups: ['apps'], apiVersions: ['v1'], operations: [operation], resources: [resource] };
+  const rule = { apiGroups: [group], apiVersions: ['v1'], operations: [operation], resources: [resource] };
   await client.create(Policy, {
     metadata: { name },
     spec: { matchConstraints: { resourceRules: [rule] }, validations: [{ expression, message }] },
@@ -68,12 +69,12 @@ export async function forbid(client: Client, options: PolicyOptions): Promise<{ 
 }
 
 const MutatingPolicy = builtInKind<V1MutatingAdmissionPolicy>({
-  ...group,
+  ...admission,
   kind: 'MutatingAdmissionPolicy',
   plural: 'mutatingadmissionpolicies',
 });
 const MutatingBinding = builtInKind<V1MutatingAdmissionPolicyBinding>({
-  ...group,
+  ...admission,
   kind: 'MutatingAdmissionPolicyBinding',
   plural: 'mutatingadmissionpolicybindings',
 });

@@ -1,0 +1,169 @@
+import { BookStore } from '../../api/index.ts';
+import { keyOf, missingField, type ObjectKey } from '../../runtime/index.ts';
+import type { Deployment } from '../built-in-kinds.ts';
+import { childName, dotlessChildName } from '../child-name.ts';
+
+type Container = NonNullable<Deployment['spec']>['template']['spec'] extends infer S | undefined
+  ? S extends { readonly containers: readonly (infer C)[] }
+    ? C
+    : never
+  : never;
+
+/** The fields of a container that the spec sets. */
+export type ContainerSettings = Pick<Container, 'image' | 'imagePullPolicy' | 'env' | 'resources'>;
+
+/** A BookStore's spec with its defaults. */
+export interface Settings {
+  readonly app: {
+    readonly container: ContainerSettings;
+    /** Undefined: the number in the Deployment belongs to others, an autoscaler for instance. */
+    readonly replicas: number | undefined;
+    readonly port: number;
+    readonly targetPort: number;
+    readonly serviceType: 'ClusterIP' | 'NodePort' | 'LoadBalancer';
+    readonly serviceName: string;
+  };
+  readonly database: {
+    readonly container: ContainerSettings;
+    readonly replicas: number;
+    readonly port: number;
+    /** A quantity. */
+    readonly size: string;
+    readonly serviceName: string;
+    /** Undefined: the cluster's default. */
+    readonly storageClassName: string | undefined;
+    readonly dataPath: string;
+    readonly resizeRestartAfterMs: number;
+  };
+}
+
+/** The first field that a spec lacks, as a path: a BookStore may have been stored under an older definition. */
+export const missingFieldOf = (bookStore: BookStore): string | undefined => missingField(BookStore, bookStore);
+
+/** What a BookStore asks for. Its spec must have every required field: see {@link missingFieldOf}. */
+export function settingsOf({ spec }: BookStore): Settings {
+  const { bookApp, bookDB } = spec;
+  const { port = 80 } = bookApp;
+  return {
+    app: {
+      container: containerOf(bookApp),
+      replicas: bookApp.replicas,
+      port,
+      targetPort: bookApp.targetPort ?? port,
+      serviceType: bookApp.serviceType ?? 'ClusterIP',
+      serviceName: bookApp.serviceName ?? 'bookstore-svc',
+    },
+    database: {
+      container: containerOf(bookDB),
+      replicas: bookDB.replicas ?? 1,
+      port: bookDB.port ?? 27_017,
+      size: String(bookDB.dbSize),
+      serviceName: bookDB.serviceName ?? 'mongodb-service',
+      storageClassName: bookDB.storageClassName,
+      dataPath: bookDB.dataPath ?? '/data/db',
+      resizeRestartAfterMs: durationMs(bookDB.resizeRestartAfter ?? '5m'),
+    },
+  };
+}
+
+type ImageSpec = BookStore['spec']['bookApp'] | BookStore['spec']['bookDB'];
+
+function containerOf({ repository, tag = 'latest', imagePullPolicy, env, resources }: ImageSpec): ContainerSettings {
+  const { requests, limits } = resources ?? {};
+  return {
+    image: `${repository}:${tag}`,
+    imagePullPolicy: imagePullPolicy ?? 'IfNotPresent',
+    ...(env && { env: env.map(withServerDefaults) }),
+    ...(resources && {
+      resources: { ...(requests && { requests: asStrings(requests) }), ...(limits && { limits: asStrings(limits) }) },
+    }),
+  };
+}
+
+type Variable = NonNullable<ImageSpec['env']>[number];
+
+/** These references are atomic: without the API server's defaults, each restart of the operator would cost an apply. */
+function withServerDefaults({ valueFrom, ...variable }: Variable): NonNullable<Container['env']>[number] {
+  if (valueFrom === undefined) return variable;
+  const { fieldRef, resourceFieldRef } = valueFrom;
+  const references = {
+    ...valueFrom,
+    ...(fieldRef && { fieldRef: { apiVersion: 'v1', ...fieldRef } }),
+    ...(resourceFieldRef && { resourceFieldRef: { divisor: '0', ...resourceFieldRef } }),
+  };
+  return { ...variable, valueFrom: references };
+}
+
+/** The API server stores each quantity as a string. */
+const asStrings = (quantities: Readonly<Record<string, string | number>>): Readonly<Record<string, string>> =>
+  Object.fromEntries(Object.entries(quantities).map(([resource, quantity]) => [resource, String(quantity)]));
+
+const unitMs: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
+
+/**
+ * A duration as Go writes it, `1h30m` or `2.5s`, in milliseconds.
+ *
+ * @throws RangeError for anything else. The kind's schema refuses it.
+ */
+export function durationMs(text: string): number {
+  const parts = [...text.matchAll(/(\d+(?:\.\d+)?)(ms|s|m|h)/g)];
+  if (text === '' || parts.map(([part]) => part).join('') !== text) {
+    throw new RangeError(`a duration is written as 1h30m or 90s, not ${JSON.stringify(text)}`);
+  }
+  return parts.reduce((sum, [, amount, unit = '']) => sum + Number(amount) * (unitMs[unit] ?? 0), 0);
+}
+
+/** A StatefulSet's name and a revision's hash make a label. */
+const maxStatefulSetNameLength = 52;
+/** A pod's name is also its host name. */
+const maxDeploymentNameLength = 63;
+const maxLabelLength = 63;
+
+/** The name of the volume in the pod and in the claim template, and so the beginning of each claim's name. */
+export const volumeName = 'data';
+
+/**
+ * The label of each claim that a BookStore's StatefulSet creates: the BookStore's uid. `reclaimPolicy: Delete` deletes only
+ * claims with this label, so a claim that was created otherwise is never lost.
+ */
+export const bookStoreUidLabel = 'blog.velotio.com/book-store-uid';
+
+const inNamespace = ({ metadata }: BookStore, name: string): ObjectKey => ({ ...keyOf({ metadata }), name });
+
+/** The key of the app's Deployment. */
+export const deploymentKey = (bookStore: BookStore): ObjectKey =>
+  inNamespace(bookStore, `${dotlessChildName(bookStore.metadata.name, maxDeploymentNameLength - '-app'.length)}-app`);
+
+/** The key of the database's StatefulSet. */
+export const statefulSetKey = (bookStore: BookStore): ObjectKey =>
+  inNamespace(bookStore, `${dotlessChildName(bookStore.metadata.name, maxStatefulSetNameLength - '-db'.length)}-db`);
+
+/** The key of the app's Service. */
+export const appServiceKey = (bookStore: BookStore): ObjectKey =>
+  inNamespace(bookStore, settingsOf(bookStore).app.serviceName);
+
+/** The key of the database's Service, which the app dials. */
+export const databaseServiceKey = (bookStore: BookStore): ObjectKey =>
+  inNamespace(bookStore, settingsOf(bookStore).database.serviceName);
+
+/** The keys of both Services; none while the spec lacks a field. */
+export const serviceKeys = (bookStore: BookStore): readonly ObjectKey[] =>
+  missingFieldOf(bookStore) === undefined ? [appServiceKey(bookStore), databaseServiceKey(bookStore)] : [];
+
+export type Component = 'app' | 'database';
+
+/** The labels that select the pods of one component. */
+export const selectorLabels = (bookStore: BookStore, component: Component): Readonly<Record<string, string>> => ({
+  'app.kubernetes.io/name': 'bookstore',
+  'app.kubernetes.io/instance': childName(bookStore.metadata.name, maxLabelLength),
+  'app.kubernetes.io/component': component,
+});
+
+/** The labels of every object of one component. */
+export const objectLabels = (bookStore: BookStore, component: Component): Readonly<Record<string, string>> => ({
+  ...selectorLabels(bookStore, component),
+  'app.kubernetes.io/managed-by': 'echoperator',
+});
+
+/** A container is ready when something listens on its port: nothing more is known of any image. */
+export const readyWhenListening = (port: number) => ({ tcpSocket: { port }, periodSeconds: 5 }) as const;

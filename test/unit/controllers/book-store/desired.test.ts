@@ -1,0 +1,104 @@
+import { describe, expect, test } from '@jest/globals';
+import type { BookStore } from '../../../../src/api/index.ts';
+import {
+  deploymentKey,
+  durationMs,
+  missingFieldOf,
+  serviceKeys,
+  settingsOf,
+  statefulSetKey,
+} from '../../../../src/controllers/book-store/desired.ts';
+import { bookStore } from './objects.ts';
+
+describe('what a BookStore leaves out', () => {
+  test('has its defaults', () => {
+    expect(settingsOf(bookStore())).toEqual({
+      app: {
+        container: { image: 'app:latest', imagePullPolicy: 'IfNotPresent' },
+        replicas: undefined,
+        port: 80,
+        targetPort: 80,
+        serviceType: 'ClusterIP',
+        serviceName: 'bookstore-svc',
+      },
+      database: {
+        container: { image: 'db:latest', imagePullPolicy: 'IfNotPresent' },
+        replicas: 1,
+        port: 27_017,
+        size: '1Gi',
+        serviceName: 'mongodb-service',
+        storageClassName: undefined,
+        dataPath: '/data/db',
+        resizeRestartAfterMs: 300_000,
+      },
+    });
+  });
+
+  test('is not what is zero', () => {
+    const { app, database } = settingsOf(bookStore({ bookApp: { replicas: 0 }, bookDB: { replicas: 0 } }));
+    expect([app.replicas, database.replicas]).toEqual([0, 0]);
+  });
+
+  test('is not what is there: the app listens elsewhere than its Service, sizes are numbers', () => {
+    const resources = { requests: { cpu: 1 }, limits: { memory: '1Gi' } };
+    const { app, database } = settingsOf(
+      bookStore({ bookApp: { port: 8080, targetPort: 3000, resources }, bookDB: { dbSize: 1024 } }),
+    );
+    expect(app).toMatchObject({ port: 8080, targetPort: 3000 });
+    expect(app.container.resources).toEqual({ requests: { cpu: '1' }, limits: { memory: '1Gi' } });
+    expect(database.size).toBe('1024');
+  });
+});
+
+describe('a spec from before the kind had a schema', () => {
+  const store = (spec: object | undefined) => ({ ...bookStore(), spec }) as unknown as BookStore;
+
+  test.each([
+    [undefined, 'spec.bookApp.repository'],
+    [{ bookApp: { repository: 'app' } }, 'spec.bookDB.repository'],
+    [{ bookApp: { repository: 'app' }, bookDB: { repository: 'db' } }, 'spec.bookDB.dbSize'],
+  ])('%j may lack what is needed', (spec, missing) => {
+    expect(missingFieldOf(store(spec))).toBe(missing);
+    expect(serviceKeys(store(spec))).toEqual([]);
+  });
+
+  test('may be whole', () => {
+    expect(missingFieldOf(bookStore())).toBeUndefined();
+    expect(serviceKeys(bookStore()).map(({ name }) => name)).toEqual(['bookstore-svc', 'mongodb-service']);
+  });
+});
+
+describe('names', () => {
+  test('are the BookStore’s own with a word behind', () => {
+    expect([deploymentKey(bookStore()).name, statefulSetKey(bookStore()).name]).toEqual(['shop-app', 'shop-db']);
+  });
+
+  test.each(['x'.repeat(253), `a.${'b'.repeat(60)}`, 'a.b', 'x'.repeat(50)])('of %s hold', (name) => {
+    const store = bookStore({}, name);
+    for (const [key, length] of [[deploymentKey(store), 63] as const, [statefulSetKey(store), 52] as const]) {
+      expect(key.name).toMatch(/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/);
+      expect(key.name.length).toBeLessThanOrEqual(length);
+    }
+  });
+
+  test('with a dot and with a dash are two', () => {
+    expect(statefulSetKey(bookStore({}, 'a.b')).name).not.toBe(statefulSetKey(bookStore({}, 'a-b')).name);
+  });
+});
+
+describe('durations', () => {
+  test.each([
+    ['5m', 300_000],
+    ['90s', 90_000],
+    ['1h30m', 5_400_000],
+    ['1.5s', 1500],
+    ['250ms', 250],
+    ['0s', 0],
+  ])('%s is %d ms', (text, expected) => {
+    expect(durationMs(text)).toBe(expected);
+  });
+
+  test.each(['', '5', 'm', '5 m', '5m!', '-5m', '1d'])('%j is no duration', (text) => {
+    expect(() => durationMs(text)).toThrow(RangeError);
+  });
+});

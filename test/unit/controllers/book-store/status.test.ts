@@ -1,0 +1,91 @@
+import { describe, expect, test } from '@jest/globals';
+import { settingsOf } from '../../../../src/controllers/book-store/desired.ts';
+import {
+  type AppResult,
+  bookStoreReasons,
+  type DatabaseResult,
+  outcomeOf,
+  type PartFinding,
+  rolloutOf,
+  type VolumeFinding,
+} from '../../../../src/controllers/book-store/status.ts';
+import type { Deployment } from '../../../../src/controllers/built-in-kinds.ts';
+import { bookStore, claim } from './objects.ts';
+
+const said = <R extends string>(reason: R) => ({ reason, message: `words of ${reason}` });
+
+interface Findings {
+  readonly app?: PartFinding['reason'];
+  readonly database?: PartFinding['reason'];
+  readonly volume?: VolumeFinding['reason'];
+}
+
+function outcome(
+  { app = 'AppServing', database = 'DatabaseServing', volume = 'VolumesSettled' }: Findings,
+  more: { readonly app?: Partial<AppResult>; readonly database?: Partial<DatabaseResult> } = {},
+) {
+  const store = bookStore();
+  const ofDatabase = { database: said(database), volume: said(volume), claims: [], ...more.database };
+  return outcomeOf(store, settingsOf(store), { app: said(app), ...more.app }, ofDatabase);
+}
+
+describe('Ready', () => {
+  test('has a reason of its own where every part is ready', () => {
+    expect(outcome({}).reason).toBe('AllReady');
+  });
+
+  test.each<[Findings, PartFinding['reason'] | VolumeFinding['reason']]>([
+    [{ app: 'AppUpdating' }, 'AppUpdating'],
+    [{ volume: 'ClaimsGrowing' }, 'ClaimsGrowing'],
+    [{ database: 'ClaimBeingDeleted' }, 'ClaimBeingDeleted'],
+    [{ database: 'IndependentDatabases' }, 'IndependentDatabases'],
+    // What a person should act on comes first.
+    [{ database: 'DatabaseUpdating', app: 'AppUpdating', volume: 'ResizeFailing' }, 'ResizeFailing'],
+    [{ database: 'DatabaseUpdating', app: 'NameTaken', volume: 'ResizeFailing' }, 'NameTaken'],
+    // And before that, what is not ready.
+    [{ database: 'IndependentDatabases', app: 'AppUpdating' }, 'AppUpdating'],
+  ])('of %j has the reason %s', (findings, reason) => {
+    expect(outcome(findings)).toMatchObject(said(reason));
+  });
+
+  test('is True with a warning of independent databases', () => {
+    expect(bookStoreReasons.IndependentDatabases).toMatchObject({ ready: 'True', event: 'Warning' });
+  });
+});
+
+describe('the status', () => {
+  test('has a condition for each part, and the volumes', () => {
+    const claims = [claim('data-shop-db-0', '1Gi'), claim('data-shop-db-1', '1Gi', { capacity: undefined })];
+    const { conditions, status } = outcome({ volume: 'ClaimsGrowing' }, { database: { claims } });
+    expect(conditions?.map(({ type, status: is }) => [type, is])).toEqual([
+      ['DatabaseReady', 'True'],
+      ['AppReady', 'True'],
+      ['VolumeResizing', 'True'],
+    ]);
+    expect(status?.volumes).toEqual([{ claim: 'data-shop-db-0', capacity: '1Gi' }, { claim: 'data-shop-db-1' }]);
+  });
+});
+
+const all = { observedGeneration: 2, replicas: 3, updatedReplicas: 3, availableReplicas: 3 };
+const rollout = (status: object | undefined, replicas = 3) =>
+  rolloutOf({ metadata: { generation: 2 }, spec: { replicas }, status } as unknown as Deployment);
+
+describe('a rollout', () => {
+  test('is complete when all pods are there, new and ready, and no others', () => {
+    expect(rollout(all)).toEqual({ desired: 3, ready: 3, updated: 3, isComplete: true });
+    expect(rollout({ observedGeneration: 2 }, 0).isComplete).toBe(true);
+  });
+
+  test.each([
+    ['was not seen by its controller', { observedGeneration: 1 }],
+    ['has an old pod more', { replicas: 4 }],
+    ['has a pod of an earlier template', { updatedReplicas: 2 }],
+    ['has a pod that is not ready', { availableReplicas: 2 }],
+  ])('is not when it %s', (_, status) => {
+    expect(rollout({ ...all, ...status }).isComplete).toBe(false);
+  });
+
+  test('is not when nothing is known', () => {
+    expect(rollout(undefined)).toEqual({ desired: 3, ready: 0, updated: 0, isComplete: false });
+  });
+});
