@@ -33,9 +33,9 @@ export interface CacheObserver {
   readonly listed: (namespace: string | undefined, startedAtMs: number) => void;
   /**
    * resourceVersions that were handed out may never be reached: the server has gone back to an older state (its etcd was
-   * restored), refuses the kind, or the informer has stopped.
+   * restored), refuses the kind, or the informer has stopped. `namespace` is undefined for all that the informer has.
    */
-  readonly reset: () => void;
+  readonly reset: (namespace: string | undefined) => void;
 }
 
 /** Which permission an informer lacks. */
@@ -196,7 +196,7 @@ export class Informer<T extends KubeObject> {
       await Promise.all([...this.#parts.values()].map(({ reflector }) => reflector.run(signal)));
     } finally {
       this.#running = false;
-      for (const { reset } of this.#observers) reset();
+      for (const { reset } of this.#observers) reset(undefined);
     }
   }
 
@@ -266,7 +266,7 @@ export class Informer<T extends KubeObject> {
     this.#countSynced(part);
     for (const delta of deltas) this.#emit(handlers, delta, 'list');
     for (const { reset, listed } of this.#observers) {
-      if (wentBack) reset();
+      if (wentBack) reset(namespace);
       else listed(namespace, startedAtMs);
     }
     this.#advanced(namespace);
@@ -275,7 +275,7 @@ export class Informer<T extends KubeObject> {
 
   #refused(part: Part<T>, error: ApiError, verb: 'list' | 'watch'): void {
     part.refusal = { verb, namespace: part.namespace, error };
-    for (const { reset } of this.#observers) reset();
+    for (const { reset } of this.#observers) reset(part.namespace);
     if (!this.#options.optional) return;
     this.#countSynced(part);
     if (this.hasSynced) this.#synced.resolve();

@@ -119,7 +119,9 @@ export class ReadYourWrites {
         listed: (of, startedAtMs) => {
           if (of === namespace) this.#listed(watch, startedAtMs);
         },
-        reset: () => this.#listed(watch, Number.POSITIVE_INFINITY),
+        reset: (of) => {
+          if (of === undefined || of === namespace) this.#listed(watch, Number.POSITIVE_INFINITY);
+        },
       });
       this.#detach.push(remove, () => clearTimeout(watch.timer));
     }

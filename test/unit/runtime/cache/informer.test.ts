@@ -412,6 +412,19 @@ describe('limited to some', () => {
     expect(moved).toEqual(['one']);
   });
 
+  test('namespaces, one of which is refused, it resets that one alone', async () => {
+    make({ namespaces: ['one', 'two'] });
+    const resets: (string | undefined)[] = [];
+    informer.observe({ ...nothing, reset: (namespace) => resets.push(namespace) });
+    running = informer.run(stop.signal);
+    (await server.next({ path: pathOf('one') })).json(403, { message: 'no' });
+    await eventually('the refusal', async () => resets.length === 1);
+    expect(resets).toEqual(['one']);
+    stop.abort();
+    await running;
+    expect(resets).toEqual(['one', undefined]);
+  });
+
   test('no namespaces at all, it is refused', () => {
     expect(() => make({ namespaces: [] })).toThrow(
       new RangeError('widgets.test.example: namespaces is []; leave it out for all'),

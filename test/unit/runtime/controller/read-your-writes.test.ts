@@ -421,6 +421,37 @@ describe('an optional kind that the server refuses', () => {
   });
 });
 
+test('a namespace that the server refuses leaves the minimums of other namespaces', async () => {
+  const pathOf = (namespace: string): string => `/apis/test.example/v1/namespaces/${namespace}/parts`;
+  managed.manager.informer(Part, { namespaces: ['default', 'deleted'] });
+  managed.manager.controller(Widget, {
+    owns: [Part],
+    reconcile: async ({ name }, { client }) => {
+      begun.push(name);
+      if (name === 'a' && times(name) === 1) await createPart(client);
+      return done;
+    },
+  });
+  managed.run();
+  const synced = await managed.sync({
+    [widgetsPath]: { resourceVersion: '10', items: [stored('a', '1')] },
+    [pathOf('default')]: { resourceVersion: '10' },
+    [pathOf('deleted')]: { resourceVersion: '10' },
+  });
+  widgets = synced[widgetsPath] as Stream;
+  (await nextWrite('POST')).json(201, stored('p', '20'));
+  await settled();
+  widgets.send('MODIFIED', stored('a', '11'));
+  synced[pathOf('deleted')]?.end();
+  (await managed.server.next({ path: pathOf('deleted') })).refuse(403, 'Forbidden');
+  // The refusal has been heard when the kind is asked for again.
+  (await managed.server.next({ path: pathOf('deleted') })).refuse(403, 'Forbidden');
+  await othersGoOn('12');
+  expect(times('a')).toBe(1);
+  synced[pathOf('default')]?.send('ADDED', stored('p', '20'));
+  await reconciled('a', 2);
+});
+
 test('keys come back when the server has gone back to an older state', async () => {
   await controller(
     {
