@@ -30,6 +30,8 @@ export interface ReflectorTarget<T extends KubeObject> {
   apply(events: readonly WatchEvent<T>[]): void;
   /** The server does not serve the kind, or does not let it be listed or watched. It is asked again, after a pause. */
   refused?(error: ApiError, verb: 'list' | 'watch'): void;
+  /** A request was accepted, or failed for another reason. A watch is accepted before its first event. */
+  notRefused?(): void;
 }
 
 /** How a reflector goes about its work. */
@@ -156,6 +158,8 @@ export class Reflector<T extends KubeObject> {
   }
 
   async #recover(error: unknown, signal: AbortSignal): Promise<void> {
+    if (isAbsence(error)) this.#target.refused?.(error, this.#verb);
+    else this.#target.notRefused?.();
     if (error instanceof WatchReplacedError) return;
     if (error instanceof WatchOverdueError) {
       // Of a connection that died, or of a kind that nobody writes: the server has no bookmark for such a one.
@@ -179,7 +183,6 @@ export class Reflector<T extends KubeObject> {
       if (performance.now() - this.#listedAtMs > briefMs) return;
     }
     this.#inDoubt ||= isFailedConnection(error);
-    if (isAbsence(error)) this.#target.refused?.(error, this.#verb);
     const waitMs = Math.max(Math.round(this.#backoff.next()), retryAfterMs(error));
     const details = { err: error, waitMs };
     if (isInitializing(error)) this.#log.debug(details, 'the server prepares the kind: trying again');
@@ -214,6 +217,7 @@ export class Reflector<T extends KubeObject> {
   async #pages(limit: number, signal: AbortSignal): Promise<Listed<T> | undefined> {
     const objects: T[] = [];
     let page: List<T> = await this.#client.list(this.#kind, { ...this.#selection, limit, signal });
+    this.#target.notRefused?.();
     for (;;) {
       const { continue: token, resourceVersion } = page.metadata;
       if (!token) {
@@ -272,6 +276,7 @@ export class Reflector<T extends KubeObject> {
         signal: controller.signal,
       });
       for await (const batch of batches) {
+        this.#target.notRefused?.();
         const events = this.#prepared(batch);
         // Its bytes may still come after it was given up: the next one begins where this one has been applied to.
         if (controller.signal.aborted) throw controller.signal.reason;

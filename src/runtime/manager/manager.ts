@@ -1,4 +1,3 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { Informer, type InformerOptions } from '../cache/index.ts';
 import type { Client } from '../client/index.ts';
 import { Controller, type ControllerOptions, type InformerSource } from '../controller/index.ts';
@@ -22,8 +21,9 @@ export interface ManagerOptions {
   /** How long reconciles under way may take to end when the manager stops. Default 20,000. */
   readonly drainTimeoutMs?: number;
   /**
-   * How long the API server may forbid a kind to be listed or watched, from when its informer starts, before the run fails,
-   * in milliseconds. A server that does not answer, or does not know the kind yet, is waited for. Default 120,000.
+   * How long the API server may forbid a kind to be listed or watched, without a break, before its informer has synced,
+   * until the run fails, in milliseconds. A server that does not answer, or does not know the kind yet, is waited for.
+   * Default 120,000.
    */
   readonly cacheSyncTimeoutMs?: number;
 }
@@ -231,22 +231,14 @@ export class Manager {
   }
 
   #startInformer(shared: SharedInformer): void {
+    const { informer, stopping } = shared;
+    // An informer tells of each refusal by a reset.
+    const reset = (): void => {
+      const missing = stopping.aborted ? undefined : informer.missingPermission(this.#cacheSyncTimeoutMs);
+      if (missing !== undefined) this.#defect.reject(new CacheSyncError(informer.kind, missing));
+    };
+    informer.observe({ progressed: () => {}, listed: () => {}, reset });
     shared.start();
-    void this.#limitForbidden(shared);
-  }
-
-  /** Fails the run if the informer is forbidden when its time is over, or, if it waits for something else then, later. */
-  async #limitForbidden({ informer, stopping }: SharedInformer): Promise<void> {
-    const ended = new AbortController();
-    const end = () => ended.abort();
-    void Promise.race([informer.synced, aborted(stopping)]).then(end);
-    while (!ended.signal.aborted) {
-      await delay(this.#cacheSyncTimeoutMs, undefined, { signal: ended.signal }).catch(() => {});
-      const { missingPermission, kind } = informer;
-      if (ended.signal.aborted || missingPermission === undefined) continue;
-      this.#defect.reject(new CacheSyncError(kind, missingPermission, this.#cacheSyncTimeoutMs));
-      return;
-    }
   }
 
   #standBy(leading: Promise<unknown>): void {
