@@ -153,7 +153,7 @@ export class Manager {
       return informer;
     };
     const release = () => Promise.all(held.map((other) => this.release(other)));
-    const controller = this.#made(kind, options, informers, release);
+    const controller = this.#made(name, kind, options, informers, release);
     const running = new RunningController(controller, this.#drainTimeoutMs);
     this.#controllers.set(name, running);
     if (this.#state === 'running') this.#start(running, Promise.all([this.#allSynced(), this.#leading]));
@@ -175,6 +175,7 @@ export class Manager {
 
   /** A controller; one that can't be made gives back what it holds. */
   #made<T extends KubeObject>(
+    name: string,
     kind: Kind<T>,
     options: ControllerOptions<T>,
     informers: InformerSource,
@@ -184,6 +185,7 @@ export class Manager {
     try {
       return new Controller(kind, options, { client, informers, log, metrics: this.#metrics });
     } catch (error) {
+      this.#metrics.removeController(name);
       // None of its promises rejects: it held what it gives back.
       void release();
       throw error;

@@ -351,6 +351,7 @@ describe('a controller', () => {
     gate.resolve();
     await removed;
     await parts.closed;
+    expect(await managed.registry.metrics()).not.toContain('"widget"');
     widgets.send('ADDED', stored('b', '11'));
     await eventually('the other informer goes on', async () => kept.store.size === 2);
     expect(begun).toEqual(['a']);
@@ -423,6 +424,20 @@ describe('a controller', () => {
     expect(heard).toHaveBeenCalledTimes(1);
     expect(managed.manager.readiness().waitingFor).toEqual(['widgets.test.example']);
     managed.manager.controller(Widget, { reconcile: noting() });
+  });
+
+  test('whose numbers make no sense leaves nothing behind: no informer, no handler, no metric', async () => {
+    managed = await Managed.start();
+    const before = await managed.registry.metrics();
+    const kept = managed.manager.informer(Widget);
+    const addHandler = jest.spyOn(kept, 'addHandler');
+    const options = { owns: [Part], reconcile: noting() };
+    for (const wrong of [{ observationTimeoutMs: 0 }, { retries: { retriesPerSecond: 0 } }]) {
+      expect(() => managed.manager.controller(Widget, { ...options, ...wrong })).toThrow(RangeError);
+    }
+    expect(addHandler).not.toHaveBeenCalled();
+    expect(managed.manager.readiness().waitingFor).toEqual(['widgets.test.example']);
+    expect(await managed.registry.metrics()).toBe(before);
   });
 
   test('has a name of its own', async () => {
