@@ -322,7 +322,8 @@ const isDefect = (error: unknown): boolean =>
 const asError = (thrown: unknown): Error =>
   thrown instanceof Error ? thrown : new Error(`no Error was thrown, but ${inspect(thrown)}`, { cause: thrown });
 
-function checked(name: string, timeMs: number | undefined): number | undefined {
+/** @throws RangeError for a time that a timer cannot wait for: it would fire at once. */
+export function checked(name: string, timeMs: number | undefined): number | undefined {
   if (timeMs === undefined || (timeMs > 0 && timeMs <= maxTimerMs)) return timeMs;
   throw new RangeError(`${name} takes milliseconds from above 0 to ${maxTimerMs}, not ${timeMs}`);
 }

@@ -1,5 +1,6 @@
 import { Informer, type InformerOptions } from '../cache/index.ts';
 import type { Client } from '../client/index.ts';
+import { checked } from '../controller/controller.ts';
 import { Controller, type ControllerOptions, type InformerSource } from '../controller/index.ts';
 import { type Kind, type KubeObject, resourceName, versionedResource } from '../kind/index.ts';
 import type { Logger, Metrics } from '../observability/index.ts';
@@ -83,13 +84,14 @@ export class Manager {
   /** Resolves when the manager no longer stands by; undefined when it does not. */
   #leading: Promise<unknown> | undefined;
 
+  /** @throws RangeError for times that make no sense. */
   constructor(options: ManagerOptions) {
     this.client = options.client;
     this.#reader = options.reader ?? options.client;
     this.log = options.log;
     this.#metrics = options.metrics;
-    this.#drainTimeoutMs = options.drainTimeoutMs ?? 20_000;
-    this.#cacheSyncTimeoutMs = options.cacheSyncTimeoutMs ?? 120_000;
+    this.#drainTimeoutMs = checked('drainTimeoutMs', options.drainTimeoutMs) ?? 20_000;
+    this.#cacheSyncTimeoutMs = checked('cacheSyncTimeoutMs', options.cacheSyncTimeoutMs) ?? 120_000;
     // It is heard where somebody waits for it, which may be never.
     this.#defect.promise.catch(() => {});
   }

@@ -1,6 +1,7 @@
 import { getEventListeners } from 'node:events';
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
-import { done, type Metrics, type Reconcile, watches } from '../../../../src/runtime/index.ts';
+import { Registry } from 'prom-client';
+import { done, Manager, Metrics, type Reconcile, watches } from '../../../../src/runtime/index.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
 import { Part, Planet, partsPath, stored, Widget, widgetsPath } from '../../../../testkit/widgets.ts';
 import { Managed } from '../../environment/managed.ts';
@@ -82,6 +83,19 @@ describe('the start', () => {
     expect(begun).toEqual([]);
   });
 });
+
+test.each(['cacheSyncTimeoutMs', 'drainTimeoutMs'])(
+  'a manager takes no %s that a timer cannot wait for',
+  async (name) => {
+    managed = await Managed.start();
+    const { client, log } = managed;
+    for (const timeMs of [0, -1, Number.NaN, 2 ** 31, Number.POSITIVE_INFINITY]) {
+      expect(() => new Manager({ client, log, metrics: new Metrics(new Registry()), [name]: timeMs })).toThrow(
+        new RangeError(`${name} takes milliseconds from above 0 to 2147483647, not ${timeMs}`),
+      );
+    }
+  },
+);
 
 describe('the stop', () => {
   test('waits for the reconcile under way, whose writes arrive, and begins no other', async () => {
