@@ -70,8 +70,9 @@ export class ReadYourWrites {
     for (const informer of new Set(informers)) this.#attach(informer);
   }
 
-  /** Hears nothing more from its informers: no key is enqueued any more. */
+  /** Hears nothing more from its informers: no key is enqueued any more, and a write that is answered later sets no minimum. */
   detach(): void {
+    this.#watches.clear();
     for (const detach of this.#detach.splice(0)) detach();
   }
 

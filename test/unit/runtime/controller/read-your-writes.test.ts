@@ -499,6 +499,29 @@ test('detached it hears nothing more, and its informer forgets it', () => {
   expect(calls).toEqual(['removed']);
 });
 
+test('detached it sets no minimum for a write that is answered later, and replaces no watch', async () => {
+  let replaced = 0;
+  const informer = {
+    kind: Part,
+    namespaces: undefined,
+    observe: () => () => {},
+    covers: () => true,
+    hasReached: () => false,
+    replaceWatch: () => {
+      replaced += 1;
+      return true;
+    },
+  };
+  const writes = new ReadYourWrites([informer as unknown as CacheProgress], { ...options, timeoutMs: 5 });
+  const written = createPart(writes.client(managed.client, 'default/a', new AbortController().signal));
+  const write = await nextWrite('POST');
+  writes.detach();
+  write.json(201, stored('p', '20'));
+  await written;
+  expect(writes.defer('default/a')).toBe(false);
+  expect(replaced).toBe(0);
+});
+
 describe('nothing to wait for', () => {
   test.each<[string, (client: Client) => Promise<unknown>, (exchange: Exchange) => void]>([
     ['a write that the store has seen by now', createPart, (exchange) => exchange.json(201, stored('p', '9'))],
