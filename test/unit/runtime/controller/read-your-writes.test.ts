@@ -301,6 +301,25 @@ describe('a key whose reconcile has deleted', () => {
     await reconciled('a', 2);
   });
 
+  test('an object that the store has not seen yet waits until the store had it and has it no more', async () => {
+    await controller({
+      a: async (client) => {
+        await createPart(client);
+        await client.delete(Part, { name: 'p', namespace: 'default' });
+      },
+    });
+    (await nextWrite('POST')).json(201, stored('p', '20'));
+    gone(await nextWrite('DELETE'));
+    await settled();
+    widgets.send('MODIFIED', stored('a', '11'));
+    parts.send('ADDED', stored('p', '20'));
+    await partsReach('20');
+    await othersGoOn('12');
+    expect(times('a')).toBe(1);
+    parts.send('DELETED', stored('p', '21'));
+    await reconciled('a', 2);
+  });
+
   test('an object that stays for a while waits for the version of that alone', async () => {
     await controller({ a: withUid }, [stored('p', '5')]);
     const terminating = stored('p', '20', { deletionTimestamp: '2026-01-01T00:00:00Z', finalizers: ['x'] });
