@@ -58,9 +58,9 @@ const mustNotExist = '1';
  * Guarantees:
  * - An object that already says all that is wanted costs no request, also after a restart. See {@link differencesOf}
  *   for what is the same. Where the server adds defaults within an atomic field, an apply that changes nothing finds that
- *   out: one for each content after a restart, unless the manifest has the defaults too.
+ *   out: one for each content after a restart, and one an hour at the most, unless the manifest has the defaults too.
  * - Drift is put back, also where others have added to an atomic field. What a webhook makes of an apply is let be, and
- *   tried again once a minute at the most.
+ *   tried again once a minute at the most; what it only adds to an atomic field once an hour, as a default.
  * - A field that is no longer wanted is removed: an annotation `<field manager>/applied` tells which fields the last
  *   apply had (a hash of them; managedFields would tell too, but caches leave them out, for they are large).
  * - Nobody else's object is ever changed: what exists must have our owner as its controller, by uid; what does not is
