@@ -179,8 +179,9 @@ export class Applier {
     return differences;
   }
 
-  /** What is sent and compared: the manifest with the annotation that tells of its fields. */
-  #configuration<T extends KubeObject>(kind: Kind<T>, manifest: Manifest<T>): Manifest<T> {
+  /** What is sent and compared: the manifest without nulls, and with the annotation that tells of its fields. */
+  #configuration<T extends KubeObject>(kind: Kind<T>, given: Manifest<T>): Manifest<T> {
+    const manifest = withoutNulls(given);
     const asStored = withoutStringData(kind, manifest);
     const annotations = {
       ...manifest.metadata.annotations,
@@ -226,6 +227,14 @@ async function liveOf<T extends KubeObject>(
 /** It was sent and had no answer, or one that says that it may have happened all the same (a time-out in the server). */
 function isOutcomeUnknown(error: unknown): boolean {
   return error instanceof NoAnswerError ? error.sent : error instanceof ApiError && error.code >= 500;
+}
+
+/** Without members that are null, which nothing compares: sent, they would alter what is stored. */
+function withoutNulls<T>(value: T): T {
+  if (Array.isArray(value)) return value.map(withoutNulls) as T;
+  if (!isObject(value)) return value;
+  const members = Object.entries(value).filter(([, member]) => member !== null);
+  return Object.fromEntries(members.map(([name, member]) => [name, withoutNulls(member)])) as T;
 }
 
 /** The API server turns a Secret's `stringData` into `data` and never shows it again. */

@@ -2,7 +2,13 @@ import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globa
 import { Applier } from '../../../../src/runtime/apply/index.ts';
 import { Store } from '../../../../src/runtime/cache/index.ts';
 import { HttpClient, Transport } from '../../../../src/runtime/client/index.ts';
-import { builtInKind, controllerReference, type Manifest, type ObjectMeta, type ObjectOf } from '../../../../src/runtime/kind/index.ts';
+import {
+  builtInKind,
+  controllerReference,
+  type Manifest,
+  type ObjectMeta,
+  type ObjectOf,
+} from '../../../../src/runtime/kind/index.ts';
 import { Part, stored, Widget } from '../../../../testkit/widgets.ts';
 import { type Exchange, ScriptedServer } from '../../environment/scripted-server.ts';
 
@@ -147,6 +153,19 @@ describe('what an apply leaves different', () => {
     skippedMs = pauseMs + minuteMs / 2;
     expect((await answered(apply())).type).toBe('unchanged');
   });
+});
+
+test('a null is neither sent nor compared', async () => {
+  const withNulls = {
+    metadata: { ...manifest.metadata, labels: { kept: 'yes', gone: null } },
+    spec: { size: null },
+  } as unknown as Manifest<Part>;
+  const result = applier.apply(Part, withNulls, { client, store });
+  const request = await server.next({ method: 'PATCH', path: `${path}/a` });
+  expect(JSON.stringify(request.body)).not.toContain('null');
+  expect(request.body).toMatchObject({ metadata: { labels: { kept: 'yes' } }, spec: {} });
+  request.json(201, stored('a', '7', { ownerReferences }));
+  await result;
 });
 
 test.each(['', 'My Operator', 'a/b', '-a', 'a'.repeat(254)])(
