@@ -141,15 +141,15 @@ export class Reflector<T extends KubeObject> {
   }
 
   /**
-   * Ends the open watch and begins another one at once.
+   * Ends the open watch and begins another one at once; while it pauses, the next one after the pause.
    *
-   * @returns whether there was one: not while it lists, pauses, or if it is too young.
+   * @returns false while it lists, and if the open watch is too young.
    */
   replaceWatch({ relist, openForMs }: ReplaceWatchOptions): boolean {
-    if (this.#open === undefined || this.#resourceVersion === undefined) return false;
-    if (performance.now() - this.#open.sinceMs < openForMs) return false;
+    if (this.#resourceVersion === undefined) return false;
+    if (this.#open !== undefined && performance.now() - this.#open.sinceMs < openForMs) return false;
     if (relist) this.#resourceVersion = undefined;
-    this.#open.controller.abort(new WatchReplacedError('the watch is replaced'));
+    this.#open?.controller.abort(new WatchReplacedError('the watch is replaced'));
     return true;
   }
 
@@ -194,7 +194,11 @@ export class Reflector<T extends KubeObject> {
   async #check(signal: AbortSignal): Promise<void> {
     if (this.#resourceVersion !== undefined) {
       const { metadata } = await this.#client.list(this.#kind, { ...this.#selection, limit: 1, signal });
-      if (compareResourceVersions(metadata.resourceVersion, this.#resourceVersion) < 0) {
+      // Undefined by now if somebody has asked for a list.
+      if (
+        this.#resourceVersion !== undefined &&
+        compareResourceVersions(metadata.resourceVersion, this.#resourceVersion) < 0
+      ) {
         this.#log.warn(
           { resourceVersion: this.#resourceVersion, serverResourceVersion: metadata.resourceVersion },
           'the server is older than what was seen of it (restored from a backup?): listing anew',

@@ -386,7 +386,7 @@ describe('after a new list of a kind that it wrote', () => {
 });
 
 describe('a write that the watch does not bring in time', () => {
-  const observationTimeoutMs = 50;
+  const observationTimeoutMs = 500;
   const replaced = () =>
     managed.metric('informer_watches_replaced_total', { controller: 'widget', resource: 'parts.test.example' });
 
@@ -412,6 +412,23 @@ describe('a write that the watch does not bring in time', () => {
     await reconciled('a', 2);
     expect(await replaced()).toBe(2);
     expect(managed.log.messages('warn')).toHaveLength(1);
+  });
+});
+
+describe('a write that no watch can bring, since none is open', () => {
+  test('is settled by a list, counted and logged too', async () => {
+    await controller({ a: createPart }, [], { observationTimeoutMs: 50 });
+    (await nextWrite('POST')).json(201, stored('p', '20'));
+    await settled();
+    // The pause after that is longer than both times.
+    parts.cut();
+    const list = await managed.server.next({ path: partsPath, watch: false });
+    expect(list.query.get('limit')).toBe('250');
+    list.list('25', []);
+    await reconciled('a', 2);
+    const labels = { controller: 'widget', resource: 'parts.test.example' };
+    expect(await managed.metric('informer_watches_replaced_total', labels)).toBe(2);
+    expect(managed.log.messages('warn')).toContain('the watch has not brought a write of our own: replacing the watch');
   });
 });
 
