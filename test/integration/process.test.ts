@@ -2,6 +2,8 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { Echo } from '../../src/api/index.ts';
+import { echoManifest } from '../../testkit/echos.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { freePorts } from '../../testkit/free-ports.ts';
 import { OperatorProcess, operatorCommand } from '../../testkit/operator-process.ts';
@@ -45,6 +47,10 @@ test('an unknown command is answered by the usage', async () => {
 
 test('SIGTERM ends it with 0; its probes and metrics tell how it is', async () => {
   const operator = await OperatorProcess.start(cluster.kubeconfig);
+  // A change, not what was there before: caches that only list are ready too.
+  const key = { namespace: await cluster.namespace(), name: 'seen' };
+  await cluster.client.create(Echo, echoManifest(key, { message: 'seen' }));
+  await cluster.job(key);
   expect((await fetch(`http://127.0.0.1:${operator.healthPort}/healthz`)).status).toBe(200);
   expect((await fetch(`http://127.0.0.1:${operator.healthPort}/nothing`)).status).toBe(404);
   const metrics = await operator.metrics();

@@ -197,6 +197,7 @@ async function kubeconfigWithRoles(): Promise<string> {
         rule('mmontes.io', 'echos/status', 'patch'),
         rule('mmontes.io', 'echos/finalizers', 'update'),
         rule('batch', 'jobs', 'list', 'watch', 'create', 'delete'),
+        rule('', 'pods', 'list', 'watch'),
         // Those whose controllers are switched off, and are told so.
         rule('petstore.example.com', 'pets', 'get', 'list', 'watch'),
         rule('petstore.example.com', 'pets/status', 'patch'),

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { execa } from 'execa';
 import { bundle, HeavyStartError } from '../../tools/release/bundle.ts';
 
+const undici = join(import.meta.dirname, '../../node_modules/undici/lib');
 const clientNode = join(import.meta.dirname, '../../node_modules/@kubernetes/client-node/dist/index.js');
 
 /** The tests' own. */
@@ -70,7 +71,10 @@ describe('the bundle', () => {
     const scripts = [join(folder, 'main.js')];
     for (const name of await readdir(join(folder, 'chunks'))) scripts.push(join(folder, 'chunks', name));
     const text = (await Promise.all(scripts.map((script) => readFile(script, 'utf8')))).join('\n');
-    expect(text).toContain('llhttp');
+    const parser = await readFile(join(undici, 'llhttp/llhttp_simd-wasm.js'), 'utf8');
+    const [wasm = ''] = /[A-Za-z0-9+/=]{10000,}/.exec(parser) ?? [];
+    expect(text.includes(wasm) && wasm !== '').toBe(true);
+    expect(text).toContain('InvalidArgumentError("invalid callback")');
     expect(text).not.toContain('MockAgent');
   }, 60_000);
 

@@ -144,7 +144,7 @@ class Structs {
     const name = `io.k8s.api.${kind}`;
     const type = this.#types.get(name);
     if (type === undefined) throw new Error(`there is no type ${name}`);
-    await this.#write(name, type);
+    await this.#write(shortName(name), type);
   }
 
   async #isPointer(type: string, field: string): Promise<boolean> {
@@ -161,8 +161,12 @@ class Structs {
     if (namedType !== undefined) {
       const named = this.#types.get(namedType);
       if (named?.map?.fields === undefined) return { type: 'scalar', keepsZero };
-      await this.#write(namedType, named);
-      return { type: 'ref', name: shortName(namedType) };
+      const { elementRelationship = named.map.elementRelationship ?? 'separable' } = type;
+      const isAsNamed = elementRelationship === (named.map.elementRelationship ?? 'separable');
+      // A field may be merged in another way than its type: a PersistentVolume's claimRef.
+      const name = isAsNamed ? shortName(namedType) : `${shortName(namedType)}.${elementRelationship}`;
+      await this.#write(name, { map: { ...named.map, elementRelationship } });
+      return { type: 'ref', name };
     }
     if (list !== undefined) {
       const items = await this.#schemaOf(list.elementType, true);
@@ -186,8 +190,8 @@ class Structs {
     });
   }
 
-  async #write(name: string, type: Typed): Promise<void> {
-    const short = shortName(name);
+  /** @param short `core.v1.Pod`; with the relationship after it where that is not the type's own. */
+  async #write(short: string, type: Typed): Promise<void> {
     if (this.#written.has(short)) return;
     const fields: Record<string, Schema> = {};
     const atomic = type.map?.elementRelationship === 'atomic';

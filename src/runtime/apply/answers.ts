@@ -5,12 +5,14 @@ import type { Difference } from './difference.ts';
 const maxRemembered = 16_384;
 
 /** How long a difference that an apply has left is not tried again: it may be a webhook's, which may go. */
-const retryAfterMs = 60_000;
+const retryRewrittenAfterMs = 60_000;
+/** The same of what is added to an atomic field: most often a default of the server. */
+const retrySurplusAfterMs = 3_600_000;
 
 interface Answer {
   readonly digest: string;
-  /** By performance.now; absent where the server has only added to what was wanted. */
-  readonly retryAtMs?: number;
+  /** By performance.now. */
+  readonly retryAtMs: number;
 }
 
 /**
@@ -28,7 +30,8 @@ export class Answers {
     if (differences.length === 0) return;
     const digest = digestOf(wanted, differences);
     const isRewritten = differences.some(({ isSurplus }) => !isSurplus);
-    this.#byUid.set(uid, isRewritten ? { digest, retryAtMs: performance.now() + retryAfterMs } : { digest });
+    const retryAfterMs = isRewritten ? retryRewrittenAfterMs : retrySurplusAfterMs;
+    this.#byUid.set(uid, { digest, retryAtMs: performance.now() + retryAfterMs });
     if (this.#byUid.size <= maxRemembered) return;
     const [oldest] = this.#byUid.keys();
     if (oldest !== undefined) this.#byUid.delete(oldest);
@@ -38,7 +41,7 @@ export class Answers {
   isExpected(uid: string, wanted: unknown, differences: readonly Difference[]): boolean {
     const answer = this.#byUid.get(uid);
     if (answer === undefined || answer.digest !== digestOf(wanted, differences)) return false;
-    if (answer.retryAtMs !== undefined && performance.now() >= answer.retryAtMs) return false;
+    if (performance.now() >= answer.retryAtMs) return false;
     // A Map goes through its keys in the order in which they were set.
     this.#byUid.delete(uid);
     this.#byUid.set(uid, answer);

@@ -58,9 +58,9 @@ const mustNotExist = '1';
  * Guarantees:
  * - An object that already says all that is wanted costs no request, also after a restart. See {@link differencesOf}
  *   for what is the same. Where the server adds defaults within an atomic field, an apply that changes nothing finds that
- *   out: one for each content after a restart, unless the manifest has the defaults too.
+ *   out: one for each content after a restart, and one an hour at the most, unless the manifest has the defaults too.
  * - Drift is put back, also where others have added to an atomic field. What a webhook makes of an apply is let be, and
- *   tried again once a minute at the most.
+ *   tried again once a minute at the most; what it only adds to an atomic field once an hour, as a default.
  * - A field that is no longer wanted is removed: an annotation `<field manager>/applied` tells which fields the last
  *   apply had (a hash of them; managedFields would tell too, but caches leave them out, for they are large).
  * - Nobody else's object is ever changed: what exists must have our owner as its controller, by uid; what does not is
@@ -179,8 +179,9 @@ export class Applier {
     return differences;
   }
 
-  /** What is sent and compared: the manifest with the annotation that tells of its fields. */
-  #configuration<T extends KubeObject>(kind: Kind<T>, manifest: Manifest<T>): Manifest<T> {
+  /** What is sent and compared: the manifest without nulls, and with the annotation that tells of its fields. */
+  #configuration<T extends KubeObject>(kind: Kind<T>, given: Manifest<T>): Manifest<T> {
+    const manifest = withoutNulls(given);
     const asStored = withoutStringData(kind, manifest);
     const annotations = {
       ...manifest.metadata.annotations,
@@ -226,6 +227,14 @@ async function liveOf<T extends KubeObject>(
 /** It was sent and had no answer, or one that says that it may have happened all the same (a time-out in the server). */
 function isOutcomeUnknown(error: unknown): boolean {
   return error instanceof NoAnswerError ? error.sent : error instanceof ApiError && error.code >= 500;
+}
+
+/** Without members that are null, which nothing compares: sent, they would alter what is stored. */
+function withoutNulls<T>(value: T): T {
+  if (Array.isArray(value)) return value.map(withoutNulls) as T;
+  if (!isObject(value)) return value;
+  const members = Object.entries(value).filter(([, member]) => member !== null);
+  return Object.fromEntries(members.map(([name, member]) => [name, withoutNulls(member)])) as T;
 }
 
 /** The API server turns a Secret's `stringData` into `data` and never shows it again. */

@@ -404,6 +404,7 @@ export const builtInTypes: Readonly<Record<string, Schema>> = {
   }),
   'core.v1.ObjectFieldSelector': atomicStruct({ fieldPath: keepsZero }),
   'core.v1.ObjectReference': atomicStruct({}),
+  'core.v1.ObjectReference.separable': struct({}),
   'core.v1.PersistentVolume': struct({
     metadata: ref('meta.v1.ObjectMeta'),
     spec: ref('core.v1.PersistentVolumeSpec'),
@@ -435,7 +436,7 @@ export const builtInTypes: Readonly<Record<string, Schema>> = {
     capacity: map(quantity),
     cephfs: ref('core.v1.CephFSPersistentVolumeSource'),
     cinder: ref('core.v1.CinderPersistentVolumeSource'),
-    claimRef: ref('core.v1.ObjectReference'),
+    claimRef: ref('core.v1.ObjectReference.separable'),
     csi: ref('core.v1.CSIPersistentVolumeSource'),
     fc: ref('core.v1.FCVolumeSource'),
     flexVolume: ref('core.v1.FlexPersistentVolumeSource'),

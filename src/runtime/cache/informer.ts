@@ -33,9 +33,9 @@ export interface CacheObserver {
   readonly listed: (namespace: string | undefined, startedAtMs: number) => void;
   /**
    * resourceVersions that were handed out may never be reached: the server has gone back to an older state (its etcd was
-   * restored), refuses the kind, or the informer has stopped.
+   * restored), refuses the kind, or the informer has stopped. `namespace` is undefined for all that the informer has.
    */
-  readonly reset: () => void;
+  readonly reset: (namespace: string | undefined) => void;
 }
 
 /** Which permission an informer lacks. */
@@ -44,6 +44,9 @@ export interface MissingPermission {
   /** Undefined: in all namespaces, or of a cluster-scoped kind. */
   readonly namespace: string | undefined;
   readonly error: ApiError;
+  /** When the server first refused, and when last, by `performance.now`; nothing else came in between. */
+  readonly sinceMs: number;
+  readonly lastMs: number;
 }
 
 /** What an informer holds of its kind, and in which form. */
@@ -115,10 +118,15 @@ export class Informer<T extends KubeObject> {
     return this.#synced.promise;
   }
 
-  /** What keeps it from being synced, if it was forbidden the last time that it asked. */
-  get missingPermission(): MissingPermission | undefined {
-    const forbidden = [...this.#parts.values()].find(({ synced, refusal }) => !synced && isForbidden(refusal?.error));
-    return forbidden?.refusal;
+  /**
+   * What keeps it from being synced: a permission that the server has denied each time that it was asked, the last time
+   * so many milliseconds after the first or later.
+   */
+  missingPermission(forMs: number): MissingPermission | undefined {
+    const refusals = [...this.#parts.values()].map(({ synced, refusal }) => (synced ? undefined : refusal));
+    return refusals.find(
+      (refusal) => refusal && isForbidden(refusal.error) && refusal.lastMs - refusal.sinceMs >= forMs,
+    );
   }
 
   /** @throws RangeError if the name is taken. */
@@ -196,7 +204,7 @@ export class Informer<T extends KubeObject> {
       await Promise.all([...this.#parts.values()].map(({ reflector }) => reflector.run(signal)));
     } finally {
       this.#running = false;
-      for (const { reset } of this.#observers) reset();
+      for (const { reset } of this.#observers) reset(undefined);
     }
   }
 
@@ -210,6 +218,9 @@ export class Informer<T extends KubeObject> {
       replace: (objects, resourceVersion, startedAtMs) => this.#replace(part, objects, resourceVersion, startedAtMs),
       apply: (events) => this.#apply(part, events),
       refused: (error, verb) => this.#refused(part, error, verb),
+      notRefused: () => {
+        part.refusal = undefined;
+      },
     };
     const selection = {
       ...(namespace !== undefined && { namespace }),
@@ -262,11 +273,10 @@ export class Informer<T extends KubeObject> {
       trustVersions: !wentBack,
     });
     part.resourceVersion = resourceVersion;
-    part.refusal = undefined;
     this.#countSynced(part);
     for (const delta of deltas) this.#emit(handlers, delta, 'list');
     for (const { reset, listed } of this.#observers) {
-      if (wentBack) reset();
+      if (wentBack) reset(namespace);
       else listed(namespace, startedAtMs);
     }
     this.#advanced(namespace);
@@ -274,8 +284,10 @@ export class Informer<T extends KubeObject> {
   }
 
   #refused(part: Part<T>, error: ApiError, verb: 'list' | 'watch'): void {
-    part.refusal = { verb, namespace: part.namespace, error };
-    for (const { reset } of this.#observers) reset();
+    const lastMs = performance.now();
+    const sinceMs = part.refusal?.error.code === error.code ? part.refusal.sinceMs : lastMs;
+    part.refusal = { verb, namespace: part.namespace, error, sinceMs, lastMs };
+    for (const { reset } of this.#observers) reset(part.namespace);
     if (!this.#options.optional) return;
     this.#countSynced(part);
     if (this.hasSynced) this.#synced.resolve();
@@ -288,7 +300,6 @@ export class Informer<T extends KubeObject> {
   }
 
   #apply(part: Part<T>, events: readonly WatchEvent<T>[]): void {
-    part.refusal = undefined;
     for (const event of events) {
       part.resourceVersion = event.object.metadata.resourceVersion;
       if (event.type === 'DELETED') this.#emit(this.#handlers, this.#store.delete(event.object), 'watch');

@@ -30,6 +30,8 @@ export interface ReflectorTarget<T extends KubeObject> {
   apply(events: readonly WatchEvent<T>[]): void;
   /** The server does not serve the kind, or does not let it be listed or watched. It is asked again, after a pause. */
   refused?(error: ApiError, verb: 'list' | 'watch'): void;
+  /** A request was accepted, or failed for another reason. A watch is accepted before its first event. */
+  notRefused?(): void;
 }
 
 /** How a reflector goes about its work. */
@@ -139,15 +141,15 @@ export class Reflector<T extends KubeObject> {
   }
 
   /**
-   * Ends the open watch and begins another one at once.
+   * Ends the open watch and begins another one at once; while it pauses, the next one after the pause.
    *
-   * @returns whether there was one: not while it lists, pauses, or if it is too young.
+   * @returns false while it lists, and if the open watch is too young.
    */
   replaceWatch({ relist, openForMs }: ReplaceWatchOptions): boolean {
-    if (this.#open === undefined || this.#resourceVersion === undefined) return false;
-    if (performance.now() - this.#open.sinceMs < openForMs) return false;
+    if (this.#resourceVersion === undefined) return false;
+    if (this.#open !== undefined && performance.now() - this.#open.sinceMs < openForMs) return false;
     if (relist) this.#resourceVersion = undefined;
-    this.#open.controller.abort(new WatchReplacedError('the watch is replaced'));
+    this.#open?.controller.abort(new WatchReplacedError('the watch is replaced'));
     return true;
   }
 
@@ -156,6 +158,8 @@ export class Reflector<T extends KubeObject> {
   }
 
   async #recover(error: unknown, signal: AbortSignal): Promise<void> {
+    if (isAbsence(error)) this.#target.refused?.(error, this.#verb);
+    else this.#target.notRefused?.();
     if (error instanceof WatchReplacedError) return;
     if (error instanceof WatchOverdueError) {
       // Of a connection that died, or of a kind that nobody writes: the server has no bookmark for such a one.
@@ -179,7 +183,6 @@ export class Reflector<T extends KubeObject> {
       if (performance.now() - this.#listedAtMs > briefMs) return;
     }
     this.#inDoubt ||= isFailedConnection(error);
-    if (isAbsence(error)) this.#target.refused?.(error, this.#verb);
     const waitMs = Math.max(Math.round(this.#backoff.next()), retryAfterMs(error));
     const details = { err: error, waitMs };
     if (isInitializing(error)) this.#log.debug(details, 'the server prepares the kind: trying again');
@@ -191,7 +194,11 @@ export class Reflector<T extends KubeObject> {
   async #check(signal: AbortSignal): Promise<void> {
     if (this.#resourceVersion !== undefined) {
       const { metadata } = await this.#client.list(this.#kind, { ...this.#selection, limit: 1, signal });
-      if (compareResourceVersions(metadata.resourceVersion, this.#resourceVersion) < 0) {
+      // Undefined by now if somebody has asked for a list.
+      if (
+        this.#resourceVersion !== undefined &&
+        compareResourceVersions(metadata.resourceVersion, this.#resourceVersion) < 0
+      ) {
         this.#log.warn(
           { resourceVersion: this.#resourceVersion, serverResourceVersion: metadata.resourceVersion },
           'the server is older than what was seen of it (restored from a backup?): listing anew',
@@ -214,6 +221,7 @@ export class Reflector<T extends KubeObject> {
   async #pages(limit: number, signal: AbortSignal): Promise<Listed<T> | undefined> {
     const objects: T[] = [];
     let page: List<T> = await this.#client.list(this.#kind, { ...this.#selection, limit, signal });
+    this.#target.notRefused?.();
     for (;;) {
       const { continue: token, resourceVersion } = page.metadata;
       if (!token) {
@@ -272,6 +280,7 @@ export class Reflector<T extends KubeObject> {
         signal: controller.signal,
       });
       for await (const batch of batches) {
+        this.#target.notRefused?.();
         const events = this.#prepared(batch);
         // Its bytes may still come after it was given up: the next one begins where this one has been applied to.
         if (controller.signal.aborted) throw controller.signal.reason;

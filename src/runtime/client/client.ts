@@ -190,7 +190,8 @@ export interface Client {
   watch<T extends KubeObject>(kind: Kind<T>, options: WatchOptions): AsyncIterable<WatchEvent<T>>;
   /**
    * As {@link watch}, with all events that came in one piece as one list: where there are many, a step each would cost
-   * more than the event. An empty list says that something came, if only half an event.
+   * more than the event. The first list is empty: the server has accepted the watch. Another empty one
+   * says that something came, if only half an event.
    */
   watchBatches<T extends KubeObject>(kind: Kind<T>, options: WatchOptions): AsyncIterable<readonly WatchEvent<T>[]>;
 

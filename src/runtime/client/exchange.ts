@@ -4,7 +4,7 @@ import type { Cancellable, Cancellations } from './cancellations.ts';
 import type { Gate } from './gate.ts';
 import { NoAnswerError } from './no-answer-error.ts';
 
-/** Told of each request that was sent, also of one sent again: the method and the code, `<error>` without an answer. */
+/** Told of each request, also of one sent again: the method and the code, `<error>` without an answer or cancelled, sent or not. */
 export type RequestObserver = (method: string, code: string) => void;
 
 /**

@@ -285,6 +285,7 @@ export class HttpClient implements Client {
     const either = AbortSignal.any([signal, deadline.signal]);
     try {
       const body = await this.#transport.stream(this.#inScope({ method: 'GET', path, query, accept, signal: either }));
+      yield [];
       for await (const batch of lines(body)) yield* parseWatchEvents<T>(path, batch);
     } finally {
       clearTimeout(timer);

@@ -16,7 +16,7 @@ export interface Impersonation {
 export function impersonationHeaders(user: Impersonation): AuthenticationHeaders {
   const { as, 'as-uid': uid, 'as-groups': groups, 'as-user-extra': extra } = user;
   if (!as) {
-    if (uid || groups?.length || extra)
+    if (uid || groups?.length || Object.keys(extra ?? {}).length > 0)
       throw new Error('its user has "as-uid", "as-groups" or "as-user-extra", but no "as"');
     return {};
   }

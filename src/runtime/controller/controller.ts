@@ -110,6 +110,7 @@ export class Controller<T extends KubeObject> {
   /** @throws RangeError for numbers that make no sense. */
   constructor(kind: Kind<T>, options: ControllerOptions<T>, environment: ControllerEnvironment) {
     const { name = kind.kind.toLowerCase(), workers = 4, reconcileTimeoutMs, resyncEveryMs } = options;
+    const observationTimeoutMs = checked('observationTimeoutMs', options.observationTimeoutMs);
     if (!(Number.isInteger(workers) && workers > 0)) throw new RangeError(`workers are 1 at least, not ${workers}`);
     this.name = name;
     this.#workers = workers;
@@ -127,7 +128,7 @@ export class Controller<T extends KubeObject> {
     this.#writes = new ReadYourWrites([this.#own, ...others], {
       enqueue: (key) => this.#queue.add(key),
       log: this.#log,
-      timeoutMs: checked('observationTimeoutMs', options.observationTimeoutMs),
+      timeoutMs: observationTimeoutMs,
       watchReplaced: environment.metrics.watchesReplaced(name),
     });
   }
@@ -326,7 +327,8 @@ const isDefect = (error: unknown): boolean =>
 const asError = (thrown: unknown): Error =>
   thrown instanceof Error ? thrown : new Error(`no Error was thrown, but ${inspect(thrown)}`, { cause: thrown });
 
-function checked(name: string, timeMs: number | undefined): number | undefined {
+/** @throws RangeError for a time that a timer cannot wait for: it would fire at once. */
+export function checked(name: string, timeMs: number | undefined): number | undefined {
   if (timeMs === undefined || (timeMs > 0 && timeMs <= maxTimerMs)) return timeMs;
   throw new RangeError(`${name} takes milliseconds from above 0 to ${maxTimerMs}, not ${timeMs}`);
 }

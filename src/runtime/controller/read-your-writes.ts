@@ -1,11 +1,14 @@
 import type { CacheProgress } from '../cache/index.ts';
 import { type Client, type ClientRequest, isNotFound } from '../client/index.ts';
-import { type Kind, type KubeObject, type ObjectKey, resourceName } from '../kind/index.ts';
+import { type Kind, type KubeObject, keyString, type ObjectKey, resourceName } from '../kind/index.ts';
 import type { Logger } from '../observability/index.ts';
 
 /** A write or read of one key's reconcile that a cache has yet to observe. */
 interface Minimum {
   readonly key: string;
+  /** What was written or read: its namespace and name. */
+  readonly object: string;
+  readonly uid: string;
   /** When it was set, by `performance.now`. */
   readonly sinceMs: number;
   readonly isObserved: () => boolean;
@@ -70,8 +73,9 @@ export class ReadYourWrites {
     for (const informer of new Set(informers)) this.#attach(informer);
   }
 
-  /** Hears nothing more from its informers: no key is enqueued any more. */
+  /** Hears nothing more from its informers: no key is enqueued any more, and a write that is answered later sets no minimum. */
   detach(): void {
+    this.#watches.clear();
     for (const detach of this.#detach.splice(0)) detach();
   }
 
@@ -88,7 +92,7 @@ export class ReadYourWrites {
       signal,
       hook: async (request, send) => {
         const sentAtMs = performance.now();
-        const uid = request.verb === 'delete' ? (request.uid ?? this.#storedUid(request)) : undefined;
+        const uid = request.verb === 'delete' ? (request.uid ?? this.#knownUid(key, request)) : undefined;
         try {
           const answer = await send();
           this.#answered(key, request, answer, uid, sentAtMs);
@@ -119,15 +123,24 @@ export class ReadYourWrites {
         listed: (of, startedAtMs) => {
           if (of === namespace) this.#listed(watch, startedAtMs);
         },
-        reset: () => this.#listed(watch, Number.POSITIVE_INFINITY),
+        reset: (of) => {
+          if (of === undefined || of === namespace) this.#listed(watch, Number.POSITIVE_INFINITY);
+        },
       });
       this.#detach.push(remove, () => clearTimeout(watch.timer));
     }
   }
 
-  #storedUid({ kind, key }: ClientRequest): string | undefined {
-    const watch = key && this.#watchesOf(kind, key.namespace).find(({ informer }) => informer.store.get(key));
-    return key && watch?.informer.store.get(key)?.metadata.uid;
+  /** Of the object that a delete without a uid is for: what the key wrote itself may not be in the store yet. */
+  #knownUid(key: string, { kind, key: object }: ClientRequest): string | undefined {
+    if (object === undefined) return undefined;
+    for (const { minimums, informer } of this.#watchesOf(kind, object.namespace)) {
+      const name = keyString(object);
+      const unseen = [...minimums].findLast((minimum) => minimum.key === key && minimum.object === name);
+      const uid = unseen?.uid ?? informer.store.get(object)?.metadata.uid;
+      if (uid !== undefined) return uid;
+    }
+    return undefined;
   }
 
   #answered(key: string, request: ClientRequest, answer: unknown, uid: string | undefined, sentAtMs: number): void {
@@ -149,11 +162,12 @@ export class ReadYourWrites {
   }
 
   #written(key: string, kind: Kind, object: KubeObject, sentAtMs: number): void {
-    const { resourceVersion, namespace } = object.metadata;
+    const { resourceVersion, namespace, uid } = object.metadata;
     for (const watch of this.#watchesOf(kind, namespace)) {
       const { informer } = watch;
       if (!informer.covers(object)) continue;
-      this.#expect(watch, key, sentAtMs, () => informer.hasReached(resourceVersion, watch.namespace));
+      const isObserved = () => informer.hasReached(resourceVersion, watch.namespace);
+      this.#expect(watch, sentAtMs, { key, object: keyString(object.metadata), uid, isObserved });
     }
   }
 
@@ -162,12 +176,19 @@ export class ReadYourWrites {
     for (const watch of this.#watchesOf(kind, object.namespace)) {
       const { informer } = watch;
       const stored = informer.store.get(object);
-      if (stored === undefined || !informer.covers(stored)) continue;
-      this.#expect(watch, key, sentAtMs, () => {
+      const unseen =
+        stored?.metadata.uid === uid
+          ? []
+          : [...watch.minimums].filter((minimum) => minimum.key === key && minimum.uid === uid);
+      if (unseen.length === 0 && (stored === undefined || !informer.covers(stored))) continue;
+      const isObserved = () => {
+        // What the cache has not observed yet is absent too.
+        if (unseen.some((minimum) => watch.minimums.has(minimum))) return false;
         const { metadata } = informer.store.get(object) ?? {};
         // One that has begun to go may be held up for long, by a finalizer of this very controller.
         return metadata?.uid !== uid || metadata.deletionTimestamp !== undefined;
-      });
+      };
+      this.#expect(watch, sentAtMs, { key, object: keyString(object), uid, isObserved });
     }
   }
 
@@ -176,11 +197,12 @@ export class ReadYourWrites {
     return watches.filter((watch) => watch.namespace === undefined || watch.namespace === namespace);
   }
 
-  #expect(watch: Watch, key: string, sentAtMs: number, isObserved: () => boolean): void {
+  #expect(watch: Watch, sentAtMs: number, minimum: Omit<Minimum, 'sinceMs'>): void {
+    const { key } = minimum;
     // The list may have come after the write and after what undid it.
     if (watch.listedAtMs > sentAtMs) this.#enqueue(key);
-    if (isObserved()) return;
-    watch.minimums.add({ key, sinceMs: performance.now(), isObserved });
+    if (minimum.isObserved()) return;
+    watch.minimums.add({ ...minimum, sinceMs: performance.now() });
     this.#unobserved.set(key, (this.#unobserved.get(key) ?? 0) + 1);
     watch.timer ??= this.#startTimer(watch, this.#timeoutMs);
   }

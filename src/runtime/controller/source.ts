@@ -7,8 +7,8 @@ import type { Enqueue } from './watch.ts';
 /**
  * Where keys come from that no watch of the API server tells of: a queue, a stream, a clock.
  *
- * The function is called once the caches have synced. The signal is aborted when the controller stops: let go of
- * everything then.
+ * The function is called once the caches have synced. The signal is aborted when the controller stops, and when this call
+ * has failed: let go of everything then.
  *
  * - It calls `enqueue` for as long as it likes, and may return at once.
  * - Or it returns an async iterable that yields the keys, as a generator does. When the controller stops that is returned
@@ -39,16 +39,18 @@ export async function runSource(
   { enqueue, signal, log }: { readonly enqueue: Enqueue; readonly signal: AbortSignal; readonly log: Logger },
 ): Promise<void> {
   const backoff = new Backoff({ initialMs: 800, maxMs: 30_000 });
-  const stopped = new Promise<undefined>((resolve) => {
-    signal.addEventListener('abort', () => resolve(undefined), { once: true });
-  });
   while (!signal.aborted) {
+    const failed = new AbortController();
+    const either = AbortSignal.any([signal, failed.signal]);
+    const ended = new Promise<void>((resolve) => {
+      either.addEventListener('abort', () => resolve(), { once: true });
+    });
     try {
-      const running = source(enqueue, signal);
-      if (isAsyncIterable(running)) await iterate(running, enqueue, stopped);
-      else await Promise.race([running, stopped]);
+      const running = source(enqueue, either);
+      await Promise.race([isAsyncIterable(running) ? iterate(running, enqueue, either) : running, ended]);
       return;
     } catch (error) {
+      failed.abort(error);
       if (signal.aborted) return;
       const waitMs = Math.round(backoff.next());
       log.warn({ err: error, waitMs }, 'an event source failed: trying again');
@@ -60,16 +62,13 @@ export async function runSource(
 const isAsyncIterable = (value: unknown): value is AsyncIterable<ObjectKey> =>
   typeof value === 'object' && value !== null && Symbol.asyncIterator in value;
 
-async function iterate(source: AsyncIterable<ObjectKey>, enqueue: Enqueue, stopped: Promise<undefined>): Promise<void> {
+/** If `enqueue` throws, the loop returns from the iterator; if the signal is aborted, the listener does. */
+async function iterate(source: AsyncIterable<ObjectKey>, enqueue: Enqueue, signal: AbortSignal): Promise<void> {
   const iterator = source[Symbol.asyncIterator]();
-  for (;;) {
-    const step = await Promise.race([iterator.next(), stopped]);
-    if (step === undefined) {
-      // A generator that waits for its next key returns only when that has come: nobody waits for it.
-      iterator.return?.().catch(() => {});
-      return;
-    }
-    if (step.done) return;
-    enqueue(step.value);
+  // A generator that waits for its next key returns only when that has come: nobody waits for it.
+  signal.addEventListener('abort', () => iterator.return?.().catch(() => {}), { once: true });
+  for await (const key of { [Symbol.asyncIterator]: () => iterator }) {
+    if (signal.aborted) return;
+    enqueue(key);
   }
 }

@@ -5,9 +5,9 @@ import { type Kind, resourceName } from '../kind/index.ts';
 export class CacheSyncError extends Error {
   override readonly name = 'CacheSyncError';
 
-  constructor(kind: Kind, { verb, namespace, error }: MissingPermission, timeoutMs: number) {
+  constructor(kind: Kind, { verb, namespace, error, sinceMs, lastMs }: MissingPermission) {
     const scope = namespace === undefined ? 'at the cluster scope' : `in the namespace ${namespace}`;
-    const wait = `${Math.round(timeoutMs / 1000)} s`;
+    const wait = `${Math.round((lastMs - sinceMs) / 1000)} s`;
     super(
       `no permission to ${verb} ${resourceName(kind)} ${scope} for ${wait}: grant list and watch (${error.message})`,
       {

@@ -1,6 +1,6 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { Informer, type InformerOptions } from '../cache/index.ts';
 import type { Client } from '../client/index.ts';
+import { checked } from '../controller/controller.ts';
 import { Controller, type ControllerOptions, type InformerSource } from '../controller/index.ts';
 import { type Kind, type KubeObject, resourceName, versionedResource } from '../kind/index.ts';
 import type { Logger, Metrics } from '../observability/index.ts';
@@ -22,8 +22,9 @@ export interface ManagerOptions {
   /** How long reconciles under way may take to end when the manager stops. Default 20,000. */
   readonly drainTimeoutMs?: number;
   /**
-   * How long the API server may forbid a kind to be listed or watched, from when its informer starts, before the run fails,
-   * in milliseconds. A server that does not answer, or does not know the kind yet, is waited for. Default 120,000.
+   * How long the API server may forbid a kind to be listed or watched, without a break, before its informer has synced,
+   * until the run fails, in milliseconds. A server that does not answer, or does not know the kind yet, is waited for.
+   * Default 120,000.
    */
   readonly cacheSyncTimeoutMs?: number;
 }
@@ -83,13 +84,14 @@ export class Manager {
   /** Resolves when the manager no longer stands by; undefined when it does not. */
   #leading: Promise<unknown> | undefined;
 
+  /** @throws RangeError for times that make no sense. */
   constructor(options: ManagerOptions) {
     this.client = options.client;
     this.#reader = options.reader ?? options.client;
     this.log = options.log;
     this.#metrics = options.metrics;
-    this.#drainTimeoutMs = options.drainTimeoutMs ?? 20_000;
-    this.#cacheSyncTimeoutMs = options.cacheSyncTimeoutMs ?? 120_000;
+    this.#drainTimeoutMs = checked('drainTimeoutMs', options.drainTimeoutMs) ?? 20_000;
+    this.#cacheSyncTimeoutMs = checked('cacheSyncTimeoutMs', options.cacheSyncTimeoutMs) ?? 120_000;
     // It is heard where somebody waits for it, which may be never.
     this.#defect.promise.catch(() => {});
   }
@@ -153,7 +155,7 @@ export class Manager {
       return informer;
     };
     const release = () => Promise.all(held.map((other) => this.release(other)));
-    const controller = this.#made(kind, options, informers, release);
+    const controller = this.#made(name, kind, options, informers, release);
     const running = new RunningController(controller, this.#drainTimeoutMs);
     this.#controllers.set(name, running);
     if (this.#state === 'running') this.#start(running, Promise.all([this.#allSynced(), this.#leading]));
@@ -175,6 +177,7 @@ export class Manager {
 
   /** A controller; one that can't be made gives back what it holds. */
   #made<T extends KubeObject>(
+    name: string,
     kind: Kind<T>,
     options: ControllerOptions<T>,
     informers: InformerSource,
@@ -184,6 +187,7 @@ export class Manager {
     try {
       return new Controller(kind, options, { client, informers, log, metrics: this.#metrics });
     } catch (error) {
+      this.#metrics.removeController(name);
       // None of its promises rejects: it held what it gives back.
       void release();
       throw error;
@@ -231,22 +235,14 @@ export class Manager {
   }
 
   #startInformer(shared: SharedInformer): void {
+    const { informer, stopping } = shared;
+    // An informer tells of each refusal by a reset.
+    const reset = (): void => {
+      const missing = stopping.aborted ? undefined : informer.missingPermission(this.#cacheSyncTimeoutMs);
+      if (missing !== undefined) this.#defect.reject(new CacheSyncError(informer.kind, missing));
+    };
+    informer.observe({ progressed: () => {}, listed: () => {}, reset });
     shared.start();
-    void this.#limitForbidden(shared);
-  }
-
-  /** Fails the run if the informer is forbidden when its time is over, or, if it waits for something else then, later. */
-  async #limitForbidden({ informer, stopping }: SharedInformer): Promise<void> {
-    const ended = new AbortController();
-    const end = () => ended.abort();
-    void Promise.race([informer.synced, aborted(stopping)]).then(end);
-    while (!ended.signal.aborted) {
-      await delay(this.#cacheSyncTimeoutMs, undefined, { signal: ended.signal }).catch(() => {});
-      const { missingPermission, kind } = informer;
-      if (ended.signal.aborted || missingPermission === undefined) continue;
-      this.#defect.reject(new CacheSyncError(kind, missingPermission, this.#cacheSyncTimeoutMs));
-      return;
-    }
   }
 
   #standBy(leading: Promise<unknown>): void {

@@ -3,7 +3,10 @@ import type { Informer, InformerOptions } from '../cache/index.ts';
 import { type KubeObject, resourceName } from '../kind/index.ts';
 
 /** As much of an informer as can be said of all of them at once. */
-type AnyInformer = Pick<Informer<KubeObject>, 'kind' | 'run' | 'synced' | 'hasSynced' | 'missingPermission'>;
+type AnyInformer = Pick<
+  Informer<KubeObject>,
+  'kind' | 'run' | 'observe' | 'synced' | 'hasSynced' | 'missingPermission'
+>;
 
 /** An informer, how many hold it, and its run. */
 export class SharedInformer {

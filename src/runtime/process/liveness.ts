@@ -9,12 +9,17 @@ export type HealthChecks = Readonly<Record<string, () => void | Promise<void>>>;
 
 /** Options of {@link Liveness}. */
 export interface LivenessOptions {
-  /** For how long the event loop may have stood still since the last probe. Default 10,000. */
+  /**
+   * For how long the event loop may stand still. If it did for longer, probes fail for as long again: a kubelet asks every
+   * 10 s. Default 10,000.
+   */
   readonly maxEventLoopDelayMs?: number;
   /** For how long a reconcile may go on after its time limit, whose signal it should obey. Default 30,000. */
   readonly maxOverrunMs?: number;
   /** Default: none. */
   readonly checks?: HealthChecks;
+  /** How long a check may take; probes fail while one takes longer. Default 3000. */
+  readonly checkTimeoutMs?: number;
 }
 
 /** What is told of workers: a manager. */
@@ -27,18 +32,23 @@ interface Workers {
 export class Liveness {
   readonly #workers: Workers;
   readonly #options: LivenessOptions;
+  readonly #maxDelayMs: number;
   readonly #timer: NodeJS.Timeout;
-  /** The last measurement (performance.now), and the longest delay since the last probe. */
+  /** The last measurement (performance.now). */
   #tickedAtMs = performance.now();
-  #longestDelayMs = 0;
+  /** The last delay that was too long, and when it ended. */
+  #delay: { readonly ms: number; readonly endedAtMs: number } | undefined;
+  /** The checks under way, by name. */
+  readonly #runs = new Map<string, Promise<void>>();
 
   constructor(workers: Workers, options: LivenessOptions = {}) {
     this.#workers = workers;
     this.#options = options;
+    this.#maxDelayMs = options.maxEventLoopDelayMs ?? 10_000;
     this.#timer = setInterval(() => this.#tick(), tickMs).unref();
   }
 
-  /** What is wrong, a line for each; empty while nothing is. Asking begins a new interval for the event loop's delay. */
+  /** What is wrong, a line for each; empty while nothing is. Whoever asks is told the same. */
   async problems(): Promise<readonly string[]> {
     return [...this.#delayed(), ...this.#overrun(), ...(await this.#failedChecks())];
   }
@@ -50,17 +60,16 @@ export class Liveness {
 
   #tick(): void {
     const nowMs = performance.now();
-    this.#longestDelayMs = Math.max(this.#longestDelayMs, nowMs - this.#tickedAtMs - tickMs);
+    const ms = Math.round(nowMs - this.#tickedAtMs - tickMs);
+    if (ms > this.#maxDelayMs) this.#delay = { ms, endedAtMs: nowMs };
     this.#tickedAtMs = nowMs;
   }
 
   #delayed(): readonly string[] {
-    const { maxEventLoopDelayMs = 10_000 } = this.#options;
     // After a delay the probe may be answered before the timer runs.
     this.#tick();
-    const longestMs = Math.round(this.#longestDelayMs);
-    this.#longestDelayMs = 0;
-    return longestMs > maxEventLoopDelayMs ? [`event loop: it stood still for ${longestMs} ms`] : [];
+    const { ms, endedAtMs } = this.#delay ?? { ms: 0, endedAtMs: Number.NEGATIVE_INFINITY };
+    return performance.now() - endedAtMs < this.#maxDelayMs ? [`event loop: it stood still for ${ms} ms`] : [];
   }
 
   #overrun(): readonly string[] {
@@ -75,12 +84,33 @@ export class Liveness {
   async #failedChecks(): Promise<readonly string[]> {
     const failures = Object.entries(this.#options.checks ?? {}).map(async ([name, check]) => {
       try {
-        await check();
+        await this.#inTime(this.#run(name, check));
         return [];
       } catch (error) {
         return [`${name}: ${error instanceof Error ? error.message : String(error)}`];
       }
     });
     return (await Promise.all(failures)).flat();
+  }
+
+  /** Runs a check, unless it is under way. */
+  #run(name: string, check: () => void | Promise<void>): Promise<void> {
+    const underWay = this.#runs.get(name);
+    if (underWay !== undefined) return underWay;
+    const run = (async () => check())().finally(() => this.#runs.delete(name));
+    this.#runs.set(name, run);
+    return run;
+  }
+
+  async #inTime(run: Promise<void>): Promise<void> {
+    const { checkTimeoutMs = 3000 } = this.#options;
+    const timeout = Promise.withResolvers<never>();
+    const error = new Error(`it has not ended within ${checkTimeoutMs} ms`);
+    const timer = setTimeout(() => timeout.reject(error), checkTimeoutMs);
+    try {
+      await Promise.race([run, timeout.promise]);
+    } finally {
+      clearTimeout(timer);
+    }
   }
 }

@@ -1,8 +1,14 @@
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { Applier } from '../../../../src/runtime/apply/index.ts';
 import { Store } from '../../../../src/runtime/cache/index.ts';
 import { HttpClient, Transport } from '../../../../src/runtime/client/index.ts';
-import { controllerReference, type Manifest } from '../../../../src/runtime/kind/index.ts';
+import {
+  builtInKind,
+  controllerReference,
+  type Manifest,
+  type ObjectMeta,
+  type ObjectOf,
+} from '../../../../src/runtime/kind/index.ts';
 import { Part, stored, Widget } from '../../../../testkit/widgets.ts';
 import { type Exchange, ScriptedServer } from '../../environment/scripted-server.ts';
 
@@ -109,6 +115,57 @@ test('the manifest is left as it is', async () => {
   expect(manifest).toEqual(before);
   await transport.close();
   await expect(result).rejects.toThrow();
+});
+
+describe('what an apply leaves different', () => {
+  const NetworkPolicy = builtInKind<{ spec: object }>({
+    group: 'networking.k8s.io',
+    version: 'v1',
+    kind: 'NetworkPolicy',
+    plural: 'networkpolicies',
+  });
+  const wanted = { ...manifest, spec: { podSelector: {}, policyTypes: ['Ingress'] } };
+  const minuteMs = 60_000;
+  afterEach(() => {
+    jest.restoreAllMocks();
+  });
+
+  test.each([
+    ['is rewritten', 'a minute', minuteMs, { ...wanted.spec, policyTypes: ['Egress'] }],
+    ['is added to an atomic field', 'an hour', 60 * minuteMs, { ...wanted.spec, podSelector: { matchLabels: {} } }],
+  ])('and %s is applied again after %s, and not before', async (_, __, pauseMs, spec) => {
+    const now = performance.now.bind(performance);
+    let skippedMs = 0;
+    jest.spyOn(performance, 'now').mockImplementation(() => now() + skippedMs);
+    const policies = new Store<ObjectOf<typeof NetworkPolicy>>();
+    const apply = () => applier.apply(NetworkPolicy, wanted, { client, store: policies });
+    const answered = async (result: ReturnType<typeof apply>): ReturnType<typeof apply> => {
+      const request = await server.next({ method: 'PATCH' });
+      const { metadata } = request.body as Manifest<Part>;
+      request.json(200, { metadata: { ...stored('a', '7', metadata as Partial<ObjectMeta>).metadata }, spec });
+      return result;
+    };
+    const created = await answered(apply());
+    expect(created.type).toBe('created');
+    if (created.type === 'created') policies.set(created.object);
+    skippedMs = pauseMs - minuteMs / 2;
+    expect((await apply()).type).toBe('unchanged');
+    skippedMs = pauseMs + minuteMs / 2;
+    expect((await answered(apply())).type).toBe('unchanged');
+  });
+});
+
+test('a null is neither sent nor compared', async () => {
+  const withNulls = {
+    metadata: { ...manifest.metadata, labels: { kept: 'yes', gone: null } },
+    spec: { size: null },
+  } as unknown as Manifest<Part>;
+  const result = applier.apply(Part, withNulls, { client, store });
+  const request = await server.next({ method: 'PATCH', path: `${path}/a` });
+  expect(JSON.stringify(request.body)).not.toContain('null');
+  expect(request.body).toMatchObject({ metadata: { labels: { kept: 'yes' } }, spec: {} });
+  request.json(201, stored('a', '7', { ownerReferences }));
+  await result;
 });
 
 test.each(['', 'My Operator', 'a/b', '-a', 'a'.repeat(254)])(

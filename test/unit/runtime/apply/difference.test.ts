@@ -399,3 +399,10 @@ describe('of any configuration', () => {
     );
   });
 });
+
+test('a field may be merged in another way than its type: what the server adds to a claimRef is no surplus', () => {
+  const volume: Schema = { type: 'ref', name: 'core.v1.PersistentVolume' };
+  const claimRef = { name: 'data', namespace: 'default' };
+  const stored = { spec: { claimRef: { ...claimRef, uid: 'u', resourceVersion: '7' } } };
+  expect(differencesOf({ spec: { claimRef } }, stored, volume)).toEqual([]);
+});

@@ -4,7 +4,7 @@ import { HttpClient, Transport } from '../../../../src/runtime/client/index.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
 import { RecordingLog } from '../../../../testkit/recording-log.ts';
 import { stored, Widget } from '../../../../testkit/widgets.ts';
-import { ScriptedServer, type Stream } from '../../environment/scripted-server.ts';
+import { type Exchange, ScriptedServer, type Stream } from '../../environment/scripted-server.ts';
 
 /** An observer that notes nothing. */
 const nothing = { progressed: () => {}, listed: () => {}, reset: () => {} };
@@ -412,6 +412,19 @@ describe('limited to some', () => {
     expect(moved).toEqual(['one']);
   });
 
+  test('namespaces, one of which is refused, it resets that one alone', async () => {
+    make({ namespaces: ['one', 'two'] });
+    const resets: (string | undefined)[] = [];
+    informer.observe({ ...nothing, reset: (namespace) => resets.push(namespace) });
+    running = informer.run(stop.signal);
+    (await server.next({ path: pathOf('one') })).json(403, { message: 'no' });
+    await eventually('the refusal', async () => resets.length === 1);
+    expect(resets).toEqual(['one']);
+    stop.abort();
+    await running;
+    expect(resets).toEqual(['one', undefined]);
+  });
+
   test('no namespaces at all, it is refused', () => {
     expect(() => make({ namespaces: [] })).toThrow(
       new RangeError('widgets.test.example: namespaces is []; leave it out for all'),
@@ -470,6 +483,59 @@ test('calls back when what was handed out no longer holds: the server has gone b
   stop.abort();
   await running;
   expect([resets, informer.covers(stored('a', '1'))]).toEqual([2, false]);
+});
+
+test('a refusal ends when a watch is accepted, before its first event', async () => {
+  const stream = await watching('5', []);
+  await eventually('the list', async () => informer.covers(stored('a', '6')));
+  stream.end();
+  // Before its time: the server is asked for its version.
+  (await server.next({ watch: false })).list('5', []);
+  (await server.next({ watch: true })).refuse(403, 'Forbidden');
+  await eventually('the refusal', async () => !informer.covers(stored('a', '6')));
+  (await server.next({ watch: true })).stream();
+  await eventually('the end of the refusal', async () => informer.covers(stored('a', '6')));
+});
+
+describe('what has been missing for some time', () => {
+  let skippedMs: number;
+  beforeEach(() => {
+    const now = performance.now.bind(performance);
+    skippedMs = 0;
+    jest.spyOn(performance, 'now').mockImplementation(() => now() + skippedMs);
+  });
+  const minuteMs = 60_000;
+  const skipMinute = (): void => {
+    skippedMs += minuteMs;
+  };
+  const forbid = async (): Promise<void> => (await server.next({ watch: false })).refuse(403, 'Forbidden');
+
+  test('is a permission that the server has denied since then, each time that it was asked', async () => {
+    running = informer.run(stop.signal);
+    await forbid();
+    const second = await server.next({ watch: false });
+    expect(informer.missingPermission(0)).toMatchObject({ verb: 'list', namespace: undefined });
+    skipMinute();
+    expect(informer.missingPermission(minuteMs)).toBeUndefined();
+    second.refuse(403, 'Forbidden');
+    await eventually('it is missing', async () => informer.missingPermission(minuteMs) !== undefined);
+  });
+
+  test.each<[string, (exchange: Exchange) => void]>([
+    ['fails otherwise', (exchange) => exchange.json(500, { message: 'no' })],
+    ['does not know the kind', (exchange) => exchange.json(404, { message: 'no' })],
+    ['begins a list', (exchange) => exchange.list('5', [], 'page 2')],
+  ])('is none if the server %s in between', async (_, answer) => {
+    running = informer.run(stop.signal);
+    await forbid();
+    const other = await server.next({ watch: false });
+    skipMinute();
+    answer(other);
+    await forbid();
+    await server.next({ watch: false });
+    expect(informer.missingPermission(0)).toBeDefined();
+    expect(informer.missingPermission(minuteMs)).toBeUndefined();
+  });
 });
 
 test('runs once at a time, and goes on where it was', async () => {

@@ -84,6 +84,12 @@ describe('a kubeconfig', () => {
     });
   });
 
+  test('of a user who acts as itself, with empty fields of impersonation', async () => {
+    const user = { token: 'secret', 'as-uid': '', 'as-groups': [], 'as-user-extra': {} };
+    const connection = await kubeconfigConnection(await kubeconfig({ user }));
+    expect(Object.keys(await connection.authentication())).toEqual([expect.stringMatching(/^authorization$/i)]);
+  });
+
   test('of a user who acts as another by a plugin or a tokenFile', async () => {
     await writeFile(join(directory, 'token'), 'secret');
     const printed = {

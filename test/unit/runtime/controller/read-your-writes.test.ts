@@ -301,6 +301,25 @@ describe('a key whose reconcile has deleted', () => {
     await reconciled('a', 2);
   });
 
+  test('an object that the store has not seen yet waits until the store had it and has it no more', async () => {
+    await controller({
+      a: async (client) => {
+        await createPart(client);
+        await client.delete(Part, { name: 'p', namespace: 'default' });
+      },
+    });
+    (await nextWrite('POST')).json(201, stored('p', '20'));
+    gone(await nextWrite('DELETE'));
+    await settled();
+    widgets.send('MODIFIED', stored('a', '11'));
+    parts.send('ADDED', stored('p', '20'));
+    await partsReach('20');
+    await othersGoOn('12');
+    expect(times('a')).toBe(1);
+    parts.send('DELETED', stored('p', '21'));
+    await reconciled('a', 2);
+  });
+
   test('an object that stays for a while waits for the version of that alone', async () => {
     await controller({ a: withUid }, [stored('p', '5')]);
     const terminating = stored('p', '20', { deletionTimestamp: '2026-01-01T00:00:00Z', finalizers: ['x'] });
@@ -367,7 +386,7 @@ describe('after a new list of a kind that it wrote', () => {
 });
 
 describe('a write that the watch does not bring in time', () => {
-  const observationTimeoutMs = 50;
+  const observationTimeoutMs = 500;
   const replaced = () =>
     managed.metric('informer_watches_replaced_total', { controller: 'widget', resource: 'parts.test.example' });
 
@@ -396,6 +415,23 @@ describe('a write that the watch does not bring in time', () => {
   });
 });
 
+describe('a write that no watch can bring, since none is open', () => {
+  test('is settled by a list, counted and logged too', async () => {
+    await controller({ a: createPart }, [], { observationTimeoutMs: 50 });
+    (await nextWrite('POST')).json(201, stored('p', '20'));
+    await settled();
+    // The pause after that is longer than both times.
+    parts.cut();
+    const list = await managed.server.next({ path: partsPath, watch: false });
+    expect(list.query.get('limit')).toBe('250');
+    list.list('25', []);
+    await reconciled('a', 2);
+    const labels = { controller: 'widget', resource: 'parts.test.example' };
+    expect(await managed.metric('informer_watches_replaced_total', labels)).toBe(2);
+    expect(managed.log.messages('warn')).toContain('the watch has not brought a write of our own: replacing the watch');
+  });
+});
+
 describe('an optional kind that the server refuses', () => {
   const forbidden = (exchange: Exchange): void => exchange.refuse(403, 'Forbidden');
 
@@ -419,6 +455,37 @@ describe('an optional kind that the server refuses', () => {
     forbidden(await managed.server.next({ path: partsPath }));
     await reconciled('a', 2);
   });
+});
+
+test('a namespace that the server refuses leaves the minimums of other namespaces', async () => {
+  const pathOf = (namespace: string): string => `/apis/test.example/v1/namespaces/${namespace}/parts`;
+  managed.manager.informer(Part, { namespaces: ['default', 'deleted'] });
+  managed.manager.controller(Widget, {
+    owns: [Part],
+    reconcile: async ({ name }, { client }) => {
+      begun.push(name);
+      if (name === 'a' && times(name) === 1) await createPart(client);
+      return done;
+    },
+  });
+  managed.run();
+  const synced = await managed.sync({
+    [widgetsPath]: { resourceVersion: '10', items: [stored('a', '1')] },
+    [pathOf('default')]: { resourceVersion: '10' },
+    [pathOf('deleted')]: { resourceVersion: '10' },
+  });
+  widgets = synced[widgetsPath] as Stream;
+  (await nextWrite('POST')).json(201, stored('p', '20'));
+  await settled();
+  widgets.send('MODIFIED', stored('a', '11'));
+  synced[pathOf('deleted')]?.end();
+  (await managed.server.next({ path: pathOf('deleted') })).refuse(403, 'Forbidden');
+  // The refusal has been heard when the kind is asked for again.
+  (await managed.server.next({ path: pathOf('deleted') })).refuse(403, 'Forbidden');
+  await othersGoOn('12');
+  expect(times('a')).toBe(1);
+  synced[pathOf('default')]?.send('ADDED', stored('p', '20'));
+  await reconciled('a', 2);
 });
 
 test('keys come back when the server has gone back to an older state', async () => {
@@ -466,6 +533,29 @@ test('detached it hears nothing more, and its informer forgets it', () => {
   writes.detach();
   writes.detach();
   expect(calls).toEqual(['removed']);
+});
+
+test('detached it sets no minimum for a write that is answered later, and replaces no watch', async () => {
+  let replaced = 0;
+  const informer = {
+    kind: Part,
+    namespaces: undefined,
+    observe: () => () => {},
+    covers: () => true,
+    hasReached: () => false,
+    replaceWatch: () => {
+      replaced += 1;
+      return true;
+    },
+  };
+  const writes = new ReadYourWrites([informer as unknown as CacheProgress], { ...options, timeoutMs: 5 });
+  const written = createPart(writes.client(managed.client, 'default/a', new AbortController().signal));
+  const write = await nextWrite('POST');
+  writes.detach();
+  write.json(201, stored('p', '20'));
+  await written;
+  expect(writes.defer('default/a')).toBe(false);
+  expect(replaced).toBe(0);
 });
 
 describe('nothing to wait for', () => {

@@ -1,6 +1,7 @@
 import { getEventListeners } from 'node:events';
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
-import { done, type Metrics, type Reconcile, watches } from '../../../../src/runtime/index.ts';
+import { Registry } from 'prom-client';
+import { done, Manager, Metrics, type Reconcile, watches } from '../../../../src/runtime/index.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
 import { Part, Planet, partsPath, stored, Widget, widgetsPath } from '../../../../testkit/widgets.ts';
 import { Managed } from '../../environment/managed.ts';
@@ -82,6 +83,19 @@ describe('the start', () => {
     expect(begun).toEqual([]);
   });
 });
+
+test.each(['cacheSyncTimeoutMs', 'drainTimeoutMs'])(
+  'a manager takes no %s that a timer cannot wait for',
+  async (name) => {
+    managed = await Managed.start();
+    const { client, log } = managed;
+    for (const timeMs of [0, -1, Number.NaN, 2 ** 31, Number.POSITIVE_INFINITY]) {
+      expect(() => new Manager({ client, log, metrics: new Metrics(new Registry()), [name]: timeMs })).toThrow(
+        new RangeError(`${name} takes milliseconds from above 0 to 2147483647, not ${timeMs}`),
+      );
+    }
+  },
+);
 
 describe('the stop', () => {
   test('waits for the reconcile under way, whose writes arrive, and begins no other', async () => {
@@ -259,13 +273,26 @@ describe('informers', () => {
     await managed.manager.synced;
   });
 
-  test('of a kind that is forbidden fail the run when their time is over', async () => {
+  test('of a kind that was forbidden for a moment are waited for', async () => {
+    managed = await Managed.start({ cacheSyncTimeoutMs: 20 });
+    managed.manager.informer(Widget);
+    managed.run();
+    // Pauses are longer than that time.
+    (await managed.server.next()).refuse(403, 'Forbidden');
+    (await managed.server.next()).refuse(500, 'InternalError');
+    (await managed.server.next()).refuse(403, 'Forbidden');
+    await managed.sync({ [widgetsPath]: oneWidget });
+    await managed.manager.synced;
+  });
+
+  test('of a kind that is forbidden for that long fail the run', async () => {
     managed = await Managed.start({ cacheSyncTimeoutMs: 20 });
     managed.manager.informer(Widget, { namespaces: ['a'] });
     managed.run();
     (await managed.server.next()).refuse(403, 'Forbidden');
+    (await managed.server.next()).refuse(403, 'Forbidden');
     await expect(managed.ended).rejects.toThrow(
-      'no permission to list widgets.test.example in the namespace a for 0 s',
+      /^no permission to list widgets.test.example in the namespace a for \d s: /,
     );
   });
 
@@ -338,6 +365,7 @@ describe('a controller', () => {
     gate.resolve();
     await removed;
     await parts.closed;
+    expect(await managed.registry.metrics()).not.toContain('"widget"');
     widgets.send('ADDED', stored('b', '11'));
     await eventually('the other informer goes on', async () => kept.store.size === 2);
     expect(begun).toEqual(['a']);
@@ -410,6 +438,20 @@ describe('a controller', () => {
     expect(heard).toHaveBeenCalledTimes(1);
     expect(managed.manager.readiness().waitingFor).toEqual(['widgets.test.example']);
     managed.manager.controller(Widget, { reconcile: noting() });
+  });
+
+  test('whose numbers make no sense leaves nothing behind: no informer, no handler, no metric', async () => {
+    managed = await Managed.start();
+    const before = await managed.registry.metrics();
+    const kept = managed.manager.informer(Widget);
+    const addHandler = jest.spyOn(kept, 'addHandler');
+    const options = { owns: [Part], reconcile: noting() };
+    for (const wrong of [{ observationTimeoutMs: 0 }, { retries: { retriesPerSecond: 0 } }]) {
+      expect(() => managed.manager.controller(Widget, { ...options, ...wrong })).toThrow(RangeError);
+    }
+    expect(addHandler).not.toHaveBeenCalled();
+    expect(managed.manager.readiness().waitingFor).toEqual(['widgets.test.example']);
+    expect(await managed.registry.metrics()).toBe(before);
   });
 
   test('has a name of its own', async () => {

@@ -22,7 +22,7 @@ describe('/healthz', () => {
     expect(await probe()).toEqual(healthy);
   });
 
-  test('fails once after the event loop stood still for too long', async () => {
+  test('fails for a while after the event loop stood still for too long', async () => {
     start({ maxEventLoopDelayMs: 100 });
     const until = performance.now() + 300;
     while (performance.now() < until);
@@ -30,7 +30,33 @@ describe('/healthz', () => {
       code: 503,
       text: expect.stringMatching(/^event loop: it stood still for \d+ ms\n$/),
     });
-    expect(await probe()).toEqual(healthy);
+    await eventually('it is over', async () => (await probe()).code === 200);
+  });
+
+  test('fails for that delay whoever has asked for it before', async () => {
+    start({ maxEventLoopDelayMs: 100 });
+    const until = performance.now() + 300;
+    while (performance.now() < until);
+    expect((await probe()).code).toBe(503);
+    expect((await probe()).code).toBe(503);
+  });
+
+  test('fails for a check that does not end, which is not run twice at once', async () => {
+    let runs = 0;
+    const ended = Promise.withResolvers<void>();
+    const checks: HealthChecks = {
+      disk: () => {
+        runs += 1;
+        return ended.promise;
+      },
+    };
+    start({ checks, checkTimeoutMs: 20 });
+    const stuck = { code: 503, text: 'disk: it has not ended within 20 ms\n' };
+    expect(await Promise.all([probe(), probe()])).toEqual([stuck, stuck]);
+    expect(await probe()).toEqual(stuck);
+    expect(runs).toBe(1);
+    ended.resolve();
+    await eventually('the check is run again', async () => (await probe()).code === 200 && runs === 2);
   });
 
   test('fails while a check of its own does, with what that says', async () => {
@@ -67,10 +93,10 @@ describe('of a manager', () => {
         return done;
       },
     });
-    managed.run();
-    await managed.sync({ [widgetsPath]: { resourceVersion: '10', items: [stored('a', '1')] } });
     start({ maxOverrunMs: 50 }, managed.manager);
     expect(await probe()).toEqual(healthy);
+    managed.run();
+    await managed.sync({ [widgetsPath]: { resourceVersion: '10', items: [stored('a', '1')] } });
     await eventually('the worker is told of', async () => (await probe()).code === 503);
     expect((await probe()).text).toMatch(
       /^workers: controller widget: a reconcile runs on \d+ s after its time limit\n$/,
