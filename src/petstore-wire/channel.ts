@@ -1,3 +1,4 @@
+import type { Http2Session } from 'node:http2';
 import {
   Code,
   ConnectError,
@@ -29,6 +30,8 @@ export interface ChannelOptions {
 /** The client's end of the way to a pet store: one connection, made when it is first needed, and made again when it broke. */
 export interface PetStoreChannel {
   readonly transport: Transport;
+  /** The connection of the last request, by identity, while it is open. The next request may open another one. */
+  connection(): object | undefined;
   /** Ends the connection and what is under way on it. */
   close(): void;
 }
@@ -51,14 +54,29 @@ export function openChannel({ address, tls, timeoutMs, interceptors = [] }: Chan
       return tls?.ca;
     },
   };
-  const sessionManager = new Http2SessionManager(baseUrl, undefined, sessionOptions);
+  const sessionManager = new ObservedSessionManager(baseUrl, undefined, sessionOptions);
   const transport = createGrpcTransport({
     baseUrl,
     sessionManager,
     defaultTimeoutMs: timeoutMs,
     interceptors: [...interceptors, leavingTheDead(timeoutMs, () => sessionManager.abort())],
   });
-  return { transport, close: () => sessionManager.abort() };
+  return { transport, connection: () => sessionManager.connection, close: () => sessionManager.abort() };
+}
+
+/** Tells on which connection the last request went. */
+class ObservedSessionManager extends Http2SessionManager {
+  #last: Http2Session | undefined;
+
+  get connection(): Http2Session | undefined {
+    return this.#last?.closed || this.#last?.destroyed ? undefined : this.#last;
+  }
+
+  override async request(...request: Parameters<Http2SessionManager['request']>) {
+    const stream = await super.request(...request);
+    this.#last = stream.session;
+    return stream;
+  }
 }
 
 /**

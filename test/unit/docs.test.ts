@@ -8,10 +8,11 @@ import { collectDefaultMetrics, Registry } from 'prom-client';
 import type { TSchema } from 'typebox';
 import { Check, Errors } from 'typebox/value';
 import { parse, parseAllDocuments } from 'yaml';
-import { BookStore, Echo, PodSet, PostgresWriter, ScheduledEcho } from '../../src/api/index.ts';
+import { BookStore, Echo, Pet, PodSet, PostgresWriter, ScheduledEcho } from '../../src/api/index.ts';
 import { readConfig } from '../../src/config.ts';
 import { partReasons, volumeReasons } from '../../src/controllers/book-store/book-store-status.ts';
 import { echoReasons } from '../../src/controllers/echo/echo-reconciler.ts';
+import { petReasons } from '../../src/controllers/pet/pet-reconciler.ts';
 import { reasons as podSetReasons } from '../../src/controllers/pod-set/pod-set-status.ts';
 import { readyByReason as postgresReasons } from '../../src/controllers/postgres-writer/postgres-writer-status.ts';
 import { reasons as scheduledEchoReasons } from '../../src/controllers/scheduled-echo/scheduled-echo-status.ts';
@@ -166,6 +167,32 @@ describe('docs/postgres-writer.md', () => {
     const said = tableAfter(text, '| reason of Ready |').map((row) => [codeIn(row['reason of Ready']), row.status]);
     const expected = [...Object.entries(postgresReasons), ['ControllerDisabled', 'False']];
     expect(said.sort()).toEqual(expected.sort());
+  });
+});
+
+describe('docs/pet.md', () => {
+  const text = page('pet');
+  const { spec, status } = Pet.definition;
+
+  test('has every field of the spec and of the status', () => {
+    expect(tableAfter(text, '| field | takes |').map((row) => codeIn(row.field))).toEqual(Object.keys(spec.properties));
+    const fields = tableAfter(text, '| field of the status |').map((row) => codeIn(row['field of the status']));
+    expect(fields).toEqual(Object.keys(status.properties));
+  });
+
+  test('has every reason of Ready, with its status and the type of its Event', () => {
+    const said = tableAfter(text, '| reason of Ready |').map((row) => [
+      codeIn(row['reason of Ready']),
+      row.status,
+      row.Event,
+    ]);
+    const expected = Object.entries(petReasons).map(([reason, { ready, event }]) => [
+      reason,
+      ready,
+      // Written before the store is asked, and never reported.
+      reason === 'Adding' ? 'none' : event,
+    ]);
+    expect(said).toEqual([...expected, ['ControllerDisabled', 'False', 'Warning']]);
   });
 });
 

@@ -1,5 +1,30 @@
-import { GateClosedError, type Logger } from '../../runtime/index.ts';
-import { OutsideDownError } from './outside-down-error.ts';
+import type { Logger } from '../../runtime/index.ts';
+
+/** A system outside of the cluster cannot be used: nothing was sent to it, or what was sent has had no good end. */
+export class OutsideDownError extends Error {
+  override readonly name = 'OutsideDownError';
+  /** As its {@link Circuit} calls it. */
+  readonly system: string;
+  /** One CamelCase word, for a condition. */
+  readonly reason: string;
+  /** When it was first found down for that reason. */
+  readonly since: Date;
+  /** In how many milliseconds to ask again; each who asks has another answer. */
+  readonly retryAfterMs: number;
+
+  /** @param details.cause the first error of that reason, the same for all who meet it: a status would else change with each. */
+  constructor(
+    system: string,
+    details: { readonly reason: string; readonly since: Date; readonly cause: unknown; readonly retryAfterMs: number },
+  ) {
+    const { reason, since, cause, retryAfterMs } = details;
+    super(`${system}: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
+    this.system = system;
+    this.reason = reason;
+    this.since = since;
+    this.retryAfterMs = retryAfterMs;
+  }
+}
 
 /** What tells the time. */
 export interface Clock {
@@ -13,11 +38,13 @@ export interface Clock {
 export interface CircuitOptions {
   /** What is outside, in words: `the database db.example:5432/app`. Stands in errors and in the log. */
   readonly system: string;
-  /**
-   * Why an error means that the system cannot be used, in one CamelCase word for a condition. Undefined: the system has
-   * answered, if only to refuse this one thing.
-   */
+  /** Why an error means that the system cannot be used, as a CamelCase reason for a condition. Undefined if it does not. */
   readonly reasonOf: (error: unknown) => string | undefined;
+  /**
+   * Whether an error that means no outage is an answer of the system, which refused one request: that ends an outage. Any other
+   * error, for example one of the API server or of a gate, says nothing about the system.
+   */
+  readonly isAnswer: (error: unknown) => boolean;
   /** Absent for one of many, each of which tells of itself elsewhere. */
   readonly log?: Logger;
   /** The pause before the first probe, in milliseconds; it doubles with each that fails. Default 500. */
@@ -33,7 +60,7 @@ export interface CircuitOptions {
 }
 
 interface Outage {
-  readonly since: Date;
+  since: Date;
   reason: string;
   cause: unknown;
   pauseMs: number;
@@ -53,7 +80,12 @@ const processClock: Clock = { elapsedMs: () => performance.now(), now: () => new
  * default.
  *
  * @example
- * const circuit = new Circuit({ system: 'the pet store', reasonOf: (error) => (isUnavailable(error) ? 'StoreDown' : undefined), log });
+ * const circuit = new Circuit({
+ *   system: 'the pet store',
+ *   reasonOf: (error) => (isUnavailable(error) ? 'StoreDown' : undefined),
+ *   isAnswer: (error) => error instanceof StoreError,
+ *   log,
+ * });
  * try {
  *   await circuit.call((signal) => store.addPets(pets, { signal }), context.signal);
  * } catch (error) {
@@ -121,11 +153,11 @@ export class Circuit {
       this.#answered();
       return result;
     } catch (error) {
-      // None of these is the system's word.
-      if (signal.aborted || error instanceof OutsideDownError || error instanceof GateClosedError) throw error;
-      const reason = this.#options.reasonOf(error);
+      if (signal.aborted) throw error;
+      const { reasonOf, isAnswer } = this.#options;
+      const reason = reasonOf(error);
       if (reason !== undefined) throw this.#failed(reason, error, { startedAtMs, isProbe: probed !== undefined });
-      this.#answered();
+      if (isAnswer(error)) this.#answered();
       throw error;
     } finally {
       if (probed !== undefined) probed.probing = false;
@@ -161,7 +193,7 @@ export class Circuit {
       const isStale = startedAtMs < this.#answeredAtMs;
       return isStale ? this.#error({ since: this.#clock.now(), reason, cause }) : this.#error(this.#cut(reason, cause));
     }
-    if (outage.reason !== reason) Object.assign(outage, { reason, cause });
+    if (outage.reason !== reason) Object.assign(outage, { reason, cause, since: this.#clock.now() });
     if (isProbe) {
       outage.pauseMs = Math.min(outage.pauseMs * 2, this.#maxProbeAfterMs);
       outage.probeAtMs = this.#clock.elapsedMs() + outage.pauseMs;

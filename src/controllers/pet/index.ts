@@ -4,11 +4,10 @@ import { Pet } from '../../api/index.ts';
 import { type Gate, generationChanged, type Manager } from '../../runtime/index.ts';
 import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
 import { Circuit, OutsideDownError, outsideUp } from '../outside/index.ts';
-import { Inventory } from './inventory.ts';
+import { failureOf, outageOf } from './errors.ts';
+import { Inventory, Sweep } from './inventory.ts';
 import { PetReconciler } from './pet-reconciler.ts';
 import { PetStore } from './pet-store.ts';
-import { outageOf, whereUnusable } from './store-error.ts';
-import { Sweep } from './sweep.ts';
 
 /**
  * Workers at the least: twice as many as there are connections to the API server, so that these have something to do while
@@ -50,6 +49,7 @@ export function addPetController(
   const circuit = new Circuit({
     system,
     reasonOf: outageOf,
+    isAnswer: (error) => failureOf(error) !== undefined,
     log,
     onChange: (up) => {
       showUp(up);
@@ -61,9 +61,7 @@ export function addPetController(
     take: async (signal) => {
       // It would be a long probe, for which all others had to wait.
       if (circuit.isCut) return [];
-      const taken = await circuit.call((ending) => inventory.take(store.all(ending)).catch(whereUnusable), signal);
-      if (taken instanceof Error) throw taken;
-      return taken;
+      return circuit.call((linked) => inventory.take(store.all(linked)), signal);
     },
     everyMs: resyncEveryMs,
     retryAfterMs: sweepAgainMs,
@@ -77,7 +75,6 @@ export function addPetController(
     store,
     circuit,
     inventory,
-    takeStock: () => sweep.ask(),
     events,
     namespaces,
   });

@@ -1,5 +1,6 @@
 import type { Pet } from '../../api/index.ts';
 import { dayFromText, dayText } from '../../petstore-wire/index.ts';
+import { type Condition, findCondition } from '../../runtime/index.ts';
 
 /** A pet as the store is to have it. */
 export interface StorePet {
@@ -47,3 +48,12 @@ export const isAlike = (one: StorePet, other: StorePet): boolean => tripleOf(one
 
 /** Alike pets have the same. */
 export const tripleOf = ({ name, type, birthday }: StorePet): string => JSON.stringify([name, type, birthday]);
+
+/** The condition `Ready`, if it is about the present generation of the Pet. */
+export function presentReady({ metadata, status }: Pet): Condition | undefined {
+  const ready = findCondition(status?.conditions, 'Ready');
+  return ready?.observedGeneration === metadata.generation ? ready : undefined;
+}
+
+/** Whether the store has been told of the present spec, and has taken it. */
+export const isStored = (pet: Pet): boolean => pet.status?.id !== undefined && presentReady(pet)?.status === 'True';

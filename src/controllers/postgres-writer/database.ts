@@ -4,7 +4,7 @@ import type { Gate, Logger } from '../../runtime/index.ts';
 import { Circuit } from '../outside/index.ts';
 import { type Credentials, type DatabaseSettings, readCredentials } from './connection-settings.ts';
 import { EarlierConnections } from './earlier-connections.ts';
-import { ConnectionFailedError, databaseReasonOf, sqlStateOf, UnfitTableError } from './faults.ts';
+import { ConnectionFailedError, databaseReasonOf, sqlStateOf, tableReasonOf, UnfitTableError } from './faults.ts';
 import { isUnanswered, type NamedPool, openPool } from './pool.ts';
 import { Slots } from './slots.ts';
 import { nothing, type Statement } from './statements.ts';
@@ -43,6 +43,7 @@ export class Database {
     this.#circuit = new Circuit({
       system: `the database ${settings.host}:${settings.port}/${settings.dbname}`,
       reasonOf: databaseReasonOf,
+      isAnswer: (error) => tableReasonOf(error) !== undefined,
       log,
       ...(onChange && { onChange }),
     });

@@ -22,7 +22,7 @@ const probes = { probeAfterMs: 1000, maxProbeAfterMs: 15_000 } as const;
 
 /** The circuit of a table, by whichever of its names. Names are the users', any number of them: each has a status that says so. */
 export const tableCircuit = (name: string): Circuit =>
-  new Circuit({ system: `the table ${name}`, reasonOf: tableReasonOf, ...probes });
+  new Circuit({ system: `the table ${name}`, reasonOf: tableReasonOf, isAnswer: () => false, ...probes });
 
 /**
  * The rows of one table. What is asked for at about the same time becomes one statement; and there is one at a time, so that
