@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { Pet, PostgresWriter, petFinalizer, postgresWriterFinalizer } from '../../src/api/index.ts';
 import { petReasons } from '../../src/controllers/pet/pet-reconciler.ts';
 import { wantedPet } from '../../src/controllers/pet/store-pet.ts';
-import * as writerStatus from '../../src/controllers/postgres-writer/postgres-writer-status.ts';
+import { postgresWriterReasons } from '../../src/controllers/postgres-writer/postgres-writer-reconciler.ts';
 import {
   type Client,
   desiredStatus,
@@ -63,8 +63,17 @@ const writers: Subject = {
       guarded(writer, PostgresWriter, created, postgresWriterFinalizer, async (object) => {
         const noted = await reportStatus(writer, PostgresWriter, object, { tables: [rowTable] });
         if (noted === undefined) throw new Error(`${name} has a status already`);
-        const finding = { reason: 'RowWritten', message: `the row is in ${rowTable}` } as const;
-        const { status } = writerStatus.readyReport(noted, finding, [rowTable], new Date());
+        const written = {
+          reason: 'RowWritten',
+          message: `the row is in ${rowTable}`,
+          status: { tables: [rowTable] },
+        } as const;
+        const status = desiredStatus<PostgresWriter, keyof typeof postgresWriterReasons>(
+          postgresWriterReasons,
+          noted,
+          written,
+          new Date(),
+        );
         await reportStatus(writer, PostgresWriter, noted, status);
       });
   },

@@ -14,7 +14,7 @@ import { partReasons, volumeReasons } from '../../src/controllers/book-store/boo
 import { echoReasons } from '../../src/controllers/echo/echo-reconciler.ts';
 import { petReasons } from '../../src/controllers/pet/pet-reconciler.ts';
 import { reasons as podSetReasons } from '../../src/controllers/pod-set/pod-set-status.ts';
-import { readyByReason as postgresReasons } from '../../src/controllers/postgres-writer/postgres-writer-status.ts';
+import { postgresWriterReasons } from '../../src/controllers/postgres-writer/postgres-writer-reconciler.ts';
 import { reasons as scheduledEchoReasons } from '../../src/controllers/scheduled-echo/scheduled-echo-status.ts';
 import { Metrics } from '../../src/runtime/index.ts';
 import { codeBlocks, codeIn, headingAnchors, linksOf, tableAfter } from '../../testkit/markdown.ts';
@@ -163,10 +163,14 @@ describe('docs/postgres-writer.md', () => {
     expect(fields).toEqual(Object.keys(status.properties));
   });
 
-  test('has every reason of Ready with its status, and that of a controller that is off', () => {
-    const said = tableAfter(text, '| reason of Ready |').map((row) => [codeIn(row['reason of Ready']), row.status]);
-    const expected = [...Object.entries(postgresReasons), ['ControllerDisabled', 'False']];
-    expect(said.sort()).toEqual(expected.sort());
+  test('has every reason of Ready, with its status and the type of its Event, and that of a controller that is off', () => {
+    const said = tableAfter(text, '| reason of Ready |').map((row) => [
+      codeIn(row['reason of Ready']),
+      row.status,
+      row.Event,
+    ]);
+    const expected = Object.entries(postgresWriterReasons).map(([reason, { ready, event }]) => [reason, ready, event]);
+    expect(said).toEqual([...expected, ['ControllerDisabled', 'False', 'Warning']]);
   });
 });
 

@@ -29,6 +29,16 @@ export class UnfitTableError extends Error {
   }
 }
 
+/** The PostgresWriter was stored under an older definition, without a field that the row needs. */
+export class InvalidSpecError extends Error {
+  override readonly name = 'InvalidSpecError';
+}
+
+/** The table is not among those that the operator may write to. */
+export class TableNotAllowedError extends Error {
+  override readonly name = 'TableNotAllowedError';
+}
+
 /** The database refuses this one row, for what is in it: it would do so again, and takes others. */
 export class RowRefusedError extends Error {
   override readonly name = 'RowRefusedError';
