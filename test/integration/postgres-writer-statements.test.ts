@@ -3,8 +3,8 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/gl
 import type { Client } from 'pg';
 import { Database } from '../../src/controllers/postgres-writer/database.ts';
 import { Rendezvous } from '../../src/controllers/postgres-writer/rendezvous.ts';
-import type { Row } from '../../src/controllers/postgres-writer/row.ts';
-import type { Rows } from '../../src/controllers/postgres-writer/rows.ts';
+import type { Row } from '../../src/controllers/postgres-writer/statements.ts';
+import type { Rows } from '../../src/controllers/postgres-writer/tables.ts';
 import { Tables } from '../../src/controllers/postgres-writer/tables.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { PostgresServer } from '../../testkit/postgres-server.ts';

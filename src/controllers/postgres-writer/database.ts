@@ -1,12 +1,17 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import type { Gate, Logger } from '../../runtime/index.ts';
-import { Circuit } from '../outside/index.ts';
-import { type Credentials, type DatabaseSettings, readCredentials } from './connection-settings.ts';
-import { EarlierConnections } from './earlier-connections.ts';
-import { ConnectionFailedError, databaseReasonOf, sqlStateOf, tableReasonOf, UnfitTableError } from './faults.ts';
-import { isUnanswered, type NamedPool, openPool } from './pool.ts';
-import { Slots } from './slots.ts';
+import { Circuit, Semaphore } from '../outside/index.ts';
+import { ConnectionFailedError, databaseReasonOf, sqlStateOf, tableReasonOf, UnfitTableError } from './errors.ts';
+import {
+  type Credentials,
+  type DatabaseSettings,
+  isUnanswered,
+  type NamedPool,
+  openPool,
+  readCredentials,
+} from './pool.ts';
+import { StaleBackends } from './stale-backends.ts';
 import { nothing, type Statement } from './statements.ts';
 
 /** What a {@link Database} is made of. */
@@ -28,18 +33,18 @@ const closeTimeoutMs = 1000;
 export class Database {
   readonly #options: DatabaseOptions;
   readonly #circuit: Circuit;
-  readonly #slots: Slots;
+  readonly #connections: Semaphore;
   readonly #closing = new AbortController();
   /** Aborted when no statement may begin any more, and those under way have to end. */
   readonly #ended: AbortSignal;
-  readonly #earlier = new EarlierConnections();
+  readonly #stale = new StaleBackends();
   #opened: { readonly credentials: Credentials; readonly pool: Promise<NamedPool> } | undefined;
 
   constructor(options: DatabaseOptions) {
     const { settings, log, gate, onChange } = options;
     this.#options = options;
     this.#ended = gate === undefined ? this.#closing.signal : AbortSignal.any([gate.signal, this.#closing.signal]);
-    this.#slots = new Slots(settings.poolSize);
+    this.#connections = new Semaphore(settings.poolSize);
     this.#circuit = new Circuit({
       system: `the database ${settings.host}:${settings.port}/${settings.dbname}`,
       reasonOf: databaseReasonOf,
@@ -56,7 +61,7 @@ export class Database {
    */
   query<R extends object>(statement: Statement): Promise<readonly R[]> {
     // Who waits for a connection finds the circuit cut when its turn comes, and asks for none.
-    return this.#slots.use(() => this.#circuit.call(() => this.#answer<R>(statement)));
+    return this.#connections.use(() => this.#circuit.call(() => this.#answer<R>(statement)));
   }
 
   /** Ends the connections, also those on which an answer is awaited; whoever does not let go within a second is left. */
@@ -95,13 +100,13 @@ export class Database {
     let answered = false;
     let sent = false;
     try {
-      await this.#earlier.ended(ask);
+      await this.#stale.end(ask);
       sent = true;
       const rows = await ask<R>(statement);
       answered = true;
       return rows;
     } catch (error) {
-      if (sent && error instanceof ConnectionFailedError) this.#earlier.lost(nameOf(client));
+      if (sent && error instanceof ConnectionFailedError) this.#stale.add(nameOf(client));
       ended.throwIfAborted();
       answered = !(error instanceof ConnectionFailedError) && databaseReasonOf(error) === undefined;
       throw error;
@@ -118,7 +123,7 @@ export class Database {
     const opened = this.#opened;
     if (opened !== undefined && isDeepStrictEqual(opened.credentials, credentials)) return opened.pool;
     const { settings, log } = this.#options;
-    const pool = openPool(settings, credentials, { log, nextName: () => this.#earlier.nextName() });
+    const pool = openPool(settings, credentials, { log, nextName: () => this.#stale.nextName() });
     this.#opened = { credentials, pool };
     return pool;
   }

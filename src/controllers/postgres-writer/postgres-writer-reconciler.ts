@@ -17,12 +17,10 @@ import {
   writeStatus,
 } from '../../runtime/index.ts';
 import { OutsideDownError, untilAborted } from '../outside/index.ts';
-import { InvalidSpecError, RowBusyError, RowRefusedError, TableNotAllowedError } from './faults.ts';
+import { InvalidSpecError, RowBusyError, RowRefusedError, TableNotAllowedError } from './errors.ts';
 import type { Rendezvous } from './rendezvous.ts';
-import { rowIdOf, rowOf } from './row.ts';
-import type { Written } from './rows.ts';
-import { InvalidTableNameError, parseTableName, type Table, tableText } from './table-name.ts';
-import type { Tables } from './tables.ts';
+import { InvalidTableNameError, parseTableName, rowIdOf, rowOf, type Table, tableText } from './statements.ts';
+import type { Tables, Written } from './tables.ts';
 
 /** The reasons of `Ready` of a PostgresWriter. */
 export const postgresWriterReasons = defineReasons({

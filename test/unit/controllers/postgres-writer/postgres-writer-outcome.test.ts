@@ -4,9 +4,9 @@ import {
   RowBusyError,
   RowRefusedError,
   TableNotAllowedError,
-} from '../../../../src/controllers/postgres-writer/faults.ts';
+} from '../../../../src/controllers/postgres-writer/errors.ts';
 import { failureOutcome } from '../../../../src/controllers/postgres-writer/postgres-writer-reconciler.ts';
-import { parseTableName } from '../../../../src/controllers/postgres-writer/table-name.ts';
+import { parseTableName } from '../../../../src/controllers/postgres-writer/statements.ts';
 
 describe('an error means', () => {
   test('of a system outside its reason and its words, and when to ask again', () => {

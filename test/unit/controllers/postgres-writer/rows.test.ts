@@ -1,9 +1,8 @@
 import { beforeEach, describe, expect, test } from '@jest/globals';
 import { OutsideDownError } from '../../../../src/controllers/outside/index.ts';
 import { Rendezvous } from '../../../../src/controllers/postgres-writer/rendezvous.ts';
-import type { Row } from '../../../../src/controllers/postgres-writer/row.ts';
-import { Rows } from '../../../../src/controllers/postgres-writer/rows.ts';
-import type { Statement } from '../../../../src/controllers/postgres-writer/statements.ts';
+import type { Row, Statement } from '../../../../src/controllers/postgres-writer/statements.ts';
+import { Rows } from '../../../../src/controllers/postgres-writer/tables.ts';
 
 const refusal = (code: string): Error => Object.assign(new Error(`refused: ${code}`), { code, severity: 'ERROR' });
 
