@@ -1,5 +1,5 @@
 /** What controllers of kinds that live outside of the cluster share: an outside that may be down, slow, or not configured. */
-export { Batch, type BatchOptions } from './batch.ts';
+export { Batch, type BatchOptions, InFlightCount } from './batch.ts';
 export { Circuit, type CircuitOptions, type Clock, OutsideDownError } from './circuit.ts';
 export { KeyedMutex, LinkedSignal, Semaphore, untilAborted } from './concurrency.ts';
 export { addDisabledController, disabledPermissions } from './disabled-controller.ts';

@@ -3,11 +3,10 @@ import { Counter, type Registry } from 'prom-client';
 import { PostgresWriter } from '../../api/index.ts';
 import { type Gate, generationChanged, type Manager } from '../../runtime/index.ts';
 import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
-import { outsideUp } from '../outside/index.ts';
+import { InFlightCount, outsideUp } from '../outside/index.ts';
 import { Database } from './database.ts';
 import type { DatabaseSettings } from './pool.ts';
 import { PostgresWriterReconciler } from './postgres-writer-reconciler.ts';
-import { Rendezvous } from './rendezvous.ts';
 import { parseTableName, type Statement, tableText } from './statements.ts';
 import { Tables } from './tables.ts';
 
@@ -45,13 +44,13 @@ export function addPostgresWriterController(
   const { settings, allowedTables, gate, events, registry, workers, resyncEveryMs } = options;
   const { log } = manager;
   const writers = manager.informer(PostgresWriter, scopeOf(options)).store;
-  const rendezvous = new Rendezvous();
+  const inFlight = new InFlightCount();
   const database = new Database({ settings, log, gate, onChange: outsideUp(registry, 'postgres') });
-  const tables = new Tables({ database: statementMetrics(registry, database), rendezvous });
+  const tables = new Tables({ database: statementMetrics(registry, database), inFlight });
   const reconciler = new PostgresWriterReconciler({
     writers,
     tables,
-    rendezvous,
+    inFlight,
     events,
     allowedTables: allowedTables && new Set(allowedTables.map((text) => tableText(parseTableName(text)))),
     freshMs: Math.min(maxFreshMs, resyncEveryMs / 4),

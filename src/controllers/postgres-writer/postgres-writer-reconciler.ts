@@ -16,9 +16,8 @@ import {
   type Result,
   writeStatus,
 } from '../../runtime/index.ts';
-import { OutsideDownError, untilAborted } from '../outside/index.ts';
+import { type InFlightCount, OutsideDownError, untilAborted } from '../outside/index.ts';
 import { InvalidSpecError, RowBusyError, RowRefusedError, TableNotAllowedError } from './errors.ts';
-import type { Rendezvous } from './rendezvous.ts';
 import { InvalidTableNameError, parseTableName, rowIdOf, rowOf, type Table, tableText } from './statements.ts';
 import type { Tables, Written } from './tables.ts';
 
@@ -96,7 +95,7 @@ type WriterOutcome = Outcome<Reason, PostgresWriter>;
 export interface PostgresWriterReconcilerOptions {
   readonly writers: ReadonlyStore<PostgresWriter>;
   readonly tables: Tables;
-  readonly rendezvous: Rendezvous;
+  readonly inFlight: InFlightCount;
   readonly events: EventRecorder;
   /** The only tables that may be written to, with their schemas. Undefined: every one. */
   readonly allowedTables?: ReadonlySet<string> | undefined;
@@ -147,7 +146,7 @@ export class PostgresWriterReconciler {
       return done;
     }
     if (this.#isFresh(writer)) return done;
-    return this.#options.rendezvous.during(() =>
+    return this.#options.inFlight.during(() =>
       finalizer({
         client: context.client,
         kind: PostgresWriter,
@@ -204,10 +203,10 @@ export class PostgresWriterReconciler {
     table: Table,
     { isKnown, signal }: { readonly isKnown: boolean; readonly signal: AbortSignal },
   ): Promise<Written> {
-    const { rendezvous, tables } = this.#options;
+    const { inFlight, tables } = this.#options;
     // On abort the wait is given up, not the statement: it holds other rows too.
     return untilAborted(
-      rendezvous.waiting(() => tables.rowsOf(table).upsert(rowOf(writer), isKnown)),
+      inFlight.waiting(() => tables.rowsOf(table).upsert(rowOf(writer), isKnown)),
       signal,
     );
   }
@@ -217,13 +216,13 @@ export class PostgresWriterReconciler {
    * come back, under a rename or from a backup.
    */
   async #delete(writer: PostgresWriter, text: string, signal: AbortSignal): Promise<void> {
-    const { rendezvous, tables, missingMs } = this.#options;
+    const { inFlight, tables, missingMs } = this.#options;
     const table = namedTable(text);
     if (table === undefined) return;
     const rows = tables.rowsOf(this.#allowed(table));
     try {
       await untilAborted(
-        rendezvous.waiting(() => rows.delete(rowIdOf(writer))),
+        inFlight.waiting(() => rows.delete(rowIdOf(writer))),
         signal,
       );
     } catch (error) {

@@ -1,8 +1,6 @@
-import { Circuit } from '../outside/index.ts';
-import { Batch } from './batch.ts';
+import { Batch, Circuit, type InFlightCount } from '../outside/index.ts';
 import type { Database } from './database.ts';
 import { isBusy, RowBusyError, RowRefusedError, tableReasonOf, UnfitTableError } from './errors.ts';
-import type { Rendezvous } from './rendezvous.ts';
 import {
   deleteRows,
   findOtherwise,
@@ -38,17 +36,17 @@ interface FoundTable extends Table {
 /** The tables of the database, by name, and the rows of each. */
 export class Tables {
   readonly #database: Pick<Database, 'query'>;
-  readonly #rendezvous: Rendezvous;
+  readonly #inFlight: InFlightCount;
   readonly #known = new Map<string, KnownName>();
   readonly #rows = new Map<string, Rows>();
   #forgotAtMs = 0;
 
   constructor(options: {
     readonly database: Pick<Database, 'query'>;
-    readonly rendezvous: Rendezvous;
+    readonly inFlight: InFlightCount;
   }) {
     this.#database = options.database;
-    this.#rendezvous = options.rendezvous;
+    this.#inFlight = options.inFlight;
   }
 
   /**
@@ -73,7 +71,7 @@ export class Tables {
   /** The rows of a table. */
   rowsOf(table: Table): Rows {
     const text = tableText(table);
-    const options = { database: this.#database, rendezvous: this.#rendezvous };
+    const options = { database: this.#database, inFlight: this.#inFlight };
     const rows = this.#rows.get(text) ?? new Rows(table, options);
     this.#rows.set(text, rows);
     return rows;
@@ -141,12 +139,12 @@ export class Rows {
   readonly #checks: Batch<Row, boolean>;
   readonly #deletions: Batch<string, 'deleted'>;
 
-  constructor(table: Table, options: { readonly database: Pick<Database, 'query'>; readonly rendezvous: Rendezvous }) {
-    const { database, rendezvous } = options;
+  constructor(table: Table, options: { readonly database: Pick<Database, 'query'>; readonly inFlight: InFlightCount }) {
+    const { database, inFlight } = options;
     this.#table = table;
     this.#database = database;
     const circuit = tableCircuit(tableText(table));
-    const shared = { rendezvous, maxItems: maxRows, maxWaitMs };
+    const shared = { maxItems: maxRows, gather: { inFlight, maxWaitMs } };
     this.#upserts = new Batch({
       ...shared,
       execute: (rows) =>
