@@ -67,6 +67,8 @@ export interface Config {
   readonly logLevel: LogLevel;
   /** ECHO_IMAGE: the image whose printf prints an Echo's message. */
   readonly echoImage: string;
+  /** POD_SET_IMAGE: the image of the pods of a PodSet without a template. */
+  readonly podSetImage: string;
   /** The pet store that Pets are kept in. */
   readonly petstore: {
     /** PETSTORE_ADDRESS: `host:port`. */
@@ -206,6 +208,7 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
       ENV: text({ default: 'local' }),
       LOG_LEVEL: logLevel({ default: 'debug' }),
       ECHO_IMAGE: image({ default: 'busybox:1.36' }),
+      POD_SET_IMAGE: image({ default: 'busybox:1.36' }),
       PETSTORE_ADDRESS: address({ default: 'petstore-service.petstore.svc.cluster.local:6742' }),
       PETSTORE_TLS: boolean({ default: false }),
       PETSTORE_CA_FILE: text({ default: undefined }),
@@ -255,6 +258,7 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
     env: values.ENV,
     logLevel: values.LOG_LEVEL,
     echoImage: values.ECHO_IMAGE,
+    podSetImage: values.POD_SET_IMAGE,
     petstore: {
       address: values.PETSTORE_ADDRESS,
       tls: values.PETSTORE_TLS,

@@ -51,7 +51,7 @@ export const controllers: Readonly<Record<ControllerName, OperatorController>> =
     permissions: podSetPermissions,
     add: async ({ manager, events, applier }, config) => {
       const { addPodSetController } = await import('./controllers/pod-set/index.ts');
-      addPodSetController(manager, { events, applier, ...shared(config) });
+      addPodSetController(manager, { events, applier, image: config.podSetImage, ...shared(config) });
       return undefined;
     },
   },

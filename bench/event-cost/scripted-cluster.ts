@@ -8,14 +8,16 @@ import { echoJob } from '../../src/controllers/echo/echo-job.ts';
 import { echoReasons, outcomeOf } from '../../src/controllers/echo/echo-reconciler.ts';
 import { desiredStatus, type KubeObject, statusPatch } from '../../src/runtime/index.ts';
 
-type Resource = 'echos' | 'jobs';
+/** There are no pods: nobody runs the Jobs. */
+type Resource = 'echos' | 'jobs' | 'pods';
 
 const namespace = 'bench';
 const sentinel = 'sentinel-';
-const apiVersions = { echos: 'mmontes.io/v1alpha1', jobs: 'batch/v1' } as const;
+const apiVersions = { echos: 'mmontes.io/v1alpha1', jobs: 'batch/v1', pods: 'v1' } as const;
+const lists = { echos: 'EchoList', jobs: 'JobList', pods: 'PodList' } as const;
 
 /** A path of ours: with or without a namespace, a name, a subresource. */
-const pathPattern = /^\/apis\/[^/]+\/[^/]+(?:\/namespaces\/[^/]+)?\/(\w+)(?:\/([^/]+))?(?:\/(\w+))?$/;
+const pathPattern = /^\/(?:api\/v1|apis\/[^/]+\/[^/]+)(?:\/namespaces\/[^/]+)?\/(\w+)(?:\/([^/]+))?(?:\/(\w+))?$/;
 
 /**
  * Serves Echos, each with its Job and its status, as far as an operator can tell: a real API server would need minutes
@@ -107,7 +109,7 @@ export class ScriptedCluster {
     const { pathname, searchParams } = new URL(request.url ?? '', 'http://localhost');
     const [, resource = '', name] = pathPattern.exec(pathname) ?? [];
     if (request.method !== 'GET') this.#write(request.method, resource, name, Buffer.concat(chunks), response);
-    else if ((resource === 'echos' || resource === 'jobs') && name === undefined) {
+    else if ((resource === 'echos' || resource === 'jobs' || resource === 'pods') && name === undefined) {
       this.#read(resource, searchParams, response);
     } else refuse(response, 404, 'NotFound');
   }
@@ -129,7 +131,8 @@ export class ScriptedCluster {
 
   #page(resource: Resource, query: URLSearchParams): object {
     const from = Number(query.get('continue') ?? 0);
-    const to = Math.min(this.#size, from + Number(query.get('limit') ?? this.#size));
+    const size = resource === 'pods' ? 0 : this.#size;
+    const to = Math.min(size, from + Number(query.get('limit') ?? size));
     const items: KubeObject[] = [];
     for (let index = from; index < to; index++) {
       const echo = this.#echo(index, 1000);
@@ -137,9 +140,9 @@ export class ScriptedCluster {
     }
     const metadata = {
       resourceVersion: '1000',
-      ...(to < this.#size && { continue: String(to), remainingItemCount: this.#size - to }),
+      ...(to < size && { continue: String(to), remainingItemCount: size - to }),
     };
-    return { kind: resource === 'echos' ? 'EchoList' : 'JobList', apiVersion: apiVersions[resource], metadata, items };
+    return { kind: lists[resource], apiVersion: apiVersions[resource], metadata, items };
   }
 
   #write(verb = '', resource: string, name: string | undefined, body: Buffer, response: ServerResponse): void {

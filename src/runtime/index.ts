@@ -8,6 +8,7 @@
  * - An **Informer** is a kind's reflector and store, shared by all who watch it.
  * - A **Predicate** tells whether a change matters; what matters becomes a key in the **WorkQueue**.
  * - A **Controller** takes keys from its queue and has a **Reconciler** bring each object's world to what it asks for.
+ * - An **Outcome** is how a reconcile ended: an **OutcomeReporter** turns it into the status, an Event and the next try.
  * - An **Applier** makes the objects that a controller owns be as they are wanted, and writes only what differs.
  * - The **Manager** owns informers and controllers, starts and stops them in order.
  * - A **LeaderElector** contends for a **Lease**, so that of several processes one works, and has the fence that its requests

@@ -58,6 +58,7 @@ describe.each(helmNames)('the operator, by %s', (name) => {
       NUM_WORKERS: '4',
       RESYNC_SECONDS: '600',
       ECHO_IMAGE: 'busybox:1.36',
+      POD_SET_IMAGE: 'busybox:1.36',
       SHUTDOWN_TIMEOUT_SECONDS: '20',
       HA_ENABLED: 'true',
       HA_WARM_STANDBY: 'false',

@@ -4,6 +4,7 @@ import { Job } from '../../src/controllers/built-in-kinds.ts';
 import { findCondition, isControlledBy } from '../../src/runtime/index.ts';
 import { echoManifest, echoWithReason } from '../../testkit/echos.ts';
 import { eventually } from '../../testkit/eventually.ts';
+import { failPull } from '../../testkit/failing-pull.ts';
 import { Event, Namespace, ResourceQuota } from '../../testkit/kinds.ts';
 import { OperatorProcess } from '../../testkit/operator-process.ts';
 import { jobsCreated, operatorWrites } from '../../testkit/operator-writes.ts';
@@ -99,6 +100,57 @@ describe('an Echo', () => {
     await cluster.client.delete(Job, key);
     const second = await cluster.job(key, first.metadata.uid);
     expect(second.spec?.template.spec?.containers[0]?.command).toContain('still to be printed');
+  });
+
+  test('tells of a Job that it makes again', async () => {
+    const key = { name: 'told', namespace: await cluster.namespace() };
+    await create(key.namespace, key.name, { message: 'still to be printed' });
+    await echoWithReason(cluster, key, 'Printing');
+    await cluster.client.delete(Job, key);
+    await eventually('an Event tells of it', async () => {
+      const { items } = await cluster.client.list(Event, { namespace: key.namespace });
+      return items.some(({ reason }) => reason === 'JobRecreated');
+    });
+  });
+
+  test('says why its pod does not start, for as long as it does not', async () => {
+    const key = { name: 'stuck', namespace: await cluster.namespace() };
+    await create(key.namespace, key.name, { message: 'not yet' });
+    const [pod] = await eventually('its Job has a pod', async () => {
+      const pods = await cluster.podsOf(key);
+      return pods.length > 0 && pods;
+    });
+    if (pod === undefined) throw new Error('there is one');
+    const message = async () =>
+      findCondition((await cluster.client.get(Echo, key)).status?.conditions, 'Ready')?.message;
+    // The second time the Job, which counts its pods, does not change.
+    for (const image of ['busybox:nil', 'busybox:none']) {
+      await failPull(cluster.client, pod.metadata, image);
+      const why = `pod ${pod.metadata.name}: ImagePullBackOff: Back-off pulling image "${image}"`;
+      await eventually('the status says why', async () => (await message())?.includes(why));
+    }
+    await cluster.endPods(key);
+    expect(findCondition((await echoWithReason(cluster, key, 'Printed')).status?.conditions, 'Ready')?.message).toBe(
+      'Job stuck has printed the message',
+    );
+  });
+
+  test('that is deleted and made again at once waits for the garbage collector, and alarms nobody', async () => {
+    const key = { name: 'replaced', namespace: await cluster.namespace() };
+    await create(key.namespace, key.name, { message: 'first' });
+    const { uid } = (await cluster.job(key)).metadata;
+    // Held up, so that what comes first is no matter of luck.
+    const finalizers = (list: readonly string[]) =>
+      cluster.client.patch(Job, key, { type: 'merge', body: { metadata: { finalizers: list } } });
+    await finalizers(['test.example/stays']);
+    await cluster.client.delete(Echo, key);
+    await create(key.namespace, key.name, { message: 'second' });
+    await echoWithReason(cluster, key, 'Replacing');
+    await finalizers([]);
+    await echoWithReason(cluster, key, 'Printing');
+    expect((await cluster.job(key)).metadata.uid).not.toBe(uid);
+    const { items } = await cluster.client.list(Event, { namespace: key.namespace });
+    expect(items.map(({ reason }) => reason)).not.toContain('JobNameTaken');
   });
 
   test('does not make its Job again when it is deleted after it completed', async () => {

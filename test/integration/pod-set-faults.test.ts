@@ -58,7 +58,8 @@ async function withOperator(body: () => Promise<void>): Promise<void> {
     log: pino({ level: 'silent' }),
   });
   const { manager, applier, events } = operator;
-  addPodSetController(manager, { applier, events, workers: 4, resyncEveryMs: 600_000, namespaces: [key.namespace] });
+  const settings = { workers: 4, resyncEveryMs: 600_000, namespaces: [key.namespace] };
+  addPodSetController(manager, { applier, events, image: 'busybox:1.36', ...settings });
   const stop = new AbortController();
   const running = operator.run(stop.signal);
   try {

@@ -3,6 +3,7 @@ import { PodSet } from '../../src/api/index.ts';
 import { Pod } from '../../src/controllers/built-in-kinds.ts';
 import { controllerReference, findCondition, isControlledBy } from '../../src/runtime/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
+import { failPull } from '../../testkit/failing-pull.ts';
 import { ConfigMap, Namespace, ResourceQuota } from '../../testkit/kinds.ts';
 import { operatorWrites } from '../../testkit/operator-writes.ts';
 import {
@@ -206,28 +207,43 @@ describe('a PodSet', () => {
     ['with a bad value', { name: 'NOT A NAME', image: 'x' }, 'spec.containers[0].name', 422],
     ['of a wrong type', { name: 'c', image: 1 }, 'Container.spec.containers.image of type string', 400],
     ['that there is not', { name: 'c', imagee: 'x' }, 'unknown field "spec.containers[0].imagee"', 400],
-  ])(
-    'with a field %s in its template says which, and tries no more until it is changed',
-    async (_, container, words, code) => {
-      const key = await keyNamed('wrong');
-      await apply(key, { replicas: 5, template: { spec: { containers: [container] } } });
-      const refused = await withReason(key, 'InvalidTemplate');
-      expect(findCondition(refused.status?.conditions, 'Ready')?.message).toContain(words);
-      // A pod that comes, is adopted and goes is a reason to look at it again.
-      const labels = { app: 'wrong', version: 'v0.1' };
-      const spec = { containers: [{ name: 'c', image: 'busybox:1.36' }] };
-      const orphan = await cluster.client.create(Pod, { metadata: { ...key, name: 'orphan', labels }, spec });
-      await eventually('it is adopted', async () => {
-        return (await cluster.client.get(PodSet, key)).status?.podNames?.includes('orphan');
-      });
-      await remove(orphan);
-      await eventually('it is missed', async () => (await cluster.client.get(PodSet, key)).status?.replicas === 0);
-      expect(await creations(key.namespace)).toBe(1);
-      expect(await creations(key.namespace, code)).toBe(1);
-      await apply(key, { replicas: 1, template: { spec: { containers: [{ name: 'c', image: 'x' }] } } });
-      await withReason(key, 'PodsReady');
-    },
-  );
+  ])('with a field %s in its template says which, and tries again with back-off', async (_, container, words, code) => {
+    const key = await keyNamed('wrong');
+    await apply(key, { replicas: 5, template: { spec: { containers: [container] } } });
+    const refused = await withReason(key, 'InvalidTemplate');
+    expect(findCondition(refused.status?.conditions, 'Ready')?.message).toContain(words);
+    // A pod that comes, is adopted and goes is a reason to look at it again.
+    const labels = { app: 'wrong', version: 'v0.1' };
+    const spec = { containers: [{ name: 'c', image: 'busybox:1.36' }] };
+    const orphan = await cluster.client.create(Pod, { metadata: { ...key, name: 'orphan', labels }, spec });
+    await eventually('it is adopted', async () => {
+      return (await cluster.client.get(PodSet, key)).status?.podNames?.includes('orphan');
+    });
+    await remove(orphan);
+    await eventually('it is missed', async () => (await cluster.client.get(PodSet, key)).status?.replicas === 0);
+    await eventually('it is tried again', async () => (await creations(key.namespace, code)) > 3);
+    expect(await creations(key.namespace, 201)).toBe(0);
+    await apply(key, { replicas: 1, template: { spec: { containers: [{ name: 'c', image: 'x' }] } } });
+    await withReason(key, 'PodsReady');
+  });
+
+  test('says why a pod does not start, for as long as it does not', async () => {
+    // Without a node: the test says how the pods are.
+    const key = { name: 'stuck', namespace: await cluster.namespace() };
+    await apply(key, { replicas: 2 });
+    await settled(key, 2);
+    const [first, second] = await podsIn(key.namespace);
+    if (first === undefined || second === undefined) throw new Error('there are two');
+    await setReady(first, 'True');
+    await failPull(cluster.client, second.metadata, 'busybox:nil');
+    const message = async () =>
+      findCondition((await cluster.client.get(PodSet, key)).status?.conditions, 'Ready')?.message;
+    const why = `pod ${second.metadata.name}: ImagePullBackOff: Back-off pulling image "busybox:nil"`;
+    await eventually('the status says why', async () => (await message()) === `1 of 2 pods are ready; ${why}`);
+    await setReady(second, 'True');
+    await withReason(key, 'PodsReady');
+    expect(await message()).toBe('2 of 2 pods are ready');
+  });
 
   test('whose new template is wrong keeps all its pods', async () => {
     const key = await keyNamed('typo');

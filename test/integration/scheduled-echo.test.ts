@@ -1,8 +1,15 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { ScheduledEcho } from '../../src/api/index.ts';
-import { CronJob } from '../../src/controllers/built-in-kinds.ts';
-import { findCondition, isControlledBy, isNotFound, type ObjectKey } from '../../src/runtime/index.ts';
+import { CronJob, Job } from '../../src/controllers/built-in-kinds.ts';
+import {
+  controllerReference,
+  findCondition,
+  isControlledBy,
+  isNotFound,
+  type ObjectKey,
+} from '../../src/runtime/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
+import { failPull } from '../../testkit/failing-pull.ts';
 import { Event } from '../../testkit/kinds.ts';
 import { OperatorProcess } from '../../testkit/operator-process.ts';
 import { operatorWrites } from '../../testkit/operator-writes.ts';
@@ -36,17 +43,6 @@ const writes = async (namespace: string, resource: string) =>
   (await operatorWrites(cluster.auditLog, namespace)).filter(
     ({ verb, objectRef }) => objectRef?.resource === resource && verb !== 'get',
   ).length;
-
-/** Resolves when the change has led to a reconcile that has ended. */
-async function afterAnotherLook(change: () => Promise<unknown>): Promise<void> {
-  const looks = async () => {
-    const ended = /^controller_runtime_reconcile_total\{controller="scheduledecho",result="success"\} (\d+)$/m;
-    return Number(ended.exec(await operator.metrics())?.[1] ?? 0);
-  };
-  const before = await looks();
-  await change();
-  await eventually('it was looked at again', async () => (await looks()) > before);
-}
 
 const everyMinute = { message: 'Hola, 世界!', schedule: '*/1 * * * *' };
 
@@ -138,34 +134,31 @@ describe('an update', () => {
     ['schedule', { schedule: '61 * * * *' }, 'spec.schedule'],
     ['empty schedule', { schedule: '' }, 'spec.schedule'],
     ['time zone', { timeZone: 'Europe/Nowhere' }, 'spec.timeZone'],
-  ])('with a bad %s is told in the words of the API server, tried once, and not forgotten', async (_, bad, field) => {
-    const key = { name: 'bad', namespace: await cluster.namespace() };
-    await apply(key, everyMinute);
-    await withReason(key, 'Scheduled');
-    const before = await cronJob(key);
-    const writesBefore = await writes(key.namespace, 'cronjobs');
+  ])(
+    'with a bad %s is told in the words of the API server, once, and tried again with back-off',
+    async (_, bad, field) => {
+      const key = { name: 'bad', namespace: await cluster.namespace() };
+      await apply(key, everyMinute);
+      await withReason(key, 'Scheduled');
+      const before = await cronJob(key);
+      const writesBefore = await writes(key.namespace, 'cronjobs');
 
-    await apply(key, { ...everyMinute, ...bad });
-    const refused = await withReason(key, 'InvalidSchedule');
-    const ready = findCondition(refused.status?.conditions, 'Ready');
-    expect(ready?.status).toBe('False');
-    expect(ready?.message).toContain(field);
-    // The last good one goes on.
-    expect((await cronJob(key)).metadata.resourceVersion).toBe(before.metadata.resourceVersion);
-    // Another look at it, for whatever reason, asks nothing more.
-    const body = { metadata: { labels: { look: 'again' } } };
-    await afterAnotherLook(() => cluster.client.patch(ScheduledEcho, key, { type: 'merge', body }));
-    await afterAnotherLook(() => cluster.client.patch(CronJob, key, { type: 'merge', body }));
-    const other = { name: 'other', namespace: key.namespace };
-    await apply(other, everyMinute);
-    await withReason(other, 'Scheduled');
-    // One for the bad one, and one for the other.
-    expect(await writes(key.namespace, 'cronjobs')).toBe(writesBefore + 2);
+      await apply(key, { ...everyMinute, ...bad });
+      const refused = await withReason(key, 'InvalidSchedule');
+      const ready = findCondition(refused.status?.conditions, 'Ready');
+      expect(ready?.status).toBe('False');
+      expect(ready?.message).toContain(field);
+      // The last good one goes on.
+      expect((await cronJob(key)).metadata.resourceVersion).toBe(before.metadata.resourceVersion);
+      const saidBefore = await writes(key.namespace, 'scheduledechos');
+      await eventually('it is tried again', async () => (await writes(key.namespace, 'cronjobs')) > writesBefore + 3);
+      expect(await writes(key.namespace, 'scheduledechos')).toBe(saidBefore);
 
-    await apply(key, { ...everyMinute, schedule: '0 0 * * *' });
-    await withReason(key, 'Scheduled');
-    expect((await cronJob(key)).spec?.schedule).toBe('0 0 * * *');
-  });
+      await apply(key, { ...everyMinute, schedule: '0 0 * * *' });
+      await withReason(key, 'Scheduled');
+      expect((await cronJob(key)).spec?.schedule).toBe('0 0 * * *');
+    },
+  );
 });
 
 describe("a ScheduledEcho whose CronJob's name", () => {
@@ -223,6 +216,33 @@ describe('a ScheduledEcho that is deleted and made again at once', () => {
   });
 });
 
+test('a pod that does not start is named, with what keeps it', async () => {
+  const key = { name: 'stuck', namespace: await cluster.namespace() };
+  await apply(key, { ...everyMinute, schedule: '@yearly' });
+  await withReason(key, 'Scheduled');
+  // What the cronjob controller would do at the new year.
+  const parent = await cronJob(key);
+  const template = parent.spec?.jobTemplate.spec?.template;
+  if (template === undefined) throw new Error('a CronJob has a template');
+  const ownerReferences = [controllerReference(CronJob, parent)];
+  const metadata = { ...key, name: 'stuck-1', ownerReferences };
+  const { uid } = (await cluster.client.create(Job, { metadata, spec: { template } })).metadata;
+  const status = { active: [{ apiVersion: 'batch/v1', kind: 'Job', name: 'stuck-1', uid }] };
+  await cluster.client.patch(CronJob, key, { type: 'merge', body: { status } }, { subresource: 'status' });
+  const [pod] = await eventually('its Job has a pod', async () => {
+    const pods = await cluster.podsOf(metadata);
+    return pods.length > 0 && pods;
+  });
+  if (pod === undefined) throw new Error('there is one');
+  await failPull(cluster.client, pod.metadata, 'busybox:nil');
+  await eventually('the status says why', async () => {
+    const { conditions } = (await cluster.client.get(ScheduledEcho, key)).status ?? {};
+    return findCondition(conditions, 'Ready')?.message.endsWith(
+      `; pod ${pod.metadata.name}: ImagePullBackOff: Back-off pulling image "busybox:nil"`,
+    );
+  });
+});
+
 test("a CronJob that somebody has put a sidecar into keeps it, and what is the operator's is put back", async () => {
   const key = { name: 'sidecar', namespace: await cluster.namespace() };
   await apply(key, everyMinute);
@@ -253,6 +273,10 @@ test('a CronJob that somebody deletes comes back, and a restart of the operator 
     }
   });
   await withReason(key, 'Suspended');
+  await eventually('an Event tells of it', async () => {
+    const { items } = await cluster.client.list(Event, { namespace: key.namespace });
+    return items.some(({ reason }) => reason === 'CronJobRecreated');
+  });
   const before = [await writes(key.namespace, 'cronjobs'), await writes(key.namespace, 'scheduledechos')];
   await operator.stop();
   operator = await OperatorProcess.start(cluster.kubeconfig);

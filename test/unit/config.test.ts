@@ -25,6 +25,7 @@ const defaults: Config = {
   env: 'local',
   logLevel: 'debug',
   echoImage: 'busybox:1.36',
+  podSetImage: 'busybox:1.36',
   petstore: {
     address: 'petstore-service.petstore.svc.cluster.local:6742',
     tls: false,
@@ -73,6 +74,7 @@ const full = {
   ENV: 'production',
   LOG_LEVEL: 'warn',
   ECHO_IMAGE: 'registry.example:5000/library/busybox@sha256:abc',
+  POD_SET_IMAGE: 'registry.example/sleeper:1',
   PETSTORE_ADDRESS: '[fd00::1]:6742',
   PETSTORE_TLS: 'true',
   PETSTORE_CA_FILE: '/etc/petstore/ca.crt',
@@ -120,6 +122,7 @@ test('every variable is read', () => {
     env: 'production',
     logLevel: 'warn',
     echoImage: 'registry.example:5000/library/busybox@sha256:abc',
+    podSetImage: 'registry.example/sleeper:1',
     petstore: {
       address: '[fd00::1]:6742',
       tls: true,
@@ -244,6 +247,7 @@ describe('a value that cannot be is refused by a line that names the variable, w
     ['LOG_LEVEL', 'INFO', 'one of trace, debug, info, warn, error, fatal'],
     ['ECHO_IMAGE', 'busy box', 'an image reference, as busybox:1.36'],
     ['ECHO_IMAGE', '/busybox', 'an image reference, as busybox:1.36'],
+    ['POD_SET_IMAGE', 'busy box', 'an image reference, as busybox:1.36'],
     ['PETSTORE_ADDRESS', 'petstore', 'a host and a port, as petstore.example:6742'],
     ['PETSTORE_ADDRESS', 'http://petstore:6742', 'a host and a port, as petstore.example:6742'],
     ['PETSTORE_TLS', 'on', boolean],

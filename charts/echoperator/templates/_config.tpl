@@ -8,6 +8,7 @@ LOG_LEVEL: {{ .Values.logLevel | quote }}
 NUM_WORKERS: {{ .Values.numWorkers | quote }}
 RESYNC_SECONDS: {{ .Values.resyncSeconds | quote }}
 ECHO_IMAGE: {{ .Values.echo.image | quote }}
+POD_SET_IMAGE: {{ .Values.podSet.image | quote }}
 SHUTDOWN_TIMEOUT_SECONDS: {{ .Values.shutdownTimeoutSeconds | quote }}
 HA_ENABLED: {{ .Values.ha.enabled | quote }}
 HA_WARM_STANDBY: {{ .Values.ha.warmStandby | quote }}

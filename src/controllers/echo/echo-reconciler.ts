@@ -18,7 +18,8 @@ import {
   type ReconcileContext,
   type Result,
 } from '../../runtime/index.ts';
-import { Job } from '../built-in-kinds.ts';
+import { Job, type Pod } from '../built-in-kinds.ts';
+import { problemAmong } from '../pods.ts';
 import { wordsOf } from '../refusal.ts';
 import { type DeletedJobs, echoJob, failureMessage, isOfCurrentGeneration, jobKeyOf, jobPhase } from './echo-job.ts';
 
@@ -62,6 +63,7 @@ type EchoOutcome = Outcome<ReasonOf<typeof echoReasons>, Echo>;
 export interface EchoReconcilerOptions {
   readonly echos: ReadonlyStore<Echo>;
   readonly jobs: ReadonlyStore<Job>;
+  readonly pods: ReadonlyStore<Pod>;
   readonly deletedJobs: DeletedJobs;
   readonly events: EventRecorder;
   /** The image whose printf prints the message. */
@@ -110,7 +112,8 @@ export class EchoReconciler {
     if (!isControlledBy(job, echo)) {
       return waiting(echo, 'JobNameTaken', `a Job named ${jobKey.name} exists and is not this Echo's`);
     }
-    return isOfCurrentGeneration(job, echo) ? outcomeOf(echo, job) : this.#replace(echo, job, context);
+    if (!isOfCurrentGeneration(job, echo)) return this.#replace(echo, job, context);
+    return outcomeOf(echo, job, problemAmong(this.#options.pods.byOwner(job.metadata.uid)));
   }
 
   async #create(echo: Echo, jobKey: ObjectKey, context: ReconcileContext): Promise<EchoOutcome | undefined> {
@@ -138,8 +141,12 @@ export class EchoReconciler {
   }
 }
 
-/** The outcome for an Echo whose Job is there, or was there and has completed. */
-export function outcomeOf(echo: Echo, job: Job): EchoOutcome {
+/**
+ * The outcome for an Echo whose Job is there, or was there and has completed.
+ *
+ * @param problem of its pods.
+ */
+export function outcomeOf(echo: Echo, job: Job, problem?: string): EchoOutcome {
   const { name } = job.metadata;
   const { startTime = null, completionTime = null } = job.status ?? {};
   const phase = jobPhase(job);
@@ -149,9 +156,12 @@ export function outcomeOf(echo: Echo, job: Job): EchoOutcome {
     return { reason, message, status: { ...status, completedGeneration: echo.metadata.generation } };
   }
   if (phase === 'Failed') {
-    return { reason: 'JobFailed', message: `Job ${name} has failed: ${failureMessage(job)}`, status };
+    const causes = [failureMessage(job), problem].filter((cause) => cause !== undefined);
+    return { reason: 'JobFailed', message: `Job ${name} has failed: ${causes.join('; ')}`, status };
   }
-  return { reason: 'Printing', message: `Job ${name} prints the message`, status };
+  const message =
+    problem === undefined ? `Job ${name} prints the message` : `Job ${name} has not printed the message: ${problem}`;
+  return { reason: 'Printing', message, status };
 }
 
 /** The message was printed, whatever has become of the Job since. Its times stay in the status. */

@@ -11,7 +11,8 @@ import {
 } from '../../runtime/index.ts';
 import { Pod } from '../built-in-kinds.ts';
 import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
-import { isSelected, podLabels, withoutDetails } from './pod-set-pod.ts';
+import { podInformer } from '../pods.ts';
+import { isSelected, podLabels } from './pod.ts';
 import { PodSetReconciler } from './pod-set-reconciler.ts';
 
 /** Finds PodSets, and pods, by their namespace and the label `app`. */
@@ -20,12 +21,11 @@ const byApp = 'app';
 /** Adds the PodSet controller to a manager. */
 export function addPodSetController(
   manager: Manager,
-  options: ControllerSettings & { readonly applier: Applier },
+  options: ControllerSettings & { readonly applier: Applier; readonly image: string },
 ): void {
-  const { applier, events, workers, resyncEveryMs } = options;
-  const scope = scopeOf(options);
-  const sets = manager.informer(PodSet, scope);
-  const pods = manager.informer(Pod, { ...scope, transform: withoutDetails });
+  const { applier, events, image, workers, resyncEveryMs } = options;
+  const sets = manager.informer(PodSet, scopeOf(options));
+  const pods = manager.informer(Pod, podInformer(options));
   sets.addIndex(byApp, (set) => [appKey(set, podLabels(set).app)]);
   pods.addIndex(byApp, (pod) => [appKey(pod, pod.metadata.labels?.app)]);
   const reconciler = new PodSetReconciler({
@@ -34,6 +34,7 @@ export function addPodSetController(
     labelled: (set) => pods.store.byIndex(byApp, appKey(set, podLabels(set).app)),
     applier,
     events,
+    image,
   });
   const orphans = watches(Pod, ({ object: pod }) => {
     if (controllerOf(pod) !== undefined) return [];
@@ -42,7 +43,7 @@ export function addPodSetController(
   });
   manager.controller(PodSet, {
     watches: [owns(PodSet, Pod), orphans],
-    // Not its status: that is our own word, and after a refusal it would have us ask again at once.
+    // Not the status, which this controller writes: its own write after a refusal would retry at once.
     predicate: generationChanged,
     workers,
     resyncEveryMs,

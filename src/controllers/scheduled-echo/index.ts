@@ -1,38 +1,54 @@
 /** ScheduledEcho: a CronJob prints the message by a schedule. */
 import { ScheduledEcho } from '../../api/index.ts';
-import { type Applier, keyOf, keyString, type Manager, watches } from '../../runtime/index.ts';
-import { CronJob } from '../built-in-kinds.ts';
+import {
+  type Applier,
+  controllerOf,
+  ignoringConditionMessages,
+  keyOf,
+  type Manager,
+  ownsByName,
+  watches,
+} from '../../runtime/index.ts';
+import { CronJob, Pod } from '../built-in-kinds.ts';
 import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
-import { isMoreThanWords } from '../more-than-words.ts';
+import { podInformer, podProblemChanged } from '../pods.ts';
 import { cronJobKeyOf } from './cron-job.ts';
-import { ScheduledEchoReconciler } from './scheduled-echo-reconciler.ts';
+import { activeJobs, ScheduledEchoReconciler } from './scheduled-echo-reconciler.ts';
 
-/** Finds a ScheduledEcho by the key of its CronJob. */
-const byCronJob = 'cronJob';
+/** Finds a CronJob by the uid of each of its Jobs that has not finished. */
+const byActiveJob = 'activeJob';
 
 /** Adds the ScheduledEcho controller to a manager. */
 export function addScheduledEchoController(
   manager: Manager,
   options: ControllerSettings & { readonly applier: Applier; readonly image: string },
 ): void {
+  const { applier, events, image, workers, resyncEveryMs } = options;
   const scope = scopeOf(options);
   const echos = manager.informer(ScheduledEcho, scope);
   const cronJobs = manager.informer(CronJob, scope);
-  echos.addIndex(byCronJob, (echo) => [keyString(cronJobKeyOf(keyOf(echo)))]);
-  const { applier, events, image, workers, resyncEveryMs } = options;
+  const pods = manager.informer(Pod, podInformer(options));
+  cronJobs.addIndex(byActiveJob, (cronJob) => activeJobs(cronJob).map(({ uid = '' }) => uid));
+  const byCronJob = ownsByName(echos, CronJob, (echo) => [cronJobKeyOf(keyOf(echo))]);
+  const troubledPods = watches(
+    Pod,
+    ({ object: pod }) => {
+      const owners = [...cronJobs.store.byIndex(byActiveJob, controllerOf(pod)?.uid ?? '')];
+      return owners.flatMap((cronJob) => byCronJob.ownersOf(keyOf(cronJob)).map(keyOf));
+    },
+    { predicate: podProblemChanged },
+  );
   const reconciler = new ScheduledEchoReconciler({
     echos: echos.store,
     cronJobs: cronJobs.store,
+    pods: pods.store,
     applier,
     events,
     image,
   });
   manager.controller(ScheduledEcho, {
-    // By name and not by owner: one that is not ours but has the name matters too, when it comes and when it goes.
-    watches: [
-      watches(CronJob, ({ object }) => [...echos.store.byIndex(byCronJob, keyString(keyOf(object)))].map(keyOf)),
-    ],
-    predicate: isMoreThanWords,
+    watches: [byCronJob, troubledPods],
+    predicate: ignoringConditionMessages,
     workers,
     resyncEveryMs,
     reconcile: (key, context) => reconciler.reconcile(key, context),

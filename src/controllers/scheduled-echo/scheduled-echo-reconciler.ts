@@ -3,148 +3,178 @@ import {
   type ApiError,
   type Applied,
   type Applier,
-  controllerOf,
+  defineReasons,
   done,
   type EventRecorder,
   findCondition,
   isControlledBy,
+  isPredecessors,
   keyOf,
+  missingField,
   type ObjectKey,
+  type Outcome,
+  OutcomeReporter,
   type ReadonlyStore,
+  type ReasonOf,
   type ReconcileContext,
   type Result,
 } from '../../runtime/index.ts';
-import { CronJob } from '../built-in-kinds.ts';
-import { isInvalidField, isRefusal } from '../refusal.ts';
-import { reportReady } from '../report-ready.ts';
+import { CronJob, type Pod } from '../built-in-kinds.ts';
+import { problemAmong } from '../pods.ts';
+import { wordsOf } from '../refusal.ts';
 import { cronJobKeyOf, cronJobOf } from './cron-job.ts';
-import { type Finding, readyReport } from './scheduled-echo-status.ts';
 
-/** What the reconciler reads and writes by. */
+/** The reasons of `Ready` of a ScheduledEcho. */
+export const scheduledEchoReasons = defineReasons({
+  Scheduled: { ready: 'True', event: 'Normal', meaning: 'The CronJob is as the spec asks.' },
+  Suspended: { ready: 'True', event: 'Normal', meaning: 'The CronJob is as the spec asks: suspended.' },
+  Replacing: {
+    ready: 'False',
+    event: 'Normal',
+    meaning:
+      'The CronJob is being deleted, or belongs to an earlier ScheduledEcho of this name, with which the garbage collector deletes it. It is made again when it is gone.',
+  },
+  InvalidSchedule: {
+    ready: 'False',
+    event: 'Warning',
+    tellsNewMessages: true,
+    meaning:
+      'The API server does not accept the schedule or the time zone; the message quotes it. The last good CronJob goes on. The operator retries at least once a minute.',
+  },
+  CronJobNameTaken: {
+    ready: 'False',
+    event: 'Warning',
+    meaning: 'A CronJob of that name exists and does not belong to this ScheduledEcho. It is left alone.',
+  },
+  CronJobRefused: {
+    ready: 'False',
+    event: 'Warning',
+    meaning:
+      'The API server refuses the CronJob for another reason: a quota, a policy, missing permission. The message quotes it. The operator retries at least once a minute.',
+  },
+  InvalidSpec: {
+    ready: 'False',
+    event: 'Warning',
+    tellsNewMessages: true,
+    meaning:
+      '`message` or `schedule` is missing: the ScheduledEcho was stored under another definition. A CronJob that exists goes on.',
+  },
+});
+
+type ScheduledEchoOutcome = Outcome<ReasonOf<typeof scheduledEchoReasons>, ScheduledEcho>;
+
+/** What the reconciler reads and writes. */
 export interface ScheduledEchoReconcilerOptions {
   readonly echos: ReadonlyStore<ScheduledEcho>;
   readonly cronJobs: ReadonlyStore<CronJob>;
+  readonly pods: ReadonlyStore<Pod>;
   readonly applier: Applier;
   readonly events: EventRecorder;
   /** The image whose printf prints the message. */
   readonly image: string;
 }
 
-/** Keeps one CronJob as a ScheduledEcho asks for it. Whether a schedule is one, the API server knows. */
+/** Keeps one CronJob as a ScheduledEcho asks for it. The API server decides whether a schedule is valid. */
 export class ScheduledEchoReconciler {
   readonly #options: ScheduledEchoReconcilerOptions;
+  readonly #reporter: OutcomeReporter<ScheduledEcho, ReasonOf<typeof scheduledEchoReasons>>;
 
   constructor(options: ScheduledEchoReconcilerOptions) {
     this.#options = options;
+    this.#reporter = new OutcomeReporter({
+      kind: ScheduledEcho,
+      reasons: scheduledEchoReasons,
+      events: options.events,
+      refused: (echo, refusal) => ({ ...reasonOf(refusal), status: statusOf(echo, this.#ownCronJob(echo)) }),
+    });
   }
 
   async reconcile(key: ObjectKey, context: ReconcileContext): Promise<Result> {
     const echo = this.#options.echos.get(key);
-    // Its CronJob goes with it: the garbage collector follows the owner reference.
+    // The garbage collector deletes the CronJob with its owner.
     if (echo === undefined || echo.metadata.deletionTimestamp !== undefined) return done;
-    await this.#report(echo, await this.#act(echo, context), context);
-    return done;
+    return this.#reporter.reconcile(echo, context, () => this.#act(echo, context));
   }
 
-  async #act(echo: ScheduledEcho, context: ReconcileContext): Promise<Finding> {
-    const missing = missingField(echo);
+  async #act(echo: ScheduledEcho, context: ReconcileContext): Promise<ScheduledEchoOutcome> {
+    const missing = missingField(ScheduledEcho, echo);
     if (missing !== undefined) {
-      return { reason: 'InvalidSpec', message: `spec.${missing} is missing`, cronJob: this.#ownCronJob(echo) };
+      const status = statusOf(echo, this.#ownCronJob(echo));
+      return { reason: 'InvalidSpec', message: `${missing} is missing`, status };
     }
-    const refused = this.#refusedBefore(echo);
-    if (refused !== undefined) return refused;
     const { applier, cronJobs, image } = this.#options;
-    try {
-      const { client } = context;
-      const applied = await applier.apply(CronJob, cronJobOf(echo, image), { client, store: cronJobs });
-      switch (applied.type) {
-        case 'nameTaken':
-          return nameTaken(echo, applied.holder);
-        case 'terminating':
-          return {
-            reason: 'Replacing',
-            message: `CronJob ${applied.object.metadata.name} is being deleted, and made again when it is gone`,
-            cronJob: applied.object,
-          };
-        case 'applied':
-          this.#tell(echo, applied, context);
-          return scheduled(echo, applied.object);
-        default:
-          return scheduled(echo, applied.object);
-      }
-    } catch (error) {
-      if (!isRefusal(error)) throw error;
-      const finding = this.#refusal(echo, error);
-      if (finding.reason === 'InvalidSchedule') return finding;
-      await this.#report(echo, finding, context);
-      throw error;
+    const { client } = context;
+    const applied = await applier.apply(CronJob, cronJobOf(echo, image), { client, store: cronJobs });
+    if (applied.type === 'nameTaken') return nameTaken(echo, applied.holder);
+    const cronJob = applied.object;
+    if (applied.type === 'terminating') {
+      const message = `CronJob ${cronJob.metadata.name} is being deleted, and made again when it is gone`;
+      return { reason: 'Replacing', message, status: statusOf(echo, cronJob) };
     }
+    this.#tellRepair(echo, applied, context);
+    return this.#scheduled(echo, cronJob);
   }
 
-  /** The API server has refused this very spec: it would again, and the last good CronJob goes on. */
-  #refusedBefore(echo: ScheduledEcho): Finding | undefined {
-    const ready = findCondition(echo.status?.conditions, 'Ready');
-    if (ready?.reason !== 'InvalidSchedule' || ready.observedGeneration !== echo.metadata.generation) return undefined;
-    return { reason: 'InvalidSchedule', message: ready.message, cronJob: this.#ownCronJob(echo) };
+  #scheduled(echo: ScheduledEcho, cronJob: CronJob): ScheduledEchoOutcome {
+    const { name } = cronJob.metadata;
+    const { schedule, timeZone, suspend } = echo.spec;
+    const status = statusOf(echo, cronJob);
+    const problem = problemAmong(activeJobs(cronJob).flatMap(({ uid = '' }) => [...this.#options.pods.byOwner(uid)]));
+    const also = problem === undefined ? '' : `; ${problem}`;
+    if (suspend) return { reason: 'Suspended', message: `CronJob ${name} is suspended${also}`, status };
+    const zone = timeZone === undefined ? '' : ` in ${timeZone}`;
+    return { reason: 'Scheduled', message: `CronJob ${name} prints the message at ${schedule}${zone}${also}`, status };
   }
 
-  #refusal(echo: ScheduledEcho, error: ApiError): Finding {
-    const cronJob = this.#ownCronJob(echo);
-    const causes = error.causes.filter(({ field }) => field === 'spec.schedule' || field === 'spec.timeZone');
-    const message = error.status.message ?? error.message;
-    if (!isInvalidField(error) || causes.length === 0) return { reason: 'CronJobRefused', message, cronJob };
-    const words = causes.map((cause) => `${cause.field}: ${cause.message}`);
-    const rest = 'until the spec changes, the CronJob is left as it is';
-    return { reason: 'InvalidSchedule', message: [...words, rest].join('; '), cronJob };
-  }
-
-  /** The spec has changed, or somebody has changed the CronJob. */
-  #tell(
-    echo: ScheduledEcho,
-    { object, difference }: Applied<CronJob> & { type: 'applied' },
-    { log }: ReconcileContext,
-  ) {
-    log.info({ difference }, 'the CronJob was not as the spec asks: applied');
-    const note = `CronJob ${object.metadata.name} was not as the spec asks in ${difference}: applied`;
-    this.#options.events.record(ScheduledEcho, echo, {
-      type: 'Normal',
-      reason: 'CronJobChanged',
-      action: 'Reconcile',
-      note,
-    });
+  /** Tells that the CronJob was missing or different: somebody deleted or edited it, or the spec has changed. */
+  #tellRepair(echo: ScheduledEcho, applied: Applied<CronJob>, context: ReconcileContext): void {
+    const name = cronJobKeyOf(keyOf(echo)).name;
+    if (applied.type === 'applied') {
+      const note = `CronJob ${name} was not as the spec asks in ${applied.difference}: applied`;
+      this.#reporter.tell(echo, { type: 'Normal', reason: 'CronJobChanged', note }, context);
+    }
+    if (applied.type === 'created' && findCondition(echo.status?.conditions, 'Ready')?.status === 'True') {
+      const note = `CronJob ${name} was deleted: made again`;
+      this.#reporter.tell(echo, { type: 'Normal', reason: 'CronJobRecreated', note }, context);
+    }
   }
 
   #ownCronJob(echo: ScheduledEcho): CronJob | undefined {
     const cronJob = this.#options.cronJobs.get(cronJobKeyOf(keyOf(echo)));
     return cronJob !== undefined && isControlledBy(cronJob, echo) ? cronJob : undefined;
   }
-
-  #report(echo: ScheduledEcho, finding: Finding, context: ReconcileContext): Promise<void> {
-    return reportReady(this.#options.events, ScheduledEcho, echo, readyReport(echo, finding, new Date()), context);
-  }
 }
 
-/** What one lacks that was stored under another definition, which let it do without. */
-function missingField({ spec }: { readonly spec?: Partial<ScheduledEcho['spec']> }): string | undefined {
-  if (spec?.message === undefined) return 'message';
-  return spec.schedule === undefined ? 'schedule' : undefined;
+/** The Jobs of a CronJob that have not finished. */
+export const activeJobs = ({ status }: CronJob): readonly { readonly name?: string; readonly uid?: string }[] =>
+  status?.active ?? [];
+
+/** The status besides the conditions; `cronJob` if there is one that is ours. */
+function statusOf(echo: ScheduledEcho, cronJob?: CronJob) {
+  const { lastScheduleTime = null, lastSuccessfulTime = null } = cronJob?.status ?? {};
+  const jobs = cronJob === undefined ? [] : activeJobs(cronJob).map(({ name = '' }) => name);
+  return {
+    cronJobName: cronJobKeyOf(keyOf(echo)).name,
+    active: jobs.length === 0 ? null : jobs.sort(),
+    lastScheduleTime,
+    lastSuccessfulTime,
+  };
 }
 
-function nameTaken({ metadata }: ScheduledEcho, holder: CronJob): Finding {
+function reasonOf(refusal: ApiError): Pick<ScheduledEchoOutcome, 'reason' | 'message'> {
+  const causes = refusal.causes.filter(({ field }) => field === 'spec.schedule' || field === 'spec.timeZone');
+  if (causes.length === 0) return { reason: 'CronJobRefused', message: wordsOf(refusal) };
+  const words = causes.map(({ field, message }) => `${field}: ${message}`);
+  return { reason: 'InvalidSchedule', message: [...words, 'the CronJob is left as it is'].join('; ') };
+}
+
+function nameTaken(echo: ScheduledEcho, holder: CronJob): ScheduledEchoOutcome {
   const { name } = holder.metadata;
-  const owner = controllerOf(holder);
-  const isOfOurKind = owner?.kind === ScheduledEcho.kind && owner.apiVersion.startsWith(`${ScheduledEcho.group}/`);
-  // Deleted and made again at once: the garbage collector has yet to delete what belonged to the one before.
-  if (isOfOurKind && owner.name === metadata.name) {
+  const status = statusOf(echo);
+  if (isPredecessors(holder, ScheduledEcho, echo)) {
     const message = `CronJob ${name} belongs to an earlier ScheduledEcho of this name, and is made again when it is gone`;
-    return { reason: 'Replacing', message };
+    return { reason: 'Replacing', message, status };
   }
-  return { reason: 'CronJobNameTaken', message: `a CronJob named ${name} exists and is not this ScheduledEcho's` };
-}
-
-function scheduled({ spec }: ScheduledEcho, cronJob: CronJob): Finding {
-  const { name } = cronJob.metadata;
-  if (spec.suspend) return { reason: 'Suspended', message: `CronJob ${name} is suspended`, cronJob };
-  const zone = spec.timeZone === undefined ? '' : ` in ${spec.timeZone}`;
-  return { reason: 'Scheduled', message: `CronJob ${name} prints the message at ${spec.schedule}${zone}`, cronJob };
+  const message = `a CronJob named ${name} exists and is not this ScheduledEcho's`;
+  return { reason: 'CronJobNameTaken', message, status };
 }

@@ -25,6 +25,7 @@ export {
   annotationsChanged,
   deletion,
   generationChanged,
+  ignoringConditionMessages,
   labelsChanged,
   not,
   or,

@@ -87,7 +87,7 @@ export interface OutcomeReporterOptions<T extends ReportingObject, R extends str
    * The outcome of a reconcile that the API server ended by refusing one of its requests, most often to create a child.
    * Its `error` is set by the reporter. Default: the refusal is thrown like any other error.
    */
-  readonly refused?: (object: T, refusal: ApiError) => Outcome<R, T>;
+  readonly refused?: (object: T, refusal: ApiError) => Outcome<NoInfer<R>, T>;
   /** Default: the clock. */
   readonly now?: () => Date;
 }
@@ -107,8 +107,7 @@ export interface OutcomeReporterOptions<T extends ReportingObject, R extends str
  * **Assumptions**
  * - The object is from the store and is not being deleted, or has a finalizer of this controller.
  * - No reconciler decides what to do from its own conditions: then a retry would not try anything.
- * - The controller's predicate ignores changes of condition messages: a refusal whose message is different each time would
- *   otherwise be retried at once.
+ * - The predicate of the controller is {@link ignoringConditionMessages} or a stricter one, such as {@link generationChanged}.
  *
  * @example
  * const reporter = new OutcomeReporter({

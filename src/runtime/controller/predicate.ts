@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Delta } from '../cache/index.ts';
 import type { KubeObject } from '../kind/index.ts';
+import type { ReportingObject } from './outcome.ts';
 
 /**
  * Whether a change can matter to a reconcile. Must not throw, wait or write.
@@ -34,6 +35,19 @@ export const annotationsChanged: Predicate<KubeObject> = (delta) =>
 /** Anything has changed at all. */
 export const resourceVersionChanged: Predicate<KubeObject> = (delta) =>
   delta.type !== 'modified' || delta.previous.metadata.resourceVersion !== delta.object.metadata.resourceVersion;
+
+/**
+ * Anything has changed but the messages of the conditions. A controller writes those itself: if it passed its own new message,
+ * a refusal that is worded differently each time (a policy may quote the clock) would be retried at once, without back-off.
+ */
+export const ignoringConditionMessages: Predicate<ReportingObject> = (delta) =>
+  delta.type !== 'modified' || !isDeepStrictEqual(withoutMessages(delta.previous), withoutMessages(delta.object));
+
+function withoutMessages({ metadata, status, ...rest }: ReportingObject): object {
+  const { resourceVersion: _, ...lasting } = metadata;
+  const conditions = status?.conditions?.map(({ message: _message, ...condition }) => condition);
+  return { ...rest, metadata: lasting, status: { ...status, conditions } };
+}
 
 /** The object is gone, or its deletion has been asked for: also one that comes with a deletionTimestamp. */
 export const deletion: Predicate<KubeObject> = (delta) =>

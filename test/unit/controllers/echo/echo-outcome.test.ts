@@ -1,7 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import type { Echo } from '../../../../src/api/index.ts';
 import { echoReasons, outcomeOf } from '../../../../src/controllers/echo/echo-reconciler.ts';
-import { isMoreThanWords } from '../../../../src/controllers/more-than-words.ts';
 import { type Condition, desiredStatus, statusPatch } from '../../../../src/runtime/index.ts';
 import { complete, completionTime, echoOf, failed, jobOf, startTime } from './echos.ts';
 
@@ -114,31 +113,5 @@ describe('the patch', () => {
   test("keeps others' conditions, which a list in a merge patch would remove", () => {
     const patch = patchOf(withStatus({ ...full, conditions: [foreign] }), printed);
     expect(patch).toEqual({ conditions: [foreign, { ...ready, lastTransitionTime: '2026-02-02T00:00:00Z' }] });
-  });
-});
-
-describe('a change of an Echo', () => {
-  const conditions = [
-    { type: 'Ready', status: 'False', reason: 'JobRefused', message: 'no: 1', lastTransitionTime: '' },
-  ] as const;
-  const previous = echoOf({ status: { phase: 'Pending', conditions } });
-  const changed = (metadata: Partial<Echo['metadata']>, status: object) =>
-    echoOf({ metadata: { resourceVersion: '6', ...metadata }, status: { ...previous.status, ...status } });
-
-  test.each([
-    ['nothing but new words in a condition', {}, { conditions: [{ ...conditions[0], message: 'no: 2' }] }, false],
-    ['a new generation', { generation: 2 }, {}, true],
-    ['a label', { labels: { a: 'b' } }, {}, true],
-    ['an annotation', { annotations: { a: 'b' } }, {}, true],
-    ['its deletion', { deletionTimestamp: '2026-01-01T00:00:00Z' }, {}, true],
-    ['another reason', {}, { conditions: [{ ...conditions[0], reason: 'Printed' }] }, true],
-    ['another field of the status', {}, { phase: 'Succeeded' }, true],
-  ])('that is %s', (_, metadata, status, matters) => {
-    expect(isMoreThanWords({ type: 'modified', previous, object: changed(metadata, status) })).toBe(matters);
-  });
-
-  test('that is its coming or its going matters', () => {
-    expect(isMoreThanWords({ type: 'added', object: previous })).toBe(true);
-    expect(isMoreThanWords({ type: 'deleted', object: previous })).toBe(true);
   });
 });

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import type { Echo } from '../../../../src/api/index.ts';
-import type { Job } from '../../../../src/controllers/built-in-kinds.ts';
+import type { Job, Pod } from '../../../../src/controllers/built-in-kinds.ts';
 import { DeletedJobs } from '../../../../src/controllers/echo/echo-job.ts';
 import { EchoReconciler } from '../../../../src/controllers/echo/echo-reconciler.ts';
 import {
@@ -13,7 +13,7 @@ import {
 } from '../../../../src/runtime/index.ts';
 import { ReconcilerWorld, type Report } from '../../environment/reconciler-world.ts';
 import type { Exchange, ScriptedServer } from '../../environment/scripted-server.ts';
-import { complete, echoOf, jobOf } from './echos.ts';
+import { complete, echoOf, failed, jobOf } from './echos.ts';
 
 const key = { name: 'hello', namespace: 'default' };
 const jobsPath = '/apis/batch/v1/namespaces/default/jobs';
@@ -25,6 +25,7 @@ let world: ReconcilerWorld;
 let server: ScriptedServer;
 let echos: Store<Echo>;
 let jobs: Store<Job>;
+let pods: Store<Pod>;
 let deletedJobs: DeletedJobs;
 
 beforeEach(async () => {
@@ -32,6 +33,7 @@ beforeEach(async () => {
   server = world.server;
   echos = new Store();
   jobs = new Store();
+  pods = new Store();
   deletedJobs = new DeletedJobs();
 });
 afterEach(async () => {
@@ -40,7 +42,14 @@ afterEach(async () => {
 
 /** Begins to reconcile over what the stores hold; a failure is its outcome. */
 function reconcile(): Promise<Result | unknown> {
-  const reconciler = new EchoReconciler({ echos, jobs, deletedJobs, events: world.events, image: 'busybox:1.36' });
+  const reconciler = new EchoReconciler({
+    echos,
+    jobs,
+    pods,
+    deletedJobs,
+    events: world.events,
+    image: 'busybox:1.36',
+  });
   return world.reconcile(reconciler, key);
 }
 
@@ -282,6 +291,22 @@ describe('a Job that the server will not have', () => {
 });
 
 describe('where there is a Job', () => {
+  test.each([
+    ['does not start', {}, 'Job hello has not printed the message: pod hello-x: Evicted'],
+    ['has failed', failed, 'Job hello has failed: too often; pod hello-x: Evicted'],
+  ])('whose pod %s, that is told', async (_, state, message) => {
+    const echo = echoOf();
+    echos.set(echo);
+    jobs.set(jobOf(echo, state));
+    const ownerReferences = [{ apiVersion: 'batch/v1', kind: 'Job', name: 'hello', uid: 'uid-job', controller: true }];
+    const metadata = { ...echo.metadata, name: 'hello-x', uid: 'uid-pod', ownerReferences };
+    pods.set({ metadata, status: { phase: 'Failed', reason: 'Evicted' } });
+    const outcome = reconcile();
+    expect((await reported()).message).toBe(message);
+    await noted();
+    expect(await outcome).toEqual(done);
+  });
+
   test('of an earlier generation, it is deleted with its pods, if it still is that one', async () => {
     jobs.set(jobOf(echoOf()));
     echos.set(echoOf({ metadata: { generation: 2 } }));

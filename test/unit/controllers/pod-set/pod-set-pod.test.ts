@@ -1,6 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { podNames } from '../../../../src/controllers/pod-set/pod-names.ts';
-import { newPod, templateHash } from '../../../../src/controllers/pod-set/pod-set-pod.ts';
+import { newPod, podNames, templateHash } from '../../../../src/controllers/pod-set/pod.ts';
 import { podSetOf } from './pod-sets.ts';
 
 const spec = { containers: [{ name: 'c', image: 'busybox:1.36' }] };
@@ -21,9 +20,9 @@ test('no template has a hash that does not depend on what the pods are then', ()
 });
 
 test('the pod of no template fits restricted namespaces, and quotas on CPU and memory', () => {
-  const pod = newPod(podSetOf(), 'default', 'web-pod-1').spec;
+  const pod = newPod(podSetOf(), 'default', 'web-pod-1', 'registry.example/busybox:1').spec;
   const [container] = pod?.containers ?? [];
-  expect(container).toMatchObject({ image: 'busybox:1.36', command: ['sleep', '3600'] });
+  expect(container).toMatchObject({ image: 'registry.example/busybox:1', command: ['sleep', '3600'] });
   expect(pod).toMatchObject({
     automountServiceAccountToken: false,
     securityContext: { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } },

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import type { PodSet } from '../../../../src/api/index.ts';
 import type { Pod } from '../../../../src/controllers/built-in-kinds.ts';
-import { isSelected } from '../../../../src/controllers/pod-set/pod-set-pod.ts';
+import { isSelected } from '../../../../src/controllers/pod-set/pod.ts';
 import { PodSetReconciler } from '../../../../src/controllers/pod-set/pod-set-reconciler.ts';
 import {
   Applier,
@@ -10,7 +10,6 @@ import {
   NoAnswerError,
   type Result,
   Store,
-  TerminalError,
 } from '../../../../src/runtime/index.ts';
 import { ReconcilerWorld, type Report } from '../../environment/reconciler-world.ts';
 import type { Exchange, ScriptedServer } from '../../environment/scripted-server.ts';
@@ -41,7 +40,7 @@ beforeEach(async () => {
   });
   const labelled = (set: PodSet) => [...pods.list()].filter((pod) => isSelected(set, pod));
   const applier = new Applier({ fieldManager: 'tester' });
-  reconciler = new PodSetReconciler({ sets, pods, labelled, applier, events });
+  reconciler = new PodSetReconciler({ sets, pods, labelled, applier, events, image: 'busybox:1.36' });
 });
 afterEach(async () => {
   await world.close();
@@ -155,12 +154,12 @@ describe('pods that are missing', () => {
     quoting(await asked());
     const { reason, message, status } = await reported();
     expect(reason).toBe('PodRefused');
-    expect(await outcome).toMatchObject({ code: 403 });
+    expect(await outcome).toMatchObject({ type: 'retry', error: { code: 403 } });
     sets.set(podSetOf({ spec: { replicas: 9 }, metadata: { resourceVersion: '7' }, status }));
     const again = reconcile();
     quoting(await asked());
     // Nothing is written: it says so already.
-    expect(await again).toMatchObject({ code: 403 });
+    expect(await again).toMatchObject({ type: 'retry', error: { code: 403 } });
     expect(message).toContain('exceeded quota');
     expect(server.unclaimed).toBe(0);
   });
@@ -187,7 +186,7 @@ describe('a template that no pod can be made of', () => {
   ];
 
   test.each(invalid)(
-    '%s is told, and not tried again, by this process or another, until it changes',
+    '%s is told, and tried again: another version of the API server may accept it',
     async (_, refuse, words) => {
       sets.set(podSetOf());
       const outcome = reconcile();
@@ -195,16 +194,12 @@ describe('a template that no pod can be made of', () => {
       const { reason, message, status } = await reported();
       expect(reason).toBe('InvalidTemplate');
       expect(message).toContain(words);
-      expect(await outcome).toBeInstanceOf(TerminalError);
+      expect(await outcome).toMatchObject({ type: 'retry' });
 
-      sets.set(podSetOf({ metadata: { resourceVersion: '7' }, status }));
-      expect(await reconcile()).toEqual(done);
-      expect(server.unclaimed).toBe(0);
-
-      const changed = podSetOf({ metadata: { resourceVersion: '8', generation: 2 }, status });
-      sets.set(changed);
+      const told = podSetOf({ metadata: { resourceVersion: '7' }, status });
+      sets.set(told);
       const mended = reconcile();
-      await makes(changed);
+      await makes(told);
       expect((await reported()).reason).toBe('PodsNotReady');
       expect(await mended).toEqual(done);
     },
@@ -215,7 +210,7 @@ describe('a template that no pod can be made of', () => {
     const outcome = reconcile();
     (await asked()).refuse(400, 'BadRequest', { message: 'admission webhook "policy" denied the request' });
     expect((await reported()).reason).toBe('PodRefused');
-    expect(await outcome).toMatchObject({ name: 'ApiError', code: 400 });
+    expect(await outcome).toMatchObject({ type: 'retry', error: { code: 400 } });
   });
 
   const conditions = [
@@ -235,9 +230,11 @@ describe('a template that no pod can be made of', () => {
     for (let index = 0; index < 6; index += 1) pods.set(podOf(set, `p-${index}`, { phase: 'Failed' }));
     const outcome = reconcile();
     (await server.next({ method: 'DELETE' })).refuse(403, 'Forbidden');
+    const causes = [{ reason: 'FieldValueInvalid', field: 'spec.containers[0].name', message: 'bad' }];
+    (await asked()).refuse(422, 'Invalid', { message: 'bad', details: { causes } });
     // The counts; the condition says so already.
     expect((await reported()).status.conditions).toBeUndefined();
-    expect(await outcome).toMatchObject({ code: 403 });
+    expect(await outcome).toMatchObject({ type: 'retry', error: { code: 403 } });
     expect(server.unclaimed).toBe(0);
   });
 
@@ -291,7 +288,7 @@ describe('pods that are too many', () => {
     (await removal('b')).json(200, leaving(b));
     const { reason, message, status } = await reported();
     expect([reason, message, status.podNames]).toEqual(['RemovalRefused', 'protected', ['a', 'c']]);
-    expect(await outcome).toMatchObject({ code: 403 });
+    expect(await outcome).toMatchObject({ type: 'retry', error: { code: 403 } });
     expect(server.unclaimed).toBe(0);
   });
 
@@ -362,7 +359,7 @@ describe('another template', () => {
     (await trial()).refuse(code, 'BadRequest', { message });
     const report = await reported();
     expect([report.reason, report.status.readyReplicas]).toEqual([reason, 2]);
-    expect(await outcome).toBeInstanceOf(Error);
+    expect(await outcome).toMatchObject({ type: 'retry', error: { code } });
     expect(server.unclaimed).toBe(0);
   });
 
@@ -531,7 +528,7 @@ describe('a pod that is nobody’s', () => {
     await makes(set);
     const { reason, message, status } = await reported();
     expect([reason, message, status.replicas]).toEqual(['AdoptionRefused', 'no', 1]);
-    expect(await outcome).toMatchObject({ code: 403 });
+    expect(await outcome).toMatchObject({ type: 'retry', error: { code: 403 } });
   });
 
   test('and has changed since it was seen is waited for: it may be ours by now', async () => {
@@ -543,6 +540,37 @@ describe('a pod that is nobody’s', () => {
     (await server.next({ method: 'PATCH', path: `${podsPath}/orphan` })).refuse(409, 'Conflict');
     expect(await outcome).toMatchObject({ code: 409 });
     expect(server.unclaimed).toBe(0);
+  });
+});
+
+describe('a pod that does not start', () => {
+  test.each([
+    [
+      'is missing',
+      podSetOf({ spec: { replicas: 2 } }),
+      podSetOf({ spec: { replicas: 2 } }),
+      'PodsNotReady',
+      '1 of 2 pods are ready',
+    ],
+    [
+      'is of a new template',
+      podSetOf({ spec: { replicas: 2, ...images('one') } }),
+      podSetOf({ metadata: { generation: 2 }, spec: { replicas: 2, ...images('two') } }),
+      'RollingOut',
+      '1 of 2 pods are of an earlier template',
+    ],
+  ])('and %s is named, with what keeps it', async (_, before, set, reason, words) => {
+    sets.set(set);
+    const waiting = podOf(set, 'b', { ready: false });
+    const state = { waiting: { reason: 'ImagePullBackOff', message: 'Back-off pulling image "busybox:nil"' } };
+    const container = { name: 'c', image: '', imageID: '', ready: false, restartCount: 0, state };
+    pods.replace([podOf(before, 'a'), { ...waiting, status: { ...waiting.status, containerStatuses: [container] } }]);
+    const outcome = reconcile();
+    expect(await reported()).toMatchObject({
+      reason,
+      message: `${words}; pod b: ImagePullBackOff: Back-off pulling image "busybox:nil"`,
+    });
+    expect(await outcome).toEqual(done);
   });
 });
 

@@ -1,6 +1,6 @@
 import type { PodSet } from '../../../../src/api/index.ts';
 import type { Pod } from '../../../../src/controllers/built-in-kinds.ts';
-import { newPod, templateHash } from '../../../../src/controllers/pod-set/pod-set-pod.ts';
+import { newPod, templateHash } from '../../../../src/controllers/pod-set/pod.ts';
 import type { ObjectMeta } from '../../../../src/runtime/index.ts';
 
 export const creationTimestamp = '2026-01-01T00:00:00Z';
@@ -39,7 +39,7 @@ interface Traits {
 /** A pod that the operator made for the PodSet, on a node of its own; it runs, and is ready, unless told otherwise. */
 export function podOf(set: PodSet, name: string, traits: Traits = {}): Pod {
   const { phase = 'Running', ready = phase === 'Running', readySince = creationTimestamp } = traits;
-  const manifest = newPod(set, templateHash(set), name);
+  const manifest = newPod(set, templateHash(set), name, 'busybox:1.36');
   return {
     ...manifest,
     metadata: { uid: `uid-${name}`, resourceVersion: '6', creationTimestamp, ...manifest.metadata, ...traits.metadata },

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import type { ScheduledEcho } from '../../../../src/api/index.ts';
-import type { CronJob } from '../../../../src/controllers/built-in-kinds.ts';
+import type { CronJob, Pod } from '../../../../src/controllers/built-in-kinds.ts';
 import { ScheduledEchoReconciler } from '../../../../src/controllers/scheduled-echo/scheduled-echo-reconciler.ts';
-import { Applier, type Result, Store } from '../../../../src/runtime/index.ts';
+import { Applier, type Condition, type Result, Store } from '../../../../src/runtime/index.ts';
 import { ReconcilerWorld, type Report } from '../../environment/reconciler-world.ts';
 import type { Exchange, ScriptedServer } from '../../environment/scripted-server.ts';
 import { cronJobFor, scheduledEchoOf } from './scheduled-echos.ts';
@@ -15,12 +15,14 @@ let world: ReconcilerWorld;
 let server: ScriptedServer;
 let echos: Store<ScheduledEcho>;
 let cronJobs: Store<CronJob>;
+let pods: Store<Pod>;
 
 beforeEach(async () => {
   world = await ReconcilerWorld.start();
   server = world.server;
   echos = new Store();
   cronJobs = new Store();
+  pods = new Store();
 });
 afterEach(async () => {
   await world.close();
@@ -30,7 +32,7 @@ afterEach(async () => {
 function reconcile(): Promise<Result | unknown> {
   const { events } = world;
   const applier = new Applier({ fieldManager: 'tester' });
-  const reconciler = new ScheduledEchoReconciler({ echos, cronJobs, applier, events, image: 'busybox:1.36' });
+  const reconciler = new ScheduledEchoReconciler({ echos, cronJobs, pods, applier, events, image: 'busybox:1.36' });
   return world.reconcile(reconciler, key);
 }
 
@@ -60,10 +62,10 @@ describe('where there is no CronJob', () => {
     (await applied()).refuse(403, 'Forbidden', { message: 'exceeded quota' });
     expect(await reported()).toMatchObject({ reason: 'CronJobRefused', message: 'exceeded quota' });
     expect(await noted()).toBe('Warning CronJobRefused');
-    expect(await outcome).toMatchObject({ name: 'ApiError', code: 403 });
+    expect(await outcome).toMatchObject({ type: 'retry', error: { code: 403 } });
   });
 
-  test('and the schedule is none, that is told, with what it means for the CronJob, and is not tried again', async () => {
+  test('and the schedule is none, that is told, with what it means for the CronJob, and is tried again', async () => {
     const echo = scheduledEchoOf();
     echos.set(echo);
     const outcome = reconcile();
@@ -71,15 +73,44 @@ describe('where there is no CronJob', () => {
     (await applied()).refuse(422, 'Invalid', { message: 'CronJob is invalid', details: { causes } });
     const { reason, message, status } = await reported();
     expect(reason).toBe('InvalidSchedule');
-    expect(message).toBe('spec.schedule: no cron; until the spec changes, the CronJob is left as it is');
+    expect(message).toBe('spec.schedule: no cron; the CronJob is left as it is');
     expect(await noted()).toBe('Warning InvalidSchedule');
-    expect(await outcome).toEqual(done);
+    expect(await outcome).toMatchObject({ type: 'retry', error: { code: 422 } });
 
-    // As after a restart: what is known is in the status.
+    // Another version of the API server may know the schedule, whatever the status says of this generation.
     echos.set(scheduledEchoOf({ metadata: { resourceVersion: '7' }, status }));
-    expect(await reconcile()).toEqual(done);
+    const again = reconcile();
+    (await applied()).json(201, cronJobFor(echo));
+    expect((await reported()).reason).toBe('Scheduled');
+    expect(await noted()).toBe('Normal Scheduled');
+    expect(await again).toEqual(done);
     expect(server.unclaimed).toBe(0);
   });
+
+  test.each(['Scheduled', 'Suspended'])(
+    'any more, though the status says %s, an Event tells that it is made again',
+    async (reason) => {
+      const ready = {
+        type: 'Ready',
+        status: 'True',
+        reason,
+        message: '',
+        lastTransitionTime: '',
+        observedGeneration: 1,
+      };
+      const echo = scheduledEchoOf({ status: { conditions: [ready as Condition] } });
+      echos.set(echo);
+      const outcome = reconcile();
+      (await applied()).json(201, cronJobFor(echo));
+      const report = reported();
+      expect(await noted()).toBe('Normal CronJobRecreated');
+      expect((await report).reason).toBe('Scheduled');
+      if (reason !== 'Scheduled') expect(await noted()).toBe('Normal Scheduled');
+      expect(await outcome).toEqual(done);
+      await world.events.flush(30_000);
+      expect(server.unclaimed).toBe(0);
+    },
+  );
 });
 
 describe('where there is a CronJob', () => {
@@ -114,8 +145,29 @@ describe('where there is a CronJob', () => {
     expect((await report).reason).toBe('Scheduled');
     await noted();
     expect(await outcome).toEqual(done);
-    const line = world.log.lines.find(({ message }) => message === 'the CronJob was not as the spec asks: applied');
-    expect(line).toMatchObject({ level: 'info', details: { difference: expect.any(String) } });
+    expect(world.log.messages('info')).toContainEqual(
+      expect.stringMatching(/^CronJob hello was not as the spec asks in \..*: applied$/),
+    );
+  });
+
+  test('one of whose pods does not start, that is told, and whose pod it is', async () => {
+    const echo = scheduledEchoOf();
+    echos.set(echo);
+    const active = [{ name: 'hello-1', uid: 'uid-job' }];
+    const ownerReferences = [
+      { apiVersion: 'batch/v1', kind: 'Job', name: 'hello-1', uid: 'uid-job', controller: true },
+    ];
+    const pod = { ...echo.metadata, name: 'hello-1-x', uid: 'uid-pod', ownerReferences };
+    pods.set({ metadata: pod, status: { phase: 'Failed', reason: 'Evicted' } });
+    const outcome = reconcile();
+    (await applied()).json(201, { ...cronJobFor(echo), status: { active } });
+    expect(await reported()).toMatchObject({
+      reason: 'Scheduled',
+      message: 'CronJob hello prints the message at @hourly; pod hello-1-x: Evicted',
+      status: { active: ['hello-1'] },
+    });
+    await noted();
+    expect(await outcome).toEqual(done);
   });
 
   test('that is being deleted, it is waited for', async () => {

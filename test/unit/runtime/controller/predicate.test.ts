@@ -5,13 +5,14 @@ import {
   annotationsChanged,
   deletion,
   generationChanged,
+  ignoringConditionMessages,
   labelsChanged,
   not,
   or,
   type Predicate,
   resourceVersionChanged,
 } from '../../../../src/runtime/controller/index.ts';
-import type { KubeObject, ObjectMeta } from '../../../../src/runtime/kind/index.ts';
+import type { Condition, KubeObject, ObjectMeta } from '../../../../src/runtime/kind/index.ts';
 import { stored } from '../../../../testkit/widgets.ts';
 
 const object = (rest: Partial<ObjectMeta> = {}) => stored('a', rest.resourceVersion ?? '1', rest);
@@ -78,5 +79,41 @@ describe('predicates combine', () => {
     const wide: Predicate<ReturnType<typeof stored>> = ({ object: { spec } }) => spec?.size === 2;
     const both: Predicate<ReturnType<typeof stored>> = or(generationChanged, wide);
     expect(both({ type: 'added', object: stored('a', '1') })).toBe(true);
+  });
+});
+
+describe('ignoringConditionMessages', () => {
+  const refused = {
+    type: 'Ready',
+    status: 'False',
+    reason: 'Refused',
+    message: 'no: 1',
+    lastTransitionTime: '',
+  } as const;
+  const widget = (metadata: Partial<ObjectMeta>, conditions: readonly Condition[], phase = 'Pending') => ({
+    ...object(metadata),
+    status: { phase, conditions },
+  });
+  const previous = widget({ generation: 1 }, [refused]);
+  const after = { resourceVersion: '2', generation: 1 };
+
+  test.each([
+    ['nothing but new messages of conditions', widget(after, [{ ...refused, message: 'no: 2' }]), false],
+    ['a new generation', widget({ ...after, generation: 2 }, [refused]), true],
+    ['a label', widget({ ...after, labels: { a: 'b' } }, [refused]), true],
+    ['an annotation', widget({ ...after, annotations: { a: 'b' } }, [refused]), true],
+    ['a finalizer', widget({ ...after, finalizers: ['a'] }, [refused]), true],
+    ['its deletion', widget({ ...after, ...gone }, [refused]), true],
+    ['another object of the name', widget({ ...after, uid: 'other' }, [refused]), true],
+    ['another reason', widget(after, [{ ...refused, reason: 'Other' }]), true],
+    ['a condition that is gone', widget(after, []), true],
+    ['another field of the status', widget(after, [refused], 'Done'), true],
+  ])('%s: %s', (_, changed, expected) => {
+    expect(ignoringConditionMessages({ type: 'modified', previous, object: changed })).toBe(expected);
+  });
+
+  test('passes what comes and what goes', () => {
+    expect(ignoringConditionMessages(added())).toBe(true);
+    expect(ignoringConditionMessages(deleted)).toBe(true);
   });
 });

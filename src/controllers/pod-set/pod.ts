@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { PodSet } from '../../api/index.ts';
 import { controllerReference, type Manifest } from '../../runtime/index.ts';
 import type { Pod } from '../built-in-kinds.ts';
@@ -26,10 +26,10 @@ export const isSelected = (set: PodSet, { metadata }: Pod): boolean =>
   Object.entries(podLabels(set)).every(([label, value]) => metadata.labels?.[label] === value);
 
 /**
- * What the pods of a PodSet without a template are. They fit the `restricted` Pod Security Standard and a quota on CPU and
- * memory. sleep, as a container's first process, does not hear SIGTERM: nothing is gained by waiting.
+ * The pod of a PodSet without a template. It fits the `restricted` Pod Security Standard and a quota on CPU and memory. As the
+ * first process of a container, sleep does not react to SIGTERM: nothing is gained by waiting.
  */
-const sleeper = {
+const sleeper = (image: string) => ({
   automountServiceAccountToken: false,
   enableServiceLinks: false,
   terminationGracePeriodSeconds: 1,
@@ -42,7 +42,7 @@ const sleeper = {
   containers: [
     {
       name: 'busybox',
-      image: 'busybox:1.36',
+      image,
       imagePullPolicy: 'IfNotPresent',
       command: ['sleep', '3600'],
       securityContext: {
@@ -53,9 +53,9 @@ const sleeper = {
       resources: { requests: { cpu: '10m', memory: '16Mi' }, limits: { cpu: '100m', memory: '32Mi' } },
     },
   ],
-} as const;
+});
 
-/** The hash of no template, whatever the sleeper is in this release: another release rolls no pods. */
+/** The hash of no template, whatever its pod is: neither another release nor another image rolls pods. */
 const sleeperHash = 'default';
 
 /** Another template has another hash. */
@@ -70,15 +70,19 @@ export function templateHash({ spec: { template } }: PodSet): string {
 const unlessEmpty = (map: object | undefined): object | undefined =>
   map === undefined || Object.keys(map).length === 0 ? undefined : map;
 
-/** Whether the pod was made of the PodSet's present template. */
+/** Whether the pod was made of the PodSet's current template. */
 export const isUpdated = ({ metadata }: Pod, hash: string): boolean => metadata.labels?.[templateHashLabel] === hash;
 
-/** Whether it was made of an earlier one. A pod that was adopted may be of none, and stays what it is. */
+/** Whether the pod was made of an earlier template. A pod that was adopted may be of none; it is not replaced. */
 export const isOutdated = (pod: Pod, hash: string): boolean =>
   pod.metadata.labels?.[templateHashLabel] !== undefined && !isUpdated(pod, hash);
 
-/** A new pod of a PodSet. */
-export function newPod(set: PodSet, hash: string, name: string): Manifest<Pod> {
+/**
+ * A new pod of a PodSet.
+ *
+ * @param image of the pod if the PodSet has no template.
+ */
+export function newPod(set: PodSet, hash: string, name: string, image: string): Manifest<Pod> {
   const { template } = set.spec;
   const { annotations } = template?.metadata ?? {};
   return {
@@ -89,46 +93,35 @@ export function newPod(set: PodSet, hash: string, name: string): Manifest<Pod> {
       ...(annotations && { annotations }),
       ownerReferences: [controllerReference(PodSet, set)],
     },
-    // What a user wrote there nobody has checked yet: the API server does when it is sent.
-    spec: (template?.spec as Pod['spec']) ?? sleeper,
+    // Unchecked user input: the API server checks it when it is sent.
+    spec: (template?.spec as Pod['spec']) ?? sleeper(image),
   };
 }
 
-/** Whether it has ended for good, or is about to: it counts no more. */
+/** Whether the pod counts as a replica: it has not ended and is not being deleted. */
 export const isActive = ({ metadata, status }: Pod): boolean =>
   metadata.deletionTimestamp === undefined && status?.phase !== 'Succeeded' && status?.phase !== 'Failed';
 
-type PodCondition = NonNullable<NonNullable<Pod['status']>['conditions']>[number];
+/** What a name can hold, less `-pod-` and the suffix. */
+const maxNameLength = 253 - 10;
 
-export const readyCondition = ({ status }: Pod): PodCondition | undefined =>
-  status?.conditions?.find(({ type }) => type === 'Ready');
-
-export const isReady = (pod: Pod): boolean => readyCondition(pod)?.status === 'True';
-
-/** Of a pod what this controller reads: there may be very many of them, and most are others'. */
-export function withoutDetails(pod: Pod): Pod {
-  const { status, spec } = pod;
-  const { annotations } = pod.metadata;
-  const cost = annotations?.[deletionCostAnnotation];
-  return {
-    ...pod,
-    metadata: { ...pod.metadata, annotations: cost === undefined ? {} : { [deletionCostAnnotation]: cost } },
-    spec: { containers: [], ...(spec?.nodeName !== undefined && { nodeName: spec.nodeName }) },
-    status: {
-      ...(status?.phase !== undefined && { phase: status.phase }),
-      ...(status?.conditions && { conditions: status.conditions.filter(({ type }) => type === 'Ready') }),
-      ...(status?.containerStatuses && {
-        containerStatuses: status.containerStatuses.map(({ name, restartCount, ready }) => ({
-          name,
-          restartCount,
-          ready,
-          image: '',
-          imageID: '',
-        })),
-      }),
-    },
-  };
+/**
+ * The names of new pods. They are chosen here and not by the API server, so that a get of a name settles what a lost answer
+ * leaves open.
+ *
+ * @param tried names to use first: those of earlier requests that failed.
+ */
+export function podNames(
+  { metadata }: PodSet,
+  count: number,
+  tried: readonly string[],
+  isTaken: (name: string) => boolean,
+): readonly string[] {
+  const names = new Set(tried.filter((name) => !isTaken(name)).slice(0, count));
+  const prefix = childName(metadata.name, maxNameLength);
+  while (names.size < count) {
+    const name = `${prefix}-pod-${randomBytes(3).toString('hex').slice(0, 5)}`;
+    if (!isTaken(name)) names.add(name);
+  }
+  return [...names];
 }
-
-/** How dear a pod is when some are to be deleted: the cheaper goes first (KEP-2255). */
-export const deletionCostAnnotation = 'controller.kubernetes.io/pod-deletion-cost';

@@ -1,0 +1,10 @@
+import { Pod } from '../src/controllers/built-in-kinds.ts';
+import type { Client, ObjectKey } from '../src/runtime/index.ts';
+
+/** What a kubelet reports of a pod whose image cannot be pulled; undoing it is a status of another content. */
+export async function failPull(client: Client, pod: ObjectKey, image: string): Promise<void> {
+  const state = { waiting: { reason: 'ImagePullBackOff', message: `Back-off pulling image "${image}"` } };
+  const containerStatuses = [{ name: 'c', image, imageID: '', ready: false, restartCount: 0, state }];
+  const body = { status: { phase: 'Pending', containerStatuses } };
+  await client.patch(Pod, pod, { type: 'merge', body }, { subresource: 'status' });
+}
