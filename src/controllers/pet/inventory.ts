@@ -4,41 +4,41 @@ import { keyOf, type ObjectKey, type ReadonlyStore } from '../../runtime/index.t
 import type { FoundPet } from './pet-store.ts';
 import { InvalidPetError, isStored, wantedPet } from './store-pet.ts';
 
-/** How the store's pet differs from what a Pet asks for. */
+/** How the pet in the store differs from what a Pet asks for. */
 export type Deviation = 'missing' | 'changed';
 
 /**
- * What the store was last found to have, where that is not what Pets ask for: what no watch tells of. The store knows no
- * search by id, so all pets are read, once for all Pets, and held against them by id as they come; none is kept.
+ * Finds drift in the store, of which no watch tells. There is no search by id, so one search reads all pets for all Pets and
+ * compares them by id as they arrive. Only the deviations are kept.
  */
 export class Inventory {
   readonly #pets: ReadonlyStore<Pet>;
   #deviations = new Map<string, Deviation>();
-  /** Settled since the last stock began to be taken. */
+  /** The ids that were settled since the last search began. */
   #settled = new Set<string>();
 
   constructor(pets: ReadonlyStore<Pet>) {
     this.#pets = pets;
   }
 
-  /** Of the pet with this id, as far as was found. */
+  /** The deviation of the pet with this id, as the last search found it. */
   deviation(id: string): Deviation | undefined {
     return this.#deviations.get(id);
   }
 
-  /** It is as it should be by now, or has another id. */
+  /** Removes the deviation: the pet is as its Pet asks by now, or has another id. */
   settled(id: string): void {
     this.#deviations.delete(id);
     this.#settled.add(id);
   }
 
   /**
-   * Takes stock. Pets that have no id yet when it begins are left out, for the store may have been asked before they were
-   * there, and so are those that are settled meanwhile: the store may show what was before. Pets that the store has and no Pet
-   * knows are somebody else's.
+   * Compares all pets of the store with the Pets. Leaves out Pets without an id when it begins, because the search may not return
+   * pets that are added later, and Pets that are settled meanwhile, because the search may return the state before. A pet that no
+   * Pet has belongs to somebody else.
    *
-   * @param all every pet of the store. If it throws, what was found before still holds.
-   * @returns the keys of the Pets whose pet differs.
+   * @param all every pet of the store. If it throws, the deviations of the last search remain.
+   * @returns the keys of the Pets whose pet deviates.
    */
   async take(all: AsyncIterable<FoundPet>): Promise<readonly ObjectKey[]> {
     const settled = new Set<string>();
@@ -62,7 +62,7 @@ export class Inventory {
   }
 }
 
-/** One whose update is still to be sent is not changed: it is on its way. */
+/** A Pet whose update is still to be sent has not been changed by others. */
 function isChanged(pet: Pet | undefined, { id, name, type, birthday }: FoundPet): boolean {
   if (pet === undefined || pet.status?.id !== id || !isStored(pet)) return false;
   try {
@@ -76,17 +76,17 @@ function isChanged(pet: Pet | undefined, { id, name, type, birthday }: FoundPet)
 
 /** What a {@link Sweep} is made of. */
 export interface SweepOptions {
-  /** Takes stock, and tells of which objects something is to be done. */
+  /** Searches the store and returns the keys that are to be reconciled. */
   readonly take: (signal: AbortSignal) => Promise<readonly ObjectKey[]>;
-  /** From the end of one to the beginning of the next, in milliseconds, give or take a tenth. */
+  /** The pause between two sweeps, in milliseconds, with ±10 % jitter. */
   readonly everyMs: number;
-  /** From one that failed to the next, in milliseconds: 1,000 at the least. */
+  /** The pause after a sweep that failed, in milliseconds: 1,000 at the least. */
   readonly retryAfterMs: number;
-  /** Is told of one that failed. */
+  /** Called when a sweep fails. */
   readonly failed: (error: unknown) => void;
 }
 
-/** Takes stock at the start, then from time to time, and early where somebody asks for it. An event source. */
+/** An event source that sweeps the store at the start, periodically, and early on request. */
 export class Sweep {
   readonly #options: SweepOptions;
   #asked = new AbortController();
@@ -95,12 +95,12 @@ export class Sweep {
     this.#options = options;
   }
 
-  /** Asks for the next one to begin soon: in a second at the earliest, so that many who ask are served by one. */
+  /** Requests the next sweep early: a second after the last one at the earliest, so that one sweep serves many requests. */
   ask(): void {
     this.#asked.abort();
   }
 
-  /** Until the signal is aborted. */
+  /** Runs until the signal is aborted. */
   async run(
     enqueue: (key: ObjectKey, options: { readonly priority: 'low' }) => void,
     signal: AbortSignal,
@@ -129,5 +129,5 @@ export class Sweep {
   }
 }
 
-/** One that was asked for begins so long after the one before, in milliseconds. */
+/** How soon a requested sweep follows the last one, in milliseconds. */
 const askedAfterMs = 1000;

@@ -18,33 +18,33 @@ import { Batch, LinkedSignal, untilAborted } from '../outside/index.ts';
 import { failureOf, RefusedError, SearchRefusedError } from './errors.ts';
 import type { StorePet } from './store-pet.ts';
 
-/** What a {@link PetStore} is told. */
+/** What a {@link PetStore} needs. */
 export interface PetStoreOptions {
   /** `host:port`. */
   readonly address: string;
-  /** Absent: plain text. `ca`, in PEM, takes the place of the public ones. */
+  /** Absent: plain text. `ca`, in PEM, replaces the public authorities. */
   readonly tls?: { readonly ca?: string } | undefined;
   /** How long an answer may take, in milliseconds; a sweep may take {@link sweepTimeoutMs}. */
   readonly timeoutMs: number;
-  /** What each request has to pass where it leaves: the leader's fence. */
+  /** Passed by each request as it is sent: the leader's fence. */
   readonly gate?: Gate | undefined;
 }
 
-/** A pet with its id. One that another program has put there may be of a type that no Pet can ask for. */
+/** A pet with its id. A pet of another program may have a type that no Pet can ask for. */
 export interface FoundPet extends Omit<StorePet, 'type'> {
   readonly id: string;
   readonly type: StorePet['type'] | undefined;
 }
 
-/** What was found of one pet. */
+/** What a search for one pet has found. */
 export interface Findings {
-  /** The ids of all that are alike. */
+  /** The ids of all pets that are alike. */
   readonly ids: readonly string[];
   /** How long the store remembers request ids, in milliseconds; 0 if it does not. */
   readonly requestIdsKeptMs: number;
 }
 
-/** How long all pets may take to be read, in milliseconds. */
+/** How long a search for all pets may take, in milliseconds. */
 export const sweepTimeoutMs = 600_000;
 
 const wireTypes: Readonly<Record<StorePet['type'], PetType>> = {
@@ -209,7 +209,7 @@ function wireDay(text: string) {
   return create(DateSchema, day);
 }
 
-/** The range of that one day. There is none of the last day of all: no day comes after it. */
+/** The range of that one day. The last day of the calendar has none, because no day follows it. */
 function rangeOf(birthday: string) {
   const day = dayFromText(birthday);
   const end = day && nextDay(day);
