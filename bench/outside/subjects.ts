@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { Pet, PostgresWriter, petFinalizer, postgresWriterFinalizer } from '../../src/api/index.ts';
-import * as petStatus from '../../src/controllers/pet/pet-status.ts';
+import { petReasons } from '../../src/controllers/pet/pet-reconciler.ts';
 import { wantedPet } from '../../src/controllers/pet/store-pet.ts';
-import * as writerStatus from '../../src/controllers/postgres-writer/postgres-writer-status.ts';
+import { postgresWriterReasons } from '../../src/controllers/postgres-writer/postgres-writer-reconciler.ts';
 import {
   type Client,
+  desiredStatus,
   done,
   finalizer,
   type Kind,
@@ -62,8 +63,17 @@ const writers: Subject = {
       guarded(writer, PostgresWriter, created, postgresWriterFinalizer, async (object) => {
         const noted = await reportStatus(writer, PostgresWriter, object, { tables: [rowTable] });
         if (noted === undefined) throw new Error(`${name} has a status already`);
-        const finding = { reason: 'RowWritten', message: `the row is in ${rowTable}` } as const;
-        const { status } = writerStatus.readyReport(noted, finding, [rowTable], new Date());
+        const written = {
+          reason: 'RowWritten',
+          message: `the row is in ${rowTable}`,
+          status: { tables: [rowTable] },
+        } as const;
+        const status = desiredStatus<PostgresWriter, keyof typeof postgresWriterReasons>(
+          postgresWriterReasons,
+          noted,
+          written,
+          new Date(),
+        );
         await reportStatus(writer, PostgresWriter, noted, status);
       });
   },
@@ -82,18 +92,17 @@ const pets: Subject = {
     return (writer) =>
       guarded(writer, Pet, created, petFinalizer, async (object) => {
         const intent = { ...wantedPet(spec), requestId: randomUUID(), since: new Date().toISOString() };
-        const adding = petStatus.readyReport(
-          object,
-          { reason: 'Adding', message: 'the pet is being added' },
-          {},
-          new Date(),
-        );
-        const { conditions } = adding.status;
+        const adding = { reason: 'Adding', message: 'the pet is being added to the store' } as const;
+        const { conditions } = desiredStatus(petReasons, object, adding, new Date());
         const noted = await reportStatus(writer, Pet, object, { id: null, intent, ...(conditions && { conditions }) });
         if (noted === undefined) throw new Error(`${name} has a status already`);
         const id = randomUUID();
-        const finding = { reason: 'Stored', message: `pet ${id} is in the store` } as const;
-        const { status } = petStatus.readyReport(noted, finding, { id, intent: null }, new Date());
+        const stored = {
+          reason: 'Stored',
+          message: `pet ${id} is in the store`,
+          status: { id, intent: null },
+        } as const;
+        const status = desiredStatus<Pet, keyof typeof petReasons>(petReasons, noted, stored, new Date());
         await reportStatus(writer, Pet, noted, status);
       });
   },

@@ -10,6 +10,7 @@ export const Pet = defineKind({
   version: 'v1alpha1',
   kind: 'Pet',
   plural: 'pets',
+  shortNames: ['pt'],
   description: 'Pet is a pet in the pet store: the operator adds it there, keeps it as the spec says, and deletes it.',
   spec: Type.Object(
     {

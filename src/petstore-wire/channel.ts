@@ -1,3 +1,4 @@
+import type { Http2Session } from 'node:http2';
 import {
   Code,
   ConnectError,
@@ -31,6 +32,8 @@ export interface ChannelOptions {
 /** The client's end of the way to a pet store: one connection, made when it is first needed, and made again when it broke. */
 export interface PetStoreChannel {
   readonly transport: Transport;
+  /** The connection of the last request, by identity, while it is open. The next request may open another one. */
+  connection(): object | undefined;
   /** Ends the connection and what is under way on it. */
   close(): void;
 }
@@ -54,30 +57,36 @@ export function openChannel(options: ChannelOptions): PetStoreChannel {
       return tls?.ca;
     },
   };
-  const sessionManager = new Http2SessionManager(baseUrl, undefined, sessionOptions);
+  const sessionManager = new CheckedSessionManager(baseUrl, undefined, sessionOptions);
+  sessionManager.beforeCall = beforeCall;
   const transport = createGrpcTransport({
     baseUrl,
-    sessionManager: checkedAtTheSocket(sessionManager, beforeCall),
+    sessionManager,
     defaultTimeoutMs: timeoutMs,
     interceptors: [...interceptors, leavingTheDead(timeoutMs, () => sessionManager.abort())],
   });
-  return { transport, close: () => sessionManager.abort() };
+  return { transport, connection: () => sessionManager.connection, close: () => sessionManager.abort() };
 }
 
-type Sessions = Pick<Http2SessionManager, 'authority' | 'request' | 'notifyResponseByteRead'>;
+/** Checks each call as it is sent, and tells on which connection the last one went. */
+class CheckedSessionManager extends Http2SessionManager {
+  /** See {@link ChannelOptions.beforeCall}. */
+  beforeCall: () => void = () => {};
+  #last: Http2Session | undefined;
 
-/** A connection may take seconds to be made, and what allowed the call may be over by then. */
-function checkedAtTheSocket(sessions: Http2SessionManager, beforeCall: () => void): Sessions {
-  return {
-    authority: sessions.authority,
-    request: async (...request) => {
-      if ((await sessions.connect()) === 'error') throw sessions.error() ?? new Error('the connection broke');
-      beforeCall();
-      // With a connection this waits for nothing more than its own promises.
-      return sessions.request(...request);
-    },
-    notifyResponseByteRead: (stream) => sessions.notifyResponseByteRead(stream),
-  };
+  get connection(): Http2Session | undefined {
+    return this.#last?.closed || this.#last?.destroyed ? undefined : this.#last;
+  }
+
+  override async request(...request: Parameters<Http2SessionManager['request']>) {
+    // A connection may take seconds to be made, and what allowed the call may be over by then.
+    if ((await this.connect()) === 'error') throw this.error() ?? new Error('the connection broke');
+    this.beforeCall();
+    // With a connection this waits for nothing more than its own promises.
+    const stream = await super.request(...request);
+    this.#last = stream.session;
+    return stream;
+  }
 }
 
 /**

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { RequestIdTakenError } from './errors.ts';
 
@@ -12,7 +13,10 @@ export interface NamedRequest {
 /** So many that have expired are forgotten with each new one: the table shrinks as fast as it grows, and no request waits. */
 const forgottenAtOnce = 50;
 
-/** Remembers named requests and what they were answered, for a while, in the transaction that does what they ask. */
+/**
+ * Remembers named requests and their answers, for a while, in the transaction that does what they ask. Of what was asked it keeps
+ * a digest: a request has up to 4 MiB.
+ */
 export class RequestLog {
   readonly #keptMs: number;
   readonly #find: StatementSync;
@@ -39,16 +43,17 @@ export class RequestLog {
    * @throws RequestIdTakenError where the id is that of a request for something else; what the work throws.
    */
   once(request: NamedRequest, nowMs: number, work: () => readonly string[]): readonly string[] {
+    const asked = createHash('sha256').update(request.asked).digest('base64');
     const before = this.#find.get(request.id, nowMs);
     if (before !== undefined) {
-      if (before.asked !== request.asked) {
+      if (before.asked !== asked) {
         throw new RequestIdTakenError(`request-id: ${JSON.stringify(request.id)} is that of another request`);
       }
       return JSON.parse(String(before.answer));
     }
     const answer = work();
     this.#forget.run(nowMs);
-    this.#remember.run(request.id, request.asked, JSON.stringify(answer), nowMs + this.#keptMs);
+    this.#remember.run(request.id, asked, JSON.stringify(answer), nowMs + this.#keptMs);
     return answer;
   }
 }

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import { Pet } from '../../src/api/index.ts';
 import { findCondition } from '../../src/runtime/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
@@ -87,7 +87,43 @@ test('a deletion that waits for an answer that is missing says so', async () => 
   operator = await world.operator(settings);
 });
 
-test('a pet that the store has forgotten comes back, though the store says only that it failed', async () => {
+describe('a store that was killed and started again', () => {
+  const names = Array.from({ length: 40 }, (_, index) => `pet-${index}`);
+  const applyAll = (suffix: string) =>
+    Promise.all(names.map((name) => world.apply(name, { ...thor, name: name + suffix })));
+
+  test.each(['a connection that broke', 'a proxy that keeps the connection'])(
+    'behind %s is not asked to update pets that it no longer has: they are added again',
+    async (network) => {
+      await applyAll('');
+      await world.settled();
+      store.restart();
+      if (network === 'a connection that broke') world.store.cut();
+      const calls: Record<string, number> = {};
+      world.store.onCall = (method) => {
+        calls[method] = (calls[method] ?? 0) + 1;
+      };
+      await applyAll(' renamed');
+      await eventually('the store is asked again', async () => (calls.AddPets ?? 0) > 0 || store.isWedged);
+      expect(store.isWedged).toBe(false);
+      await world.settled();
+      world.store.onCall = () => {};
+      expect(calls).toMatchObject({ AddPets: names.length });
+      expect(calls.UpdatePets).toBeUndefined();
+      // One search serves all updates that wait for it.
+      expect(calls.SearchPets).toBeLessThan(names.length / 2);
+    },
+  );
+
+  test('a pet that is still there is updated', async () => {
+    await applyAll('');
+    const ids = (await world.settled()).map(({ status }) => status?.id);
+    await applyAll(' renamed');
+    expect((await world.settled()).map(({ status }) => status?.id)).toEqual(ids);
+  });
+});
+
+test('a pet that the store has forgotten comes back', async () => {
   await operator.stop();
   operator = await world.operator({ ...settings, RESYNC_SECONDS: '1' });
   await world.apply('thor', thor);

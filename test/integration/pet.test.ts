@@ -3,6 +3,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/gl
 import { Pet, petFinalizer } from '../../src/api/index.ts';
 import { findCondition, isInvalid } from '../../src/runtime/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
+import { Event } from '../../testkit/kinds.ts';
 import { customManifest } from '../../testkit/with-reason.ts';
 import { expectManyPets } from './environment/many-pets.ts';
 import {
@@ -22,6 +23,12 @@ afterAll(() => tearDown());
 afterEach(() => removeAll());
 
 const tron = { name: 'Tron', type: 'cat', birthday: '2020-06-25T00:00:00Z' } as const;
+
+/** The reasons of the Events about one Pet. */
+async function eventsOf(uid: string): Promise<readonly string[]> {
+  const { items } = await world.client.list(Event, { namespace: world.namespace });
+  return items.flatMap(({ regarding, reason = '' }) => (regarding?.uid === uid ? [reason] : []));
+}
 
 async function storedUnder(id: string | undefined) {
   return (await world.stored()).find((pet) => pet.id === id);
@@ -45,8 +52,10 @@ describe('a Pet', () => {
     const { status } = await ready('thor', 'Stored');
     await world.apply('thor', changed);
     await world.settled();
-    expect((await ready('thor', 'Stored')).status?.id).toBe(status?.id);
+    const { metadata, status: after } = await ready('thor', 'Stored');
+    expect(after?.id).toBe(status?.id);
     expect(await world.stored()).toHaveLength(1);
+    await eventually('an Event tells it', async () => (await eventsOf(metadata.uid)).includes('PetUpdated'));
   });
 
   test.each([
@@ -129,6 +138,19 @@ describe('what others change in the store is found within the resync period', ()
     await world.pets.update({ id: status?.id ?? '', name: 'Changed', type: 'bird', birthday: '2000-01-01' });
     await world.settled();
     expect((await world.get('thor')).status?.id).toBe(status?.id);
+  });
+
+  test('a pet that the store refuses is tried again, without a write or an Event', async () => {
+    const refused = { code: Code.InvalidArgument, message: 'no dogs' };
+    world.store.inject(refused, 'AddPets', Number.POSITIVE_INFINITY);
+    await world.apply('thor', thor);
+    const { metadata } = await ready('thor', 'PetRefused');
+    const struckBefore = world.store.struck;
+    await eventually('it is tried again', async () => world.store.struck >= struckBefore + 3);
+    expect((await world.get('thor')).metadata.resourceVersion).toBe(metadata.resourceVersion);
+    expect(await eventsOf(metadata.uid)).toEqual(['PetRefused']);
+    world.store.clear();
+    await world.settled();
   });
 
   test('a pet that is deleted in the store comes back, once, under another id', async () => {

@@ -1,10 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import type { Client } from 'pg';
+import { InFlightCount } from '../../src/controllers/outside/index.ts';
 import { Database } from '../../src/controllers/postgres-writer/database.ts';
-import { Rendezvous } from '../../src/controllers/postgres-writer/rendezvous.ts';
-import type { Row } from '../../src/controllers/postgres-writer/row.ts';
-import type { Rows } from '../../src/controllers/postgres-writer/rows.ts';
+import type { Row } from '../../src/controllers/postgres-writer/statements.ts';
+import type { Rows } from '../../src/controllers/postgres-writer/tables.ts';
 import { Tables } from '../../src/controllers/postgres-writer/tables.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { PostgresServer } from '../../testkit/postgres-server.ts';
@@ -55,7 +55,7 @@ function tables(statementTimeoutSeconds = 4): {
     log,
   });
   opened.push(database);
-  const found = new Tables({ database, rendezvous: new Rendezvous() });
+  const found = new Tables({ database, inFlight: new InFlightCount() });
   return { database, tables: found, rowsOf: (name) => found.rowsOf({ schema: 'public', name }) };
 }
 

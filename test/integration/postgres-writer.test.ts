@@ -109,6 +109,42 @@ describe('a PostgresWriter', () => {
     expect(await world.rows('teachers', key)).toEqual([]);
   });
 
+  test('that moves while its table is missing leaves no row in it when it is back', async () => {
+    await world.createTable('away');
+    const key = world.newKey('leaving-behind');
+    await world.apply(key, { ...jane, table: 'away' });
+    await world.withReason(key, 'RowWritten');
+    await world.database.query('ALTER TABLE away RENAME TO elsewhere');
+    await world.apply(key, { ...jane, table: 'teachers' });
+    await eventually('the row is in its new table', async () => (await world.rows('teachers', key)).length === 1);
+    const waiting = await world.withReason(key, 'TableMissing');
+    expect(messageOf(waiting)).toContain('the row is in public.teachers; waiting to delete it from public.away');
+    expect(waiting.status?.tables).toEqual(['public.away', 'public.teachers']);
+    await world.database.query('ALTER TABLE elsewhere RENAME TO away');
+    const { status } = await world.withReason(key, 'RowWritten');
+    expect(status?.tables).toEqual(['public.teachers']);
+    expect(await world.rows('away', key)).toEqual([]);
+    expect(await world.rows('teachers', key)).toHaveLength(1);
+  });
+
+  test('tells by Events what becomes of its row: written, updated, moved', async () => {
+    const key = world.newKey('told');
+    for (const spec of [jane, { ...jane, age: 22 }, { ...jane, age: 22, table: 'teachers' }]) {
+      await world.apply(key, spec);
+      await world.withReason(key, 'RowWritten');
+    }
+    const told = await eventually('all three are told', async () => {
+      const { items } = await world.client.list(Event, { namespace: key.namespace });
+      const own = items.filter(({ regarding }) => regarding?.name === key.name);
+      return own.length >= 3 && own;
+    });
+    expect(told.map(({ reason, note }) => `${reason}: ${note}`).sort()).toEqual([
+      'RowMoved: the row was moved from public.students to public.teachers',
+      'RowUpdated: the row in public.students was updated',
+      'RowWritten: the row is in public.students',
+    ]);
+  });
+
   test('whose table has another name for the same is left alone', async () => {
     const key = world.newKey('same');
     await world.apply(key, jane);
@@ -346,6 +382,18 @@ describe('a row, with a short resync period', () => {
       await world.delete(each);
       await world.gone(each);
     }
+  });
+
+  test('in a table that was dropped does not hold up a move for longer than the resync period', async () => {
+    await world.createTable('abandoned');
+    const key = world.newKey('moved');
+    await world.apply(key, { ...jane, table: 'abandoned' });
+    await world.withReason(key, 'RowWritten');
+    await world.database.query('DROP TABLE abandoned');
+    await world.apply(key, { ...jane, table: 'teachers' });
+    await world.withReason(key, 'TableMissing');
+    const { status } = await world.withReason(key, 'RowWritten');
+    expect(status?.tables).toEqual(['public.teachers']);
   });
 });
 

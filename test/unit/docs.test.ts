@@ -8,12 +8,13 @@ import { collectDefaultMetrics, Registry } from 'prom-client';
 import type { TSchema } from 'typebox';
 import { Check, Errors } from 'typebox/value';
 import { parse, parseAllDocuments } from 'yaml';
-import { BookStore, Echo, PodSet, PostgresWriter, ScheduledEcho } from '../../src/api/index.ts';
+import { BookStore, Echo, Pet, PodSet, PostgresWriter, ScheduledEcho } from '../../src/api/index.ts';
 import { readConfig } from '../../src/config.ts';
 import { bookStoreReasons } from '../../src/controllers/book-store/status.ts';
 import { echoReasons } from '../../src/controllers/echo/echo-reconciler.ts';
+import { petReasons } from '../../src/controllers/pet/pet-reconciler.ts';
 import { podSetReasons } from '../../src/controllers/pod-set/pod-set-reconciler.ts';
-import { readyByReason as postgresReasons } from '../../src/controllers/postgres-writer/postgres-writer-status.ts';
+import { postgresWriterReasons } from '../../src/controllers/postgres-writer/postgres-writer-reconciler.ts';
 import { scheduledEchoReasons } from '../../src/controllers/scheduled-echo/scheduled-echo-reconciler.ts';
 import { Metrics } from '../../src/runtime/index.ts';
 import { codeBlocks, codeIn, headingAnchors, linksOf, tableAfter } from '../../testkit/markdown.ts';
@@ -162,10 +163,40 @@ describe('docs/postgres-writer.md', () => {
     expect(fields).toEqual(Object.keys(status.properties));
   });
 
-  test('has every reason of Ready with its status, and that of a controller that is off', () => {
-    const said = tableAfter(text, '| reason of Ready |').map((row) => [codeIn(row['reason of Ready']), row.status]);
-    const expected = [...Object.entries(postgresReasons), ['ControllerDisabled', 'False']];
-    expect(said.sort()).toEqual(expected.sort());
+  test('has every reason of Ready, with its status and the type of its Event, and that of a controller that is off', () => {
+    const said = tableAfter(text, '| reason of Ready |').map((row) => [
+      codeIn(row['reason of Ready']),
+      row.status,
+      row.Event,
+    ]);
+    const expected = Object.entries(postgresWriterReasons).map(([reason, { ready, event }]) => [reason, ready, event]);
+    expect(said).toEqual([...expected, ['ControllerDisabled', 'False', 'Warning']]);
+  });
+});
+
+describe('docs/pet.md', () => {
+  const text = page('pet');
+  const { spec, status } = Pet.definition;
+
+  test('has every field of the spec and of the status', () => {
+    expect(tableAfter(text, '| field | takes |').map((row) => codeIn(row.field))).toEqual(Object.keys(spec.properties));
+    const fields = tableAfter(text, '| field of the status |').map((row) => codeIn(row['field of the status']));
+    expect(fields).toEqual(Object.keys(status.properties));
+  });
+
+  test('has every reason of Ready, with its status and the type of its Event', () => {
+    const said = tableAfter(text, '| reason of Ready |').map((row) => [
+      codeIn(row['reason of Ready']),
+      row.status,
+      row.Event,
+    ]);
+    const expected = Object.entries(petReasons).map(([reason, { ready, event }]) => [
+      reason,
+      ready,
+      // Written before the store is asked, and never reported.
+      reason === 'Adding' ? 'none' : event,
+    ]);
+    expect(said).toEqual([...expected, ['ControllerDisabled', 'False', 'Warning']]);
   });
 });
 

@@ -1,30 +1,57 @@
-import { GateClosedError, type Logger } from '../../runtime/index.ts';
-import { OutsideDownError } from './outside-down-error.ts';
+import type { Logger } from '../../runtime/index.ts';
 
-/** What tells the time. */
+/** A system outside of the cluster cannot be used: nothing was sent to it, or the request has failed. */
+export class OutsideDownError extends Error {
+  override readonly name = 'OutsideDownError';
+  /** The `system` of its {@link Circuit}. */
+  readonly system: string;
+  /** A CamelCase reason for a condition. */
+  readonly reason: string;
+  /** When the system was first found down for that reason. */
+  readonly since: Date;
+  /** After how many milliseconds to call again, with jitter: another value for each caller. */
+  readonly retryAfterMs: number;
+
+  /** @param details.cause the first error of that reason, the same for all callers: otherwise a status would change with each call. */
+  constructor(
+    system: string,
+    details: { readonly reason: string; readonly since: Date; readonly cause: unknown; readonly retryAfterMs: number },
+  ) {
+    const { reason, since, cause, retryAfterMs } = details;
+    super(`${system}: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
+    this.system = system;
+    this.reason = reason;
+    this.since = since;
+    this.retryAfterMs = retryAfterMs;
+  }
+}
+
+/** Tells the time. */
 export interface Clock {
-  /** Milliseconds that only grow, from whenever. */
+  /** Milliseconds of a monotonic clock. */
   elapsedMs(): number;
-  /** What a calendar says. */
+  /** The time of day. */
   now(): Date;
 }
 
 /** What a {@link Circuit} is made of. */
 export interface CircuitOptions {
-  /** What is outside, in words: `the database db.example:5432/app`. Stands in errors and in the log. */
+  /** The system, for errors and the log: `the database db.example:5432/app`. */
   readonly system: string;
-  /**
-   * Why an error means that the system cannot be used, in one CamelCase word for a condition. Undefined: the system has
-   * answered, if only to refuse this one thing.
-   */
+  /** Why an error means that the system cannot be used, as a CamelCase reason for a condition. Undefined if it does not. */
   readonly reasonOf: (error: unknown) => string | undefined;
-  /** Absent for one of many, each of which tells of itself elsewhere. */
+  /**
+   * Whether an error that means no outage is an answer of the system, which refused one request: that ends an outage. Any other
+   * error, for example one of the API server or of a gate, says nothing about the system.
+   */
+  readonly isAnswer: (error: unknown) => boolean;
+  /** Absent: the circuit logs nothing. */
   readonly log?: Logger;
   /** The pause before the first probe, in milliseconds; it doubles with each that fails. Default 500. */
   readonly probeAfterMs?: number;
   /** The longest pause between two probes, in milliseconds. Default 5,000. */
   readonly maxProbeAfterMs?: number;
-  /** Is told when the system is found down, and when it is back. Must not throw. */
+  /** Called when the system is found down, and when it is back. Must not throw. */
   readonly onChange?: (up: boolean) => void;
   /** Default: that of the process. */
   readonly clock?: Clock;
@@ -33,7 +60,7 @@ export interface CircuitOptions {
 }
 
 interface Outage {
-  readonly since: Date;
+  since: Date;
   reason: string;
   cause: unknown;
   pauseMs: number;
@@ -45,15 +72,19 @@ interface Outage {
 const processClock: Clock = { elapsedMs: () => performance.now(), now: () => new Date() };
 
 /**
- * The way to a system outside of the cluster, which is cut as soon as the system is found down: ten thousand callers then
- * fail at once, without a request, and now and then one of them is let through as a probe. The first good answer opens the
- * way for all.
+ * A circuit breaker before a system outside of the cluster. As soon as a call finds the system down, further calls fail at once,
+ * without a request. From time to time one call is let through as a probe; the first good answer lets all calls through again.
  *
- * Whoever is refused comes back after {@link retryAfterMs}. Two pauses after the system is back, all have: ten seconds by
- * default.
+ * A refused caller calls again after {@link retryAfterMs}. So all have called again within two pauses after the system is back:
+ * ten seconds by default.
  *
  * @example
- * const circuit = new Circuit({ system: 'the pet store', reasonOf: (error) => (isUnavailable(error) ? 'StoreDown' : undefined), log });
+ * const circuit = new Circuit({
+ *   system: 'the pet store',
+ *   reasonOf: (error) => (isUnavailable(error) ? 'StoreDown' : undefined),
+ *   isAnswer: (error) => error instanceof StoreError,
+ *   log,
+ * });
  * try {
  *   await circuit.call((signal) => store.addPets(pets, { signal }), context.signal);
  * } catch (error) {
@@ -70,7 +101,7 @@ export class Circuit {
   readonly #probeAfterMs: number;
   readonly #maxProbeAfterMs: number;
   #outage: Outage | undefined;
-  /** When it last was known to answer. */
+  /** When the system last answered. */
   #answeredAtMs = Number.NEGATIVE_INFINITY;
 
   /** @throws RangeError for pauses that make no sense. */
@@ -87,14 +118,13 @@ export class Circuit {
     this.#maxProbeAfterMs = maxProbeAfterMs;
   }
 
-  /** Whether the way is cut: a call would be a probe, or be refused. */
+  /** Whether the system is down as far as is known: a call would be a probe, or be refused. */
   get isCut(): boolean {
     return this.#outage !== undefined;
   }
 
   /**
-   * In how many milliseconds who was refused may call again: when the next probe is due, and up to one pause later, at
-   * random, so that they do not come all at once.
+   * After how many milliseconds a refused caller may call again: when the next probe is due, plus up to one pause of jitter.
    */
   get retryAfterMs(): number {
     const { probeAtMs = 0, pauseMs = this.#probeAfterMs } = this.#outage ?? {};
@@ -102,12 +132,12 @@ export class Circuit {
   }
 
   /**
-   * Does the work, if the system can be used as far as is known, or if a probe is due.
+   * Does the work if the system is up as far as is known, or if a probe is due.
    *
-   * @param work is given `signal`. It must come to an end by itself, also where nothing ever answers.
-   * @param signal of who asks. An error after it was aborted says nothing of the system, and is thrown as it is.
-   * @throws OutsideDownError at once while the system is down, or because the work has found it so; what the work throws,
-   *   where that is no outage.
+   * @param work is given `signal`. It must end by itself, also if nothing ever answers.
+   * @param signal of the caller. An error after it was aborted says nothing about the system, and is thrown as it is.
+   * @throws OutsideDownError at once while the system is down, or because the work has found it down; what the work throws, if
+   *   that means no outage.
    */
   async call<T>(
     work: (signal: AbortSignal) => Promise<T>,
@@ -121,11 +151,11 @@ export class Circuit {
       this.#answered();
       return result;
     } catch (error) {
-      // None of these is the system's word.
-      if (signal.aborted || error instanceof OutsideDownError || error instanceof GateClosedError) throw error;
-      const reason = this.#options.reasonOf(error);
+      if (signal.aborted) throw error;
+      const { reasonOf, isAnswer } = this.#options;
+      const reason = reasonOf(error);
       if (reason !== undefined) throw this.#failed(reason, error, { startedAtMs, isProbe: probed !== undefined });
-      this.#answered();
+      if (isAnswer(error)) this.#answered();
       throw error;
     } finally {
       if (probed !== undefined) probed.probing = false;
@@ -157,11 +187,11 @@ export class Circuit {
   ): OutsideDownError {
     const outage = this.#outage;
     if (outage === undefined) {
-      // What began before the last good answer tells of a time that is over.
+      // A call that began before the last good answer says nothing about the present.
       const isStale = startedAtMs < this.#answeredAtMs;
       return isStale ? this.#error({ since: this.#clock.now(), reason, cause }) : this.#error(this.#cut(reason, cause));
     }
-    if (outage.reason !== reason) Object.assign(outage, { reason, cause });
+    if (outage.reason !== reason) Object.assign(outage, { reason, cause, since: this.#clock.now() });
     if (isProbe) {
       outage.pauseMs = Math.min(outage.pauseMs * 2, this.#maxProbeAfterMs);
       outage.probeAtMs = this.#clock.elapsedMs() + outage.pauseMs;
@@ -174,7 +204,7 @@ export class Circuit {
     const pauseMs = this.#probeAfterMs;
     const probeAtMs = this.#clock.elapsedMs() + pauseMs;
     this.#outage = { since: this.#clock.now(), reason, cause, pauseMs, probeAtMs, probing: false };
-    // Of the error its words alone: a library may hang a connection on it, with what it was opened by.
+    // Only the message is logged: a library may attach the connection to the error, with its credentials.
     const error = cause instanceof Error ? cause.message : String(cause);
     log?.warn({ system, reason, error }, 'what is outside cannot be used: calls wait');
     onChange?.(false);

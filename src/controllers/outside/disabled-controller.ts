@@ -1,27 +1,31 @@
 import {
+  defineReasons,
+  desiredStatus,
   done,
+  findCondition,
   ignoringConditionMessages,
   type Kind,
-  type KubeObject,
   type Manager,
-  type StandardStatus,
-  setCondition,
+  OutcomeReporter,
+  type ReportingObject,
+  writeStatus,
 } from '../../runtime/index.ts';
 import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
 import { may, type PolicyRule } from '../permissions.ts';
-import { reportReady } from '../report-ready.ts';
-
-type Reporting = KubeObject & { readonly status?: StandardStatus };
 
 const reason = 'ControllerDisabled';
 
+const reasons = defineReasons({
+  [reason]: { ready: 'False', event: 'Warning', meaning: 'The controller of the kind is switched off.' },
+});
+
 /**
- * Adds, in the place of a kind's controller that is switched off, one that says just that on each object, in the condition
- * `Ready`: whoever makes one, or waits for one to go, would else wait in the dark. Does nothing where the kind is missing.
+ * Adds a controller that takes the place of one that is switched off: it reports just that in the condition `Ready` of each
+ * object, also for those who wait for an object to go. Does nothing if the kind is not installed.
  */
 export function addDisabledController(
   manager: Manager,
-  kind: Kind<Reporting>,
+  kind: Kind<ReportingObject>,
   options: Pick<ControllerSettings, 'events' | 'namespaces'> & {
     /** What switches it on, in words: `controllers.pet.enabled`. */
     readonly setting: string;
@@ -30,21 +34,23 @@ export function addDisabledController(
   const { events, setting } = options;
   const objects = manager.informer(kind, { optional: true, ...scopeOf(options) }).store;
   const message = `the controller of ${kind.kind} is switched off (${setting}): nothing outside is written or removed`;
+  const reporter = new OutcomeReporter({ kind, reasons, events });
   manager.controller(kind, {
     predicate: ignoringConditionMessages,
     reconcile: async (key, context) => {
       const object = objects.get(key);
       if (object === undefined) return done;
-      const observedGeneration = object.metadata.generation ?? 0;
-      const ready = { type: 'Ready', status: 'False', reason, message, observedGeneration } as const;
-      const status = { conditions: setCondition(object.status?.conditions, ready, new Date()) };
-      await reportReady(events, kind, object, { reason, message, isWarning: true, status }, context);
+      // `status.observedGeneration` stays: it speaks of the status that the kind's own controller has written.
+      const { conditions } = desiredStatus(reasons, object, { reason, message }, new Date());
+      const written = await writeStatus(context.client, kind, object, { conditions: [...(conditions ?? [])] });
+      if (written === undefined || findCondition(object.status?.conditions, 'Ready')?.reason === reason) return done;
+      reporter.tell(object, { type: 'Warning', reason, note: message }, context);
       return done;
     },
   });
 }
 
-/** What it does. */
+/** What a disabled controller does in the cluster. */
 export const disabledPermissions = (kind: Kind): readonly PolicyRule[] => [
   may(['get', 'list', 'watch'], kind),
   may(['patch'], kind, 'status'),

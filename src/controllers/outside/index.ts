@@ -1,5 +1,6 @@
-/** What controllers of kinds that live outside of the cluster have in common: an outside that may be down, or not configured. */
-export { Circuit, type CircuitOptions, type Clock } from './circuit.ts';
+/** What controllers of kinds that live outside of the cluster share: an outside that may be down, slow, or not configured. */
+export { Batch, type BatchOptions, InFlightCount } from './batch.ts';
+export { Circuit, type CircuitOptions, type Clock, OutsideDownError } from './circuit.ts';
+export { KeyedMutex, LinkedSignal, Semaphore, untilAborted } from './concurrency.ts';
 export { addDisabledController, disabledPermissions } from './disabled-controller.ts';
-export { OutsideDownError } from './outside-down-error.ts';
 export { outsideUp } from './outside-up.ts';

@@ -1,40 +1,36 @@
-/** Pet: a pet in the pet store, which is outside of the cluster as far as the operator knows. */
+/** Pet: a pet in the pet store, a service outside of what Kubernetes knows. */
 import type { Registry } from 'prom-client';
 import { Pet } from '../../api/index.ts';
 import { type Gate, generationChanged, type Manager } from '../../runtime/index.ts';
 import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
 import { Circuit, OutsideDownError, outsideUp } from '../outside/index.ts';
-import { Inventory } from './inventory.ts';
+import { failureOf, outageOf } from './errors.ts';
+import { Inventory, Sweep } from './inventory.ts';
 import { PetReconciler } from './pet-reconciler.ts';
 import { PetStore } from './pet-store.ts';
-import { outageOf, whereUnusable } from './store-error.ts';
-import { Sweep } from './sweep.ts';
 
-/**
- * Workers at the least: twice as many as there are connections to the API server, so that these have something to do while
- * others wait for the store.
- */
+/** Workers at the least: twice the connections to the API server, to keep these busy while other workers wait for the store. */
 const minWorkers = 64;
 
-/** After a sweep that failed, in milliseconds. */
+/** The pause after a sweep that failed, in milliseconds. */
 const sweepAgainMs = 5000;
 
 /**
- * Adds the Pet controller to a manager. Nothing is sent to the store yet. With each resync all pets are read, to find those
- * that were changed or deleted in the store.
+ * Adds the Pet controller to a manager. Nothing is sent to the store yet. At each resync one search finds the pets that were
+ * changed or deleted in the store.
  *
- * @returns what ends the connection to the store. To be called when nothing is reconciled any more.
+ * @returns closes the connection to the store. Call it when no reconcile runs any more.
  */
 export function addPetController(
   manager: Manager,
   options: ControllerSettings & {
-    /** What requests to the store have to pass. Default: nothing. */
+    /** Passed by each request to the store. Default: none. */
     readonly gate: Gate | undefined;
-    /** Of the metrics. */
+    /** For the metrics. */
     readonly registry: Registry;
     /** `host:port`. */
     readonly address: string;
-    /** Absent: plain text. `ca`, in PEM, takes the place of the public ones. */
+    /** Absent: plain text. `ca`, in PEM, replaces the public authorities. */
     readonly tls: { readonly ca?: string } | undefined;
     /** How long the store may take to answer, in milliseconds. */
     readonly timeoutMs: number;
@@ -50,20 +46,19 @@ export function addPetController(
   const circuit = new Circuit({
     system,
     reasonOf: outageOf,
+    isAnswer: (error) => failureOf(error) !== undefined,
     log,
     onChange: (up) => {
       showUp(up);
-      // What happened in the store meanwhile nobody has told.
+      // No watch tells what happened in the store meanwhile.
       if (up) sweep.ask();
     },
   });
   const sweep = new Sweep({
     take: async (signal) => {
-      // It would be a long probe, for which all others had to wait.
+      // A search for all pets would be a long probe, and all other calls would wait for it.
       if (circuit.isCut) return [];
-      const taken = await circuit.call((ending) => inventory.take(store.all(ending)).catch(whereUnusable), signal);
-      if (taken instanceof Error) throw taken;
-      return taken;
+      return circuit.call((linked) => inventory.take(store.all(linked)), signal);
     },
     everyMs: resyncEveryMs,
     retryAfterMs: sweepAgainMs,
@@ -77,13 +72,12 @@ export function addPetController(
     store,
     circuit,
     inventory,
-    takeStock: () => sweep.ask(),
     events,
     namespaces,
   });
   manager.controller(Pet, {
     sources: [(enqueue, signal) => sweep.run(enqueue, signal)],
-    // Not its status: that is our own word.
+    // The status is written by this controller.
     predicate: generationChanged,
     workers: Math.max(workers, minWorkers),
     resyncEveryMs,

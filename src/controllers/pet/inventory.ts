@@ -1,44 +1,44 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Pet } from '../../api/index.ts';
 import { keyOf, type ObjectKey, type ReadonlyStore } from '../../runtime/index.ts';
-import { isStored } from './pet-status.ts';
 import type { FoundPet } from './pet-store.ts';
-import { InvalidPetError, wantedPet } from './store-pet.ts';
+import { InvalidPetError, isStored, wantedPet } from './store-pet.ts';
 
-/** How the store's pet differs from what a Pet asks for. */
+/** How the pet in the store differs from what a Pet asks for. */
 export type Deviation = 'missing' | 'changed';
 
 /**
- * What the store was last found to have, where that is not what Pets ask for: what no watch tells of. The store knows no
- * search by id, so all pets are read, once for all Pets, and held against them by id as they come; none is kept.
+ * Finds drift in the store, of which no watch tells. There is no search by id, so one search reads all pets for all Pets and
+ * compares them by id as they arrive. Only the deviations are kept.
  */
 export class Inventory {
   readonly #pets: ReadonlyStore<Pet>;
   #deviations = new Map<string, Deviation>();
-  /** Settled since the last stock began to be taken. */
+  /** The ids that were settled since the last search began. */
   #settled = new Set<string>();
 
   constructor(pets: ReadonlyStore<Pet>) {
     this.#pets = pets;
   }
 
-  /** Of the pet with this id, as far as was found. */
+  /** The deviation of the pet with this id, as the last search found it. */
   deviation(id: string): Deviation | undefined {
     return this.#deviations.get(id);
   }
 
-  /** It is as it should be by now, or has another id. */
+  /** Removes the deviation: the pet is as its Pet asks by now, or has another id. */
   settled(id: string): void {
     this.#deviations.delete(id);
     this.#settled.add(id);
   }
 
   /**
-   * Takes stock. Pets that have no id yet when it begins are left out, for the store may have been asked before they were
-   * there, and so are those that are settled meanwhile: the store may show what was before. Pets that the store has and no Pet
-   * knows are somebody else's.
+   * Compares all pets of the store with the Pets. Leaves out Pets without an id when it begins, because the search may not return
+   * pets that are added later, and Pets that are settled meanwhile, because the search may return the state before. A pet that no
+   * Pet has belongs to somebody else.
    *
-   * @param all every pet of the store. If it throws, what was found before still holds.
-   * @returns the keys of the Pets whose pet differs.
+   * @param all every pet of the store. If it throws, the deviations of the last search remain.
+   * @returns the keys of the Pets whose pet deviates.
    */
   async take(all: AsyncIterable<FoundPet>): Promise<readonly ObjectKey[]> {
     const settled = new Set<string>();
@@ -62,7 +62,7 @@ export class Inventory {
   }
 }
 
-/** One whose update is still to be sent is not changed: it is on its way. */
+/** A Pet whose update is still to be sent has not been changed by others. */
 function isChanged(pet: Pet | undefined, { id, name, type, birthday }: FoundPet): boolean {
   if (pet === undefined || pet.status?.id !== id || !isStored(pet)) return false;
   try {
@@ -73,3 +73,61 @@ function isChanged(pet: Pet | undefined, { id, name, type, birthday }: FoundPet)
     throw error;
   }
 }
+
+/** What a {@link Sweep} is made of. */
+export interface SweepOptions {
+  /** Searches the store and returns the keys that are to be reconciled. */
+  readonly take: (signal: AbortSignal) => Promise<readonly ObjectKey[]>;
+  /** The pause between two sweeps, in milliseconds, with ±10 % jitter. */
+  readonly everyMs: number;
+  /** The pause after a sweep that failed, in milliseconds: 1,000 at the least. */
+  readonly retryAfterMs: number;
+  /** Called when a sweep fails. */
+  readonly failed: (error: unknown) => void;
+}
+
+/** An event source that sweeps the store at the start, periodically, and early on request. */
+export class Sweep {
+  readonly #options: SweepOptions;
+  #asked = new AbortController();
+
+  constructor(options: SweepOptions) {
+    this.#options = options;
+  }
+
+  /** Requests the next sweep early: a second after the last one at the earliest, so that one sweep serves many requests. */
+  ask(): void {
+    this.#asked.abort();
+  }
+
+  /** Runs until the signal is aborted. */
+  async run(
+    enqueue: (key: ObjectKey, options: { readonly priority: 'low' }) => void,
+    signal: AbortSignal,
+  ): Promise<void> {
+    while (!signal.aborted) {
+      this.#asked = new AbortController();
+      const waitMs = await this.#sweep(enqueue, signal);
+      await delay(Math.min(waitMs, askedAfterMs), undefined, { signal }).catch(() => {});
+      const either = AbortSignal.any([signal, this.#asked.signal]);
+      await delay(Math.max(0, waitMs - askedAfterMs), undefined, { signal: either }).catch(() => {});
+    }
+  }
+
+  async #sweep(
+    enqueue: (key: ObjectKey, options: { readonly priority: 'low' }) => void,
+    signal: AbortSignal,
+  ): Promise<number> {
+    const { take, everyMs, retryAfterMs, failed } = this.#options;
+    try {
+      for (const key of await take(signal)) enqueue(key, { priority: 'low' });
+      return everyMs * (0.9 + Math.random() / 5);
+    } catch (error) {
+      if (!signal.aborted) failed(error);
+      return Math.max(retryAfterMs, askedAfterMs);
+    }
+  }
+}
+
+/** How soon a requested sweep follows the last one, in milliseconds. */
+const askedAfterMs = 1000;

@@ -1,5 +1,6 @@
 import type { Pet } from '../../api/index.ts';
 import { dayFromText, dayText } from '../../petstore-wire/index.ts';
+import { type Condition, findCondition } from '../../runtime/index.ts';
 
 /** A pet as the store is to have it. */
 export interface StorePet {
@@ -9,7 +10,7 @@ export interface StorePet {
   readonly birthday: string;
 }
 
-/** A spec that no pet can be made of, though its schema takes it. The message says which field, and why. */
+/** The schema allows the spec, but no pet can be made of it. The message names the field. */
 export class InvalidPetError extends Error {
   override readonly name = 'InvalidPetError';
 }
@@ -27,7 +28,7 @@ export function wantedPet({ name, type, birthday }: Pet['spec']): StorePet {
   return { name: trimmed, type, birthday: dayInUtc(birthday) };
 }
 
-/** RFC 3339 says which zone a time is of; Date.parse would take a text without one for local time. */
+/** RFC 3339 requires a time zone; Date.parse would read a text without one as local time. */
 const rfc3339 = /^\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}(\.\d+)?([Zz]|[+-]\d{2}:\d{2})$/;
 
 function dayInUtc(birthday: string): string {
@@ -42,8 +43,17 @@ function dayInUtc(birthday: string): string {
   );
 }
 
-/** Whether two are alike: by nothing but their ids could they be told apart. */
+/** Whether two pets differ by nothing but their ids. */
 export const isAlike = (one: StorePet, other: StorePet): boolean => tripleOf(one) === tripleOf(other);
 
-/** Alike pets have the same. */
+/** A key that only alike pets share. */
 export const tripleOf = ({ name, type, birthday }: StorePet): string => JSON.stringify([name, type, birthday]);
+
+/** The condition `Ready`, if it is about the present generation of the Pet. */
+export function presentReady({ metadata, status }: Pet): Condition | undefined {
+  const ready = findCondition(status?.conditions, 'Ready');
+  return ready?.observedGeneration === metadata.generation ? ready : undefined;
+}
+
+/** Whether the store has been told of the present spec, and has taken it. */
+export const isStored = (pet: Pet): boolean => pet.status?.id !== undefined && presentReady(pet)?.status === 'True';

@@ -1,72 +1,79 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import type { Gate, Logger } from '../../runtime/index.ts';
-import { Circuit } from '../outside/index.ts';
-import { type Credentials, type DatabaseSettings, readCredentials } from './connection-settings.ts';
-import { EarlierConnections } from './earlier-connections.ts';
-import { ConnectionFailedError, databaseReasonOf, sqlStateOf, UnfitTableError } from './faults.ts';
-import { isUnanswered, type NamedPool, openPool } from './pool.ts';
-import { Slots } from './slots.ts';
+import { Circuit, Semaphore } from '../outside/index.ts';
+import { ConnectionFailedError, databaseReasonOf, sqlStateOf, tableReasonOf, UnfitTableError } from './errors.ts';
+import {
+  type Credentials,
+  type DatabaseSettings,
+  isUnanswered,
+  type NamedPool,
+  openPool,
+  readCredentials,
+} from './pool.ts';
+import { StaleBackends } from './stale-backends.ts';
 import { nothing, type Statement } from './statements.ts';
 
-/** What a {@link Database} is made of. */
+/** What a {@link Database} needs. */
 export interface DatabaseOptions {
   readonly settings: DatabaseSettings;
   readonly log: Logger;
-  /** Passed by each statement in the moment in which it leaves. Default: none. */
+  /** Passed by each statement as it is sent. Default: none. */
   readonly gate?: Gate | undefined;
-  /** Is told when the database is found down, and when it is back. */
+  /** Called when the database is found down, and when it is back. */
   readonly onChange?: (up: boolean) => void;
 }
 
 const closeTimeoutMs = 1000;
 
 /**
- * The way to the database: one pool, and a circuit, so that an outage costs one try every few seconds. Each statement is a
- * transaction of its own, and none is sent while an earlier one of unknown end may be under way.
+ * The database: a pool, and a circuit, so that an outage costs one attempt every few seconds. Each statement is a transaction of
+ * its own. None is sent while an earlier one, whose answer was lost, may still run.
  */
 export class Database {
   readonly #options: DatabaseOptions;
   readonly #circuit: Circuit;
-  readonly #slots: Slots;
+  readonly #connections: Semaphore;
   readonly #closing = new AbortController();
-  /** Aborted when no statement may begin any more, and those under way have to end. */
+  /** Aborted when no statement may begin any more, and those in flight have to end. */
   readonly #ended: AbortSignal;
-  readonly #earlier = new EarlierConnections();
+  readonly #stale = new StaleBackends();
   #opened: { readonly credentials: Credentials; readonly pool: Promise<NamedPool> } | undefined;
 
   constructor(options: DatabaseOptions) {
     const { settings, log, gate, onChange } = options;
     this.#options = options;
     this.#ended = gate === undefined ? this.#closing.signal : AbortSignal.any([gate.signal, this.#closing.signal]);
-    this.#slots = new Slots(settings.poolSize);
+    this.#connections = new Semaphore(settings.poolSize);
     this.#circuit = new Circuit({
       system: `the database ${settings.host}:${settings.port}/${settings.dbname}`,
       reasonOf: databaseReasonOf,
+      isAnswer: (error) => tableReasonOf(error) !== undefined,
       log,
       ...(onChange && { onChange }),
     });
   }
 
   /**
-   * @returns the rows, each as an object of its columns, which the caller has to know.
-   * @throws OutsideDownError when the database cannot be used; pg's DatabaseError where it refuses the statement; what the
-   *   gate throws.
+   * Executes a statement.
+   *
+   * @returns the rows, each as an object of its columns, whose types the caller has to know.
+   * @throws OutsideDownError if the database cannot be used; pg's DatabaseError if it refuses the statement; what the gate throws.
    */
   query<R extends object>(statement: Statement): Promise<readonly R[]> {
-    // Who waits for a connection finds the circuit cut when its turn comes, and asks for none.
-    return this.#slots.use(() => this.#circuit.call(() => this.#answer<R>(statement)));
+    // A statement that waits for a connection meets the circuit when its turn comes, and during an outage opens none.
+    return this.#connections.use(() => this.#circuit.call(() => this.#answer<R>(statement)));
   }
 
-  /** Ends the connections, also those on which an answer is awaited; whoever does not let go within a second is left. */
+  /** Closes the connections, also those with a statement in flight, and waits a second at the most for their end. */
   async close(): Promise<void> {
-    this.#closing.abort(new Error('the way to the database is closed'));
+    this.#closing.abort(new Error('the connection to the database is closed'));
     const opened = await this.#opened?.pool;
     if (opened === undefined) return;
     await Promise.race([opened.pool.end(), delay(closeTimeoutMs, undefined, { ref: false })]);
   }
 
-  /** Of a statement that is not answered, another connection tells whether the database answers nothing, or not this one. */
+  /** If a statement is not answered, another connection tells whether the database answers at all. */
   async #answer<R extends object>(statement: Statement): Promise<readonly R[]> {
     try {
       return await this.#query<R>(statement);
@@ -83,7 +90,7 @@ export class Database {
     const { pool, nameOf } = await this.#pool();
     const client = await pool.connect().catch(refuse);
     const cut = (): void => void client.connection.stream.destroy();
-    // A connection that breaks says so to the query and, a second time, to whoever listens, or else to the whole process.
+    // A connection that breaks rejects the query and also emits an error, which would end the process without a listener.
     client.on('error', ignore);
     ended.addEventListener('abort', cut, { once: true });
     const ask = async <Q extends object>({ text, values }: Statement): Promise<readonly Q[]> => {
@@ -94,13 +101,13 @@ export class Database {
     let answered = false;
     let sent = false;
     try {
-      await this.#earlier.ended(ask);
+      await this.#stale.end(ask);
       sent = true;
       const rows = await ask<R>(statement);
       answered = true;
       return rows;
     } catch (error) {
-      if (sent && error instanceof ConnectionFailedError) this.#earlier.lost(nameOf(client));
+      if (sent && error instanceof ConnectionFailedError) this.#stale.add(nameOf(client));
       ended.throwIfAborted();
       answered = !(error instanceof ConnectionFailedError) && databaseReasonOf(error) === undefined;
       throw error;
@@ -111,18 +118,18 @@ export class Database {
     }
   }
 
-  /** The pool of the present credentials. The connections of one before it end when they have been idle for a while. */
+  /** The pool of the present credentials. The connections of the pool before it end when they have been idle for a while. */
   async #pool(): Promise<NamedPool> {
     const credentials = await readCredentials(this.#options.settings);
     const opened = this.#opened;
     if (opened !== undefined && isDeepStrictEqual(opened.credentials, credentials)) return opened.pool;
     const { settings, log } = this.#options;
-    const pool = openPool(settings, credentials, { log, nextName: () => this.#earlier.nextName() });
+    const pool = openPool(settings, credentials, { log, nextName: () => this.#stale.nextName() });
     this.#opened = { credentials, pool };
     return pool;
   }
 
-  /** The connections that are idle may be as dead as the one that did not answer. */
+  /** Replaces the pool: its idle connections may be as dead as the one that did not answer. */
   #renew(): void {
     const opened = this.#opened;
     this.#opened = undefined;
@@ -130,7 +137,7 @@ export class Database {
   }
 }
 
-/** @throws the error if it is PostgreSQL's word; else it tells of the connection, and is thrown as that. */
+/** @throws the error if it is an answer of PostgreSQL; else ConnectionFailedError. */
 function refuse(error: unknown): never {
   throw sqlStateOf(error) === undefined ? new ConnectionFailedError(error) : error;
 }

@@ -1,18 +1,16 @@
 /** PostgresWriter: a row in a table of a PostgreSQL database. */
-import type { Registry } from 'prom-client';
+import { Counter, type Registry } from 'prom-client';
 import { PostgresWriter } from '../../api/index.ts';
 import { type Gate, generationChanged, type Manager } from '../../runtime/index.ts';
 import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
-import { outsideUp } from '../outside/index.ts';
-import type { DatabaseSettings } from './connection-settings.ts';
+import { InFlightCount, outsideUp } from '../outside/index.ts';
 import { Database } from './database.ts';
+import type { DatabaseSettings } from './pool.ts';
 import { PostgresWriterReconciler } from './postgres-writer-reconciler.ts';
-import { Rendezvous } from './rendezvous.ts';
-import { statementMetrics } from './statement-metrics.ts';
-import { parseTableName, tableText } from './table-name.ts';
+import { parseTableName, type Statement, tableText } from './statements.ts';
 import { Tables } from './tables.ts';
 
-export type { DatabaseSettings } from './connection-settings.ts';
+export type { DatabaseSettings } from './pool.ts';
 
 /**
  * Workers at the least. Most of them wait at any time, many for one statement: with four, a statement would never write
@@ -46,13 +44,13 @@ export function addPostgresWriterController(
   const { settings, allowedTables, gate, events, registry, workers, resyncEveryMs } = options;
   const { log } = manager;
   const writers = manager.informer(PostgresWriter, scopeOf(options)).store;
-  const rendezvous = new Rendezvous();
+  const inFlight = new InFlightCount();
   const database = new Database({ settings, log, gate, onChange: outsideUp(registry, 'postgres') });
-  const tables = new Tables({ database: statementMetrics(registry, database), rendezvous });
+  const tables = new Tables({ database: statementMetrics(registry, database), inFlight });
   const reconciler = new PostgresWriterReconciler({
     writers,
     tables,
-    rendezvous,
+    inFlight,
     events,
     allowedTables: allowedTables && new Set(allowedTables.map((text) => tableText(parseTableName(text)))),
     freshMs: Math.min(maxFreshMs, resyncEveryMs / 4),
@@ -66,4 +64,27 @@ export function addPostgresWriterController(
     reconcile: (key, context) => reconciler.reconcile(key, context),
   });
   return () => database.close();
+}
+
+/** Counts the statements that are asked of a database, by how they end. */
+function statementMetrics(registry: Registry, database: Pick<Database, 'query'>): Pick<Database, 'query'> {
+  const statements = new Counter({
+    name: 'echoperator_postgres_statements_total',
+    help: 'Statements asked of the database, by how they ended. Those that a circuit refused at once are errors too.',
+    labelNames: ['result'],
+    registers: [registry],
+  });
+  for (const result of ['success', 'error']) statements.inc({ result }, 0);
+  return {
+    query: async <R extends object>(statement: Statement): Promise<readonly R[]> => {
+      try {
+        const rows = await database.query<R>(statement);
+        statements.inc({ result: 'success' });
+        return rows;
+      } catch (error) {
+        statements.inc({ result: 'error' });
+        throw error;
+      }
+    },
+  };
 }

@@ -25,4 +25,6 @@ export async function expectManyPets(world: PetWorld, count: number): Promise<vo
     world.store.onCall = () => {};
   }
   expect(calls).toMatchObject({ AddPets: count, UpdatePets: count, DeletePets: count });
+  // Our store is not searched before each update.
+  expect(calls.SearchPets ?? 0).toBeLessThan(count / 10);
 }

@@ -7,14 +7,15 @@ import { connectNodeAdapter } from '@connectrpc/connect-node';
 import { dayText, type Pet, PetStore } from '../../../src/petstore-wire/index.ts';
 
 /**
- * A pet store as the tutorial's behaves, where that differs from ours: it keeps pets in memory, knows nothing of the names of
- * requests, and calls an update of a pet that is not there an internal error.
+ * A pet store that behaves like the tutorial's where that differs from ours: it keeps pets in memory, ignores request ids, and
+ * answers an update of an unknown pet with INTERNAL while it keeps its lock. After that no call is answered.
  */
 export class OriginalPetStore implements AsyncDisposable {
   readonly port: number;
   readonly pets = new Map<string, Pet>();
   readonly #server: Http2Server;
   readonly #sessions = new Set<Http2Session>();
+  #isWedged = false;
 
   private constructor(server: Http2Server) {
     this.#server = server;
@@ -22,32 +23,58 @@ export class OriginalPetStore implements AsyncDisposable {
     server.on('session', (session) => this.#sessions.add(session));
   }
 
+  /** Whether its lock is kept: every call waits until its client gives up. */
+  get isWedged(): boolean {
+    return this.#isWedged;
+  }
+
+  /** Does what a kill and a new start of the process do: no pets, no lock, no connections. */
+  restart(): void {
+    this.pets.clear();
+    this.#isWedged = false;
+    for (const session of this.#sessions) session.destroy();
+    this.#sessions.clear();
+  }
+
   static async start(): Promise<OriginalPetStore> {
     const stores: OriginalPetStore[] = [];
     const pets = (): Map<string, Pet> => stores[0]?.pets ?? new Map();
+    const locked = async (signal: AbortSignal): Promise<void> => {
+      if (!stores[0]?.isWedged) return;
+      await once(signal, 'abort');
+      throw new ConnectError('the client has given up', Code.Canceled);
+    };
     const server = createServer(
       connectNodeAdapter({
         routes: (router) =>
           router.service(PetStore, {
-            addPets: (request) => ({
-              ids: request.pets.map((pet) => {
+            addPets: async (request, { signal }) => {
+              await locked(signal);
+              const ids = request.pets.map((pet) => {
                 const id = randomUUID();
                 pets().set(id, { ...pet, id });
                 return id;
-              }),
-            }),
-            updatePets: (request) => {
+              });
+              return { ids };
+            },
+            updatePets: async (request, { signal }) => {
+              await locked(signal);
               for (const pet of request.pets) {
-                if (!pets().has(pet.id)) throw new ConnectError(`pet with ID(${pet.id}) not found`, Code.Internal);
+                if (!pets().has(pet.id)) {
+                  for (const store of stores) store.#isWedged = true;
+                  throw new ConnectError(`pet with ID(${pet.id}) not found`, Code.Internal);
+                }
                 pets().set(pet.id, pet);
               }
               return {};
             },
-            deletePets: ({ ids }) => {
+            deletePets: async ({ ids }, { signal }) => {
+              await locked(signal);
               for (const id of ids) pets().delete(id);
               return {};
             },
-            async *searchPets({ names, types, birthdateRange }) {
+            async *searchPets({ names, types, birthdateRange }, { signal }) {
+              await locked(signal);
               for (const pet of [...pets().values()]) {
                 const born = pet.birthday && dayText(pet.birthday);
                 const isIn =

@@ -163,6 +163,23 @@ describe('a search', () => {
     expect(opened).toBe(1);
   });
 
+  test('and any other call tells its connection, by identity, while that is open', async () => {
+    let session: ServerHttp2Session | undefined;
+    slow.on('session', (opened) => {
+      session = opened;
+    });
+    expect(way.connection()).toBeUndefined();
+    const store = createClient(PetStore, way.transport);
+    await store.deletePets({});
+    const first = way.connection();
+    await store.deletePets({});
+    expect(first !== undefined && way.connection() === first).toBe(true);
+    session?.destroy();
+    await eventually('it is closed', async () => way.connection() === undefined);
+    await store.deletePets({});
+    expect(way.connection() !== undefined && way.connection() !== first).toBe(true);
+  });
+
   test('may take longer as a whole, and its reader may take its time', async () => {
     let left = 5;
     more = async () => {

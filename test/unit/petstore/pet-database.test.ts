@@ -164,6 +164,16 @@ describe('a named request', () => {
     expect(database.add([thor], request)).toHaveLength(1);
   });
 
+  test('is kept as a digest, however large it is', () => {
+    const large = { id: 'large', asked: 'x'.repeat(4 * 1024 * 1024) };
+    const ids = database.add([thor], large);
+    const reader = new DatabaseSync(path, { readOnly: true });
+    const [bytes] = Object.values(reader.prepare('SELECT length(asked) FROM requests').get() ?? {});
+    reader.close();
+    expect(bytes).toBeLessThan(100);
+    expect(database.add([thor], large)).toEqual(ids);
+  });
+
   test('is refused as another', () => {
     database.add([thor], request);
     expect(() => database.add([tron], { id: 'one', asked: 'tron' })).toThrow(RequestIdTakenError);

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { type ClientHttp2Session, connect } from 'node:http2';
@@ -95,9 +96,10 @@ test('what is remembered of named requests has a form that stays: stores of late
   await store.deletePets({ ids: ['a', 'b'] }, headers('3'));
   using database = new DatabaseSync(join(folder, 'pets.db'), { readOnly: true });
   const fields = '"name":"Thor","type":1,"birthday":{"year":2021,"month":4,"day":1}';
+  const digest = (text: string) => createHash('sha256').update(text).digest('base64');
   expect(database.prepare('SELECT asked FROM requests ORDER BY id').all()).toEqual([
-    { asked: `["AddPets",[{${fields}}]]` },
-    { asked: `["UpdatePets",[{"id":"${ids[0]}",${fields}}]]` },
-    { asked: '["DeletePets",["a","b"]]' },
+    { asked: digest(`["AddPets",[{${fields}}]]`) },
+    { asked: digest(`["UpdatePets",[{"id":"${ids[0]}",${fields}}]]`) },
+    { asked: digest('["DeletePets",["a","b"]]') },
   ]);
 });

@@ -3,6 +3,7 @@ import { Circuit, type CircuitOptions, OutsideDownError } from '../../../../src/
 import { RecordingLog } from '../../../../testkit/recording-log.ts';
 
 class DownError extends Error {}
+class RefusalError extends Error {}
 
 let elapsedMs: number;
 let log: RecordingLog;
@@ -18,6 +19,7 @@ const makeCircuit = (options: Partial<CircuitOptions> = {}): Circuit =>
   new Circuit({
     system: 'the store',
     reasonOf: (error) => (error instanceof DownError ? 'StoreDown' : undefined),
+    isAnswer: (error) => error instanceof RefusalError,
     log,
     probeAfterMs: 100,
     maxProbeAfterMs: 400,
@@ -89,8 +91,22 @@ describe('a circuit', () => {
     const circuit = makeCircuit();
     await error(circuit.call(down));
     elapsedMs = 100;
-    expect(await error(circuit.call(() => Promise.reject(new Error('no'))))).not.toBeInstanceOf(OutsideDownError);
+    const refusal = new RefusalError('no');
+    expect(await error(circuit.call(() => Promise.reject(refusal)))).toBe(refusal);
+    expect(circuit.isCut).toBe(false);
+    expect(changes).toEqual([false, true]);
+  });
+
+  test('is not closed by an error that is not an answer of the system, and the next call probes', async () => {
+    const circuit = makeCircuit();
+    await error(circuit.call(down));
+    elapsedMs = 100;
+    const conflict = new Error('409 of the API server');
+    expect(await error(circuit.call(() => Promise.reject(conflict)))).toBe(conflict);
+    expect(circuit.isCut).toBe(true);
+    expect(changes).toEqual([false]);
     expect(await circuit.call(up)).toBe('answer');
+    expect(changes).toEqual([false, true]);
   });
 
   test('waits longer after each probe that fails, up to a limit', async () => {

@@ -3,9 +3,9 @@ import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { type Pet, petFinalizer } from '../../../../src/api/index.ts';
 import { Circuit } from '../../../../src/controllers/outside/index.ts';
+import { failureOf, outageOf } from '../../../../src/controllers/pet/errors.ts';
 import { Inventory } from '../../../../src/controllers/pet/inventory.ts';
 import { PetReconciler } from '../../../../src/controllers/pet/pet-reconciler.ts';
-import { outageOf } from '../../../../src/controllers/pet/store-error.ts';
 import { type StorePet, tripleOf, wantedPet } from '../../../../src/controllers/pet/store-pet.ts';
 import type {
   Client,
@@ -114,6 +114,7 @@ class World {
     const circuit = new Circuit({
       system: 'the pet store',
       reasonOf: outageOf,
+      isAnswer: (error) => failureOf(error) !== undefined,
       log: silent,
       // A probe is always due.
       clock: { elapsedMs: () => (elapsedMs += 1_000_000), now: () => new Date(this.#nowMs) },
@@ -122,17 +123,18 @@ class World {
       pets,
       circuit,
       inventory: new Inventory(pets),
-      takeStock: () => {},
       events: { record: () => {} } as unknown as EventRecorder,
       namespaces: undefined,
       now: () => new Date(this.#nowMs),
       store: {
         timeoutMs: 10_000,
+        remembersRequests: this.#requestIdsKeptMs > 0,
         add: (pet, requestId) => this.#request(life, 'store', () => this.#added(pet, requestId)),
         update: (id, pet) =>
           this.#request(life, 'store', () => {
-            if (!this.stored.has(id)) throw new ConnectError('no such pet', Code.NotFound);
+            if (!this.stored.has(id)) return false;
             this.stored.set(id, fields(pet));
+            return true;
           }),
         delete: (id) => this.#request(life, 'store', () => void this.stored.delete(id)),
         find: (pet) =>

@@ -1,9 +1,7 @@
 import { beforeEach, describe, expect, test } from '@jest/globals';
-import { OutsideDownError } from '../../../../src/controllers/outside/index.ts';
-import { Rendezvous } from '../../../../src/controllers/postgres-writer/rendezvous.ts';
-import type { Row } from '../../../../src/controllers/postgres-writer/row.ts';
-import { Rows } from '../../../../src/controllers/postgres-writer/rows.ts';
-import type { Statement } from '../../../../src/controllers/postgres-writer/statements.ts';
+import { InFlightCount, OutsideDownError } from '../../../../src/controllers/outside/index.ts';
+import type { Row, Statement } from '../../../../src/controllers/postgres-writer/statements.ts';
+import { Rows } from '../../../../src/controllers/postgres-writer/tables.ts';
 
 const refusal = (code: string): Error => Object.assign(new Error(`refused: ${code}`), { code, severity: 'ERROR' });
 
@@ -43,12 +41,12 @@ class Table {
 
 let table: Table;
 let rows: Rows;
-let rendezvous: Rendezvous;
+let inFlight: InFlightCount;
 
 beforeEach(() => {
   table = new Table();
-  rendezvous = new Rendezvous();
-  rows = new Rows({ schema: 'public', name: 'students' }, { database: table, rendezvous });
+  inFlight = new InFlightCount();
+  rows = new Rows({ schema: 'public', name: 'students' }, { database: table, inFlight });
 });
 
 const row = (index: number, name = 'Jane'): Row => ({ id: `ns/${index}`, name, age: 1, country: 'Peru' });
@@ -57,9 +55,9 @@ const row = (index: number, name = 'Jane'): Row => ({ id: `ns/${index}`, name, a
 const upsertAll = (count: number, name?: string) =>
   Promise.allSettled(
     Array.from({ length: count }, (_, index) =>
-      rendezvous.during(async () => {
+      inFlight.during(async () => {
         await Promise.resolve();
-        return rendezvous.waiting(() => rows.upsert(row(index, name)));
+        return inFlight.waiting(() => rows.upsert(row(index, name)));
       }),
     ),
   );
@@ -143,7 +141,7 @@ describe('the rows of a table', () => {
     table.locked.add('ns/5');
     const deletions = await Promise.allSettled(
       Array.from({ length: 20 }, (_, index) =>
-        rendezvous.during(() => rendezvous.waiting(() => rows.delete(`ns/${index}`))),
+        inFlight.during(() => inFlight.waiting(() => rows.delete(`ns/${index}`))),
       ),
     );
     expect(deletions.filter(({ status }) => status === 'rejected')).toMatchObject([

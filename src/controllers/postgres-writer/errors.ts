@@ -4,7 +4,7 @@ export type DatabaseReason = 'DatabaseDown' | 'DatabaseMissing' | 'AccessDenied'
 /** Why a table cannot be used. */
 export type TableReason = 'TableMissing' | 'ColumnMissing' | 'PermissionDenied' | 'TableBusy' | 'TableUnsuitable';
 
-/** There was no connection, or it broke: what was under way on it may have been done. */
+/** There was no connection, or it broke: a statement in flight may have been carried out. */
 export class ConnectionFailedError extends Error {
   override readonly name = 'ConnectionFailedError';
 
@@ -13,12 +13,12 @@ export class ConnectionFailedError extends Error {
   }
 }
 
-/** The name or the password cannot be read from where they are to be. */
+/** The user or the password cannot be read. */
 export class CredentialsError extends Error {
   override readonly name = 'CredentialsError';
 }
 
-/** A table that cannot hold the rows, as the database's catalogue has it, or that takes no statement in time. */
+/** The table cannot hold the rows according to the catalogue, or takes no statement in time. */
 export class UnfitTableError extends Error {
   override readonly name = 'UnfitTableError';
   readonly reason: TableReason;
@@ -29,17 +29,27 @@ export class UnfitTableError extends Error {
   }
 }
 
-/** The database refuses this one row, for what is in it: it would do so again, and takes others. */
+/** The PostgresWriter was stored under an older definition, without a field that the row needs. */
+export class InvalidSpecError extends Error {
+  override readonly name = 'InvalidSpecError';
+}
+
+/** The table is not among those that the operator may write to. */
+export class TableNotAllowedError extends Error {
+  override readonly name = 'TableNotAllowedError';
+}
+
+/** The database refuses this one row for its content. It would refuse it again, and takes others. */
 export class RowRefusedError extends Error {
   override readonly name = 'RowRefusedError';
 }
 
-/** A row could not be written or deleted in time: it is locked, or takes too long, or others before it did. */
+/** A row could not be written or deleted in time: it is locked, or takes too long, or rows before it did. */
 export class RowBusyError extends Error {
   override readonly name = 'RowBusyError';
 }
 
-/** Of errors with several causes, as of a host with several addresses, Node has no message. */
+/** The message of an error. Node gives none to an error with several causes, as of a host with several addresses. */
 function wordsOf(error: unknown): string {
   if (error instanceof AggregateError) return error.errors.map(wordsOf).join('; ');
   if (!(error instanceof Error)) return String(error);
@@ -47,8 +57,8 @@ function wordsOf(error: unknown): string {
 }
 
 /**
- * The SQLSTATE of what PostgreSQL has refused (https://www.postgresql.org/docs/current/errcodes-appendix.html). Errors of
- * Node's have codes too, and no severity.
+ * The SQLSTATE of an answer of PostgreSQL (https://www.postgresql.org/docs/current/errcodes-appendix.html). Errors of Node have
+ * codes too, but no severity.
  */
 export function sqlStateOf(error: unknown): string | undefined {
   if (!(error instanceof Error) || !('severity' in error) || !('code' in error)) return undefined;
@@ -66,21 +76,21 @@ const databaseReasons: Readonly<Record<string, DatabaseReason>> = {
 /** Connections, resources, the operator's intervention, the system. */
 const downClasses: readonly string[] = ['08', '53', '57', '58'];
 
-/** Of the intervention's class, what concerns one statement alone: it was cancelled. */
+/** The one code of these classes that concerns a single statement: it was cancelled. */
 const queryCanceled = '57014';
 
-/** Undefined: the database has answered. */
+/** Why the error means that the database cannot be used. Undefined if it does not. */
 export function databaseReasonOf(error: unknown): DatabaseReason | undefined {
   if (error instanceof CredentialsError) return 'CredentialsMissing';
   if (error instanceof ConnectionFailedError) return isTlsError(error.cause) ? 'TlsRefused' : 'DatabaseDown';
   const state = sqlStateOf(error);
   if (state === undefined || state === queryCanceled) return undefined;
-  // The server's rules ask for TLS, and say so in these words alone.
+  // pg_hba.conf requires TLS; only the message tells.
   if (state === '28000' && error instanceof Error && /no encryption|SSL off/.test(error.message)) return 'TlsRefused';
   return databaseReasons[state] ?? (downClasses.includes(state.slice(0, 2)) ? 'DatabaseDown' : undefined);
 }
 
-/** By OpenSSL's and Node's codes, and by the words of the client library, which has none. */
+/** By the codes of OpenSSL and Node, and by the message of the client library, which has no code. */
 function isTlsError(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const code = 'code' in error ? String(error.code) : '';
@@ -102,9 +112,8 @@ const tableReasons: Readonly<Record<string, TableReason>> = {
 };
 
 /**
- * Why a statement about a table has failed, if that is the table's doing: it may be a row's all the same, which the error
- * does not tell. A trigger chooses its SQLSTATE freely, and a policy's refusal is a lack of privilege. Undefined: it is not
- * the table that has failed.
+ * Why the table, or a row of the statement, has made the statement fail: the error does not tell which of them. A trigger chooses
+ * its SQLSTATE freely, and the refusal by a policy is a lack of privilege. Undefined for other errors.
  */
 export function tableReasonOf(error: unknown): TableReason | undefined {
   if (error instanceof UnfitTableError) return error.reason;
@@ -113,5 +122,5 @@ export function tableReasonOf(error: unknown): TableReason | undefined {
   return tableReasons[state] ?? 'TableUnsuitable';
 }
 
-/** Somebody else holds a lock, of the table or of a row of it, or it takes too long. */
+/** Whether somebody else holds a lock of the table or of a row, or the statement took too long. */
 export const isBusy = (error: unknown): boolean => tableReasonOf(error) === 'TableBusy';

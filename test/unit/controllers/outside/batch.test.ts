@@ -1,8 +1,7 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
-import { Batch } from '../../../../src/controllers/postgres-writer/batch.ts';
-import { Rendezvous } from '../../../../src/controllers/postgres-writer/rendezvous.ts';
+import { Batch, InFlightCount } from '../../../../src/controllers/outside/index.ts';
 
-let rendezvous: Rendezvous;
+let inFlight: InFlightCount;
 /** What was done at once. */
 let batches: number[][];
 /** Holds up what is done. */
@@ -10,7 +9,7 @@ let gate: Promise<void>;
 
 beforeEach(() => {
   jest.useFakeTimers();
-  rendezvous = new Rendezvous();
+  inFlight = new InFlightCount();
   batches = [];
   gate = Promise.resolve();
 });
@@ -24,11 +23,11 @@ const makeBatch = (
     await gate;
     return items.map((item) => `done ${item}`);
   },
-) => new Batch<number, string>({ execute, rendezvous, maxItems: 3, maxWaitMs: 1000 });
+) => new Batch<number, string>({ execute, maxItems: 3, gather: { inFlight, maxWaitMs: 1000 } });
 
 /** One that comes, and waits for its item. */
 const come = (batch: Batch<number, string>, item: number): Promise<string> =>
-  rendezvous.during(() => rendezvous.waiting(() => batch.add(item)));
+  inFlight.during(() => inFlight.waiting(() => batch.add(item)));
 
 describe('a batch', () => {
   test('goes at once with its only item where nobody else is on the way', async () => {
@@ -39,9 +38,9 @@ describe('a batch', () => {
   test('waits for those on the way', async () => {
     const batch = makeBatch();
     const arrival = Promise.withResolvers<void>();
-    const late = rendezvous.during(async () => {
+    const late = inFlight.during(async () => {
       await arrival.promise;
-      return rendezvous.waiting(() => batch.add(2));
+      return inFlight.waiting(() => batch.add(2));
     });
     const early = come(batch, 1);
     expect(batches).toEqual([]);
@@ -53,7 +52,7 @@ describe('a batch', () => {
   test('goes when those on the way have gone elsewhere', async () => {
     const batch = makeBatch();
     const elsewhere = Promise.withResolvers<void>();
-    const other = rendezvous.during(() => elsewhere.promise);
+    const other = inFlight.during(() => elsewhere.promise);
     const item = come(batch, 1);
     elsewhere.resolve();
     await other;
@@ -62,7 +61,7 @@ describe('a batch', () => {
 
   test('goes when its first item has waited long enough', async () => {
     const batch = makeBatch();
-    void rendezvous.during(() => new Promise(() => {}));
+    void inFlight.during(() => new Promise(() => {}));
     const item = come(batch, 1);
     await jest.advanceTimersByTimeAsync(999);
     expect(batches).toEqual([]);
@@ -84,7 +83,7 @@ describe('a batch', () => {
 
   test('gives each item its own result or error', async () => {
     const batch = makeBatch(async (items) => items.map((item) => (item === 2 ? new Error('not 2') : `done ${item}`)));
-    void rendezvous.during(() => new Promise(() => {}));
+    void inFlight.during(() => new Promise(() => {}));
     const settled = Promise.allSettled([1, 2, 3].map((item) => come(batch, item)));
     expect(await settled).toMatchObject([{ value: 'done 1' }, { reason: { message: 'not 2' } }, { value: 'done 3' }]);
   });
@@ -99,4 +98,56 @@ describe('a batch', () => {
     await expect(come(batch, 1)).rejects.toThrow('down');
     expect(await come(batch, 2)).toBe('2');
   });
+});
+
+test('a batch that gathers nothing is executed at once; items that come meanwhile go together with the next', async () => {
+  const opened = Promise.withResolvers<void>();
+  gate = opened.promise;
+  const batch = new Batch<number, string>({
+    execute: async (items) => {
+      batches.push([...items]);
+      await gate;
+      return items.map(String);
+    },
+  });
+  const items = [1, 2, 3, 4].map((item) => batch.add(item));
+  expect(batches).toEqual([[1]]);
+  opened.resolve();
+  expect(await Promise.all(items)).toEqual(['1', '2', '3', '4']);
+  expect(batches).toEqual([[1], [2, 3, 4]]);
+});
+
+test('work in flight is counted, except while it waits for a batch', async () => {
+  const inFlight = new InFlightCount();
+  const seen: boolean[] = [];
+  let calls = 0;
+  inFlight.onZero(() => (calls += 1));
+  await inFlight.during(async () => {
+    seen.push(!inFlight.isZero);
+    await inFlight.waiting(async () => {
+      seen.push(!inFlight.isZero);
+      await Promise.resolve();
+      seen.push(!inFlight.isZero);
+    });
+    seen.push(!inFlight.isZero);
+  });
+  // Counted until the wait begins.
+  expect(seen).toEqual([true, true, false, true]);
+  expect(!inFlight.isZero).toBe(false);
+  expect(calls).toBe(2);
+});
+
+test('the listeners are called when the last of several works ends', async () => {
+  const inFlight = new InFlightCount();
+  let calls = 0;
+  inFlight.onZero(() => (calls += 1));
+  const first = Promise.withResolvers<void>();
+  const second = Promise.withResolvers<void>();
+  const both = [inFlight.during(() => first.promise), inFlight.during(() => second.promise)];
+  first.resolve();
+  await both[0];
+  expect(calls).toBe(0);
+  second.reject(new Error('failed'));
+  await expect(both[1]).rejects.toThrow('failed');
+  expect(calls).toBe(1);
 });

@@ -2,11 +2,8 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
-import {
-  type DatabaseSettings,
-  readCredentials,
-} from '../../../../src/controllers/postgres-writer/connection-settings.ts';
-import { CredentialsError } from '../../../../src/controllers/postgres-writer/faults.ts';
+import { CredentialsError } from '../../../../src/controllers/postgres-writer/errors.ts';
+import { type DatabaseSettings, readCredentials } from '../../../../src/controllers/postgres-writer/pool.ts';
 
 let folder: string;
 beforeEach(async () => {

@@ -5,7 +5,7 @@ import {
   parseTableName,
   tableSql,
   tableText,
-} from '../../../../src/controllers/postgres-writer/table-name.ts';
+} from '../../../../src/controllers/postgres-writer/statements.ts';
 
 describe('a name of a table', () => {
   test.each([

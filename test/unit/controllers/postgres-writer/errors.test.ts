@@ -6,7 +6,7 @@ import {
   sqlStateOf,
   tableReasonOf,
   UnfitTableError,
-} from '../../../../src/controllers/postgres-writer/faults.ts';
+} from '../../../../src/controllers/postgres-writer/errors.ts';
 
 /** As the client library throws what PostgreSQL says. */
 const refusal = (code: string, message = 'no'): Error => Object.assign(new Error(message), { code, severity: 'ERROR' });

@@ -1,0 +1,168 @@
+import { Code, ConnectError } from '@connectrpc/connect';
+import { beforeEach, describe, expect, test } from '@jest/globals';
+import { type Pet, petFinalizer } from '../../../../src/api/index.ts';
+import { Circuit } from '../../../../src/controllers/outside/index.ts';
+import { failureOf, outageOf, RefusedError } from '../../../../src/controllers/pet/errors.ts';
+import { Inventory } from '../../../../src/controllers/pet/inventory.ts';
+import { PetReconciler } from '../../../../src/controllers/pet/pet-reconciler.ts';
+import {
+  ApiError,
+  type Client,
+  type EventNotice,
+  type EventRecorder,
+  findCondition,
+  type Logger,
+  type ReadonlyStore,
+} from '../../../../src/runtime/index.ts';
+
+const silent: Logger = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {}, child: () => silent };
+const key = { namespace: 'default', name: 'thor' };
+
+let pet: Pet;
+let statusWrites: object[];
+let told: string[];
+/** What the API server answers to a write of the status. */
+let onStatusWrite: () => void;
+/** What the store answers to AddPets. */
+let onAdd: () => Promise<string>;
+let circuit: Circuit;
+let elapsedMs: number;
+let remembersRequests: boolean;
+
+const client = {
+  mergeStatus: async (_: unknown, __: unknown, patch: { readonly [name: string]: unknown }) => {
+    onStatusWrite();
+    statusWrites.push(patch);
+    const status = Object.entries({ ...pet.status, ...patch }).filter(([, value]) => value !== null);
+    pet = { ...pet, status: Object.fromEntries(status) };
+    return pet;
+  },
+} as unknown as Client;
+
+async function reconcile(): Promise<unknown> {
+  const pets = { get: () => pet, list: () => [pet] } as unknown as ReadonlyStore<Pet>;
+  const reconciler = new PetReconciler({
+    pets,
+    circuit,
+    inventory: new Inventory(pets),
+    events: {
+      record: (_: unknown, __: unknown, { reason }: EventNotice) => told.push(reason),
+    } as unknown as EventRecorder,
+    namespaces: undefined,
+    now: () => new Date('2026-01-01T00:00:00Z'),
+    store: {
+      timeoutMs: 1000,
+      remembersRequests,
+      add: () => onAdd(),
+      update: async () => true,
+      delete: async () => {},
+      find: async () => ({ ids: [], requestIdsKeptMs: remembersRequests ? 86_400_000 : 0 }),
+    },
+  });
+  return reconciler
+    .reconcile(key, { client, signal: new AbortController().signal, log: silent })
+    .catch((error: unknown) => error);
+}
+
+const readyOf = () => findCondition(pet.status?.conditions, 'Ready');
+
+beforeEach(() => {
+  statusWrites = [];
+  told = [];
+  onStatusWrite = () => {};
+  elapsedMs = 0;
+  remembersRequests = true;
+  circuit = new Circuit({
+    system: 'the pet store',
+    reasonOf: outageOf,
+    isAnswer: (error) => failureOf(error) !== undefined,
+    clock: { elapsedMs: () => elapsedMs, now: () => new Date() },
+  });
+  pet = {
+    metadata: {
+      ...key,
+      uid: 'u',
+      resourceVersion: '1',
+      creationTimestamp: '2026-01-01T00:00:00Z',
+      generation: 1,
+      finalizers: [petFinalizer],
+    },
+    spec: { name: 'Thor', type: 'dog', birthday: '2021-04-01T00:00:00Z' },
+  };
+});
+
+describe('a pet that the store refuses', () => {
+  const refused = async (): Promise<never> => {
+    throw new RefusedError('no dogs');
+  };
+
+  test('is tried again without a write or an Event, where the store remembers requests', async () => {
+    onAdd = refused;
+    await reconcile();
+    expect(readyOf()?.reason).toBe('PetRefused');
+    expect(told).toEqual(['PetRefused']);
+    statusWrites.length = 0;
+    let attempts = 0;
+    onAdd = () => {
+      attempts += 1;
+      return refused();
+    };
+    await reconcile();
+    expect([attempts, statusWrites, told]).toEqual([1, [], ['PetRefused']]);
+    onAdd = async () => 'pet-1';
+    await reconcile();
+    expect(readyOf()?.reason).toBe('Stored');
+    expect(pet.status).not.toHaveProperty('intent');
+  });
+
+  test('stays refused while it is tried again in another store, and leaves no intent', async () => {
+    remembersRequests = false;
+    onAdd = refused;
+    await reconcile();
+    statusWrites.length = 0;
+    await reconcile();
+    expect(told).toEqual(['PetRefused']);
+    expect(readyOf()?.reason).toBe('PetRefused');
+    expect(statusWrites.filter((patch) => 'conditions' in patch)).toEqual([]);
+    expect(pet.status).not.toHaveProperty('intent');
+  });
+
+  test('gives way to the pet of another spec', async () => {
+    onAdd = refused;
+    await reconcile();
+    let attempts = 0;
+    onAdd = async () => {
+      attempts += 1;
+      if (attempts === 1) return refused();
+      return 'pet-1';
+    };
+    pet = { ...pet, metadata: { ...pet.metadata, generation: 2 }, spec: { ...pet.spec, type: 'cat' } };
+    await reconcile();
+    expect(attempts).toBe(2);
+    expect(pet.status?.id).toBe('pet-1');
+    expect(readyOf()?.reason).toBe('Stored');
+  });
+});
+
+test('a conflict of the API server does not close the circuit of the store', async () => {
+  onAdd = async () => {
+    throw new ConnectError('the disk is full', Code.ResourceExhausted);
+  };
+  await reconcile();
+  expect(circuit.isCut).toBe(true);
+  expect(readyOf()?.reason).toBe('PetStoreFailed');
+  elapsedMs = 1_000_000;
+  onStatusWrite = () => {
+    throw new ApiError('PATCH pets/thor/status', 409, { reason: 'Conflict', message: 'the object has been modified' });
+  };
+  pet = { ...pet, status: {} };
+  expect(await reconcile()).toBeInstanceOf(ApiError);
+  expect(circuit.isCut).toBe(true);
+});
+
+test('a Pet that was stored under an older definition, without a field, says which', async () => {
+  const { type: _, ...rest } = pet.spec;
+  pet = { ...pet, spec: rest as Pet['spec'] };
+  await reconcile();
+  expect(readyOf()).toMatchObject({ reason: 'InvalidPet', message: 'spec.type is missing' });
+});

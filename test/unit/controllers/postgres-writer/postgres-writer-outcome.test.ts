@@ -1,0 +1,53 @@
+import { describe, expect, test } from '@jest/globals';
+import { OutsideDownError } from '../../../../src/controllers/outside/index.ts';
+import {
+  RowBusyError,
+  RowRefusedError,
+  TableNotAllowedError,
+} from '../../../../src/controllers/postgres-writer/errors.ts';
+import { failureOutcome } from '../../../../src/controllers/postgres-writer/postgres-writer-reconciler.ts';
+import { parseTableName } from '../../../../src/controllers/postgres-writer/statements.ts';
+
+describe('an error means', () => {
+  test('of a system outside its reason and its words, and when to ask again', () => {
+    const details = { reason: 'DatabaseDown', since: new Date(), cause: new Error('reset'), retryAfterMs: 1234 };
+    expect(failureOutcome(new OutsideDownError('the database db', details))).toEqual({
+      reason: 'DatabaseDown',
+      message: 'the database db: reset',
+      requeueAfterMs: 1234,
+    });
+  });
+
+  test('of the spec that only another spec helps', () => {
+    const invalid = (() => {
+      try {
+        return parseTableName('a.b.c');
+      } catch (error) {
+        return error;
+      }
+    })();
+    expect(failureOutcome(invalid)).toMatchObject({
+      reason: 'InvalidTable',
+      message: expect.stringContaining('"a.b.c"'),
+    });
+    expect(failureOutcome(invalid)).not.toHaveProperty('requeueAfterMs');
+    expect(failureOutcome(new TableNotAllowedError('no'))).toEqual({ reason: 'TableNotAllowed', message: 'no' });
+  });
+
+  test('of a row what the database says of it', () => {
+    const message = 'the database refuses the row: violates check constraint "c"';
+    expect(failureOutcome(new RowRefusedError(message))).toEqual({ reason: 'RowRefused', message });
+  });
+
+  test('of a lock that it is tried again soon', () => {
+    expect(failureOutcome(new RowBusyError('locked'), () => 0.5)).toEqual({
+      reason: 'TableBusy',
+      message: 'locked',
+      requeueAfterMs: 7500,
+    });
+  });
+
+  test('nothing that a status could tell', () => {
+    for (const error of [new TypeError('x'), undefined, 'text']) expect(failureOutcome(error)).toBeUndefined();
+  });
+});
