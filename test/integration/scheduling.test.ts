@@ -43,9 +43,9 @@ afterAll(() => cluster?.close());
  *
  * @returns when each reconcile began and ended, as milliseconds of `performance.now`.
  */
-function startHeartbeat(client: Client): { readonly beganMs: number; readonly endedMs: number }[] {
+function startHeartbeat(client: Client, log: RecordingLog): { readonly beganMs: number; readonly endedMs: number }[] {
   const reconciles: { beganMs: number; endedMs: number }[] = [];
-  const manager = new Manager({ client, log: new RecordingLog(), metrics: new Metrics(new Registry()) });
+  const manager = new Manager({ client, log, metrics: new Metrics(new Registry()) });
   const { store } = manager.informer(Echo, { namespaces: [namespace] });
   manager.controller(Echo, {
     predicate: generationChanged,
@@ -65,11 +65,14 @@ function startHeartbeat(client: Client): { readonly beganMs: number; readonly en
 
 async function expectOneReconcilePerRequeue(client: Client): Promise<void> {
   await cluster.client.create(Echo, echoManifest({ name: 'heart', namespace }, { message: 'beat' }));
-  const reconciles = startHeartbeat(client);
+  const log = new RecordingLog();
+  const reconciles = startHeartbeat(client, log);
   await eventually('it has been requeued often enough', async () => reconciles.length > requeues);
   // A pause that is too short is a reconcile that no requeue caused. Timers count whole milliseconds.
   const pausesMs = reconciles.slice(1).map(({ beganMs }, index) => beganMs - (reconciles[index]?.endedMs ?? 0));
   expect(pausesMs.filter((pauseMs) => pauseMs < requeueMs - 1)).toEqual([]);
+  // What a reconcile throws is tried again, an assertion's error too.
+  expect(log.messages('error')).toEqual([]);
 }
 
 test('a status write that the predicate does not let pass causes no reconcile', async () => {
