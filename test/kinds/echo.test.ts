@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { eventually } from '../../testkit/eventually.ts';
 import { echo } from '../e2e/environment/cluster.ts';
 import { cluster, connect, deleteNamespaces, namespace } from './environment/cluster.ts';
 import { printed } from './environment/echos.ts';
@@ -24,8 +25,9 @@ describe('an Echo', () => {
     const [header, row] = (await cluster.kubectl(['get', 'ec', '--namespace', ns])).split('\n');
     expect(header?.split(/\s+/)).toEqual(['NAME', 'MESSAGE', 'PHASE', 'AGE']);
     expect(row).toMatch(/^seen +see me +Succeeded +\S+$/);
-    expect(await cluster.kubectl(['describe', 'echo', 'seen', '--namespace', ns])).toMatch(
-      /Normal +Printed .*Job seen/,
+    // The Event follows the status.
+    await eventually('kubectl describe shows the Event', async () =>
+      /Normal +Printed .*Job seen/.test(await cluster.kubectl(['describe', 'echo', 'seen', '--namespace', ns])),
     );
     expect(await cluster.kubectl(['explain', 'echo.spec.message'])).toContain('exactly as it stands here');
   });
