@@ -4,7 +4,7 @@ import { editAtRandom } from './environment/apply-property.ts';
 
 // The same edits each time; apply-random.nightly.test.ts makes others.
 const seed = 14;
-const edits = 120;
+const edits = 300;
 
 let cluster: TestCluster;
 beforeAll(async () => {
