@@ -231,9 +231,10 @@ async function nextStep(
     const pod = await client.get(Pod, podKey);
     const isRunning = pod.metadata.deletionTimestamp === undefined && pod.status?.phase === 'Running';
     if (!isRunning || !isControlledBy(pod, statefulSet)) return starting;
-    const startedMs = Date.parse(pod.status?.startTime ?? pod.metadata.creationTimestamp);
-    if (startedMs <= pending.sinceMs) return { type: 'restart', uid: pod.metadata.uid };
-    return nowMs < startedMs + waitMs ? waitSince(startedMs) : { type: 'tell' };
+    // Not startTime: it is of the node's clock. A clock that is behind would have the pod restarted again and again.
+    const createdMs = Date.parse(pod.metadata.creationTimestamp);
+    if (createdMs <= pending.sinceMs) return { type: 'restart', uid: pod.metadata.uid };
+    return nowMs < createdMs + waitMs ? waitSince(createdMs) : { type: 'tell' };
   } catch (error) {
     if (!isNotFound(error)) throw error;
     return starting;
