@@ -146,6 +146,11 @@ describe('the restart of pods whose file systems have not grown', () => {
     expect(deleted).toEqual(['shop-db-1']);
   });
 
+  test.each([1, 7])('waits for a pod that was created %d minutes ago and runs but is not ready', async (created) => {
+    const { deleted } = await restart(pod(0, { created, ready: false }), pod(1, { created: 60 }));
+    expect(deleted).toEqual([]);
+  });
+
   test('is once per resize, however slow the clock of the node is', async () => {
     const { deleted, stuck } = await restart(pod(0, { created: 7, started: 60 }));
     expect(deleted).toEqual([]);
