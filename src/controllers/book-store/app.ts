@@ -85,7 +85,9 @@ async function applyApp(
   const app = appFinding(deployment, appPods(bookStore));
   if (app.reason === 'AppServing') {
     for (const old of earlierServices(services, bookStore, settings)) {
-      await deleteIfPresent(client, Service, keyOf(old), { uid: old.metadata.uid });
+      // Somebody may have taken the owner off to keep the Service: then this is a Conflict, and the retry sees it.
+      const { uid, resourceVersion } = old.metadata;
+      await deleteIfPresent(client, Service, keyOf(old), { uid, resourceVersion });
     }
   }
   return { app, deployment };
