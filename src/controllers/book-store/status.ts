@@ -45,6 +45,7 @@ export const partReasons = defineReasons({
   NameTaken: {
     ready: 'False',
     event: 'Warning',
+    tellsNewMessages: true,
     meaning: "An object with the name of a child is somebody else's. The message names it.",
   },
   Refused: {
@@ -55,6 +56,7 @@ export const partReasons = defineReasons({
   ClaimBeingDeleted: {
     ready: 'False',
     event: 'Warning',
+    tellsNewMessages: true,
     meaning: 'Somebody deletes a claim that a database uses. The message names it.',
   },
 });
