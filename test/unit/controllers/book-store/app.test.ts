@@ -58,3 +58,18 @@ test('a Service of an earlier name is deleted as the cache shows it, and not if 
   const conflict = new ApiError('DELETE /x', 409, { reason: 'Conflict' });
   await expect(reconcile(serving, { delete: () => Promise.reject(conflict) }).result).rejects.toBe(conflict);
 });
+
+test('pods that the API server refuses are told in the words of the Deployment', async () => {
+  const message = 'pods "shop-app-1" is forbidden: exceeded quota: q';
+  const conditions = [{ type: 'ReplicaFailure', status: 'True', reason: 'FailedCreate', message }];
+  const { app } = await reconcile({ observedGeneration: 1, conditions }).result;
+  expect(app).toEqual({ reason: 'AppUpdating', message: `0 of 1 pods of the app are ready: ${message}` });
+
+  const waiting = { ready: false, state: { waiting: { reason: 'ImagePullBackOff', message: 'no such image' } } };
+  const pod = { metadata: { name: 'shop-app-0' }, status: { containerStatuses: [waiting] } } as unknown as Pod;
+  const troubled = await reconcile({ observedGeneration: 1, conditions }, { pods: [pod] }).result;
+  expect(troubled.app.message).toContain('pod shop-app-0: ImagePullBackOff');
+  const over = [{ type: 'ReplicaFailure', status: 'False', message }];
+  const starting = await reconcile({ observedGeneration: 1, conditions: over }).result;
+  expect(starting.app.message).toContain('0 are of the present template');
+});
