@@ -9,7 +9,7 @@ import {
   type ReadonlyStore,
 } from '../../runtime/index.ts';
 import { Pod } from '../built-in-kinds.ts';
-import { isReady } from '../pods.ts';
+import { isReady, podProblem } from '../pods.ts';
 import { isDryRunUnsupported, isInvalidField, wordsOf } from '../refusal.ts';
 import { all, slowStart } from './batches.ts';
 import { isActive, isUpdated, newPod, podNames, templateHash } from './pod.ts';
@@ -153,7 +153,8 @@ export class Scaling {
     const leftMs = memory.ended.atMs + pauseMs - performance.now();
     if (leftMs <= 0) return false;
     const message = `${count} pods in a row have ended within ten minutes: another is made after ${pauseMs / 1000} s`;
-    this.pause = { message, leftMs };
+    const problem = podProblem(youngest);
+    this.pause = { message: problem === undefined ? message : `${message}; ${problem}`, leftMs };
     return true;
   }
 

@@ -459,6 +459,17 @@ describe('pods that have ended', () => {
     expect(await outcome).toEqual(done);
   });
 
+  test('early are told with why the youngest ended', async () => {
+    const evicted = ended('b', nowMinute());
+    const status = { ...evicted.status, reason: 'OutOfcpu', message: 'Node has not enough cpu' };
+    pods.replace([ended('a', nowMinute() - 5), { ...evicted, status }]);
+    const outcome = reconcile();
+    expect((await reported()).message).toBe(
+      '2 pods in a row have ended within ten minutes: another is made after 10 s; pod b: OutOfcpu: Node has not enough cpu',
+    );
+    await outcome;
+  });
+
   test('one after the other, early and just now, are replaced after a pause', async () => {
     pods.replace([ended('a', nowMinute() - 9), ended('b', nowMinute() - 5), ended('c', nowMinute())]);
     const outcome = reconcile();
