@@ -10,7 +10,6 @@ import {
   keyOf,
   type Result,
   removeFinalizer,
-  requeueAfter,
 } from '../../runtime/index.ts';
 import { PersistentVolumeClaim, StatefulSet } from '../built-in-kinds.ts';
 import { bookStoreUidLabel, statefulSetKey } from './desired.ts';
@@ -29,6 +28,8 @@ interface ReclaimOptions {
   readonly claims: readonly PersistentVolumeClaim[];
   /** Reconciles a BookStore that is not being deleted. */
   readonly apply: (bookStore: BookStore) => Promise<Result>;
+  /** Reports that the deletion waits for the StatefulSet, and returns what the reconcile is to return. */
+  readonly reportWaiting: (statefulSetName: string, requeueAfterMs: number) => Promise<Result>;
 }
 
 /**
@@ -63,7 +64,10 @@ export async function reconcileReclaimPolicy(bookStore: BookStore, options: Recl
  *
  * Both are read from the API server: the cache may still show an owner, or a label, that was removed to keep the data.
  */
-async function deleteData(bookStore: BookStore, { client, events, claims }: ReclaimOptions): Promise<Result> {
+async function deleteData(
+  bookStore: BookStore,
+  { client, events, claims, reportWaiting }: ReclaimOptions,
+): Promise<Result> {
   if (bookStore.metadata.finalizers?.includes(orphanFinalizer)) return done;
   const statefulSet = await liveStatefulSet(client, bookStore);
   if (statefulSet !== undefined && isControlledBy(statefulSet, bookStore)) {
@@ -71,7 +75,7 @@ async function deleteData(bookStore: BookStore, { client, events, claims }: Recl
     if (deletionTimestamp === undefined) {
       await client.delete(StatefulSet, keyOf(statefulSet), { uid, resourceVersion });
     }
-    return requeueAfter(statefulSetDeletedWithinMs);
+    return reportWaiting(statefulSet.metadata.name, statefulSetDeletedWithinMs);
   }
   // A StatefulSet that is not ours may have taken up our claims: they are its data now.
   const deleted = statefulSet === undefined ? await claimsCreatedFor(bookStore, client) : [];

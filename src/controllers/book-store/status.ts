@@ -87,11 +87,16 @@ export const volumeReasons = defineReasons({
   },
 });
 
-/** The reasons of `Ready`: those of the other conditions, and these two. */
+/** The reasons of `Ready`: those of the other conditions, and these three. */
 export const bookStoreReasons = defineReasons({
   ...partReasons,
   ...volumeReasons,
   AllReady: { ready: 'True', event: 'Normal', meaning: 'The app and the database are as the spec asks.' },
+  Deleting: {
+    ready: 'False',
+    event: 'Normal',
+    meaning: 'The BookStore is being deleted. Its claims are deleted when the StatefulSet, which the message names, is gone.',
+  },
   InvalidSpec: {
     ready: 'False',
     event: 'Warning',
