@@ -62,7 +62,9 @@ export async function reconcileReclaimPolicy(bookStore: BookStore, options: Recl
  * Deletes the StatefulSet, which would create the claims again, and then the claims that it created for this BookStore.
  * Every other claim is kept and named in an Event: its data is somebody else's, or was there before this BookStore.
  *
- * Both are read from the API server: the cache may still show an owner, or a label, that was removed to keep the data.
+ * StatefulSet and claims are read from the API server, and deleted only as they were read: the cache may still show an owner,
+ * or a label, that was removed to keep the data. The finalizer `orphan` is set together with the deletionTimestamp, so the
+ * cache shows both or none.
  */
 async function deleteData(
   bookStore: BookStore,
@@ -73,15 +75,16 @@ async function deleteData(
   if (statefulSet !== undefined && isControlledBy(statefulSet, bookStore)) {
     const { uid, resourceVersion, deletionTimestamp } = statefulSet.metadata;
     if (deletionTimestamp === undefined) {
-      await client.delete(StatefulSet, keyOf(statefulSet), { uid, resourceVersion });
+      await deleteIfPresent(client, StatefulSet, keyOf(statefulSet), { uid, resourceVersion });
     }
     return reportWaiting(statefulSet.metadata.name, statefulSetDeletedWithinMs);
   }
   // A StatefulSet that is not ours may have taken up our claims: they are its data now.
   const deleted = statefulSet === undefined ? await claimsCreatedFor(bookStore, client) : [];
   for (const { metadata } of deleted) {
-    if (metadata.deletionTimestamp !== undefined) continue;
-    await deleteIfPresent(client, PersistentVolumeClaim, keyOf({ metadata }), { uid: metadata.uid });
+    const { uid, resourceVersion, deletionTimestamp } = metadata;
+    if (deletionTimestamp !== undefined) continue;
+    await deleteIfPresent(client, PersistentVolumeClaim, keyOf({ metadata }), { uid, resourceVersion });
   }
   const deletedUids = new Set(deleted.map(({ metadata }) => metadata.uid));
   const kept = claims.filter(({ metadata }) => !deletedUids.has(metadata.uid)).map(({ metadata }) => metadata.name);

@@ -71,6 +71,16 @@ test('a StatefulSet goes before the claims, and the wait for it is reported', as
 
 test('the claims go when the StatefulSet is gone', async () => {
   const { result, deleted, waitedFor } = await reconcile({ claims: [claim('data-shop-db-0', '1Gi')] });
-  expect(deleted).toMatchObject([['PersistentVolumeClaim', 'data-shop-db-0', { uid: 'uid-of-data-shop-db-0' }]]);
+  expect(deleted).toMatchObject([['PersistentVolumeClaim', 'data-shop-db-0', { uid: 'uid-of-data-shop-db-0', resourceVersion: '1' }]]);
   expect([result, waitedFor]).toEqual([done, []]);
+});
+
+test('a StatefulSet that is gone by now is no error', async () => {
+  const onDelete = () => Promise.reject(refusal(404, 'NotFound'));
+  expect((await reconcile({ statefulSet, onDelete })).result.type).toBe('requeueAfter');
+});
+
+test('a claim that has changed meanwhile is read again: its label may have been taken off to keep it', async () => {
+  const onDelete = () => Promise.reject(refusal(409, 'Conflict'));
+  await expect(reconcile({ claims: [claim('data-shop-db-0', '1Gi')], onDelete })).rejects.toThrow('409 Conflict');
 });
