@@ -95,7 +95,8 @@ export const bookStoreReasons = defineReasons({
   Deleting: {
     ready: 'False',
     event: 'Normal',
-    meaning: 'The BookStore is being deleted. Its claims are deleted when the StatefulSet, which the message names, is gone.',
+    meaning:
+      'The BookStore is being deleted. Its claims are deleted when the StatefulSet, which the message names, is gone.',
   },
   InvalidSpec: {
     ready: 'False',

@@ -28,7 +28,10 @@ test('a Service that goes already, or is another’s, is left alone', () => {
 const serving = { observedGeneration: 1, replicas: 1, updatedReplicas: 1, availableReplicas: 1 };
 
 /** Reconciles an app whose Deployment has this status. */
-function reconcile(status: object, more: { readonly delete?: () => Promise<void>; readonly pods?: readonly Pod[] } = {}) {
+function reconcile(
+  status: object,
+  more: { readonly delete?: () => Promise<void>; readonly pods?: readonly Pod[] } = {},
+) {
   const deployment = { metadata: { name: 'shop-app', generation: 1 }, status } as unknown as Deployment;
   const old = service('old', '10.0.0.1', { uid: 'uid-of-old', resourceVersion: '7' });
   const deletions: unknown[] = [];
@@ -38,7 +41,10 @@ function reconcile(status: object, more: { readonly delete?: () => Promise<void>
     appPods: () => more.pods ?? [],
     applier: {
       apply: (kind: Kind) =>
-        Promise.resolve({ type: 'unchanged', object: kind.kind === Service.kind ? service('app', '10.0.0.2') : deployment }),
+        Promise.resolve({
+          type: 'unchanged',
+          object: kind.kind === Service.kind ? service('app', '10.0.0.2') : deployment,
+        }),
     },
     client: {
       delete: (kind: Kind, key: object, preconditions: object) => {

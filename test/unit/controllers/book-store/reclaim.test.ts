@@ -2,7 +2,14 @@ import { expect, test } from '@jest/globals';
 import { type BookStore, bookStoreFinalizer } from '../../../../src/api/index.ts';
 import { reconcileReclaimPolicy } from '../../../../src/controllers/book-store/reclaim.ts';
 import { PersistentVolumeClaim, StatefulSet } from '../../../../src/controllers/built-in-kinds.ts';
-import { ApiError, type Client, done, type Kind, type KubeObject, requeueAfter } from '../../../../src/runtime/index.ts';
+import {
+  ApiError,
+  type Client,
+  done,
+  type Kind,
+  type KubeObject,
+  requeueAfter,
+} from '../../../../src/runtime/index.ts';
 import { bookStore, claim } from './objects.ts';
 
 const deletionTimestamp = '2026-01-02T03:04:05Z';
@@ -71,7 +78,9 @@ test('a StatefulSet goes before the claims, and the wait for it is reported', as
 
 test('the claims go when the StatefulSet is gone', async () => {
   const { result, deleted, waitedFor } = await reconcile({ claims: [claim('data-shop-db-0', '1Gi')] });
-  expect(deleted).toMatchObject([['PersistentVolumeClaim', 'data-shop-db-0', { uid: 'uid-of-data-shop-db-0', resourceVersion: '1' }]]);
+  expect(deleted).toMatchObject([
+    ['PersistentVolumeClaim', 'data-shop-db-0', { uid: 'uid-of-data-shop-db-0', resourceVersion: '1' }],
+  ]);
   expect([result, waitedFor]).toEqual([done, []]);
 });
 

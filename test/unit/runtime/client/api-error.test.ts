@@ -90,11 +90,15 @@ describe('what it means', () => {
       'Internal error occurred: failed calling webhook "a.example.com": failed to call webhook: Post "https://a.b.svc:443/": dial tcp 10.0.0.1:443: connect: connection refused',
     ),
     webhookDenied: said(451, undefined, 'admission webhook "a.example.com" denied the request: not today'),
-    webhookDeniedSilently: said(503, undefined, 'admission webhook "a.example.com" denied the request without explanation'),
+    webhookDeniedSilently: said(
+      503,
+      undefined,
+      'admission webhook "a.example.com" denied the request without explanation',
+    ),
     policyUnauthorized: said(
       401,
       'Unauthorized',
-      'pods "a" is forbidden: ValidatingAdmissionPolicy \'p\' with binding \'b\' denied request: not today',
+      "pods \"a\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: not today",
     ),
     internal: said(500, 'InternalError', 'Internal error occurred: etcd is down'),
     // A route that a proxy does not know is not an object that is gone.
