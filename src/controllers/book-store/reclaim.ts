@@ -91,7 +91,7 @@ async function deleteData(
   if (kept.length > 0) {
     const why =
       statefulSet === undefined
-        ? 'created for another BookStore or by hand'
+        ? `without the label ${bookStoreUidLabel} of this BookStore`
         : `used by StatefulSet ${statefulSet.metadata.name}, which is not this BookStore's`;
     const note = `reclaimPolicy Delete kept ${kept.join(', ')}: ${why}. Delete what is not needed`;
     events.record(BookStore, bookStore, { type: 'Warning', reason: 'DataKept', action: 'Delete', note });

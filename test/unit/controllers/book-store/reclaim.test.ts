@@ -33,13 +33,16 @@ const refusal = (code: number, reason: string) => new ApiError('DELETE /x', code
 
 interface Cluster {
   readonly statefulSet?: StatefulSet;
+  /** Those with the label of the BookStore. */
   readonly claims?: readonly PersistentVolumeClaim[];
+  /** The others. */
+  readonly kept?: readonly PersistentVolumeClaim[];
   readonly onDelete?: () => Promise<void>;
 }
 
 /** Reconciles the deletion of a BookStore whose data goes with it. */
 async function reconcile(cluster: Cluster) {
-  const { claims = [] } = cluster;
+  const { claims = [], kept = [] } = cluster;
   const deleted: unknown[] = [];
   const waitedFor: string[] = [];
   const notes: string[] = [];
@@ -58,7 +61,7 @@ async function reconcile(cluster: Cluster) {
   const result = await reconcileReclaimPolicy(leaving, {
     client,
     events: { record: (_: Kind, __: KubeObject, { note }: { note: string }) => notes.push(note) } as never,
-    claims,
+    claims: [...claims, ...kept],
     apply: () => Promise.reject(new Error('it is being deleted')),
     reportWaiting: (name, afterMs) => {
       waitedFor.push(name);
@@ -92,4 +95,13 @@ test('a StatefulSet that is gone by now is no error', async () => {
 test('a claim that has changed meanwhile is read again: its label may have been taken off to keep it', async () => {
   const onDelete = () => Promise.reject(refusal(409, 'Conflict'));
   await expect(reconcile({ claims: [claim('data-shop-db-0', '1Gi')], onDelete })).rejects.toThrow('409 Conflict');
+});
+
+test('the Event of a claim that is kept names the label that it lacks', async () => {
+  const kept = claim('data-shop-db-0', '1Gi');
+  const { notes, deleted } = await reconcile({ claims: [], kept: [kept] });
+  expect(deleted).toEqual([]);
+  expect(notes).toEqual([
+    'reclaimPolicy Delete kept data-shop-db-0: without the label blog.velotio.com/book-store-uid of this BookStore. Delete what is not needed',
+  ]);
 });
