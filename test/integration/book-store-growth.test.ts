@@ -144,7 +144,6 @@ describe('growing', () => {
     );
     await quota('2Gi');
     await counted('2Gi');
-    await lookAgain(at.key);
     await growOnline(at, '2Gi');
     await settled(at);
   }, 120_000);

@@ -13,7 +13,6 @@ import {
   ifThere,
   imageOf,
   type Key,
-  lookAgain,
   merge,
   settled,
   setUp,
@@ -169,7 +168,6 @@ describe('an old Service', () => {
       await forbidden.remove();
     }
     await eventually('it may be', () => remove().then(() => true));
-    await lookAgain(at.key);
     await settled(at);
     expect(await ifThere(childOf(Service, at.key, 'bookstore-svc'))).toBeUndefined();
   }, 180_000);

@@ -85,7 +85,9 @@ async function applyApp(
   const app = appFinding(deployment, appPods(bookStore));
   if (app.reason === 'AppServing') {
     for (const old of earlierServices(services, bookStore, settings)) {
-      await deleteIfPresent(client, Service, keyOf(old), { uid: old.metadata.uid });
+      // Somebody may have taken the owner off to keep the Service: then this is a Conflict, and the retry sees it.
+      const { uid, resourceVersion } = old.metadata;
+      await deleteIfPresent(client, Service, keyOf(old), { uid, resourceVersion });
     }
   }
   return { app, deployment };
@@ -94,9 +96,13 @@ async function applyApp(
 function appFinding(deployment: Deployment, pods: Iterable<Pod>): PartFinding {
   const { desired, ready, updated, isComplete } = rolloutOf(deployment);
   if (isComplete) return { reason: 'AppServing', message: `${ready} of ${desired} pods of the app are ready` };
-  const detail = problemAmong(pods) ?? `${updated} are of the present template`;
+  const detail = problemAmong(pods) ?? replicaFailure(deployment) ?? `${updated} are of the present template`;
   return { reason: 'AppUpdating', message: `${ready} of ${desired} pods of the app are ready: ${detail}` };
 }
+
+/** Why the API server refuses the pods: a quota, a policy. A pod that does not exist has no problem of its own. */
+const replicaFailure = ({ status }: Deployment): string | undefined =>
+  status?.conditions?.find(({ type, status: is }) => type === 'ReplicaFailure' && is === 'True')?.message;
 
 /** The Services that a BookStore owns under names that it no longer asks for. */
 export const earlierServices = (

@@ -54,6 +54,10 @@ export class BookStoreReconciler {
         claims: missingFieldOf(bookStore) === undefined ? this.#claims(bookStore) : [],
         // The garbage collector deletes the children with their owner.
         apply: (current) => this.#reporter.reconcile(current, context, () => this.#apply(current, context)),
+        reportWaiting: (name, requeueAfterMs) => {
+          const message = `the claims are deleted when StatefulSet ${name} and its pods are gone`;
+          return this.#reporter.report(bookStore, { reason: 'Deleting', message, requeueAfterMs }, context);
+        },
       });
     } catch (error) {
       if (!isRefusal(error)) throw error;

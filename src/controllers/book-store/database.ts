@@ -201,8 +201,8 @@ function databaseFinding(statefulSet: StatefulSet, { pods }: DatabaseOptions): P
 /**
  * The StatefulSet that runs the database.
  *
- * @param present the one that is there: its claim templates cannot change, so an apply must repeat them. A claim that is
- *   created from an earlier size grows like any other.
+ * @param present the one that is there: its claim templates and its serviceName cannot change, so an apply must repeat them.
+ *   A claim that is created from an earlier size grows like any other.
  */
 export function statefulSetOf(
   bookStore: BookStore,
@@ -218,7 +218,7 @@ export function statefulSetOf(
     },
     spec: {
       replicas,
-      serviceName,
+      serviceName: present?.spec?.serviceName ?? serviceName,
       // The databases are independent, so none waits for another. In order, a pod with a wrong image would be waited for even
       // after the image is corrected.
       podManagementPolicy: 'Parallel',

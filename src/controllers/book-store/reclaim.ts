@@ -10,7 +10,6 @@ import {
   keyOf,
   type Result,
   removeFinalizer,
-  requeueAfter,
 } from '../../runtime/index.ts';
 import { PersistentVolumeClaim, StatefulSet } from '../built-in-kinds.ts';
 import { bookStoreUidLabel, statefulSetKey } from './desired.ts';
@@ -29,6 +28,8 @@ interface ReclaimOptions {
   readonly claims: readonly PersistentVolumeClaim[];
   /** Reconciles a BookStore that is not being deleted. */
   readonly apply: (bookStore: BookStore) => Promise<Result>;
+  /** Reports that the deletion waits for the StatefulSet, and returns what the reconcile is to return. */
+  readonly reportWaiting: (statefulSetName: string, requeueAfterMs: number) => Promise<Result>;
 }
 
 /**
@@ -61,30 +62,36 @@ export async function reconcileReclaimPolicy(bookStore: BookStore, options: Recl
  * Deletes the StatefulSet, which would create the claims again, and then the claims that it created for this BookStore.
  * Every other claim is kept and named in an Event: its data is somebody else's, or was there before this BookStore.
  *
- * Both are read from the API server: the cache may still show an owner, or a label, that was removed to keep the data.
+ * StatefulSet and claims are read from the API server, and deleted only as they were read: the cache may still show an owner,
+ * or a label, that was removed to keep the data. The finalizer `orphan` is set together with the deletionTimestamp, so the
+ * cache shows both or none.
  */
-async function deleteData(bookStore: BookStore, { client, events, claims }: ReclaimOptions): Promise<Result> {
+async function deleteData(
+  bookStore: BookStore,
+  { client, events, claims, reportWaiting }: ReclaimOptions,
+): Promise<Result> {
   if (bookStore.metadata.finalizers?.includes(orphanFinalizer)) return done;
   const statefulSet = await liveStatefulSet(client, bookStore);
   if (statefulSet !== undefined && isControlledBy(statefulSet, bookStore)) {
     const { uid, resourceVersion, deletionTimestamp } = statefulSet.metadata;
     if (deletionTimestamp === undefined) {
-      await client.delete(StatefulSet, keyOf(statefulSet), { uid, resourceVersion });
+      await deleteIfPresent(client, StatefulSet, keyOf(statefulSet), { uid, resourceVersion });
     }
-    return requeueAfter(statefulSetDeletedWithinMs);
+    return reportWaiting(statefulSet.metadata.name, statefulSetDeletedWithinMs);
   }
   // A StatefulSet that is not ours may have taken up our claims: they are its data now.
   const deleted = statefulSet === undefined ? await claimsCreatedFor(bookStore, client) : [];
   for (const { metadata } of deleted) {
-    if (metadata.deletionTimestamp !== undefined) continue;
-    await deleteIfPresent(client, PersistentVolumeClaim, keyOf({ metadata }), { uid: metadata.uid });
+    const { uid, resourceVersion, deletionTimestamp } = metadata;
+    if (deletionTimestamp !== undefined) continue;
+    await deleteIfPresent(client, PersistentVolumeClaim, keyOf({ metadata }), { uid, resourceVersion });
   }
   const deletedUids = new Set(deleted.map(({ metadata }) => metadata.uid));
   const kept = claims.filter(({ metadata }) => !deletedUids.has(metadata.uid)).map(({ metadata }) => metadata.name);
   if (kept.length > 0) {
     const why =
       statefulSet === undefined
-        ? 'created for another BookStore or by hand'
+        ? `without the label ${bookStoreUidLabel} of this BookStore`
         : `used by StatefulSet ${statefulSet.metadata.name}, which is not this BookStore's`;
     const note = `reclaimPolicy Delete kept ${kept.join(', ')}: ${why}. Delete what is not needed`;
     events.record(BookStore, bookStore, { type: 'Warning', reason: 'DataKept', action: 'Delete', note });

@@ -45,6 +45,7 @@ export const partReasons = defineReasons({
   NameTaken: {
     ready: 'False',
     event: 'Warning',
+    tellsNewMessages: true,
     meaning: "An object with the name of a child is somebody else's. The message names it.",
   },
   Refused: {
@@ -55,6 +56,7 @@ export const partReasons = defineReasons({
   ClaimBeingDeleted: {
     ready: 'False',
     event: 'Warning',
+    tellsNewMessages: true,
     meaning: 'Somebody deletes a claim that a database uses. The message names it.',
   },
 });
@@ -85,11 +87,17 @@ export const volumeReasons = defineReasons({
   },
 });
 
-/** The reasons of `Ready`: those of the other conditions, and these two. */
+/** The reasons of `Ready`: those of the other conditions, and these three. */
 export const bookStoreReasons = defineReasons({
   ...partReasons,
   ...volumeReasons,
   AllReady: { ready: 'True', event: 'Normal', meaning: 'The app and the database are as the spec asks.' },
+  Deleting: {
+    ready: 'False',
+    event: 'Normal',
+    meaning:
+      'The BookStore is being deleted. Its claims are deleted when the StatefulSet, which the message names, is gone.',
+  },
   InvalidSpec: {
     ready: 'False',
     event: 'Warning',

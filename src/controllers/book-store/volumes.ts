@@ -16,6 +16,7 @@ import {
   type ReconcileContext,
 } from '../../runtime/index.ts';
 import { PersistentVolumeClaim, Pod, type StatefulSet } from '../built-in-kinds.ts';
+import { isReady } from '../pods.ts';
 import { wordsOf } from '../refusal.ts';
 import { type Settings, volumeName } from './desired.ts';
 import type { VolumeFinding } from './status.ts';
@@ -160,8 +161,8 @@ export interface Restarts {
 
 /**
  * Restarts a pod whose volume has waited for its file system for `resizeRestartAfter`: some drivers grow it only when the
- * volume is mounted. One pod at a time, and once per resize: if the pod was started after the volume had grown, another
- * restart would not help either.
+ * volume is mounted. One pod at a time: the next waits until this one is ready. Once per resize: if the pod was started after
+ * the volume had grown, another restart would not help either.
  *
  * @throws whatever the client throws.
  */
@@ -179,12 +180,13 @@ export async function restartPending(
     const pod = { ...keyOf(statefulSet), name: `${statefulSet.metadata.name}-${volume.ordinal}` };
     const step = await nextStep(client, settings, statefulSet, volume, pod);
     if (step.type === 'wait') delaysMs.push(step.delayMs);
-    if (step.type === 'wait' && step.isStarting) break;
     if (step.type === 'tell') {
       stuck.push(
         `${volume.claim}: the file system has not grown although pod ${pod.name} was started after the volume had grown: see the pod's Events`,
       );
     }
+    // Its readiness changes the StatefulSet's status, whose event enqueues the key.
+    if ((step.type === 'wait' || step.type === 'tell') && step.isStarting) break;
     if (step.type !== 'restart') continue;
     if (await deleteIfPresent(client, Pod, pod, { uid: step.uid })) {
       const note = `pod ${pod.name} restarted: the file system of ${volume.claim} has not grown under it`;
@@ -201,10 +203,10 @@ const restartWaitMs = ({ database }: Settings): number => Math.max(database.resi
 
 type NextStep =
   | { readonly type: 'nothing' }
-  /** `isStarting`: the pod does not run yet. No other pod is restarted meanwhile. */
+  /** `isStarting`: the pod was created after the volume had grown and is not ready. No other pod is restarted meanwhile. */
   | { readonly type: 'wait'; readonly delayMs: number; readonly isStarting: boolean }
   | { readonly type: 'restart'; readonly uid: string }
-  | { readonly type: 'tell' };
+  | { readonly type: 'tell'; readonly isStarting: boolean };
 
 /** What to do about a volume whose file system has not grown. Reads claim and pod past the cache before a restart. */
 async function nextStep(
@@ -216,10 +218,10 @@ async function nextStep(
 ): Promise<NextStep> {
   const nowMs = Date.now();
   const waitMs = restartWaitMs(settings);
-  const waitSince = (fromMs: number): NextStep => ({
+  const waitSince = (fromMs: number, isStarting = false): NextStep => ({
     type: 'wait',
     delayMs: fromMs + waitMs - nowMs,
-    isStarting: false,
+    isStarting,
   });
   const starting: NextStep = { type: 'wait', delayMs: waitMs, isStarting: true };
   if (nowMs < sinceMs + waitMs) return waitSince(sinceMs);
@@ -231,9 +233,11 @@ async function nextStep(
     const pod = await client.get(Pod, podKey);
     const isRunning = pod.metadata.deletionTimestamp === undefined && pod.status?.phase === 'Running';
     if (!isRunning || !isControlledBy(pod, statefulSet)) return starting;
-    const startedMs = Date.parse(pod.status?.startTime ?? pod.metadata.creationTimestamp);
-    if (startedMs <= pending.sinceMs) return { type: 'restart', uid: pod.metadata.uid };
-    return nowMs < startedMs + waitMs ? waitSince(startedMs) : { type: 'tell' };
+    // Not startTime: it is of the node's clock. A clock that is behind would have the pod restarted again and again.
+    const createdMs = Date.parse(pod.metadata.creationTimestamp);
+    if (createdMs <= pending.sinceMs) return { type: 'restart', uid: pod.metadata.uid };
+    const isStarting = !isReady(pod);
+    return nowMs < createdMs + waitMs ? waitSince(createdMs, isStarting) : { type: 'tell', isStarting };
   } catch (error) {
     if (!isNotFound(error)) throw error;
     return starting;

@@ -67,7 +67,8 @@ export const podSetReasons = defineReasons({
     ready: 'False',
     event: 'Warning',
     tellsNewMessages: true,
-    meaning: '`replicas` is missing: the PodSet was stored under another definition. Its pods are left alone.',
+    meaning:
+      'A field is missing, most often `replicas`: the PodSet was stored under another definition. Its pods are left alone.',
   },
 });
 
@@ -116,8 +117,10 @@ export class PodSetReconciler {
   }
 
   async #act(set: PodSet, key: ObjectKey, context: ReconcileContext): Promise<PodSetOutcome> {
-    if (missingField(PodSet, set) !== undefined || typeof set.spec.replicas !== 'number') {
-      return { reason: 'InvalidSpec', message: 'spec.replicas is missing' };
+    const missing = missingField(PodSet, set);
+    if (missing !== undefined) return { reason: 'InvalidSpec', message: `${missing} is missing` };
+    if (typeof set.spec.replicas !== 'number') {
+      return { reason: 'InvalidSpec', message: 'spec.replicas is no number' };
     }
     const { applier, pods: store, image } = this.#options;
     const { claimed: pods, failures } = await this.#claim(set, context);

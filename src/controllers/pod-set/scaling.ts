@@ -9,7 +9,7 @@ import {
   type ReadonlyStore,
 } from '../../runtime/index.ts';
 import { Pod } from '../built-in-kinds.ts';
-import { isReady } from '../pods.ts';
+import { isReady, podProblem } from '../pods.ts';
 import { isDryRunUnsupported, isInvalidField, wordsOf } from '../refusal.ts';
 import { all, slowStart } from './batches.ts';
 import { isActive, isUpdated, newPod, podNames, templateHash } from './pod.ts';
@@ -66,6 +66,7 @@ export interface ScalingOptions {
 /** One step from the pods of a PodSet to those that its spec asks for. Failures are collected in `failures`. */
 export class Scaling {
   readonly made: Pod[] = [];
+  /** Pods that this step removed. */
   readonly removed: Pod[] = [];
   readonly failures: Failure[] = [];
   /** Why no pod is made for now, and for how long, in milliseconds. */
@@ -74,6 +75,8 @@ export class Scaling {
   readonly #hash: string;
   /** In the order of removal; those whose deletion had no answer come first. */
   readonly #active: readonly Pod[];
+  /** Pods that were to be removed and were gone already. */
+  readonly #gone: Pod[] = [];
 
   constructor(options: ScalingOptions) {
     const { set, pods, memory } = options;
@@ -86,8 +89,8 @@ export class Scaling {
 
   /** The pods that exist now and have not ended. */
   get active(): readonly Pod[] {
-    const removed = new Set(this.removed);
-    return [...this.#active.filter((pod) => !removed.has(pod)), ...this.made];
+    const gone = new Set([...this.removed, ...this.#gone]);
+    return [...this.#active.filter((pod) => !gone.has(pod)), ...this.made];
   }
 
   async run(): Promise<void> {
@@ -153,7 +156,8 @@ export class Scaling {
     const leftMs = memory.ended.atMs + pauseMs - performance.now();
     if (leftMs <= 0) return false;
     const message = `${count} pods in a row have ended within ten minutes: another is made after ${pauseMs / 1000} s`;
-    this.pause = { message, leftMs };
+    const problem = podProblem(youngest);
+    this.pause = { message: problem === undefined ? message : `${message}; ${problem}`, leftMs };
     return true;
   }
 
@@ -178,10 +182,10 @@ export class Scaling {
   async #remove(pods: readonly Pod[]): Promise<void> {
     const { client, memory } = this.#options;
     const { results, failures } = await all(pods.slice(0, burst), async (pod) => {
-      await deleteIfPresent(client, Pod, keyOf(pod), { uid: pod.metadata.uid });
-      return pod;
+      const isRemoved = await deleteIfPresent(client, Pod, keyOf(pod), { uid: pod.metadata.uid });
+      return { pod, isRemoved };
     });
-    this.removed.push(...results);
+    for (const { pod, isRemoved } of results) (isRemoved ? this.removed : this.#gone).push(pod);
     this.failures.push(...failures.map(({ error }) => ({ doing: 'removing', error }) as const));
     const unanswered = failures.filter(({ error }) => isUnanswered(error));
     memory.leaving = new Set([...memory.leaving, ...unanswered.map(({ item }) => item.metadata.uid)]);

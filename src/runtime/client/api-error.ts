@@ -99,19 +99,31 @@ export const isInvalid = (error: unknown): error is ApiError => hasReason(error,
 export const isOtherUid = (error: unknown): error is ApiError =>
   isInvalid(error) && error.causes.some(({ field }) => field === 'metadata.uid');
 
+/**
+ * The words of the API server when a webhook or a policy denies a request, or a webhook cannot be called. The webhook or the
+ * policy chooses code and reason (k8s.io/apiserver/pkg/admission/plugin, in webhook and policy).
+ */
+const admissionWords =
+  /^admission webhook "[^"]*" denied the request|^Internal error occurred: failed calling webhook "|policy ['"][^'"]*['"] (with binding '[^']*' )?denied request: /i;
+
+const isDeniedByAdmission = ({ status }: ApiError): boolean => admissionWords.test(status.message ?? '');
+
 /** The server does not know who asks: the credentials are missing, wrong or have expired. */
 export const isUnauthorized = (error: unknown): error is ApiError =>
-  error instanceof ApiError && (error.code === 401 || error.reason === 'Unauthorized');
+  error instanceof ApiError && (error.code === 401 || error.reason === 'Unauthorized') && !isDeniedByAdmission(error);
 
-/** Forbidden and Invalid, what is too large, and what a webhook says that gives no code: 400. */
+/** Forbidden and Invalid, what is too large, and what a webhook that chooses no code denies: 400. */
 const refusalCodes: readonly number[] = [400, 403, 413, 422];
 
 /**
  * The server does not accept an object: a field of it is invalid, or a quota, a policy, a webhook or a missing permission
- * stands against it. It may accept it later, when that has changed. A namespace that is being deleted is no refusal.
+ * stands against it, or a webhook that must be asked cannot be called. It may accept it later, when that has changed. A
+ * namespace that is being deleted is no refusal.
  */
 export const isRefusal = (error: unknown): error is ApiError =>
-  error instanceof ApiError && refusalCodes.includes(error.code) && !isNamespaceTerminating(error);
+  error instanceof ApiError &&
+  (refusalCodes.includes(error.code) || isDeniedByAdmission(error)) &&
+  !isNamespaceTerminating(error);
 
 /** Who asks may not do this, or an admission rule or a quota says no. */
 export const isForbidden = (error: unknown): error is ApiError => hasReason(error, 'Forbidden');

@@ -73,7 +73,8 @@ export interface Outcome<R extends string = string, T extends ReportingObject = 
   readonly requeueAfterMs?: number | undefined;
   /**
    * Why the reconcile is to be retried, with the back-off of the queue. A refusal by the API server ({@link isRefusal}) is
-   * told by the status and is not logged as an error; any other error is thrown once the status is written.
+   * told by the status and is not logged as an error; any other error is thrown once the status is written. With an error,
+   * `requeueAfterMs` has no effect: the back-off decides when the reconcile runs again.
    */
   readonly error?: unknown;
 }

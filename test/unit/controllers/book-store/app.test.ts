@@ -1,7 +1,8 @@
 import { expect, test } from '@jest/globals';
-import { earlierServices } from '../../../../src/controllers/book-store/app.ts';
+import { type AppOptions, earlierServices, reconcileApp } from '../../../../src/controllers/book-store/app.ts';
 import { settingsOf } from '../../../../src/controllers/book-store/desired.ts';
-import type { Service } from '../../../../src/controllers/built-in-kinds.ts';
+import { type Deployment, type Pod, Service } from '../../../../src/controllers/built-in-kinds.ts';
+import { ApiError, type Kind } from '../../../../src/runtime/index.ts';
 import { bookStore } from './objects.ts';
 
 const store = bookStore({ bookApp: { serviceName: 'app' }, bookDB: { serviceName: 'db' } });
@@ -22,4 +23,59 @@ test('a Service that goes already, or is another’s, is left alone', () => {
   const leaving = service('old', 'None', { deletionTimestamp: '2026-01-02T03:04:05Z' });
   const other = service('old', 'None', { ownerReferences: [{ ...owner, controller: false }] });
   expect(look(leaving, other)).toEqual([]);
+});
+
+const serving = { observedGeneration: 1, replicas: 1, updatedReplicas: 1, availableReplicas: 1 };
+
+/** Reconciles an app whose Deployment has this status. */
+function reconcile(
+  status: object,
+  more: { readonly delete?: () => Promise<void>; readonly pods?: readonly Pod[] } = {},
+) {
+  const deployment = { metadata: { name: 'shop-app', generation: 1 }, status } as unknown as Deployment;
+  const old = service('old', '10.0.0.1', { uid: 'uid-of-old', resourceVersion: '7' });
+  const deletions: unknown[] = [];
+  const options = {
+    deployments: { get: () => undefined },
+    services: { byOwner: () => [old] },
+    appPods: () => more.pods ?? [],
+    applier: {
+      apply: (kind: Kind) =>
+        Promise.resolve({
+          type: 'unchanged',
+          object: kind.kind === Service.kind ? service('app', '10.0.0.2') : deployment,
+        }),
+    },
+    client: {
+      delete: (kind: Kind, key: object, preconditions: object) => {
+        deletions.push([kind.kind, key, preconditions]);
+        return more.delete?.() ?? Promise.resolve();
+      },
+    },
+  } as unknown as AppOptions;
+  return { deletions, result: reconcileApp(store, settingsOf(store), undefined, options) };
+}
+
+test('a Service of an earlier name is deleted as the cache shows it, and not if it has changed since', async () => {
+  const { deletions, result } = reconcile(serving);
+  expect((await result).app.reason).toBe('AppServing');
+  expect(deletions).toEqual([['Service', { name: 'old' }, { uid: 'uid-of-old', resourceVersion: '7' }]]);
+
+  const conflict = new ApiError('DELETE /x', 409, { reason: 'Conflict' });
+  await expect(reconcile(serving, { delete: () => Promise.reject(conflict) }).result).rejects.toBe(conflict);
+});
+
+test('pods that the API server refuses are told in the words of the Deployment', async () => {
+  const message = 'pods "shop-app-1" is forbidden: exceeded quota: q';
+  const conditions = [{ type: 'ReplicaFailure', status: 'True', reason: 'FailedCreate', message }];
+  const { app } = await reconcile({ observedGeneration: 1, conditions }).result;
+  expect(app).toEqual({ reason: 'AppUpdating', message: `0 of 1 pods of the app are ready: ${message}` });
+
+  const waiting = { ready: false, state: { waiting: { reason: 'ImagePullBackOff', message: 'no such image' } } };
+  const pod = { metadata: { name: 'shop-app-0' }, status: { containerStatuses: [waiting] } } as unknown as Pod;
+  const troubled = await reconcile({ observedGeneration: 1, conditions }, { pods: [pod] }).result;
+  expect(troubled.app.message).toContain('pod shop-app-0: ImagePullBackOff');
+  const over = [{ type: 'ReplicaFailure', status: 'False', message }];
+  const starting = await reconcile({ observedGeneration: 1, conditions: over }).result;
+  expect(starting.app.message).toContain('0 are of the present template');
 });

@@ -24,3 +24,12 @@ describe('the claim template', () => {
     expect(templatesOf(bookStore({ bookDB: { dbSize: '3Gi' } }), present)).toEqual(stored);
   });
 });
+
+describe('the StatefulSet', () => {
+  test('keeps the serviceName of one that exists, for it cannot be changed', () => {
+    const store = bookStore({ bookDB: { serviceName: 'shop-db' } });
+    const present = { spec: { serviceName: 'mongodb-service' } } as unknown as StatefulSet;
+    expect(statefulSetOf(store, settingsOf(store), undefined).spec?.serviceName).toBe('shop-db');
+    expect(statefulSetOf(store, settingsOf(store), present).spec?.serviceName).toBe('mongodb-service');
+  });
+});

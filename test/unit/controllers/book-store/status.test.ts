@@ -53,6 +53,11 @@ describe('Ready', () => {
   });
 });
 
+test('an Event tells each new message of reasons whose message follows from the objects alone', () => {
+  const telling = Object.entries(bookStoreReasons).filter(([, { tellsNewMessages }]) => tellsNewMessages);
+  expect(telling.map(([reason]) => reason)).toEqual(['NameTaken', 'ClaimBeingDeleted', 'InvalidSpec']);
+});
+
 describe('the status', () => {
   test('has a condition for each part, and the volumes', () => {
     const claims = [claim('data-shop-db-0', '1Gi'), claim('data-shop-db-1', '1Gi', { capacity: undefined })];

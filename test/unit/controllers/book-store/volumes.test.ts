@@ -1,7 +1,16 @@
 import { describe, expect, test } from '@jest/globals';
-import { growthOf, isForeign, ordinalOf, statefulSetOfClaim } from '../../../../src/controllers/book-store/volumes.ts';
-import { keyString } from '../../../../src/runtime/index.ts';
-import { claim } from './objects.ts';
+import { pino } from 'pino';
+import { settingsOf } from '../../../../src/controllers/book-store/desired.ts';
+import {
+  growthOf,
+  isForeign,
+  ordinalOf,
+  restartPending,
+  statefulSetOfClaim,
+} from '../../../../src/controllers/book-store/volumes.ts';
+import { PersistentVolumeClaim, type Pod, type StatefulSet } from '../../../../src/controllers/built-in-kinds.ts';
+import { type Client, type Kind, keyString, type ObjectKey } from '../../../../src/runtime/index.ts';
+import { bookStore, claim } from './objects.ts';
 
 const owned = (ownerReferences: readonly object[]) => claim('data-shop-db-0', '1Gi', {}, { ownerReferences });
 const other = { apiVersion: 'v1', kind: 'ConfigMap', name: 'other', uid: 'other' };
@@ -71,5 +80,85 @@ describe('how far claims are', () => {
     const conditions = [{ type, status: 'True', message: 'no room' }];
     const failing = claim('data-a-db-0', '2Gi', { capacity: { storage: '1Gi' }, conditions });
     expect(growthOf([failing], '2Gi').errors).toEqual(['data-a-db-0: no room']);
+  });
+});
+
+describe('the restart of pods whose file systems have not grown', () => {
+  const store = bookStore({ bookDB: { dbSize: '2Gi', replicas: 2, resizeRestartAfter: '5m' } });
+  const statefulSet = { metadata: { name: 'shop-db', namespace: 'default', uid: 'uid-of-set' } } as StatefulSet;
+  const minutesAgo = (minutes: number) => new Date(Date.now() - minutes * 60_000).toISOString();
+
+  const pendingClaim = (ordinal: number, minutes: number) =>
+    claim(`data-shop-db-${ordinal}`, '2Gi', { capacity: { storage: '1Gi' }, ...pendingAt(minutesAgo(minutes)) });
+
+  interface PodAges {
+    readonly created: number;
+    readonly started?: number;
+    readonly ready?: boolean;
+  }
+
+  const pod = (ordinal: number, { created, started = created, ready = true }: PodAges) => {
+    const name = `shop-db-${ordinal}`;
+    const ownerReferences = [
+      { apiVersion: 'apps/v1', kind: 'StatefulSet', name: 'shop-db', uid: 'uid-of-set', controller: true },
+    ];
+    const conditions = [{ type: 'Ready', status: ready ? 'True' : 'False' }];
+    return {
+      metadata: { name, uid: `uid-of-${name}`, creationTimestamp: minutesAgo(created), ownerReferences },
+      status: { phase: 'Running', startTime: minutesAgo(started), conditions },
+    } as unknown as Pod;
+  };
+
+  /** Restarts what is to be restarted of the pods and their claims, which have been pending for ten minutes. */
+  async function restart(...pods: readonly Pod[]) {
+    const claims = pods.map((_, ordinal) => pendingClaim(ordinal, 10));
+    const deleted: string[] = [];
+    const client = {
+      get: (kind: Kind, { name }: ObjectKey) => {
+        const from = kind.kind === PersistentVolumeClaim.kind ? claims : pods;
+        return Promise.resolve(from.find(({ metadata }) => metadata.name === name));
+      },
+      delete: (_: Kind, { name }: ObjectKey) => {
+        deleted.push(name);
+        return Promise.resolve();
+      },
+    } as unknown as Client;
+    const context = { client, log: pino({ enabled: false }), events: { record: () => undefined } };
+    const { stuck } = await restartPending(
+      growthOf(claims, '2Gi'),
+      statefulSet,
+      store,
+      settingsOf(store),
+      context as unknown as Parameters<typeof restartPending>[4],
+    );
+    return { deleted, stuck };
+  }
+
+  test('is of one pod at a time', async () => {
+    expect(await restart(pod(0, { created: 60 }), pod(1, { created: 60 }))).toEqual({
+      deleted: ['shop-db-0'],
+      stuck: [],
+    });
+  });
+
+  test('goes on to the next when the first is ready again', async () => {
+    const { deleted } = await restart(pod(0, { created: 1 }), pod(1, { created: 60 }));
+    expect(deleted).toEqual(['shop-db-1']);
+  });
+
+  test.each([1, 7])('waits for a pod that was created %d minutes ago and runs but is not ready', async (created) => {
+    const { deleted } = await restart(pod(0, { created, ready: false }), pod(1, { created: 60 }));
+    expect(deleted).toEqual([]);
+  });
+
+  test('is once per resize, however slow the clock of the node is', async () => {
+    const { deleted, stuck } = await restart(pod(0, { created: 7, started: 60 }));
+    expect(deleted).toEqual([]);
+    expect(stuck).toEqual([expect.stringContaining('although pod shop-db-0 was started after')]);
+  });
+
+  test('is once per resize, however fast the clock of the node is', async () => {
+    const { deleted } = await restart(pod(0, { created: 60, started: 1 }));
+    expect(deleted).toEqual(['shop-db-0']);
   });
 });

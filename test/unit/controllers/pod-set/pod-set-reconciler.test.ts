@@ -281,6 +281,16 @@ describe('pods that are too many', () => {
     expect(server.unclaimed).toBe(0);
   });
 
+  test('that are gone already are not told as removed', async () => {
+    const [, b] = three() as [Pod, Pod, Pod];
+    const outcome = reconcile();
+    (await removal('a')).refuse(404, 'NotFound');
+    (await removal('b')).json(200, leaving(b));
+    expect((await reported()).status.podNames).toEqual(['c']);
+    expect(await outcome).toEqual(done);
+    expect(world.log.lines.map(({ message }) => message)).toContain('removed b');
+  });
+
   test('are told of where one cannot be removed, and the others are removed', async () => {
     const [, b] = three() as [Pod, Pod, Pod];
     const outcome = reconcile();
@@ -459,6 +469,17 @@ describe('pods that have ended', () => {
     expect(await outcome).toEqual(done);
   });
 
+  test('early are told with why the youngest ended', async () => {
+    const evicted = ended('b', nowMinute());
+    const status = { ...evicted.status, reason: 'OutOfcpu', message: 'Node has not enough cpu' };
+    pods.replace([ended('a', nowMinute() - 5), { ...evicted, status }]);
+    const outcome = reconcile();
+    expect((await reported()).message).toBe(
+      '2 pods in a row have ended within ten minutes: another is made after 10 s; pod b: OutOfcpu: Node has not enough cpu',
+    );
+    await outcome;
+  });
+
   test('one after the other, early and just now, are replaced after a pause', async () => {
     pods.replace([ended('a', nowMinute() - 9), ended('b', nowMinute() - 5), ended('c', nowMinute())]);
     const outcome = reconcile();
@@ -583,11 +604,22 @@ describe('a PodSet', () => {
       const { spec: _, ...bare } = set;
       sets.set({ ...bare, ...(spec && { spec }) } as unknown as PodSet);
       const outcome = reconcile();
-      expect((await reported()).reason).toBe('InvalidSpec');
+      const message = spec?.replicas === undefined ? 'spec.replicas is missing' : 'spec.replicas is no number';
+      expect(await reported()).toMatchObject({ reason: 'InvalidSpec', message });
       expect(await outcome).toEqual(done);
       expect(server.unclaimed).toBe(0);
     },
   );
+
+  test('that lacks another field names it', async () => {
+    sets.set({ ...podSetOf(), spec: { replicas: 1, template: {} } } as unknown as PodSet);
+    const outcome = reconcile();
+    expect(await reported()).toMatchObject({
+      reason: 'InvalidSpec',
+      message: 'spec.template.spec is missing',
+    });
+    expect(await outcome).toEqual(done);
+  });
 
   test('that is gone, or on its way out, is left alone', async () => {
     expect(await reconcile()).toEqual(done);

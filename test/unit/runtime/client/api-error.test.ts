@@ -19,6 +19,9 @@ import {
 const error = (code: number, reason?: string, details?: object): ApiError =>
   new ApiError('GET /x', code, { ...(reason !== undefined && { reason }), ...(details && { details }) });
 
+const said = (code: number, reason: string | undefined, message: string): ApiError =>
+  new ApiError('POST /x', code, { ...(reason !== undefined && { reason }), message });
+
 test('tells the request, the code, the reason and the message', () => {
   const refused = new ApiError('POST /api/v1/pods', 403, { reason: 'Forbidden', message: 'exceeded quota' });
   expect(refused.message).toBe('POST /api/v1/pods: 403 Forbidden: exceeded quota');
@@ -81,11 +84,40 @@ describe('what it means', () => {
     timeout: error(504, 'Timeout'),
     serverTimeout: error(500, 'ServerTimeout'),
     terminating,
+    webhookDown: said(
+      500,
+      'InternalError',
+      'Internal error occurred: failed calling webhook "a.example.com": failed to call webhook: Post "https://a.b.svc:443/": dial tcp 10.0.0.1:443: connect: connection refused',
+    ),
+    webhookDenied: said(451, undefined, 'admission webhook "a.example.com" denied the request: not today'),
+    webhookDeniedSilently: said(
+      503,
+      undefined,
+      'admission webhook "a.example.com" denied the request without explanation',
+    ),
+    policyUnauthorized: said(
+      401,
+      'Unauthorized',
+      "pods \"a\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: not today",
+    ),
+    internal: said(500, 'InternalError', 'Internal error occurred: etcd is down'),
     // A route that a proxy does not know is not an object that is gone.
     bareNotFound: error(404),
     another: new Error('NotFound'),
     none: undefined,
   };
+
+  const refusals = [
+    'forbidden',
+    'invalid',
+    'otherUid',
+    'badRequest',
+    'tooLarge',
+    'webhookDown',
+    'webhookDenied',
+    'webhookDeniedSilently',
+    'policyUnauthorized',
+  ];
 
   test.each<[string, (candidate: unknown) => boolean, readonly string[]]>([
     ['isNotFound', isNotFound, ['notFound']],
@@ -94,7 +126,7 @@ describe('what it means', () => {
     ['isExpired', isExpired, ['expired', 'gone', 'expiredByCode']],
     ['isInvalid', isInvalid, ['invalid', 'otherUid']],
     ['isOtherUid', isOtherUid, ['otherUid']],
-    ['isRefusal', isRefusal, ['forbidden', 'invalid', 'otherUid', 'badRequest', 'tooLarge']],
+    ['isRefusal', isRefusal, refusals],
     ['isForbidden', isForbidden, ['forbidden', 'terminating']],
     ['isUnauthorized', isUnauthorized, ['unauthorized']],
     ['isTooManyRequests', isTooManyRequests, ['tooMany', 'tooManyByCode']],

@@ -1,0 +1,107 @@
+import { expect, test } from '@jest/globals';
+import { type BookStore, bookStoreFinalizer } from '../../../../src/api/index.ts';
+import { reconcileReclaimPolicy } from '../../../../src/controllers/book-store/reclaim.ts';
+import { PersistentVolumeClaim, StatefulSet } from '../../../../src/controllers/built-in-kinds.ts';
+import {
+  ApiError,
+  type Client,
+  done,
+  type Kind,
+  type KubeObject,
+  requeueAfter,
+} from '../../../../src/runtime/index.ts';
+import { bookStore, claim } from './objects.ts';
+
+const deletionTimestamp = '2026-01-02T03:04:05Z';
+const present = bookStore({ bookDB: { reclaimPolicy: 'Delete' } });
+const leaving: BookStore = {
+  ...present,
+  metadata: { ...present.metadata, deletionTimestamp, finalizers: [bookStoreFinalizer] },
+};
+const controller = { apiVersion: 'blog.velotio.com/v1alpha1', kind: 'BookStore', name: 'shop', uid: 'uid-of-shop' };
+const statefulSet = {
+  metadata: {
+    name: 'shop-db',
+    namespace: 'default',
+    uid: 'uid-of-set',
+    resourceVersion: '7',
+    ownerReferences: [{ ...controller, controller: true }],
+  },
+} as unknown as StatefulSet;
+
+const refusal = (code: number, reason: string) => new ApiError('DELETE /x', code, { reason });
+
+interface Cluster {
+  readonly statefulSet?: StatefulSet;
+  /** Those with the label of the BookStore. */
+  readonly claims?: readonly PersistentVolumeClaim[];
+  /** The others. */
+  readonly kept?: readonly PersistentVolumeClaim[];
+  readonly onDelete?: () => Promise<void>;
+}
+
+/** Reconciles the deletion of a BookStore whose data goes with it. */
+async function reconcile(cluster: Cluster) {
+  const { claims = [], kept = [] } = cluster;
+  const deleted: unknown[] = [];
+  const waitedFor: string[] = [];
+  const notes: string[] = [];
+  const client = {
+    get: (kind: Kind) =>
+      kind.kind === StatefulSet.kind && cluster.statefulSet
+        ? Promise.resolve(cluster.statefulSet)
+        : Promise.reject(refusal(404, 'NotFound')),
+    list: (kind: Kind) => Promise.resolve({ items: kind.kind === PersistentVolumeClaim.kind ? claims : [] }),
+    delete: (kind: Kind, { name }: { name: string }, preconditions: object) => {
+      deleted.push([kind.kind, name, preconditions]);
+      return cluster.onDelete?.() ?? Promise.resolve();
+    },
+    patch: (_: Kind, __: object, { body }: { body: unknown }) => Promise.resolve(body),
+  } as unknown as Client;
+  const result = await reconcileReclaimPolicy(leaving, {
+    client,
+    events: { record: (_: Kind, __: KubeObject, { note }: { note: string }) => notes.push(note) } as never,
+    claims: [...claims, ...kept],
+    apply: () => Promise.reject(new Error('it is being deleted')),
+    reportWaiting: (name, afterMs) => {
+      waitedFor.push(name);
+      return Promise.resolve(requeueAfter(afterMs));
+    },
+  });
+  return { result, deleted, waitedFor, notes };
+}
+
+test('a StatefulSet goes before the claims, and the wait for it is reported', async () => {
+  const first = await reconcile({ statefulSet });
+  expect(first.deleted).toEqual([['StatefulSet', 'shop-db', { uid: 'uid-of-set', resourceVersion: '7' }]]);
+  expect(first).toMatchObject({ waitedFor: ['shop-db'], result: { type: 'requeueAfter' } });
+  const going = { ...statefulSet, metadata: { ...statefulSet.metadata, deletionTimestamp } };
+  expect(await reconcile({ statefulSet: going })).toMatchObject({ waitedFor: ['shop-db'], deleted: [] });
+});
+
+test('the claims go when the StatefulSet is gone', async () => {
+  const { result, deleted, waitedFor } = await reconcile({ claims: [claim('data-shop-db-0', '1Gi')] });
+  expect(deleted).toMatchObject([
+    ['PersistentVolumeClaim', 'data-shop-db-0', { uid: 'uid-of-data-shop-db-0', resourceVersion: '1' }],
+  ]);
+  expect([result, waitedFor]).toEqual([done, []]);
+});
+
+test('a StatefulSet that is gone by now is no error', async () => {
+  const onDelete = () => Promise.reject(refusal(404, 'NotFound'));
+  expect((await reconcile({ statefulSet, onDelete })).result.type).toBe('requeueAfter');
+});
+
+test('a claim that has changed meanwhile is read again: its label may have been taken off to keep it', async () => {
+  const onDelete = () => Promise.reject(refusal(409, 'Conflict'));
+  await expect(reconcile({ claims: [claim('data-shop-db-0', '1Gi')], onDelete })).rejects.toThrow('409 Conflict');
+});
+
+test('the Event of a claim that is kept names the label that it lacks', async () => {
+  const kept = claim('data-shop-db-0', '1Gi');
+  const { notes, deleted } = await reconcile({ claims: [], kept: [kept] });
+  expect(deleted).toEqual([]);
+  expect(notes).toEqual([
+    'reclaimPolicy Delete kept data-shop-db-0: without the label blog.velotio.com/book-store-uid of this BookStore. Delete what is not needed',
+  ]);
+});
