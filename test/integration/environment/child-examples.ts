@@ -123,7 +123,7 @@ export const childExamples: readonly ChildExample[] = [
     },
     cluster,
   ),
-  // Of a class of its own: kube-controller-manager binds no volume to it, which would change it under the test's hands.
+  // Of the class for which no volume is played: binding one would change the claim under the test's hands.
   builtIn('v1', 'PersistentVolumeClaim', { spec: { ...claim, storageClassName: 'without-volumes' } }),
   // A token's volume would need a service account.
   builtIn('v1', 'Pod', { spec: { ...never.spec, volumes: [{ name: 'scratch', emptyDir: {} }] } }),
