@@ -13,7 +13,7 @@ import { OperatorProcess } from '../../testkit/operator-process.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
 import { ensureBinaries } from '../../tools/programs/index.ts';
 
-const quick = { HA_LEASE_DURATION_SECONDS: '2', HA_RENEW_DEADLINE_SECONDS: '1.2', HA_RETRY_PERIOD_SECONDS: '0.3' };
+const quick = { HA_LEASE_DURATION_SECONDS: '4', HA_RENEW_DEADLINE_SECONDS: '2.5', HA_RETRY_PERIOD_SECONDS: '0.5' };
 let folder: string;
 let cluster: TestCluster;
 let namespace: string;
@@ -136,7 +136,7 @@ test('when no renewal is answered it ends at its deadline, before another may le
   const operator = await replica('first', quick, kubeconfig);
   await leads('first');
   const silence = proxy.inject({ type: 'silence' });
-  await endsWithoutItsLease(operator, /the lease was not renewed within 1\.2 s/);
+  await endsWithoutItsLease(operator, /the lease was not renewed within 2\.5 s/);
   expect(silence.count).toBeGreaterThan(0);
 });
 

@@ -1,5 +1,6 @@
 import { mkdir, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
 import { Echo } from '../../../src/api/index.ts';
 import { eventually, FaultProxy, isWatch } from '../../../src/runtime/testing/index.ts';
@@ -58,7 +59,16 @@ test('an informer goes on when its token expired before there was a new one', as
   };
   await using proxy = await FaultProxy.start({ upstream: server.connection, tls: server.tls });
   await project(5_000);
-  const running = await startSubject(proxy.connection, { serviceAccount });
+  // Renewed while the subject starts, however long a busy machine takes for that, and then no more.
+  const started = new AbortController();
+  const renewed = (async () => {
+    while (!started.signal.aborted) {
+      await delay(1_000, undefined, { signal: started.signal }).catch(() => {});
+      await project(5_000);
+    }
+  })();
+  const running = await startSubject(proxy.connection, { serviceAccount }).finally(() => started.abort());
+  await renewed;
   // One Echo alone: the server remembers for ten seconds that a token was valid.
   await eventually('the token has expired', async () => {
     await world.write('echo-0');

@@ -1,25 +1,23 @@
 import { mkdtemp, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
-import { Database } from '../../src/controllers/postgres-writer/database.ts';
-import { GateClosedError, Lease } from '../../src/runtime/index.ts';
-import { certificate, certificateKey } from '../../testkit/certificate.ts';
-import { eventually } from '../../testkit/eventually.ts';
-import type { OperatorProcess } from '../../testkit/operator-process.ts';
-import { PetStoreProcess } from '../../testkit/pet-store-process.ts';
-import { PostgresServer } from '../../testkit/postgres-server.ts';
-import { RecordingLog } from '../../testkit/recording-log.ts';
-import { serverOfWorker } from '../../testkit/server-of-worker.ts';
-import { TcpProxy } from '../../testkit/tcp-proxy.ts';
-import { PetWorld } from './environment/pet-world.ts';
-import { PostgresWorld } from './environment/postgres-world.ts';
+import { Lease } from '../../../src/runtime/index.ts';
+import { certificate, certificateKey } from '../../../testkit/certificate.ts';
+import { eventually } from '../../../testkit/eventually.ts';
+import type { OperatorProcess } from '../../../testkit/operator-process.ts';
+import { PetStoreProcess } from '../../../testkit/pet-store-process.ts';
+import { serverOfWorker } from '../../../testkit/server-of-worker.ts';
+import { TcpProxy } from '../../../testkit/tcp-proxy.ts';
+import { PetWorld } from '../environment/pet-world.ts';
+import { PostgresWorld } from '../environment/postgres-world.ts';
 
 /**
  * A leader is frozen while it waits for a connection to what is outside, over which it has decided to write. Another leads
  * meanwhile. Woken, the former one has its connection, and must not use it.
  */
 
-const quick = { HA_LEASE_DURATION_SECONDS: '2', HA_RENEW_DEADLINE_SECONDS: '1.2', HA_RETRY_PERIOD_SECONDS: '0.3' };
+/** Short, and yet long enough for a busy machine to renew it. */
+const quick = { HA_LEASE_DURATION_SECONDS: '6', HA_RENEW_DEADLINE_SECONDS: '4', HA_RETRY_PERIOD_SECONDS: '0.5' };
 
 let resources: AsyncDisposableStack;
 
@@ -68,46 +66,6 @@ async function endsWithoutItsLease(operator: OperatorProcess): Promise<void> {
   expect(output).toContain('the lease is lost: nothing more is begun');
   expect(exitCode).toBe(1);
 }
-
-test('a statement that may not leave when its connection is there is not sent', async () => {
-  await using server = await PostgresServer.start();
-  await using proxy = await TcpProxy.start(server.port);
-  await server.query(`CREATE ROLE writer LOGIN PASSWORD 'w'`);
-  const connectionsAtCheck: number[] = [];
-  const database = new Database({
-    settings: {
-      host: '127.0.0.1',
-      port: proxy.port,
-      dbname: 'postgres',
-      user: 'writer',
-      password: 'w',
-      sslmode: 'disable',
-      poolSize: 1,
-      connectTimeoutSeconds: 5,
-      statementTimeoutSeconds: 5,
-    },
-    log: new RecordingLog(),
-    gate: {
-      signal: new AbortController().signal,
-      pass: () => {
-        connectionsAtCheck.push(proxy.connections);
-        throw new GateClosedError('another leads');
-      },
-    },
-  });
-  let sent = '';
-  proxy.onSent((data) => {
-    sent += data.toString('latin1');
-  });
-  try {
-    await expect(database.query({ text: 'SELECT', values: [] })).rejects.toThrow('another leads');
-    expect(connectionsAtCheck).toEqual([1]);
-    expect(sent).toContain('writer');
-    expect(sent).not.toContain('SELECT');
-  } finally {
-    await database.close();
-  }
-});
 
 test('a row that was deleted meanwhile is not written again by a leader that was frozen', async () => {
   const world = resources.use(await PostgresWorld.start());

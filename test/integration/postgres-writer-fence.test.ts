@@ -1,0 +1,46 @@
+import { expect, test } from '@jest/globals';
+import { Database } from '../../src/controllers/postgres-writer/database.ts';
+import { GateClosedError } from '../../src/runtime/index.ts';
+import { PostgresServer } from '../../testkit/postgres-server.ts';
+import { RecordingLog } from '../../testkit/recording-log.ts';
+import { TcpProxy } from '../../testkit/tcp-proxy.ts';
+
+test('a statement that may not leave when its connection is there is not sent', async () => {
+  await using server = await PostgresServer.start();
+  await using proxy = await TcpProxy.start(server.port);
+  await server.query(`CREATE ROLE writer LOGIN PASSWORD 'w'`);
+  const connectionsAtCheck: number[] = [];
+  const database = new Database({
+    settings: {
+      host: '127.0.0.1',
+      port: proxy.port,
+      dbname: 'postgres',
+      user: 'writer',
+      password: 'w',
+      sslmode: 'disable',
+      poolSize: 1,
+      connectTimeoutSeconds: 5,
+      statementTimeoutSeconds: 5,
+    },
+    log: new RecordingLog(),
+    gate: {
+      signal: new AbortController().signal,
+      pass: () => {
+        connectionsAtCheck.push(proxy.connections);
+        throw new GateClosedError('another leads');
+      },
+    },
+  });
+  let sent = '';
+  proxy.onSent((data) => {
+    sent += data.toString('latin1');
+  });
+  try {
+    await expect(database.query({ text: 'SELECT', values: [] })).rejects.toThrow('another leads');
+    expect(connectionsAtCheck).toEqual([1]);
+    expect(sent).toContain('writer');
+    expect(sent).not.toContain('SELECT');
+  } finally {
+    await database.close();
+  }
+});
