@@ -94,5 +94,7 @@ export function startShipped(
     env: { NODE_ENV: 'production', NODE_COMPILE_CACHE: programs.compileCache, ...env },
     reject: false,
     all: true,
+    // By default execa kills what has not ended 5 s after SIGTERM: less than the programs' own limits on a busy machine.
+    forceKillAfterDelay: false,
   });
 }
