@@ -1,7 +1,7 @@
 /** The pet store: a process of its own, and a command line that speaks to one. */
 import { ConnectError } from '@connectrpc/connect';
 import { pino } from 'pino';
-import { untilTerminated } from '../runtime/index.ts';
+import { untilTerminated } from '../runtime/process/index.ts';
 import { isClientCommand, runCommand, usage } from './command-line.ts';
 import { DatabaseError } from './database.ts';
 import { UsageError } from './remote-pets.ts';
