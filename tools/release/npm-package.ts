@@ -15,7 +15,11 @@ import { execa } from 'execa';
 const repository = join(import.meta.dirname, '../..');
 
 /** What may be imported from the package, and the module that answers. */
-const entries = { './runtime': './runtime/index', './runtime/testing': './runtime/testing/index' } as const;
+const entries = {
+  './runtime': './runtime/index',
+  './kinds': './runtime/kinds/index',
+  './runtime/testing': './runtime/testing/index',
+} as const;
 
 /** Below this folder is what tests alone import: its packages are installed by those who want it. */
 const optionalFolder = join('runtime', 'testing');
