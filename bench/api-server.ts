@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Client, HttpClient, kubeconfigConnection, Transport } from '../src/runtime/index.ts';
-import { ClusterRoleBinding, Namespace, ServiceAccount } from '../testkit/kinds.ts';
+import { ClusterRoleBinding, Namespace, ServiceAccount } from '../src/runtime/kinds/index.ts';
 import { startEnvironment } from '../testkit/test-environment.ts';
 
 /** The namespace of everything that is measured. */

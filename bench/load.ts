@@ -1,12 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Echo } from '../src/api/index.ts';
-import { Job } from '../src/controllers/built-in-kinds.ts';
 import { echoJob } from '../src/controllers/echo/echo-job.ts';
 import { echoReasons, outcomeOf } from '../src/controllers/echo/echo-reconciler.ts';
 import { type Client, desiredStatus, keyOf, type Manifest, statusPatch } from '../src/runtime/index.ts';
+import { Event, Job } from '../src/runtime/kinds/index.ts';
 import { forEachOf } from '../testkit/for-each-of.ts';
-import { Event } from '../testkit/kinds.ts';
 import { namespace } from './api-server.ts';
 import { workers } from './running-operator.ts';
 

@@ -1,12 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import {
-  type Client,
-  type CustomKind,
-  CustomResourceDefinition,
-  customResourceDefinition,
-  type Logger,
-  type ObjectOf,
-} from './runtime/index.ts';
+import { type Client, type CustomKind, customResourceDefinition, type Logger } from './runtime/index.ts';
+import { CustomResourceDefinition } from './runtime/kinds/index.ts';
 
 const pollMs = 200;
 
@@ -51,15 +45,13 @@ async function established(client: Client, name: string, signal: AbortSignal): P
   }
 }
 
-type Definition = ObjectOf<typeof CustomResourceDefinition>;
-
 /** One on its way out is served still, but not for long. */
-function isEstablished({ metadata, status }: Definition): boolean {
+function isEstablished({ metadata, status }: CustomResourceDefinition): boolean {
   if (metadata.deletionTimestamp !== undefined) return false;
   return status?.conditions?.some(({ type, status }) => type === 'Established' && status === 'True') ?? false;
 }
 
-function stateOf({ metadata, status }: Definition): string {
+function stateOf({ metadata, status }: CustomResourceDefinition): string {
   if (metadata.deletionTimestamp !== undefined) return 'it is being deleted';
   const conditions = status?.conditions ?? [];
   return (

@@ -1,10 +1,14 @@
 import { join } from 'node:path';
-import type { V1MutatingAdmissionPolicy, V1MutatingAdmissionPolicyBinding, V1Node } from '@kubernetes/client-node';
 import { execa } from 'execa';
-import { Pod } from '../src/controllers/built-in-kinds.ts';
-import { builtInKind, type Client, HttpClient, kubeconfigConnection, Transport } from '../src/runtime/index.ts';
+import { type Client, HttpClient, kubeconfigConnection, Transport } from '../src/runtime/index.ts';
+import {
+  MutatingAdmissionPolicy,
+  MutatingAdmissionPolicyBinding,
+  Namespace,
+  Node,
+  Pod,
+} from '../src/runtime/kinds/index.ts';
 import { eventually } from './eventually.ts';
-import { Namespace } from './kinds.ts';
 import type { TestCluster } from './test-cluster.ts';
 
 /*
@@ -21,19 +25,6 @@ import type { TestCluster } from './test-cluster.ts';
 const nodeName = 'kwok';
 const label = 'pods-run';
 const stages = join(import.meta.dirname, 'kwok-stages.yaml');
-
-const Node = builtInKind<V1Node>({ group: '', version: 'v1', kind: 'Node', plural: 'nodes', scope: 'Cluster' });
-const admission = { group: 'admissionregistration.k8s.io', version: 'v1', scope: 'Cluster' } as const;
-const Policy = builtInKind<V1MutatingAdmissionPolicy>({
-  ...admission,
-  kind: 'MutatingAdmissionPolicy',
-  plural: 'mutatingadmissionpolicies',
-});
-const Binding = builtInKind<V1MutatingAdmissionPolicyBinding>({
-  ...admission,
-  kind: 'MutatingAdmissionPolicyBinding',
-  plural: 'mutatingadmissionpolicybindings',
-});
 
 /** Starts kwok against an API server, with a node. Returns what stops it. */
 export async function startKwok(program: string, kubeconfig: string): Promise<() => Promise<void>> {
@@ -62,7 +53,7 @@ export async function startKwok(program: string, kubeconfig: string): Promise<()
 /** The grace period is what the controller of namespaces waits for, though kwok's pods end at once. */
 async function makeNode(client: Client): Promise<void> {
   await client.create(Node, { metadata: { name: nodeName } });
-  await client.create(Policy, {
+  await client.create(MutatingAdmissionPolicy, {
     metadata: { name: nodeName },
     spec: {
       reinvocationPolicy: 'Never',
@@ -83,7 +74,7 @@ async function makeNode(client: Client): Promise<void> {
       ],
     },
   });
-  await client.create(Binding, {
+  await client.create(MutatingAdmissionPolicyBinding, {
     metadata: { name: nodeName },
     spec: { policyName: nodeName, matchResources: { namespaceSelector: { matchLabels: { [label]: 'true' } } } },
   });

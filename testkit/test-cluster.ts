@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { text } from 'node:stream/consumers';
 import { kinds } from '../src/api/index.ts';
-import { Job, Pod } from '../src/controllers/built-in-kinds.ts';
 import {
   type Client,
   HttpClient,
@@ -11,13 +10,12 @@ import {
   kubeconfigConnection,
   type Manifest,
   type ObjectKey,
-  type ObjectOf,
   Transport,
 } from '../src/runtime/index.ts';
+import { Job, Namespace, Pod } from '../src/runtime/kinds/index.ts';
 import { AuditLog } from '../tools/cluster/index.ts';
 import { eventually } from './eventually.ts';
 import { forEachOf } from './for-each-of.ts';
-import { Namespace } from './kinds.ts';
 import { serverOfWorker } from './server-of-worker.ts';
 
 /** The test's own view of the API server, as an administrator. */
@@ -115,7 +113,7 @@ export class TestCluster {
   }
 
   /** The pods that the job controller has made for a Job. */
-  async podsOf(job: ObjectKey): Promise<readonly ObjectOf<typeof Pod>[]> {
+  async podsOf(job: ObjectKey): Promise<readonly Pod[]> {
     const { namespace = '', name } = job;
     const list = await this.client.list(Pod, { namespace, labelSelector: `batch.kubernetes.io/job-name=${name}` });
     return list.items;
@@ -150,7 +148,7 @@ export class TestCluster {
   }
 
   /** Waits for a Job with a uid other than `otherThan`. */
-  async job(key: ObjectKey, otherThan?: string): Promise<ObjectOf<typeof Job>> {
+  async job(key: ObjectKey, otherThan?: string): Promise<Job> {
     return eventually(`Job ${key.name} exists`, async () => {
       const job = await this.client.get(Job, key);
       return job.metadata.uid !== otherThan && job.metadata.deletionTimestamp === undefined && job;

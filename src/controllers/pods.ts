@@ -1,5 +1,5 @@
 import type { InformerOptions, Predicate } from '../runtime/index.ts';
-import type { Pod } from './built-in-kinds.ts';
+import type { Pod } from '../runtime/kinds/index.ts';
 import { type ControllerSettings, scopeOf } from './controller-settings.ts';
 
 type PodStatus = NonNullable<Pod['status']>;

@@ -11,9 +11,9 @@ import {
   kubeconfigConnection,
   Transport,
 } from '../../src/runtime/index.ts';
+import { ConfigMap, Namespace } from '../../src/runtime/kinds/index.ts';
 import { wrapToDieWithParent } from '../../testkit/die-with-parent.ts';
 import { eventually } from '../../testkit/eventually.ts';
-import { ConfigMap, Namespace } from '../../testkit/kinds.ts';
 import { RecordingLog } from '../../testkit/recording-log.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
 import { ensureBinaries } from '../../tools/programs/index.ts';

@@ -12,8 +12,8 @@ import {
   Metrics,
   Transport,
 } from '../../src/runtime/index.ts';
+import { ConfigMap, Namespace, Secret } from '../../src/runtime/kinds/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
-import { ConfigMap, Namespace, Secret } from '../../testkit/kinds.ts';
 import { RecordingLog } from '../../testkit/recording-log.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
 

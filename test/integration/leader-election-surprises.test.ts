@@ -9,10 +9,10 @@ import {
   LeaderElector,
   type LeaderElectorOptions,
   LeadershipLostError,
-  Lease,
   type Manifest,
   Transport,
 } from '../../src/runtime/index.ts';
+import { Lease } from '../../src/runtime/kinds/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { RecordingLog } from '../../testkit/recording-log.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';

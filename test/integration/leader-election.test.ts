@@ -5,10 +5,10 @@ import {
   kubeconfigConnection,
   LeaderElector,
   LeadershipLostError,
-  Lease,
   type LeaseTimings,
   Transport,
 } from '../../src/runtime/index.ts';
+import { Lease } from '../../src/runtime/kinds/index.ts';
 import { eventually, FaultProxy, isWatch, type RequestFilter } from '../../src/runtime/testing/index.ts';
 import { RecordingLog } from '../../testkit/recording-log.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';

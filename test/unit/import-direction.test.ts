@@ -40,8 +40,9 @@ const layers: Readonly<Record<string, { readonly allowed: readonly string[]; rea
       ],
     },
     'src/api/planted.ts': {
-      allowed: ['../runtime/index.ts', './echo.ts', 'typebox'],
+      allowed: ['../runtime/index.ts', '../runtime/kinds/index.ts', './echo.ts', 'typebox'],
       forbidden: [
+        '../runtime/kinds/built-in-kinds.ts',
         '../runtime/kind/index.ts',
         '../runtime/kind/define-kind.ts',
         '../controllers/echo/index.ts',
@@ -61,11 +62,13 @@ const layers: Readonly<Record<string, { readonly allowed: readonly string[]; rea
       allowed: [
         '../../api/index.ts',
         '../../runtime/index.ts',
+        '../../runtime/kinds/index.ts',
         '../../petstore-wire/index.ts',
         '../child-name.ts',
         './another.ts',
       ],
       forbidden: [
+        '../../runtime/kinds/built-in-kinds.ts',
         '../../runtime/controller/index.ts',
         '../../runtime/kind/object.ts',
         '../../config.ts',
@@ -100,8 +103,15 @@ const layers: Readonly<Record<string, { readonly allowed: readonly string[]; rea
       ],
     },
     'src/operator.ts': {
-      allowed: ['./config.ts', './controllers/echo/index.ts', './api/index.ts', './runtime/index.ts'],
+      allowed: [
+        './config.ts',
+        './controllers/echo/index.ts',
+        './api/index.ts',
+        './runtime/index.ts',
+        './runtime/kinds/index.ts',
+      ],
       forbidden: [
+        './runtime/kinds/built-in-kinds.ts',
         './runtime/manager/index.ts',
         './runner.ts',
         './main.ts',
@@ -113,8 +123,9 @@ const layers: Readonly<Record<string, { readonly allowed: readonly string[]; rea
       ],
     },
     'src/runner.ts': {
-      allowed: ['./config.ts', './operator.ts', './runtime/index.ts'],
+      allowed: ['./config.ts', './operator.ts', './runtime/index.ts', './runtime/kinds/index.ts'],
       forbidden: [
+        './runtime/kinds/built-in-kinds.ts',
         './runtime/client/index.ts',
         './api/index.ts',
         './controllers/echo/index.ts',
@@ -126,8 +137,9 @@ const layers: Readonly<Record<string, { readonly allowed: readonly string[]; rea
       ],
     },
     'src/apply-crds.ts': {
-      allowed: ['./runtime/index.ts'],
+      allowed: ['./runtime/index.ts', './runtime/kinds/index.ts'],
       forbidden: [
+        './runtime/kinds/built-in-kinds.ts',
         './runtime/client/index.ts',
         './controllers/echo/index.ts',
         './config.ts',
@@ -161,8 +173,14 @@ const layers: Readonly<Record<string, { readonly allowed: readonly string[]; rea
         './check-uninstall.ts',
         './api/index.ts',
         './runtime/index.ts',
+        './runtime/kinds/index.ts',
       ],
-      forbidden: ['./controllers/echo/index.ts', './runtime/observability/index.ts', './petstore/main.ts'],
+      forbidden: [
+        './runtime/kinds/built-in-kinds.ts',
+        './controllers/echo/index.ts',
+        './runtime/observability/index.ts',
+        './petstore/main.ts',
+      ],
     },
     'src/petstore-wire/planted.ts': {
       allowed: ['./headers.ts', './generated/petstore_pb.js', '@connectrpc/connect'],

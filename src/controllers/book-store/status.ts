@@ -8,7 +8,7 @@ import {
   type Outcome,
   type ReasonOf,
 } from '../../runtime/index.ts';
-import type { Deployment, PersistentVolumeClaim, StatefulSet } from '../built-in-kinds.ts';
+import type { Deployment, PersistentVolumeClaim, StatefulSet } from '../../runtime/kinds/index.ts';
 import { wordsOf } from '../refusal.ts';
 import { deploymentKey, type Settings, statefulSetKey } from './desired.ts';
 

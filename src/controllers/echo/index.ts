@@ -8,7 +8,7 @@ import {
   ownsByName,
   watches,
 } from '../../runtime/index.ts';
-import { Job, Pod } from '../built-in-kinds.ts';
+import { Job, Pod } from '../../runtime/kinds/index.ts';
 import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
 import { podInformer, podProblemChanged } from '../pods.ts';
 import { DeletedJobs, jobKeyOf } from './echo-job.ts';

@@ -9,7 +9,7 @@ import {
   owns,
   watches,
 } from '../../runtime/index.ts';
-import { Pod } from '../built-in-kinds.ts';
+import { Pod } from '../../runtime/kinds/index.ts';
 import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
 import { podInformer } from '../pods.ts';
 import { isSelected, podLabels } from './pod.ts';

@@ -8,7 +8,7 @@ import {
   keyOf,
   type ReadonlyStore,
 } from '../../runtime/index.ts';
-import { Pod } from '../built-in-kinds.ts';
+import { Pod } from '../../runtime/kinds/index.ts';
 import { isReady, podProblem } from '../pods.ts';
 import { isDryRunUnsupported, isInvalidField, wordsOf } from '../refusal.ts';
 import { all, slowStart } from './batches.ts';

@@ -1,6 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { HttpClient, Lease, NoAnswerError, Transport } from '../../../../src/runtime/index.ts';
+import { HttpClient, NoAnswerError, Transport } from '../../../../src/runtime/index.ts';
+import { Lease } from '../../../../src/runtime/kinds/index.ts';
 import { ApiServer, eventually } from '../../../../src/runtime/testing/index.ts';
 import { programs } from '../../../../testkit/api-server-programs.ts';
 import { freePorts } from '../../../../testkit/free-ports.ts';

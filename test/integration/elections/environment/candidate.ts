@@ -21,7 +21,7 @@ import {
   type ReflectorOptions,
   Transport,
 } from '../../../../src/runtime/index.ts';
-import { ConfigMap } from '../../../../testkit/kinds.ts';
+import { ConfigMap } from '../../../../src/runtime/kinds/index.ts';
 import { markLabel, namespace, writerAnnotation } from './history.ts';
 import { Journal } from './journal.ts';
 import { monotonicMs } from './monotonic.ts';

@@ -9,7 +9,7 @@ import {
   type Reconcile,
   type ReflectorOptions,
 } from '../../../../src/runtime/index.ts';
-import { ConfigMap } from '../../../../testkit/kinds.ts';
+import { ConfigMap } from '../../../../src/runtime/kinds/index.ts';
 
 /** What a mirror has reconciled last under a name: the Echo's message, or that there is no such Echo. */
 export type Reconciled = { readonly message: string } | 'gone';

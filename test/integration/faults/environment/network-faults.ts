@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect } from '@jest/globals';
 import { kubeconfigConnection, type ReflectorOptions } from '../../../../src/runtime/index.ts';
+import { ConfigMap } from '../../../../src/runtime/kinds/index.ts';
 import {
   eventually,
   type Fault,
@@ -10,7 +11,6 @@ import {
   isWatch,
   type RequestFilter,
 } from '../../../../src/runtime/testing/index.ts';
-import { ConfigMap } from '../../../../testkit/kinds.ts';
 import { TestCluster } from '../../../../testkit/test-cluster.ts';
 import { SubjectProcess } from './subject-process.ts';
 import { World } from './world.ts';

@@ -1,6 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import type { PodSet } from '../../../../src/api/index.ts';
-import type { Pod } from '../../../../src/controllers/built-in-kinds.ts';
 import { isSelected } from '../../../../src/controllers/pod-set/pod.ts';
 import { PodSetReconciler } from '../../../../src/controllers/pod-set/pod-set-reconciler.ts';
 import {
@@ -11,6 +10,7 @@ import {
   type Result,
   Store,
 } from '../../../../src/runtime/index.ts';
+import type { Pod } from '../../../../src/runtime/kinds/index.ts';
 import { ReconcilerWorld, type Report } from '../../environment/reconciler-world.ts';
 import type { Exchange, ScriptedServer } from '../../environment/scripted-server.ts';
 import { creationTimestamp, podOf, podSetOf } from './pod-sets.ts';

@@ -2,13 +2,8 @@ import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globa
 import { Applier } from '../../../../src/runtime/apply/index.ts';
 import { Store } from '../../../../src/runtime/cache/index.ts';
 import { HttpClient, Transport } from '../../../../src/runtime/client/index.ts';
-import {
-  builtInKind,
-  controllerReference,
-  type Manifest,
-  type ObjectMeta,
-  type ObjectOf,
-} from '../../../../src/runtime/kind/index.ts';
+import { controllerReference, type Manifest, type ObjectMeta } from '../../../../src/runtime/kind/index.ts';
+import { NetworkPolicy } from '../../../../src/runtime/kinds/index.ts';
 import { Part, stored, Widget } from '../../../../testkit/widgets.ts';
 import { type Exchange, ScriptedServer } from '../../environment/scripted-server.ts';
 
@@ -118,12 +113,6 @@ test('the manifest is left as it is', async () => {
 });
 
 describe('what an apply leaves different', () => {
-  const NetworkPolicy = builtInKind<{ spec: object }>({
-    group: 'networking.k8s.io',
-    version: 'v1',
-    kind: 'NetworkPolicy',
-    plural: 'networkpolicies',
-  });
   const wanted = { ...manifest, spec: { podSelector: {}, policyTypes: ['Ingress'] } };
   const minuteMs = 60_000;
   afterEach(() => {
@@ -137,7 +126,7 @@ describe('what an apply leaves different', () => {
     const now = performance.now.bind(performance);
     let skippedMs = 0;
     jest.spyOn(performance, 'now').mockImplementation(() => now() + skippedMs);
-    const policies = new Store<ObjectOf<typeof NetworkPolicy>>();
+    const policies = new Store<NetworkPolicy>();
     const apply = () => applier.apply(NetworkPolicy, wanted, { client, store: policies });
     const answered = async (result: ReturnType<typeof apply>): ReturnType<typeof apply> => {
       const request = await server.next({ method: 'PATCH' });
