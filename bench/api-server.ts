@@ -5,7 +5,7 @@ import { HttpClient } from '../src/runtime/client/http-client.ts';
 import { kubeconfigConnection } from '../src/runtime/client/index.ts';
 import { Transport } from '../src/runtime/client/transport.ts';
 import type { Client } from '../src/runtime/index.ts';
-import { ClusterRoleBinding, Namespace, ServiceAccount } from '../testkit/kinds.ts';
+import { ClusterRoleBinding, Namespace, ServiceAccount } from '../src/runtime/kinds/index.ts';
 import { startEnvironment } from '../testkit/test-environment.ts';
 
 /** The namespace of everything that is measured. */

@@ -1,13 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Echo } from '../src/api/index.ts';
-import { Job } from '../src/controllers/built-in-kinds.ts';
 import { echoJob } from '../src/controllers/echo/echo-job.ts';
 import { echoReasons, outcomeOf } from '../src/controllers/echo/echo-reconciler.ts';
 import { desiredStatus, statusPatch } from '../src/runtime/controller/index.ts';
 import { type Client, keyOf, type Manifest } from '../src/runtime/index.ts';
+import { Event, Job } from '../src/runtime/kinds/index.ts';
 import { forEachOf } from '../testkit/for-each-of.ts';
-import { Event } from '../testkit/kinds.ts';
 import { namespace } from './api-server.ts';
 import { workers } from './running-operator.ts';
 

@@ -1,6 +1,6 @@
 import { Echo } from '../src/api/index.ts';
-import { Job } from '../src/controllers/built-in-kinds.ts';
 import { type Client, findCondition, type Kind, type KubeObject } from '../src/runtime/index.ts';
+import { Job } from '../src/runtime/kinds/index.ts';
 import { namespace } from './api-server.ts';
 
 /**

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { CustomResourceDefinition } from './runtime/client/index.ts';
-import { type Client, type CustomKind, customResourceDefinition, type Logger, type ObjectOf } from './runtime/index.ts';
+import { type Client, type CustomKind, customResourceDefinition, type Logger } from './runtime/index.ts';
+import { CustomResourceDefinition } from './runtime/kinds/index.ts';
 
 const pollMs = 200;
 
@@ -44,15 +44,13 @@ async function waitUntilEstablished(client: Client, name: string, signal: AbortS
   }
 }
 
-type Definition = ObjectOf<typeof CustomResourceDefinition>;
-
 /** False for a definition that is being deleted, although the API server still serves it. */
-function isEstablished({ metadata, status }: Definition): boolean {
+function isEstablished({ metadata, status }: CustomResourceDefinition): boolean {
   if (metadata.deletionTimestamp !== undefined) return false;
   return status?.conditions?.some(({ type, status }) => type === 'Established' && status === 'True') ?? false;
 }
 
-function stateOf({ metadata, status }: Definition): string {
+function stateOf({ metadata, status }: CustomResourceDefinition): string {
   if (metadata.deletionTimestamp !== undefined) return 'it is being deleted';
   const conditions = status?.conditions ?? [];
   return (

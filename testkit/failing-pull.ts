@@ -1,5 +1,5 @@
-import { Pod } from '../src/controllers/built-in-kinds.ts';
 import type { Client, ObjectKey } from '../src/runtime/index.ts';
+import { Pod } from '../src/runtime/kinds/index.ts';
 
 /** What a kubelet reports of a pod whose image cannot be pulled; undoing it is a status of another content. */
 export async function failPull(client: Client, pod: ObjectKey, image: string): Promise<void> {

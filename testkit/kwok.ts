@@ -1,13 +1,17 @@
 import { join } from 'node:path';
-import type { V1MutatingAdmissionPolicy, V1MutatingAdmissionPolicyBinding, V1Node } from '@kubernetes/client-node';
 import { execa } from 'execa';
-import { Pod } from '../src/controllers/built-in-kinds.ts';
 import { HttpClient } from '../src/runtime/client/http-client.ts';
 import { kubeconfigConnection } from '../src/runtime/client/index.ts';
 import { Transport } from '../src/runtime/client/transport.ts';
-import { builtInKind, type Client } from '../src/runtime/index.ts';
+import type { Client } from '../src/runtime/index.ts';
+import {
+  MutatingAdmissionPolicy,
+  MutatingAdmissionPolicyBinding,
+  Namespace,
+  Node,
+  Pod,
+} from '../src/runtime/kinds/index.ts';
 import { eventually } from './eventually.ts';
-import { Namespace } from './kinds.ts';
 import type { TestCluster } from './test-cluster.ts';
 
 /*
@@ -24,19 +28,6 @@ import type { TestCluster } from './test-cluster.ts';
 const nodeName = 'kwok';
 const label = 'pods-run';
 const stages = join(import.meta.dirname, 'kwok-stages.yaml');
-
-const Node = builtInKind<V1Node>({ group: '', version: 'v1', kind: 'Node', plural: 'nodes', scope: 'Cluster' });
-const admission = { group: 'admissionregistration.k8s.io', version: 'v1', scope: 'Cluster' } as const;
-const Policy = builtInKind<V1MutatingAdmissionPolicy>({
-  ...admission,
-  kind: 'MutatingAdmissionPolicy',
-  plural: 'mutatingadmissionpolicies',
-});
-const Binding = builtInKind<V1MutatingAdmissionPolicyBinding>({
-  ...admission,
-  kind: 'MutatingAdmissionPolicyBinding',
-  plural: 'mutatingadmissionpolicybindings',
-});
 
 /** Starts kwok against an API server, with a node. Returns what stops it. */
 export async function startKwok(program: string, kubeconfig: string): Promise<() => Promise<void>> {
@@ -65,7 +56,7 @@ export async function startKwok(program: string, kubeconfig: string): Promise<()
 /** The grace period is what the controller of namespaces waits for, though kwok's pods end at once. */
 async function makeNode(client: Client): Promise<void> {
   await client.create(Node, { metadata: { name: nodeName } });
-  await client.create(Policy, {
+  await client.create(MutatingAdmissionPolicy, {
     metadata: { name: nodeName },
     spec: {
       reinvocationPolicy: 'Never',
@@ -86,7 +77,7 @@ async function makeNode(client: Client): Promise<void> {
       ],
     },
   });
-  await client.create(Binding, {
+  await client.create(MutatingAdmissionPolicyBinding, {
     metadata: { name: nodeName },
     spec: { policyName: nodeName, matchResources: { namespaceSelector: { matchLabels: { [label]: 'true' } } } },
   });

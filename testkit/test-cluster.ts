@@ -1,15 +1,14 @@
 import { randomBytes } from 'node:crypto';
 import { text } from 'node:stream/consumers';
 import { kinds } from '../src/api/index.ts';
-import { Job, Pod } from '../src/controllers/built-in-kinds.ts';
 import { HttpClient } from '../src/runtime/client/http-client.ts';
 import { isNotFound, kubeconfigConnection } from '../src/runtime/client/index.ts';
 import { Transport } from '../src/runtime/client/transport.ts';
-import type { Client, Kind, KubeObject, Manifest, ObjectKey, ObjectOf } from '../src/runtime/index.ts';
+import type { Client, Kind, KubeObject, Manifest, ObjectKey } from '../src/runtime/index.ts';
+import { Job, Namespace, Pod } from '../src/runtime/kinds/index.ts';
 import { AuditLog } from '../tools/cluster/index.ts';
 import { eventually } from './eventually.ts';
 import { forEachOf } from './for-each-of.ts';
-import { Namespace } from './kinds.ts';
 import { serverOfWorker } from './server-of-worker.ts';
 
 /** The test's own view of the API server, as an administrator. */
@@ -107,7 +106,7 @@ export class TestCluster {
   }
 
   /** The pods that the job controller has made for a Job. */
-  async podsOf(job: ObjectKey): Promise<readonly ObjectOf<typeof Pod>[]> {
+  async podsOf(job: ObjectKey): Promise<readonly Pod[]> {
     const { namespace = '', name } = job;
     const list = await this.client.list(Pod, { namespace, labelSelector: `batch.kubernetes.io/job-name=${name}` });
     return list.items;
@@ -142,7 +141,7 @@ export class TestCluster {
   }
 
   /** Waits for a Job with a uid other than `otherThan`. */
-  async job(key: ObjectKey, otherThan?: string): Promise<ObjectOf<typeof Job>> {
+  async job(key: ObjectKey, otherThan?: string): Promise<Job> {
     return eventually(`Job ${key.name} exists`, async () => {
       const job = await this.client.get(Job, key);
       return job.metadata.uid !== otherThan && job.metadata.deletionTimestamp === undefined && job;

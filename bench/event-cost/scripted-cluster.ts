@@ -3,11 +3,11 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Echo } from '../../src/api/index.ts';
-import type { Job } from '../../src/controllers/built-in-kinds.ts';
 import { echoJob } from '../../src/controllers/echo/echo-job.ts';
 import { echoReasons, outcomeOf } from '../../src/controllers/echo/echo-reconciler.ts';
 import { desiredStatus, statusPatch } from '../../src/runtime/controller/index.ts';
 import type { KubeObject } from '../../src/runtime/index.ts';
+import type { Job } from '../../src/runtime/kinds/index.ts';
 
 /** There are no pods: nobody runs the Jobs. */
 type Resource = 'echos' | 'jobs' | 'pods';

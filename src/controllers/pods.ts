@@ -1,6 +1,6 @@
 import type { InformerOptions } from '../runtime/cache/index.ts';
 import type { Predicate } from '../runtime/index.ts';
-import type { Pod } from './built-in-kinds.ts';
+import type { Pod } from '../runtime/kinds/index.ts';
 import { type ControllerSettings, scopeOf } from './controller-settings.ts';
 
 type PodStatus = NonNullable<Pod['status']>;

@@ -1,4 +1,4 @@
-import type { Job } from './built-in-kinds.ts';
+import type { Job } from '../runtime/kinds/index.ts';
 
 type PodTemplate = NonNullable<Job['spec']>['template'];
 

@@ -1,7 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
-import type { V1SubjectAccessReview } from '@kubernetes/client-node';
 import { execa } from 'execa';
-import { builtInKind } from '../../src/runtime/index.ts';
+import { SubjectAccessReview } from '../../src/runtime/kinds/index.ts';
 import { ensureBinaries } from '../../tools/programs/index.ts';
 import {
   alone,
@@ -20,14 +19,6 @@ import {
   upgrade,
 } from './environment/releases.ts';
 import { HelmError, helmNames } from './helm.ts';
-
-const SubjectAccessReview = builtInKind<V1SubjectAccessReview>({
-  group: 'authorization.k8s.io',
-  version: 'v1',
-  kind: 'SubjectAccessReview',
-  plural: 'subjectaccessreviews',
-  scope: 'Cluster',
-});
 
 beforeAll(() => setUp());
 afterEach(() => uninstallAll());

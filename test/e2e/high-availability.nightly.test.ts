@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
 import { Echo } from '../../src/api/index.ts';
-import { Pod } from '../../src/controllers/built-in-kinds.ts';
 import { findCondition } from '../../src/runtime/index.ts';
+import { Pod } from '../../src/runtime/kinds/index.ts';
 import { defaultTimings } from '../../src/runtime/leader-election/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { hasEnded, signalAll } from './environment/process-state.ts';

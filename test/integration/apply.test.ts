@@ -1,6 +1,4 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
-import type { V1NetworkPolicy, V1PodDisruptionBudget, V1Role } from '@kubernetes/client-node';
-import { CronJob, Deployment, Job, Service, StatefulSet } from '../../src/controllers/built-in-kinds.ts';
 import { Store } from '../../src/runtime/cache/index.ts';
 import { HttpClient } from '../../src/runtime/client/http-client.ts';
 import { kubeconfigConnection } from '../../src/runtime/client/index.ts';
@@ -8,37 +6,27 @@ import { Transport } from '../../src/runtime/client/transport.ts';
 import {
   type Applied,
   Applier,
-  builtInKind,
   controllerReference,
   type Kind,
   type KubeObject,
   keyOf,
   type Manifest,
-  type ObjectOf,
 } from '../../src/runtime/index.ts';
-import { ConfigMap, Secret } from '../../testkit/kinds.ts';
+import {
+  ConfigMap,
+  CronJob,
+  Deployment,
+  Job,
+  NetworkPolicy,
+  PodDisruptionBudget,
+  Role,
+  Secret,
+  Service,
+  StatefulSet,
+} from '../../src/runtime/kinds/index.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
 import { rewrite } from './environment/admission-policy.ts';
 import { contentOf } from './environment/apply-property.ts';
-
-const NetworkPolicy = builtInKind<V1NetworkPolicy>({
-  group: 'networking.k8s.io',
-  version: 'v1',
-  kind: 'NetworkPolicy',
-  plural: 'networkpolicies',
-});
-const PodDisruptionBudget = builtInKind<V1PodDisruptionBudget>({
-  group: 'policy',
-  version: 'v1',
-  kind: 'PodDisruptionBudget',
-  plural: 'poddisruptionbudgets',
-});
-const Role = builtInKind<V1Role>({
-  group: 'rbac.authorization.k8s.io',
-  version: 'v1',
-  kind: 'Role',
-  plural: 'roles',
-});
 
 let cluster: TestCluster;
 let namespace: string;
@@ -63,7 +51,7 @@ afterAll(async () => {
   await cluster?.close();
 });
 
-let owner: ObjectOf<typeof ConfigMap>;
+let owner: ConfigMap;
 let count = 0;
 beforeEach(async () => {
   count += 1;
@@ -155,7 +143,7 @@ const podTemplate = {
   },
 } as const;
 
-const deployment = (changes: object = {}): Manifest<ObjectOf<typeof Deployment>> => ({
+const deployment = (changes: object = {}): Manifest<Deployment> => ({
   metadata: ours({ labels }),
   spec: {
     replicas: 0,
@@ -188,7 +176,7 @@ const examples: readonly [string, Kind, () => Manifest<KubeObject>][] = [
             },
           ],
         },
-      }) satisfies Manifest<ObjectOf<typeof StatefulSet>>,
+      }) satisfies Manifest<StatefulSet>,
   ],
   [
     'Service',
@@ -205,7 +193,7 @@ const examples: readonly [string, Kind, () => Manifest<KubeObject>][] = [
             { name: 'dns', port: 443, protocol: 'UDP', targetPort: 53 },
           ],
         },
-      }) satisfies Manifest<ObjectOf<typeof Service>>,
+      }) satisfies Manifest<Service>,
   ],
   [
     'CronJob',
@@ -223,7 +211,7 @@ const examples: readonly [string, Kind, () => Manifest<KubeObject>][] = [
             },
           },
         },
-      }) satisfies Manifest<ObjectOf<typeof CronJob>>,
+      }) satisfies Manifest<CronJob>,
   ],
   [
     'ConfigMap',
@@ -234,10 +222,7 @@ const examples: readonly [string, Kind, () => Manifest<KubeObject>][] = [
   [
     'Secret',
     Secret,
-    () =>
-      ({ metadata: ours(), stringData: { text: 'Hola, 世界!' }, data: { raw: 'AA==' } }) satisfies Manifest<
-        ObjectOf<typeof Secret>
-      >,
+    () => ({ metadata: ours(), stringData: { text: 'Hola, 世界!' }, data: { raw: 'AA==' } }) satisfies Manifest<Secret>,
   ],
 ];
 
@@ -421,7 +406,7 @@ test('a manifest that was changed after it was applied is applied as it is now',
 
 describe('a difference', () => {
   const container = podTemplate.spec.containers[0];
-  const withContainer = (changes: object): Manifest<ObjectOf<typeof Deployment>> =>
+  const withContainer = (changes: object): Manifest<Deployment> =>
     deployment({
       template: { ...podTemplate, spec: { ...podTemplate.spec, containers: [{ ...container, ...changes }] } },
     });
@@ -459,7 +444,7 @@ describe('a difference', () => {
 });
 
 describe('others', () => {
-  const manifest = (data: Record<string, string>): Manifest<ObjectOf<typeof ConfigMap>> => ({ metadata: ours(), data });
+  const manifest = (data: Record<string, string>): Manifest<ConfigMap> => ({ metadata: ours(), data });
 
   test('may set fields of their own, which stay and cost nothing', async () => {
     const mine = await applied(ConfigMap, manifest({ a: '1' }));
@@ -515,7 +500,7 @@ describe('others', () => {
 });
 
 describe('a store that is behind', () => {
-  const manifest = (a: string): Manifest<ObjectOf<typeof ConfigMap>> => ({ metadata: ours(), data: { a } });
+  const manifest = (a: string): Manifest<ConfigMap> => ({ metadata: ours(), data: { a } });
 
   test('of our own creation costs a look, and makes no second one', async () => {
     const { metadata } = await applied(ConfigMap, manifest('1'));
@@ -559,12 +544,11 @@ test('what is being deleted is let go', async () => {
 });
 
 describe('a Job', () => {
-  const job = (): Manifest<ObjectOf<typeof Job>> => ({
+  const job = (): Manifest<Job> => ({
     metadata: ours(),
     spec: { suspend: true, template: { spec: { restartPolicy: 'Never', containers: [{ name: 'a', image: 'x:1' }] } } },
   });
-  const createOnce = (...stored: ObjectOf<typeof Job>[]) =>
-    applier.createOnce(Job, job(), { client, store: storeOf(...stored) });
+  const createOnce = (...stored: Job[]) => applier.createOnce(Job, job(), { client, store: storeOf(...stored) });
 
   test('is posted once, whether the store has heard of it or not', async () => {
     const created = await createOnce();

@@ -1,9 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { BookStore } from '../../src/api/index.ts';
-import { PersistentVolumeClaim, Pod, Service, StatefulSet } from '../../src/controllers/built-in-kinds.ts';
 import { findCondition } from '../../src/runtime/index.ts';
+import { ConfigMap, Event, PersistentVolumeClaim, Pod, Service, StatefulSet } from '../../src/runtime/kinds/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
-import { ConfigMap, Event } from '../../testkit/kinds.ts';
 import { forbid } from './environment/admission-policy.ts';
 import {
   apply,

@@ -1,9 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { BookStore } from '../../src/api/index.ts';
-import { PersistentVolumeClaim, Pod, StatefulSet } from '../../src/controllers/built-in-kinds.ts';
 import { findCondition } from '../../src/runtime/index.ts';
+import { Event, PersistentVolumeClaim, Pod, ResourceQuota, StatefulSet } from '../../src/runtime/kinds/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
-import { Event, ResourceQuota } from '../../testkit/kinds.ts';
 import { leaveNoRoom, makeRoom } from '../../testkit/kwok.ts';
 import {
   addSidecar,

@@ -1,8 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { Deployment, PersistentVolumeClaim, Service, StatefulSet } from '../../src/controllers/built-in-kinds.ts';
 import { controllerOf, findCondition, type KubeObject } from '../../src/runtime/index.ts';
+import { ConfigMap, Deployment, PersistentVolumeClaim, Service, StatefulSet } from '../../src/runtime/kinds/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
-import { ConfigMap } from '../../testkit/kinds.ts';
 import { forbid } from './environment/admission-policy.ts';
 import {
   addSidecar,

@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { Deployment } from '../../src/controllers/built-in-kinds.ts';
 import { Discovery, NotServedError } from '../../src/runtime/client/discovery.ts';
 import {
   isAlreadyExists,
@@ -10,7 +9,9 @@ import {
   kubeconfigConnection,
 } from '../../src/runtime/client/index.ts';
 import { Transport } from '../../src/runtime/client/transport.ts';
-import { ConfigMap, Namespace } from '../../testkit/kinds.ts';
+import type { Kind } from '../../src/runtime/index.ts';
+import * as readyMadeKinds from '../../src/runtime/kinds/index.ts';
+import { ConfigMap, Deployment, Namespace } from '../../src/runtime/kinds/index.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
 
 let cluster: TestCluster;
@@ -232,6 +233,27 @@ test('a cluster-scoped kind', async () => {
   }
 });
 
+/** A group as the aggregated discovery of the API server describes it. */
+interface DiscoveredGroup {
+  /** Without a name: the core group. */
+  readonly metadata: { readonly name?: string };
+  readonly versions: readonly {
+    readonly version: string;
+    readonly resources: readonly {
+      readonly resource: string;
+      readonly responseKind: { readonly kind: string };
+      readonly scope: Kind['scope'];
+    }[];
+  }[];
+}
+
+/** Every group that the API server serves: the core group has a path of its own. */
+async function discoveredGroups(transport: Transport): Promise<readonly DiscoveredGroup[]> {
+  const accept = 'application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList';
+  const lists = ['/api', '/apis'].map((path) => transport.request({ method: 'GET', path, accept }));
+  return (await Promise.all(lists)).flatMap((list) => (list as { readonly items: DiscoveredGroup[] }).items);
+}
+
 describe('discovery', () => {
   let transport: Transport;
   let discovery: Discovery;
@@ -250,6 +272,27 @@ describe('discovery', () => {
     expect(kind).toEqual({ ...Namespace });
     const echo = await discovery.mapping({ group: 'mmontes.io', version: 'v1alpha1', kind: 'Echo' });
     expect(echo.kind).toMatchObject({ plural: 'echos', scope: 'Namespaced' });
+  });
+
+  test('agrees with the ready-made kinds', async () => {
+    const served = new Map<string, Kind>();
+    for (const { metadata, versions } of await discoveredGroups(transport)) {
+      const { name: group = '' } = metadata;
+      // Other groups come from the CustomResourceDefinitions of this and other tests.
+      if (group.includes('.') && !group.endsWith('.k8s.io')) continue;
+      // The newest version is the first.
+      for (const { version, resources } of versions.filter(({ version }) => /^v\d+$/.test(version))) {
+        for (const { resource: plural, responseKind, scope } of resources) {
+          const name = `${group}/${plural}`;
+          const { kind } = responseKind;
+          if (!served.has(name)) served.set(name, { group, version, kind, plural, scope });
+        }
+      }
+    }
+    const readyMade = Object.values<Kind>(readyMadeKinds).map(
+      (kind) => [`${kind.group}/${kind.plural}`, kind] as const,
+    );
+    expect(Object.fromEntries(readyMade)).toEqual(Object.fromEntries(served));
   });
 
   test('says what is not served', async () => {

@@ -5,9 +5,9 @@ import { kubeconfigConnection } from '../../src/runtime/client/index.ts';
 import { Transport } from '../../src/runtime/client/transport.ts';
 import { claim } from '../../src/runtime/controller/index.ts';
 import { controllerReference, done, finalizer, isControlledBy, Manager } from '../../src/runtime/index.ts';
+import { ConfigMap, Namespace, Secret } from '../../src/runtime/kinds/index.ts';
 import { Metrics } from '../../src/runtime/process/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
-import { ConfigMap, Namespace, Secret } from '../../testkit/kinds.ts';
 import { RecordingLog } from '../../testkit/recording-log.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
 

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { Echo } from '../../src/api/index.ts';
 import { EventRecorder } from '../../src/runtime/index.ts';
+import { Event } from '../../src/runtime/kinds/index.ts';
 import { echoManifest } from '../../testkit/echos.ts';
-import { Event } from '../../testkit/kinds.ts';
 import { RecordingLog } from '../../testkit/recording-log.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
 

@@ -4,12 +4,12 @@ import { HttpClient } from '../../src/runtime/client/http-client.ts';
 import { ApiError, kubeconfigConnection } from '../../src/runtime/client/index.ts';
 import { Transport } from '../../src/runtime/client/transport.ts';
 import type { KubeObject, Manifest } from '../../src/runtime/index.ts';
+import { Lease } from '../../src/runtime/kinds/index.ts';
 import {
   type HolderContainer,
   LeaderElector,
   type LeaderElectorOptions,
   LeadershipLostError,
-  Lease,
 } from '../../src/runtime/leader-election/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { RecordingLog } from '../../testkit/recording-log.ts';

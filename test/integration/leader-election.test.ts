@@ -3,12 +3,8 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { HttpClient } from '../../src/runtime/client/http-client.ts';
 import { kubeconfigConnection } from '../../src/runtime/client/index.ts';
 import { Transport } from '../../src/runtime/client/transport.ts';
-import {
-  LeaderElector,
-  LeadershipLostError,
-  Lease,
-  type LeaseTimings,
-} from '../../src/runtime/leader-election/index.ts';
+import { Lease } from '../../src/runtime/kinds/index.ts';
+import { LeaderElector, LeadershipLostError, type LeaseTimings } from '../../src/runtime/leader-election/index.ts';
 import { eventually, FaultProxy, isWatch, type RequestFilter } from '../../src/runtime/testing/index.ts';
 import { RecordingLog } from '../../testkit/recording-log.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';

@@ -3,8 +3,8 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/gl
 import { Pet, petFinalizer } from '../../src/api/index.ts';
 import { isInvalid } from '../../src/runtime/client/index.ts';
 import { findCondition } from '../../src/runtime/index.ts';
+import { Event } from '../../src/runtime/kinds/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
-import { Event } from '../../testkit/kinds.ts';
 import { customManifest } from '../../testkit/with-reason.ts';
 import { expectManyPets } from './environment/many-pets.ts';
 import {

@@ -4,16 +4,15 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import { execa } from 'execa';
 import { parse, stringify } from 'yaml';
-import { Pod } from '../../src/controllers/built-in-kinds.ts';
 import { HttpClient } from '../../src/runtime/client/http-client.ts';
 import { kubeconfigConnection, type WatchEvent } from '../../src/runtime/client/index.ts';
 import { Transport } from '../../src/runtime/client/transport.ts';
-import type { Client, KubeObject, ObjectOf } from '../../src/runtime/index.ts';
+import type { Client, KubeObject } from '../../src/runtime/index.ts';
+import { Lease, Pod } from '../../src/runtime/kinds/index.ts';
 import {
   type HolderContainer,
   LeaderElector,
   type LeaderElectorOptions,
-  Lease,
   PodContainers,
   type PodContainersOptions,
 } from '../../src/runtime/leader-election/index.ts';
@@ -22,9 +21,8 @@ import { RecordingLog } from '../../testkit/recording-log.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
 import { ensureBinaries } from '../../tools/programs/index.ts';
 
-type PodObject = ObjectOf<typeof Pod>;
-type PodSpec = NonNullable<PodObject['spec']>;
-type ContainerStatus = NonNullable<NonNullable<PodObject['status']>['containerStatuses']>[number];
+type PodSpec = NonNullable<Pod['spec']>;
+type ContainerStatus = NonNullable<NonNullable<Pod['status']>['containerStatuses']>[number];
 type State = NonNullable<ContainerStatus['state']>;
 
 /** The API's times have no fraction. */
@@ -89,7 +87,7 @@ class WatchProgress {
   }
 }
 
-async function createPod(name: string, spec: Partial<PodSpec> = {}): Promise<PodObject> {
+async function createPod(name: string, spec: Partial<PodSpec> = {}): Promise<Pod> {
   const containers = [{ name: 'operator', image: 'operator', terminationMessagePath }];
   return cluster.client.create(Pod, { metadata: { name, namespace }, spec: { containers, ...spec } });
 }
@@ -104,12 +102,12 @@ const terminated = (
 
 /** There is no kubelet here: writes what it would about the pod's container. */
 async function kubeletSays(
-  { metadata: { name } }: PodObject,
+  { metadata: { name } }: Pod,
   id: string,
   state: State,
   lastState: State = {},
   list: 'containerStatuses' | 'initContainerStatuses' = 'containerStatuses',
-): Promise<PodObject> {
+): Promise<Pod> {
   const { resourceVersion } = (await cluster.client.get(Pod, { name, namespace })).metadata;
   const status = { name: 'operator', image: 'operator', imageID: '', ready: false, restartCount: 0, state, lastState };
   return cluster.client.mergeStatus(
@@ -119,7 +117,7 @@ async function kubeletSays(
   );
 }
 
-function containersOf(pod: PodObject, options: Partial<PodContainersOptions> = {}): PodContainers {
+function containersOf(pod: Pod, options: Partial<PodContainersOptions> = {}): PodContainers {
   const client = progress.of(cluster.client);
   const { name: podName, uid: podUid } = pod.metadata;
   return new PodContainers({
@@ -230,7 +228,7 @@ describe('its own container', () => {
 });
 
 describe("another's container", () => {
-  const holderIn = (pod: PodObject): HolderContainer => ({
+  const holderIn = (pod: Pod): HolderContainer => ({
     namespace,
     podName: pod.metadata.name,
     podUid: pod.metadata.uid,

@@ -1,10 +1,10 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import { pino } from 'pino';
 import { PodSet } from '../../src/api/index.ts';
-import { Pod } from '../../src/controllers/built-in-kinds.ts';
 import { addPodSetController } from '../../src/controllers/pod-set/index.ts';
 import { kubeconfigConnection } from '../../src/runtime/client/index.ts';
 import type { ObjectKey } from '../../src/runtime/index.ts';
+import { Pod } from '../../src/runtime/kinds/index.ts';
 import { connectOperator } from '../../src/runtime/process/index.ts';
 import {
   type Fault,

@@ -1,10 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { PodSet } from '../../src/api/index.ts';
-import { Pod } from '../../src/controllers/built-in-kinds.ts';
 import { controllerReference, findCondition, isControlledBy } from '../../src/runtime/index.ts';
+import { ConfigMap, Namespace, Pod, ResourceQuota } from '../../src/runtime/kinds/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { failPull } from '../../testkit/failing-pull.ts';
-import { ConfigMap, Namespace, ResourceQuota } from '../../testkit/kinds.ts';
 import { operatorWrites } from '../../testkit/operator-writes.ts';
 import {
   active,

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { PostgresWriter, postgresWriterFinalizer } from '../../src/api/index.ts';
 import { findCondition, type ObjectKey } from '../../src/runtime/index.ts';
+import { Event } from '../../src/runtime/kinds/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
-import { Event } from '../../testkit/kinds.ts';
 import { connectionsOf } from '../../testkit/postgres-server.ts';
 import { idOf, literal, PostgresWorld, quoted } from './environment/postgres-world.ts';
 

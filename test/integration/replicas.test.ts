@@ -4,9 +4,8 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from '@jest/
 import { execa } from 'execa';
 import { stringify } from 'yaml';
 import { Echo } from '../../src/api/index.ts';
-import { Job } from '../../src/controllers/built-in-kinds.ts';
 import { kubeconfigConnection } from '../../src/runtime/client/index.ts';
-import { Lease } from '../../src/runtime/leader-election/index.ts';
+import { Job, Lease } from '../../src/runtime/kinds/index.ts';
 import { FaultProxy } from '../../src/runtime/testing/index.ts';
 import { echoManifest } from '../../testkit/echos.ts';
 import { eventually } from '../../testkit/eventually.ts';

@@ -1,11 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { ScheduledEcho } from '../../src/api/index.ts';
-import { CronJob, Job } from '../../src/controllers/built-in-kinds.ts';
 import { isNotFound } from '../../src/runtime/client/index.ts';
 import { controllerReference, findCondition, isControlledBy, type ObjectKey } from '../../src/runtime/index.ts';
+import { CronJob, Event, Job } from '../../src/runtime/kinds/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { failPull } from '../../testkit/failing-pull.ts';
-import { Event } from '../../testkit/kinds.ts';
 import { OperatorProcess } from '../../testkit/operator-process.ts';
 import { operatorWrites } from '../../testkit/operator-writes.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';

@@ -45,8 +45,9 @@ const layers: Readonly<Record<string, { readonly allowed: readonly string[]; rea
       ],
     },
     'src/api/planted.ts': {
-      allowed: ['../runtime/index.ts', './echo.ts', 'typebox'],
+      allowed: ['../runtime/index.ts', '../runtime/kinds/index.ts', './echo.ts', 'typebox'],
       forbidden: [
+        '../runtime/kinds/built-in-kinds.ts',
         '../runtime/kind/index.ts',
         '../runtime/kind/define-kind.ts',
         '../controllers/echo/index.ts',
@@ -78,6 +79,7 @@ const layers: Readonly<Record<string, { readonly allowed: readonly string[]; rea
         '../../runtime/process/index.ts',
         '../../runtime/leader-election/index.ts',
         '../../runtime/controller/controller.ts',
+        '../../runtime/kinds/built-in-kinds.ts',
         '../../runtime/kind/object.ts',
         '../../config.ts',
         '../../operator.ts',
@@ -113,6 +115,7 @@ const layers: Readonly<Record<string, { readonly allowed: readonly string[]; rea
     'src/operator.ts': {
       allowed: ['./config.ts', './controllers/echo/index.ts', './api/index.ts', ...runtimeEntries],
       forbidden: [
+        './runtime/kinds/built-in-kinds.ts',
         './runtime/manager/index.ts',
         './runner.ts',
         './main.ts',
@@ -174,7 +177,7 @@ const layers: Readonly<Record<string, { readonly allowed: readonly string[]; rea
         './api/index.ts',
         ...runtimeEntries,
       ],
-      forbidden: ['./controllers/echo/index.ts', './runtime/observability/index.ts', './petstore/main.ts'],
+      forbidden: ['./runtime/kinds/built-in-kinds.ts', './runtime/manager/index.ts', './petstore/main.ts'],
     },
     'src/petstore-wire/planted.ts': {
       allowed: ['./headers.ts', './generated/petstore_pb.js', '@connectrpc/connect'],

@@ -5,19 +5,18 @@
  */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { execa } from 'execa';
 import { parse } from 'yaml';
 import type { ListKey, Schema } from '../../src/runtime/apply/schema.ts';
-
-const repository = join(import.meta.dirname, '../..');
+import { formatSource } from './format-source.ts';
+import { goModuleFolders } from './go-modules.ts';
 
 /** The generated file, as a path in the repository. */
 export const builtInTypesFile = 'src/runtime/apply/built-in-types.ts';
 
-/** The Go modules that are read; Go downloads those that are not in its cache. */
+/** The Go modules that are read. */
 const modules = ['k8s.io/api', 'k8s.io/apimachinery', 'k8s.io/client-go'] as const;
 
-type Folders = ReadonlyMap<string, string>;
+type Folders = Readonly<Record<(typeof modules)[number], string>>;
 
 /** What an operator makes. */
 const kinds = [
@@ -73,23 +72,8 @@ const quantity = 'io.k8s.apimachinery.pkg.api.resource.Quantity';
 /** `io.k8s.api.core.v1.Pod` → `core.v1.Pod`, `io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta` → `meta.v1.ObjectMeta` */
 const shortName = (name: string): string => name.split('.').slice(-3).join('.');
 
-async function moduleFolders(): Promise<Folders> {
-  const { stdout } = await execa('go', ['mod', 'download', '-json', ...modules], {
-    cwd: join(repository, 'tools/programs/kubernetes'),
-    env: { GOTOOLCHAIN: 'local', GOWORK: 'off', GOFLAGS: '' },
-  });
-  const found = stdout.matchAll(/"Path": "([^"]+)"[^}]*?"Dir": "([^"]+)"/g);
-  return new Map([...found].map(([, path = '', folder = '']) => [path, folder]));
-}
-
-function folderOf(module: (typeof modules)[number], folders: Folders): string {
-  const folder = folders.get(module);
-  if (folder === undefined) throw new Error(`go mod download names no folder of ${module}`);
-  return folder;
-}
-
 async function namedTypes(folders: Folders): Promise<ReadonlyMap<string, Typed>> {
-  const file = join(folderOf('k8s.io/client-go', folders), 'applyconfigurations/internal/internal.go');
+  const file = join(folders['k8s.io/client-go'], 'applyconfigurations/internal/internal.go');
   const source = await readFile(file, 'utf8');
   const yaml = source.slice(source.indexOf('`types:') + 1, source.lastIndexOf('`)'));
   const { types } = parse(yaml) as { readonly types: readonly ({ readonly name: string } & Typed)[] };
@@ -101,8 +85,8 @@ async function pointerFields(name: string, folders: Folders): Promise<ReadonlyMa
   const [group = '', version = ''] = name.split('.');
   const folder =
     group === 'meta'
-      ? join(folderOf('k8s.io/apimachinery', folders), 'pkg/apis/meta', version)
-      : join(folderOf('k8s.io/api', folders), group, version);
+      ? join(folders['k8s.io/apimachinery'], 'pkg/apis/meta', version)
+      : join(folders['k8s.io/api'], group, version);
   const source = await readFile(join(folder, 'types.go'), 'utf8');
   const structs = new Map<string, { readonly pointers: Set<string>; readonly inlined: string[] }>();
   for (const [, struct = '', body = ''] of source.matchAll(/^type (\w+) struct \{\n([\s\S]*?)^\}/gm)) {
@@ -255,14 +239,8 @@ ${schemas.map(([name, schema]) => `'${name}': ${literal(schema)},`).join('\n')}
 
 /** What the generated file must hold. */
 export async function builtInTypes(): Promise<string> {
-  const folders = await moduleFolders();
+  const folders = await goModuleFolders(modules);
   const structs = new Structs(folders, await namedTypes(folders));
   for (const kind of kinds) await structs.add(kind);
-  const { stdout } = await execa('biome', ['format', `--stdin-file-path=${builtInTypesFile}`], {
-    cwd: repository,
-    preferLocal: true,
-    input: render(structs.schemas),
-    stripFinalNewline: false,
-  });
-  return stdout;
+  return formatSource(builtInTypesFile, render(structs.schemas));
 }

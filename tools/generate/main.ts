@@ -1,7 +1,7 @@
 /**
  * Writes what is generated from the code: the kinds' CRDs, in crds/ and in the chart, the rules of the chart's roles from
  * what each controller declares, the tables of reasons in docs/, the code of the pet store's wire from its proto files,
- * the merge rules of Kubernetes' own kinds from its Go modules, and the report of the runtime's public API.
+ * Kubernetes' own kinds with their merge rules from its Go modules, and the report of the runtime's public API.
  *
  *   node tools/generate/main.ts           writes
  *   node tools/generate/main.ts --check   writes nothing; fails and names the files that differ
@@ -14,6 +14,7 @@ import type { PolicyRule } from '../../src/controllers/index.ts';
 import { controllers } from '../../src/operator.ts';
 import { type CustomKind, customResourceDefinition } from '../../src/runtime/index.ts';
 import { apiReport, apiReportFile } from './generate-api-report.ts';
+import { builtInKinds, builtInKindsFile } from './generate-built-in-kinds.ts';
 import { builtInTypes, builtInTypesFile } from './generate-built-in-types.ts';
 import { filesIn, wireFiles, wireFolder } from './generate-protobuf.ts';
 import { reasonPages, reasonTables } from './generate-reasons.ts';
@@ -70,14 +71,16 @@ async function wanted(): Promise<ReadonlyMap<string, string>> {
     ...(await wireFiles()),
     [builtInTypesFile, await builtInTypes()],
     [apiReportFile, await apiReport(root)],
+    [builtInKindsFile, await builtInKinds()],
   ]);
 }
 
 /** What the folders hold now by its path. */
 async function present(): Promise<ReadonlyMap<string, string>> {
   const found = new Map(await filesIn(join(root, wireFolder), wireFolder));
-  found.set(builtInTypesFile, await readFile(join(root, builtInTypesFile), 'utf8').catch(() => ''));
-  found.set(apiReportFile, await readFile(join(root, apiReportFile), 'utf8').catch(() => ''));
+  for (const file of [builtInTypesFile, builtInKindsFile, apiReportFile]) {
+    found.set(file, await readFile(join(root, file), 'utf8').catch(() => ''));
+  }
   for (const page of reasonPages) found.set(page, await readFile(join(root, page), 'utf8'));
   for (const folder of [...crdFolders, rulesFolder]) {
     for (const name of await readdir(join(root, folder)).catch(() => [])) {

@@ -7,6 +7,7 @@
  * There are no source maps: the compiled code is the source without its types, with the same lines and comments, so a
  * stack trace leads to readable code.
  */
+
 import { cp, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { builtinModules } from 'node:module';
 import { join, resolve } from 'node:path';
@@ -24,6 +25,7 @@ export const entries = {
   './cache': 'cache/index',
   './controller': 'controller/index',
   './process': 'process/index',
+  './kinds': 'kinds/index',
   './leader-election': 'leader-election/index',
   './testing': 'testing/index',
 } as const;

@@ -11,7 +11,7 @@ import {
   type Manifest,
   type ReadonlyStore,
 } from '../../runtime/index.ts';
-import { Deployment, type Pod, Service } from '../built-in-kinds.ts';
+import { Deployment, type Pod, Service } from '../../runtime/kinds/index.ts';
 import { problemAmong } from '../pods.ts';
 import {
   appServiceKey,
@@ -124,7 +124,7 @@ const replicasAnnotation = 'blog.velotio.com/replicas';
 /** The field manager of replicas that the BookStore no longer sets and nobody else does. */
 const replicasManager = 'echoperator-replicas';
 
-/** A Deployment as far as its replicas go. */
+/** Deployment, typed as its replicas only: the apply that takes them over sends no other field. */
 const DeploymentReplicas = builtInKind<{ spec: { replicas: number } }>({
   group: 'apps',
   version: 'v1',

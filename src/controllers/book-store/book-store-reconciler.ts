@@ -11,7 +11,7 @@ import {
   type ReconcileContext,
   type Result,
 } from '../../runtime/index.ts';
-import type { Deployment, PersistentVolumeClaim, Pod, Service, StatefulSet } from '../built-in-kinds.ts';
+import type { Deployment, PersistentVolumeClaim, Pod, Service, StatefulSet } from '../../runtime/kinds/index.ts';
 import { reconcileApp } from './app.ts';
 import { reconcileDatabase } from './database.ts';
 import { missingFieldOf, selectorLabels, settingsOf } from './desired.ts';

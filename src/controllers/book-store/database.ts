@@ -10,7 +10,7 @@ import {
   type ReadonlyStore,
   type ReconcileContext,
 } from '../../runtime/index.ts';
-import { PersistentVolumeClaim, type Pod, Service, StatefulSet } from '../built-in-kinds.ts';
+import { PersistentVolumeClaim, type Pod, Service, StatefulSet } from '../../runtime/kinds/index.ts';
 import { problemAmong } from '../pods.ts';
 import {
   bookStoreUidLabel,

@@ -1,6 +1,6 @@
 import { BookStore } from '../../api/index.ts';
 import { keyOf, missingField, type ObjectKey } from '../../runtime/index.ts';
-import type { Deployment } from '../built-in-kinds.ts';
+import type { Deployment } from '../../runtime/kinds/index.ts';
 import { childName, dotlessChildName } from '../child-name.ts';
 
 type Container = NonNullable<Deployment['spec']>['template']['spec'] extends infer S | undefined

@@ -19,7 +19,7 @@ import {
   predicates,
   watches,
 } from '../../runtime/index.ts';
-import { Deployment, PersistentVolumeClaim, Pod, Service, StatefulSet } from '../built-in-kinds.ts';
+import { Deployment, PersistentVolumeClaim, Pod, Service, StatefulSet } from '../../runtime/kinds/index.ts';
 import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
 import { podInformer, podProblemChanged } from '../pods.ts';
 import { BookStoreReconciler } from './book-store-reconciler.ts';

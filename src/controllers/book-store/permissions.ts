@@ -1,5 +1,5 @@
 import { BookStore } from '../../api/index.ts';
-import { Deployment, PersistentVolumeClaim, Pod, Service, StatefulSet } from '../built-in-kinds.ts';
+import { Deployment, PersistentVolumeClaim, Pod, Service, StatefulSet } from '../../runtime/kinds/index.ts';
 import { may, mayOwn, type PolicyRule } from '../permissions.ts';
 
 /** What the BookStore controller does. An apply that creates its object needs `create` and `patch`. */

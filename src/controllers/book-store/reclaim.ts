@@ -11,7 +11,7 @@ import {
   keyOf,
   type Result,
 } from '../../runtime/index.ts';
-import { PersistentVolumeClaim, StatefulSet } from '../built-in-kinds.ts';
+import { PersistentVolumeClaim, StatefulSet } from '../../runtime/kinds/index.ts';
 import { bookStoreUidLabel, statefulSetKey } from './desired.ts';
 import { isForeign, statefulSetOfClaim } from './volumes.ts';
 

@@ -12,7 +12,7 @@ import {
   type ObjectKey,
   type ReconcileContext,
 } from '../../runtime/index.ts';
-import { PersistentVolumeClaim, Pod, type StatefulSet } from '../built-in-kinds.ts';
+import { PersistentVolumeClaim, Pod, type StatefulSet } from '../../runtime/kinds/index.ts';
 import { isReady } from '../pods.ts';
 import { wordsOf } from '../refusal.ts';
 import { type Settings, volumeName } from './desired.ts';

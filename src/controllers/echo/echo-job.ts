@@ -8,7 +8,7 @@ import {
   type Manifest,
   type ObjectKey,
 } from '../../runtime/index.ts';
-import type { Job } from '../built-in-kinds.ts';
+import type { Job } from '../../runtime/kinds/index.ts';
 import { childName } from '../child-name.ts';
 import { podLabels, printPod } from '../print-pod.ts';
 

@@ -17,7 +17,7 @@ import {
   type ReconcileContext,
   type Result,
 } from '../../runtime/index.ts';
-import { Job, type Pod } from '../built-in-kinds.ts';
+import { Job, type Pod } from '../../runtime/kinds/index.ts';
 import { problemAmong } from '../pods.ts';
 import { wordsOf } from '../refusal.ts';
 import { type DeletedJobs, echoJob, failureMessage, isOfCurrentGeneration, jobKeyOf, jobPhase } from './echo-job.ts';

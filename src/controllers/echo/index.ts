@@ -1,7 +1,7 @@
 /** Echo: one Job per generation prints the message. */
 import { Echo } from '../../api/index.ts';
 import { controllerOf, keyOf, type Manager, ownsByName, predicates, watches } from '../../runtime/index.ts';
-import { Job, Pod } from '../built-in-kinds.ts';
+import { Job, Pod } from '../../runtime/kinds/index.ts';
 import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
 import { podInformer, podProblemChanged } from '../pods.ts';
 import { DeletedJobs, jobKeyOf } from './echo-job.ts';

@@ -1,5 +1,5 @@
 import { Echo } from '../../api/index.ts';
-import { Job, Pod } from '../built-in-kinds.ts';
+import { Job, Pod } from '../../runtime/kinds/index.ts';
 import { may, mayOwn, type PolicyRule } from '../permissions.ts';
 
 /** What the Echo controller does. It reads pods to tell why one does not start. */

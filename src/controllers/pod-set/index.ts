@@ -1,7 +1,7 @@
 /** PodSet: a number of like pods, kept running. */
 import { PodSet } from '../../api/index.ts';
 import { type Applier, controllerOf, keyOf, type Manager, predicates, watches } from '../../runtime/index.ts';
-import { Pod } from '../built-in-kinds.ts';
+import { Pod } from '../../runtime/kinds/index.ts';
 import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
 import { podInformer } from '../pods.ts';
 import { isSelected, podLabels } from './pod.ts';

@@ -1,5 +1,5 @@
 import { PodSet } from '../../api/index.ts';
-import { Pod } from '../built-in-kinds.ts';
+import { Pod } from '../../runtime/kinds/index.ts';
 import { may, mayOwn, type PolicyRule } from '../permissions.ts';
 
 /** What the PodSet controller does. It patches a pod to adopt or release it. */

@@ -16,7 +16,7 @@ import {
   type ReconcileContext,
   type Result,
 } from '../../runtime/index.ts';
-import { Pod } from '../built-in-kinds.ts';
+import { Pod } from '../../runtime/kinds/index.ts';
 import { isReady, problemAmong } from '../pods.ts';
 import { wordsOf } from '../refusal.ts';
 import { isActive, isOutdated, isSelected, isUpdated, selectorOf, templateHash } from './pod.ts';

@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { PodSet } from '../../api/index.ts';
 import { controllerReference, type Manifest } from '../../runtime/index.ts';
-import type { Pod } from '../built-in-kinds.ts';
+import type { Pod } from '../../runtime/kinds/index.ts';
 import { childName } from '../child-name.ts';
 
 /** On a pod: which template it was made of. */

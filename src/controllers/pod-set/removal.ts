@@ -1,4 +1,4 @@
-import type { Pod } from '../built-in-kinds.ts';
+import type { Pod } from '../../runtime/kinds/index.ts';
 import { deletionCostAnnotation, isReady, readyCondition } from '../pods.ts';
 import { isOutdated, isUpdated } from './pod.ts';
 

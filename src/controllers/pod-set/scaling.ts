@@ -1,7 +1,7 @@
 import type { PodSet } from '../../api/index.ts';
 import { ApiError, isRefusal } from '../../runtime/client/index.ts';
 import { type Applier, type Client, deleteIfPresent, keyOf, type ReadonlyStore } from '../../runtime/index.ts';
-import { Pod } from '../built-in-kinds.ts';
+import { Pod } from '../../runtime/kinds/index.ts';
 import { isReady, podProblem } from '../pods.ts';
 import { isDryRunUnsupported, isInvalidField, wordsOf } from '../refusal.ts';
 import { all, slowStart } from './batches.ts';

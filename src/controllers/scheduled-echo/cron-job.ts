@@ -1,6 +1,6 @@
 import { ScheduledEcho } from '../../api/index.ts';
 import { controllerReference, keyOf, type Manifest, type ObjectKey } from '../../runtime/index.ts';
-import type { CronJob } from '../built-in-kinds.ts';
+import type { CronJob } from '../../runtime/kinds/index.ts';
 import { childName } from '../child-name.ts';
 import { podLabels, printPod } from '../print-pod.ts';
 

@@ -9,7 +9,7 @@ import {
   predicates,
   watches,
 } from '../../runtime/index.ts';
-import { CronJob, Pod } from '../built-in-kinds.ts';
+import { CronJob, Pod } from '../../runtime/kinds/index.ts';
 import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
 import { podInformer, podProblemChanged } from '../pods.ts';
 import { cronJobKeyOf } from './cron-job.ts';

@@ -1,5 +1,5 @@
 import { ScheduledEcho } from '../../api/index.ts';
-import { CronJob, Pod } from '../built-in-kinds.ts';
+import { CronJob, Pod } from '../../runtime/kinds/index.ts';
 import { may, mayOwn, type PolicyRule } from '../permissions.ts';
 
 /**

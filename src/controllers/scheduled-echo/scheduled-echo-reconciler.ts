@@ -19,7 +19,7 @@ import {
   type ReconcileContext,
   type Result,
 } from '../../runtime/index.ts';
-import { CronJob, type Pod } from '../built-in-kinds.ts';
+import { CronJob, type Pod } from '../../runtime/kinds/index.ts';
 import { problemAmong } from '../pods.ts';
 import { wordsOf } from '../refusal.ts';
 import { cronJobKeyOf, cronJobOf } from './cron-job.ts';

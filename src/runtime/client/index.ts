@@ -4,7 +4,6 @@
  * A reconciler is given a client. Import this entry to tell errors apart (`isNotFound`, `isConflict`), to name the
  * options of a request, or to make a client outside of an operator: `connect` finds the API server, `createClient` makes the client.
  */
-export { CustomResourceDefinition } from '../kind/custom-resource-definition.ts';
 export { apiVersionOf, groupOf, resourceName, versionedResource } from '../kind/kind.ts';
 export type { BuiltIn, ObjectMeta, OwnerReference } from '../kind/object.ts';
 export {

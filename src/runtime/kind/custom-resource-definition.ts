@@ -1,17 +1,8 @@
 import type { V1CustomResourceDefinition } from '@kubernetes/client-node';
 import type { CustomKind } from './define-kind.ts';
-import { builtInKind, resourceName } from './kind.ts';
+import { resourceName } from './kind.ts';
 import type { BuiltIn, Manifest } from './object.ts';
 import { type Json, structuralSchema } from './structural-schema.ts';
-
-/** The kind of kinds. */
-export const CustomResourceDefinition = builtInKind<V1CustomResourceDefinition>({
-  group: 'apiextensions.k8s.io',
-  version: 'v1',
-  kind: 'CustomResourceDefinition',
-  plural: 'customresourcedefinitions',
-  scope: 'Cluster',
-});
 
 /** A TypeBox schema as plain JSON: what it carries for the type system alone is gone. */
 const plain = (schema: object): Json => JSON.parse(JSON.stringify(schema)) as Json;

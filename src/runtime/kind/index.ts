@@ -1,6 +1,6 @@
 /** Kinds: what an object of the API is, in types and as a CustomResourceDefinition, from one definition. */
 export { type Condition, type DesiredCondition, findCondition, setCondition } from './condition.ts';
-export { CustomResourceDefinition, customResourceDefinition } from './custom-resource-definition.ts';
+export { customResourceDefinition } from './custom-resource-definition.ts';
 export {
   type CustomKind,
   type CustomObject,

@@ -1,5 +1,6 @@
+import type { Pod } from '../kinds/index.ts';
 import type { HolderContainer } from './holder-container.ts';
-import { type ContainerStatus, type Pod, statusOfContainer } from './pod.ts';
+import { type ContainerStatus, statusOfContainer } from './pod.ts';
 
 /** That a container has ended: its exit code, why, and its own last words. */
 type Termination = NonNullable<NonNullable<ContainerStatus['state']>['terminated']>;

@@ -9,6 +9,5 @@
 export { LeadershipLostError, NotLeadingError } from './errors.ts';
 export type { HolderContainer, HolderContainers } from './holder-container.ts';
 export { LeaderElector, type LeaderElectorOptions } from './leader-elector.ts';
-export { Lease } from './lease.ts';
 export { PodContainers, type PodContainersOptions } from './pod-containers.ts';
 export { checkedTimings, defaultTimings, type LeaseTimings } from './timings.ts';

@@ -1,12 +1,13 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Client, isAlreadyExists, isConflict, isNotFound } from '../client/index.ts';
 import type { ObjectKey } from '../kind/index.ts';
+import { Lease } from '../kinds/index.ts';
 import type { Logger } from '../observability/index.ts';
 import { LeadershipLostError } from './errors.ts';
 import type { Fence } from './fence.ts';
 import type { HolderContainer } from './holder-container.ts';
 import { now } from './instant.ts';
-import { claimed, holderOf, Lease, type LeaseClaim, newLease, released } from './lease.ts';
+import { claimed, holderOf, type LeaseClaim, newLease, released } from './lease.ts';
 import { grantedSeconds, type LeaseTimings } from './timings.ts';
 
 /** The kubelet waits for a process that ends, and so does the next leader. */

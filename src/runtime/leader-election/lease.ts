@@ -1,15 +1,6 @@
-import type { V1Lease } from '@kubernetes/client-node';
-import { builtInKind, type Manifest, type ObjectKey, type ObjectOf } from '../kind/index.ts';
+import type { Manifest, ObjectKey } from '../kind/index.ts';
+import type { Lease } from '../kinds/index.ts';
 import { type HolderContainer, readHolderContainer, writeHolderContainer } from './holder-container.ts';
-
-/** Who holds a lock, since when, and when the holder was last heard of: coordination.k8s.io. */
-export const Lease = builtInKind<V1Lease>({
-  group: 'coordination.k8s.io',
-  version: 'v1',
-  kind: 'Lease',
-  plural: 'leases',
-});
-export type Lease = ObjectOf<typeof Lease>;
 
 /** What a candidate writes into a Lease, in client-go's words (LeaderElectionRecord of k8s.io/client-go/tools/leaderelection/resourcelock). */
 export interface LeaseClaim {

@@ -1,5 +1,6 @@
+import type { Lease } from '../kinds/index.ts';
 import { type HolderContainer, isSameContainer } from './holder-container.ts';
-import { containerOf, holderOf, isSameClaim, type Lease } from './lease.ts';
+import { containerOf, holderOf, isSameClaim } from './lease.ts';
 import { defaultTimings } from './timings.ts';
 
 /**

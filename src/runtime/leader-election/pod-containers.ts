@@ -2,11 +2,12 @@ import { randomUUID } from 'node:crypto';
 import { Reflector } from '../cache/reflector.ts';
 import type { Client } from '../client/index.ts';
 import type { ObjectKey } from '../kind/index.ts';
+import { Pod } from '../kinds/index.ts';
 import type { Logger } from '../observability/index.ts';
 import { hasEnded, hasEndedBefore } from './container-end.ts';
 import { firstProcessStartedAtMs } from './first-process.ts';
 import type { HolderContainer, HolderContainers } from './holder-container.ts';
-import { containerOfPod, Pod, statusOfContainer } from './pod.ts';
+import { containerOfPod, statusOfContainer } from './pod.ts';
 import { withoutRefusals } from './refusal-log.ts';
 import { TerminationLog } from './termination-log.ts';
 

@@ -1,8 +1,4 @@
-import type { V1Pod } from '@kubernetes/client-node';
-import { builtInKind, type ObjectOf } from '../kind/index.ts';
-
-export const Pod = builtInKind<V1Pod>({ group: '', version: 'v1', kind: 'Pod', plural: 'pods' });
-export type Pod = ObjectOf<typeof Pod>;
+import type { Pod } from '../kinds/index.ts';
 
 export type ContainerSpec = NonNullable<Pod['spec']>['containers'][number];
 export type ContainerStatus = NonNullable<NonNullable<Pod['status']>['containerStatuses']>[number];

@@ -2,9 +2,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Reflector, type ReflectorTarget } from '../cache/reflector.ts';
 import { type Client, isNotFound } from '../client/index.ts';
 import type { ObjectKey } from '../kind/index.ts';
+import { Lease } from '../kinds/index.ts';
 import type { Logger } from '../observability/index.ts';
 import { type HolderContainer, type HolderContainers, isSameContainer } from './holder-container.ts';
-import { Lease } from './lease.ts';
 import { ObservedLease } from './observed-lease.ts';
 import { jittered, type LeaseTimings } from './timings.ts';
 

@@ -1,22 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { EventsV1Event } from '@kubernetes/client-node';
 import { type Client, type Gate, isNotFound } from '../client/index.ts';
-import {
-  apiVersionOf,
-  builtInKind,
-  type Kind,
-  type KubeObject,
-  keyOf,
-  type Manifest,
-  type ObjectOf,
-} from '../kind/index.ts';
+import { apiVersionOf, type Kind, type KubeObject, keyOf, type Manifest } from '../kind/index.ts';
+import { Event } from '../kinds/index.ts';
 import { type EventSeries, EventSubjects, type EventSubjectsOptions } from './event-subjects.ts';
 import { EventWrites } from './event-writes.ts';
 import type { Logger } from './logger.ts';
-
-const Event = builtInKind<EventsV1Event>({ group: 'events.k8s.io', version: 'v1', kind: 'Event', plural: 'events' });
-type Event = ObjectOf<typeof Event>;
 
 /** What happened to an object, for `kubectl describe`. */
 export interface EventNotice {

@@ -1,20 +1,11 @@
 import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from '@jest/globals';
-import type { V1PodDisruptionBudget } from '@kubernetes/client-node';
-import { Deployment } from '../../../src/controllers/built-in-kinds.ts';
-import { builtInKind } from '../../../src/runtime/index.ts';
+import { Deployment, PodDisruptionBudget } from '../../../src/runtime/kinds/index.ts';
 import { type ControlPlane, startControlPlane } from '../../../testkit/control-plane.ts';
 import { makeRunFolder } from '../../../testkit/run-folder.ts';
 import { TestCluster } from '../../../testkit/test-cluster.ts';
 import { chart, Helm, HelmError, type HelmName, type ReleaseOptions } from '../helm.ts';
-
-const PodDisruptionBudget = builtInKind<V1PodDisruptionBudget>({
-  group: 'policy',
-  version: 'v1',
-  kind: 'PodDisruptionBudget',
-  plural: 'poddisruptionbudgets',
-});
 
 export let cluster: TestCluster;
 /** Namespaces for releases. */

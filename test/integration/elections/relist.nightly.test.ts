@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { ConfigMap } from '../../../src/runtime/kinds/index.ts';
 import type { LeaseTimings } from '../../../src/runtime/leader-election/index.ts';
 import { eventually, FaultProxy, isWatch } from '../../../src/runtime/testing/index.ts';
-import { ConfigMap } from '../../../testkit/kinds.ts';
 import { Arena } from './environment/arena.ts';
 import { CandidateProcess, ours } from './environment/candidate-process.ts';
 import { markLabel, namespace } from './environment/history.ts';

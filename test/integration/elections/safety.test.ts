@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { ConfigMap } from '../../../src/runtime/kinds/index.ts';
 import type { LeaseTimings } from '../../../src/runtime/leader-election/index.ts';
 import { eventually } from '../../../src/runtime/testing/index.ts';
 import { removeClocksOfTheDead } from '../../../testkit/fake-clock.ts';
-import { ConfigMap } from '../../../testkit/kinds.ts';
 import { Arena } from './environment/arena.ts';
 import { Contest } from './environment/contest.ts';
 import type { Contestant } from './environment/contestant.ts';

@@ -1,23 +1,11 @@
-import type {
-  V1MutatingAdmissionPolicy,
-  V1MutatingAdmissionPolicyBinding,
-  V1ValidatingAdmissionPolicy,
-  V1ValidatingAdmissionPolicyBinding,
-} from '@kubernetes/client-node';
-import { builtInKind, type Client } from '../../../src/runtime/index.ts';
+import type { Client } from '../../../src/runtime/index.ts';
+import {
+  MutatingAdmissionPolicy,
+  MutatingAdmissionPolicyBinding,
+  ValidatingAdmissionPolicy,
+  ValidatingAdmissionPolicyBinding,
+} from '../../../src/runtime/kinds/index.ts';
 import { eventually } from '../../../testkit/eventually.ts';
-
-const admission = { group: 'admissionregistration.k8s.io', version: 'v1', scope: 'Cluster' } as const;
-const Policy = builtInKind<V1ValidatingAdmissionPolicy>({
-  ...admission,
-  kind: 'ValidatingAdmissionPolicy',
-  plural: 'validatingadmissionpolicies',
-});
-const Binding = builtInKind<V1ValidatingAdmissionPolicyBinding>({
-  ...admission,
-  kind: 'ValidatingAdmissionPolicyBinding',
-  plural: 'validatingadmissionpolicybindings',
-});
 
 /** What a policy of a test's own namespace refuses. */
 export interface PolicyOptions {
@@ -38,11 +26,11 @@ export async function forbid(client: Client, options: PolicyOptions): Promise<{ 
   const { namespace, operation, resource, group = 'apps', expression, message, trial } = options;
   const name = `${namespace}-${operation.toLowerCase()}`;
   const rule = { apiGroups: [group], apiVersions: ['v1'], operations: [operation], resources: [resource] };
-  await client.create(Policy, {
+  await client.create(ValidatingAdmissionPolicy, {
     metadata: { name },
     spec: { matchConstraints: { resourceRules: [rule] }, validations: [{ expression, message }] },
   });
-  await client.create(Binding, {
+  await client.create(ValidatingAdmissionPolicyBinding, {
     metadata: { name },
     spec: {
       policyName: name,
@@ -51,8 +39,8 @@ export async function forbid(client: Client, options: PolicyOptions): Promise<{ 
     },
   });
   const remove = async () => {
-    await client.delete(Binding, { name });
-    await client.delete(Policy, { name });
+    await client.delete(ValidatingAdmissionPolicyBinding, { name });
+    await client.delete(ValidatingAdmissionPolicy, { name });
   };
   const isInForce = () =>
     trial().then(
@@ -67,17 +55,6 @@ export async function forbid(client: Client, options: PolicyOptions): Promise<{ 
   }
   return { remove };
 }
-
-const MutatingPolicy = builtInKind<V1MutatingAdmissionPolicy>({
-  ...admission,
-  kind: 'MutatingAdmissionPolicy',
-  plural: 'mutatingadmissionpolicies',
-});
-const MutatingBinding = builtInKind<V1MutatingAdmissionPolicyBinding>({
-  ...admission,
-  kind: 'MutatingAdmissionPolicyBinding',
-  plural: 'mutatingadmissionpolicybindings',
-});
 
 /** What a policy rewrites at each update in a test's own namespace. */
 export interface RewriteOptions {
@@ -95,7 +72,7 @@ export async function rewrite(client: Client, options: RewriteOptions): Promise<
   const { namespace, resource, patch, isInForce } = options;
   const name = `${namespace}-rewrite`;
   const rule = { apiGroups: [''], apiVersions: ['v1'], operations: ['UPDATE'], resources: [resource] };
-  await client.create(MutatingPolicy, {
+  await client.create(MutatingAdmissionPolicy, {
     metadata: { name },
     spec: {
       matchConstraints: { resourceRules: [rule] },
@@ -103,7 +80,7 @@ export async function rewrite(client: Client, options: RewriteOptions): Promise<
       reinvocationPolicy: 'Never',
     },
   });
-  await client.create(MutatingBinding, {
+  await client.create(MutatingAdmissionPolicyBinding, {
     metadata: { name },
     spec: {
       policyName: name,
@@ -111,8 +88,8 @@ export async function rewrite(client: Client, options: RewriteOptions): Promise<
     },
   });
   const remove = async () => {
-    await client.delete(MutatingBinding, { name });
-    await client.delete(MutatingPolicy, { name });
+    await client.delete(MutatingAdmissionPolicyBinding, { name });
+    await client.delete(MutatingAdmissionPolicy, { name });
   };
   try {
     await eventually('the policy rewrites', isInForce);

@@ -1,5 +1,5 @@
 import { expect } from '@jest/globals';
-import type { Pod, StatefulSet } from '../../../src/controllers/built-in-kinds.ts';
+import type { Pod, StatefulSet } from '../../../src/runtime/kinds/index.ts';
 import {
   type FaultProxy,
   type InjectedFault,

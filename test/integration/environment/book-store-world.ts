@@ -1,11 +1,10 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from '@jest/globals';
-import type { V1StorageClass } from '@kubernetes/client-node';
 import { BookStore } from '../../../src/api/index.ts';
-import { Deployment, PersistentVolumeClaim, Pod, StatefulSet } from '../../../src/controllers/built-in-kinds.ts';
 import { isNotFound } from '../../../src/runtime/client/index.ts';
-import { builtInKind, findCondition, type Kind, type KubeObject, type ObjectKey } from '../../../src/runtime/index.ts';
+import { findCondition, type Kind, type KubeObject, type ObjectKey } from '../../../src/runtime/index.ts';
+import { Deployment, PersistentVolumeClaim, Pod, StatefulSet, StorageClass } from '../../../src/runtime/kinds/index.ts';
 import { ChartRole } from '../../../testkit/chart-role.ts';
 import { eventually } from '../../../testkit/eventually.ts';
 import { namespaceWithNode } from '../../../testkit/kwok.ts';
@@ -16,14 +15,6 @@ import { customManifest } from '../../../testkit/with-reason.ts';
 import { PlayedVolumes } from './played-volumes.ts';
 
 /** What the tests of BookStores share: one operator a file, which does all by just what the chart allows. */
-
-const StorageClass = builtInKind<V1StorageClass>({
-  group: 'storage.k8s.io',
-  version: 'v1',
-  kind: 'StorageClass',
-  plural: 'storageclasses',
-  scope: 'Cluster',
-});
 
 export type Spec = BookStore['spec'];
 export type Key = Required<ObjectKey>;

@@ -1,5 +1,35 @@
 import { BookStore, Echo, Pet, PodSet, PostgresWriter, ScheduledEcho } from '../../../src/api/index.ts';
-import { builtInKind, type Kind, type KubeObject } from '../../../src/runtime/index.ts';
+import type { Kind, KubeObject } from '../../../src/runtime/index.ts';
+import {
+  ClusterRole,
+  ClusterRoleBinding,
+  ConfigMap,
+  CronJob,
+  DaemonSet,
+  Deployment,
+  EndpointSlice,
+  HorizontalPodAutoscaler,
+  Ingress,
+  Job,
+  Lease,
+  LimitRange,
+  Namespace,
+  NetworkPolicy,
+  PersistentVolume,
+  PersistentVolumeClaim,
+  Pod,
+  PodDisruptionBudget,
+  PriorityClass,
+  ReplicaSet,
+  ResourceQuota,
+  Role,
+  RoleBinding,
+  Secret,
+  Service,
+  ServiceAccount,
+  StatefulSet,
+  StorageClass,
+} from '../../../src/runtime/kinds/index.ts';
 
 /** A kind of the table of built-in types, or one of ours, and what a child of it may be. */
 export interface ChildExample {
@@ -64,50 +94,50 @@ const never = { ...template, spec: { ...template.spec, restartPolicy: 'Never' } 
 const workload = { replicas: 0, selector: { matchLabels: labels }, template };
 const claim = { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '1Gi' } } };
 
-const builtIn = (apiVersion: string, kind: string, content: object, rest: object = {}): ChildExample => {
-  const [version = '', group = ''] = apiVersion.split('/').toReversed();
-  const plural = kind.toLowerCase().replace(/(s|y)$/, (end) => (end === 'y' ? 'ie' : 'se'));
-  const scope = 'scope' in rest ? 'Cluster' : 'Namespaced';
-  return { kind: builtInKind<object>({ group, version, kind, plural: `${plural}s`, scope }), content, ...rest };
-};
-const cluster = { scope: 'Cluster' } as const;
 const rbac = 'rbac.authorization.k8s.io';
 
 /** Each kind of the table of built-in types, then each of ours. */
 export const childExamples: readonly ChildExample[] = [
-  builtIn('apps/v1', 'DaemonSet', { spec: { selector: workload.selector, template } }),
-  builtIn('apps/v1', 'Deployment', { spec: workload }),
-  builtIn('apps/v1', 'ReplicaSet', { spec: workload }),
-  builtIn('apps/v1', 'StatefulSet', {
-    spec: { ...workload, serviceName: 'shop', volumeClaimTemplates: [{ metadata: { name: 'data' }, spec: claim }] },
-  }),
-  builtIn('autoscaling/v2', 'HorizontalPodAutoscaler', {
-    spec: {
-      scaleTargetRef: { apiVersion: 'apps/v1', kind: 'Deployment', name: 'shop' },
-      maxReplicas: 3,
-      metrics: [
-        { type: 'Resource', resource: { name: 'cpu', target: { type: 'Utilization', averageUtilization: 80 } } },
-      ],
-      behavior: { scaleDown: { policies: [{ type: 'Pods', value: 1, periodSeconds: 60 }] } },
+  { kind: DaemonSet, content: { spec: { selector: workload.selector, template } } },
+  { kind: Deployment, content: { spec: workload } },
+  { kind: ReplicaSet, content: { spec: workload } },
+  {
+    kind: StatefulSet,
+    content: {
+      spec: { ...workload, serviceName: 'shop', volumeClaimTemplates: [{ metadata: { name: 'data' }, spec: claim }] },
     },
-  }),
-  builtIn('batch/v1', 'CronJob', {
-    spec: { schedule: '0 * * * *', suspend: true, jobTemplate: { spec: { template: never } } },
-  }),
-  builtIn('batch/v1', 'Job', { spec: { suspend: true, template: never } }),
-  builtIn('coordination.k8s.io/v1', 'Lease', { spec: { holderIdentity: 'a', leaseDurationSeconds: 15 } }),
-  builtIn('v1', 'ConfigMap', { data: { a: '1', empty: '' }, binaryData: { b: 'AA==' } }),
-  builtIn(
-    'v1',
-    'LimitRange',
-    { spec: { limits: [{ type: 'Container', default: { cpu: '1' }, max: { cpu: '2' } }] } },
-    { limitsPods: true },
-  ),
-  builtIn('v1', 'Namespace', {}, cluster),
-  builtIn(
-    'v1',
-    'PersistentVolume',
-    {
+  },
+  {
+    kind: HorizontalPodAutoscaler,
+    content: {
+      spec: {
+        scaleTargetRef: { apiVersion: 'apps/v1', kind: 'Deployment', name: 'shop' },
+        maxReplicas: 3,
+        metrics: [
+          { type: 'Resource', resource: { name: 'cpu', target: { type: 'Utilization', averageUtilization: 80 } } },
+        ],
+        behavior: { scaleDown: { policies: [{ type: 'Pods', value: 1, periodSeconds: 60 }] } },
+      },
+    },
+  },
+  {
+    kind: CronJob,
+    content: {
+      spec: { schedule: '0 * * * *', suspend: true, jobTemplate: { spec: { template: never } } },
+    },
+  },
+  { kind: Job, content: { spec: { suspend: true, template: never } } },
+  { kind: Lease, content: { spec: { holderIdentity: 'a', leaseDurationSeconds: 15 } } },
+  { kind: ConfigMap, content: { data: { a: '1', empty: '' }, binaryData: { b: 'AA==' } } },
+  {
+    kind: LimitRange,
+    content: { spec: { limits: [{ type: 'Container', default: { cpu: '1' }, max: { cpu: '2' } }] } },
+    limitsPods: true,
+  },
+  { kind: Namespace, content: {} },
+  {
+    kind: PersistentVolume,
+    content: {
       spec: {
         capacity: { storage: '1Gi' },
         accessModes: ['ReadWriteOnce'],
@@ -121,59 +151,61 @@ export const childExamples: readonly ChildExample[] = [
         },
       },
     },
-    cluster,
-  ),
+  },
   // Of the class for which no volume is played: binding one would change the claim under the test's hands.
-  builtIn('v1', 'PersistentVolumeClaim', { spec: { ...claim, storageClassName: 'without-volumes' } }),
+  { kind: PersistentVolumeClaim, content: { spec: { ...claim, storageClassName: 'without-volumes' } } },
   // A token's volume would need a service account.
-  builtIn('v1', 'Pod', { spec: { ...never.spec, volumes: [{ name: 'scratch', emptyDir: {} }] } }),
-  builtIn(
-    'v1',
-    'ResourceQuota',
-    {
+  { kind: Pod, content: { spec: { ...never.spec, volumes: [{ name: 'scratch', emptyDir: {} }] } } },
+  {
+    kind: ResourceQuota,
+    content: {
       spec: {
         hard: { pods: '100' },
         scopeSelector: { matchExpressions: [{ scopeName: 'PriorityClass', operator: 'In', values: ['high'] }] },
       },
     },
-    { limitsPods: true },
-  ),
-  builtIn('v1', 'Secret', { stringData: { a: '1' }, data: { b: 'AA==' } }),
-  builtIn('v1', 'Service', {
-    spec: {
-      selector: labels,
-      ports: [
-        { name: 'web', port: 80 },
-        { name: 'dns', port: 53, protocol: 'UDP' },
-      ],
-    },
-  }),
-  builtIn('v1', 'ServiceAccount', { imagePullSecrets: [{ name: 'pull' }], secrets: [{ name: 'keys' }] }),
-  builtIn('discovery.k8s.io/v1', 'EndpointSlice', {
-    addressType: 'IPv4',
-    endpoints: [{ addresses: ['10.1.0.1'], conditions: { ready: true }, hints: { forZones: [{ name: 'a' }] } }],
-    ports: [{ name: 'web', port: 80 }],
-  }),
-  builtIn('networking.k8s.io/v1', 'Ingress', {
-    spec: {
-      tls: [{ hosts: ['a.example'], secretName: 'tls' }],
-      rules: [
-        {
-          host: 'a.example',
-          http: {
-            paths: [{ path: '/', pathType: 'Prefix', backend: { service: { name: 'shop', port: { number: 80 } } } }],
-          },
-        },
-      ],
-    },
-  }),
+    limitsPods: true,
+  },
+  { kind: Secret, content: { stringData: { a: '1' }, data: { b: 'AA==' } } },
   {
-    kind: builtInKind<object>({
-      group: 'networking.k8s.io',
-      version: 'v1',
-      kind: 'NetworkPolicy',
-      plural: 'networkpolicies',
-    }),
+    kind: Service,
+    content: {
+      spec: {
+        selector: labels,
+        ports: [
+          { name: 'web', port: 80 },
+          { name: 'dns', port: 53, protocol: 'UDP' },
+        ],
+      },
+    },
+  },
+  { kind: ServiceAccount, content: { imagePullSecrets: [{ name: 'pull' }], secrets: [{ name: 'keys' }] } },
+  {
+    kind: EndpointSlice,
+    content: {
+      addressType: 'IPv4',
+      endpoints: [{ addresses: ['10.1.0.1'], conditions: { ready: true }, hints: { forZones: [{ name: 'a' }] } }],
+      ports: [{ name: 'web', port: 80 }],
+    },
+  },
+  {
+    kind: Ingress,
+    content: {
+      spec: {
+        tls: [{ hosts: ['a.example'], secretName: 'tls' }],
+        rules: [
+          {
+            host: 'a.example',
+            http: {
+              paths: [{ path: '/', pathType: 'Prefix', backend: { service: { name: 'shop', port: { number: 80 } } } }],
+            },
+          },
+        ],
+      },
+    },
+  },
+  {
+    kind: NetworkPolicy,
     content: {
       spec: {
         podSelector: {},
@@ -181,50 +213,47 @@ export const childExamples: readonly ChildExample[] = [
       },
     },
   },
-  builtIn('policy/v1', 'PodDisruptionBudget', { spec: { maxUnavailable: 1, selector: {} } }),
-  builtIn(
-    `${rbac}/v1`,
-    'ClusterRole',
-    {
+  { kind: PodDisruptionBudget, content: { spec: { maxUnavailable: 1, selector: {} } } },
+  {
+    kind: ClusterRole,
+    content: {
       rules: [
         { apiGroups: [''], resources: ['pods'], verbs: ['get'] },
         { nonResourceURLs: ['/x'], verbs: ['get'] },
       ],
     },
-    cluster,
-  ),
-  builtIn(
-    `${rbac}/v1`,
-    'ClusterRoleBinding',
-    {
+  },
+  {
+    kind: ClusterRoleBinding,
+    content: {
       roleRef: { apiGroup: rbac, kind: 'ClusterRole', name: 'none-such' },
       subjects: [
         { kind: 'ServiceAccount', name: 'a', namespace: 'b' },
         { kind: 'User', name: 'u' },
       ],
     },
-    cluster,
-  ),
-  builtIn(`${rbac}/v1`, 'Role', { rules: [{ apiGroups: [''], resources: ['pods'], verbs: ['get', 'list'] }] }),
-  builtIn(`${rbac}/v1`, 'RoleBinding', {
-    roleRef: { apiGroup: rbac, kind: 'Role', name: 'none-such' },
-    subjects: [
-      { kind: 'ServiceAccount', name: 'a' },
-      { kind: 'Group', name: 'g' },
-    ],
-  }),
-  builtIn('scheduling.k8s.io/v1', 'PriorityClass', { value: 5, description: 'Low.' }, cluster),
-  builtIn(
-    'storage.k8s.io/v1',
-    'StorageClass',
-    {
+  },
+  { kind: Role, content: { rules: [{ apiGroups: [''], resources: ['pods'], verbs: ['get', 'list'] }] } },
+  {
+    kind: RoleBinding,
+    content: {
+      roleRef: { apiGroup: rbac, kind: 'Role', name: 'none-such' },
+      subjects: [
+        { kind: 'ServiceAccount', name: 'a' },
+        { kind: 'Group', name: 'g' },
+      ],
+    },
+  },
+  { kind: PriorityClass, content: { value: 5, description: 'Low.' } },
+  {
+    kind: StorageClass,
+    content: {
       provisioner: 'none.example',
       parameters: { type: 'x' },
       mountOptions: ['ro'],
       allowedTopologies: [{ matchLabelExpressions: [{ key: 'zone', values: ['a'] }] }],
     },
-    cluster,
-  ),
+  },
   { kind: Echo, content: { spec: { message: 'hello' } } },
   { kind: ScheduledEcho, content: { spec: { message: 'hello', schedule: '0 * * * *' } } },
   {

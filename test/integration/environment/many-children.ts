@@ -1,6 +1,6 @@
 import { expect } from '@jest/globals';
 import { PodSet, ScheduledEcho } from '../../../src/api/index.ts';
-import { CronJob, Pod } from '../../../src/controllers/built-in-kinds.ts';
+import { CronJob, Pod } from '../../../src/runtime/kinds/index.ts';
 import { eventually } from '../../../testkit/eventually.ts';
 import { forEachOf } from '../../../testkit/for-each-of.ts';
 import { OperatorProcess } from '../../../testkit/operator-process.ts';

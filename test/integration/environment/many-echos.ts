@@ -1,7 +1,7 @@
 import { expect } from '@jest/globals';
 import { Echo } from '../../../src/api/index.ts';
-import { Job } from '../../../src/controllers/built-in-kinds.ts';
 import { findCondition } from '../../../src/runtime/index.ts';
+import { Job } from '../../../src/runtime/kinds/index.ts';
 import { echoManifest } from '../../../testkit/echos.ts';
 import { eventually } from '../../../testkit/eventually.ts';
 import { forEachOf } from '../../../testkit/for-each-of.ts';

@@ -1,8 +1,8 @@
-import type { CustomResourceDefinition } from '../../../src/runtime/client/index.ts';
-import type { Manifest, ObjectOf } from '../../../src/runtime/index.ts';
+import type { Manifest } from '../../../src/runtime/index.ts';
+import type { CustomResourceDefinition } from '../../../src/runtime/kinds/index.ts';
 
 /** Echo's definition as the tutorial's operator has it: a message and nothing else, no status subresource. */
-export const originalEchoCrd: Manifest<ObjectOf<typeof CustomResourceDefinition>> = {
+export const originalEchoCrd: Manifest<CustomResourceDefinition> = {
   metadata: { name: 'echos.mmontes.io' },
   spec: {
     group: 'mmontes.io',

@@ -1,14 +1,5 @@
-import type { V1PersistentVolume } from '@kubernetes/client-node';
-import { PersistentVolumeClaim } from '../../../src/controllers/built-in-kinds.ts';
-import { builtInKind, type Client } from '../../../src/runtime/index.ts';
-
-const PersistentVolume = builtInKind<V1PersistentVolume>({
-  group: '',
-  version: 'v1',
-  kind: 'PersistentVolume',
-  plural: 'persistentvolumes',
-  scope: 'Cluster',
-});
+import type { Client } from '../../../src/runtime/index.ts';
+import { PersistentVolume, PersistentVolumeClaim } from '../../../src/runtime/kinds/index.ts';
 
 const now = (): string => new Date().toISOString().replace(/\.\d+Z$/, 'Z');
 

@@ -1,6 +1,6 @@
 import { PodSet } from '../../../src/api/index.ts';
-import { Pod } from '../../../src/controllers/built-in-kinds.ts';
 import type { ObjectKey } from '../../../src/runtime/index.ts';
+import { Pod } from '../../../src/runtime/kinds/index.ts';
 import { eventually } from '../../../testkit/eventually.ts';
 import { namespaceWithNode } from '../../../testkit/kwok.ts';
 import { OperatorProcess } from '../../../testkit/operator-process.ts';

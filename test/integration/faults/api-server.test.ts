@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
 import { Echo } from '../../../src/api/index.ts';
+import { ClusterRoleBinding, ServiceAccount } from '../../../src/runtime/kinds/index.ts';
 import { eventually, FaultProxy, isWatch } from '../../../src/runtime/testing/index.ts';
-import { ClusterRoleBinding, ServiceAccount } from '../../../testkit/kinds.ts';
 import {
   client,
   folder,

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { ConfigMap } from '../../../src/runtime/kinds/index.ts';
 import {
   eventually,
   type Fault,
@@ -8,7 +9,6 @@ import {
   isWrite,
   type RequestFilter,
 } from '../../../src/runtime/testing/index.ts';
-import { ConfigMap } from '../../../testkit/kinds.ts';
 import {
   cluster,
   forget,

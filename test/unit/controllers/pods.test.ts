@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
-import type { Pod } from '../../../src/controllers/built-in-kinds.ts';
 import { podProblem, podProblemChanged, problemAmong, withoutDetails } from '../../../src/controllers/pods.ts';
+import type { Pod } from '../../../src/runtime/kinds/index.ts';
 
 type Status = NonNullable<Pod['status']>;
 type Container = NonNullable<Status['containerStatuses']>[number];

@@ -4,6 +4,7 @@
  * for answers: there is always something on its way, and where nothing comes back also something queued. Each write
  * carries the resourceVersion of what it is based on. SIGTERM ends it as it would end an operator.
  */
+
 import { randomUUID } from 'node:crypto';
 import { subscribe } from 'node:diagnostics_channel';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -13,13 +14,13 @@ import { HttpClient } from '../../../../src/runtime/client/http-client.ts';
 import type { Gate } from '../../../../src/runtime/client/index.ts';
 import { Transport } from '../../../../src/runtime/client/transport.ts';
 import { type Client, type Logger, Manager } from '../../../../src/runtime/index.ts';
+import { ConfigMap } from '../../../../src/runtime/kinds/index.ts';
 import {
   LeaderElector,
   LeadershipLostError,
   type LeaseTimings,
 } from '../../../../src/runtime/leader-election/index.ts';
 import { Metrics } from '../../../../src/runtime/process/index.ts';
-import { ConfigMap } from '../../../../testkit/kinds.ts';
 import { markLabel, namespace, writerAnnotation } from './history.ts';
 import { Journal } from './journal.ts';
 import { monotonicMs } from './monotonic.ts';

@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { Lease, type LeaseTimings } from '../../../../src/runtime/leader-election/index.ts';
+import { ConfigMap, Lease } from '../../../../src/runtime/kinds/index.ts';
+import type { LeaseTimings } from '../../../../src/runtime/leader-election/index.ts';
 import { eventually } from '../../../../src/runtime/testing/index.ts';
 import { canFakeClock } from '../../../../testkit/fake-clock.ts';
-import { ConfigMap } from '../../../../testkit/kinds.ts';
 import type { Arena } from './arena.ts';
 import type { Contest } from './contest.ts';
 import type { Contestant } from './contestant.ts';

@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect } from '@jest/globals';
 import type { ReflectorOptions } from '../../../../src/runtime/cache/index.ts';
 import { kubeconfigConnection } from '../../../../src/runtime/client/index.ts';
+import { ConfigMap } from '../../../../src/runtime/kinds/index.ts';
 import {
   eventually,
   type Fault,
@@ -11,7 +12,6 @@ import {
   isWatch,
   type RequestFilter,
 } from '../../../../src/runtime/testing/index.ts';
-import { ConfigMap } from '../../../../testkit/kinds.ts';
 import { TestCluster } from '../../../../testkit/test-cluster.ts';
 import { SubjectProcess } from './subject-process.ts';
 import { World } from './world.ts';

@@ -1,9 +1,9 @@
 import { Echo } from '../../../../src/api/index.ts';
 import { isNotFound, type List } from '../../../../src/runtime/client/index.ts';
 import type { Client, Kind, KubeObject, ObjectKey } from '../../../../src/runtime/index.ts';
+import { ConfigMap } from '../../../../src/runtime/kinds/index.ts';
 import { eventually } from '../../../../src/runtime/testing/index.ts';
 import { echoManifest } from '../../../../testkit/echos.ts';
-import { ConfigMap } from '../../../../testkit/kinds.ts';
 import type { Reconciled } from './mirror.ts';
 import type { Versions } from './subject.ts';
 import type { SubjectProcess } from './subject-process.ts';

@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import type { BookStore } from '../../../../src/api/index.ts';
 import { statefulSetOf } from '../../../../src/controllers/book-store/database.ts';
 import { settingsOf } from '../../../../src/controllers/book-store/desired.ts';
-import type { StatefulSet } from '../../../../src/controllers/built-in-kinds.ts';
+import type { StatefulSet } from '../../../../src/runtime/kinds/index.ts';
 import { bookStore } from './objects.ts';
 
 describe('the claim template', () => {

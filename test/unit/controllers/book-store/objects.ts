@@ -1,5 +1,5 @@
 import type { BookStore } from '../../../../src/api/index.ts';
-import type { PersistentVolumeClaim } from '../../../../src/controllers/built-in-kinds.ts';
+import type { PersistentVolumeClaim } from '../../../../src/runtime/kinds/index.ts';
 
 const created = { resourceVersion: '1', creationTimestamp: '2026-01-02T03:04:05Z' } as const;
 

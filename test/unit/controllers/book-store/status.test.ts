@@ -9,7 +9,7 @@ import {
   rolloutOf,
   type VolumeFinding,
 } from '../../../../src/controllers/book-store/status.ts';
-import type { Deployment } from '../../../../src/controllers/built-in-kinds.ts';
+import type { Deployment } from '../../../../src/runtime/kinds/index.ts';
 import { bookStore, claim } from './objects.ts';
 
 const said = <R extends string>(reason: R) => ({ reason, message: `words of ${reason}` });

@@ -8,8 +8,8 @@ import {
   restartPending,
   statefulSetOfClaim,
 } from '../../../../src/controllers/book-store/volumes.ts';
-import { PersistentVolumeClaim, type Pod, type StatefulSet } from '../../../../src/controllers/built-in-kinds.ts';
 import { type Client, type Kind, keyString, type ObjectKey } from '../../../../src/runtime/index.ts';
+import { PersistentVolumeClaim, type Pod, type StatefulSet } from '../../../../src/runtime/kinds/index.ts';
 import { bookStore, claim } from './objects.ts';
 
 const owned = (ownerReferences: readonly object[]) => claim('data-shop-db-0', '1Gi', {}, { ownerReferences });

@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
-import type { Pod } from '../../../../src/controllers/built-in-kinds.ts';
 import { inOrderOfRemoval } from '../../../../src/controllers/pod-set/removal.ts';
+import type { Pod } from '../../../../src/runtime/kinds/index.ts';
 
 interface Traits {
   readonly node?: string;

@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import type { ScheduledEcho } from '../../../../src/api/index.ts';
-import type { CronJob, Pod } from '../../../../src/controllers/built-in-kinds.ts';
 import { ScheduledEchoReconciler } from '../../../../src/controllers/scheduled-echo/scheduled-echo-reconciler.ts';
 import { Store } from '../../../../src/runtime/cache/index.ts';
 import { Applier, type Condition, type Result } from '../../../../src/runtime/index.ts';
+import type { CronJob, Pod } from '../../../../src/runtime/kinds/index.ts';
 import { ReconcilerWorld, type Report } from '../../environment/reconciler-world.ts';
 import type { Exchange, ScriptedServer } from '../../environment/scripted-server.ts';
 import { cronJobFor, scheduledEchoOf } from './scheduled-echos.ts';

@@ -3,13 +3,8 @@ import { Applier } from '../../../../src/runtime/apply/index.ts';
 import { Store } from '../../../../src/runtime/cache/index.ts';
 import { HttpClient } from '../../../../src/runtime/client/http-client.ts';
 import { Transport } from '../../../../src/runtime/client/transport.ts';
-import {
-  builtInKind,
-  controllerReference,
-  type Manifest,
-  type ObjectMeta,
-  type ObjectOf,
-} from '../../../../src/runtime/kind/index.ts';
+import { controllerReference, type Manifest, type ObjectMeta } from '../../../../src/runtime/kind/index.ts';
+import { NetworkPolicy } from '../../../../src/runtime/kinds/index.ts';
 import { Part, stored, Widget } from '../../../../testkit/widgets.ts';
 import { type Exchange, ScriptedServer } from '../../environment/scripted-server.ts';
 
@@ -119,12 +114,6 @@ test('the manifest is left as it is', async () => {
 });
 
 describe('what an apply leaves different', () => {
-  const NetworkPolicy = builtInKind<{ spec: object }>({
-    group: 'networking.k8s.io',
-    version: 'v1',
-    kind: 'NetworkPolicy',
-    plural: 'networkpolicies',
-  });
   const wanted = { ...manifest, spec: { podSelector: {}, policyTypes: ['Ingress'] } };
   const minuteMs = 60_000;
   afterEach(() => {
@@ -138,7 +127,7 @@ describe('what an apply leaves different', () => {
     const now = performance.now.bind(performance);
     let skippedMs = 0;
     jest.spyOn(performance, 'now').mockImplementation(() => now() + skippedMs);
-    const policies = new Store<ObjectOf<typeof NetworkPolicy>>();
+    const policies = new Store<NetworkPolicy>();
     const apply = () => applier.apply(NetworkPolicy, wanted, { client, store: policies });
     const answered = async (result: ReturnType<typeof apply>): ReturnType<typeof apply> => {
       const request = await server.next({ method: 'PATCH' });

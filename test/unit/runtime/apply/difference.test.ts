@@ -1,22 +1,12 @@
 import { describe, expect, test } from '@jest/globals';
-import type { V1Deployment, V1Secret, V1Service } from '@kubernetes/client-node';
 import fc from 'fast-check';
 import Type from 'typebox';
 import { differencesOf, fieldOf } from '../../../../src/runtime/apply/difference.ts';
 import { schemaOf } from '../../../../src/runtime/apply/kind-schema.ts';
 import type { Schema, Struct } from '../../../../src/runtime/apply/schema.ts';
 import { builtInKind, defineKind, type Kind } from '../../../../src/runtime/kind/index.ts';
+import { Deployment, Role, Secret, Service } from '../../../../src/runtime/kinds/index.ts';
 import { Widget } from '../../../../testkit/widgets.ts';
-
-const Deployment = builtInKind<V1Deployment>({
-  group: 'apps',
-  version: 'v1',
-  kind: 'Deployment',
-  plural: 'deployments',
-});
-const Service = builtInKind<V1Service>({ group: '', version: 'v1', kind: 'Service', plural: 'services' });
-const Secret = builtInKind<V1Secret>({ group: '', version: 'v1', kind: 'Secret', plural: 'secrets' });
-const Role = builtInKind<object>({ group: 'rbac.authorization.k8s.io', version: 'v1', kind: 'Role', plural: 'roles' });
 
 const Shop = defineKind({
   group: 'test.example',

@@ -1,16 +1,9 @@
 import { describe, expect, test } from '@jest/globals';
-import type { V1Deployment } from '@kubernetes/client-node';
 import fc from 'fast-check';
 import { fieldSetHash } from '../../../../src/runtime/apply/field-set.ts';
 import { schemaOf } from '../../../../src/runtime/apply/kind-schema.ts';
-import { builtInKind } from '../../../../src/runtime/kind/index.ts';
+import { Deployment } from '../../../../src/runtime/kinds/index.ts';
 
-const Deployment = builtInKind<V1Deployment>({
-  group: 'apps',
-  version: 'v1',
-  kind: 'Deployment',
-  plural: 'deployments',
-});
 const hash = (spec: object): string => fieldSetHash({ spec: { template: { spec } } }, schemaOf(Deployment));
 
 const pod = {

@@ -1,9 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
 import { collectionPath, objectPath } from '../../../../src/runtime/client/resource-path.ts';
-import { builtInKind, type Kind, type ObjectKey } from '../../../../src/runtime/kind/index.ts';
+import type { Kind, ObjectKey } from '../../../../src/runtime/kind/index.ts';
+import { Pod } from '../../../../src/runtime/kinds/index.ts';
 import { Planet, Widget } from '../../../../testkit/widgets.ts';
-
-const Pod = builtInKind({ group: '', version: 'v1', kind: 'Pod', plural: 'pods' });
 
 describe('paths', () => {
   test.each([

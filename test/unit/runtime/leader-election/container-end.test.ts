@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
+import type { Pod } from '../../../../src/runtime/kinds/index.ts';
 import { hasEnded, hasEndedBefore } from '../../../../src/runtime/leader-election/container-end.ts';
 import type { HolderContainer } from '../../../../src/runtime/leader-election/index.ts';
-import type { Pod } from '../../../../src/runtime/leader-election/pod.ts';
 
 const container: HolderContainer = {
   namespace: 'ops',

@@ -1,11 +1,11 @@
 import { describe, expect, test } from '@jest/globals';
+import type { Lease } from '../../../../src/runtime/kinds/index.ts';
 import type { HolderContainer } from '../../../../src/runtime/leader-election/index.ts';
 import {
   claimed,
   containerOf,
   holderOf,
   isSameClaim,
-  type Lease,
   newLease,
   released,
 } from '../../../../src/runtime/leader-election/lease.ts';

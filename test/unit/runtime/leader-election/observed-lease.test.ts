@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, jest, test } from '@jest/globals';
-import { claimed, type Lease, released } from '../../../../src/runtime/leader-election/lease.ts';
+import type { Lease } from '../../../../src/runtime/kinds/index.ts';
+import { claimed, released } from '../../../../src/runtime/leader-election/lease.ts';
 import { ObservedLease } from '../../../../src/runtime/leader-election/observed-lease.ts';
 
 const never = Number.POSITIVE_INFINITY;

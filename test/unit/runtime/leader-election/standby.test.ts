@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises';
 import { afterEach, expect, jest, test } from '@jest/globals';
 import type { List, WatchEvent } from '../../../../src/runtime/client/index.ts';
 import type { KubeObject } from '../../../../src/runtime/kind/index.ts';
-import type { Lease } from '../../../../src/runtime/leader-election/lease.ts';
+import type { Lease } from '../../../../src/runtime/kinds/index.ts';
 import type { Standby } from '../../../../src/runtime/leader-election/standby.ts';
 import { RecordingLog } from '../../../../testkit/recording-log.ts';
 import { electionLease, heldBy, slowTimings } from '../../environment/election.ts';

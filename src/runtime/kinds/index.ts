@@ -1,0 +1,16 @@
+/**
+ * The kinds that Kubernetes itself serves. Each name is both the `Kind` and the type of its objects. A bundler keeps
+ * only those that are imported.
+ *
+ * They are the resources of all stable versions, such as `v1`; where a group has several, of the newest one. `Event` is the
+ * kind of events.k8s.io, in which controllers report; `CoreEvent` is that of the core group.
+ *
+ * Declare a kind with `builtInKind` for another version (`v1beta1`, or `v1` of autoscaling), for some fields of the type
+ * only, or for a kind that somebody else's CustomResourceDefinition adds. Declare a kind of your own with `defineKind`.
+ *
+ * @example
+ * import { ConfigMap } from '@echoperator/runtime/kinds';
+ *
+ * const settings: ConfigMap = await client.get(ConfigMap, { namespace: 'shop', name: 'settings' });
+ */
+export * from './built-in-kinds.ts';

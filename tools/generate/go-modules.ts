@@ -1,0 +1,23 @@
+import { join } from 'node:path';
+import { execa } from 'execa';
+
+const pinnedModules = join(import.meta.dirname, '../programs/kubernetes');
+
+/**
+ * The folders of Go modules in the versions that tools/programs/kubernetes pins. Go downloads those that its cache lacks.
+ *
+ * @throws Error if Go names no folder of a module; what Go prints, as execa throws it.
+ */
+export async function goModuleFolders<Name extends string>(
+  modules: readonly Name[],
+): Promise<Readonly<Record<Name, string>>> {
+  const { stdout } = await execa('go', ['mod', 'download', '-json', ...modules], {
+    cwd: pinnedModules,
+    env: { GOTOOLCHAIN: 'local', GOWORK: 'off', GOFLAGS: '' },
+  });
+  const found = stdout.matchAll(/"Path": "([^"]+)"[^}]*?"Dir": "([^"]+)"/g);
+  const folders = new Map([...found].map(([, path = '', folder = '']) => [path, folder]));
+  const missing = modules.find((module) => !folders.has(module));
+  if (missing !== undefined) throw new Error(`go mod download names no folder of ${missing}`);
+  return Object.fromEntries(folders) as Record<Name, string>;
+}
