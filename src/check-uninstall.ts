@@ -22,7 +22,7 @@ const maxListed = 100;
  * API server does not serve has no objects.
  *
  * @param options.namespaces where to look. Default: everywhere.
- * @throws StillNeededError when there is such an object; ApiError and NoAnswerError as every request.
+ * @throws StillNeededError when there is such an object; ApiError and NoResponseError as every request.
  */
 export async function checkUninstall(
   client: Client,

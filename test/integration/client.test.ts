@@ -6,7 +6,7 @@ import {
   isConflict,
   isInvalid,
   isNotFound,
-  isOtherUid,
+  isUidMismatch,
   kubeconfigConnection,
   NotServedError,
   Transport,
@@ -77,7 +77,7 @@ describe('a namespaced kind', () => {
     const again = await client.apply(ConfigMap, { metadata: key, data: { a: '2' } }, { uid, resourceVersion });
     expect(again.data).toEqual({ a: '2' });
     expect(isConflict(await refusal(client.apply(ConfigMap, { metadata: key }, { resourceVersion })))).toBe(true);
-    expect(isOtherUid(await refusal(client.apply(ConfigMap, { metadata: key }, { uid: 'another' })))).toBe(true);
+    expect(isUidMismatch(await refusal(client.apply(ConfigMap, { metadata: key }, { uid: 'another' })))).toBe(true);
 
     // The same manager under another operation is another owner.
     await client.patch(ConfigMap, key, { type: 'merge', body: { data: { a: '3' } } });
@@ -256,9 +256,9 @@ describe('discovery', () => {
   test('says what is not served', async () => {
     const unknown = discovery.mapping({ group: 'apps', version: 'v1', kind: 'Gadget' });
     await expect(unknown).rejects.toThrow(NotServedError);
-    await expect(unknown).rejects.toThrow('does not serve the kind Gadget of apps/v1; there is ');
+    await expect(unknown).rejects.toThrow('does not serve the kind Gadget of apps/v1; it serves ');
     await expect(discovery.mapping({ group: 'no.such', version: 'v1', kind: 'Gadget' })).rejects.toThrow(
-      'does not serve the kind Gadget of no.such/v1; there is nothing',
+      'does not serve the kind Gadget of no.such/v1; it serves no kinds there',
     );
   });
 });

@@ -7,8 +7,8 @@ import {
   isAlreadyExists,
   isConflict,
   isNotFound,
-  isOtherUid,
-  NoAnswerError,
+  isUidMismatch,
+  NoResponseError,
 } from '../client/index.ts';
 import {
   controllerOf,
@@ -166,7 +166,7 @@ export class Applier {
       if (isDeepStrictEqual(left, differences)) return { type: 'unchanged', object };
       return { type: 'applied', object, difference: difference.path };
     } catch (error) {
-      if (!isOtherUid(error)) throw error;
+      if (!isUidMismatch(error)) throw error;
       // The server says Invalid: a uid cannot be changed. To the caller it is a conflict as any other.
       const message = `${keyString(keyOf(configuration))} is no longer the object with the uid ${uid}`;
       throw new ApiError(error.request, 409, { ...error.status, code: 409, reason: 'Conflict', message });
@@ -226,7 +226,7 @@ async function liveOf<T extends KubeObject>(
 
 /** It was sent and had no answer, or one that says that it may have happened all the same (a time-out in the server). */
 function isOutcomeUnknown(error: unknown): boolean {
-  return error instanceof NoAnswerError ? error.sent : error instanceof ApiError && error.code >= 500;
+  return error instanceof NoResponseError ? error.wasSent : error instanceof ApiError && error.code >= 500;
 }
 
 /** Without members that are null, which nothing compares: sent, they would alter what is stored. */

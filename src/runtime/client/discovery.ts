@@ -4,7 +4,7 @@ import type { RequestOptions } from './client.ts';
 import { groupVersionPath } from './resource-path.ts';
 import type { Transport } from './transport.ts';
 
-/** Names a kind that the API server may or may not serve: by its kind, or by its plural, as it stands in URLs. */
+/** Identifies a kind by its name (`Deployment`) or by its plural (`deployments`). The API server may not serve it. */
 export type KindReference =
   | { readonly group: string; readonly version: string; readonly kind: string }
   | { readonly group: string; readonly version: string; readonly plural: string };
@@ -12,47 +12,47 @@ export type KindReference =
 /** A kind as the API server serves it. */
 export interface RestMapping<T extends KubeObject = KubeObject> {
   readonly kind: Kind<T>;
-  /** What can be asked of it: get, list, watch, create, update, patch, delete, deletecollection. */
+  /** The supported verbs: get, list, watch, create, update, patch, delete, deletecollection. */
   readonly verbs: readonly string[];
-  /** Its subresources: status, scale … */
+  /** The names of its subresources: status, scale … */
   readonly subresources: readonly string[];
 }
 
-/** The API server does not serve a kind: its definition is not installed, or the version is another one. */
+/** The API server does not serve a kind: its CustomResourceDefinition is missing or has other versions. */
 export class NotServedError extends Error {
   override readonly name = 'NotServedError';
   readonly reference: KindReference;
 
-  /** @param kinds what is served under that group and version instead. */
+  /** @param kinds the kinds that the server does serve in this group and version. */
   constructor(reference: KindReference, kinds: readonly string[], options?: ErrorOptions) {
     const { group, version } = reference;
     const name = 'kind' in reference ? `kind ${reference.kind}` : `resource ${reference.plural}`;
     const place = group === '' ? `the core group, ${version}` : `${group}/${version}`;
-    const others = kinds.length === 0 ? 'nothing' : kinds.join(', ');
-    super(`the API server does not serve the ${name} of ${place}; there is ${others}`, options);
+    const served = kinds.length === 0 ? 'it serves no kinds there' : `it serves ${kinds.join(', ')}`;
+    super(`the API server does not serve the ${name} of ${place}; ${served}`, options);
     this.reference = reference;
   }
 }
 
 /** One entry of an APIResourceList. */
 interface ApiResource {
-  /** The plural; for a subresource with its name after a slash. */
+  /** The plural; for a subresource, `plural/subresource`. */
   readonly name: string;
   readonly kind: string;
   readonly namespaced: boolean;
   readonly verbs: readonly string[];
 }
 
-/** What a group and version hold, by the names that one may ask for. */
+/** The kinds of one group and version. */
 interface GroupVersion {
   readonly byKind: ReadonlyMap<string, RestMapping>;
   readonly byPlural: ReadonlyMap<string, RestMapping>;
 }
 
 /**
- * Asks the API server which kinds it serves and where: the plural and the scope of a kind of which only group, version
- * and kind are known, as an object's `apiVersion` and `kind` tell them. A group and version is asked for once, and once
- * more for each name that it lacks: a definition may have been installed meanwhile.
+ * Looks up kinds in the API server's discovery: for example the plural and the scope of a kind known only by an object's
+ * `apiVersion` and `kind`. Each group and version is requested once and then cached; a lookup that finds nothing in the
+ * cache requests it again, because a CustomResourceDefinition may have been installed since.
  *
  * @example
  * const { kind } = await new Discovery(transport).mapping({ group: 'apps', version: 'v1', kind: 'Deployment' });
@@ -67,10 +67,10 @@ export class Discovery {
   }
 
   /**
-   * The mapping of one kind.
+   * Looks up one kind.
    *
-   * @typeParam T what the kind's objects look like, which no server can tell: the caller's word is taken for it.
-   * @throws NotServedError when the server has no such kind; ApiError and NoAnswerError as every request.
+   * @typeParam T the type of the kind's objects. It is not checked: discovery knows nothing about it.
+   * @throws NotServedError if the server does not serve the kind; ApiError and NoResponseError as every request.
    */
   async mapping<T extends KubeObject = KubeObject>(
     reference: KindReference,
@@ -96,7 +96,7 @@ export class Discovery {
       this.#groupVersions.set(path, groupVersion);
       return groupVersion;
     } catch (error) {
-      // A path that is not there is answered in plain text, without a reason.
+      // The server responds to an unknown path in plain text without a reason, so `isNotFound` does not match.
       if (error instanceof ApiError && error.code === 404) throw new NotServedError(reference, [], { cause: error });
       throw error;
     }

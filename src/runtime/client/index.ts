@@ -8,10 +8,10 @@ export {
   isInvalid,
   isNamespaceTerminating,
   isNotFound,
-  isOtherUid,
   isRefusal,
   isServerTimeout,
   isTooManyRequests,
+  isUidMismatch,
   isUnauthorized,
   type Status,
   type StatusCause,
@@ -48,5 +48,5 @@ export { type Gate, GateClosedError } from './gate.ts';
 export { HttpClient, WatchOverdueError } from './http-client.ts';
 export { inClusterConnection, isInCluster } from './in-cluster.ts';
 export { kubeconfigConnection } from './kubeconfig.ts';
-export { NoAnswerError } from './no-answer-error.ts';
+export { NoResponseError } from './no-response-error.ts';
 export { type HttpRequest, Transport, type TransportOptions } from './transport.ts';

@@ -1,6 +1,6 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { HttpClient, Lease, NoAnswerError, Transport } from '../../../../src/runtime/index.ts';
+import { HttpClient, Lease, NoResponseError, Transport } from '../../../../src/runtime/index.ts';
 import { ApiServer, eventually } from '../../../../src/runtime/testing/index.ts';
 import { programs } from '../../../../testkit/api-server-programs.ts';
 import { freePorts } from '../../../../testkit/free-ports.ts';
@@ -76,7 +76,7 @@ export class Arena implements AsyncDisposable {
         }
       } catch (error) {
         // It is opened again from where it has come to.
-        if (!signal.aborted && !(error instanceof NoAnswerError)) throw error;
+        if (!signal.aborted && !(error instanceof NoResponseError)) throw error;
       }
     }
   }

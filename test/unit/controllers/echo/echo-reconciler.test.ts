@@ -7,7 +7,7 @@ import {
   type Condition,
   isAlreadyExists,
   isNamespaceTerminating,
-  NoAnswerError,
+  NoResponseError,
   type Result,
   Store,
 } from '../../../../src/runtime/index.ts';
@@ -91,7 +91,7 @@ describe('where there is no Job', () => {
     const outcome = reconcile();
     const lost = await created();
     lost.cut();
-    expect(await outcome).toBeInstanceOf(NoAnswerError);
+    expect(await outcome).toBeInstanceOf(NoResponseError);
     expect(server.unclaimed).toBe(0);
     const repeated = reconcile();
     const request = await created();

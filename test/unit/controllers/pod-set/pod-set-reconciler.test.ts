@@ -7,7 +7,7 @@ import {
   Applier,
   EventRecorder,
   type HttpClient,
-  NoAnswerError,
+  NoResponseError,
   type Result,
   Store,
 } from '../../../../src/runtime/index.ts';
@@ -115,7 +115,7 @@ describe('pods that are missing', () => {
     lost.cut();
     (await server.next({ method: 'GET', path: `${podsPath}/${nameOf(lost)}` })).refuse(404, 'NotFound');
     await reported();
-    expect(await outcome).toBeInstanceOf(NoAnswerError);
+    expect(await outcome).toBeInstanceOf(NoResponseError);
 
     const again = reconcile();
     const repeated = await asked();
@@ -308,7 +308,7 @@ describe('pods that are too many', () => {
     (await removal('b')).json(200, leaving(b));
     (await removal('a')).cut();
     expect((await reported()).status.podNames).toEqual(['a', 'c']);
-    expect(await outcome).toBeInstanceOf(NoAnswerError);
+    expect(await outcome).toBeInstanceOf(NoResponseError);
 
     // Now another would come first.
     pods.delete(b);

@@ -79,7 +79,7 @@ test('fields that there are not can be refused', async () => {
 
 test('a create that never left is thrown, without a look', async () => {
   await server.close();
-  await expect(createOnce()).rejects.toMatchObject({ sent: false, message: expect.stringMatching(/^POST /) });
+  await expect(createOnce()).rejects.toMatchObject({ wasSent: false, message: expect.stringMatching(/^POST /) });
 });
 
 test('a refusal is thrown, without a look', async () => {

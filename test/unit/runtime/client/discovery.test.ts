@@ -27,7 +27,7 @@ const resources = [
 ];
 
 describe('a mapping', () => {
-  test('is found by kind and by plural, and asked for once', async () => {
+  test('is found by kind and by plural, with one request', async () => {
     const answer = discovery.mapping({ ...v1, kind: 'Widget' });
     (await server.next({ method: 'GET', path })).json(200, { resources });
     const widget = await answer;
@@ -41,40 +41,40 @@ describe('a mapping', () => {
     expect(server.unclaimed).toBe(0);
   });
 
-  test('of the core group stands elsewhere', async () => {
+  test('of the core group is requested at /api', async () => {
     const answer = discovery.mapping({ group: '', version: 'v1', plural: 'widgets' });
     (await server.next({ method: 'GET', path: '/api/v1' })).json(200, { resources });
     expect((await answer).kind.kind).toBe('Widget');
   });
 
-  test('that is not there says what is, and is asked for again: it may be installed by then', async () => {
+  test('of an unknown kind throws an error that lists the served kinds, and the next lookup requests it again', async () => {
     const refused = discovery.mapping({ ...v1, kind: 'Gadget' }).catch((error: unknown) => error);
     (await server.next()).json(200, { resources });
     const error = await refused;
     expect(error).toBeInstanceOf(NotServedError);
     expect((error as Error).message).toBe(
-      'the API server does not serve the kind Gadget of test.example/v1; there is Widget, Planet',
+      'the API server does not serve the kind Gadget of test.example/v1; it serves Widget, Planet',
     );
     const again = discovery.mapping({ ...v1, kind: 'Gadget' });
     (await server.next()).json(200, { resources: [...resources, { ...widgets, name: 'gadgets', kind: 'Gadget' }] });
     expect((await again).kind.plural).toBe('gadgets');
   });
 
-  test('of a group or version that is not there at all', async () => {
+  test('of an unknown version throws NotServedError', async () => {
     const refused = expect(discovery.mapping({ group: '', version: 'v9', plural: 'pods' })).rejects.toThrow(
-      'the API server does not serve the resource pods of the core group, v9; there is nothing',
+      'the API server does not serve the resource pods of the core group, v9; it serves no kinds there',
     );
     (await server.next()).text(404, 'text/plain', '404 page not found');
     await refused;
   });
 
-  test('that the server refuses to tell is no answer', async () => {
+  test('throws ApiError if the server refuses the request', async () => {
     const refused = expect(discovery.mapping({ ...v1, kind: 'Widget' })).rejects.toMatchObject({ code: 403 });
     (await server.next()).refuse(403, 'Forbidden');
     await refused;
   });
 
-  test('ends with the signal', async () => {
+  test('rejects when the signal aborts', async () => {
     const controller = new AbortController();
     const ended = expect(discovery.mapping({ ...v1, kind: 'Widget' }, controller)).rejects.toThrow('enough');
     await server.next();

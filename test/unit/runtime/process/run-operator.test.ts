@@ -49,7 +49,7 @@ describe('without a way to an API server', () => {
     await runOperator(process, { name: 'greeter', log: new RecordingLog() }, () => {
       setUp = true;
     });
-    expect(process.written).toEqual([expect.stringMatching(/^greeter: no way to an API server is known: .+\n$/)]);
+    expect(process.written).toEqual([expect.stringMatching(/^greeter: cannot find an API server: .+\n$/)]);
     expect(process.exitCode).toBe(2);
     expect(setUp).toBe(false);
   });
