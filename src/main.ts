@@ -11,7 +11,7 @@ import {
   LeadershipLostError,
   type Logger,
   Transport,
-  untilTerminated,
+  terminationSignal,
 } from './runtime/index.ts';
 
 /** Set by the bundler to the package's version. */
@@ -50,7 +50,7 @@ async function main(args: readonly string[], environment: NodeJS.ProcessEnv): Pr
   }
   const config = readConfig(environment);
   const log: Logger = openLog(process, config.logLevel, { env: config.env, version });
-  const signal = untilTerminated(process, log);
+  const signal = terminationSignal(process, log);
   if (command === undefined) await run({ config, environment, log, signal, userAgent });
   else await perform(command, { config, environment, log, signal });
   return 0;

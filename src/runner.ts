@@ -4,10 +4,10 @@ import { addControllers } from './operator.ts';
 import {
   checkedTimings,
   connectOperator,
+  type HttpServer,
   isInCluster,
   type LeaderElectionOptions,
   type LeaseTimings,
-  type Listening,
   Liveness,
   type Logger,
   metricsRoute,
@@ -133,7 +133,7 @@ function timingsOf({ ha }: Config): LeaseTimings {
 }
 
 /** Opens the probes, and the metrics where they are wanted; on one of them failing, none stays open. */
-async function listen(config: Config, operator: Operator, liveness: Liveness): Promise<readonly Listening[]> {
+async function listen(config: Config, operator: Operator, liveness: Liveness): Promise<readonly HttpServer[]> {
   const health = await serveOn('HEALTH_PORT', config.healthPort, probeRoutes(operator, liveness));
   if (!config.metrics.enabled) return [health];
   const routes = { [config.metrics.path]: metricsRoute(operator.metrics) };
@@ -145,7 +145,7 @@ async function listen(config: Config, operator: Operator, liveness: Liveness): P
   }
 }
 
-async function serveOn(setting: string, port: number, routes: Readonly<Record<string, Route>>): Promise<Listening> {
+async function serveOn(setting: string, port: number, routes: Readonly<Record<string, Route>>): Promise<HttpServer> {
   try {
     return await serve(port, routes);
   } catch (cause) {

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { type Listening, type Logger, serve as serveHttp } from '../runtime/index.ts';
+import { type HttpServer, type Logger, serve as serveHttp } from '../runtime/index.ts';
 import { PetStoreServer } from './pet-store-server.ts';
 import type { Settings } from './settings.ts';
 
@@ -34,7 +34,7 @@ export async function serve(settings: Settings, log: Logger, signal: AbortSignal
   log.info({}, 'the pet store has stopped');
 }
 
-function listenHttp(port: number, server: PetStoreServer): Promise<Listening> {
+function listenHttp(port: number, server: PetStoreServer): Promise<HttpServer> {
   const { registry } = server.metrics;
   return serveHttp(port, {
     '/healthz': () => ({ code: 200, text: 'ok\n' }),

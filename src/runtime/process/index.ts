@@ -4,4 +4,4 @@ export { type ConnectOptions, connectOperator, type Operator } from './connect-o
 export { type HealthChecks, Liveness, type LivenessOptions } from './liveness.ts';
 export { metricsRoute, probeRoutes } from './routes.ts';
 export { type OperatorProcess, type RunOptions, runOperator } from './run-operator.ts';
-export { type Terminable, untilTerminated } from './termination.ts';
+export { type TerminableProcess, terminationSignal } from './termination-signal.ts';
