@@ -1,15 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { Deployment } from '../../src/controllers/built-in-kinds.ts';
-import { Discovery, NotServedError } from '../../src/runtime/client/discovery.ts';
-import {
-  isAlreadyExists,
-  isConflict,
-  isInvalid,
-  isNotFound,
-  isUidMismatch,
-  kubeconfigConnection,
-} from '../../src/runtime/client/index.ts';
-import { Transport } from '../../src/runtime/client/transport.ts';
+import { isAlreadyExists, isConflict, isInvalid, isNotFound, isUidMismatch } from '../../src/runtime/client/index.ts';
 import { ConfigMap, Namespace } from '../../testkit/kinds.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
 
@@ -230,34 +221,4 @@ test('a cluster-scoped kind', async () => {
     const going = await client.delete(Namespace, key, { uid: created.metadata.uid });
     expect(going?.metadata.deletionTimestamp).toBeDefined();
   }
-});
-
-describe('discovery', () => {
-  let transport: Transport;
-  let discovery: Discovery;
-  beforeAll(async () => {
-    transport = new Transport(await kubeconfigConnection(cluster.kubeconfig), { userAgent: 'test' });
-    discovery = new Discovery(transport);
-  });
-  afterAll(() => transport?.close());
-
-  test('finds built-in and custom kinds, of both scopes', async () => {
-    const deployment = await discovery.mapping({ group: 'apps', version: 'v1', kind: 'Deployment' });
-    expect(deployment.kind).toEqual({ ...Deployment });
-    expect(deployment.subresources).toEqual(expect.arrayContaining(['status', 'scale']));
-    expect(deployment.verbs).toContain('deletecollection');
-    const { kind } = await discovery.mapping({ group: '', version: 'v1', plural: 'namespaces' });
-    expect(kind).toEqual({ ...Namespace });
-    const echo = await discovery.mapping({ group: 'mmontes.io', version: 'v1alpha1', kind: 'Echo' });
-    expect(echo.kind).toMatchObject({ plural: 'echos', scope: 'Namespaced' });
-  });
-
-  test('says what is not served', async () => {
-    const unknown = discovery.mapping({ group: 'apps', version: 'v1', kind: 'Gadget' });
-    await expect(unknown).rejects.toThrow(NotServedError);
-    await expect(unknown).rejects.toThrow('does not serve the kind Gadget of apps/v1; it serves ');
-    await expect(discovery.mapping({ group: 'no.such', version: 'v1', kind: 'Gadget' })).rejects.toThrow(
-      'does not serve the kind Gadget of no.such/v1; it serves no kinds there',
-    );
-  });
 });

@@ -1,7 +1,7 @@
 import { type Kind, type ObjectKey, resourceName } from '../kind/index.ts';
 
 /** Returns the URL path of a group and version. The core group is the empty string. */
-export function groupVersionPath(group: string, version: string): string {
+function groupVersionPath(group: string, version: string): string {
   return group === '' ? `/api/${version}` : `/apis/${group}/${version}`;
 }
 
