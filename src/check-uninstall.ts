@@ -22,7 +22,7 @@ const maxListed = 100;
  * has no objects.
  *
  * @param options.namespaces the namespaces to check. Default: all.
- * @throws StillNeededError if such an object exists; ApiError and NoAnswerError as every request.
+ * @throws StillNeededError if such an object exists; ApiError and NoResponseError as every request.
  */
 export async function checkUninstall(
   client: Client,

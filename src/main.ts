@@ -7,7 +7,7 @@ import { fieldManager, run } from './runner.ts';
 import { ConnectionError, connect, createClient } from './runtime/client/index.ts';
 import type { Logger } from './runtime/index.ts';
 import { LeadershipLostError } from './runtime/leader-election/index.ts';
-import { untilTerminated } from './runtime/process/index.ts';
+import { terminationSignal } from './runtime/process/index.ts';
 
 /** Set by the bundler to the package's version. */
 declare const ECHOPERATOR_VERSION: string | undefined;
@@ -45,7 +45,7 @@ async function main(args: readonly string[], environment: NodeJS.ProcessEnv): Pr
   }
   const config = readConfig(environment);
   const log: Logger = openLog(process, config.logLevel, { env: config.env, version });
-  const signal = untilTerminated(process, log);
+  const signal = terminationSignal(process, log);
   if (command === undefined) await run({ config, environment, log, signal, userAgent });
   else await perform(command, { config, environment, log, signal });
   return 0;

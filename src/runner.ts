@@ -6,8 +6,8 @@ import type { Logger, Operator } from './runtime/index.ts';
 import { checkedTimings, type LeaseTimings, PodContainers } from './runtime/leader-election/index.ts';
 import {
   connectOperator,
+  type HttpServer,
   type LeaderElectionOptions,
-  type Listening,
   Liveness,
   metricsRoute,
   probeRoutes,
@@ -130,7 +130,7 @@ function timingsOf({ ha }: Config): LeaseTimings {
 }
 
 /** Opens the probes, and the metrics where they are wanted; on one of them failing, none stays open. */
-async function listen(config: Config, operator: Operator, liveness: Liveness): Promise<readonly Listening[]> {
+async function listen(config: Config, operator: Operator, liveness: Liveness): Promise<readonly HttpServer[]> {
   const health = await serveOn('HEALTH_PORT', config.healthPort, probeRoutes(operator, liveness));
   if (!config.metrics.enabled) return [health];
   const routes = { [config.metrics.path]: metricsRoute(operator.metrics) };
@@ -142,7 +142,7 @@ async function listen(config: Config, operator: Operator, liveness: Liveness): P
   }
 }
 
-async function serveOn(setting: string, port: number, routes: Readonly<Record<string, Route>>): Promise<Listening> {
+async function serveOn(setting: string, port: number, routes: Readonly<Record<string, Route>>): Promise<HttpServer> {
   try {
     return await serve(port, routes);
   } catch (cause) {

@@ -1,7 +1,7 @@
 /** The pet store's server and its command-line client. */
 import { ConnectError } from '@connectrpc/connect';
 import { pino } from 'pino';
-import { untilTerminated } from '../runtime/process/index.ts';
+import { terminationSignal } from '../runtime/process/index.ts';
 import { isClientCommand, runCommand, usage } from './command-line.ts';
 import { DatabaseError } from './database.ts';
 import { UsageError } from './remote-pets.ts';
@@ -32,7 +32,7 @@ async function main(args: readonly string[], environment: NodeJS.ProcessEnv): Pr
   }
   const settings = readSettings(environment);
   const log = pino({ level: settings.logLevel, base: { env: settings.env, version } });
-  await serve(settings, log, untilTerminated(process, log));
+  await serve(settings, log, terminationSignal(process, log));
   return 0;
 }
 

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import type { Logger } from '../runtime/index.ts';
-import { type Listening, serve as serveHttp } from '../runtime/process/index.ts';
+import { type HttpServer, serve as serveHttp } from '../runtime/process/index.ts';
 import { PetStoreServer } from './pet-store-server.ts';
 import type { Settings } from './settings.ts';
 
@@ -35,7 +35,7 @@ export async function serve(settings: Settings, log: Logger, signal: AbortSignal
   log.info({}, 'pet store stopped');
 }
 
-function listenHttp(port: number, server: PetStoreServer): Promise<Listening> {
+function listenHttp(port: number, server: PetStoreServer): Promise<HttpServer> {
   const { registry } = server.metrics;
   return serveHttp(port, {
     '/healthz': () => ({ code: 200, text: 'ok\n' }),

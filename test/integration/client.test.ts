@@ -1,11 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { Discovery, NotServedError } from '../../src/runtime/client/discovery.ts';
 import {
   isAlreadyExists,
   isConflict,
   isInvalid,
   isNotFound,
-  isOtherUid,
+  isUidMismatch,
   kubeconfigConnection,
 } from '../../src/runtime/client/index.ts';
 import { Transport } from '../../src/runtime/client/transport.ts';
@@ -77,7 +76,7 @@ describe('a namespaced kind', () => {
     const again = await client.apply(ConfigMap, { metadata: key, data: { a: '2' } }, { uid, resourceVersion });
     expect(again.data).toEqual({ a: '2' });
     expect(isConflict(await refusal(client.apply(ConfigMap, { metadata: key }, { resourceVersion })))).toBe(true);
-    expect(isOtherUid(await refusal(client.apply(ConfigMap, { metadata: key }, { uid: 'another' })))).toBe(true);
+    expect(isUidMismatch(await refusal(client.apply(ConfigMap, { metadata: key }, { uid: 'another' })))).toBe(true);
 
     // The same manager under another operation is another owner.
     await client.patch(ConfigMap, key, { type: 'merge', body: { data: { a: '3' } } });
@@ -254,27 +253,14 @@ async function discoveredGroups(transport: Transport): Promise<readonly Discover
   return (await Promise.all(lists)).flatMap((list) => (list as { readonly items: DiscoveredGroup[] }).items);
 }
 
-describe('discovery', () => {
+describe('the ready-made kinds', () => {
   let transport: Transport;
-  let discovery: Discovery;
   beforeAll(async () => {
     transport = new Transport(await kubeconfigConnection(cluster.kubeconfig), { userAgent: 'test' });
-    discovery = new Discovery(transport);
   });
   afterAll(() => transport?.close());
 
-  test('finds built-in and custom kinds, of both scopes', async () => {
-    const deployment = await discovery.mapping({ group: 'apps', version: 'v1', kind: 'Deployment' });
-    expect(deployment.kind).toEqual({ ...Deployment });
-    expect(deployment.subresources).toEqual(expect.arrayContaining(['status', 'scale']));
-    expect(deployment.verbs).toContain('deletecollection');
-    const { kind } = await discovery.mapping({ group: '', version: 'v1', plural: 'namespaces' });
-    expect(kind).toEqual({ ...Namespace });
-    const echo = await discovery.mapping({ group: 'mmontes.io', version: 'v1alpha1', kind: 'Echo' });
-    expect(echo.kind).toMatchObject({ plural: 'echos', scope: 'Namespaced' });
-  });
-
-  test('agrees with the ready-made kinds', async () => {
+  test('are those that the API server serves', async () => {
     const served = new Map<string, Kind>();
     for (const { metadata, versions } of await discoveredGroups(transport)) {
       const { name: group = '' } = metadata;
@@ -293,14 +279,5 @@ describe('discovery', () => {
       (kind) => [`${kind.group}/${kind.plural}`, kind] as const,
     );
     expect(Object.fromEntries(readyMade)).toEqual(Object.fromEntries(served));
-  });
-
-  test('says what is not served', async () => {
-    const unknown = discovery.mapping({ group: 'apps', version: 'v1', kind: 'Gadget' });
-    await expect(unknown).rejects.toThrow(NotServedError);
-    await expect(unknown).rejects.toThrow('does not serve the kind Gadget of apps/v1; there is ');
-    await expect(discovery.mapping({ group: 'no.such', version: 'v1', kind: 'Gadget' })).rejects.toThrow(
-      'does not serve the kind Gadget of no.such/v1; there is nothing',
-    );
   });
 });

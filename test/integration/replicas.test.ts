@@ -76,7 +76,7 @@ const atOnceMs = 10_000;
 /** It has ended with 1, at once after the line that says why. */
 async function endsWithoutItsLease(operator: OperatorProcess, why: RegExp): Promise<void> {
   const { exitCode, output } = await operator.ended;
-  const afterMs = Date.now() - loggedAt(output, 'the lease is lost: nothing more is begun');
+  const afterMs = Date.now() - loggedAt(output, 'the lease is lost: starting no new work');
   expect(output).toMatch(why);
   expect({ exitCode, inTime: afterMs < atOnceMs }).toEqual({ exitCode: 1, inTime: true });
 }

@@ -82,7 +82,7 @@ describe('in an empty project on Node 24', () => {
 
   test('without a kubeconfig the operator says so in one line', async () => {
     const { exitCode, all } = await project.start('node', ['greeter.ts'], { KUBECONFIG: '', HOME: folder });
-    expect(all).toMatch(/^greeter: no way to an API server is known: .*\.kube\/config can't be read$/);
+    expect(all).toMatch(/^greeter: cannot find an API server: .*\.kube\/config is not readable$/);
     expect(exitCode).toBe(2);
   });
 });

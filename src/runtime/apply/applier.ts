@@ -7,8 +7,8 @@ import {
   isAlreadyExists,
   isConflict,
   isNotFound,
-  isOtherUid,
-  NoAnswerError,
+  isUidMismatch,
+  NoResponseError,
 } from '../client/index.ts';
 import {
   controllerOf,
@@ -19,55 +19,55 @@ import {
   type Manifest,
   resourceName,
 } from '../kind/index.ts';
-import { Answers } from './answers.ts';
 import { type Difference, differencesOf } from './difference.ts';
 import { fieldSetHash } from './field-set.ts';
-import { isObject, member } from './json.ts';
+import { getMember, isObject } from './json.ts';
 import { schemaOf } from './kind-schema.ts';
+import { ToleratedDifferences } from './tolerated-differences.ts';
 
-/** What came of making an object be as it is wanted. */
+/** The result of {@link Applier.apply} and {@link Applier.createOnce}. */
 export type Applied<T extends KubeObject> =
-  /** It is as an apply leaves it, or is there and made once: nothing was sent, or an apply changed nothing. */
+  /** The object is as desired, or `createOnce` found it. No request was sent, or an apply changed nothing. */
   | { readonly type: 'unchanged'; readonly object: T }
   | { readonly type: 'created'; readonly object: T }
-  /** `difference` is the first field that was otherwise: `.spec.replicas`. */
+  /** `difference` is the path of the first field that differed: `.spec.replicas`. */
   | { readonly type: 'applied'; readonly object: T; readonly difference: string }
-  /** It is ours and being deleted: nothing was sent. Once it is gone it can be made anew. */
+  /** The owner's object is being deleted; no request was sent. Create it again when it is gone. */
   | { readonly type: 'terminating'; readonly object: T }
-  /** Its name is held by an object that is not our owner's: nothing was changed. A condition should say so. */
+  /** Another object, which the owner does not control, has the name; nothing was changed. Report it in a condition. */
   | { readonly type: 'nameTaken'; readonly holder: T };
 
-/** Where to read and how to write one child. */
+/** The client and the store for one child. */
 export interface ApplyChildOptions<T extends KubeObject> {
-  /** The reconcile's own: it ends with the reconcile, and what is written is waited for. */
+  /** The reconcile's client: its requests end with the reconcile, and the next reconcile observes its writes. */
   readonly client: Client;
-  /** What is known of the kind; its informer's. */
+  /** The store of the kind's informer. */
   readonly store: ReadonlyStore<T>;
 }
 
 /**
- * No object was ever stored under this version: the first write to an empty etcd is its second revision. So an apply
- * that asks for it is a Conflict where the name is taken, and creates the object where it is not (apply creates through
- * the registry's Update, which asks no version of what there is not: k8s.io/apiserver/pkg/registry/generic/registry).
+ * A resourceVersion that no object has: the first write to an empty etcd has revision 2. An apply with this version is a
+ * Conflict if the name is taken, and creates the object otherwise (apply creates through the registry's Update, which does
+ * not check the version of a missing object: k8s.io/apiserver/pkg/registry/generic/registry).
  */
 const mustNotExist = '1';
 
 /**
- * Makes a controller's children be as they are wanted, and asks the API server only where something is to be changed.
+ * Keeps a controller's children in their desired state, and sends a request only if it would change something.
  *
  * Guarantees:
- * - An object that already says all that is wanted costs no request, also after a restart. See {@link differencesOf}
- *   for what is the same. Where the server adds defaults within an atomic field, an apply that changes nothing finds that
- *   out: one for each content after a restart, and one an hour at the most, unless the manifest has the defaults too.
- * - Drift is put back, also where others have added to an atomic field. What a webhook makes of an apply is let be, and
- *   tried again once a minute at the most; what it only adds to an atomic field once an hour, as a default.
- * - A field that is no longer wanted is removed: an annotation `<field manager>/applied` tells which fields the last
- *   apply had (a hash of them; managedFields would tell too, but caches leave them out, for they are large).
- * - Nobody else's object is ever changed: what exists must have our owner as its controller, by uid; what does not is
- *   made in a way that fails where somebody was faster; what was replaced meanwhile is a Conflict.
- * - Fields that others set stay, unless they are wanted too: then ours win, as is right for an object's controller.
+ * - An object in the desired state costs no request, also after a restart. {@link differencesOf} defines what is equal. If
+ *   the server adds defaults within an atomic field, an apply that changes nothing finds this out: one for each content
+ *   after a restart, and at most one per hour. Put these defaults into the manifest to avoid it.
+ * - Drift is corrected, also additions to an atomic field. A field that a webhook rewrites is applied again at most once
+ *   per minute; an addition of a webhook to an atomic field, at most once per hour.
+ * - A field that the manifest no longer has is removed. The annotation `<field manager>/applied` holds a hash of the
+ *   applied field names for this. (managedFields has them too, but caches drop it because it is large.)
+ * - Objects of other owners are never changed. An existing object must have the owner as its controller, by uid. A create
+ *   fails if the name is taken. An apply is a Conflict if the object was replaced.
+ * - Fields of other managers are kept, unless the manifest has them too: then the manifest wins.
  *
- * Assumptions: the children carry a controller reference; the store holds the kind's objects of their namespace.
+ * Assumptions: each manifest has a controller reference, and the store covers the namespace of the children.
  *
  * @example
  * const applier = new Applier({ fieldManager: 'echoperator' });
@@ -77,26 +77,29 @@ const mustNotExist = '1';
  */
 export class Applier {
   readonly #annotation: string;
-  readonly #answers = new Answers();
+  readonly #tolerated = new ToleratedDifferences();
 
   /**
-   * @param options.fieldManager the client's own. It begins the annotation's name, so it must be a DNS subdomain.
-   * @throws RangeError if it is none.
+   * @param options.fieldManager the client's field manager. It is the prefix of the annotation, so it must be a DNS
+   *   subdomain.
+   * @throws RangeError if it is not.
    */
   constructor(options: { readonly fieldManager: string }) {
     const { fieldManager } = options;
     if (!/^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/.test(fieldManager)) {
-      throw new RangeError(`the field manager must be a DNS subdomain to begin an annotation, not "${fieldManager}"`);
+      throw new RangeError(
+        `the field manager must be a DNS subdomain, not "${fieldManager}": it prefixes an annotation`,
+      );
     }
     this.#annotation = `${fieldManager}/applied`;
   }
 
   /**
-   * Applies a child, server-side, if it is not there or not as wanted. A Secret's `stringData` is sent as `data`, since
-   * that is how it is stored.
+   * Applies a child (server-side) if it is missing or differs from the manifest. A Secret's `stringData` is sent as
+   * `data`, which is how the server stores it.
    *
-   * @throws RangeError for a manifest without a controller reference; whatever the client throws: a Conflict where the
-   *   child was replaced or deleted meanwhile, which the next reconcile finds in the store.
+   * @throws RangeError for a manifest without a controller reference; the client's errors, for example a Conflict if the
+   *   child was replaced or deleted concurrently, which the next reconcile finds in the store.
    */
   async apply<T extends KubeObject>(
     kind: Kind<T>,
@@ -109,24 +112,23 @@ export class Applier {
     if (stored !== undefined) return this.#applyTo(stored, kind, configuration, owner, client);
     try {
       const object = await client.apply(kind, configuration, { force: true, resourceVersion: mustNotExist });
-      this.#remember(kind, configuration, object);
+      this.#recordDifferences(kind, configuration, object);
       return { type: 'created', object };
     } catch (error) {
       if (!isConflict(error)) throw error;
-      // The store was behind: made by us a moment ago, or by somebody else.
-      const live = await liveOf(kind, manifest, client);
+      // The store is stale: the object was just created, by this controller or by another client.
+      const live = await getIfPresent(kind, manifest, client);
       if (live === undefined) throw error;
       return this.#applyTo(live, kind, configuration, owner, client);
     }
   }
 
   /**
-   * Creates a child that is never changed afterwards (a Job, a Pod). Its name is the caller's, chosen before the first
-   * attempt: so where the answer is lost, a look at that name tells whether it was made. That it was not may be wrong for
-   * a moment, while the request is under way still: who tries again should do so under the same name.
+   * Creates a child that never changes afterwards (a Job, a Pod). The caller chooses the name before the first attempt, so
+   * that a get by name tells whether a create without a response succeeded. The get may be too early, while the create is
+   * still in flight: a retry must use the same name.
    *
-   * @throws RangeError for a manifest without a controller reference; whatever the client throws, except where the
-   *   child turns out to be there.
+   * @throws RangeError for a manifest without a controller reference; the client's errors, unless the child exists.
    */
   async createOnce<T extends KubeObject>(
     kind: Kind<T>,
@@ -135,51 +137,55 @@ export class Applier {
   ): Promise<Exclude<Applied<T>, { readonly type: 'applied' }>> {
     const owner = ownerOf(kind, manifest);
     const stored = store.get(keyOf(manifest));
-    if (stored !== undefined) return found(stored, owner, 'unchanged');
+    if (stored !== undefined) return classify(stored, owner, 'unchanged');
     try {
       const object = await client.create(kind, manifest, fieldValidation && { fieldValidation });
       return { type: 'created', object };
     } catch (error) {
       if (!isAlreadyExists(error) && !isOutcomeUnknown(error)) throw error;
-      const live = await liveOf(kind, manifest, client);
+      const live = await getIfPresent(kind, manifest, client);
       if (live === undefined) throw error;
-      return found(live, owner, isAlreadyExists(error) ? 'unchanged' : 'created');
+      return classify(live, owner, isAlreadyExists(error) ? 'unchanged' : 'created');
     }
   }
 
   async #applyTo<T extends KubeObject>(
-    present: T,
+    current: T,
     kind: Kind<T>,
     configuration: Manifest<T>,
     owner: string,
     client: Client,
   ): Promise<Applied<T>> {
-    const state = found(present, owner, 'unchanged');
-    if (state.type !== 'unchanged') return state;
-    const { uid } = present.metadata;
-    const differences = differencesOf(configuration, present, schemaOf(kind));
+    const result = classify(current, owner, 'unchanged');
+    if (result.type !== 'unchanged') return result;
+    const { uid } = current.metadata;
+    const differences = differencesOf(configuration, current, schemaOf(kind));
     const [difference] = [...differences.filter(({ isSurplus }) => !isSurplus), ...differences];
-    if (difference === undefined || this.#answers.isExpected(uid, configuration, differences)) return state;
+    if (difference === undefined || this.#tolerated.has(uid, configuration, differences)) return result;
     try {
       const object = await client.apply(kind, configuration, { force: true, uid });
-      const left = this.#remember(kind, configuration, object);
-      if (isDeepStrictEqual(left, differences)) return { type: 'unchanged', object };
+      const remaining = this.#recordDifferences(kind, configuration, object);
+      if (isDeepStrictEqual(remaining, differences)) return { type: 'unchanged', object };
       return { type: 'applied', object, difference: difference.path };
     } catch (error) {
-      if (!isOtherUid(error)) throw error;
-      // The server says Invalid: a uid cannot be changed. To the caller it is a conflict as any other.
-      const message = `${keyString(keyOf(configuration))} is no longer the object with the uid ${uid}`;
+      if (!isUidMismatch(error)) throw error;
+      // The server responds with Invalid, because a uid is immutable. For the caller this is a Conflict like any other.
+      const message = `${keyString(keyOf(configuration))} no longer has the uid ${uid}`;
       throw new ApiError(error.request, 409, { ...error.status, code: 409, reason: 'Conflict', message });
     }
   }
 
-  #remember<T extends KubeObject>(kind: Kind<T>, configuration: Manifest<T>, answer: T): readonly Difference[] {
-    const differences = differencesOf(configuration, answer, schemaOf(kind));
-    this.#answers.remember(answer.metadata.uid, configuration, differences);
+  #recordDifferences<T extends KubeObject>(
+    kind: Kind<T>,
+    configuration: Manifest<T>,
+    applied: T,
+  ): readonly Difference[] {
+    const differences = differencesOf(configuration, applied, schemaOf(kind));
+    this.#tolerated.record(applied.metadata.uid, configuration, differences);
     return differences;
   }
 
-  /** What is sent and compared: the manifest without nulls, and with the annotation that tells of its fields. */
+  /** Returns the object to compare and send: the manifest without nulls and with the annotation. */
   #configuration<T extends KubeObject>(kind: Kind<T>, given: Manifest<T>): Manifest<T> {
     const manifest = withoutNulls(given);
     const asStored = withoutStringData(kind, manifest);
@@ -199,8 +205,8 @@ function ownerOf(kind: Kind, manifest: Manifest<KubeObject>): string {
   );
 }
 
-/** What an object under a child's name is to its owner. */
-function found<T extends KubeObject, Type extends string>(
+/** Checks whether the owner controls an object with the child's name, and whether the object is being deleted. */
+function classify<T extends KubeObject, Type extends string>(
   object: T,
   owner: string,
   type: Type,
@@ -210,8 +216,8 @@ function found<T extends KubeObject, Type extends string>(
   return { type, object };
 }
 
-/** Past the cache; undefined where there is none. */
-async function liveOf<T extends KubeObject>(
+/** Reads the object from the API server. */
+async function getIfPresent<T extends KubeObject>(
   kind: Kind<T>,
   manifest: Manifest<T>,
   client: Client,
@@ -224,12 +230,12 @@ async function liveOf<T extends KubeObject>(
   }
 }
 
-/** It was sent and had no answer, or one that says that it may have happened all the same (a time-out in the server). */
+/** True if the request may have succeeded: it was sent without a response, or the server failed while it processed it. */
 function isOutcomeUnknown(error: unknown): boolean {
-  return error instanceof NoAnswerError ? error.sent : error instanceof ApiError && error.code >= 500;
+  return error instanceof NoResponseError ? error.wasSent : error instanceof ApiError && error.code >= 500;
 }
 
-/** Without members that are null, which nothing compares: sent, they would alter what is stored. */
+/** Removes null members: the comparison ignores them, but sending them would change the stored object. */
 function withoutNulls<T>(value: T): T {
   if (Array.isArray(value)) return value.map(withoutNulls) as T;
   if (!isObject(value)) return value;
@@ -237,11 +243,11 @@ function withoutNulls<T>(value: T): T {
   return Object.fromEntries(members.map(([name, member]) => [name, withoutNulls(member)])) as T;
 }
 
-/** The API server turns a Secret's `stringData` into `data` and never shows it again. */
+/** Converts a Secret's `stringData` to `data`, as the API server does. The server never returns `stringData`. */
 function withoutStringData<T extends KubeObject>(kind: Kind<T>, manifest: Manifest<T>): Manifest<T> {
-  const texts = member(manifest, 'stringData');
+  const texts = getMember(manifest, 'stringData');
   if (kind.group !== '' || kind.kind !== 'Secret' || !isObject(texts)) return manifest;
-  const data: Record<string, unknown> = { ...(member(manifest, 'data') as object | undefined) };
+  const data: Record<string, unknown> = { ...(getMember(manifest, 'data') as object | undefined) };
   for (const [key, text] of Object.entries(texts)) data[key] = Buffer.from(String(text), 'utf8').toString('base64');
   return { ...manifest, stringData: undefined, data };
 }

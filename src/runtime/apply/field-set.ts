@@ -1,12 +1,12 @@
-import { fieldOf, itemName, resolved } from './difference.ts';
+import { fieldSchema, itemKey, resolve } from './difference.ts';
 import { isObject } from './json.ts';
 import { type Schema, unknown } from './schema.ts';
 
 /**
- * A hash of which fields a configuration has, whatever their values and their order: 16 hexadecimal digits. A field
- * that is no longer wanted changes it, which no comparison with the stored object can tell.
+ * Hashes the set of fields in a configuration, regardless of their values and order, to 16 hexadecimal digits. The hash
+ * changes when the configuration drops a field, which a comparison with the stored object cannot detect.
  *
- * Each field's path is hashed (FNV-1a, in two lanes), and the hashes are added up, so that nothing is sorted or joined.
+ * The sum of the hashes of all field paths (FNV-1a, two lanes) avoids sorting and joining the paths.
  */
 export function fieldSetHash(configuration: unknown, schema: Schema): string {
   const sums = { low: 0, high: 0 };
@@ -21,26 +21,26 @@ interface Lanes {
 
 function add(value: unknown, schema: Schema, path: Lanes, sums: { low: number; high: number }): void {
   if (value === undefined || value === null) return;
-  const known = resolved(schema);
+  const resolved = resolve(schema);
   if (Array.isArray(value)) {
-    const { merge, items } = known.type === 'list' ? known : { merge: 'atomic' as const, items: unknown };
+    const { merge, items } = resolved.type === 'list' ? resolved : { merge: 'atomic' as const, items: unknown };
     value.forEach((item: unknown, index) => {
-      add(item, items, extended(path, merge === 'atomic' ? String(index) : itemName(item, merge)), sums);
+      add(item, items, extend(path, merge === 'atomic' ? String(index) : itemKey(item, merge)), sums);
     });
   } else if (isObject(value)) {
-    for (const name in value) add(value[name], partOf(known, name), extended(path, name), sums);
+    for (const name in value) add(value[name], schemaOfMember(resolved, name), extend(path, name), sums);
   }
-  sums.low = (sums.low + mixed(path.low)) >>> 0;
-  sums.high = (sums.high + mixed(path.high)) >>> 0;
+  sums.low = (sums.low + mixBits(path.low)) >>> 0;
+  sums.high = (sums.high + mixBits(path.high)) >>> 0;
 }
 
-function partOf(schema: Schema, name: string): Schema {
-  if (schema.type === 'struct') return fieldOf(schema, name);
+function schemaOfMember(schema: Schema, name: string): Schema {
+  if (schema.type === 'struct') return fieldSchema(schema, name);
   return schema.type === 'map' ? schema.values : unknown;
 }
 
-/** The path with one more step; a step's end is hashed too, so that `a.bc` is not `ab.c`. */
-function extended({ low, high }: Lanes, step: string): Lanes {
+/** Extends the hash of a path by a step. The end of each step is hashed too, so that `a.bc` differs from `ab.c`. */
+function extend({ low, high }: Lanes, step: string): Lanes {
   let [a, b] = [low, high];
   for (let index = 0; index < step.length; index += 1) {
     const unit = step.charCodeAt(index);
@@ -50,8 +50,8 @@ function extended({ low, high }: Lanes, step: string): Lanes {
   return { low: Math.imul(a ^ 0x10000, 0x01000193), high: Math.imul(b ^ 0x10000, 0x5bd1e995) };
 }
 
-/** Spreads each bit over the others (the finalizer of MurmurHash3), for sums of like hashes would be alike. */
-function mixed(hash: number): number {
+/** Spreads each bit over all bits (MurmurHash3's finalizer), because sums of similar hashes would collide. */
+function mixBits(hash: number): number {
   const first = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
   const second = Math.imul(first ^ (first >>> 13), 0xc2b2ae35);
   return (second ^ (second >>> 16)) >>> 0;

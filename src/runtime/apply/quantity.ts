@@ -1,4 +1,4 @@
-/** What a suffix multiplies by: powers of ten and of two. */
+/** The factor of each suffix, as exponents of ten and of two. */
 const exponents: Readonly<Record<string, readonly [tens: number, twos: number]>> = {
   n: [-9, 0],
   u: [-6, 0],
@@ -21,45 +21,45 @@ const exponents: Readonly<Record<string, readonly [tens: number, twos: number]>>
 const pattern = /^([+-]?)(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d{1,2})|([numkMGTPE]|[KMGTPE]i)?)$/;
 
 /**
- * How many billionths a quantity is, rounded up in size, which is as fine as the API server keeps it
- * (k8s.io/apimachinery/pkg/api/resource); undefined for what is no quantity.
+ * Converts a quantity to billionths, the API server's precision, and rounds away from zero as it does
+ * (k8s.io/apimachinery/pkg/api/resource). Returns undefined for an invalid quantity.
  */
-function billionths(quantity: string): bigint | undefined {
+function parseNanos(quantity: string): bigint | undefined {
   const [match, sign, whole = '', fraction = '', exponent, suffix = ''] = pattern.exec(quantity) ?? [];
   if (match === undefined || whole + fraction === '') return undefined;
   const [tens = 0, twos = 0] = exponent === undefined ? (exponents[suffix] ?? []) : [Number(exponent)];
   const digits = BigInt(whole + fraction) * 2n ** BigInt(twos);
   const shift = tens - fraction.length + 9;
-  const size = shift >= 0 ? digits * 10n ** BigInt(shift) : dividedUp(digits, 10n ** BigInt(-shift));
+  const size = shift >= 0 ? digits * 10n ** BigInt(shift) : divideRoundingUp(digits, 10n ** BigInt(-shift));
   return sign === '-' ? -size : size;
 }
 
-const dividedUp = (dividend: bigint, divisor: bigint): bigint => (dividend + divisor - 1n) / divisor;
+const divideRoundingUp = (dividend: bigint, divisor: bigint): bigint => (dividend + divisor - 1n) / divisor;
 
-/** Whether two quantities are the same amount, however they are written; a quantity may be a JSON number too. */
+/** True if two quantities have the same value, in any notation. A quantity may be a JSON number. */
 export function equalQuantities(a: unknown, b: unknown): boolean {
   if (a === b) return true;
   if (!isScalar(a) || !isScalar(b)) return false;
-  const amount = billionths(String(a));
-  return amount !== undefined && amount === billionths(String(b));
+  const nanos = parseNanos(String(a));
+  return nanos !== undefined && nanos === parseNanos(String(b));
 }
 
 /**
- * Compares two quantities (`1Gi`, `1500m`, 2) by amount, as a sort does.
+ * Compares two quantities (`1Gi`, `1500m`, 2) by value, for example to sort them.
  *
- * @returns below 0 where the first is less, above 0 where it is more, 0 where both are one amount.
- * @throws RangeError for what is no quantity.
+ * @returns a negative number if `a` is less than `b`, a positive number if it is greater, 0 if they are equal.
+ * @throws RangeError for an invalid quantity.
  */
 export function compareQuantities(a: string | number, b: string | number): number {
-  const [one, other] = [amountOf(a), amountOf(b)];
-  if (one === other) return 0;
-  return one < other ? -1 : 1;
+  const [nanosA, nanosB] = [requireNanos(a), requireNanos(b)];
+  if (nanosA === nanosB) return 0;
+  return nanosA < nanosB ? -1 : 1;
 }
 
-function amountOf(quantity: string | number): bigint {
-  const amount = billionths(String(quantity));
-  if (amount === undefined) throw new RangeError(`no quantity: ${JSON.stringify(quantity)}`);
-  return amount;
+function requireNanos(quantity: string | number): bigint {
+  const nanos = parseNanos(String(quantity));
+  if (nanos === undefined) throw new RangeError(`invalid quantity: ${JSON.stringify(quantity)}`);
+  return nanos;
 }
 
 const isScalar = (value: unknown): value is string | number => typeof value === 'string' || typeof value === 'number';

@@ -1,53 +1,52 @@
 /**
- * How a value of the API is compared and merged, as far as that differs from plain JSON: what a server-side apply
- * takes for one field, and which different spellings the server stores as one
+ * How server-side apply merges a value and which values the server treats as equal, where this differs from plain JSON
  * (https://kubernetes.io/docs/reference/using-api/server-side-apply/#merge-strategy).
  */
 export type Schema =
-  /** Told apart by value; `keepsZero`: the server stores false, 0 and '' as they are, where others it leaves out. */
+  /** With `keepsZero` the server stores false, 0 and ''; without it, it omits them. */
   | { readonly type: 'scalar'; readonly keepsZero: boolean }
-  /** `1000m` and `1` are one. */
+  /** `1000m` equals `1`. */
   | { readonly type: 'quantity' }
   | Struct
   | MapOf
   | ListOf
-  /** A struct of {@link builtInTypes}. */
+  /** A reference to a struct in {@link builtInTypes}. */
   | { readonly type: 'ref'; readonly name: string }
-  /** JSON that nothing is known of: objects are merged by key, lists compared whole. */
+  /** JSON without a schema: objects are merged by key, lists are atomic. */
   | { readonly type: 'unknown' };
 
-/** An object with declared fields; the server may add others of them. */
+/** An object with declared fields. */
 export interface Struct {
   readonly type: 'struct';
-  /** What each field is; those that are absent are {@link Struct.others}. */
+  /** The schema of each field. Fields that are missing here have the schema {@link Struct.others}. */
   readonly fields: Readonly<Record<string, Schema>>;
   readonly others: Schema;
-  /** One field for a server-side apply: whoever applies it applies it whole. */
+  /** Server-side apply treats the object as one field: an apply replaces all of it. */
   readonly atomic?: true;
 }
 
-/** An object with free keys. */
+/** An object with arbitrary keys. */
 export interface MapOf {
   readonly type: 'map';
   readonly values: Schema;
-  /** Where it is empty the server may leave it out. */
+  /** The server may omit an empty map. */
   readonly emptyIsAbsent: boolean;
   readonly atomic?: true;
 }
 
 export interface ListOf {
   readonly type: 'list';
-  /** Compared whole; as a set; or by the values of these keys. */
+  /** One atomic value, a set, or items identified by these keys. */
   readonly merge: 'atomic' | 'set' | readonly ListKey[];
   readonly items: Schema;
   readonly emptyIsAbsent: boolean;
 }
 
-/** A field by which a list's items are told apart, and the server's value for items that lack it. */
+/** A field that identifies the items of a list, and the server's default for items without it. */
 export interface ListKey {
   readonly name: string;
   readonly default?: string | number | boolean;
 }
 
-/** JSON that nothing is known of. */
+/** JSON without a schema. */
 export const unknown: Schema = { type: 'unknown' };

@@ -4,7 +4,7 @@ import {
   type Client,
   isExpired,
   type List,
-  NoAnswerError,
+  NoResponseError,
   type Selection,
   type WatchEvent,
   WatchOverdueError,
@@ -291,7 +291,7 @@ export class Reflector<T extends KubeObject> {
       }
     } catch (error) {
       // A server in trouble may take its time to refuse.
-      opened = !(error instanceof ApiError || error instanceof NoAnswerError);
+      opened = !(error instanceof ApiError || error instanceof NoResponseError);
       throw error;
     } finally {
       this.#open = undefined;

@@ -1,20 +1,20 @@
-/** One thing that is wrong with a request, of which there may be several. */
+/** One of the problems that the API server found in a request. */
 export interface StatusCause {
   /** One CamelCase word: FieldValueInvalid, NamespaceTerminating … */
   readonly reason?: string;
-  /** Which field, as a path: `spec.containers[0].image`. */
+  /** The path of the field: `spec.containers[0].image`. */
   readonly field?: string;
   readonly message?: string;
 }
 
-/** What the API server says of a request that it refused: a `Status` object of the API. */
+/** The body of an error response: the API's `Status` object. */
 export interface Status {
   readonly code?: number;
   /** One CamelCase word: NotFound, AlreadyExists, Conflict, Invalid, Forbidden, Expired … */
   readonly reason?: string;
   readonly message?: string;
   readonly details?: {
-    /** Of the object that it is about, if it is about one. */
+    /** The name of the object, if the request is about one object. */
     readonly name?: string;
     readonly causes?: readonly StatusCause[];
     readonly retryAfterSeconds?: number;
@@ -22,28 +22,28 @@ export interface Status {
 }
 
 /**
- * The API server refused a request. The message is one line for a log: method, path, code, reason, the server's own
- * sentence, and of the causes what that sentence does not say.
+ * The API server refused a request. The message is one line for a log: method, path, code, reason, the server's message,
+ * and each cause that the server's message does not mention.
  */
 export class ApiError extends Error {
   override readonly name = 'ApiError';
   /** The HTTP status code. */
   readonly code: number;
   readonly reason: string;
-  /** After how many seconds the server wants to be asked again, if it said so. */
+  /** The server asks the client to wait this many seconds before it retries; undefined if the server does not say. */
   readonly retryAfterSeconds: number | undefined;
-  // Behind accessors: loggers write out an error's fields, and the message says all of it already.
+  // Private, because loggers print an error's public fields and the message already contains this.
   readonly #status: Status;
   readonly #request: string;
 
-  /** @param retryAfterSeconds what the Retry-After header says; default: what the Status does. */
+  /** @param retryAfterSeconds the value of the Retry-After header. Default: the value in the Status. */
   constructor(
     request: string,
     code: number,
     status: Status,
     retryAfterSeconds: number | undefined = status.details?.retryAfterSeconds,
   ) {
-    super(`${request}: ${code} ${status.reason ?? 'Unknown'}: ${sentence(status)}`);
+    super(`${request}: ${code} ${status.reason ?? 'Unknown'}: ${oneLineMessage(status)}`);
     this.code = code;
     this.reason = status.reason ?? 'Unknown';
     this.retryAfterSeconds = retryAfterSeconds;
@@ -60,21 +60,21 @@ export class ApiError extends Error {
     return this.#request;
   }
 
-  /** All that is wrong, as far as the server says it in parts. */
+  /** The problems that the server lists; empty if it lists none. */
   get causes(): readonly StatusCause[] {
     return this.#status.details?.causes ?? [];
   }
 
-  /** Whether the server names `reason` among the causes (`NamespaceTerminating`, `FieldValueInvalid` …). */
+  /** True if one of the causes has this reason (`NamespaceTerminating`, `FieldValueInvalid` …). */
   hasCause(reason: string): boolean {
     return this.causes.some((cause) => cause.reason === reason);
   }
 }
 
-function sentence({ message = 'no message', details }: Status): string {
+function oneLineMessage({ message = 'no message', details }: Status): string {
   const parts = [message];
   for (const { field, message: cause } of details?.causes ?? []) {
-    // As a rule the server's message is made of its causes'.
+    // The server usually builds its message from the causes.
     if (cause !== undefined && !message.includes(cause)) parts.push(field ? `${field}: ${cause}` : cause);
   }
   return parts.join('; ').replaceAll(/\s*\n\s*/g, ' ');
@@ -83,72 +83,76 @@ function sentence({ message = 'no message', details }: Status): string {
 const hasReason = (error: unknown, reason: string): error is ApiError =>
   error instanceof ApiError && error.reason === reason;
 
-/** The object, or the kind itself, does not exist. */
+/** The object or the kind does not exist. */
 export const isNotFound = (error: unknown): error is ApiError => hasReason(error, 'NotFound');
 
-/** A create found the name taken. */
+/** A create failed because an object with this name exists. */
 export const isAlreadyExists = (error: unknown): error is ApiError => hasReason(error, 'AlreadyExists');
 
 /** A precondition (resourceVersion, uid) did not hold, or another field manager owns a field. */
 export const isConflict = (error: unknown): error is ApiError => hasReason(error, 'Conflict');
 
-/** The object breaks its schema or a rule of its kind: the same request will never do. */
+/** The object violates the schema or a validation rule of its kind. Retrying the same request does not help. */
 export const isInvalid = (error: unknown): error is ApiError => hasReason(error, 'Invalid');
 
-/** An apply was meant for an object of another uid: the one that has the name now is not it. (If none has: a Conflict.) */
-export const isOtherUid = (error: unknown): error is ApiError =>
+/**
+ * An apply with a uid found an object with the same name and another uid. (If no object has the name, the API server
+ * responds with a Conflict.)
+ */
+export const isUidMismatch = (error: unknown): error is ApiError =>
   isInvalid(error) && error.causes.some(({ field }) => field === 'metadata.uid');
 
 /**
- * The words of the API server when a webhook or a policy denies a request, or a webhook cannot be called. The webhook or the
- * policy chooses code and reason (k8s.io/apiserver/pkg/admission/plugin, in webhook and policy).
+ * Matches the API server's message when a webhook or a policy denies a request, or when the server cannot call a webhook.
+ * The message is the only mark: the webhook or the policy chooses the code and the reason
+ * (k8s.io/apiserver/pkg/admission/plugin, in webhook and policy).
  */
-const admissionWords =
+const admissionDenialPattern =
   /^admission webhook "[^"]*" denied the request|^Internal error occurred: failed calling webhook "|policy ['"][^'"]*['"] (with binding '[^']*' )?denied request: /i;
 
-const isDeniedByAdmission = ({ status }: ApiError): boolean => admissionWords.test(status.message ?? '');
+const isDeniedByAdmission = ({ status }: ApiError): boolean => admissionDenialPattern.test(status.message ?? '');
 
-/** The server does not know who asks: the credentials are missing, wrong or have expired. */
+/** The server cannot authenticate the client: the credentials are missing, wrong or expired. */
 export const isUnauthorized = (error: unknown): error is ApiError =>
   error instanceof ApiError && (error.code === 401 || error.reason === 'Unauthorized') && !isDeniedByAdmission(error);
 
-/** Forbidden and Invalid, what is too large, and what a webhook that chooses no code denies: 400. */
+/** BadRequest (also the default code of a denying webhook), Forbidden, RequestEntityTooLarge, Invalid. */
 const refusalCodes: readonly number[] = [400, 403, 413, 422];
 
 /**
- * The server does not accept an object: a field of it is invalid, or a quota, a policy, a webhook or a missing permission
- * stands against it, or a webhook that must be asked cannot be called. It may accept it later, when that has changed. A
- * namespace that is being deleted is no refusal.
+ * The server does not accept an object: a field is invalid, a quota, a policy or a webhook denies it, a permission is
+ * missing, or a required webhook cannot be called. The server may accept the object later, when the cause is gone. An
+ * error because the namespace is being deleted is not a refusal.
  */
 export const isRefusal = (error: unknown): error is ApiError =>
   error instanceof ApiError &&
   (refusalCodes.includes(error.code) || isDeniedByAdmission(error)) &&
   !isNamespaceTerminating(error);
 
-/** Who asks may not do this, or an admission rule or a quota says no. */
+/** The client lacks the permission, or admission or a quota denies the request. */
 export const isForbidden = (error: unknown): error is ApiError => hasReason(error, 'Forbidden');
 
-/** The server has too much to do, or a disruption budget says not now: nothing was done. */
+/** The server is overloaded, or a disruption budget forbids the eviction for now. The server did nothing. */
 export const isTooManyRequests = (error: unknown): error is ApiError =>
   error instanceof ApiError && (error.code === 429 || error.reason === 'TooManyRequests');
 
-/** The server did not finish in time; of a write, the outcome is unknown. */
+/** The server did not finish in time. The outcome of a write is unknown. */
 export const isServerTimeout = (error: unknown): error is ApiError =>
   hasReason(error, 'Timeout') || hasReason(error, 'ServerTimeout');
 
-/** The resourceVersion or the continue token is too old: list anew. */
+/** The resourceVersion or the continue token is too old: list again. */
 export const isExpired = (error: unknown): error is ApiError =>
   error instanceof ApiError && (error.code === 410 || error.reason === 'Expired' || error.reason === 'Gone');
 
 /**
- * The namespace is being deleted: nothing can be created in it, and nothing needs to be.
+ * The namespace is being deleted, so the server refuses to create objects in it.
  *
- * @param namespace asks for this one alone.
+ * @param namespace match only errors about this namespace. Default: any namespace.
  */
 export const isNamespaceTerminating = (error: unknown, namespace?: string): error is ApiError =>
   error instanceof ApiError &&
   error.hasCause('NamespaceTerminating') &&
   (namespace === undefined || namespaceOf(error.request) === namespace);
 
-/** Of `POST /apis/batch/v1/namespaces/default/jobs` it is `default`; of a request for all namespaces there is none. */
+/** `POST /apis/batch/v1/namespaces/default/jobs` → `default`; undefined for a request about all namespaces. */
 const namespaceOf = (request: string): string | undefined => /\/namespaces\/([^/]+)/.exec(request)?.[1];

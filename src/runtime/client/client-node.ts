@@ -1,6 +1,6 @@
 /**
- * All that is used of @kubernetes/client-node, and the YAML parser that it brings, in a module of its own: imported on
- * demand, a bundler keeps this alone.
+ * The only parts of @kubernetes/client-node that the runtime uses, and its YAML parser. This module is loaded with
+ * `import()`, so a bundler keeps only these exports.
  */
 export { KubeConfig } from '@kubernetes/client-node';
 export { load as parseYaml } from 'js-yaml';

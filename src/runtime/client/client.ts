@@ -1,8 +1,8 @@
 import type { Kind, KubeObject, Manifest, ObjectKey } from '../kind/index.ts';
 
-/** Which objects a list or a watch is about. */
+/** Selects the objects of a list, a watch or a deleteCollection. */
 export interface Selection {
-  /** Absent: every namespace. */
+  /** Default: every namespace. */
   readonly namespace?: string;
   readonly labelSelector?: string;
   readonly fieldSelector?: string;
@@ -13,148 +13,154 @@ export interface List<T extends KubeObject> {
   readonly items: readonly T[];
   readonly metadata: {
     readonly resourceVersion: string;
-    /** Set when there are more: pass it to get the next page. */
+    /** Set if there are more pages; pass it to the next request. */
     readonly continue?: string;
     readonly remainingItemCount?: number;
   };
 }
 
-/** What every request takes: `signal` ends it, and it rejects with the signal's reason. */
+/** Options of every request. */
 export interface RequestOptions {
+  /** Aborts the request, which then rejects with the signal's reason. */
   readonly signal?: AbortSignal;
 }
 
-/** How old what is read may be. */
+/** Options of a get. */
 export interface GetOptions extends RequestOptions {
   /**
-   * Absent: the newest, read through to etcd. `0`: whatever the API server has in its cache, cheaper and perhaps old.
-   * Any other: not older than this.
+   * How fresh the result must be. Absent: the latest version (a quorum read). `0`: any version in the API server's
+   * cache, which is cheaper and may be stale. Any other value: this version or a later one.
    */
   readonly resourceVersion?: string;
 }
 
-/** What a page of a list is to hold, and how old it may be. */
+/** Options of a list. */
 export interface ListOptions extends Selection, RequestOptions {
-  /** Items a page at the most. */
+  /** The maximum number of items in a page. Default: no limit. */
   readonly limit?: number;
+  /** The {@link List.metadata} `continue` of the page before. */
   readonly continue?: string;
-  /** As in {@link GetOptions.resourceVersion}; not together with {@link ListOptions.continue}. */
+  /** See {@link GetOptions.resourceVersion}. Cannot be combined with {@link ListOptions.continue}. */
   readonly resourceVersion?: string;
-  /** What {@link ListOptions.resourceVersion} means: just that state, or that one or a later one. */
+  /** Whether the list must have exactly {@link ListOptions.resourceVersion}, or that version or a later one. */
   readonly resourceVersionMatch?: 'Exact' | 'NotOlderThan';
 }
 
-/** What a watch is to tell, from when on, and for how long. */
+/** Options of a watch. */
 export interface WatchOptions extends Selection {
-  /** Deliver what happened after this. Absent: first what there is, as ADDED events, then what happens. */
+  /** Deliver the changes after this version. Absent: deliver each existing object as an ADDED event, then the changes. */
   readonly resourceVersion?: string;
   /**
-   * Begin with an ADDED event for each object that there is, as of `resourceVersion` or later, then a bookmark with the
-   * annotation `k8s.io/initial-events-end`, then what happens: a list in a stream (KEP-3157).
+   * Stream the list (KEP-3157): an ADDED event for each object that exists at `resourceVersion` or later, then a bookmark
+   * with the annotation `k8s.io/initial-events-end`, then the changes.
    */
   readonly sendInitialEvents?: boolean;
-  /** Goes with `sendInitialEvents`. */
+  /** Required with `sendInitialEvents`; the client sets it. */
   readonly resourceVersionMatch?: 'NotOlderThan';
-  /** After so many seconds the server ends the watch; 15 s later it is given up. */
+  /** The server ends the watch after this time; if it does not, the client ends it 15 s later. */
   readonly timeoutSeconds: number;
   readonly signal: AbortSignal;
 }
 
-/** One line of a watch. A bookmark's object has a resourceVersion, at times an annotation, and nothing else. */
+/** One event of a watch. The object of a bookmark has only a resourceVersion and sometimes an annotation. */
 export type WatchEvent<T extends KubeObject> =
   | { readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'; readonly object: T }
   | { readonly type: 'BOOKMARK'; readonly object: Pick<KubeObject, 'metadata'> };
 
-/** Of an object just its metadata: the API server leaves out the rest (PartialObjectMetadata). */
+/** An object of which the API server sends only the metadata. */
 export type PartialObjectMetadata = KubeObject;
 
-/** A part of an object with a URL of its own: what is written there touches no other part. */
+/** A part of an object with its own URL. A write to a subresource changes only that part. */
 export type Subresource = 'status' | 'scale';
 
-/** Which part of the object is written. */
+/** Options of an update or a patch. */
 export interface SubresourceOptions extends RequestOptions {
-  /** Absent: the object but for its subresources. */
+  /** The part to write. Default: the object without its subresources. */
   readonly subresource?: Subresource;
 }
 
-/** How an apply deals with the fields of others, and under which conditions it may happen. */
+/** Options of a server-side apply. */
 export interface ApplyOptions extends RequestOptions {
-  /** Take over fields that another field manager owns. Default: a Conflict says so instead. */
+  /** Take over fields that another field manager owns. Default false: such a field is a Conflict. */
   readonly force?: boolean;
   /**
-   * Under this name instead of the client's. So a controller gives up a field without unsetting it: a field that an
-   * apply no longer has goes, unless another field manager has it too.
+   * Replaces the client's field manager for this request. With it a controller can give up a field without removing it:
+   * the server removes a field that a manager no longer applies, unless another manager owns the field too.
    */
   readonly fieldManager?: string;
-  /** Only on the object that has this uid: a Conflict if it is gone, `isOtherUid` if another has its name. Creates nothing. */
+  /**
+   * Apply only to the object with this uid and never create one. The server responds with a Conflict if no object has the
+   * name, and with an error that `isUidMismatch` recognizes if another object has it.
+   */
   readonly uid?: string;
-  /** Only on the object as of this version: a Conflict if it has changed since. */
+  /** Apply only to this version of the object. The server responds with a Conflict if the object has changed. */
   readonly resourceVersion?: string;
-  /** The API server does all but store it: the answer is what would be stored. Default false. */
+  /** Process the request but store nothing; the result is what the server would store. Default false. */
   readonly dryRun?: boolean;
 }
 
-/** How what is created is looked at. */
+/** Options of a create. */
 export interface CreateOptions extends RequestOptions {
-  /** The API server does all but store it: the answer tells whether it would. Default false. */
+  /** Process the request but store nothing; the result is what the server would store. Default false. */
   readonly dryRun?: boolean;
   /**
-   * What becomes of fields that the kind does not have, or that are there twice: `Strict` refuses the object, with a
-   * BadRequest for a built-in kind; `Ignore` drops them. Default: the server's, which drops them.
+   * How the server treats unknown and duplicate fields: `Strict` refuses the object (with BadRequest for a built-in kind),
+   * `Ignore` drops them. Default: the server's default, which drops them.
    */
   readonly fieldValidation?: 'Ignore' | 'Strict';
 }
 
-/** Conditions under which a delete may happen, and what becomes of the object's dependents. */
+/** Options of a delete. */
 export interface DeleteOptions extends RequestOptions {
-  /** Only if the object still is the one with this uid, not another of its name; else a Conflict. */
+  /** Delete only the object with this uid. The server responds with a Conflict if another object has the name. */
   readonly uid?: string;
+  /** Delete only this version of the object. The server responds with a Conflict if the object has changed. */
   readonly resourceVersion?: string;
-  /** Foreground: the object stays, with a deletionTimestamp, until its dependents are gone. Default: Background. */
+  /** Foreground: the object keeps existing, with a deletionTimestamp, until its dependents are gone. Default: Background. */
   readonly propagationPolicy?: 'Foreground' | 'Background' | 'Orphan';
-  /** How long the object may take to end; 0: not at all. Default: the kind's own. */
+  /** How long the object may take to stop; 0 deletes it at once. Default: the kind's default. */
   readonly gracePeriodSeconds?: number;
 }
 
-/** Which objects a {@link Client.deleteCollection} deletes, and what becomes of their dependents. */
+/** Options of {@link Client.deleteCollection}. */
 export interface DeleteCollectionOptions
   extends Selection,
     RequestOptions,
     Pick<DeleteOptions, 'propagationPolicy' | 'gracePeriodSeconds'> {}
 
-/** A change to an object, in one of two forms. */
+/** A patch of an object. */
 export type Patch =
-  /** RFC 7386: members that are null are removed, lists are replaced. */
+  /** A JSON merge patch (RFC 7386): a null removes the member, a list replaces the list. */
   | { readonly type: 'merge'; readonly body: object }
-  /** RFC 6902: one operation after the other, or none if one fails (`test` is how to lay down a condition). */
+  /** A JSON patch (RFC 6902): all operations in order, or none if one fails. A `test` operation states a precondition. */
   | { readonly type: 'json'; readonly body: readonly JsonPatchOperation[] };
 
-/** One step of a JSON patch (RFC 6902). Paths are JSON pointers: in a name, `~1` stands for `/` and `~0` for `~`. */
+/** One operation of a JSON patch (RFC 6902). Paths are JSON pointers: in a name, `~1` means `/` and `~0` means `~`. */
 export type JsonPatchOperation =
   | { readonly op: 'add' | 'replace' | 'test'; readonly path: string; readonly value: unknown }
   | { readonly op: 'remove'; readonly path: string }
   | { readonly op: 'move' | 'copy'; readonly from: string; readonly path: string };
 
-/** How many replicas an object wants and has, whatever its kind calls them (autoscaling/v1). */
+/** The scale subresource (autoscaling/v1): the desired and the actual number of replicas of an object of any kind. */
 export interface Scale extends KubeObject {
   readonly spec: { readonly replicas?: number };
   readonly status?: {
     readonly replicas: number;
-    /** The label selector of the pods that are counted, as a list takes it. */
+    /** The label selector of the counted pods, in the form that {@link Selection.labelSelector} takes. */
     readonly selector?: string;
   };
 }
 
-/** The key of an object, and the version of it that a change was computed from: a Conflict if it has changed since. */
+/** The key of an object and the version that a change is computed from. A write is a Conflict if the object has changed. */
 export type VersionedKey = ObjectKey & { readonly resourceVersion: string };
 
-/** A request of a client, as a {@link RequestHook} sees it. */
+/** A client's request, as a {@link RequestHook} sees it. */
 export interface ClientRequest {
-  /** As RBAC names it, but for `apply`, which RBAC counts as `patch`. */
+  /** The RBAC verb, except `apply`, which RBAC treats as `patch`. */
   readonly verb: 'get' | 'list' | 'create' | 'update' | 'patch' | 'apply' | 'delete' | 'deletecollection';
-  /** Of the object also where the request is about a subresource. */
+  /** The object's kind, also for a request about a subresource. */
   readonly kind: Kind;
-  /** Absent: the request is about a collection. */
+  /** Absent for a request about a collection. */
   readonly key?: ObjectKey;
   /** The uid that the object must have. */
   readonly uid?: string | undefined;
@@ -162,70 +168,73 @@ export interface ClientRequest {
   readonly isDryRun?: boolean | undefined;
 }
 
-/** Called in place of each request that is no watch: it calls `send` once, and returns or throws what that does. */
+/** Wraps each request except watches. It must call `send` once and return its result or throw its error. */
 export type RequestHook = <R>(request: ClientRequest, send: () => Promise<R>) => Promise<R>;
 
-/** What {@link Client.scoped} adds to every request. */
+/** The signal and the hook that {@link Client.scoped} adds to every request. */
 export interface RequestScope {
-  /** Ends each request, watches too. */
+  /** Aborts each request, including watches. */
   readonly signal: AbortSignal;
   readonly hook: RequestHook;
 }
 
 /**
- * Reads and writes objects of the API server, typed by kind, past every cache. Every method throws {@link ApiError} when
- * the server refuses, and what the connection throws when there is no answer; TypeError, before anything is sent, for a
- * key that does not fit the kind's scope. What an implementation tries again it says itself.
+ * Reads and writes objects of the API server, typed by kind, without a cache.
+ *
+ * Every method throws {@link ApiError} if the server responds with an error, the connection's error (NoResponseError for
+ * {@link HttpClient}) if there is no response, and TypeError, before it sends anything, if the key does not fit the kind's
+ * scope. Each implementation documents which requests it retries.
  */
 export interface Client {
   get<T extends KubeObject>(kind: Kind<T>, key: ObjectKey, options?: GetOptions): Promise<T>;
-  /** One page; {@link List.metadata} tells whether there are more. */
+  /** Returns one page; {@link List.metadata} tells whether there are more. */
   list<T extends KubeObject>(kind: Kind<T>, options?: ListOptions): Promise<List<T>>;
   /**
-   * Events from `resourceVersion` on, until the server ends the watch or the signal is aborted.
+   * Yields the events after `resourceVersion` until the server ends the watch or the signal aborts.
    *
-   * @throws ApiError also for an ERROR event: `isExpired` tells that the resourceVersion is too old; WatchOverdueError
-   *   where the server has not ended it in time.
+   * @throws ApiError for an ERROR event too: `isExpired` means that the resourceVersion is too old. WatchOverdueError if
+   *   the server does not end the watch in time.
    */
   watch<T extends KubeObject>(kind: Kind<T>, options: WatchOptions): AsyncIterable<WatchEvent<T>>;
   /**
-   * As {@link watch}, with all events that came in one piece as one list: where there are many, a step each would cost
-   * more than the event. The first list is empty: the server has accepted the watch. Another empty one
-   * says that something came, if only half an event.
+   * Like {@link watch}, but yields all events of one network chunk as one list, because one iteration per event costs more
+   * than the event. The first list is empty and means that the server has accepted the watch. A later empty list means
+   * that a part of an event has arrived.
    */
   watchBatches<T extends KubeObject>(kind: Kind<T>, options: WatchOptions): AsyncIterable<readonly WatchEvent<T>[]>;
 
-  /** As {@link Client.get}, of the metadata alone. */
+  /** Like {@link Client.get}, but only the metadata. */
   getMetadata(kind: Kind, key: ObjectKey, options?: GetOptions): Promise<PartialObjectMetadata>;
-  /** As {@link Client.list}, of the metadata alone: much smaller for kinds that hold much. */
+  /** Like {@link Client.list}, but only the metadata, which is much smaller for large objects. */
   listMetadata(kind: Kind, options?: ListOptions): Promise<List<PartialObjectMetadata>>;
-  /** As {@link Client.watch}, of the metadata alone. */
+  /** Like {@link Client.watch}, but only the metadata. */
   watchMetadata(kind: Kind, options: WatchOptions): AsyncIterable<WatchEvent<PartialObjectMetadata>>;
 
   create<T extends KubeObject>(kind: Kind<T>, manifest: Manifest<T>, options?: CreateOptions): Promise<T>;
   /**
-   * Replaces the object by this one, which was read before and changed.
+   * Replaces the object with a modified copy of an object read before.
    *
-   * Where the kind has a status subresource, the status in it is ignored, and with `subresource: 'status'` all else is.
+   * If the kind has a status subresource, the server ignores the status, and with `subresource: 'status'` it ignores
+   * everything else.
    *
-   * @throws ApiError `isConflict` when the object has changed since it was read: its resourceVersion is another.
+   * @throws ApiError `isConflict` if the object has changed since it was read (its resourceVersion differs).
    */
   update<T extends KubeObject>(kind: Kind<T>, object: NoInfer<T>, options?: SubresourceOptions): Promise<T>;
-  /** Changes what the patch names and nothing else, whatever the object holds by now, unless the patch tests for it. */
+  /** Changes only the fields in the patch, whatever the current version of the object, unless the patch tests for it. */
   patch<T extends KubeObject>(kind: Kind<T>, key: ObjectKey, patch: Patch, options?: SubresourceOptions): Promise<T>;
-  /** Server-side apply under the client's field manager: creates the object if there is none. */
+  /** Server-side apply under the client's field manager. Creates the object if it does not exist. */
   apply<T extends KubeObject>(kind: Kind<T>, manifest: Manifest<T>, options?: ApplyOptions): Promise<T>;
 
-  /** As {@link Client.update}, of the status alone. */
+  /** Like {@link Client.update}, but only the status. */
   updateStatus<T extends KubeObject & { readonly status?: unknown }>(
     kind: Kind<T>,
     object: NoInfer<T>,
     options?: RequestOptions,
   ): Promise<T>;
   /**
-   * Merges `status` into the status subresource: members that are null are removed, lists are replaced.
+   * Merges `status` into the status subresource: a null removes the member, a list replaces the list.
    *
-   * @param key with the resourceVersion of the object that the status was computed from.
+   * @param key includes the resourceVersion of the object that the status is computed from.
    */
   mergeStatus<T extends KubeObject & { readonly status?: unknown }>(
     kind: Kind<T>,
@@ -233,7 +242,7 @@ export interface Client {
     status: object,
     options?: RequestOptions,
   ): Promise<T>;
-  /** As {@link Client.apply}, of the status alone; the object must exist. */
+  /** Like {@link Client.apply}, but only the status. The object must exist. */
   applyStatus<T extends KubeObject & { readonly status?: unknown }>(
     kind: Kind<T>,
     key: ObjectKey,
@@ -241,25 +250,29 @@ export interface Client {
     options?: ApplyOptions,
   ): Promise<T>;
 
-  /** The scale subresource: of Deployments, StatefulSets, ReplicaSets and custom kinds that declare one. */
+  /** Reads the scale subresource. Deployments, StatefulSets, ReplicaSets and custom kinds that declare it have one. */
   getScale(kind: Kind, key: ObjectKey, options?: RequestOptions): Promise<Scale>;
   /**
-   * Sets how many replicas are wanted.
+   * Sets the desired number of replicas.
    *
-   * @param key with or without the resourceVersion that the object must still have.
+   * @param key with a resourceVersion, the write is a Conflict if the object has changed.
    */
   patchScale(kind: Kind, key: ObjectKey | VersionedKey, replicas: number, options?: RequestOptions): Promise<Scale>;
 
-  /** The object as it is on its way out, or undefined if it was gone at once. */
+  /**
+   * Deletes the object, or starts its deletion if a finalizer, a grace period or its dependents delay it.
+   *
+   * @returns the terminating object, or undefined if the object is gone.
+   */
   delete<T extends KubeObject>(kind: Kind<T>, key: ObjectKey, options?: DeleteOptions): Promise<T | undefined>;
   /**
-   * Deletes all objects that are selected, one by one on the server: on an error some may be gone.
+   * Deletes the selected objects. The server deletes them one by one, so on an error some may be gone.
    *
-   * @returns the objects as they were found, before their deletion; those with finalizers are still there.
-   * @throws TypeError for a namespaced kind without a namespace: no server deletes across them.
+   * @returns the objects as they were before their deletion; those with finalizers still exist.
+   * @throws TypeError for a namespaced kind without a namespace: the server cannot delete across namespaces.
    */
   deleteCollection<T extends KubeObject>(kind: Kind<T>, options?: DeleteCollectionOptions): Promise<readonly T[]>;
 
-  /** The same client, whose every request ends with a signal and passes a hook. They replace those of an outer scope. */
+  /** Returns a client that adds this signal and hook to each request. They replace those of an outer scope. */
   scoped(scope: RequestScope): Client;
 }

@@ -6,10 +6,10 @@ import { inClusterConnection, isInCluster } from './in-cluster.ts';
 import { kubeconfigConnection } from './kubeconfig.ts';
 
 /**
- * Finds the API server as every Kubernetes client does: the given kubeconfig; else a pod's service account; else
- * `KUBECONFIG`; else `~/.kube/config`. `HTTPS_PROXY` and `NO_PROXY` hold as they do for client-go.
+ * Finds the API server in the order that Kubernetes clients share: the given kubeconfig, the pod's service account,
+ * `KUBECONFIG`, `~/.kube/config`. `HTTPS_PROXY` and `NO_PROXY` work as in client-go. Sends no request.
  *
- * @throws ConnectionError when none of them is there, or the first that is can't be used.
+ * @throws ConnectionError if none of these exists, or if the first that exists is unusable.
  */
 export async function connect(options: {
   readonly kubeconfigPath: string | undefined;
@@ -20,14 +20,14 @@ export async function connect(options: {
   if (isInCluster(environment)) return inClusterConnection(environment);
   const { KUBECONFIG } = environment;
   if (KUBECONFIG) {
-    // Several of them are merged by KubeConfig, which finds them in the environment of the process.
+    // For several files pass no path: KubeConfig reads KUBECONFIG from the process environment and merges the files.
     return kubeconfigConnection(KUBECONFIG.includes(delimiter) ? undefined : KUBECONFIG, environment);
   }
-  // By its name: KubeConfig, where it finds no file, takes http://localhost:8080 for the server.
+  // Check the path here: without a file KubeConfig would silently use http://localhost:8080.
   const path = join(environment.HOME ?? homedir(), '.kube', 'config');
   await access(path).catch((cause: unknown) => {
-    const looked = `this is no pod, KUBECONFIG is not set, and ${path} can't be read`;
-    throw new ConnectionError(`no way to an API server is known: ${looked}`, { cause });
+    const tried = `this process is not in a pod, KUBECONFIG is not set, and ${path} is not readable`;
+    throw new ConnectionError(`cannot find an API server: ${tried}`, { cause });
   });
   return kubeconfigConnection(path, environment);
 }

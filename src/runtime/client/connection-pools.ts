@@ -3,23 +3,23 @@ import type { Connection, TlsOptions } from './connection.ts';
 
 const connectTimeoutMs = 10_000;
 
-/** A connection on which nothing comes is probed after this time, and is dead when ten probes, a second apart, are lost. */
+/** TCP keep-alive probes an idle connection after this time, and closes it after ten lost probes, one second apart. */
 const keepAliveMs = 30_000;
 
 /**
- * The keep-alive connections to the API server: some for requests, and others for watches, each of which keeps one for
- * minutes.
+ * The keep-alive connections to the API server. Requests and watches have separate pools, because each watch occupies a
+ * connection for minutes.
  */
 export class ConnectionPools {
   readonly #connection: Connection;
   readonly #connections: number;
-  /** Renewed connections' predecessors, on which something may still be under way. */
+  /** Pools with an outdated certificate, which may still have requests in flight. */
   readonly #retired = new Set<Dispatcher>();
   #tls: TlsOptions;
   #requests: Dispatcher;
   #watches: Dispatcher;
 
-  /** @param connections how many requests that are no watches may be under way at once. */
+  /** @param connections the maximum number of requests in flight, not counting watches. */
   constructor(connection: Connection, connections: number) {
     this.#connection = connection;
     this.#connections = connections;
@@ -29,22 +29,22 @@ export class ConnectionPools {
   }
 
   get requests(): Dispatcher {
-    this.#renew();
+    this.#renewIfTlsChanged();
     return this.#requests;
   }
 
   get watches(): Dispatcher {
-    this.#renew();
+    this.#renewIfTlsChanged();
     return this.#watches;
   }
 
-  /** Closes every connection at once; what is under way fails. */
+  /** Closes every connection at once; requests in flight fail. */
   async close(): Promise<void> {
     await Promise.all([this.#requests, this.#watches, ...this.#retired].map((pool) => pool.destroy()));
   }
 
-  /** With a new certificate come new connections; the old ones end as soon as nothing is under way on them. */
-  #renew(): void {
+  /** A new certificate needs new connections. An old connection closes when its last request ends. */
+  #renewIfTlsChanged(): void {
     if (this.#tls === this.#connection.tls) return;
     this.#tls = this.#connection.tls;
     for (const pool of [this.#requests, this.#watches]) {
@@ -66,7 +66,7 @@ export class ConnectionPools {
 
   #open(options: Pool.Options): Dispatcher {
     const { server, proxy } = this.#connection;
-    // HTTP/1.1, so that `connections` is what it says: HTTP/2 puts a burst of requests on one connection.
+    // HTTP/1.1, because HTTP/2 multiplexes requests and `connections` would no longer limit the requests in flight.
     const shared = { ...options, allowH2: false };
     const tcp = { timeout: connectTimeoutMs, keepAlive: true, keepAliveInitialDelay: keepAliveMs };
     const tls = { ...this.#tls, ...tcp };
@@ -76,9 +76,9 @@ export class ConnectionPools {
       uri: proxy.href,
       requestTls: tls,
       proxyTls: tcp,
-      // A tunnel for plain HTTP too: the proxy has no business with what is in it.
+      // Tunnel plain HTTP too, so that the proxy does not see the requests.
       proxyTunnel: true,
-      // To the proxy itself: it answers a CONNECT when it has reached the server.
+      // The pool to the proxy itself. A proxy responds to CONNECT only when it has reached the server.
       clientFactory: (origin, proxyOptions) =>
         new Pool(origin, { ...proxyOptions, allowH2: false, headersTimeout: connectTimeoutMs }),
     });

@@ -1,27 +1,27 @@
-/** The headers that prove who sends a request, and as whom it acts. A list is sent as one header for each value. */
+/** The headers that authenticate a request and impersonate a user. A list becomes one header for each value. */
 export type AuthenticationHeaders = Readonly<Record<string, string | readonly string[]>>;
 
-/** How the API server is reached and how a request proves who sends it. */
+/** The address of the API server and the credentials for it. */
 export interface Connection {
-  /** Scheme, host and port, with a path where the API server stands behind one. */
+  /** Scheme, host and port, and a path if the API server has a path prefix. */
   readonly server: URL;
-  /** May change while it is used (certificates are renewed): another object means new connections. */
+  /** Changes when a certificate is renewed. A new object makes the transport open new connections. */
   readonly tls: TlsOptions;
-  /** The HTTP proxy through which the server is reached, with its user and password if it asks for them. */
+  /** The URL of the HTTP proxy, with its user and password if it requires them. Default: no proxy. */
   readonly proxy?: URL;
   /**
-   * The headers that authenticate a request. Called for each request, so that a rotated token is used without a
-   * restart; implementations cache, and answer without a promise where they can.
+   * Returns the headers that authenticate a request. Called for each request, so that a rotated token needs no restart.
+   * Implementations cache the headers and return a promise only if they must wait.
    */
   authentication(): AuthenticationHeaders | Promise<AuthenticationHeaders>;
   /**
-   * Told that the server did not take these headers, or the client certificate (401): the next call of
-   * `authentication` should not answer from a cache. Absent where nothing can be renewed.
+   * Called when the server rejected these headers or the client certificate (401), so that the next call of
+   * `authentication` bypasses the cache. Absent if the credentials cannot be renewed.
    */
-  unauthorized?(refused: AuthenticationHeaders): void;
+  invalidate?(rejected: AuthenticationHeaders): void;
 }
 
-/** What TLS needs beyond the server's name; absent members mean Node's defaults. */
+/** TLS options; Node's defaults apply to absent members. */
 export interface TlsOptions {
   readonly ca?: string | Buffer;
   readonly cert?: string | Buffer;
@@ -30,7 +30,7 @@ export interface TlsOptions {
   readonly rejectUnauthorized?: boolean;
 }
 
-/** No way to the API server could be found or read. */
+/** The configuration of the connection (a kubeconfig, a service account, a proxy) is missing or invalid. */
 export class ConnectionError extends Error {
   override readonly name = 'ConnectionError';
 }

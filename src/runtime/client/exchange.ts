@@ -1,41 +1,40 @@
 import type { Dispatcher } from 'undici';
-import { parseAnswer } from './answer.ts';
-import type { Cancellable, Cancellations } from './cancellations.ts';
 import type { Gate } from './gate.ts';
-import { NoAnswerError } from './no-answer-error.ts';
+import { NoResponseError } from './no-response-error.ts';
+import { parseResponse } from './parse-response.ts';
+import type { Cancellable, SharedAbortListeners } from './shared-abort-listeners.ts';
 
-/** Told of each request, also of one sent again: the method and the code, `<error>` without an answer or cancelled, sent or not. */
+/** Called for each request and each retry. `code` is the HTTP status, or `<error>` without a complete response. */
 export type RequestObserver = (method: string, code: string) => void;
 
 /**
- * One request on its way and its answer. Undici's own `request` makes a stream of each body, with all that belongs to
- * one; here the pieces are put together and parsed, which is all that a small answer needs.
+ * One request in flight and its response. It collects the chunks of the body itself, because undici's `request` creates a
+ * stream for each body, which costs too much for small responses.
  */
 export class Exchange implements Dispatcher.DispatchHandler, Cancellable {
   readonly #name: string;
   readonly #options: Dispatcher.DispatchOptions;
   readonly #signal: AbortSignal | undefined;
   readonly #gate: Gate | undefined;
-  readonly #cancellations: Cancellations;
+  readonly #abortListeners: SharedAbortListeners;
   readonly #observe: RequestObserver;
-  readonly #resolve: (answer: unknown) => void;
+  readonly #resolve: (response: unknown) => void;
   readonly #reject: (error: unknown) => void;
-  readonly #answer: Promise<unknown>;
+  readonly #response: Promise<unknown>;
   #controller: Dispatcher.DispatchController | undefined;
   #code = 0;
   #retryAfter: string | undefined;
   #body: Buffer | undefined;
   #furtherBody: Buffer[] | undefined;
   #settled = false;
-  /** Why, if it was. */
-  #cancelledBy: Error | undefined;
+  #cancelReason: Error | undefined;
 
-  /** @param name `GET /api/v1/pods`, for errors: the path in the options has the query with it. */
+  /** @param name `GET /api/v1/pods`, for error messages; the path in the options includes the query. */
   constructor(
     name: string,
     options: Dispatcher.DispatchOptions,
     { signal, gate }: { readonly signal?: AbortSignal | undefined; readonly gate?: Gate | undefined },
-    cancellations: Cancellations,
+    abortListeners: SharedAbortListeners,
     observe: RequestObserver,
   ) {
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
@@ -43,41 +42,41 @@ export class Exchange implements Dispatcher.DispatchHandler, Cancellable {
     this.#options = options;
     this.#signal = signal;
     this.#gate = gate;
-    this.#cancellations = cancellations;
+    this.#abortListeners = abortListeners;
     this.#observe = observe;
-    this.#answer = promise;
+    this.#response = promise;
     this.#resolve = resolve;
     this.#reject = reject;
   }
 
   /**
-   * Sends the request, once.
+   * Sends the request once and returns the parsed body of the response.
    *
-   * @throws ApiError, NoAnswerError, the signal's reason, or why the gate is closed.
+   * @throws ApiError; NoResponseError; the signal's reason; the gate's error.
    */
   send(dispatcher: Dispatcher): Promise<unknown> {
-    if (this.#signal !== undefined) this.#cancellations.add(this.#signal, this);
-    if (this.#gate !== undefined && !this.#settled) this.#cancellations.add(this.#gate.signal, this);
+    if (this.#signal !== undefined) this.#abortListeners.add(this.#signal, this);
+    if (this.#gate !== undefined && !this.#settled) this.#abortListeners.add(this.#gate.signal, this);
     if (!this.#settled) dispatcher.dispatch(this.#options, this);
-    return this.#answer;
+    return this.#response;
   }
 
   cancel(reason: Error): void {
     if (!this.#settle()) return;
-    this.#cancelledBy = reason;
+    this.#cancelReason = reason;
     this.#observe(this.#options.method, '<error>');
     this.#reject(reason);
-    // What still waits for a connection has no controller yet: onRequestStart drops it.
+    // A request that waits for a connection has no controller yet; onRequestStart drops it.
     this.#controller?.abort(reason);
   }
 
   /**
-   * Undici calls this just before it writes the first byte to the socket. If it throws, undici drops the request and keeps
-   * the connection (lib/dispatcher/client-h1.js, writeH1); an abort would destroy it.
+   * Undici calls this immediately before it writes the first byte to the socket. If this throws, undici drops the request
+   * and keeps the connection (lib/dispatcher/client-h1.js, writeH1). An abort would destroy the connection.
    */
   onRequestStart(controller: Dispatcher.DispatchController): void {
-    if (this.#cancelledBy === undefined && this.#gate !== undefined) this.#pass(this.#gate);
-    if (this.#cancelledBy !== undefined) throw this.#cancelledBy;
+    if (this.#cancelReason === undefined && this.#gate !== undefined) this.#passGate(this.#gate);
+    if (this.#cancelReason !== undefined) throw this.#cancelReason;
     this.#controller = controller;
   }
 
@@ -104,7 +103,7 @@ export class Exchange implements Dispatcher.DispatchHandler, Cancellable {
     this.#observe(this.#options.method, String(this.#code));
     const body = this.#furtherBody === undefined ? this.#body : Buffer.concat(this.#furtherBody);
     try {
-      this.#resolve(parseAnswer(this.#name, this.#code, body?.toString('utf8') ?? '', this.#retryAfter));
+      this.#resolve(parseResponse(this.#name, this.#code, body?.toString('utf8') ?? '', this.#retryAfter));
     } catch (error) {
       this.#reject(error);
     }
@@ -113,11 +112,12 @@ export class Exchange implements Dispatcher.DispatchHandler, Cancellable {
   onResponseError(_: Dispatcher.DispatchController, error: Error): void {
     if (!this.#settle()) return;
     this.#observe(this.#options.method, '<error>');
-    // Undici says that a request starts just before it writes the first byte.
-    this.#reject(new NoAnswerError(this.#name, error, this.#controller !== undefined));
+    // Undici calls onRequestStart, which sets the controller, immediately before it writes the first byte.
+    const wasSent = this.#controller !== undefined;
+    this.#reject(new NoResponseError(this.#name, error, wasSent));
   }
 
-  #pass(gate: Gate): void {
+  #passGate(gate: Gate): void {
     try {
       gate.pass();
     } catch (error) {
@@ -125,12 +125,12 @@ export class Exchange implements Dispatcher.DispatchHandler, Cancellable {
     }
   }
 
-  /** Whether this is how it ends: what comes after the end is nobody's any more. */
+  /** Returns true for the first call only: the first outcome counts, and undici's later callbacks are ignored. */
   #settle(): boolean {
     if (this.#settled) return false;
     this.#settled = true;
-    if (this.#signal !== undefined) this.#cancellations.delete(this.#signal, this);
-    if (this.#gate !== undefined) this.#cancellations.delete(this.#gate.signal, this);
+    if (this.#signal !== undefined) this.#abortListeners.delete(this.#signal, this);
+    if (this.#gate !== undefined) this.#abortListeners.delete(this.#gate.signal, this);
     return true;
   }
 }

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { dirname, isAbsolute, join } from 'node:path';
 import { type AuthenticationHeaders, ConnectionError } from './connection.ts';
 
-/** A kubeconfig user's `exec`: the program that hands out credentials (KEP-541). */
+/** The `exec` section of a kubeconfig user: a program that prints credentials (KEP-541). */
 export interface ExecPlugin {
   readonly apiVersion?: string;
   readonly command: string;
@@ -13,20 +13,20 @@ export interface ExecPlugin {
   readonly provideClusterInfo?: boolean;
 }
 
-/** What a plugin has handed out. */
+/** The credentials that a plugin printed. */
 export interface ExecCredentials {
   readonly headers: AuthenticationHeaders;
   readonly certificate: { readonly cert: string; readonly key: string } | undefined;
-  /** Milliseconds since 1970; absent: good until the server refuses them. */
+  /** Milliseconds since 1970. Undefined: valid until the server rejects the credentials. */
   readonly expiresAtMs: number | undefined;
 }
 
-/** A plugin may ask a cloud's login service; one that takes longer hangs. */
+/** Long enough for a plugin that calls a cloud's login service; a slower one is considered hung. */
 const pluginTimeoutMs = 60_000;
 
 /**
- * The credentials of an exec plugin, which is run when they are needed: at first, when they have expired, and when the
- * server has refused them; once for all who wait. It is a child process: it never blocks this one.
+ * The credentials of an exec plugin. The plugin runs as a child process when there are no credentials yet, when they have
+ * expired, and after the server has rejected them. Concurrent callers share one run.
  */
 export class ExecCredential {
   readonly #plugin: ExecPlugin;
@@ -37,23 +37,27 @@ export class ExecCredential {
   #running: Promise<ExecCredentials> | undefined;
 
   /**
-   * @param kubeconfig the path of the file that the plugin stands in: a command with a slash is relative to its folder.
-   * @param cluster what a plugin that asks for it is told of the cluster.
-   * @throws ConnectionError for a plugin that only works with somebody at the keyboard.
+   * @param kubeconfig the path of the plugin's kubeconfig; a relative command with a slash is relative to its folder.
+   * @param cluster the cluster information for a plugin with `provideClusterInfo`.
+   * @throws ConnectionError for a plugin without a command, or one that requires a terminal (interactiveMode Always).
    */
   constructor(plugin: ExecPlugin, kubeconfig: string, cluster: object) {
     const { command, interactiveMode } = plugin;
     this.#name = `credential plugin ${command}`;
     if (!command) throw new ConnectionError(`the credential plugin of ${kubeconfig} has no command`);
     if (interactiveMode === 'Always') {
-      throw new ConnectionError(`the ${this.#name} has interactiveMode Always, and nobody is there to answer it`);
+      throw new ConnectionError(`the ${this.#name} has interactiveMode Always, but this process has no terminal`);
     }
     this.#plugin = plugin;
     this.#command = command.includes('/') && !isAbsolute(command) ? join(dirname(kubeconfig), command) : command;
     this.#cluster = cluster;
   }
 
-  /** @throws ConnectionError with what the plugin wrote to stderr. */
+  /**
+   * Returns the current credentials, and runs the plugin if necessary.
+   *
+   * @throws ConnectionError with the plugin's stderr.
+   */
   current(): ExecCredentials | Promise<ExecCredentials> {
     const { expiresAtMs } = this.#credentials ?? {};
     if (this.#credentials !== undefined && (expiresAtMs === undefined || Date.now() < expiresAtMs)) {
@@ -65,8 +69,8 @@ export class ExecCredential {
     return this.#running;
   }
 
-  /** The server did not take them: the next call runs the plugin, whatever the time is. */
-  refused(headers: AuthenticationHeaders): void {
+  /** The server rejected these headers: the next call of {@link current} runs the plugin, even before they expire. */
+  invalidate(headers: AuthenticationHeaders): void {
     if (headers === this.#credentials?.headers) this.#credentials = undefined;
   }
 
@@ -90,7 +94,7 @@ export class ExecCredential {
         else reject(this.#failure(error, stderr));
       },
     );
-    // A plugin that waits for an answer gets none.
+    // End stdin, so that a plugin that reads from it does not wait.
     child.stdin?.end();
     this.#credentials = this.#parse(await promise);
     return this.#credentials;
@@ -103,15 +107,15 @@ export class ExecCredential {
   }
 
   #failure(error: Error & { readonly killed?: boolean; readonly code?: unknown }, stderr: string): ConnectionError {
-    const how =
+    const problem =
       error.killed === true
         ? `was killed after ${pluginTimeoutMs / 1000} s`
         : typeof error.code === 'number'
-          ? `ended with ${error.code}`
+          ? `exited with code ${error.code}`
           : `did not run: ${error.message}`;
-    const said = stderr.trim() === '' ? '' : `: ${stderr.trim().slice(-1000)}`;
+    const output = stderr.trim() === '' ? '' : `: ${stderr.trim().slice(-1000)}`;
     const hint = error.code === 'ENOENT' && this.#plugin.installHint ? ` (${this.#plugin.installHint.trim()})` : '';
-    return new ConnectionError(`the ${this.#name} ${how}${said}${hint}`, { cause: error });
+    return new ConnectionError(`the ${this.#name} ${problem}${output}${hint}`, { cause: error });
   }
 
   #parse(stdout: string): ExecCredentials {
@@ -121,7 +125,7 @@ export class ExecCredential {
     }
     const expiresAtMs = expirationTimestamp === undefined ? undefined : Date.parse(expirationTimestamp);
     if (Number.isNaN(expiresAtMs)) {
-      throw new ConnectionError(`the ${this.#name} printed the expirationTimestamp "${expirationTimestamp}"`);
+      throw new ConnectionError(`the ${this.#name} printed the invalid expirationTimestamp "${expirationTimestamp}"`);
     }
     return {
       headers: token ? { authorization: `Bearer ${token}` } : {},
@@ -138,10 +142,10 @@ export class ExecCredential {
     readonly expirationTimestamp?: string;
   } {
     try {
-      // What it printed is a secret, as a rule: no error shows it.
+      // The output usually contains a secret, so it must not appear in an error.
       return JSON.parse(stdout).status ?? {};
     } catch {
-      throw new ConnectionError(`the ${this.#name} printed no ExecCredential`);
+      throw new ConnectionError(`the ${this.#name} did not print an ExecCredential in JSON`);
     }
   }
 }

@@ -1,6 +1,6 @@
 /**
- * What requests have to pass before they begin: a leader's fence, for one. Any other way to the outside (SQL, gRPC) that
- * only a leader may take passes it too.
+ * A check that each request must pass before it starts, for example a leader's fence. Use it also for other outgoing
+ * calls (SQL, gRPC) that only a leader may make.
  *
  * @example
  * gate.pass();
@@ -8,16 +8,16 @@
  */
 export interface Gate {
   /**
-   * To be called where the request leaves, not where it is queued.
+   * Call this immediately before the request is sent, not when it is queued.
    *
-   * @throws GateClosedError that says why no request may begin now.
+   * @throws GateClosedError if no request may start now.
    */
   pass(): void;
-  /** Aborted when no request may begin any more and what is under way has to end. */
+  /** Aborts when the gate closes for good: no further request may start, and requests in flight must end. */
   readonly signal: AbortSignal;
 }
 
-/** No request may begin: the reconcile that wanted to send it is over, which is nobody's failure. */
+/** The gate is closed, so the request was not sent. The reconcile ends without counting as a failure. */
 export class GateClosedError extends Error {
   override readonly name: string = 'GateClosedError';
 }

@@ -28,45 +28,45 @@ import type {
   WatchOptions,
 } from './client.ts';
 import type { Gate } from './gate.ts';
-import { lines } from './lines.ts';
 import { collectionPath, creationPath, objectPath } from './resource-path.ts';
+import { splitLines } from './split-lines.ts';
 import type { HttpRequest, Transport } from './transport.ts';
 
-/** The API server answers these with the metadata alone. */
+/** Accept headers that make the API server return only the metadata. */
 const metadataOnly = {
   object: 'application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1',
   list: 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1',
 } as const;
 
-/** How long after its time a watch is given up: its server, or the way to it, is gone. */
+/** The client ends a watch this long after its timeout: the server should have ended it, so the connection is dead. */
 const overdueMs = 15_000;
 
 const mergePatch = 'application/merge-patch+json';
 const jsonPatch = 'application/json-patch+json';
-/** JSON is YAML too. */
+/** The server requires this content type; JSON is valid YAML. */
 const applyPatch = 'application/apply-patch+yaml';
 
-/** A watch was given up: the server should have ended it long ago. It may be opened again from where it has come to. */
+/** The server did not end a watch in time, so the client ended it. Resume it from the last resourceVersion. */
 export class WatchOverdueError extends Error {
   override readonly name = 'WatchOverdueError';
 
   constructor(path: string, timeoutSeconds: number) {
-    super(`WATCH ${path}: the server has not ended it ${overdueMs / 1000} s after its ${timeoutSeconds} s`);
+    super(`WATCH ${path}: the server did not end it within ${overdueMs / 1000} s after its ${timeoutSeconds} s`);
   }
 }
 
-/** The {@link Client} over HTTP. It tries again what its {@link Transport} does, and nothing else. */
+/** The {@link Client} over HTTP. Only its {@link Transport} retries requests. */
 export class HttpClient implements Client {
   readonly #transport: Transport;
   readonly #fieldManager: string;
   readonly #gate: Gate | undefined;
   readonly #scope: RequestScope | undefined;
-  /** The query of every write. */
-  readonly #asManager: string;
+  /** The query of every write: `fieldManager=…`. */
+  readonly #managerQuery: string;
 
   /**
    * @param fieldManager the name under which the server tracks the fields that this client sets.
-   * @param options `gate`: what each of its requests has to pass where it leaves. `scope`: see {@link Client.scoped}.
+   * @param options `gate`: each request must pass it immediately before it is sent. `scope`: see {@link Client.scoped}.
    */
   constructor(
     transport: Transport,
@@ -77,7 +77,7 @@ export class HttpClient implements Client {
     this.#fieldManager = fieldManager;
     this.#gate = options.gate;
     this.#scope = options.scope;
-    this.#asManager = queryOf({ fieldManager });
+    this.#managerQuery = queryOf({ fieldManager });
   }
 
   scoped(scope: RequestScope): HttpClient {
@@ -118,11 +118,11 @@ export class HttpClient implements Client {
     { dryRun, fieldValidation, signal }: CreateOptions = {},
   ): Promise<T> {
     const path = creationPath(kind, manifest.metadata);
-    const how = queryOf({ dryRun: dryRun ? 'All' : undefined, fieldValidation });
-    const query = how === '' ? this.#asManager : `${this.#asManager}&${how}`;
+    const extraQuery = queryOf({ dryRun: dryRun ? 'All' : undefined, fieldValidation });
+    const query = extraQuery === '' ? this.#managerQuery : `${this.#managerQuery}&${extraQuery}`;
     return this.#write<T>(
       { verb: 'create', kind, key: manifest.metadata, isDryRun: dryRun },
-      { method: 'POST', path, query, body: complete(kind, manifest), signal },
+      { method: 'POST', path, query, body: withTypeMeta(kind, manifest), signal },
     );
   }
 
@@ -134,7 +134,7 @@ export class HttpClient implements Client {
     const path = objectPath(kind, object.metadata, subresource);
     return this.#write<T>(
       { verb: 'update', kind, key: object.metadata },
-      { method: 'PUT', path, body: complete(kind, object), signal },
+      { method: 'PUT', path, body: withTypeMeta(kind, object), signal },
     );
   }
 
@@ -177,7 +177,7 @@ export class HttpClient implements Client {
 
   async apply<T extends KubeObject>(kind: Kind<T>, manifest: Manifest<T>, options?: ApplyOptions): Promise<T> {
     const request: ClientRequest = { verb: 'apply', kind, key: manifest.metadata, uid: options?.uid };
-    return this.#apply<T>(request, objectPath(kind, manifest.metadata), complete(kind, manifest), options);
+    return this.#apply<T>(request, objectPath(kind, manifest.metadata), withTypeMeta(kind, manifest), options);
   }
 
   async applyStatus<T extends KubeObject & { readonly status?: unknown }>(
@@ -189,7 +189,7 @@ export class HttpClient implements Client {
     const { name, namespace } = key;
     const metadata = namespace === undefined ? { name } : { name, namespace };
     const request: ClientRequest = { verb: 'apply', kind, key, uid: options?.uid };
-    return this.#apply<T>(request, objectPath(kind, key, 'status'), complete(kind, { metadata, status }), options);
+    return this.#apply<T>(request, objectPath(kind, key, 'status'), withTypeMeta(kind, { metadata, status }), options);
   }
 
   async getScale(kind: Kind, key: ObjectKey, options?: RequestOptions): Promise<Scale> {
@@ -221,8 +221,8 @@ export class HttpClient implements Client {
     return this.#request(
       { verb: 'delete', kind, key, uid },
       { method: 'DELETE', path: objectPath(kind, key), body, signal },
-      // A finished delete is answered by a Status, one that still waits (for a finalizer, a grace period) by the object.
-      (answer) => (isStatus(answer) ? undefined : (answer as T)),
+      // The response is a Status if the object is gone, and the object if a finalizer or a grace period delays it.
+      (response) => (isStatus(response) ? undefined : (response as T)),
     );
   }
 
@@ -233,7 +233,7 @@ export class HttpClient implements Client {
     const { namespace, labelSelector, fieldSelector, gracePeriodSeconds, signal } = options;
     const { propagationPolicy = 'Background' } = options;
     if (kind.scope === 'Namespaced' && namespace === undefined) {
-      throw new TypeError(`${resourceName(kind)} can be deleted in one namespace only, and none is given`);
+      throw new TypeError(`${resourceName(kind)}: deleteCollection needs a namespace`);
     }
     const path = collectionPath(kind, namespace);
     const query = queryOf({ labelSelector, fieldSelector });
@@ -241,8 +241,8 @@ export class HttpClient implements Client {
     return this.#request(
       { verb: 'deletecollection', kind },
       { method: 'DELETE', path, query, body, signal },
-      // What deletes one by one answers with the list of what it found, some aggregated servers with a Status.
-      (answer) => (isStatus(answer) ? [] : ((answer as List<T> | EmptyList).items ?? [])),
+      // The API server responds with the list of objects, some aggregated API servers with a Status.
+      (response) => (isStatus(response) ? [] : ((response as List<T> | EmptyList).items ?? [])),
     );
   }
 
@@ -253,7 +253,7 @@ export class HttpClient implements Client {
     { resourceVersion, signal }: GetOptions = {},
   ): Promise<T> {
     const query = resourceVersion === undefined ? '' : queryOf({ resourceVersion });
-    return this.#request(request, { method: 'GET', path, query, accept, signal }, (answer) => answer as T);
+    return this.#request(request, { method: 'GET', path, query, accept, signal }, (response) => response as T);
   }
 
   async #list<T extends KubeObject>(kind: Kind, accept: string | undefined, options: ListOptions): Promise<List<T>> {
@@ -262,8 +262,8 @@ export class HttpClient implements Client {
     return this.#request(
       { verb: 'list', kind },
       { method: 'GET', path, query: queryOf(query), accept, signal },
-      (answer) => {
-        const list = answer as List<T> | EmptyList;
+      (response) => {
+        const list = response as List<T> | EmptyList;
         return list.items === null ? { ...list, items: [] } : list;
       },
     );
@@ -276,17 +276,23 @@ export class HttpClient implements Client {
   ): AsyncGenerator<readonly WatchEvent<T>[]> {
     const { namespace, signal, ...rest } = options;
     const path = collectionPath(kind, namespace);
-    // Required beside sendInitialEvents, and the only value that a watch takes.
+    // The server requires it with sendInitialEvents, and accepts no other value.
     const match = rest.sendInitialEvents === undefined ? {} : { resourceVersionMatch: 'NotOlderThan' };
     const query = queryOf({ watch: true, allowWatchBookmarks: true, ...match, ...rest });
     const deadline = new AbortController();
-    const overdue = () => deadline.abort(new WatchOverdueError(path, options.timeoutSeconds));
-    const timer = setTimeout(overdue, options.timeoutSeconds * 1000 + overdueMs);
-    const either = AbortSignal.any([signal, deadline.signal]);
+    const endOverdueWatch = () => deadline.abort(new WatchOverdueError(path, options.timeoutSeconds));
+    const timer = setTimeout(endOverdueWatch, options.timeoutSeconds * 1000 + overdueMs);
+    const request: HttpRequest = {
+      method: 'GET',
+      path,
+      query,
+      accept,
+      signal: AbortSignal.any([signal, deadline.signal]),
+    };
     try {
-      const body = await this.#transport.stream(this.#inScope({ method: 'GET', path, query, accept, signal: either }));
+      const body = await this.#transport.stream(this.#addScope(request));
       yield [];
-      for await (const batch of lines(body)) yield* parseWatchEvents<T>(path, batch);
+      for await (const batch of splitLines(body)) yield* parseWatchEvents<T>(path, batch);
     } finally {
       clearTimeout(timer);
     }
@@ -298,38 +304,39 @@ export class HttpClient implements Client {
     configuration: { readonly metadata: object },
     { force = false, fieldManager, uid, resourceVersion, dryRun = false, signal }: ApplyOptions = {},
   ): Promise<T> {
-    const asManager = fieldManager === undefined ? this.#asManager : queryOf({ fieldManager });
-    const conditional = uid !== undefined || resourceVersion !== undefined;
-    // JSON leaves out what is undefined.
+    const managerQuery = fieldManager === undefined ? this.#managerQuery : queryOf({ fieldManager });
+    const hasPrecondition = uid !== undefined || resourceVersion !== undefined;
+    // JSON omits undefined members.
     const metadata = { ...configuration.metadata, uid, resourceVersion };
-    const body = conditional ? { ...configuration, metadata } : configuration;
-    const query = `${asManager}&force=${force}${dryRun ? '&dryRun=All' : ''}`;
-    const how: HttpRequest = { method: 'PATCH', path, query, contentType: applyPatch, body, signal };
-    return this.#write<T>({ ...request, isDryRun: dryRun }, how);
+    const body = hasPrecondition ? { ...configuration, metadata } : configuration;
+    const query = `${managerQuery}&force=${force}${dryRun ? '&dryRun=All' : ''}`;
+    const httpRequest: HttpRequest = { method: 'PATCH', path, query, contentType: applyPatch, body, signal };
+    return this.#write<T>({ ...request, isDryRun: dryRun }, httpRequest);
   }
 
   #write<T>(request: ClientRequest, httpRequest: HttpRequest): Promise<T> {
-    return this.#request(request, { query: this.#asManager, ...httpRequest }, (answer) => answer as T);
+    return this.#request(request, { query: this.#managerQuery, ...httpRequest }, (response) => response as T);
   }
 
-  #request<R>(request: ClientRequest, httpRequest: HttpRequest, read: (answer: unknown) => R): Promise<R> {
-    const send = async (): Promise<R> => read(await this.#transport.request(this.#inScope(httpRequest)));
+  #request<R>(request: ClientRequest, httpRequest: HttpRequest, read: (response: unknown) => R): Promise<R> {
+    const send = async (): Promise<R> => read(await this.#transport.request(this.#addScope(httpRequest)));
     return this.#scope === undefined ? send() : this.#scope.hook(request, send);
   }
 
-  #inScope(request: HttpRequest): HttpRequest {
+  /** Adds the gate, and combines the request's signal with the scope's. */
+  #addScope(request: HttpRequest): HttpRequest {
     const outer = this.#scope?.signal;
     const { signal = outer } = request;
-    const both =
+    const combined =
       outer === undefined || signal === undefined || signal === outer ? signal : AbortSignal.any([outer, signal]);
-    return { ...request, signal: both, gate: this.#gate };
+    return { ...request, signal: combined, gate: this.#gate };
   }
 }
 
-/** As Go writes a list that nothing was appended to: the API server, of no metadata at all. */
+/** Go encodes a nil slice as null; the API server sends it for an empty list of metadata. */
 type EmptyList = Pick<List<KubeObject>, 'metadata'> & { readonly items: null };
 
-function complete<O extends object>(kind: Kind, object: O): O {
+function withTypeMeta<O extends object>(kind: Kind, object: O): O {
   return { apiVersion: apiVersionOf(kind), kind: kind.kind, ...object };
 }
 
@@ -337,9 +344,9 @@ function deleteOptions(options: object): object {
   return { apiVersion: 'v1', kind: 'DeleteOptions', ...options };
 }
 
-function isStatus(answer: unknown): answer is Status {
-  const { apiVersion = 'v1', kind } = answer as Partial<KubeObject>;
-  // A custom kind may have this name too, in another group.
+function isStatus(response: unknown): response is Status {
+  const { apiVersion = 'v1', kind } = response as Partial<KubeObject>;
+  // A custom kind in another group may be called Status too.
   return kind === 'Status' && apiVersion === 'v1';
 }
 
@@ -352,7 +359,7 @@ function queryOf(parameters: Readonly<Record<string, string | number | boolean |
   return query;
 }
 
-/** The events of these lines as one list; what came before a bad line is yielded before that is thrown. */
+/** Yields the events of these lines as one list. At an invalid line it yields the events before that line, then throws. */
 function* parseWatchEvents<T extends KubeObject>(
   path: string,
   batch: readonly string[],
@@ -382,7 +389,7 @@ function parseLine(path: string, line: string): unknown {
   }
 }
 
-/** Not of the API server, but of something before it: the connection is to be made anew. */
+/** The API server sends only events; the line comes from a proxy, so the watch needs a new connection. */
 function notAnEvent(path: string, line: string): Error {
-  return new SyntaxError(`WATCH ${path}: a line is no event: ${JSON.stringify(line.slice(0, 200))}`);
+  return new SyntaxError(`WATCH ${path}: this line is not an event: ${JSON.stringify(line.slice(0, 200))}`);
 }

@@ -1,6 +1,9 @@
 import type { AuthenticationHeaders } from './connection.ts';
 
-/** As whom a kubeconfig's user acts (https://kubernetes.io/docs/reference/access-authn-authz/authentication/#user-impersonation). */
+/**
+ * The impersonation fields of a kubeconfig user
+ * (https://kubernetes.io/docs/reference/access-authn-authz/authentication/#user-impersonation).
+ */
 export interface Impersonation {
   readonly as?: string | null;
   readonly 'as-uid'?: string | null;
@@ -9,19 +12,19 @@ export interface Impersonation {
 }
 
 /**
- * The headers that say so; none for a user who acts as itself.
+ * Returns the impersonation headers; empty if the user impersonates nobody.
  *
- * @throws Error where groups, a uid or extra fields have no user to go with: the API server refuses each request then.
+ * @throws Error if there are groups, a uid or extra fields without a user: the API server refuses such requests.
  */
 export function impersonationHeaders(user: Impersonation): AuthenticationHeaders {
   const { as, 'as-uid': uid, 'as-groups': groups, 'as-user-extra': extra } = user;
   if (!as) {
     if (uid || groups?.length || Object.keys(extra ?? {}).length > 0)
-      throw new Error('its user has "as-uid", "as-groups" or "as-user-extra", but no "as"');
+      throw new Error('the user has "as-uid", "as-groups" or "as-user-extra", but no "as"');
     return {};
   }
   const extras = Object.entries(extra ?? {}).map(
-    ([key, values]) => [`Impersonate-Extra-${escaped(key)}`, values] as const,
+    ([key, values]) => [`Impersonate-Extra-${percentEncode(key)}`, values] as const,
   );
   return {
     'Impersonate-User': as,
@@ -31,6 +34,6 @@ export function impersonationHeaders(user: Impersonation): AuthenticationHeaders
   };
 }
 
-/** A header's name has only some of ASCII's characters; the API server unescapes it (RFC 3986). */
-const escaped = (key: string): string =>
+/** Percent-encodes characters that a header name must not contain. The API server decodes the name (RFC 3986). */
+const percentEncode = (key: string): string =>
   encodeURIComponent(key).replace(/[()]/g, (character) => `%${character.charCodeAt(0).toString(16)}`);

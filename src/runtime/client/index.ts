@@ -15,10 +15,10 @@ export {
   isInvalid,
   isNamespaceTerminating,
   isNotFound,
-  isOtherUid,
   isRefusal,
   isServerTimeout,
   isTooManyRequests,
+  isUidMismatch,
   isUnauthorized,
   type Status,
   type StatusCause,
@@ -55,4 +55,4 @@ export { type Gate, GateClosedError } from './gate.ts';
 export { WatchOverdueError } from './http-client.ts';
 export { inClusterConnection, isInCluster } from './in-cluster.ts';
 export { kubeconfigConnection } from './kubeconfig.ts';
-export { NoAnswerError } from './no-answer-error.ts';
+export { NoResponseError } from './no-response-error.ts';

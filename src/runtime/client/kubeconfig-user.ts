@@ -11,20 +11,20 @@ import { fileMaxAgeMs, TokenFile } from './token-file.ts';
 
 type ClientNode = typeof import('./client-node.ts');
 
-/** How a kubeconfig's current user proves who it is. */
-export type KubeconfigUser = Required<Pick<Connection, 'tls' | 'authentication' | 'unauthorized'>>;
+/** The credentials of a kubeconfig's current user. */
+export type KubeconfigUser = Required<Pick<Connection, 'tls' | 'authentication' | 'invalidate'>>;
 
-/** What requests and connections carry at one time. */
+/** A snapshot of the credentials. */
 interface Credentials {
   readonly headers: AuthenticationHeaders;
   readonly tls: TlsOptions;
 }
 
 /**
- * The current user of a kubeconfig. KubeConfig does what it can do; here is what it does not: a `tokenFile`, files that
- * are replaced, plugins whose credentials are refused, and a user who acts as another.
+ * Reads the current user of a kubeconfig. This adds what KubeConfig does not support: `tokenFile`, replaced files,
+ * rejected credentials of plugins, and impersonation.
  *
- * @param path of the kubeconfig; absent: those that `KUBECONFIG` names, or the one at its default place.
+ * @param path the kubeconfig. Default: the files in `KUBECONFIG`, or `~/.kube/config`.
  */
 export async function kubeconfigUser(
   clientNode: ClientNode,
@@ -33,29 +33,29 @@ export async function kubeconfigUser(
 ): Promise<KubeconfigUser> {
   const user = kubeConfig.getCurrentUser();
   const files = path === undefined ? defaultFiles() : [path];
-  const load = () => loadCredentials(withoutExec(clientNode, kubeConfig));
+  const load = () => loadCredentials(withoutExecAndProxy(clientNode, kubeConfig));
   const first = await load();
-  const file = user === null ? undefined : await fileOf(clientNode, files, user.name);
-  const credentials = () => {
+  const file = user === null ? undefined : await findUser(clientNode, files, user.name);
+  const createUser = () => {
     if (user?.exec) return execUser(user.exec, file?.path ?? '', kubeConfig, first.tls);
     const tokenFile = file?.user.tokenFile;
     if (file && tokenFile) return tokenFileUser(new TokenFile(resolve(dirname(file.path), tokenFile)), first);
-    // What an auth-provider hands out KubeConfig caches by itself, and knows when it expires.
+    // KubeConfig itself caches the credentials of an auth-provider until they expire.
     return reloadingUser(load, first, user?.authProvider ? 0 : fileMaxAgeMs);
   };
   const impersonation = impersonationHeaders(file?.user ?? {});
-  return Object.keys(impersonation).length === 0 ? credentials() : actingAs(impersonation, credentials());
+  return Object.keys(impersonation).length === 0 ? createUser() : impersonatingUser(impersonation, createUser());
 }
 
-/** The same credentials, in requests that act as another user. */
-function actingAs(impersonation: AuthenticationHeaders, user: KubeconfigUser): KubeconfigUser {
-  // A refusal is told by the headers' identity, so the same credentials have the same headers.
+/** Adds impersonation headers to a user's credentials. */
+function impersonatingUser(impersonation: AuthenticationHeaders, user: KubeconfigUser): KubeconfigUser {
+  // `invalidate` compares headers by identity, so unchanged credentials must yield the same object.
   let own: AuthenticationHeaders | undefined;
-  let both: AuthenticationHeaders = impersonation;
-  const withBoth = (headers: AuthenticationHeaders): AuthenticationHeaders => {
-    if (headers !== own) both = { ...headers, ...impersonation };
+  let combined: AuthenticationHeaders = impersonation;
+  const combine = (headers: AuthenticationHeaders): AuthenticationHeaders => {
+    if (headers !== own) combined = { ...headers, ...impersonation };
     own = headers;
-    return both;
+    return combined;
   };
   return {
     get tls() {
@@ -63,10 +63,10 @@ function actingAs(impersonation: AuthenticationHeaders, user: KubeconfigUser): K
     },
     authentication: () => {
       const headers = user.authentication();
-      return isPromise(headers) ? headers.then(withBoth) : withBoth(headers);
+      return isPromise(headers) ? headers.then(combine) : combine(headers);
     },
-    unauthorized: (headers) => {
-      if (headers === both && own !== undefined) user.unauthorized(own);
+    invalidate: (headers) => {
+      if (headers === combined && own !== undefined) user.invalidate(own);
     },
   };
 }
@@ -75,7 +75,7 @@ function tokenFileUser(token: TokenFile, { tls }: Credentials): KubeconfigUser {
   return {
     tls,
     authentication: () => token.authentication(),
-    unauthorized: (headers) => token.refused(headers),
+    invalidate: (headers) => token.invalidate(headers),
   };
 }
 
@@ -84,7 +84,7 @@ function execUser(plugin: ExecPlugin, file: string, kubeConfig: KubeConfig, clus
   let certificate: ExecCredentials['certificate'];
   let tls = clusterTls;
   const use = (current: ExecCredentials): AuthenticationHeaders => {
-    // The same certificate again is no reason for new connections.
+    // Keep the object if the certificate is the same: a new object opens new connections.
     if (current.certificate?.cert !== certificate?.cert) {
       certificate = current.certificate;
       tls = { ...clusterTls, ...certificate };
@@ -99,26 +99,26 @@ function execUser(plugin: ExecPlugin, file: string, kubeConfig: KubeConfig, clus
       const current = credential.current();
       return isPromise(current) ? current.then(use) : use(current);
     },
-    unauthorized: (headers) => credential.refused(headers),
+    invalidate: (headers) => credential.invalidate(headers),
   };
 }
 
-/** Tokens, passwords and certificates that stand in the kubeconfig, or in files beside it, which may be replaced. */
+/** Tokens, passwords and certificates in the kubeconfig or in files that it names. The files may be replaced. */
 function reloadingUser(load: () => Promise<Credentials>, first: Credentials, maxAgeMs: number): KubeconfigUser {
   let current = first;
   let loadedAtMs = performance.now();
-  let refused = false;
+  let isRejected = false;
   let loading: Promise<AuthenticationHeaders> | undefined;
   const reload = async (): Promise<AuthenticationHeaders> => {
     try {
       const { headers, tls } = await load();
-      // The same TLS options again are no reason for new connections.
+      // Keep the object if the TLS options are the same: a new object opens new connections.
       current = { headers, tls: JSON.stringify(tls) === JSON.stringify(current.tls) ? current.tls : tls };
     } catch (error) {
-      // A file that is just being replaced: what was in it is good until the server says otherwise.
-      if (refused) throw error;
+      // The file may be being replaced. Keep using the old credentials unless the server has rejected them.
+      if (isRejected) throw error;
     }
-    refused = false;
+    isRejected = false;
     loadedAtMs = performance.now();
     return current.headers;
   };
@@ -127,20 +127,20 @@ function reloadingUser(load: () => Promise<Credentials>, first: Credentials, max
       return current.tls;
     },
     authentication: () => {
-      if (!refused && performance.now() - loadedAtMs < maxAgeMs) return current.headers;
+      if (!isRejected && performance.now() - loadedAtMs < maxAgeMs) return current.headers;
       loading ??= reload().finally(() => {
         loading = undefined;
       });
       return loading;
     },
-    unauthorized: (headers) => {
-      if (headers === current.headers) refused = true;
+    invalidate: (headers) => {
+      if (headers === current.headers) isRejected = true;
     },
   };
 }
 
-/** The same without what would run a program or open a proxy's agent: both are done here. */
-function withoutExec({ KubeConfig: Config }: ClientNode, kubeConfig: KubeConfig): KubeConfig {
+/** Removes exec plugins, proxies and impersonation, so that KubeConfig neither runs programs nor creates agents. */
+function withoutExecAndProxy({ KubeConfig: Config }: ClientNode, kubeConfig: KubeConfig): KubeConfig {
   const plain = new Config();
   plain.loadFromOptions({
     clusters: kubeConfig.getClusters().map(({ proxyUrl: _, ...cluster }) => cluster),
@@ -164,7 +164,7 @@ async function loadCredentials(kubeConfig: KubeConfig): Promise<Credentials> {
   };
 }
 
-/** Every value here is a single string or buffer: KubeConfig reads one file or one field for each. */
+/** KubeConfig sets each option to a single string or buffer, although the types allow more. */
 function tlsOptions({ ca, cert, key, servername, rejectUnauthorized }: RequestOptions): TlsOptions {
   const pem = (value: unknown): string | Buffer | undefined =>
     typeof value === 'string' || Buffer.isBuffer(value) ? value : undefined;
@@ -184,7 +184,7 @@ function stringHeaders(headers: RequestOptions['headers']): Record<string, strin
   );
 }
 
-/** KEP-541: what a plugin is told of the cluster where it asks for that. */
+/** The cluster information for an exec plugin with `provideClusterInfo` (KEP-541). */
 function clusterInfo(kubeConfig: KubeConfig, { ca }: TlsOptions): object {
   const cluster = kubeConfig.getCurrentCluster();
   return {
@@ -199,13 +199,13 @@ function clusterInfo(kubeConfig: KubeConfig, { ca }: TlsOptions): object {
 const defaultFiles = (): readonly string[] =>
   process.env.KUBECONFIG?.split(delimiter).filter((file) => file !== '') ?? [join(homedir(), '.kube', 'config')];
 
-/** What KubeConfig does not know of a user. */
+/** The fields of a user that KubeConfig does not read. */
 interface FileUser extends Impersonation {
   readonly tokenFile?: string;
 }
 
-/** The file in which a user stands, and what it says there. */
-async function fileOf(
+/** Finds the first file that defines the user. */
+async function findUser(
   { parseYaml }: ClientNode,
   paths: readonly string[],
   name: string,

@@ -1,19 +1,18 @@
 import { type Connection, ConnectionError } from './connection.ts';
 import { kubeconfigUser } from './kubeconfig-user.ts';
-import { environmentProxy, parseProxy } from './proxy.ts';
+import { parseProxy, proxyFromEnvironment } from './proxy.ts';
 
 /**
- * The connection that a kubeconfig's current context describes. Tokens in files are read anew each minute, exec plugins
- * are run again when their credentials expire, and both at once when the server refuses what they gave; client
- * certificates in files are renewed with their files.
+ * Connects with the current context of a kubeconfig. Tokens and client certificates in files are read again every minute,
+ * and exec plugins run again when their credentials expire. Both happen at once after the server rejected the credentials.
  *
- * @param path absent: where kubectl looks, `KUBECONFIG` or `~/.kube/config`.
- * @param environment for `HTTPS_PROXY` and `NO_PROXY`; a `proxy-url` in the kubeconfig comes first. Default: no proxy.
- * @throws ConnectionError naming the kubeconfig when it or a file that it refers to can't be read, or leads nowhere.
+ * @param path Default: the files in `KUBECONFIG`, or `~/.kube/config`.
+ * @param environment for `HTTPS_PROXY` and `NO_PROXY`; a `proxy-url` in the kubeconfig takes precedence. Default: no proxy.
+ * @throws ConnectionError with the kubeconfig's path if the kubeconfig or a file that it names is unreadable or invalid.
  */
 export async function kubeconfigConnection(path?: string, environment: NodeJS.ProcessEnv = {}): Promise<Connection> {
   const name = `kubeconfig ${path ?? 'at its default place'}`;
-  // On demand: a pod never needs it, and it brings the whole generated API with it.
+  // Loaded on demand, because it loads the whole generated API and a pod does not need it.
   const clientNode = await import('./client-node.ts');
   const kubeConfig = new clientNode.KubeConfig();
   try {
@@ -30,7 +29,9 @@ export async function kubeconfigConnection(path?: string, environment: NodeJS.Pr
   if (server === null) {
     throw new ConnectionError(`the ${name} names the server "${cluster.server}", which is not a URL`);
   }
-  const proxy = cluster.proxyUrl ? parseProxy(cluster.proxyUrl, `the ${name}`) : environmentProxy(server, environment);
+  const proxy = cluster.proxyUrl
+    ? parseProxy(cluster.proxyUrl, `the ${name}`)
+    : proxyFromEnvironment(server, environment);
   const user = await kubeconfigUser(clientNode, kubeConfig, path).catch((cause: unknown) => {
     throw new ConnectionError(`cannot use the ${name}: ${String(cause)}`, { cause });
   });
@@ -41,6 +42,6 @@ export async function kubeconfigConnection(path?: string, environment: NodeJS.Pr
     },
     ...(proxy !== undefined && { proxy }),
     authentication: () => user.authentication(),
-    unauthorized: (headers) => user.unauthorized(headers),
+    invalidate: (headers) => user.invalidate(headers),
   };
 }

@@ -2,26 +2,25 @@ import { BlockList, isIP } from 'node:net';
 import { ConnectionError } from './connection.ts';
 
 /**
- * The proxy that the environment names for a server: `HTTPS_PROXY` (`HTTP_PROXY` for a server without TLS), unless
- * `NO_PROXY` or the server's own loopback address excepts it; each in capitals or not. As Go's
+ * Returns the proxy for a server: `HTTPS_PROXY` (`HTTP_PROXY` for a server without TLS), or undefined if `NO_PROXY` or a
+ * loopback address excludes the server. The variables may be in upper or lower case. This follows Go's
  * http.ProxyFromEnvironment, which client-go uses.
  *
- * @throws ConnectionError for a proxy that {@link parseProxy} refuses.
+ * @throws ConnectionError for an invalid proxy: see {@link parseProxy}.
  */
-export function environmentProxy(server: URL, environment: NodeJS.ProcessEnv): URL | undefined {
+export function proxyFromEnvironment(server: URL, environment: NodeJS.ProcessEnv): URL | undefined {
   const name = server.protocol === 'https:' ? 'HTTPS_PROXY' : 'HTTP_PROXY';
   const value = environment[name] || environment[name.toLowerCase()];
   if (!value) return undefined;
-  const exceptions = environment.NO_PROXY || environment.no_proxy || '';
-  return isExcepted(server, exceptions) ? undefined : parseProxy(value, `the environment's ${name}`);
+  const exclusions = environment.NO_PROXY || environment.no_proxy || '';
+  return isExcluded(server, exclusions) ? undefined : parseProxy(value, `the environment's ${name}`);
 }
 
 /**
- * A proxy's URL: `http://` or `https://`, with a user and a password where it asks for them. Without a scheme it is
- * `http://`.
+ * Parses the URL of an HTTP proxy, which may contain a user and a password. The default scheme is `http://`.
  *
- * @param origin where it was found, for the error.
- * @throws ConnectionError for other schemes, SOCKS among them, and for what is no URL.
+ * @param origin the place of the setting, for the error message.
+ * @throws ConnectionError for an invalid URL, and for a scheme other than http and https (SOCKS is not supported).
  */
 export function parseProxy(value: string, origin: string): URL {
   const proxy = URL.parse(value.includes('://') ? value : `http://${value}`);
@@ -33,25 +32,25 @@ export function parseProxy(value: string, origin: string): URL {
   return proxy;
 }
 
-function isExcepted(server: URL, exceptions: string): boolean {
-  // IPv6 addresses stand in brackets.
+function isExcluded(server: URL, exclusions: string): boolean {
+  // URL.hostname has brackets around an IPv6 address.
   const host = server.hostname.replace(/^\[(.*)\]$/, '$1');
   if (host === 'localhost' || isIn('127.0.0.0/8', host) || isIn('::1/128', host)) return true;
   const port = server.port || (server.protocol === 'https:' ? '443' : '80');
-  return exceptions
+  return exclusions
     .split(',')
     .map((entry) => entry.trim().toLowerCase())
     .some((entry) => entry !== '' && matches(entry, host, port));
 }
 
-/** `*`, an address, a range of them (`10.0.0.0/8`), or a domain and all below it; with a port, of that port alone. */
+/** An entry is `*`, an IP address, a CIDR (`10.0.0.0/8`), or a domain with its subdomains, optionally with a port. */
 function matches(entry: string, host: string, port: string): boolean {
   if (entry === '*') return true;
   if (entry.includes('/')) return isIn(entry, host);
   if (isIP(entry) !== 0) return entry === host;
   const [, name = '', entryPort] = /^\[?(.*?)\]?(?::(\d+))?$/.exec(entry) ?? [];
   if (entryPort !== undefined && entryPort !== port) return false;
-  // `.example.com` and `*.example.com` are what is below it alone, `example.com` is itself too.
+  // `example.com` matches the domain and its subdomains; `.example.com` and `*.example.com` match only subdomains.
   const domain = name.replace(/^\*?\./, '');
   return host.endsWith(`.${domain}`) || (domain === name && host === domain);
 }

@@ -1,16 +1,16 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { ApiError } from './api-error.ts';
-import { NoAnswerError } from './no-answer-error.ts';
+import { NoResponseError } from './no-response-error.ts';
 
-/** How often one request is sent at the most, as client-go's, and how long all its pauses together may be. */
-const maxTries = 10;
-const maxWaitMs = 30_000;
+/** The maximum number of attempts per request (as in client-go), and the maximum sum of its pauses. */
+const maxAttempts = 10;
+const maxTotalPauseMs = 30_000;
 
-/** After a connection that failed: soon, three times, since whoever asks has a back-off of its own. */
-const reconnectMs: readonly number[] = [50, 200, 800];
+/** Three quick retries after a failed connection; callers back off themselves. */
+const reconnectPausesMs: readonly number[] = [50, 200, 800];
 
-/** Failures of a connection that may be over in a moment; others (a bad certificate, no such host) will not. */
-const passing = new Set([
+/** Connection errors that may be gone in a moment, unlike an invalid certificate or an unknown host. */
+const transientErrorCodes = new Set([
   'EAI_AGAIN',
   'ECONNREFUSED',
   'ECONNRESET',
@@ -21,20 +21,20 @@ const passing = new Set([
 ]);
 
 /**
- * Whether, and when, one request that failed is sent again:
+ * Decides whether and when a failed request is sent again. Retried are:
  *
- * - what the server refused with 429 or 503 and a Retry-After, when that time is over;
- * - what never left for the server, because no connection came about, after a short pause;
+ * - a 429 or 503 with a Retry-After header, after that time;
+ * - a request that was not sent because no connection could be made, after a short pause;
  * - a GET whose connection broke, after a short pause.
  *
- * A write that may have reached the server is never sent again: it may have been done.
+ * A write that may have reached the server is never retried, because the server may have done it.
  */
 export class Retries {
   readonly #method: string;
   readonly #signal: AbortSignal | undefined;
-  #tries = 1;
+  #attempts = 1;
   #reconnects = 0;
-  #waitedMs = 0;
+  #totalPauseMs = 0;
 
   constructor(method: string, signal: AbortSignal | undefined) {
     this.#method = method;
@@ -42,34 +42,34 @@ export class Retries {
   }
 
   /**
-   * Resolves when it is time to send the request again.
+   * Waits until the request may be sent again.
    *
-   * @throws the error itself where that will not help, is not safe, or has been tried often and long enough; the
-   *   signal's reason.
+   * @throws the given error if a retry is useless or unsafe, or if the limits are reached; the signal's reason.
    */
   async wait(error: unknown): Promise<void> {
     const pauseMs = this.#pauseMs(error);
-    if (pauseMs === undefined || this.#tries === maxTries || this.#waitedMs + pauseMs > maxWaitMs) throw error;
-    this.#tries += 1;
-    this.#waitedMs += pauseMs;
+    if (pauseMs === undefined || this.#attempts === maxAttempts) throw error;
+    if (this.#totalPauseMs + pauseMs > maxTotalPauseMs) throw error;
+    this.#attempts += 1;
+    this.#totalPauseMs += pauseMs;
     await delay(pauseMs, undefined, { signal: this.#signal }).catch(() => {});
     this.#signal?.throwIfAborted();
   }
 
   #pauseMs(error: unknown): number | undefined {
-    if (error instanceof ApiError) return this.#refusalPauseMs(error);
-    if (!(error instanceof NoAnswerError) || !passing.has(error.code ?? '')) return undefined;
-    if (error.sent && this.#method !== 'GET') return undefined;
-    const pauseMs = reconnectMs[this.#reconnects];
+    if (error instanceof ApiError) return this.#retryAfterMs(error);
+    if (!(error instanceof NoResponseError) || !transientErrorCodes.has(error.code ?? '')) return undefined;
+    if (error.wasSent && this.#method !== 'GET') return undefined;
+    const pauseMs = reconnectPausesMs[this.#reconnects];
     this.#reconnects += 1;
     return pauseMs;
   }
 
-  #refusalPauseMs({ code, reason, retryAfterSeconds }: ApiError): number | undefined {
+  #retryAfterMs({ code, reason, retryAfterSeconds }: ApiError): number | undefined {
     if ((code !== 429 && code !== 503) || retryAfterSeconds === undefined) return undefined;
-    // A 503 without a Status comes from something in between, which may have passed the request on all the same.
+    // A 503 without a Status comes from a proxy, which may have forwarded the request.
     if (code === 503 && reason === 'Unknown' && this.#method !== 'GET') return undefined;
-    // All who were refused at once should not come back at once.
+    // Add up to 10 % jitter, so that requests refused together do not return together.
     return retryAfterSeconds * 1000 * (1 + 0.1 * Math.random());
   }
 }

@@ -1,51 +1,50 @@
 import { readFile } from 'node:fs/promises';
 import type { AuthenticationHeaders } from './connection.ts';
 
-/** The kubelet replaces a token well before it expires; client-go too reads it anew after a minute. */
+/** As in client-go. The kubelet replaces a token long before it expires. */
 export const fileMaxAgeMs = 60_000;
 
-/** A bearer token in a file that somebody replaces: read anew when it is a minute old, or when it was refused. */
+/** A bearer token in a file that may be replaced. The file is read again after a minute, and after a rejection. */
 export class TokenFile {
   readonly #path: string;
   #headers: AuthenticationHeaders | undefined;
   #reading: Promise<AuthenticationHeaders> | undefined;
   #readAtMs = 0;
-  #refused = false;
+  #isRejected = false;
 
   constructor(path: string) {
     this.#path = path;
   }
 
   /**
-   * The headers that carry the token.
+   * Returns the headers with the token.
    *
-   * @throws what reading the file does, unless there is an earlier token that was not refused.
+   * @throws the error of reading the file, unless there is an earlier token that the server has not rejected.
    */
   authentication(): AuthenticationHeaders | Promise<AuthenticationHeaders> {
-    // Of a clock that nobody sets.
     const isFresh = performance.now() - this.#readAtMs <= fileMaxAgeMs;
-    if (this.#headers !== undefined && isFresh && !this.#refused) return this.#headers;
+    if (this.#headers !== undefined && isFresh && !this.#isRejected) return this.#headers;
     this.#reading ??= this.#read().finally(() => {
       this.#reading = undefined;
     });
     return this.#reading;
   }
 
-  /** The server did not take the token: the next one is read from the file, however fresh this one is. */
-  refused(headers: AuthenticationHeaders): void {
-    if (headers === this.#headers) this.#refused = true;
+  /** The server rejected these headers: the next call of {@link authentication} reads the file again. */
+  invalidate(headers: AuthenticationHeaders): void {
+    if (headers === this.#headers) this.#isRejected = true;
   }
 
   async #read(): Promise<AuthenticationHeaders> {
     try {
       const token = (await readFile(this.#path, 'utf8')).trim();
-      // The same object for the same token: whoever compares them sees that nothing is new.
+      // Keep the object if the token is the same: callers compare by identity.
       const authorization = `Bearer ${token}`;
       if (this.#headers?.authorization !== authorization) this.#headers = { authorization };
-      this.#refused = false;
+      this.#isRejected = false;
     } catch (error) {
-      // A token that could not be replaced is good until it expires.
-      if (this.#headers === undefined || this.#refused) throw error;
+      // Keep using the old token, which is valid until it expires.
+      if (this.#headers === undefined || this.#isRejected) throw error;
     }
     this.#readAtMs = performance.now();
     return this.#headers;

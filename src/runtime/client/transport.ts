@@ -1,21 +1,21 @@
 import type { Readable } from 'node:stream';
 import { isPromise } from 'node:util/types';
 import type { Dispatcher } from 'undici';
-import { parseAnswer } from './answer.ts';
 import { isUnauthorized } from './api-error.ts';
-import { Cancellations } from './cancellations.ts';
 import type { AuthenticationHeaders, Connection, TlsOptions } from './connection.ts';
 import { ConnectionPools } from './connection-pools.ts';
 import { Exchange, type RequestObserver } from './exchange.ts';
 import type { Gate } from './gate.ts';
-import { NoAnswerError } from './no-answer-error.ts';
+import { NoResponseError } from './no-response-error.ts';
+import { parseResponse } from './parse-response.ts';
 import { Retries } from './retries.ts';
+import { SharedAbortListeners } from './shared-abort-listeners.ts';
 
 /** One request to the API server. */
 export interface HttpRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   readonly path: string;
-  /** Encoded, without the question mark. */
+  /** Percent-encoded, without the question mark. */
   readonly query?: string | undefined;
   readonly body?: unknown;
   /** Default: `application/json`. */
@@ -23,7 +23,7 @@ export interface HttpRequest {
   /** Default: `application/json`. */
   readonly contentType?: string;
   readonly signal?: AbortSignal | undefined;
-  /** What it has to pass each time that it is sent. Default: nothing. */
+  /** Checked before each attempt. Default: no gate. */
   readonly gate?: Gate | undefined;
   /** Default: {@link TransportOptions.timeoutMs}. */
   readonly timeoutMs?: number;
@@ -32,26 +32,27 @@ export interface HttpRequest {
 /** Options of a {@link Transport}. */
 export interface TransportOptions {
   readonly userAgent: string;
-  /** How many requests may be under way at once; more wait. Default 32. */
+  /** The maximum number of requests in flight, not counting watches; further requests wait. Default 32. */
   readonly connections?: number;
   /**
-   * How long the server may be silent over a request that is not a watch: until the answer begins, and from each piece
-   * of it to the next, so that a big list may take its time. Default 30,000.
+   * The maximum time without data from the server: until the response starts, and between two chunks of its body. So a
+   * large list may take longer in total. Does not apply to watches. Default 30,000.
    */
   readonly timeoutMs?: number;
+  /** Called for each attempt, for metrics. */
   readonly observe?: RequestObserver;
 }
 
 /**
- * HTTP to the API server over pooled keep-alive connections; watches have connections of their own.
+ * Sends HTTP requests to the API server over pooled keep-alive connections. Watches have separate connections.
  *
- * A request that the server refuses for now, or that surely was not processed, is sent again: {@link Retries} tells
- * which and when. After a 401 it is sent once more if the connection has other credentials by then.
+ * Retries a request that the server refuses temporarily or certainly has not processed, as {@link Retries} decides. After
+ * a 401 it retries once if the connection has new credentials.
  */
 export class Transport {
   readonly #connection: Connection;
   readonly #pools: ConnectionPools;
-  readonly #cancellations = new Cancellations();
+  readonly #abortListeners = new SharedAbortListeners();
   readonly #userAgent: string;
   readonly #timeoutMs: number;
   readonly #observe: RequestObserver;
@@ -70,50 +71,52 @@ export class Transport {
   }
 
   /**
-   * Sends a request and returns the answer's JSON.
+   * Sends a request and returns the parsed JSON body of the response.
    *
-   * @throws ApiError for an answer of 400 and above, or for one that is not JSON; NoAnswerError where there was none;
-   *   the signal's reason; why the gate is closed; what the connection's authentication throws.
+   * @throws ApiError for a code of 400 and above, and for a body that is not JSON; NoResponseError if there is no complete
+   *   response; the signal's reason; the gate's error; the error of the connection's `authentication`.
    */
   async request(request: HttpRequest): Promise<unknown> {
     let retries: Retries | undefined;
-    let refusal: Refusal | undefined;
+    let rejection: Rejection | undefined;
     for (;;) {
-      const headers = await this.#authenticate(request, refusal);
+      const headers = await this.#authenticate(request, rejection);
       const options = this.#options(request, headers);
-      const exchange = new Exchange(nameOf(request), options, request, this.#cancellations, this.#observe);
+      const exchange = new Exchange(nameOf(request), options, request, this.#abortListeners, this.#observe);
       try {
         return await exchange.send(this.#pools.requests);
       } catch (error) {
-        refusal = this.#renewable(error, headers, refusal);
-        if (refusal?.error === error) continue;
-        retries ??= new Retries(request.method, eitherOf(request.signal, request.gate?.signal));
+        rejection = this.#handleUnauthorized(error, headers, rejection);
+        if (rejection?.error === error) continue;
+        retries ??= new Retries(request.method, combineSignals(request.signal, request.gate?.signal));
         await retries.wait(error);
       }
     }
   }
 
   /**
-   * Opens a watch; the body ends when the server closes it. A connection that fails is the caller's to open again: it knows
-   * where the watch has come to. So is a time limit: a server may have nothing to say for as long as the watch lasts. It passes its gate before the connection is
-   * made, and is ended with it: a watch writes nothing.
+   * Opens a watch and returns its body, which ends when the server closes it.
    *
-   * @throws as {@link Transport.request} does.
+   * The caller must reopen a watch whose connection fails, because only the caller knows the last resourceVersion. The
+   * caller must also limit the time, because the server may be silent as long as the watch lasts. The gate is checked
+   * before the connection is made, not at the first byte: a watch does not write. The gate's signal ends the watch.
+   *
+   * @throws like {@link Transport.request}.
    */
   async stream(request: HttpRequest): Promise<Readable> {
-    let refusal: Refusal | undefined;
+    let rejection: Rejection | undefined;
     for (;;) {
-      const headers = await this.#authenticate(request, refusal);
+      const headers = await this.#authenticate(request, rejection);
       try {
         return await this.#open(request, headers);
       } catch (error) {
-        refusal = this.#renewable(error, headers, refusal);
-        if (refusal?.error !== error) throw error;
+        rejection = this.#handleUnauthorized(error, headers, rejection);
+        if (rejection?.error !== error) throw error;
       }
     }
   }
 
-  /** Closes every connection at once; requests under way fail. */
+  /** Closes every connection at once; requests in flight fail. */
   async close(): Promise<void> {
     await this.#pools.close();
   }
@@ -121,20 +124,20 @@ export class Transport {
   async #open(request: HttpRequest, headers: AuthenticationHeaders): Promise<Readable> {
     const { timeoutMs: _, ...watch } = request;
     const { headersTimeout, bodyTimeout, ...options } = this.#options(watch, headers);
-    const signal = eitherOf(request.signal, request.gate?.signal);
+    const signal = combineSignals(request.signal, request.gate?.signal);
     request.gate?.pass();
     const response = await this.#pools.watches
       .request({ ...options, origin: this.#origin, ...(signal !== undefined && { signal }) })
       .catch((error: unknown) => {
         this.#observe(request.method, '<error>');
         signal?.throwIfAborted();
-        throw new NoAnswerError(nameOf(request), error, true);
+        throw new NoResponseError(nameOf(request), error, true);
       });
     this.#observe(request.method, String(response.statusCode));
     if (response.statusCode < 400) return response.body;
     const retryAfter = response.headers['retry-after'];
     const text = await response.body.text();
-    parseAnswer(nameOf(request), response.statusCode, text, typeof retryAfter === 'string' ? retryAfter : undefined);
+    parseResponse(nameOf(request), response.statusCode, text, typeof retryAfter === 'string' ? retryAfter : undefined);
     return response.body;
   }
 
@@ -145,7 +148,7 @@ export class Transport {
     for (const name in authentication) {
       const value = authentication[name] ?? '';
       if (typeof value === 'string') headers.push(name, value);
-      else for (const one of value) headers.push(name, one);
+      else for (const item of value) headers.push(name, item);
     }
     return {
       origin: this.#origin,
@@ -158,50 +161,58 @@ export class Transport {
     };
   }
 
-  /** The headers for a request; after a refusal only if something has changed. */
-  async #authenticate(request: HttpRequest, refusal: Refusal | undefined): Promise<AuthenticationHeaders> {
+  /** Returns the headers for an attempt. After a 401, rethrows its error if the credentials have not changed. */
+  async #authenticate(request: HttpRequest, rejection: Rejection | undefined): Promise<AuthenticationHeaders> {
     const { signal, timeoutMs = this.#timeoutMs } = request;
     signal?.throwIfAborted();
     try {
       const pending = this.#connection.authentication();
-      const headers = isPromise(pending) ? await inTime(pending, signal, timeoutMs) : pending;
-      if (refusal !== undefined && this.#isRefused(headers, refusal)) throw refusal.error;
+      const headers = isPromise(pending) ? await waitForCredentials(pending, signal, timeoutMs) : pending;
+      if (rejection !== undefined && this.#isUnchanged(headers, rejection)) throw rejection.error;
       return headers;
     } catch (error) {
-      if (error !== refusal?.error) this.#observe(request.method, '<error>');
+      if (error !== rejection?.error) this.#observe(request.method, '<error>');
       throw error;
     }
   }
 
-  /** A 401, if it is the first and the connection can renew what was refused. */
-  #renewable(error: unknown, headers: AuthenticationHeaders, earlier: Refusal | undefined): Refusal | undefined {
-    if (earlier !== undefined || !isUnauthorized(error) || !this.#connection.unauthorized) return earlier;
+  /** Invalidates the credentials and returns the rejection if this is the first 401 and they can be renewed. */
+  #handleUnauthorized(
+    error: unknown,
+    headers: AuthenticationHeaders,
+    earlier: Rejection | undefined,
+  ): Rejection | undefined {
+    if (earlier !== undefined || !isUnauthorized(error) || !this.#connection.invalidate) return earlier;
     const { tls } = this.#connection;
-    this.#connection.unauthorized(headers);
+    this.#connection.invalidate(headers);
     return { error, headers, tls };
   }
 
-  #isRefused(headers: AuthenticationHeaders, refusal: Refusal): boolean {
-    return refusal.tls === this.#connection.tls && JSON.stringify(headers) === JSON.stringify(refusal.headers);
+  #isUnchanged(headers: AuthenticationHeaders, rejection: Rejection): boolean {
+    return rejection.tls === this.#connection.tls && JSON.stringify(headers) === JSON.stringify(rejection.headers);
   }
 }
 
-/** What a 401 did not accept. */
-interface Refusal {
+/** The credentials that the server rejected with a 401. */
+interface Rejection {
   readonly error: unknown;
   readonly headers: AuthenticationHeaders;
   readonly tls: TlsOptions;
 }
 
-function eitherOf(one: AbortSignal | undefined, other: AbortSignal | undefined): AbortSignal | undefined {
-  return one === undefined || other === undefined ? (one ?? other) : AbortSignal.any([one, other]);
+function combineSignals(a: AbortSignal | undefined, b: AbortSignal | undefined): AbortSignal | undefined {
+  return a === undefined || b === undefined ? (a ?? b) : AbortSignal.any([a, b]);
 }
 
 const nameOf = (request: HttpRequest): string => `${request.method} ${request.path}`;
 
-/** A credential plugin may take for ever: the promise's value, or the signal's reason if that or the time comes first. */
-async function inTime<T>(promise: Promise<T>, signal: AbortSignal | undefined, timeoutMs: number): Promise<T> {
-  const { promise: ended, reject } = Promise.withResolvers<never>();
+/** Limits the wait for credentials, because a plugin may hang: rejects on timeout or when the signal aborts. */
+async function waitForCredentials<T>(
+  promise: Promise<T>,
+  signal: AbortSignal | undefined,
+  timeoutMs: number,
+): Promise<T> {
+  const { promise: interrupted, reject } = Promise.withResolvers<never>();
   const abort = () => reject(signal?.reason);
   const timeout = setTimeout(
     () => reject(new DOMException(`no credentials within ${timeoutMs} ms`, 'TimeoutError')),
@@ -209,7 +220,7 @@ async function inTime<T>(promise: Promise<T>, signal: AbortSignal | undefined, t
   );
   signal?.addEventListener('abort', abort, { once: true });
   try {
-    return await Promise.race([promise, ended]);
+    return await Promise.race([promise, interrupted]);
   } finally {
     clearTimeout(timeout);
     signal?.removeEventListener('abort', abort);

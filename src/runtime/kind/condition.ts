@@ -1,34 +1,34 @@
 /**
- * One aspect of an object's state, as the API conventions have it
+ * A condition of an object, as defined by the API conventions
  * (https://github.com/kubernetes/community/blob/master/contributors/devel/sig-architecture/api-conventions.md#typical-status-properties).
  */
 export interface Condition {
   readonly type: string;
   readonly status: 'True' | 'False' | 'Unknown';
-  /** One CamelCase word that a program can act on. */
+  /** One CamelCase word, for programs. */
   readonly reason: string;
-  /** What a person can act on. */
+  /** An explanation, for people. */
   readonly message: string;
-  /** RFC 3339. When `status` last changed, not `reason` or `message`. */
+  /** The time of the last change of `status` (not of `reason` or `message`), in RFC 3339. */
   readonly lastTransitionTime: string;
   readonly observedGeneration?: number;
 }
 
-/** A condition as a reconciler states it; {@link setCondition} knows when it changed. */
+/** A condition as a reconciler states it; {@link setCondition} adds the time. */
 export type DesiredCondition = Omit<Condition, 'lastTransitionTime'>;
 
-/** The condition of a type, if there is one. */
+/** Returns the condition of this type, undefined if there is none. */
 export function findCondition(conditions: readonly Condition[] | undefined, type: string): Condition | undefined {
   return conditions?.find((condition) => condition.type === type);
 }
 
-/** What the API takes, in characters. */
+/** The API's limit, in characters. */
 const maxMessageLength = 32_768;
 
 /**
- * The conditions with one set. Conditions of other types, whoever wrote them, stay as they are and where they are;
- * `lastTransitionTime` moves only with `status`, so that setting what is already there returns an equal list. A message
- * that the API would not take for its length is cut.
+ * Returns a copy of the conditions with one condition set. Conditions of other types keep their content and their
+ * position. `lastTransitionTime` changes only with `status`, so setting an equal condition returns an equal list. A message
+ * longer than the API's limit is truncated.
  */
 export function setCondition(
   conditions: readonly Condition[] | undefined,
@@ -38,13 +38,13 @@ export function setCondition(
   const current = findCondition(conditions, desired.type);
   const lastTransitionTime =
     current?.status === desired.status ? current.lastTransitionTime : now.toISOString().replace(/\.\d+Z$/, 'Z');
-  const next: Condition = { ...desired, message: beginning(desired.message), lastTransitionTime };
+  const next: Condition = { ...desired, message: truncate(desired.message), lastTransitionTime };
   if (conditions === undefined || current === undefined) return [...(conditions ?? []), next];
   return conditions.map((condition) => (condition === current ? next : condition));
 }
 
-/** No half of a surrogate pair at its end: the API server would store another character for it. */
-function beginning(message: string): string {
+/** Does not cut a surrogate pair in half, because the API server would store another character for it. */
+function truncate(message: string): string {
   return message.length <= maxMessageLength
     ? message
     : message.slice(0, maxMessageLength).replace(/[\uD800-\uDBFF]$/, '');

@@ -4,13 +4,14 @@ import { resourceName } from './kind.ts';
 import type { BuiltIn, Manifest } from './object.ts';
 import { type Json, structuralSchema } from './structural-schema.ts';
 
-/** A TypeBox schema as plain JSON: what it carries for the type system alone is gone. */
-const plain = (schema: object): Json => JSON.parse(JSON.stringify(schema)) as Json;
+/** Converts a TypeBox schema to plain JSON, without the members that only TypeBox uses. */
+const toJson = (schema: object): Json => JSON.parse(JSON.stringify(schema)) as Json;
 
 /**
- * The CustomResourceDefinition of a kind, with the status subresource, `scale` where it has one, and its printer columns.
+ * Builds the CustomResourceDefinition of a kind, with its printer columns, the status subresource and, if the kind
+ * declares it, the scale subresource.
  *
- * @throws NotStructuralError naming the path where the schema has no form that a CRD may hold.
+ * @throws NotStructuralError with the path of a schema that a CustomResourceDefinition cannot contain.
  */
 export function customResourceDefinition(
   kind: CustomKind,
@@ -22,10 +23,10 @@ export function customResourceDefinition(
     required: ['spec'],
     properties: {
       apiVersion: { type: 'string', description: 'The version of the schema of this object.' },
-      kind: { type: 'string', description: 'The name of the resource that this object stands for.' },
+      kind: { type: 'string', description: 'The kind of this object.' },
       metadata: { type: 'object' },
-      spec: structuralSchema(plain(definition.spec), 'spec'),
-      status: structuralSchema(plain(definition.status), 'status'),
+      spec: structuralSchema(toJson(definition.spec), 'spec'),
+      status: structuralSchema(toJson(definition.status), 'status'),
     },
   };
   return {

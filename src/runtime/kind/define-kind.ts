@@ -5,13 +5,13 @@ import type { Condition } from './condition.ts';
 import type { Kind } from './kind.ts';
 import type { KubeObject, ObjectMeta } from './object.ts';
 
-/** The part of every status that the API conventions ask for; {@link defineKind} adds it to each kind's own. */
+/** The status fields of the API conventions. {@link defineKind} adds them to each kind's status. */
 export interface StandardStatus {
   readonly observedGeneration?: number;
   readonly conditions?: readonly Condition[];
 }
 
-/** An object of a kind declared by {@link defineKind}. */
+/** An object of a kind declared with {@link defineKind}. */
 export interface CustomObject<Spec, Status> extends KubeObject {
   readonly metadata: ObjectMeta & { readonly generation: number };
   readonly spec: ReadonlyDeep<Spec>;
@@ -22,24 +22,24 @@ export interface CustomObject<Spec, Status> extends KubeObject {
 export interface PrinterColumn {
   readonly name: string;
   readonly type: 'string' | 'integer' | 'number' | 'boolean' | 'date';
-  /** Where the value stands: `.spec.message`. */
+  /** The path of the value: `.spec.message`. */
   readonly jsonPath: string;
   readonly description?: string;
-  /** Columns above 0 are shown by `-o wide` alone. Default: 0. */
+  /** Columns with a priority above 0 appear only with `-o wide`. Default 0. */
   readonly priority?: number;
 }
 
-/** Where a kind says how many replicas it wants and has: `kubectl scale` and the autoscaler read and write them there. */
+/** The paths of the replica counts, which `kubectl scale` and autoscalers read and write. */
 export interface ScaleSubresource {
   /** `.spec.replicas` */
   readonly specReplicasPath: string;
   /** `.status.replicas` */
   readonly statusReplicasPath: string;
-  /** `.status.selector`: the label selector of the pods, as a list takes it. An autoscaler needs it. */
+  /** `.status.selector`: the label selector of the pods, in the form that a list takes. Autoscalers need it. */
   readonly labelSelectorPath?: string;
 }
 
-/** What {@link defineKind} takes. */
+/** The definition of a kind, for {@link defineKind}. */
 export interface KindDefinition<S extends TProperties, U extends TProperties> {
   readonly group: string;
   readonly version: string;
@@ -47,45 +47,53 @@ export interface KindDefinition<S extends TProperties, U extends TProperties> {
   readonly plural: string;
   /** Default: `kind` in lower case. */
   readonly singular?: string;
-  /** For kubectl: `ec`. */
+  /** Short names for kubectl: `ec`. */
   readonly shortNames?: readonly string[];
-  /** Groups that `kubectl get` lists as one: `all`. */
+  /** Categories for `kubectl get`: `all`. */
   readonly categories?: readonly string[];
   /** Default: `Namespaced`. */
   readonly scope?: Kind['scope'];
-  /** What the kind is for; `kubectl explain` opens with it. */
+  /** The purpose of the kind, which `kubectl explain` prints first. */
   readonly description: string;
   readonly spec: TObject<S>;
-  /** The kind's own status fields; `observedGeneration` and `conditions` come by themselves. */
+  /** The kind's own status fields; `observedGeneration` and `conditions` are added. */
   readonly status: TObject<U>;
   readonly printerColumns: readonly PrinterColumn[];
-  /** Gives the kind the subresource `scale`. Default: it has none. */
+  /** Adds the scale subresource. Default: none. */
   readonly scale?: ScaleSubresource;
 }
 
-/** A kind with the definition it came from: enough to write its CustomResourceDefinition. */
+/** A kind with its definition, from which {@link customResourceDefinition} builds the CRD. */
 export interface CustomKind<T extends KubeObject = KubeObject> extends Kind<T> {
   readonly definition: KindDefinition<TProperties, TProperties>;
 }
 
 const conditionSchema = Type.Object({
-  type: Type.String({ description: 'The aspect of the state: Ready and others.', maxLength: 316 }),
-  status: Type.Enum(['True', 'False', 'Unknown'], { description: 'Whether it holds.' }),
-  reason: Type.String({ description: 'One CamelCase word that a program can act on.', maxLength: 1024 }),
-  message: Type.String({ description: 'What a person can act on.', maxLength: 32_768 }),
-  lastTransitionTime: Type.String({ format: 'date-time', description: 'When the status last changed.' }),
+  type: Type.String({ description: 'The type of the condition: Ready and others.', maxLength: 316 }),
+  status: Type.Enum(['True', 'False', 'Unknown'], { description: 'Whether the condition is true.' }),
+  reason: Type.String({ description: 'One CamelCase word, for programs.', maxLength: 1024 }),
+  message: Type.String({ description: 'An explanation, for people.', maxLength: 32_768 }),
+  lastTransitionTime: Type.String({ format: 'date-time', description: 'The time of the last change of the status.' }),
   observedGeneration: Type.Optional(
-    Type.Integer({ format: 'int64', minimum: 0, description: 'The generation of the object that this was said of.' }),
+    Type.Integer({
+      format: 'int64',
+      minimum: 0,
+      description: 'The generation of the object that the condition describes.',
+    }),
   ),
 });
 
 const standardStatus = {
   observedGeneration: Type.Optional(
-    Type.Integer({ format: 'int64', minimum: 0, description: 'The generation that the rest of the status speaks of.' }),
+    Type.Integer({
+      format: 'int64',
+      minimum: 0,
+      description: 'The generation of the object that the status describes.',
+    }),
   ),
   conditions: Type.Optional(
     Type.Array(conditionSchema, {
-      description: 'The state in the common form, one entry a type.',
+      description: 'The conditions of the object, one for each type.',
       'x-kubernetes-list-type': 'map',
       'x-kubernetes-list-map-keys': ['type'],
     }),
@@ -93,9 +101,9 @@ const standardStatus = {
 };
 
 /**
- * Declares a kind once: its TypeScript type, its CustomResourceDefinition and its printer columns come from the same
- * lines. Schemas are TypeBox's, which are JSON Schema: `x-kubernetes-*` keys and CEL rules stand beside the field that
- * they guard.
+ * Declares a kind once: its TypeScript type, its CustomResourceDefinition and its printer columns derive from one
+ * definition. Write schemas with TypeBox, which produces JSON Schema. Put `x-kubernetes-*` keys and CEL rules into the
+ * options of the field that they apply to.
  *
  * @example
  * export const Echo = defineKind({
@@ -116,7 +124,7 @@ export function defineKind<S extends TProperties, U extends TProperties>(
   return { group, version, kind, plural, scope, definition: { ...definition, status } };
 }
 
-/** An object schema's options (description, rules), without what its properties determine. */
+/** Returns an object schema's options (description, CEL rules) without the keys that TypeBox computes. */
 function withoutShape(schema: TObject): Record<string, unknown> {
   const {
     properties: _properties,
@@ -130,16 +138,16 @@ function withoutShape(schema: TObject): Record<string, unknown> {
 }
 
 /**
- * The first field that a kind requires in `spec` and an object lacks, as a path: `spec.message`. Undefined if none is missing.
- * The API server refuses such an object, but one may have been stored under an older definition.
+ * Returns the path of the first required field in `spec` that an object lacks (`spec.message`), undefined if there is none.
+ * The API server refuses such an object, but the object may have been stored under an older CustomResourceDefinition.
  *
- * @param object of this kind. Its type promises what the schema requires, so it may lack what it promises.
+ * @param object an object of this kind. Despite its type it may lack required fields.
  */
 export function missingField({ definition }: CustomKind, object: KubeObject): string | undefined {
   return missingIn(definition.spec, (object as { readonly spec?: unknown }).spec, 'spec');
 }
 
-/** Of a schema; absent where it is not an object's. */
+/** The part of an object schema that {@link missingIn} reads; both members are absent in other schemas. */
 interface ObjectShape {
   readonly required?: readonly string[];
   readonly properties?: TProperties;

@@ -1,15 +1,15 @@
 import type { BuiltIn, KubeObject, OwnerReference } from './object.ts';
 
-/** Carries the object's type in a {@link Kind}; never there at run time. */
+/** Carries the object's type in a {@link Kind}; it does not exist at run time. */
 declare const objectType: unique symbol;
 
-/** A resource type of the API: what the client needs to address it, and (in types alone) what its objects look like. */
+/** A resource type of the API. `T` is the type of its objects. */
 export interface Kind<T extends KubeObject = KubeObject> {
   /** Empty for the core group. */
   readonly group: string;
   readonly version: string;
   readonly kind: string;
-  /** The plural, lower-case name that stands in the URL. */
+  /** The plural in lower case, which is part of the URL. */
   readonly plural: string;
   readonly scope: 'Namespaced' | 'Cluster';
   readonly [objectType]?: T;
@@ -18,26 +18,26 @@ export interface Kind<T extends KubeObject = KubeObject> {
 /** The object type of a kind: `ObjectOf<typeof Echo>`. */
 export type ObjectOf<K> = K extends Kind<infer T> ? T : never;
 
-/** `group/version`, or `version` for the core group: what an object's `apiVersion` holds. */
+/** Returns an object's `apiVersion`: `group/version`, or `version` for the core group. */
 export function apiVersionOf(kind: Kind): string {
   return kind.group === '' ? kind.version : `${kind.group}/${kind.version}`;
 }
 
-/** The inverse of {@link apiVersionOf}: empty for the core group, whose `apiVersion` is the version alone. */
+/** Returns the group in an `apiVersion`; empty for the core group. */
 export const groupOf = (apiVersion: string): string => apiVersion.slice(0, Math.max(apiVersion.indexOf('/'), 0));
 
-/** `plural.group`, or `plural` for the core group: how RBAC, CRDs and kubectl name the resource. */
+/** Returns the name of the resource in RBAC, CRDs and kubectl: `plural.group`, or `plural` for the core group. */
 export function resourceName(kind: Kind): string {
   return kind.group === '' ? kind.plural : `${kind.plural}.${kind.group}`;
 }
 
-/** `group/version/plural`: tells versions of one resource apart, whose objects look different. */
+/** Returns `group/version/plural`, which identifies one version of a resource. */
 export function versionedResource(kind: Kind): string {
   return `${kind.group}/${kind.version}/${kind.plural}`;
 }
 
 /**
- * Declares a kind that the API server has built in. Its scope is `Namespaced` unless it says otherwise.
+ * Declares a built-in kind of the API server. The default scope is `Namespaced`.
  *
  * @example
  * import type { V1Job } from '@kubernetes/client-node';
@@ -50,8 +50,8 @@ export function builtInKind<T>(
 }
 
 /**
- * The reference that makes `owner` the one controller of a child: the garbage collector deletes the child with it,
- * and a foreground deletion of the owner waits for the child.
+ * Returns the owner reference that makes `owner` the controller of a child. The garbage collector deletes the child with
+ * the owner, and a foreground deletion of the owner waits for the child.
  */
 export function controllerReference(kind: Kind, owner: KubeObject): OwnerReference {
   return {
@@ -64,14 +64,14 @@ export function controllerReference(kind: Kind, owner: KubeObject): OwnerReferen
   };
 }
 
-/** The reference to the controller of an object, or of a manifest for one, if it has one. */
+/** Returns the controller reference of an object or manifest, undefined if there is none. */
 export function controllerOf(object: {
   readonly metadata: Pick<KubeObject['metadata'], 'ownerReferences'>;
 }): OwnerReference | undefined {
   return object.metadata.ownerReferences?.find((reference) => reference.controller === true);
 }
 
-/** Whether `owner` controls `child`. By uid: an owner deleted and made again under its name is another object. */
+/** True if `owner` controls `child`. Compares by uid, because a recreated owner with the same name is another object. */
 export function isControlledBy(child: KubeObject, owner: KubeObject): boolean {
   return controllerOf(child)?.uid === owner.metadata.uid;
 }

@@ -1,6 +1,6 @@
 import type { Jsonify, ReadonlyDeep } from 'type-fest';
 
-/** A reference from a child to the object it belongs to; the garbage collector follows it. */
+/** A reference from a child to its owner. The garbage collector deletes the child with the owner. */
 export interface OwnerReference {
   readonly apiVersion: string;
   readonly kind: string;
@@ -10,18 +10,18 @@ export interface OwnerReference {
   readonly blockOwnerDeletion?: boolean;
 }
 
-/** The metadata of an object that the API server has stored: what it always sets is not optional. */
+/** The metadata of a stored object. Fields that the API server always sets are required. */
 export interface ObjectMeta {
   readonly name: string;
   /** Absent for cluster-scoped kinds. */
   readonly namespace?: string;
   readonly uid: string;
   readonly resourceVersion: string;
-  /** Raised by the API server at each change of the desired state; absent for kinds that do not count. */
+  /** The API server increments it at each change of the desired state. Some kinds do not have it. */
   readonly generation?: number;
   /** RFC 3339, in UTC. */
   readonly creationTimestamp: string;
-  /** RFC 3339, in UTC. Set once somebody has asked for the object's deletion. */
+  /** RFC 3339, in UTC. Set while the object is being deleted. */
   readonly deletionTimestamp?: string;
   readonly labels?: Readonly<Record<string, string>>;
   readonly annotations?: Readonly<Record<string, string>>;
@@ -29,38 +29,38 @@ export interface ObjectMeta {
   readonly finalizers?: readonly string[];
 }
 
-/** Any object as the API server returns it. Items of a list of a built-in kind lack `apiVersion` and `kind`. */
+/** An object as the API server returns it. Items in lists of built-in kinds lack `apiVersion` and `kind`. */
 export interface KubeObject {
   readonly apiVersion?: string;
   readonly kind?: string;
   readonly metadata: ObjectMeta;
 }
 
-/** An object to send: the same shape, with only the metadata that the sender decides, and no status. */
+/** An object to send: without status, and only `metadata.name` is required. */
 export type Manifest<T extends KubeObject> = Omit<T, 'metadata' | 'status' | 'apiVersion' | 'kind'> & {
   readonly metadata: Pick<ObjectMeta, 'name'> & Partial<ObjectMeta>;
 };
 
 /**
- * A built-in kind's object, from the type that @kubernetes/client-node generates (`BuiltIn<V1Job>`): as it is on the
- * wire, where dates are strings, and readonly all the way down.
+ * An object of a built-in kind, derived from the type in @kubernetes/client-node (`BuiltIn<V1Job>`). It has the shape of
+ * the JSON, so dates are strings, and it is deeply readonly.
  */
 export type BuiltIn<T> = Omit<ReadonlyDeep<Jsonify<T>>, 'metadata' | 'apiVersion' | 'kind'> & KubeObject;
 
-/** Names one object of a kind. */
+/** The name and namespace of an object. */
 export interface ObjectKey {
   readonly name: string;
   /** Absent for cluster-scoped kinds. */
   readonly namespace?: string;
 }
 
-/** The key of an object, or of a manifest for one. */
+/** Returns the key of an object or manifest. */
 export function keyOf(object: { readonly metadata: ObjectKey }): ObjectKey {
   const { name, namespace } = object.metadata;
   return namespace === undefined ? { name } : { name, namespace };
 }
 
-/** `namespace/name`, or `name` for a cluster-scoped object: the form that logs and maps use. */
+/** Returns `namespace/name`, or `name` for a cluster-scoped object, for logs and maps. */
 export function keyString(key: ObjectKey): string {
   return key.namespace === undefined ? key.name : `${key.namespace}/${key.name}`;
 }

@@ -1,44 +1,45 @@
 import { isDeepStrictEqual } from 'node:util';
 
-/** The members of a status that somebody reports. Null, or undefined: the member is to be absent. */
+/** The members of a status that a controller owns. Null and undefined remove the member. */
 export type DesiredStatus<S> = { readonly [K in keyof S]?: S[K] | null | undefined };
 
 /**
- * The JSON merge patch (RFC 7386) that makes a status say what is desired, or undefined if it says so already: then
- * there is nothing to send. Members of the status that `desired` does not name, at the top, stay as they are: they are
- * others'. A member that it names becomes just that: of an object all that is not in it is removed, and a list is
- * replaced whole. Members of a list's items that are null or undefined are absent too.
+ * Computes the JSON merge patch (RFC 7386) from the current to the desired status; undefined if they are equal.
+ *
+ * Top-level members that `desired` does not have belong to others and stay. A member that it has gets exactly the desired
+ * value: surplus members of objects are removed and lists are replaced. Null and undefined members within items of a list
+ * are dropped.
  *
  * @example statusPatch({ phase: 'Running', startTime: t }, { phase: 'Done', startTime: null }) // { phase: 'Done', startTime: null }
  */
 export function statusPatch<S extends object>(current: S | undefined, desired: DesiredStatus<S>): object | undefined {
   const patch: Record<string, unknown> = {};
   for (const [member, value] of Object.entries(desired)) {
-    const difference = patchOf((current as Readonly<Record<string, unknown>> | undefined)?.[member], value);
+    const difference = diff((current as Readonly<Record<string, unknown>> | undefined)?.[member], value);
     if (difference !== undefined) patch[member] = difference;
   }
   return Object.keys(patch).length === 0 ? undefined : patch;
 }
 
-/** What a merge patch has to say to turn one value into the other; undefined: nothing. */
-function patchOf(current: unknown, desired: unknown): unknown {
+/** Computes the merge patch between two values; undefined if they are equal. */
+function diff(current: unknown, desired: unknown): unknown {
   if (desired === undefined || desired === null) return current === undefined || current === null ? undefined : null;
-  // A patch cannot say "an empty object" of what is one already, and need not.
+  // Only two objects merge member by member. Any other value replaces the current one.
   if (!isObject(desired) || !isObject(current)) {
     const present = withoutAbsent(desired);
     return isDeepStrictEqual(current, present) ? undefined : present;
   }
   const patch: Record<string, unknown> = {};
   for (const member of new Set([...Object.keys(current), ...Object.keys(desired)])) {
-    const difference = patchOf(current[member], desired[member]);
+    const difference = diff(current[member], desired[member]);
     if (difference !== undefined) patch[member] = difference;
   }
   return Object.keys(patch).length === 0 ? undefined : patch;
 }
 
 /**
- * The value as it is stored. Null means "remove" in a patch, so what is to be absent has no place where nothing is yet; and
- * the API server drops a null in an item of a list.
+ * Drops null and undefined members, so that the value equals the stored one. In a merge patch null means "remove", and the
+ * API server drops nulls within items of a list.
  */
 function withoutAbsent(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutAbsent);

@@ -1,11 +1,11 @@
-/** JSON as it is written to a file or the wire. */
+/** A JSON value. */
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
 type JsonObject = { readonly [key: string]: Json };
 
-/** A schema has no form that a CustomResourceDefinition may hold. */
+/** A CustomResourceDefinition cannot contain this schema. */
 export class NotStructuralError extends Error {
   override readonly name = 'NotStructuralError';
-  /** Where in the schema: `spec.items[].name`. */
+  /** The place in the schema: `spec.items[].name`. */
   readonly path: string;
 
   constructor(path: string, problem: string) {
@@ -14,8 +14,8 @@ export class NotStructuralError extends Error {
   }
 }
 
-/** Keywords that mean the same in JSON Schema and in a CRD and hold no schema of their own. */
-const PLAIN_KEYWORDS = new Set([
+/** Keywords that contain no schema and have the same meaning in JSON Schema and in a CRD. */
+const plainKeywords = new Set([
   'type',
   'title',
   'description',
@@ -53,7 +53,7 @@ function jsonType(value: Json, path: string): string {
 
 function enumOf(values: readonly Json[], path: string): JsonObject {
   const types = new Set(values.map((value) => jsonType(value, path)));
-  // A whole number is a number too.
+  // An integer is a number, so a mixed enum has the type number.
   if (types.has('number')) types.delete('integer');
   const [type] = types;
   if (type === undefined) throw new NotStructuralError(path, 'an enum must have a value');
@@ -63,7 +63,7 @@ function enumOf(values: readonly Json[], path: string): JsonObject {
   return { type, enum: values };
 }
 
-/** A union has a structural form only as an enum of literals, or as one schema that may also be null. */
+/** Supports two kinds of unions: literals, which become an enum, and one schema with null, which becomes nullable. */
 function unionOf(branches: readonly Json[], path: string): JsonObject {
   if (branches.every(isConst)) {
     return enumOf(
@@ -75,15 +75,15 @@ function unionOf(branches: readonly Json[], path: string): JsonObject {
   const [only] = present;
   if (present.length === 1 && branches.length === 2 && only !== undefined) {
     const schema = structuralSchema(only, path);
-    // The API server compares null with the enum's values and finds it equal to none, whatever `nullable` says and
-    // even if null is among them (k8s.io/kube-openapi/pkg/validation/validate, basicCommonValidator).
+    // The API server rejects null for an enum, even with `nullable` and even if null is one of the values
+    // (k8s.io/kube-openapi/pkg/validation/validate, basicCommonValidator).
     if ('enum' in schema) throw new NotStructuralError(path, 'an enum cannot be null: make the field optional instead');
     return { ...schema, nullable: true };
   }
-  throw new NotStructuralError(path, 'anyOf has no structural form but an enum of literals or one type with null');
+  throw new NotStructuralError(path, 'anyOf has no structural form, except for literals and for one type with null');
 }
 
-/** A record is written `patternProperties` with one pattern; a CRD can't hold patterns, only "every key". */
+/** TypeBox writes a record as `patternProperties` with one pattern. A CRD supports only a schema for all keys. */
 function recordOf(patterns: Json, path: string): JsonObject {
   const entries = isObject(patterns) ? Object.entries(patterns) : [];
   const [entry] = entries;
@@ -98,7 +98,7 @@ function recordOf(patterns: Json, path: string): JsonObject {
 }
 
 function structuralKeyword(keyword: string, value: Json, path: string): JsonObject {
-  if (PLAIN_KEYWORDS.has(keyword) || keyword.startsWith('x-kubernetes-')) return { [keyword]: value };
+  if (plainKeywords.has(keyword) || keyword.startsWith('x-kubernetes-')) return { [keyword]: value };
   switch (keyword) {
     case 'properties':
       return {
@@ -132,12 +132,12 @@ function structuralKeyword(keyword: string, value: Json, path: string): JsonObje
 }
 
 /**
- * The structural form of a JSON Schema, which is all that a CustomResourceDefinition takes
- * (https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema):
- * literals become enums, records `additionalProperties`, a union with null `nullable`, numeric exclusive bounds the
- * boolean ones of OpenAPI 3.0.
+ * Converts a JSON Schema to a structural schema, the only form that a CustomResourceDefinition accepts
+ * (https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema).
+ * Literals become enums, records become `additionalProperties`, a union with null becomes `nullable`, and numeric exclusive
+ * bounds become the boolean ones of OpenAPI 3.0.
  *
- * @throws NotStructuralError, naming the path, for whatever has no such form.
+ * @throws NotStructuralError with the path of a schema that has no structural form.
  */
 export function structuralSchema(schema: Json, path: string): JsonObject {
   if (!isObject(schema))

@@ -3,67 +3,67 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { type Client, type Gate, isNotFound } from '../client/index.ts';
 import { apiVersionOf, type Kind, type KubeObject, keyOf, type Manifest } from '../kind/index.ts';
 import { Event } from '../kinds/index.ts';
-import { type EventSeries, EventSubjects, type EventSubjectsOptions } from './event-subjects.ts';
-import { EventWrites } from './event-writes.ts';
+import { EventHistory, type EventLimits, type EventSeries } from './event-history.ts';
+import { EventWriteQueue } from './event-write-queue.ts';
 import type { Logger } from './logger.ts';
 
-/** What happened to an object, for `kubectl describe`. */
+/** The content of an Event. */
 export interface EventNotice {
   readonly type: 'Normal' | 'Warning';
-  /** One CamelCase word: why. */
+  /** One CamelCase word: why the action was taken. */
   readonly reason: string;
-  /** One CamelCase word: what was done. */
+  /** One CamelCase word: what the controller did. */
   readonly action: string;
-  /** For a person. Cut at 1,024 bytes, the API's limit. */
+  /** An explanation for people. Truncated at 1,024 bytes, the API's limit. */
   readonly note: string;
 }
 
-/** What an {@link EventRecorder} needs. */
-export interface EventRecorderOptions extends EventSubjectsOptions {
+/** Options of an {@link EventRecorder}. */
+export interface EventRecorderOptions extends EventLimits {
   readonly client: Client;
-  /** A qualified name: `echoperator.mmontes.io/echo`. */
+  /** The reporting controller, a qualified name: `echoperator.mmontes.io/echo`. */
   readonly controller: string;
-  /** Which process: the pod's name. */
+  /** The reporting instance: the pod's name. */
   readonly instance: string;
   readonly log: Logger;
-  /** The client's. Once it has closed, what waits is dropped without a line for each. Default: none. */
+  /** The client's gate. When it closes, queued Events are dropped without a log line for each. Default: no gate. */
   readonly gate?: Gate | undefined;
-  /** A series is over, and its last count is written, when it was silent for so long. Default 360,000, as client-go. */
+  /** A series ends, and its last count is written, after this time without an Event. Default 360,000, as in client-go. */
   readonly seriesSilenceMs?: number;
-  /** The count of a series that goes on is written this often, or the API server forgets it. Default 1,800,000. */
+  /** How often the count of a continuing series is written, before the API server expires its Event. Default 1,800,000. */
   readonly seriesRefreshMs?: number;
-  /** So many writes may wait; more are dropped: Events are a courtesy, never worth the memory. Default 20,000. */
+  /** The maximum number of queued writes, which limits the memory; further Events are dropped. Default 20,000. */
   readonly maxWaiting?: number;
 }
 
-/** An Event, and what has to be written of its repetitions. Small, for thousands are kept. */
+/** An Event with the count of its repetitions. Kept small, because there are thousands. */
 interface Series extends EventSeries {
-  /** The object's. */
+  /** The uid of the object. */
   readonly uid: string;
   readonly name: string;
   readonly namespace: string;
-  /** How often it happened. */
+  /** The number of occurrences. */
   count: number;
-  /** When it happened last: in ms since 1970, and by performance.now, which no change of the clock moves. */
+  /** The last occurrence, in milliseconds since 1970. */
   lastObserved: number;
+  /** The last occurrence by performance.now, which is independent of clock changes. */
   lastObservedMs: number;
-  /** The count that the API server knows; 0 before the Event is made. */
+  /** The count that the API server has; 0 until the Event is created. */
   writtenCount: number;
   writtenMs: number;
-  writing: boolean;
+  isWriting: boolean;
 }
 
 /**
- * Writes Events beside the work: nobody waits for one, and a failure is a line in the log.
+ * Writes Events in the background: callers never wait, and a failure is only logged.
  *
- * - A few are written at a time, so that in a storm the work goes first; 20,000 may wait.
- * - What happens again to an object (the same type, reason, action and note) within the silence that ends a series is
- *   not another Event: the second time makes the first one a series, later times are counted and written when the
- *   series is over, or each half hour while it lasts. As client-go does (tools/events), which tells series apart by the
- *   object's resourceVersion and not by the note.
- * - An object has 25 Events at once and one more each five minutes; what is more is dropped, which the log says once. As
- *   client-go does (tools/record, EventSourceObjectSpamFilter).
- * - Of 4,096 objects at the most this is remembered, those that had an Event last.
+ * - At most four writes run concurrently, so that reconciles take precedence in a storm. At most 20,000 writes are queued.
+ * - A repeated Event (same object, type, reason, action and note) joins a series. The second occurrence turns the Event
+ *   into a series. Later occurrences are only counted; the count is written when the series ends, and every half hour while
+ *   it continues. client-go (tools/events) does the same, but compares the object's resourceVersion instead of the note.
+ * - An object may have 25 Events in a burst and one more every five minutes. Further Events are dropped, which is logged
+ *   once. client-go does the same (tools/record, EventSourceObjectSpamFilter).
+ * - Only the 4,096 objects with the latest Events are remembered.
  */
 export class EventRecorder {
   readonly #client: Client;
@@ -74,14 +74,14 @@ export class EventRecorder {
   readonly #silenceMs: number;
   readonly #refreshMs: number;
   readonly #maxWaiting: number;
-  readonly #subjects: EventSubjects<Series>;
-  readonly #writes = new EventWrites();
-  /** Makes names that no other recorder makes: begun at random, counted on. */
-  readonly #origin = randomBytes(5).toString('hex');
-  #made = 0;
-  /** Dropped since too many waited. */
+  readonly #history: EventHistory<Series>;
+  readonly #writes = new EventWriteQueue();
+  /** A random part of each Event name, so that no two recorders create the same name. */
+  readonly #recorderId = randomBytes(5).toString('hex');
+  #createdCount = 0;
+  /** The number of Events dropped because the queue is full. */
   #dropped = 0;
-  #sweep: NodeJS.Timeout | undefined;
+  #sweepTimer: NodeJS.Timeout | undefined;
 
   constructor(options: EventRecorderOptions) {
     this.#client = options.client;
@@ -92,27 +92,27 @@ export class EventRecorder {
     this.#silenceMs = options.seriesSilenceMs ?? 360_000;
     this.#refreshMs = options.seriesRefreshMs ?? 1_800_000;
     this.#maxWaiting = options.maxWaiting ?? 20_000;
-    this.#subjects = new EventSubjects(options, (series) => this.#finish(series));
+    this.#history = new EventHistory(options, (series) => this.#writeCount(series));
   }
 
-  /** Begins to write an Event about `object`, in its namespace; returns at once and never throws. */
+  /** Queues an Event about `object`, in the object's namespace. Returns at once and never throws. */
   record(kind: Kind, object: KubeObject, notice: EventNotice): void {
-    const subject = this.#subjects.of(object.metadata.uid);
-    const known = subject.find(notice);
+    const events = this.#history.eventsOf(object.metadata.uid);
+    const known = events.find(notice);
     if (known !== undefined) {
       this.#repeat(known);
       return;
     }
-    if (!this.#mayWrite(notice)) return;
-    if (!subject.take()) {
-      if (subject.dropped === 1)
+    if (!this.#hasRoom(notice)) return;
+    if (!events.takeToken()) {
+      if (events.dropped === 1)
         this.#log.warn(
           { object: keyOf(object), reason: notice.reason },
-          'too many events about one object: more are dropped for a while',
+          'too many events about one object: dropping further events',
         );
       return;
     }
-    const happened = Date.now();
+    const happenedAt = Date.now();
     const series: Series = {
       type: notice.type,
       reason: notice.reason,
@@ -120,43 +120,44 @@ export class EventRecorder {
       note: notice.note,
       uid: object.metadata.uid,
       name: this.#eventName(object.metadata.name),
-      // An Event about an object without a namespace is in this one.
+      // The API requires this namespace for Events about cluster-scoped objects.
       namespace: object.metadata.namespace ?? 'default',
       count: 1,
-      lastObserved: happened,
+      lastObserved: happenedAt,
       lastObservedMs: performance.now(),
       writtenCount: 0,
       writtenMs: 0,
-      writing: false,
+      isWriting: false,
     };
-    subject.add(series);
-    this.#begin(series, () => this.#create(series, this.#event(kind, object, series, happened)));
-    this.#sweepLater();
+    events.add(series);
+    this.#enqueue(series, () => this.#create(series, this.#event(kind, object, series, happenedAt)));
+    this.#scheduleSweep();
   }
 
   /**
-   * Writes the counts of the series that go on, and resolves when what has been recorded so far is written or has
-   * failed, or when the time is over.
+   * Writes the current counts of all series. Resolves when all Events recorded so far are written or have failed, or after
+   * the timeout.
    */
   async flush(timeoutMs: number): Promise<void> {
-    const over = new AbortController();
-    const timeout = delay(timeoutMs, undefined, { signal: over.signal }).catch(() => {});
-    const written = this.#writes.settled().then(() => {
-      for (const series of this.#subjects.series()) this.#finish(series);
-      return this.#writes.settled();
+    const done = new AbortController();
+    const timeout = delay(timeoutMs, undefined, { signal: done.signal }).catch(() => {});
+    const written = this.#writes.waitUntilIdle().then(() => {
+      for (const series of this.#history.series()) this.#writeCount(series);
+      return this.#writes.waitUntilIdle();
     });
     await Promise.race([written, timeout]);
-    over.abort();
+    done.abort();
   }
 
-  #mayWrite({ reason }: Pick<EventNotice, 'reason'>): boolean {
+  /** True if the queue has room. Logs when the recorder starts and stops dropping Events. */
+  #hasRoom({ reason }: Pick<EventNotice, 'reason'>): boolean {
     if (this.#writes.size < this.#maxWaiting) {
-      if (this.#dropped > 0) this.#log.warn({ dropped: this.#dropped }, 'events are taken again');
+      if (this.#dropped > 0) this.#log.warn({ dropped: this.#dropped }, 'recording events again');
       this.#dropped = 0;
       return true;
     }
     this.#dropped += 1;
-    if (this.#dropped === 1) this.#log.warn({ reason }, 'too many events wait: more are dropped for now');
+    if (this.#dropped === 1) this.#log.warn({ reason }, 'too many events are queued: dropping further events');
     return false;
   }
 
@@ -164,29 +165,29 @@ export class EventRecorder {
     series.count += 1;
     series.lastObserved = Date.now();
     series.lastObservedMs = performance.now();
-    // The second makes it a series, for all to see.
-    if (series.writtenCount === 1) this.#finish(series);
+    // Write the second occurrence at once: it turns the Event into a series.
+    if (series.writtenCount === 1) this.#writeCount(series);
   }
 
-  /** Begins to write the count of a series, if the API server does not know it and is not being told. */
-  #finish(series: Series): void {
-    const isDue = series.writtenCount > 0 && series.count > series.writtenCount && !series.writing;
-    if (isDue && this.#mayWrite(series)) this.#begin(series, () => this.#patch(series));
+  /** Queues a write of the count, unless the API server has it or a write is in flight. */
+  #writeCount(series: Series): void {
+    const isDue = series.writtenCount > 0 && series.count > series.writtenCount && !series.isWriting;
+    if (isDue && this.#hasRoom(series)) this.#enqueue(series, () => this.#patch(series));
   }
 
   get #isClosed(): boolean {
     return this.#gate?.signal.aborted ?? false;
   }
 
-  #begin(series: Series, write: () => Promise<void>): void {
-    series.writing = true;
+  #enqueue(series: Series, write: () => Promise<void>): void {
+    series.isWriting = true;
     this.#writes.add(async () => {
       try {
         if (!this.#isClosed) await write();
       } catch (error) {
-        if (!this.#isClosed) this.#log.warn({ err: error, reason: series.reason }, 'an event was not written');
+        if (!this.#isClosed) this.#log.warn({ err: error, reason: series.reason }, 'failed to write an event');
       } finally {
-        series.writing = false;
+        series.isWriting = false;
       }
     });
   }
@@ -194,13 +195,13 @@ export class EventRecorder {
   async #create(series: Series, manifest: Manifest<Event>): Promise<void> {
     try {
       await this.#client.create(Event, manifest);
-      this.#written(series, 1);
+      this.#markWritten(series, 1);
     } catch (error) {
-      // The next time it happens is the first again.
-      this.#subjects.remove(series.uid, series);
+      // Forget the series, so that the next occurrence creates an Event.
+      this.#history.remove(series.uid, series);
       throw error;
     }
-    // It happened again meanwhile.
+    // The Event occurred again during the create.
     if (series.count > 1) await this.#patch(series);
   }
 
@@ -209,49 +210,49 @@ export class EventRecorder {
     const body = { series: { count, lastObservedTime: microTime(lastObserved) } };
     try {
       await this.#client.patch(Event, { name, namespace }, { type: 'merge', body });
-      this.#written(series, count);
+      this.#markWritten(series, count);
     } catch (error) {
       if (!isNotFound(error)) throw error;
-      // Somebody deleted it: the next time it happens is the first again.
-      this.#subjects.remove(series.uid, series);
+      // The Event was deleted. Forget the series, so that the next occurrence creates an Event.
+      this.#history.remove(series.uid, series);
     }
   }
 
-  #written(series: Series, count: number): void {
+  #markWritten(series: Series, count: number): void {
     series.writtenCount = count;
     series.writtenMs = performance.now();
   }
 
-  /** One timer for all; while there is nothing to remember there is none. It keeps no process alive. */
-  #sweepLater(): void {
-    this.#sweep ??= setTimeout(() => {
-      this.#sweep = undefined;
+  /** Uses one timer for all series, and none while the history is empty. The timer does not keep the process alive. */
+  #scheduleSweep(): void {
+    this.#sweepTimer ??= setTimeout(() => {
+      this.#sweepTimer = undefined;
       const nowMs = performance.now();
       const isOver = (series: Series): boolean => nowMs - series.lastObservedMs >= this.#silenceMs;
-      for (const series of this.#subjects.series()) {
-        if (isOver(series) || nowMs - series.writtenMs >= this.#refreshMs) this.#finish(series);
+      for (const series of this.#history.series()) {
+        if (isOver(series) || nowMs - series.writtenMs >= this.#refreshMs) this.#writeCount(series);
       }
-      this.#subjects.forget((series) => !series.writing && isOver(series));
-      if (this.#subjects.size > 0) this.#sweepLater();
+      this.#history.prune((series) => !series.isWriting && isOver(series));
+      if (this.#history.size > 0) this.#scheduleSweep();
     }, this.#silenceMs).unref();
   }
 
-  /** 253 characters at the most, of parts that end in a letter or a digit. */
+  /** Returns a valid object name: at most 253 characters, and each part ends in a letter or a digit. */
   #eventName(objectName: string): string {
-    this.#made += 1;
-    const unique = `${this.#origin}${this.#made.toString(16).padStart(6, '0')}`;
-    return `${objectName.slice(0, 230).replace(/[^a-z0-9]+$/, '')}.${unique}`;
+    this.#createdCount += 1;
+    const suffix = `${this.#recorderId}${this.#createdCount.toString(16).padStart(6, '0')}`;
+    return `${objectName.slice(0, 230).replace(/[^a-z0-9]+$/, '')}.${suffix}`;
   }
 
-  #event(kind: Kind, object: KubeObject, series: Series, happened: number): Manifest<Event> {
+  #event(kind: Kind, object: KubeObject, series: Series, happenedAt: number): Manifest<Event> {
     const { uid, resourceVersion } = object.metadata;
     return {
       metadata: { name: series.name, namespace: series.namespace },
-      eventTime: microTime(happened),
+      eventTime: microTime(happenedAt),
       type: series.type,
       reason: series.reason,
       action: series.action,
-      note: beginning(series.note, 1024),
+      note: truncateUtf8(series.note, 1024),
       reportingController: this.#controller,
       reportingInstance: this.#instance,
       regarding: { apiVersion: apiVersionOf(kind), kind: kind.kind, ...keyOf(object), uid, resourceVersion },
@@ -259,12 +260,12 @@ export class EventRecorder {
   }
 }
 
-/** The longest beginning of the text that has so many bytes at the most and ends with a whole character. */
-function beginning(text: string, maxBytes: number): string {
-  // No character takes more than three bytes for each of its units.
+/** Truncates a text to a number of bytes, at the end of a character. */
+function truncateUtf8(text: string, maxBytes: number): string {
+  // In UTF-8, a UTF-16 code unit takes at most three bytes.
   if (text.length * 3 <= maxBytes) return text;
   return text.slice(0, new TextEncoder().encodeInto(text, new Uint8Array(maxBytes)).read);
 }
 
-/** The API's MicroTime wants six digits. */
+/** The API's MicroTime has six decimal places. */
 const microTime = (time: number): string => new Date(time).toISOString().replace('Z', '000Z');

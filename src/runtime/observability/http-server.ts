@@ -1,34 +1,35 @@
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-/** Answers one path with a status code and a text. */
-export type Route = () => Promise<Answer> | Answer;
+/** Handles the requests for one path. */
+export type Route = () => Promise<RouteResponse> | RouteResponse;
 
-/** What is sent for a path; the content type is plain text unless it says otherwise. */
-export interface Answer {
+/** The response of a {@link Route}. */
+export interface RouteResponse {
   readonly code: number;
+  /** Default: plain text. */
   readonly contentType?: string;
   readonly text: string;
 }
 
 /** A listening server. */
-export interface Listening {
+export interface HttpServer {
   readonly port: number;
   close(): Promise<void>;
 }
 
 /**
- * Serves GET and HEAD on the paths given, 404 elsewhere. For probes and metrics: no TLS, no keep-alive beyond Node's.
+ * Serves GET and HEAD on the given paths, and 404 on all others. For probes and metrics: it has no TLS.
  *
- * @param port 0 lets the system choose; the answer tells which.
- * @throws the system's error when the port is taken.
+ * @param port 0 lets the system choose the port, which the result contains.
+ * @throws the system's error if the port is in use.
  */
-export async function serve(port: number, routes: Readonly<Record<string, Route>>): Promise<Listening> {
+export async function serve(port: number, routes: Readonly<Record<string, Route>>): Promise<HttpServer> {
   const server = createServer((request, response) => {
-    // Not by URL, which throws for what a client may well send ("//"): here that would end the process.
+    // Not parsed with URL: it throws for paths such as "//", and an error here would end the process.
     const [path = '/'] = (request.url ?? '/').split('?', 1);
     const route = Object.hasOwn(routes, path) ? routes[path] : undefined;
-    answer(request.method ?? 'GET', route).then(
+    respond(request.method ?? 'GET', route).then(
       ({ code, contentType = 'text/plain; charset=utf-8', text }) => {
         if (code === 405) response.setHeader('allow', 'GET, HEAD');
         response.writeHead(code, { 'content-type': contentType }).end(request.method === 'HEAD' ? undefined : text);
@@ -49,7 +50,7 @@ export async function serve(port: number, routes: Readonly<Record<string, Route>
   };
 }
 
-async function answer(method: string, route: Route | undefined): Promise<Answer> {
+async function respond(method: string, route: Route | undefined): Promise<RouteResponse> {
   if (route === undefined) return { code: 404, text: 'not found\n' };
   if (method !== 'GET' && method !== 'HEAD') return { code: 405, text: 'method not allowed\n' };
   return route();

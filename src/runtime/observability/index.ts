@@ -1,7 +1,8 @@
 /** Observability: what the operator tells of itself: log, metrics, Events, probes. */
+
+export type { EventLimits } from './event-history.ts';
 export { type EventNotice, EventRecorder, type EventRecorderOptions } from './event-recorder.ts';
-export type { EventSubjectsOptions } from './event-subjects.ts';
-export { type Answer, type Listening, type Route, serve } from './http-server.ts';
+export { type HttpServer, type Route, type RouteResponse, serve } from './http-server.ts';
 export type { Logger } from './logger.ts';
 export {
   type LeaderObserver,

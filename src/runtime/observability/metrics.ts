@@ -1,45 +1,46 @@
 import type { Registry } from 'prom-client';
 import type { RequestObserver } from '../client/index.ts';
 import type { QueueObserver } from '../queue/index.ts';
-import { type Readings, ScrapedHistogram, scrapedCounter, scrapedGauge } from './scraped.ts';
+import { type Readings, ScrapedHistogram, scrapedCounter, scrapedGauge } from './scraped-metrics.ts';
 
-/** controller-runtime's buckets for the time of a reconcile, in seconds. */
+/** controller-runtime's buckets for the duration of a reconcile, in seconds. */
 const reconcileBuckets = [
   0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.25, 1.5, 1.75, 2,
   2.5, 3, 3.5, 4, 4.5, 5, 6, 7, 8, 9, 10, 15, 20, 25, 30, 40, 50, 60,
 ];
 
-/** client-go's buckets for the work queue: 10 ns to 1,000 s, tenfold. */
+/** client-go's buckets for the work queue, in seconds: powers of ten from 10 ns to 1,000 s. */
 const queueBuckets = [1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1, 10, 100, 1000];
 
-/** Priorities beyond so many share one label, as in controller-runtime: a label's values must be few. */
+/** Further priorities share one label value, as in controller-runtime, to limit the number of series. */
 const maxPriorities = 25;
 
-/** How a reconcile ended, in controller-runtime's words. */
+/** The result of a reconcile, as controller-runtime names it. */
 export type ReconcileOutcome = 'success' | 'error' | 'requeue_after';
 
 /**
- * What there is to say of a reconcile beside its outcome: `terminal`, its error is not tried again; `panic`, it threw
- * what only a defect throws (no Error, or a TypeError, ReferenceError or RangeError: what would be a panic in Go);
- * `timeout`, it was still running when its time was over.
+ * Why a reconcile failed: `terminal`, its error is not retried; `panic`, it threw a value that indicates a defect (a
+ * TypeError, ReferenceError, RangeError, or not an Error), which would be a panic in Go; `timeout`, it exceeded its time
+ * limit.
  */
 export type ReconcileFailure = 'terminal' | 'panic' | 'timeout';
 
-/** What a controller reports of each reconcile. */
+/** Receives the start and the end of each reconcile of a controller. */
 export interface ReconcileObserver {
   started(): void;
-  /** @param failure also where the outcome is none: a reconcile may end well after its time. */
+  /** @param failure may be present with any outcome: a reconcile may succeed after its time limit. */
   finished(outcome: ReconcileOutcome, seconds: number, failure?: ReconcileFailure): void;
 }
 
-/** What a leader elector reports. */
+/** Receives the changes of leadership. */
 export interface LeaderObserver {
-  changed(leading: boolean): void;
+  changed(isLeading: boolean): void;
 }
 
 /**
- * The runtime's metrics, under the names, labels and buckets of controller-runtime and client-go, so that dashboards
- * made for operators in Go work; one more counts what those have no name for. Observing is cheap: plain numbers, which are read when somebody scrapes.
+ * The runtime's metrics, with the names, labels and buckets of controller-runtime and client-go, so that dashboards for Go
+ * operators work. `informer_watches_replaced_total` is the only addition. Observing is cheap: it changes plain numbers,
+ * which are read at a scrape.
  */
 export class Metrics {
   readonly registry: Registry;
@@ -61,8 +62,8 @@ export class Metrics {
   readonly #watchesReplaced: Readings<'controller' | 'resource'>;
   readonly #requests: Readings<'code' | 'host' | 'method'>;
   readonly #leading: Readings<'name'>;
-  /** Those with the label `controller`, but for the histograms. */
-  readonly #ofControllers: readonly { remove(label: 'controller', controller: string): void }[];
+  /** All metrics with the label `controller`, except histograms. */
+  readonly #perController: readonly { remove(label: 'controller', controller: string): void }[];
 
   constructor(registry: Registry) {
     const controller = ['controller'] as const;
@@ -80,28 +81,28 @@ export class Metrics {
     });
     this.#terminalErrors = scrapedCounter(registry, {
       name: 'controller_runtime_terminal_reconcile_errors_total',
-      help: 'Reconciles that failed and are not tried again, per controller',
+      help: 'Reconciles that failed with an error that is not retried, per controller',
       labels: controller,
     });
     this.#panics = scrapedCounter(registry, {
       name: 'controller_runtime_reconcile_panics_total',
-      help: 'Reconciles that failed by a defect, per controller',
+      help: 'Reconciles that failed because of a defect, per controller',
       labels: controller,
     });
     this.#timeouts = scrapedCounter(registry, {
       name: 'controller_runtime_reconcile_timeouts_total',
-      help: 'Reconciles that did not end in their time, per controller',
+      help: 'Reconciles that exceeded their time limit, per controller',
       labels: controller,
     });
     this.#reconcileSeconds = new ScrapedHistogram(registry, {
       name: 'controller_runtime_reconcile_time_seconds',
-      help: 'Time of a reconcile per controller',
+      help: 'Duration of a reconcile per controller',
       labels: controller,
       buckets: reconcileBuckets,
     });
     this.#activeWorkers = scrapedGauge(registry, {
       name: 'controller_runtime_active_workers',
-      help: 'Workers that are reconciling, per controller',
+      help: 'Workers that are reconciling now, per controller',
       labels: controller,
     });
     this.#maxWorkers = scrapedGauge(registry, {
@@ -111,7 +112,7 @@ export class Metrics {
     });
     this.#queueDepth = scrapedGauge(registry, {
       name: 'workqueue_depth',
-      help: 'Keys that wait for a worker, by priority',
+      help: 'Keys in the queue, by priority',
       labels: ['name', 'controller', 'priority'],
     });
     this.#queueAdds = scrapedCounter(registry, {
@@ -121,34 +122,34 @@ export class Metrics {
     });
     this.#queueRetries = scrapedCounter(registry, {
       name: 'workqueue_retries_total',
-      help: 'Keys to be added after a pause: after a failure, or because a reconcile asked for it',
+      help: 'Keys scheduled for a later add, after a failure or for a requeue',
       labels: queue,
     });
     this.#queueSeconds = new ScrapedHistogram(registry, {
       name: 'workqueue_queue_duration_seconds',
-      help: 'Time that a key waited for a worker',
+      help: 'Time that a key was in the queue',
       labels: queue,
       buckets: queueBuckets,
     });
     this.#workSeconds = new ScrapedHistogram(registry, {
       name: 'workqueue_work_duration_seconds',
-      help: 'Time that a worker had a key',
+      help: 'Time that a worker processed a key',
       labels: queue,
       buckets: queueBuckets,
     });
     this.#unfinishedSeconds = scrapedGauge(registry, {
       name: 'workqueue_unfinished_work_seconds',
-      help: 'Time that the workers have had their present keys, all together',
+      help: 'Sum of the times that the workers have processed their current keys',
       labels: queue,
     });
     this.#longestSeconds = scrapedGauge(registry, {
       name: 'workqueue_longest_running_processor_seconds',
-      help: 'Time that a worker has had its present key, of the one that has had it longest',
+      help: 'Longest time that a worker has processed its current key',
       labels: queue,
     });
     this.#watchesReplaced = scrapedCounter(registry, {
       name: 'informer_watches_replaced_total',
-      help: 'Watches replaced because they had not brought a write of the controller in time',
+      help: 'Watches replaced because they did not deliver a write of the controller in time',
       labels: ['controller', 'resource'],
     });
     this.#requests = scrapedCounter(registry, {
@@ -158,10 +159,10 @@ export class Metrics {
     });
     this.#leading = scrapedGauge(registry, {
       name: 'leader_election_master_status',
-      help: 'Whether this process holds the lease of that name',
+      help: 'Whether this process holds the lease',
       labels: ['name'],
     });
-    this.#ofControllers = [
+    this.#perController = [
       this.#reconciles,
       this.#reconcileErrors,
       this.#terminalErrors,
@@ -178,7 +179,7 @@ export class Metrics {
     ];
   }
 
-  /** For one controller with that many workers. Its values are there from the start, so that no rate misses a step. */
+  /** Creates the metrics of one controller. They start at zero at once, so that a rate includes the first increment. */
   reconciles(controller: string, workers: number): ReconcileObserver {
     const outcomes = { success: 0, error: 0, requeue_after: 0 };
     const failures = { terminal: 0, panic: 0, timeout: 0 };
@@ -207,21 +208,21 @@ export class Metrics {
     };
   }
 
-  /** For one controller's queue. */
+  /** Creates the metrics of one controller's queue. */
   queue(controller: string): Required<QueueObserver> {
     const label = { name: controller, controller };
-    const depths = this.#depths(controller);
-    const waits = this.#queueSeconds.distribution(label);
-    const works = this.#workSeconds.distribution(label);
-    /** Since when a worker has the key (performance.now). */
-    const working = new Map<string, number>();
+    const depth = this.#depthObserver(controller);
+    const queueTimes = this.#queueSeconds.distribution(label);
+    const workTimes = this.#workSeconds.distribution(label);
+    /** When a worker started each key (performance.now). */
+    const startTimes = new Map<string, number>();
     let adds = 0;
     let retries = 0;
     this.#queueAdds.add(label, () => adds);
     this.#queueRetries.add(label, () => retries);
     const ages = (): number[] => {
       const nowMs = performance.now();
-      return [...working.values()].map((sinceMs) => (nowMs - sinceMs) / 1000);
+      return [...startTimes.values()].map((startedMs) => (nowMs - startedMs) / 1000);
     };
     this.#unfinishedSeconds.add(label, () => sum(ages()));
     this.#longestSeconds.add(label, () => Math.max(0, ...ages()));
@@ -232,21 +233,21 @@ export class Metrics {
       retried: () => {
         retries += 1;
       },
-      depth: depths,
-      waited: (seconds) => waits.observe(seconds),
+      depth,
+      waited: (seconds) => queueTimes.observe(seconds),
       started: (key) => {
-        working.set(key, performance.now());
+        startTimes.set(key, performance.now());
       },
       finished: (key) => {
-        const sinceMs = working.get(key);
-        if (sinceMs === undefined) return;
-        working.delete(key);
-        works.observe((performance.now() - sinceMs) / 1000);
+        const startedMs = startTimes.get(key);
+        if (startedMs === undefined) return;
+        startTimes.delete(key);
+        workTimes.observe((performance.now() - startedMs) / 1000);
       },
     };
   }
 
-  /** For one controller: counts a watch of a resource that was replaced. */
+  /** Returns a function that counts a replaced watch of a resource. */
   watchesReplaced(controller: string): (resource: string) => void {
     const counts = new Map<string, number>();
     return (resource) => {
@@ -255,18 +256,18 @@ export class Metrics {
     };
   }
 
-  /** Exposes nothing more of a controller and its queue. One that is added under its name later begins at zero. */
+  /** Removes the metrics of a controller and its queue. A later controller with the same name starts at zero. */
   removeController(controller: string): void {
-    for (const readings of this.#ofControllers) readings.remove('controller', controller);
+    for (const readings of this.#perController) readings.remove('controller', controller);
     for (const times of [this.#reconcileSeconds, this.#queueSeconds, this.#workSeconds]) {
       times.removeDistributions('controller', controller);
     }
   }
 
-  /** For the transport to one host. */
+  /** Returns an observer that counts the requests to one host. */
   requests(host: string): RequestObserver {
     const counts = new Map<string, Map<string, { value: number }>>();
-    const begin = (method: string, code: string): { value: number } => {
+    const addCount = (method: string, code: string): { value: number } => {
       const byCode = counts.get(method) ?? new Map<string, { value: number }>();
       const count = { value: 0 };
       counts.set(method, byCode.set(code, count));
@@ -274,38 +275,38 @@ export class Metrics {
       return count;
     };
     return (method, code) => {
-      const count = counts.get(method)?.get(code) ?? begin(method, code);
+      const count = counts.get(method)?.get(code) ?? addCount(method, code);
       count.value += 1;
     };
   }
 
-  /** For the elector of one lease; until it says otherwise it does not lead. */
+  /** Returns an observer for the elector of one lease. The metric is 0 until the elector reports that it leads. */
   leader(lease: string): LeaderObserver {
-    let leads = false;
-    this.#leading.add({ name: lease }, () => (leads ? 1 : 0));
+    let leading = false;
+    this.#leading.add({ name: lease }, () => (leading ? 1 : 0));
     return {
-      changed: (leading) => {
-        leads = leading;
+      changed: (isLeading) => {
+        leading = isLeading;
       },
     };
   }
 
-  #depths(controller: string): (items: number, priority?: number) => void {
+  #depthObserver(controller: string): (items: number, priority?: number) => void {
     const byPriority = new Map<number, number>();
-    const read = (priority: string, value: () => number): void =>
+    const addReading = (priority: string, value: () => number): void =>
       this.#queueDepth.add({ name: controller, controller, priority }, value);
     const others = new Map<number, number>();
-    const begin = (priority: number): void => {
+    const addPriority = (priority: number): void => {
       if (byPriority.size < maxPriorities) {
-        read(String(priority), () => byPriority.get(priority) ?? 0);
+        addReading(String(priority), () => byPriority.get(priority) ?? 0);
         byPriority.set(priority, 0);
       } else if (others.size === 0) {
-        read('exceeded_cardinality_limit', () => sum(others.values()));
+        addReading('exceeded_cardinality_limit', () => sum(others.values()));
       }
     };
-    begin(0);
+    addPriority(0);
     return (items, priority = 0) => {
-      if (!byPriority.has(priority)) begin(priority);
+      if (!byPriority.has(priority)) addPriority(priority);
       (byPriority.has(priority) ? byPriority : others).set(priority, items);
     };
   }

@@ -13,24 +13,27 @@ import {
 import type { Manager, Readiness } from '../manager/index.ts';
 import type { LeaderObserver, Logger } from '../observability/index.ts';
 
-/** How several processes of an operator agree on the one that works. */
+/** Options of leader election among the processes of an operator. */
 export interface LeaderElectionOptions {
-  /** The Lease that they contend for. They need `get`, `list`, `watch`, `create` and `update` of leases in its namespace. */
+  /** The Lease. The processes need `get`, `list`, `watch`, `create` and `update` of leases in its namespace. */
   readonly lease: Required<ObjectKey>;
-  /** As in `LeaderElectorOptions`: no two processes may have the same. Default: the host's name, which is the pod's, `_`, a uuid. */
+  /** Must be unique among the processes, as in `LeaderElectorOptions`. Default: host name (the pod's name), `_` and a uuid. */
   readonly identity?: string;
   /** Default: 15, 10 and 2 seconds. */
   readonly timings?: LeaseTimings;
   /**
-   * Whether a standby keeps its caches filled, so that it can work as soon as it leads. It costs the API server a watch,
-   * and the standby the memory, of every kind. Default false: a standby watches its Lease alone.
+   * Whether a standby fills its caches, so that it can work as soon as it leads. It costs the API server a watch, and the
+   * standby the memory, of every kind. Default false: a standby watches only its Lease.
    */
   readonly warmStandby?: boolean;
-  /** By which containers a crashed leader is noticed before its Lease expires; given the elector's client. Default: by none. */
+  /**
+   * Creates the watch of the leader's container, which detects a crash before the Lease expires. It gets the elector's
+   * client. Default: no crash detection.
+   */
   readonly containers?: (client: Client) => HolderContainers;
 }
 
-/** What a {@link Candidate} is made of beside its options. */
+/** The dependencies of a {@link Candidate}. */
 export interface CandidateEnvironment {
   readonly connection: Connection;
   /** The field manager of the Lease. */
@@ -41,32 +44,32 @@ export interface CandidateEnvironment {
   readonly log: Logger;
 }
 
-/** The work of the one that leads. */
+/** The work of the leader. */
 export interface LeaderWork {
   readonly manager: Pick<Manager, 'run' | 'readiness'>;
-  /** What is left to do when the manager has stopped, before the Lease is released. */
+  /** Called after the manager has stopped and before the Lease is released. */
   finish(): Promise<void>;
 }
 
-/** A process of an operator that works only while it leads. */
+/** An operator process that works only while it is the leader. */
 export class Candidate {
   readonly elector: LeaderElector;
   readonly #lease: Required<ObjectKey>;
   readonly #transport: Transport;
   readonly #isWarm: boolean;
   readonly #log: Logger;
-  /** Whoever was last seen to lead; possibly this one. */
+  /** The last observed leader, which may be this process. */
   #leader: string | undefined;
   #state: 'new' | 'contending' | 'leading' | 'stopping' = 'new';
 
-  /** @throws RangeError for timings that don't fit together. */
+  /** @throws RangeError for inconsistent timings. */
   constructor(options: LeaderElectionOptions, environment: CandidateEnvironment) {
     const { lease, timings, containers, warmStandby = false } = options;
     const { connection, name, userAgent, observe, observer, log } = environment;
     this.#lease = lease;
     this.#isWarm = warmStandby;
     this.#log = log;
-    // Its own, so that a renewal waits for no other request; told apart in the API server's log as client-go does.
+    // A separate transport, so that a renewal never waits for other requests. The user agent is the same as in client-go.
     this.#transport = new Transport(connection, { userAgent: `${userAgent}/leader-election`, observe });
     const client = new HttpClient(this.#transport, name);
     this.elector = new LeaderElector({
@@ -84,8 +87,8 @@ export class Candidate {
   }
 
   /**
-   * For a readiness probe. A standby is ready when it knows of a leader and, if it is a warm one, its caches have synced;
-   * a leader, when its caches have.
+   * Returns the result for a readiness probe. A standby is ready when it has observed a leader and, if it is a warm
+   * standby, its caches have synced. A leader is ready when its caches have synced.
    */
   readiness({ manager }: Pick<LeaderWork, 'manager'>): Readiness {
     const { namespace, name } = this.#lease;
@@ -95,62 +98,62 @@ export class Candidate {
   }
 
   /**
-   * Contends, does the work while it leads, and resolves when that is done and the Lease released, or when the signal
-   * was aborted before it led.
+   * Contends for the Lease and works while it leads. Resolves when the work has ended and the Lease is released, or when
+   * the signal aborts before it leads.
    *
-   * @throws LeadershipLostError as soon as the Lease is lost, whatever is still under way; whatever the work throws.
+   * @throws LeadershipLostError as soon as the Lease is lost, while reconciles may still run; the errors of the work.
    */
   async run(signal: AbortSignal, work: LeaderWork): Promise<void> {
     this.#state = 'contending';
-    const stopping = () => {
+    const setStopping = () => {
       this.#state = 'stopping';
     };
-    signal.addEventListener('abort', stopping, { once: true });
-    if (signal.aborted) stopping();
+    signal.addEventListener('abort', setStopping, { once: true });
+    if (signal.aborted) setStopping();
     try {
       await (this.#isWarm ? this.#runWarm(signal, work) : this.#runCold(signal, work));
     } catch (error) {
       if (error instanceof LeadershipLostError) {
         const lease = `${this.#lease.namespace}/${this.#lease.name}`;
-        this.#log.error({ err: error, lease }, 'the lease is lost: nothing more is begun');
+        this.#log.error({ err: error, lease }, 'the lease is lost: starting no new work');
       }
       throw error;
     } finally {
-      stopping();
-      signal.removeEventListener('abort', stopping);
+      setStopping();
+      signal.removeEventListener('abort', setStopping);
       await this.#transport.close();
     }
   }
 
   async #runCold(signal: AbortSignal, { manager, finish }: LeaderWork): Promise<void> {
     await this.elector.run(signal, async (stop) => {
-      this.#leads();
+      this.#setLeading();
       await manager.run(stop);
       await finish();
     });
   }
 
   async #runWarm(signal: AbortSignal, { manager, finish }: LeaderWork): Promise<void> {
-    const ending = new AbortController();
-    const either = AbortSignal.any([signal, ending.signal]);
+    const stop = new AbortController();
+    const stopSignal = AbortSignal.any([signal, stop.signal]);
     const leading = Promise.withResolvers<void>();
-    const running = manager.run(either, { leading: leading.promise });
-    // A defect while it stands by: it contends no more.
-    running.catch(() => ending.abort());
+    const running = manager.run(stopSignal, { leading: leading.promise });
+    // If the manager of a standby fails, stop contending.
+    running.catch(() => stop.abort());
     try {
-      await this.elector.run(either, async () => {
-        this.#leads();
+      await this.elector.run(stopSignal, async () => {
+        this.#setLeading();
         leading.resolve();
         await running;
         await finish();
       });
     } finally {
-      ending.abort();
+      stop.abort();
     }
     await running;
   }
 
-  #leads(): void {
+  #setLeading(): void {
     if (this.#state === 'contending') this.#state = 'leading';
   }
 }

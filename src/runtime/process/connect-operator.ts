@@ -9,71 +9,67 @@ import { Manager, type Readiness } from '../manager/index.ts';
 import { EventRecorder, type Logger, Metrics } from '../observability/index.ts';
 import { Candidate, type LeaderElectionOptions } from './candidate.ts';
 
-/** What {@link connectOperator} puts an operator together from. */
+/** Options of {@link connectOperator}. */
 export interface ConnectOptions {
-  /**
-   * The field manager of its writes: under this name the API server keeps which fields are the operator's. A DNS
-   * subdomain.
-   */
+  /** The operator's field manager, under which the API server tracks the fields that it sets. A DNS subdomain. */
   readonly name: string;
-  /** Where `KUBECONFIG`, `HOME` and a pod's service account are looked for: `process.env`. */
+  /** The source of `KUBECONFIG`, `HOME` and the variables of a pod: `process.env`. */
   readonly environment: NodeJS.ProcessEnv;
   readonly log: Logger;
-  /** The kubeconfig to use. Default: as {@link connect} finds one. */
+  /** The path of a kubeconfig. Default: {@link connect} finds one. */
   readonly kubeconfigPath?: string | undefined;
-  /** The way to the API server, where it is known: a test's, or one made by hand. Default: as {@link connect} finds it. */
+  /** A connection to use, for example in a test. Default: {@link connect} creates one. */
   readonly connection?: Connection;
-  /** How it names itself in the API server's log: `greeter/1.2.3`. Default: its name. */
+  /** The user agent of the requests: `greeter/1.2.3`. Default: the name. */
   readonly userAgent?: string;
-  /** How its Events name it, a qualified name: `example.com/greeter`. Default: its name. */
+  /** The reporting controller of Events, a qualified name: `example.com/greeter`. Default: the name. */
   readonly eventSource?: string;
-  /** Which of several processes it is, in its Events. Default: the host's name, which is the pod's. */
+  /** The reporting instance of Events. Default: the host name, which in a pod is the pod's name. */
   readonly instance?: string;
-  /** As in `ManagerOptions`. */
+  /** See `ManagerOptions`. */
   readonly drainTimeoutMs?: number;
-  /** As in `ManagerOptions`. Default 120,000. */
+  /** See `ManagerOptions`. Default 120,000. */
   readonly cacheSyncTimeoutMs?: number;
-  /** Of several processes only the one that leads works. Default: this process works, whatever others do. */
+  /** Elects one of several processes to work. Default: no leader election, this process always works. */
   readonly leaderElection?: LeaderElectionOptions | undefined;
 }
 
-/** An operator's parts, put together and connected, but not running. */
+/** The parts of an operator, connected but not running. */
 export interface Operator {
   readonly connection: Connection;
-  /** With leader election each of its requests passes the elector's fence, reads too. Informers list and watch without one. */
+  /** With leader election, each request must pass the elector's fence, including reads. Informers use another client. */
   readonly client: Client;
   readonly metrics: Metrics;
   readonly events: EventRecorder;
-  /** Its `fence` is a gate for other ways to the outside that only a leader may take. Undefined without leader election. */
+  /** Use its `fence` as a gate for other outgoing calls that only a leader may make. Undefined without leader election. */
   readonly elector: LeaderElector | undefined;
-  /** Under the field manager of the client. */
+  /** Has the client's field manager. */
   readonly applier: Applier;
   /** Add the controllers here. */
   readonly manager: Manager;
-  /** For a readiness probe: the manager's, or a standby's, which is ready when it knows of a leader. */
+  /** For a readiness probe. A leader is ready when its caches have synced, a standby when it has observed a leader. */
   readiness(): Readiness;
   /**
-   * Runs the manager until the signal is aborted, waits up to two seconds for the last Events, and closes the
-   * connections. With leader election it contends first, and at last releases the Lease, after the last Event. An operator
-   * runs once.
+   * Runs the manager until the signal aborts, waits up to two seconds for the last Events, and closes the connections.
+   * With leader election, it first contends for the Lease, and releases the Lease after the last Event. Call it only once.
    *
-   * @throws whatever `Manager.run` throws; LeadershipLostError as soon as the Lease is lost: reconciles may still be under
-   *   way then, but no request of theirs begins any more, and the process should end.
+   * @throws the errors of `Manager.run`; LeadershipLostError as soon as the Lease is lost. Reconciles may then still run,
+   *   but none of their requests is sent, and the process should exit.
    */
   run(signal: AbortSignal): Promise<void>;
 }
 
-/** Events are a courtesy: the process does not outstay its grace period for one. */
+/** Short, because Events must not delay the end of the process beyond its grace period. */
 const eventFlushTimeoutMs = 2000;
 
 /**
- * Puts together what an operator is made of: connection, transport, client, metrics of its own and of Node, recorder of
- * Events, applier, manager. All of them can be made by hand as well, where one has to be another.
+ * Creates and connects the parts of an operator: connection, transport, client, metrics (with those of Node), event
+ * recorder, applier and manager. To replace a part, create the parts with their constructors instead.
  *
- * No request is sent yet: that the API server answers is not known before the manager runs, and waits until it does.
+ * Sends no request. The API server may be unavailable: the running manager waits for it.
  *
- * @throws ConnectionError when there is no way to an API server; RangeError for a name that is no DNS subdomain, and for
- *   a Lease's timings that don't fit together.
+ * @throws ConnectionError if no API server is configured; RangeError for a name that is not a DNS subdomain, and for
+ *   inconsistent timings of the Lease.
  *
  * @example
  * const operator = await connectOperator({ name: 'greeter', environment: process.env, log: pino() });
@@ -104,7 +100,7 @@ export async function connectOperator(options: ConnectOptions): Promise<Operator
     });
   const gate = candidate?.elector.fence;
   const client = new HttpClient(transport, name, { gate });
-  // Informers only read, and those of a warm standby must.
+  // Without the gate, because the informers of a warm standby must list and watch too.
   const reader = new HttpClient(transport, name);
   const controller = options.eventSource ?? name;
   const events = new EventRecorder({ client, controller, instance: options.instance ?? hostname(), log, gate });

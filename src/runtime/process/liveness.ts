@@ -4,40 +4,40 @@ import type { Manager } from '../manager/index.ts';
 const tickMs = 100;
 
 /**
- * What else makes a process unhealthy: each check throws an Error that says what is wrong. A failed liveness probe ends the
- * process, so a check looks at the process alone: an outage of something outside is no reason to restart.
+ * Additional health checks by name. A check throws an Error with the problem. A failed liveness probe restarts the process,
+ * so check only the process itself, never an external service: a restart does not end an outage.
  */
 export type HealthChecks = Readonly<Record<string, () => void | Promise<void>>>;
 
 /** Options of {@link Liveness}. */
 export interface LivenessOptions {
   /**
-   * For how long the event loop may stand still. If it did for longer, probes fail for as long again: a kubelet asks every
-   * 10 s. Default 10,000.
+   * How long the event loop may be blocked. After a longer block, probes fail for this time, so that a kubelet, which probes
+   * every 10 s, notices it. Default 10,000.
    */
   readonly maxEventLoopDelayMs?: number;
-  /** For how long a reconcile may go on after its time limit, whose signal it should obey. Default 30,000. */
+  /** How long a reconcile may continue after its time limit, when its signal has aborted. Default 30,000. */
   readonly maxOverrunMs?: number;
   /** Default: none. */
   readonly checks?: HealthChecks;
-  /** How long a check may take; probes fail while one takes longer. Default 3000. */
+  /** The time limit of each check; probes fail while a check exceeds it. Default 3000. */
   readonly checkTimeoutMs?: number;
 }
 
-/** Whether a process works as it should, or had better be restarted. */
+/** Detects that the process is unhealthy and should be restarted. */
 export class Liveness {
   readonly #manager: Partial<Pick<Manager, 'overruns'>>;
   readonly #options: LivenessOptions;
   readonly #maxDelayMs: number;
   readonly #timer: NodeJS.Timeout;
-  /** The last measurement (performance.now). */
+  /** The time of the last measurement (performance.now). */
   #tickedAtMs = performance.now();
-  /** The last delay that was too long, and when it ended. */
+  /** The last delay above the limit, and its end. */
   #delay: { readonly ms: number; readonly endedAtMs: number } | undefined;
-  /** The checks under way, by name. */
-  readonly #runs = new Map<string, Promise<void>>();
+  /** The running checks, by name. */
+  readonly #runningChecks = new Map<string, Promise<void>>();
 
-  /** @param manager whose reconciles must respect their time limit. */
+  /** @param manager its reconciles must respect their time limits. */
   constructor(manager: Partial<Pick<Manager, 'overruns'>>, options: LivenessOptions = {}) {
     this.#manager = manager;
     this.#options = options;
@@ -45,12 +45,12 @@ export class Liveness {
     this.#timer = setInterval(() => this.#tick(), tickMs).unref();
   }
 
-  /** What is wrong, a line for each; empty while nothing is. Whoever asks is told the same. */
+  /** Returns one line for each problem; empty if the process is healthy. A call does not reset the problems. */
   async problems(): Promise<readonly string[]> {
-    return [...this.#delayed(), ...this.#overrun(), ...(await this.#failedChecks())];
+    return [...this.#eventLoopProblems(), ...this.#overrunProblems(), ...(await this.#failedChecks())];
   }
 
-  /** Watches the event loop no longer. */
+  /** Stops the measurement of the event loop. */
   stop(): void {
     clearInterval(this.#timer);
   }
@@ -62,26 +62,26 @@ export class Liveness {
     this.#tickedAtMs = nowMs;
   }
 
-  #delayed(): readonly string[] {
-    // After a delay the probe may be answered before the timer runs.
+  #eventLoopProblems(): readonly string[] {
+    // After a block, the probe's handler may run before the timer.
     this.#tick();
     const { ms, endedAtMs } = this.#delay ?? { ms: 0, endedAtMs: Number.NEGATIVE_INFINITY };
-    return performance.now() - endedAtMs < this.#maxDelayMs ? [`event loop: it stood still for ${ms} ms`] : [];
+    return performance.now() - endedAtMs < this.#maxDelayMs ? [`event loop: blocked for ${ms} ms`] : [];
   }
 
-  #overrun(): readonly string[] {
+  #overrunProblems(): readonly string[] {
     const { maxOverrunMs = 30_000 } = this.#options;
     const overruns = [...(this.#manager.overruns?.() ?? [])].filter(([, overMs]) => overMs > maxOverrunMs);
     return overruns.map(
       ([name, overMs]) =>
-        `workers: controller ${name}: a reconcile runs on ${Math.round(overMs / 1000)} s after its time limit`,
+        `workers: controller ${name}: a reconcile still runs ${Math.round(overMs / 1000)} s after its time limit`,
     );
   }
 
   async #failedChecks(): Promise<readonly string[]> {
     const failures = Object.entries(this.#options.checks ?? {}).map(async ([name, check]) => {
       try {
-        await this.#inTime(this.#run(name, check));
+        await this.#withTimeout(this.#run(name, check));
         return [];
       } catch (error) {
         return [`${name}: ${error instanceof Error ? error.message : String(error)}`];
@@ -90,19 +90,19 @@ export class Liveness {
     return (await Promise.all(failures)).flat();
   }
 
-  /** Runs a check, unless it is under way. */
+  /** Runs a check, or returns its current run. */
   #run(name: string, check: () => void | Promise<void>): Promise<void> {
-    const underWay = this.#runs.get(name);
-    if (underWay !== undefined) return underWay;
-    const run = (async () => check())().finally(() => this.#runs.delete(name));
-    this.#runs.set(name, run);
+    const running = this.#runningChecks.get(name);
+    if (running !== undefined) return running;
+    const run = (async () => check())().finally(() => this.#runningChecks.delete(name));
+    this.#runningChecks.set(name, run);
     return run;
   }
 
-  async #inTime(run: Promise<void>): Promise<void> {
+  async #withTimeout(run: Promise<void>): Promise<void> {
     const { checkTimeoutMs = 3000 } = this.#options;
     const timeout = Promise.withResolvers<never>();
-    const error = new Error(`it has not ended within ${checkTimeoutMs} ms`);
+    const error = new Error(`the check did not end within ${checkTimeoutMs} ms`);
     const timer = setTimeout(() => timeout.reject(error), checkTimeoutMs);
     try {
       await Promise.race([run, timeout.promise]);

@@ -3,11 +3,11 @@ import type { Metrics, Route } from '../observability/index.ts';
 import type { Liveness } from './liveness.ts';
 
 /**
- * Answers a liveness probe (`/healthz`), which names what is wrong, and a readiness probe (`/readyz`), which names what it
- * waits for.
+ * Creates the routes of the liveness probe (`/healthz`) and the readiness probe (`/readyz`). A failed probe responds with 503
+ * and the reasons.
  *
  * @param subject an operator, or a manager that runs without leader election.
- * @param liveness default: the process is alive if it answers.
+ * @param liveness Default: the process is healthy if it responds.
  */
 export function probeRoutes(
   subject: { readiness(): Readiness },
@@ -30,7 +30,7 @@ function reasonOf({ waitingFor, lease }: Readiness): string {
   return waitingFor.length === 0 ? 'stopping' : `waiting for the cache of ${waitingFor.join(', ')}`;
 }
 
-/** Answers Prometheus with all that is in the registry of the metrics. */
+/** Creates the route that exposes the registry of the metrics to Prometheus. */
 export function metricsRoute({ registry }: Pick<Metrics, 'registry'>): Route {
   return async () => ({ code: 200, contentType: registry.contentType, text: await registry.metrics() });
 }

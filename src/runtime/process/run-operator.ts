@@ -1,33 +1,36 @@
 import { ConnectionError } from '../client/index.ts';
 import { LeadershipLostError } from '../leader-election/index.ts';
-import { type Listening, serve } from '../observability/index.ts';
+import { type HttpServer, serve } from '../observability/index.ts';
 import { type ConnectOptions, connectOperator, type Operator } from './connect-operator.ts';
 import { Liveness, type LivenessOptions } from './liveness.ts';
 import { metricsRoute, probeRoutes } from './routes.ts';
-import { type Terminable, untilTerminated } from './termination.ts';
+import { type TerminableProcess, terminationSignal } from './termination-signal.ts';
 
-/** What is used of Node's `process`. */
-export interface OperatorProcess extends Terminable {
+/** The part of Node's `process` that {@link runOperator} uses. */
+export interface OperatorProcess extends TerminableProcess {
   readonly env: NodeJS.ProcessEnv;
   readonly stderr: { write(text: string): unknown };
   exitCode?: number | string | null | undefined;
 }
 
-/** What {@link runOperator} is told. */
+/** Options of {@link runOperator}. */
 export interface RunOptions extends Omit<ConnectOptions, 'environment'> {
-  /** Where `/healthz`, `/readyz` and `/metrics` are served. Default: nowhere. */
+  /** The port of `/healthz`, `/readyz` and `/metrics`. Default: they are not served. */
   readonly port?: number;
-  /** When `/healthz` fails. */
+  /** Options of `/healthz`. */
   readonly liveness?: LivenessOptions;
 }
 
 /**
- * An operator as a process of its own: connects, lets `setUp` add the controllers, runs until SIGTERM or SIGINT, and
- * stops in order. It takes over the process: its signals and, where there is no way to an API server, its exit code (2)
- * with one line on stderr that says why, for a person. A process that loses its Lease ends at once, whatever is under way
- * in it, with exit code 1 and a line. Whoever needs other than that uses {@link connectOperator}.
+ * Runs an operator as the whole process: connects, calls `setUp` to add the controllers, runs until SIGTERM or SIGINT, and
+ * stops gracefully. It handles the signals of the process and sets its exit code, with one line on stderr:
  *
- * @throws whatever `setUp` or the manager throws, and the system's error when the port is taken.
+ * - 2 if no API server is configured;
+ * - 1 if it loses its Lease. The process then exits at once, even if reconciles still run.
+ *
+ * For other behaviour use {@link connectOperator}.
+ *
+ * @throws the errors of `setUp` and of the manager, and the system's error if the port is in use.
  *
  * @example
  * await runOperator(process, { name: 'greeter', log: pino() }, ({ manager }) => {
@@ -49,11 +52,11 @@ export async function runOperator(
   const liveness = new Liveness(operator.manager, options.liveness);
   const server = await listen(options.port, operator, liveness);
   try {
-    await operator.run(untilTerminated(process, options.log));
+    await operator.run(terminationSignal(process, options.log));
   } catch (error) {
     if (!(error instanceof LeadershipLostError)) throw error;
     process.stderr.write(`${options.name}: ${error.message}\n`);
-    // By force: a reconcile that does not end would keep the process alive.
+    // Exit explicitly, because a reconcile that does not end would keep the process alive.
     process.exit(1);
   } finally {
     liveness.stop();
@@ -65,7 +68,7 @@ async function listen(
   port: number | undefined,
   operator: Operator,
   liveness: Liveness,
-): Promise<Listening | undefined> {
+): Promise<HttpServer | undefined> {
   if (port === undefined) return undefined;
   return serve(port, { ...probeRoutes(operator, liveness), '/metrics': metricsRoute(operator.metrics) });
 }

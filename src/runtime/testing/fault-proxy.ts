@@ -12,29 +12,29 @@ import { createServer as createHttpsServer, Agent as HttpsAgent, request as http
 import type { Socket } from 'node:net';
 import type { Connection } from '../client/connection.ts';
 import { type Fault, type FaultTarget, InjectedFault } from './fault.ts';
-import { ProxiedAnswer, statusObject } from './proxied-answer.ts';
 import { isWatch, type ProxiedRequest, proxiedRequest } from './proxied-request.ts';
+import { ProxiedResponse, statusObject } from './proxied-response.ts';
 import { resetConnection } from './reset-connection.ts';
 
-/** What a {@link FaultProxy} needs. */
+/** Options of a {@link FaultProxy}. */
 export interface FaultProxyOptions {
   /**
-   * The API server, and who the proxy is to it: TLS ends here, so that a client's certificate gets no further. A request
-   * that has an `Authorization` of its own keeps it, and goes without the proxy's certificate.
+   * The API server, and the proxy's credentials for it. The proxy terminates TLS, so a client's certificate does not reach
+   * the API server. A request with an `Authorization` header keeps it and is sent without the proxy's certificate.
    */
   readonly upstream: Connection;
-  /** The proxy's own certificate for 127.0.0.1, and who has signed it. Absent: clients speak plain HTTP to it. */
+  /** The proxy's certificate for 127.0.0.1, and its CA. Default: the proxy serves plain HTTP. */
   readonly tls?: { readonly ca: string; readonly cert: string; readonly key: string };
 }
 
-/** These are of one connection, and an answer that may break off has no length. */
+/** Not forwarded: they belong to one connection, and a response that may break off has no content-length. */
 const connectionHeaders = ['connection', 'keep-alive', 'transfer-encoding', 'content-length', 'host'];
 
-/** Longer than any client keeps an idle connection: it is not the proxy that closes them. */
+/** Longer than a client keeps an idle connection, so that the proxy does not close it first. */
 const keepAliveTimeoutMs = 600_000;
 
 /**
- * An HTTP/1.1 proxy on 127.0.0.1 before an API server, whose faults a test switches on and off and counts.
+ * An HTTP/1.1 proxy on 127.0.0.1 in front of an API server. Tests switch faults on and off and count their effects.
  *
  * @example
  * await using proxy = await FaultProxy.start({ upstream: server.connection });
@@ -49,10 +49,10 @@ export class FaultProxy implements AsyncDisposable {
   readonly #server: Server;
   readonly #upstream: Connection;
   readonly #agents: { readonly identified: HttpAgent; readonly anonymous: HttpAgent };
-  /** The connections by the client's port: a reset needs the socket below TLS. */
+  /** The connections by client port, because a reset needs the socket below TLS. */
   readonly #sockets = new Map<number | undefined, Socket>();
-  readonly #unanswered = new Set<Forwarded>();
-  readonly #answers = new Set<ProxiedAnswer>();
+  readonly #forwarded = new Set<ForwardedRequest>();
+  readonly #responses = new Set<ProxiedResponse>();
   readonly #faults = new Set<InjectedFault>();
   readonly #statuses = new Map<number, number>();
 
@@ -92,32 +92,33 @@ export class FaultProxy implements AsyncDisposable {
     return new FaultProxy(server, address.port, options);
   }
 
-  /** Switches a fault on: for requests to come and for answers under way, until its {@link InjectedFault.off}. */
+  /** Switches a fault on for new requests and for responses in flight, until {@link InjectedFault.off}. */
   inject(fault: Fault, target: FaultTarget = {}): InjectedFault {
     const injected = new InjectedFault(fault, target);
     this.#faults.add(injected);
     injected.ended.addEventListener('abort', () => this.#faults.delete(injected), { once: true });
-    for (const answer of this.#answers) {
-      if (strikesAnswers(fault, answer.request) && injected.isDue(answer.request)) answer.strike(injected, 'under way');
+    for (const response of this.#responses) {
+      const { request } = response;
+      if (affectsResponse(fault, request) && injected.isDue(request)) response.applyFault(injected, 'in flight');
     }
-    for (const forwarded of this.#unanswered) {
+    for (const forwarded of this.#forwarded) {
       const { proxied, due } = forwarded;
-      if (due === undefined && strikesAnswers(fault, proxied) && injected.isDue(proxied)) forwarded.due = injected;
+      if (due === undefined && affectsResponse(fault, proxied) && injected.isDue(proxied)) forwarded.due = injected;
     }
     return injected;
   }
 
-  /** How many requests the API server itself has answered with this status. */
+  /** Returns how many responses of the API server had this status. */
   answered(status: number): number {
     return this.#statuses.get(status) ?? 0;
   }
 
-  /** The watches that are open now. */
+  /** The number of open watches. */
   get watches(): number {
-    return [...this.#answers].filter(({ request }) => isWatch(request)).length;
+    return [...this.#responses].filter(({ request }) => isWatch(request)).length;
   }
 
-  /** Resets every connection and listens no more. */
+  /** Stops listening and closes every connection. */
   async close(): Promise<void> {
     const closed = once(this.#server, 'close');
     this.#server.close();
@@ -134,87 +135,87 @@ export class FaultProxy implements AsyncDisposable {
     const proxied = proxiedRequest(request.method ?? 'GET', request.url ?? '/');
     const due = [...this.#faults].find(
       (injected) =>
-        (strikesRequests(injected.fault) || strikesAnswers(injected.fault, proxied)) && injected.isDue(proxied),
+        (affectsRequest(injected.fault) || affectsResponse(injected.fault, proxied)) && injected.isDue(proxied),
     );
     request.on('error', () => {});
     response.on('error', () => {});
-    if (due?.fault.type === 'answer' && due.struck()) {
-      refuse(due.fault, request, response);
+    if (due?.fault.type === 'answer' && due.tryCount()) {
+      sendError(due.fault, request, response);
       return;
     }
-    const forwarded: Forwarded = { proxied, request, response, due };
-    this.#unanswered.add(forwarded);
-    response.on('close', () => this.#unanswered.delete(forwarded));
+    const forwarded: ForwardedRequest = { proxied, request, response, due };
+    this.#forwarded.add(forwarded);
+    response.on('close', () => this.#forwarded.delete(forwarded));
     this.#forward(forwarded).catch(() => response.destroy());
   }
 
-  async #forward(forwarded: Forwarded): Promise<void> {
+  async #forward(forwarded: ForwardedRequest): Promise<void> {
     const { request, response } = forwarded;
     const { server } = this.#upstream;
-    const identified = request.headers.authorization === undefined;
+    const usesProxyCredentials = request.headers.authorization === undefined;
     const upstream = (server.protocol === 'https:' ? httpsRequest : httpRequest)(new URL(request.url ?? '/', server), {
       method: request.method,
       headers: {
-        ...withoutConnection(request.headers),
+        ...withoutConnectionHeaders(request.headers),
         ...(request.headers['content-length'] && { 'content-length': request.headers['content-length'] }),
-        ...(identified && (await this.#upstream.authentication())),
+        ...(usesProxyCredentials && (await this.#upstream.authentication())),
       },
-      agent: identified ? this.#agents.identified : this.#agents.anonymous,
+      agent: usesProxyCredentials ? this.#agents.identified : this.#agents.anonymous,
     });
     response.on('close', () => upstream.destroy());
     upstream.on('error', () => response.destroy());
-    upstream.on('response', (answer) => this.#answer(forwarded, answer));
+    upstream.on('response', (upstreamResponse) => this.#respond(forwarded, upstreamResponse));
     request.pipe(upstream);
   }
 
-  #answer(forwarded: Forwarded, upstream: IncomingMessage): void {
+  #respond(forwarded: ForwardedRequest, upstream: IncomingMessage): void {
     const { proxied, request, response, due } = forwarded;
-    this.#unanswered.delete(forwarded);
+    this.#forwarded.delete(forwarded);
     const status = upstream.statusCode ?? 502;
     this.#statuses.set(status, this.answered(status) + 1);
     const { remotePort } = request.socket;
-    const cut = (): void => {
+    const reset = (): void => {
       const socket = this.#sockets.get(remotePort);
       if (socket !== undefined) resetConnection(socket);
     };
     if (due?.fault.type === 'lost-reply') {
-      upstream.on('error', cut);
+      upstream.on('error', reset);
       upstream.on('end', () => {
-        due.struck();
-        cut();
+        due.tryCount();
+        reset();
       });
       upstream.resume();
       return;
     }
-    response.writeHead(status, withoutConnection(upstream.headers));
+    response.writeHead(status, withoutConnectionHeaders(upstream.headers));
     response.flushHeaders();
-    const answer = new ProxiedAnswer(proxied, upstream, response, cut);
-    this.#answers.add(answer);
-    response.on('close', () => this.#answers.delete(answer));
-    if (due !== undefined && strikesAnswers(due.fault, proxied)) answer.strike(due, 'beginning');
+    const proxiedResponse = new ProxiedResponse(proxied, upstream, response, reset);
+    this.#responses.add(proxiedResponse);
+    response.on('close', () => this.#responses.delete(proxiedResponse));
+    if (due !== undefined && affectsResponse(due.fault, proxied)) proxiedResponse.applyFault(due, 'start');
   }
 }
 
-/** A request that the API server has yet to answer. */
-interface Forwarded {
+/** A request to which the API server has not responded yet. */
+interface ForwardedRequest {
   readonly proxied: ProxiedRequest;
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
-  /** What will strike it or its answer. */
+  /** The fault that will affect the request or its response. */
   due: InjectedFault | undefined;
 }
 
-const strikesRequests = ({ type }: Fault): boolean => type === 'answer' || type === 'lost-reply';
+const affectsRequest = ({ type }: Fault): boolean => type === 'answer' || type === 'lost-reply';
 
-/** No other answer than a watch's consists of events. */
-const strikesAnswers = (fault: Fault, request: ProxiedRequest): boolean =>
-  !strikesRequests(fault) && (fault.type !== 'error-event' || isWatch(request));
+/** An ERROR event is possible only in a watch. */
+const affectsResponse = (fault: Fault, request: ProxiedRequest): boolean =>
+  !affectsRequest(fault) && (fault.type !== 'error-event' || isWatch(request));
 
-function withoutConnection(headers: IncomingMessage['headers']): OutgoingHttpHeaders {
+function withoutConnectionHeaders(headers: IncomingMessage['headers']): OutgoingHttpHeaders {
   return Object.fromEntries(Object.entries(headers).filter(([name]) => !connectionHeaders.includes(name)));
 }
 
-function refuse(fault: Fault & { type: 'answer' }, request: IncomingMessage, response: ServerResponse): void {
+function sendError(fault: Fault & { type: 'answer' }, request: IncomingMessage, response: ServerResponse): void {
   const { status, reason, retryAfterSeconds } = fault;
   request.resume();
   response.writeHead(status, {

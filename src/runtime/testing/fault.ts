@@ -1,53 +1,53 @@
 import type { ProxiedRequest, RequestFilter } from './proxied-request.ts';
 
-/** What goes wrong between a client and the API server. */
+/** A fault between a client and the API server. */
 export type Fault =
-  /** The API server, or something before it, refuses: the request never gets there. */
+  /** The proxy responds with an error and does not forward the request. */
   | {
       readonly type: 'answer';
       readonly status: number;
-      /** The `reason` of the Status that is answered; `Expired`, `TooManyRequests` … */
+      /** The `reason` of the Status in the response: `Expired`, `TooManyRequests` … */
       readonly reason: string;
-      /** Sent as the header Retry-After. */
+      /** The value of the Retry-After header. */
       readonly retryAfterSeconds?: number;
     }
-  /** The request is carried out and answered, and the answer is lost: the connection is reset in its place. */
+  /** The API server processes the request and responds, but the proxy resets the connection instead of the response. */
   | { readonly type: 'lost-reply' }
   /**
-   * The answer breaks off in the middle of a line, or of a page: by a reset of the connection, or with a body that ends
-   * as if it were whole. A watch under way is struck at its next bytes, and one that is idle is reset at once.
+   * The response breaks off in the middle of a line or a page. `reset` resets the connection; `end` ends the body as if it
+   * were complete. An open watch is cut at its next bytes; with `reset`, an idle watch is reset at once.
    */
   | {
       readonly type: 'cut';
       readonly how: 'reset' | 'end';
-      /** What the answer has sent by then at the least, in bytes: an answer that is shorter stays whole. Default 0. */
+      /** Cut the response only after this many bytes; a shorter response stays complete. Default 0. */
       readonly afterBytes?: number;
     }
-  /** An ERROR event ends the watch: 410, `Expired` when the server has forgotten the watch's resourceVersion. */
+  /** An ERROR event ends the watch, for example 410 `Expired` for an expired resourceVersion. */
   | { readonly type: 'error-event'; readonly status: number; readonly reason: string }
-  /** Nothing comes any more, and nobody says so: a connection whose other end is gone. It stays so for good. */
+  /** The response delivers nothing more but stays open, as if the other end of the connection were gone. Permanent. */
   | { readonly type: 'silence' }
-  /** The answer is read from the API server, and passed on, so slowly; at full speed again once the fault is off. */
+  /** The response is read and forwarded at this rate, and at full speed again when the fault is off. */
   | { readonly type: 'slow'; readonly bytesPerSecond: number };
 
-/** Which requests a fault strikes. */
+/** Selects the requests that a fault affects. */
 export interface FaultTarget {
   /** Default: every request. */
   readonly on?: RequestFilter;
-  /** Of the requests that fit, each second, third … Default 1: all. */
+  /** Affects only every n-th matching request. Default 1: all. */
   readonly every?: number;
-  /** How often at the most. Default: no limit. */
+  /** The maximum number of affected requests. Default: no limit. */
   readonly times?: number;
 }
 
-/** A fault that is switched on, and how often it has happened. */
+/** An active fault, with the number of affected requests. */
 export class InjectedFault {
   readonly fault: Fault;
   readonly #on: RequestFilter;
   readonly #every: number;
   readonly #times: number;
   readonly #ended = new AbortController();
-  #fitting = 0;
+  #matchCount = 0;
   #count = 0;
 
   constructor(fault: Fault, target: FaultTarget) {
@@ -57,30 +57,30 @@ export class InjectedFault {
     this.#times = target.times ?? Number.POSITIVE_INFINITY;
   }
 
-  /** How many requests it has struck: a test asserts that it is not 0, or it has tested nothing. */
+  /** The number of affected requests. Assert that it is not 0, or the test has tested nothing. */
   get count(): number {
     return this.#count;
   }
 
-  /** Ends the fault. What it has done already stays done. */
+  /** Ends the fault for future requests. Its previous effects remain. */
   off(): void {
     this.#ended.abort();
   }
 
-  /** Aborted once the fault is off. */
+  /** Aborts when the fault is off. */
   get ended(): AbortSignal {
     return this.#ended.signal;
   }
 
-  /** Whether a request is next to be struck. Called once a request, which it counts. */
+  /** True if the fault should affect this request. Call it once per request, because it counts the matching requests. */
   isDue(request: ProxiedRequest): boolean {
     if (this.#ended.signal.aborted || this.#count >= this.#times || !this.#on(request)) return false;
-    this.#fitting += 1;
-    return this.#fitting % this.#every === 0;
+    this.#matchCount += 1;
+    return this.#matchCount % this.#every === 0;
   }
 
-  /** Counts one that happens now; false if it must not, for it has happened often enough. */
-  struck(): boolean {
+  /** Counts an affected request and returns true, or returns false if the limit is reached. */
+  tryCount(): boolean {
     if (this.#count >= this.#times) return false;
     this.#count += 1;
     return true;

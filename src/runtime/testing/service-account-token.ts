@@ -1,25 +1,25 @@
 import { sign } from 'node:crypto';
 
-/** Whose token it is and how long the API server takes it. */
+/** The ServiceAccount and the validity of a token. */
 export interface ServiceAccountToken {
   /** The API server's flag `--service-account-issuer`, also the token's audience. */
   readonly issuer: string;
   readonly namespace: string;
   readonly name: string;
-  /** Of the ServiceAccount: there must be one, or its tokens are refused. */
+  /** The uid of the ServiceAccount. It must exist, or the API server rejects the token. */
   readonly uid: string;
   /**
-   * How long the API server takes it from now on. One that it has seen it takes for up to 10 s more, for so long it
-   * remembers whom a token has proved.
+   * How long the API server accepts the token from now on. It accepts a used token for up to 10 s more, because it caches
+   * successful authentications.
    */
   readonly validForMs: number;
 }
 
-/** How long after its end the API server still takes a token (go-jose's default leeway). */
+/** The API server accepts a token for this time after its expiry (go-jose's default leeway). */
 const leewaySeconds = 60;
 
 /**
- * Signs a service account's token. A TokenRequest gives none for less than 10 minutes, and no test waits for so long.
+ * Signs a service account token. Unlike a TokenRequest, whose minimum is 10 minutes, it may be valid for seconds.
  *
  * @param key the private RSA key, in PEM, of the API server's `--service-account-signing-key-file`.
  */

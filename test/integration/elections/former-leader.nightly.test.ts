@@ -63,7 +63,7 @@ async function replicas(
 /** It has ended because it leads no more. */
 async function endsWithoutItsLease(operator: OperatorProcess): Promise<void> {
   const { exitCode, output } = await operator.ended;
-  expect(output).toContain('the lease is lost: nothing more is begun');
+  expect(output).toContain('the lease is lost: starting no new work');
   expect(exitCode).toBe(1);
 }
 

@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { HttpClient } from '../../../../src/runtime/client/http-client.ts';
-import { NoAnswerError } from '../../../../src/runtime/client/index.ts';
+import { NoResponseError } from '../../../../src/runtime/client/index.ts';
 import { Transport } from '../../../../src/runtime/client/transport.ts';
 import { Lease } from '../../../../src/runtime/kinds/index.ts';
 import { ApiServer, eventually } from '../../../../src/runtime/testing/index.ts';
@@ -79,7 +79,7 @@ export class Arena implements AsyncDisposable {
         }
       } catch (error) {
         // It is opened again from where it has come to.
-        if (!signal.aborted && !(error instanceof NoAnswerError)) throw error;
+        if (!signal.aborted && !(error instanceof NoResponseError)) throw error;
       }
     }
   }

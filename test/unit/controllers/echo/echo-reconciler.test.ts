@@ -3,7 +3,7 @@ import type { Echo } from '../../../../src/api/index.ts';
 import { DeletedJobs } from '../../../../src/controllers/echo/echo-job.ts';
 import { EchoReconciler } from '../../../../src/controllers/echo/echo-reconciler.ts';
 import { Store } from '../../../../src/runtime/cache/index.ts';
-import { isAlreadyExists, isNamespaceTerminating, NoAnswerError } from '../../../../src/runtime/client/index.ts';
+import { isAlreadyExists, isNamespaceTerminating, NoResponseError } from '../../../../src/runtime/client/index.ts';
 import type { Condition, Result } from '../../../../src/runtime/index.ts';
 import type { Job, Pod } from '../../../../src/runtime/kinds/index.ts';
 import { ReconcilerWorld, type Report } from '../../environment/reconciler-world.ts';
@@ -86,7 +86,7 @@ describe('where there is no Job', () => {
     const outcome = reconcile();
     const lost = await created();
     lost.cut();
-    expect(await outcome).toBeInstanceOf(NoAnswerError);
+    expect(await outcome).toBeInstanceOf(NoResponseError);
     expect(server.unclaimed).toBe(0);
     const repeated = reconcile();
     const request = await created();

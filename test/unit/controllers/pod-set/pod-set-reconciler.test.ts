@@ -4,7 +4,7 @@ import { isSelected } from '../../../../src/controllers/pod-set/pod.ts';
 import { PodSetReconciler } from '../../../../src/controllers/pod-set/pod-set-reconciler.ts';
 import { Store } from '../../../../src/runtime/cache/index.ts';
 import type { HttpClient } from '../../../../src/runtime/client/http-client.ts';
-import { NoAnswerError } from '../../../../src/runtime/client/index.ts';
+import { NoResponseError } from '../../../../src/runtime/client/index.ts';
 import { Applier, EventRecorder, type Result } from '../../../../src/runtime/index.ts';
 import type { Pod } from '../../../../src/runtime/kinds/index.ts';
 import { ReconcilerWorld, type Report } from '../../environment/reconciler-world.ts';
@@ -111,7 +111,7 @@ describe('pods that are missing', () => {
     lost.cut();
     (await server.next({ method: 'GET', path: `${podsPath}/${nameOf(lost)}` })).refuse(404, 'NotFound');
     await reported();
-    expect(await outcome).toBeInstanceOf(NoAnswerError);
+    expect(await outcome).toBeInstanceOf(NoResponseError);
 
     const again = reconcile();
     const repeated = await asked();
@@ -304,7 +304,7 @@ describe('pods that are too many', () => {
     (await removal('b')).json(200, leaving(b));
     (await removal('a')).cut();
     expect((await reported()).status.podNames).toEqual(['a', 'c']);
-    expect(await outcome).toBeInstanceOf(NoAnswerError);
+    expect(await outcome).toBeInstanceOf(NoResponseError);
 
     // Now another would come first.
     pods.delete(b);

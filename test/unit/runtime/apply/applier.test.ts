@@ -33,7 +33,7 @@ afterEach(async () => {
 
 const createOnce = () => applier.createOnce(Part, manifest, { client, store });
 
-describe('where the answer to a create is lost', () => {
+describe('when a create gets no response', () => {
   const created = stored('a', '7', { ownerReferences });
 
   async function lost(answer: (look: Exchange) => void): ReturnType<typeof createOnce> {
@@ -44,20 +44,20 @@ describe('where the answer to a create is lost', () => {
     return result;
   }
 
-  test('a look at the name tells that it was made', async () => {
+  test('reports "created" if a get finds the object', async () => {
     expect(await lost((look) => look.json(200, created))).toEqual({ type: 'created', object: created });
   });
 
-  test('or that somebody else holds it', async () => {
+  test('reports "nameTaken" if a get finds another object', async () => {
     const holder = stored('a', '7');
     expect(await lost((look) => look.json(200, holder))).toEqual({ type: 'nameTaken', holder });
   });
 
-  test('or that it was not, and then the failure is thrown', async () => {
+  test('throws the error of the create if a get finds nothing', async () => {
     await expect(lost((look) => look.refuse(404, 'NotFound'))).rejects.not.toMatchObject({ reason: 'NotFound' });
   });
 
-  test('a time-out within the server is such a case', async () => {
+  test('treats a server timeout as a missing response', async () => {
     const result = createOnce();
     (await server.next({ method: 'POST', path })).refuse(504, 'Timeout');
     (await server.next({ method: 'GET', path: `${path}/a` })).json(200, created);
@@ -65,7 +65,7 @@ describe('where the answer to a create is lost', () => {
   });
 });
 
-test('fields that there are not can be refused', async () => {
+test('createOnce can refuse unknown fields', async () => {
   const result = applier.createOnce(Part, manifest, { client, store, fieldValidation: 'Strict' });
   const request = await server.next({ method: 'POST', path });
   expect(request.query.get('fieldValidation')).toBe('Strict');
@@ -73,12 +73,12 @@ test('fields that there are not can be refused', async () => {
   expect(await result).toMatchObject({ type: 'created' });
 });
 
-test('a create that never left is thrown, without a look', async () => {
+test('throws the error of a create that was not sent, without a get', async () => {
   await server.close();
-  await expect(createOnce()).rejects.toMatchObject({ sent: false, message: expect.stringMatching(/^POST /) });
+  await expect(createOnce()).rejects.toMatchObject({ wasSent: false, message: expect.stringMatching(/^POST /) });
 });
 
-test('a refusal is thrown, without a look', async () => {
+test('throws a refusal, without a get', async () => {
   const result = createOnce();
   result.catch(() => {});
   (await server.next({ method: 'POST', path })).refuse(403, 'Forbidden');
@@ -86,7 +86,7 @@ test('a refusal is thrown, without a look', async () => {
   expect(server.unclaimed).toBe(0);
 });
 
-test('a name taken by what is gone by now is thrown: the next reconcile makes it', async () => {
+test('throws AlreadyExists if the existing object is gone by the time of the get', async () => {
   const result = createOnce();
   result.catch(() => {});
   (await server.next({ method: 'POST', path })).refuse(409, 'AlreadyExists');
@@ -94,14 +94,14 @@ test('a name taken by what is gone by now is thrown: the next reconcile makes it
   await expect(result).rejects.toMatchObject({ reason: 'AlreadyExists' });
 });
 
-test.each(['apply', 'createOnce'] as const)('%s takes no child without a controller', async (method) => {
+test.each(['apply', 'createOnce'] as const)('%s refuses a child without a controller reference', async (method) => {
   const orphan: Manifest<Part> = { metadata: { name: 'a', namespace: 'default' } };
   await expect(applier[method](Part, orphan, { client, store })).rejects.toThrow(
     new RangeError('parts.test.example a has no controller reference: see controllerReference'),
   );
 });
 
-test('the manifest is left as it is', async () => {
+test('does not modify the manifest', async () => {
   const before = structuredClone(manifest);
   const result = applier.apply(Part, manifest, { client, store });
   const { body } = await server.next({ method: 'PATCH', path: `${path}/a` });
@@ -113,7 +113,7 @@ test('the manifest is left as it is', async () => {
   await expect(result).rejects.toThrow();
 });
 
-describe('what an apply leaves different', () => {
+describe('a difference that remains after an apply', () => {
   const wanted = { ...manifest, spec: { podSelector: {}, policyTypes: ['Ingress'] } };
   const minuteMs = 60_000;
   afterEach(() => {
@@ -123,7 +123,7 @@ describe('what an apply leaves different', () => {
   test.each([
     ['is rewritten', 'a minute', minuteMs, { ...wanted.spec, policyTypes: ['Egress'] }],
     ['is added to an atomic field', 'an hour', 60 * minuteMs, { ...wanted.spec, podSelector: { matchLabels: {} } }],
-  ])('and %s is applied again after %s, and not before', async (_, __, pauseMs, spec) => {
+  ])('that %s is applied again after %s, and not earlier', async (_, __, pauseMs, spec) => {
     const now = performance.now.bind(performance);
     let skippedMs = 0;
     jest.spyOn(performance, 'now').mockImplementation(() => now() + skippedMs);
@@ -145,7 +145,7 @@ describe('what an apply leaves different', () => {
   });
 });
 
-test('a null is neither sent nor compared', async () => {
+test('neither sends nor compares a null', async () => {
   const withNulls = {
     metadata: { ...manifest.metadata, labels: { kept: 'yes', gone: null } },
     spec: { size: null },
@@ -159,7 +159,7 @@ test('a null is neither sent nor compared', async () => {
 });
 
 test.each(['', 'My Operator', 'a/b', '-a', 'a'.repeat(254)])(
-  'a field manager "%s" can begin no annotation',
+  'refuses a field manager "%s" that cannot prefix an annotation',
   (fieldManager) => {
     expect(() => new Applier({ fieldManager })).toThrow(RangeError);
   },

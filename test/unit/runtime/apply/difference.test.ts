@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import Type from 'typebox';
-import { differencesOf, fieldOf } from '../../../../src/runtime/apply/difference.ts';
+import { differencesOf, fieldSchema } from '../../../../src/runtime/apply/difference.ts';
 import { schemaOf } from '../../../../src/runtime/apply/kind-schema.ts';
 import type { Schema, Struct } from '../../../../src/runtime/apply/schema.ts';
 import { builtInKind, defineKind, type Kind } from '../../../../src/runtime/kind/index.ts';
@@ -34,7 +34,7 @@ const Shop = defineKind({
 
 const difference = (kind: Kind, wanted: object, stored: object): string | undefined =>
   differencesOf(wanted, stored, schemaOf(kind))[0]?.path;
-const specOf = (kind: Kind): Schema => fieldOf(schemaOf(kind) as Struct, 'spec');
+const specOf = (kind: Kind): Schema => fieldSchema(schemaOf(kind) as Struct, 'spec');
 const ofPod = (wanted: object, stored: object): string | undefined =>
   difference(Deployment, { spec: { template: { spec: wanted } } }, { spec: { template: { spec: stored } } })?.slice(
     '.spec.template.spec'.length,
@@ -49,7 +49,7 @@ const ofShop = (wanted: object, stored: object): string | undefined =>
   difference(Shop, { spec: wanted }, { spec: stored });
 
 describe('a list with merge keys', () => {
-  test('is compared item by item, with those that others added left alone', () => {
+  test('is compared item by item; items of others are ignored', () => {
     const sidecar = { name: 'sidecar', image: 'proxy:1' };
     const wanted = { containers: [{ name: 'a', image: 'x:1' }] };
     expect(ofPod(wanted, { containers: [{ name: 'a', image: 'x:1', tty: true }, sidecar] })).toBeUndefined();
@@ -72,13 +72,13 @@ describe('a list with merge keys', () => {
     expect(ofContainer({ [list]: [{ [key]: 3 }] }, { [list]: stored })).toMatch(new RegExp(`^\\.${list}\\[3`));
   });
 
-  test('has each wanted item once: of two `env` with one name the last holds', () => {
+  test('differs if it stores a desired item twice', () => {
     const env = [{ name: 'A', value: '1' }];
     expect(ofContainer({ env }, { env: [...env, { name: 'A', value: '2' }] })).toBe('.env[A]');
     expect(ofContainer({ env }, { env: [...env, { name: 'B' }, { name: 'B' }] })).toBeUndefined();
   });
 
-  test('takes a key that is left out for its default', () => {
+  test('uses the default of a missing key', () => {
     const stored = {
       ports: [
         { port: 53, protocol: 'UDP' },
@@ -91,13 +91,13 @@ describe('a list with merge keys', () => {
     );
   });
 
-  test('is otherwise in another order: init containers run in it', () => {
+  test('differs in another order, because init containers run in order', () => {
     const [a, b, c] = ['a', 'b', 'c'].map((name) => ({ name }));
     expect(ofPod({ initContainers: [a, b] }, { initContainers: [a, c, b] })).toBeUndefined();
     expect(ofPod({ initContainers: [b, a] }, { initContainers: [a, b] })).toBe('.initContainers[a]');
   });
 
-  test('of our own kind has the keys of its definition', () => {
+  test('of a custom kind has the keys of its definition', () => {
     const stored = [
       { street: 'Main', side: 'left', width: 2 },
       { street: 'Main', side: 'right', width: 3 },
@@ -107,7 +107,7 @@ describe('a list with merge keys', () => {
     expect(ofShop({ doors: [{ street: 'Main', width: 3 }] }, { doors: stored })).toBe('.spec.doors[Main/left].width');
   });
 
-  test('owner references are merged by uid, finalizers as a set', () => {
+  test('of owner references is merged by uid, of finalizers as a set', () => {
     const wanted = { metadata: { ownerReferences: [{ uid: '2' }], finalizers: ['b'] } };
     const stored = { metadata: { ownerReferences: [{ uid: '1' }, { uid: '2' }], finalizers: ['a', 'b'] } };
     for (const kind of [Deployment, Shop, Widget]) expect(difference(kind, wanted, stored)).toBeUndefined();
@@ -115,15 +115,15 @@ describe('a list with merge keys', () => {
   });
 });
 
-describe('what is atomic', () => {
-  test('a list has just the items that are wanted, in their order', () => {
+describe('an atomic field', () => {
+  test('that is a list must have exactly the desired items, in order', () => {
     expect(ofContainer({ args: ['a', 'b'] }, { args: ['a', 'b'] })).toBeUndefined();
     expect(ofContainer({ args: ['a'] }, { args: ['a', 'b'] })).toBe('.args');
     expect(ofContainer({ args: ['b', 'a'] }, { args: ['a', 'b'] })).toBe('.args[0]');
     expect(ofShop({ steps: [{ do: 'x' }] }, { steps: [{ do: 'x' }, { do: 'y' }] })).toBe('.spec.steps');
   });
 
-  test('what an item has beyond the wanted fields is surplus: a default of the server, or drift', () => {
+  test('that is a list reports additional fields of an item as surplus', () => {
     expect(differencesOf({ steps: [{ do: 'x' }] }, { steps: [{ do: 'x', well: true }] }, specOf(Shop))).toEqual([
       { path: '.steps[0].well', stored: true, isSurplus: true },
     ]);
@@ -138,34 +138,34 @@ describe('what is atomic', () => {
     expect(difference(Role, rules({}), rules({ resourceNames: ['a'] }))).toBe('.rules[0].resourceNames');
   });
 
-  test('an empty selector, which selects all, is not one that selects some', () => {
+  test('that is an empty selector differs from one with labels', () => {
     const selector = (selector: object): object => ({ spec: { selector } });
     expect(difference(Deployment, selector({}), selector({ matchLabels: { a: '1' } }))).toBe(
       '.spec.selector.matchLabels',
     );
   });
 
-  test('a map has just the keys that are wanted', () => {
+  test('that is a map must have exactly the desired keys', () => {
     expect(ofService({ selector: { app: 'a' } }, { selector: { app: 'a' } })).toBeUndefined();
     expect(ofService({ selector: { app: 'a' } }, { selector: { app: 'a', tier: 'b' } })).toBe('.spec.selector[tier]');
     expect(ofShop({ prices: { tea: 1 } }, { prices: { tea: 1, rum: 2 } })).toBe('.spec.prices[rum]');
     expect(ofShop({ limits: { tea: 1 } }, { limits: { tea: 1, rum: 2 } })).toBeUndefined();
   });
 
-  test('so have the labels of a selector', () => {
+  test('that is a selector must have exactly the desired labels', () => {
     const selector = (matchLabels: object): object => ({ spec: { selector: { matchLabels } } });
     expect(difference(Deployment, selector({ a: '1' }), selector({ a: '1', b: '2' }))).toBe(
       '.spec.selector.matchLabels[b]',
     );
   });
 
-  test('but labels and annotations of an object are not', () => {
+  test('does not include labels and annotations of an object', () => {
     expect(
       difference(Service, { metadata: { labels: { a: '1' } } }, { metadata: { labels: { a: '1', b: '2' } } }),
     ).toBe(undefined);
   });
 
-  test('a rule of a Role is compared whole', () => {
+  test('that is a rule of a Role is compared as a whole', () => {
     const rules = (...verbs: string[]): object => ({ rules: [{ verbs, resources: ['pods'] }] });
     expect(difference(Role, rules('get'), rules('get'))).toBeUndefined();
     expect(difference(Role, rules('get'), rules('get', 'list'))).toBe('.rules[0].verbs');
@@ -192,7 +192,7 @@ describe('a quantity', () => {
     ['0', '0Gi'],
     ['0.1n', '1n'],
     ['12345678901234567890', '12345678901234567890'],
-  ])('%s is %s', (wanted, stored) => expect(amount(wanted, stored)).toBeUndefined());
+  ])('%s equals %s', (wanted, stored) => expect(amount(wanted, stored)).toBeUndefined());
 
   test.each([
     ['1', '2'],
@@ -205,22 +205,22 @@ describe('a quantity', () => {
     ['', '0'],
     ['1', undefined],
     ['1', { m: 1 }],
-  ])('%s is not %s', (wanted, stored) => expect(amount(wanted, stored)).toBe('.resources.limits[cpu]'));
+  ])('%s does not equal %s', (wanted, stored) => expect(amount(wanted, stored)).toBe('.resources.limits[cpu]'));
 
-  test('is one where the kind says so, and nowhere else', () => {
+  test('is compared by value only in fields of that type', () => {
     expect(ofContainer({ image: '1000m' }, { image: '1' })).toBe('.image');
     expect(ofShop({ limits: { cpu: '1000m' } }, { limits: { cpu: '1' } })).toBe('.spec.limits[cpu]');
   });
 });
 
-test('an int-or-string is 80 or "80", as the API server keeps it', () => {
+test('an int-or-string distinguishes 80 from "80", as the API server does', () => {
   const port = (targetPort: unknown): object => ({ ports: [{ port: 80, targetPort }] });
   expect(ofService(port(80), port(80))).toBeUndefined();
   expect(ofService(port('http'), port('http'))).toBeUndefined();
   expect(ofService(port('80'), port(80))).toBe('.spec.ports[80/TCP].targetPort');
 });
 
-describe('what the server leaves out', () => {
+describe('a value that the server omits', () => {
   test.each([
     ['an empty value of an environment variable', { env: [{ name: 'A', value: '' }] }, { env: [{ name: 'A' }] }],
     ['a false', { stdin: false }, {}],
@@ -228,7 +228,7 @@ describe('what the server leaves out', () => {
     ['an empty map', { resources: { limits: {} } }, { resources: {} }],
     ['null', { command: null }, {}],
     ['undefined', { command: undefined, securityContext: { runAsUser: undefined } }, { securityContext: {} }],
-  ])('is not missed: %s', (_, wanted, stored) => expect(ofContainer(wanted, stored)).toBeUndefined());
+  ])('does not differ: %s', (_, wanted, stored) => expect(ofContainer(wanted, stored)).toBeUndefined());
 
   test.each([
     ['a false that is kept', { securityContext: { privileged: false } }, { securityContext: {} }],
@@ -237,17 +237,17 @@ describe('what the server leaves out', () => {
     ['an empty object that is kept', { securityContext: {} }, {}],
     ['a value', { stdin: true }, {}],
     ['an empty list where there is none', { args: [] }, { args: ['a'] }],
-  ])('is told from %s', (_, wanted, stored) => expect(ofContainer(wanted, stored)).toBeDefined());
+  ])('differs: %s', (_, wanted, stored) => expect(ofContainer(wanted, stored)).toBeDefined());
 
-  test('is nothing in our own kinds: they are stored as they come', () => {
+  test('does not exist in custom kinds', () => {
     expect(ofShop({ open: false }, {})).toBe('.spec.open');
     expect(ofShop({ tags: [] }, {})).toBe('.spec.tags');
     expect(ofShop({ limits: {} }, {})).toBe('.spec.limits');
   });
 });
 
-describe('a kind of which nothing is known', () => {
-  test('has its lists compared whole, its objects by key', () => {
+describe('a kind without a schema', () => {
+  test('has atomic lists, and objects compared by key', () => {
     expect(difference(Widget, { spec: { list: [{ a: 1 }] } }, { spec: { list: [{ a: 1 }], more: 1 } })).toBeUndefined();
     expect(difference(Widget, { spec: { list: [{ a: 1 }] } }, { spec: { list: [{ a: 1, b: 2 }] } })).toBe(
       '.spec[list][0][b]',
@@ -256,14 +256,14 @@ describe('a kind of which nothing is known', () => {
     expect(difference(Widget, { spec: { empty: {} } }, { spec: {} })).toBe('.spec[empty]');
   });
 
-  test('of another group is not taken for one of the same name', () => {
+  test('does not use the schema of a kind with the same name in another group', () => {
     const other = builtInKind<object>({ group: 'apps.example.com', version: 'v1', kind: 'Deployment', plural: 'd' });
     expect(difference(other, { spec: { paused: false } }, { spec: {} })).toBe('.spec[paused]');
     expect(difference(Secret, { type: '' }, {})).toBeUndefined();
   });
 });
 
-test('all differences are found, each with what is stored', () => {
+test('finds all differences, each with the stored value', () => {
   const wanted = { spec: { replicas: 2, paused: true, selector: { matchLabels: { a: '1' } } } };
   const stored = { spec: { replicas: 1, selector: { matchLabels: { a: '2', b: '3' } } } };
   expect(differencesOf(wanted, stored, schemaOf(Deployment))).toEqual([
@@ -274,7 +274,7 @@ test('all differences are found, each with what is stored', () => {
   ]);
 });
 
-describe('of any configuration', () => {
+describe('for any configuration', () => {
   const scalar = fc.oneof(fc.string(), fc.integer(), fc.boolean());
   const json = fc.letrec<{ value: unknown }>((tie) => ({
     value: fc.oneof(
@@ -337,14 +337,14 @@ describe('of any configuration', () => {
     return copy;
   };
 
-  test('it says all that it says itself', () => {
+  test('it does not differ from itself', () => {
     const ofAny = (value: unknown): string | undefined =>
       differencesOf(value, structuredClone(value), { type: 'unknown' })[0]?.path;
     fc.assert(fc.property(json, (value) => ofAny(value) === undefined));
     fc.assert(fc.property(deployment, (value) => difference(Deployment, value, structuredClone(value)) === undefined));
   });
 
-  test('whoever says more says it too', () => {
+  test('it does not differ from a superset', () => {
     fc.assert(
       fc.property(deployment, (wanted) => {
         expect(difference(Deployment, wanted, superset(wanted, '') as object)).toBeUndefined();
@@ -352,7 +352,7 @@ describe('of any configuration', () => {
     );
   });
 
-  test('any leaf that is otherwise is a difference, also under more', () => {
+  test('a changed leaf differs, also in a superset', () => {
     fc.assert(
       fc.property(deployment, fc.nat(), (wanted, pick) => {
         const paths = leaves(wanted);
@@ -363,7 +363,7 @@ describe('of any configuration', () => {
     );
   });
 
-  test('any leaf that is gone is a difference', () => {
+  test('a missing leaf differs', () => {
     fc.assert(
       fc.property(json, json, (wanted, stored) => {
         if (differencesOf(wanted, stored, { type: 'unknown' }).length > 0) return;
@@ -377,7 +377,7 @@ describe('of any configuration', () => {
     );
   });
 
-  test('a quantity is equal to itself in any other form', () => {
+  test('a quantity equals itself in any notation', () => {
     const quantity = (limits: object): object => ({ containers: [{ name: 'a', resources: { limits } }] });
     fc.assert(
       fc.property(fc.nat({ max: 1e9 }), (amount) => {
@@ -390,7 +390,7 @@ describe('of any configuration', () => {
   });
 });
 
-test('a field may be merged in another way than its type: what the server adds to a claimRef is no surplus', () => {
+test('an addition of the server to a claimRef is no surplus, because the field overrides the merge strategy of its type', () => {
   const volume: Schema = { type: 'ref', name: 'core.v1.PersistentVolume' };
   const claimRef = { name: 'data', namespace: 'default' };
   const stored = { spec: { claimRef: { ...claimRef, uid: 'u', resourceVersion: '7' } } };

@@ -22,18 +22,18 @@ const pod = {
 };
 const withContainer = (changes: object): object => ({ ...pod, containers: [{ ...pod.containers[0], ...changes }] });
 
-test('is 16 hexadecimal digits', () => expect(hash(pod)).toMatch(/^[0-9a-f]{16}$/));
+test('has 16 hexadecimal digits', () => expect(hash(pod)).toMatch(/^[0-9a-f]{16}$/));
 
-test('is the same in every run: it is kept in the cluster', () => {
+test('is the same in every process, because it is stored in the cluster', () => {
   expect(hash(pod)).toBe('35e71c8e0b9977f6');
 });
 
-describe('is the same', () => {
+describe('does not change', () => {
   test.each([
-    ['with other values', withContainer({ image: 'x:2', args: ['-q'] })],
-    ['with its fields in another order', { nodeSelector: pod.nodeSelector, containers: pod.containers }],
+    ['for other values', withContainer({ image: 'x:2', args: ['-q'] })],
+    ['for another order of fields', { nodeSelector: pod.nodeSelector, containers: pod.containers }],
     [
-      'with its items in another order',
+      'for another order of items',
       withContainer({
         env: [
           { value: '', name: 'B' },
@@ -41,17 +41,17 @@ describe('is the same', () => {
         ],
       }),
     ],
-    ['with what is undefined or null', { ...pod, hostname: undefined, subdomain: null }],
+    ['for undefined and null fields', { ...pod, hostname: undefined, subdomain: null }],
   ])('%s', (_, other) => expect(hash(other)).toBe(hash(pod)));
 });
 
-describe('is another one', () => {
+describe('changes', () => {
   test.each([
-    ['without a field', withContainer({ image: undefined })],
-    ['with one more', { ...pod, hostname: 'a' }],
-    ['without an item', withContainer({ env: [{ name: 'A', value: '1' }] })],
+    ['for a missing field', withContainer({ image: undefined })],
+    ['for an additional field', { ...pod, hostname: 'a' }],
+    ['for a missing item', withContainer({ env: [{ name: 'A', value: '1' }] })],
     [
-      'with an item of another key',
+      'for an item with another key',
       withContainer({
         env: [
           { name: 'A', value: '1' },
@@ -59,12 +59,12 @@ describe('is another one', () => {
         ],
       }),
     ],
-    ['with a longer atomic list', withContainer({ args: ['-v', '-v'] })],
-    ['with an empty object', { ...pod, securityContext: {} }],
-    ['with a key elsewhere', { ...pod, nodeSelector: {}, disk: 'ssd' }],
+    ['for a longer atomic list', withContainer({ args: ['-v', '-v'] })],
+    ['for an additional empty object', { ...pod, securityContext: {} }],
+    ['for a key in another place', { ...pod, nodeSelector: {}, disk: 'ssd' }],
   ])('%s', (_, other) => expect(hash(other)).not.toBe(hash(pod)));
 
-  test('for any two sets of fields', () => {
+  test('for any two different sets of fields', () => {
     const unknown = { type: 'unknown' } as const;
     const tree = fc.dictionary(fc.string({ maxLength: 2 }), fc.dictionary(fc.string({ maxLength: 2 }), fc.constant(1)));
     const fields = (value: Record<string, object>): string =>

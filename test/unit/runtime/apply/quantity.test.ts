@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { compareQuantities } from '../../../../src/runtime/controller/index.ts';
 
-describe('quantities', () => {
+describe('compareQuantities', () => {
   test.each([
     ['1Gi', '1024Mi', 0],
     ['1Gi', '1G', 1],
@@ -12,13 +12,13 @@ describe('quantities', () => {
     ['+1', '1', 0],
     ['-1', '0', -1],
     ['9Ei', '9E', 1],
-  ])('%j and %j are compared by amount', (a, b, expected) => {
+  ])('compares %j with %j by value', (a, b, expected) => {
     expect(compareQuantities(a, b)).toBe(expected);
     expect(compareQuantities(b, a)).toBe(0 - expected);
   });
 
-  test.each(['', 'much', '1 Gi', '1gi'])('%j is none', (text) => {
-    expect(() => compareQuantities(text, '1')).toThrow(`no quantity: "${text}"`);
+  test.each(['', 'much', '1 Gi', '1gi'])('refuses %j', (text) => {
+    expect(() => compareQuantities(text, '1')).toThrow(`invalid quantity: "${text}"`);
     expect(() => compareQuantities('1', text)).toThrow(RangeError);
   });
 });

@@ -9,10 +9,10 @@ import {
   isInvalid,
   isNamespaceTerminating,
   isNotFound,
-  isOtherUid,
   isRefusal,
   isServerTimeout,
   isTooManyRequests,
+  isUidMismatch,
   isUnauthorized,
 } from '../../../../src/runtime/client/index.ts';
 
@@ -22,14 +22,14 @@ const error = (code: number, reason?: string, details?: object): ApiError =>
 const said = (code: number, reason: string | undefined, message: string): ApiError =>
   new ApiError('POST /x', code, { ...(reason !== undefined && { reason }), message });
 
-test('tells the request, the code, the reason and the message', () => {
+test("the message contains the request, the code, the reason and the server's message", () => {
   const refused = new ApiError('POST /api/v1/pods', 403, { reason: 'Forbidden', message: 'exceeded quota' });
   expect(refused.message).toBe('POST /api/v1/pods: 403 Forbidden: exceeded quota');
   expect(refused).toMatchObject({ name: 'ApiError', code: 403, reason: 'Forbidden', request: 'POST /api/v1/pods' });
   expect(new ApiError('GET /x', 502, {}).message).toBe('GET /x: 502 Unknown: no message');
 });
 
-test('names in one line all that is wrong, and nothing twice', () => {
+test('the message is one line with each cause exactly once', () => {
   const causes = [
     { field: 'spec.size', message: 'Invalid value: 0: too small' },
     { field: 'spec.colour', message: 'Required value' },
@@ -44,7 +44,7 @@ test('names in one line all that is wrong, and nothing twice', () => {
   expect(refused.causes).toEqual(causes);
 });
 
-test('a logger finds the sentence where every error has it, in message and stack, and nowhere else', () => {
+test('a logger prints the message and the stack, but not the Status and the request', () => {
   const lines: string[] = [];
   const log = pino({}, { write: (line) => lines.push(line) });
   log.error({ err: error(409, 'Conflict', { causes: [] }) }, 'failed');
@@ -57,13 +57,13 @@ test('a logger finds the sentence where every error has it, in message and stack
   expect(rest).toEqual({ type: 'ApiError', name: 'ApiError', code: 403, reason: 'Forbidden' });
 });
 
-test('knows when the server wants to be asked again', () => {
+test('has the seconds after which the server asks for a retry', () => {
   expect(error(429, 'TooManyRequests', { retryAfterSeconds: 3 }).retryAfterSeconds).toBe(3);
   expect(new ApiError('GET /x', 429, {}, 7).retryAfterSeconds).toBe(7);
   expect(error(429).retryAfterSeconds).toBeUndefined();
 });
 
-describe('what it means', () => {
+describe('predicates', () => {
   const terminating = error(403, 'Forbidden', { causes: [{ reason: 'NamespaceTerminating' }] });
   const samples: Readonly<Record<string, unknown>> = {
     notFound: error(404, 'NotFound'),
@@ -125,7 +125,7 @@ describe('what it means', () => {
     ['isConflict', isConflict, ['conflict']],
     ['isExpired', isExpired, ['expired', 'gone', 'expiredByCode']],
     ['isInvalid', isInvalid, ['invalid', 'otherUid']],
-    ['isOtherUid', isOtherUid, ['otherUid']],
+    ['isUidMismatch', isUidMismatch, ['otherUid']],
     ['isRefusal', isRefusal, refusals],
     ['isForbidden', isForbidden, ['forbidden', 'terminating']],
     ['isUnauthorized', isUnauthorized, ['unauthorized']],
@@ -136,7 +136,7 @@ describe('what it means', () => {
     expect(Object.keys(samples).filter((name) => predicate(samples[name]))).toEqual(expected);
   });
 
-  test('hasCause looks through all causes', () => {
+  test('hasCause finds a reason in any cause', () => {
     const causes = [{ reason: 'FieldValueInvalid', field: 'spec.a' }, { reason: 'NamespaceTerminating' }, {}];
     expect(error(422, 'Invalid', { causes }).hasCause('NamespaceTerminating')).toBe(true);
     expect(error(422, 'Invalid', { causes }).hasCause('FieldValueRequired')).toBe(false);

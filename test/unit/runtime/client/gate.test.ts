@@ -43,14 +43,14 @@ afterEach(async () => {
 
 const create = (name: string) => client.create(Widget, { metadata: { name, namespace: 'ns' }, spec: { size: 1 } });
 
-test('what passes is sent', async () => {
+test('sends a request that passes the gate', async () => {
   const creating = create('a');
   (await server.next({ method: 'POST' })).json(201, stored('a', '1'));
   expect((await creating).metadata.name).toBe('a');
   expect(gate.passed).toBe(1);
 });
 
-test('what was queued while it was open does not begin when it has closed', async () => {
+test('does not send a queued request after the gate has closed', async () => {
   const first = create('a');
   const exchange = await server.next({ method: 'POST' });
   const queued = create('b');
@@ -68,7 +68,7 @@ test('what was queued while it was open does not begin when it has closed', asyn
   expect(server.unclaimed).toBe(0);
 });
 
-test('the clock is asked where the request leaves, not where it is queued', async () => {
+test('checks the gate when a request is sent, not when it is queued', async () => {
   const first = create('a');
   const exchange = await server.next({ method: 'POST' });
   const queued = create('b');
@@ -82,7 +82,7 @@ test('the clock is asked where the request leaves, not where it is queued', asyn
   expect(server.unclaimed).toBe(0);
 });
 
-test('nothing is tried again behind a closed gate', async () => {
+test('does not retry behind a closed gate', async () => {
   const creating = create('a');
   const outcome = expect(creating).rejects.toThrow('the gate is closed');
   const refused = await server.next({ method: 'POST' });
@@ -96,7 +96,7 @@ test('nothing is tried again behind a closed gate', async () => {
   expect(gate.passed).toBe(2);
 });
 
-test('a watch passes it too, and ends with it', async () => {
+test('checks the gate for a watch too, and ends the watch when the gate closes', async () => {
   const watching = (async () => {
     for await (const _ of client.watch(Widget, { timeoutSeconds: 300, signal: new AbortController().signal })) {
       // Nothing comes.

@@ -37,13 +37,13 @@ describe('requests', () => {
     expect(await answer).toEqual(stored('a', '1'));
   });
 
-  test('get of what is not there', async () => {
+  test('get of a missing object', async () => {
     const answer = client.get(Widget, key).catch((error: unknown) => error);
     (await server.next()).refuse(404, 'NotFound');
     expect(isNotFound(await answer)).toBe(true);
   });
 
-  test('a key that does not fit is a rejection, and asks for nothing', async () => {
+  test('an invalid key is rejected without a request', async () => {
     await expect(client.get(Widget, { name: 'a' })).rejects.toThrow(TypeError);
     await expect(client.delete(Planet, { name: '' })).rejects.toThrow(TypeError);
     await expect(client.apply(Widget, { metadata: { name: 'a' } })).rejects.toThrow(TypeError);
@@ -53,7 +53,7 @@ describe('requests', () => {
     expect(server.unclaimed).toBe(0);
   });
 
-  test('list with all that can be asked', async () => {
+  test('list with all options', async () => {
     const options = { namespace: 'default', labelSelector: 'a=b', fieldSelector: 'c=d', limit: 2, continue: 'token' };
     const answer = client.list(Widget, options);
     const request = await server.next({ method: 'GET', path });
@@ -67,7 +67,7 @@ describe('requests', () => {
     expect(await answer).toEqual({ metadata: { resourceVersion: '7', continue: 'more' }, items: [stored('a', '1')] });
   });
 
-  test('list of every namespace, asking nothing', async () => {
+  test('list of every namespace, without options', async () => {
     const answer = client.list(Widget);
     const request = await server.next({ method: 'GET', path: widgetsPath });
     expect([...request.query]).toEqual([]);
@@ -75,7 +75,7 @@ describe('requests', () => {
     expect((await answer).items).toEqual([]);
   });
 
-  test('create that is tried only, and strictly', async () => {
+  test('create with dryRun and strict field validation', async () => {
     const answer = client.create(Widget, { metadata: key }, { dryRun: true, fieldValidation: 'Strict' });
     const request = await server.next({ method: 'POST', path });
     expect(Object.fromEntries(request.query)).toEqual({
@@ -115,7 +115,7 @@ describe('requests', () => {
     await answer;
   });
 
-  test('mergeStatus holds the resourceVersion that the status was computed from', async () => {
+  test('mergeStatus sends the resourceVersion that the status was computed from', async () => {
     const answer = client.mergeStatus(Widget, { ...key, resourceVersion: '5' }, { phase: null });
     const request = await server.next({ method: 'PATCH', path: `${path}/a/status` });
     expect(request.headers['content-type']).toBe('application/merge-patch+json');
@@ -125,7 +125,7 @@ describe('requests', () => {
     expect(await answer).toEqual(stored('a', '6'));
   });
 
-  test('delete of what is gone at once, and of what still waits', async () => {
+  test('delete of an object that is gone at once, and of one that terminates later', async () => {
     const gone = client.delete(Widget, key);
     const request = await server.next({ method: 'DELETE', path: `${path}/a` });
     expect(request.body).toEqual({
@@ -147,7 +147,7 @@ describe('requests', () => {
     expect((await waiting)?.metadata.resourceVersion).toBe('4');
   });
 
-  test('apply under conditions holds them in its metadata', async () => {
+  test('apply sends its preconditions in the metadata', async () => {
     const answer = client.apply(Widget, { metadata: key }, { uid: 'u', resourceVersion: '3' });
     const request = await server.next({ method: 'PATCH' });
     expect(request.body).toMatchObject({ metadata: { ...key, uid: 'u', resourceVersion: '3' } });
@@ -195,7 +195,7 @@ describe('requests', () => {
     await answer;
   });
 
-  test('scale is read and set', async () => {
+  test('getScale and patchScale', async () => {
     const scale = { ...stored('a', '1'), spec: { replicas: 2 } };
     const reading = client.getScale(Widget, key);
     (await server.next({ method: 'GET', path: `${path}/a/scale` })).json(200, scale);
@@ -207,7 +207,7 @@ describe('requests', () => {
     await setting;
   });
 
-  test('metadata alone is asked for by the accepted type', async () => {
+  test('requests for metadata use the Accept header', async () => {
     const one = client.getMetadata(Widget, key, { resourceVersion: '0' });
     const request = await server.next({ method: 'GET', path: `${path}/a` });
     expect(request.headers.accept).toBe('application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1');
@@ -221,11 +221,14 @@ describe('requests', () => {
     expect((await many).items).toHaveLength(1);
   });
 
-  test.each(['list', 'listMetadata'] as const)('%s of nothing, where the server writes null', async (method) => {
-    const answer = client[method](Widget);
-    (await server.next()).json(200, { metadata: { resourceVersion: '5' }, items: null });
-    expect(await answer).toEqual({ metadata: { resourceVersion: '5' }, items: [] });
-  });
+  test.each(['list', 'listMetadata'] as const)(
+    '%s returns an empty list if the server sends null items',
+    async (method) => {
+      const answer = client[method](Widget);
+      (await server.next()).json(200, { metadata: { resourceVersion: '5' }, items: null });
+      expect(await answer).toEqual({ metadata: { resourceVersion: '5' }, items: [] });
+    },
+  );
 
   test('deleteCollection', async () => {
     const options = { labelSelector: 'a=b', gracePeriodSeconds: 0 };
@@ -262,7 +265,7 @@ describe('requests', () => {
     ['apply', (signal) => client.apply(Widget, { metadata: key }, { signal })],
     ['mergeStatus', (signal) => client.mergeStatus(Widget, { ...key, resourceVersion: '1' }, {}, { signal })],
     ['delete', (signal) => client.delete(Widget, key, { signal })],
-  ])('%s ends with the signal', async (_, request) => {
+  ])('%s rejects when the signal aborts', async (_, request) => {
     const controller = new AbortController();
     const ended = expect(request(controller.signal)).rejects.toThrow('enough');
     await server.next();
@@ -294,7 +297,7 @@ describe('a watch', () => {
     return request.stream();
   }
 
-  test('gives the events in order until the server ends it', async () => {
+  test('yields the events in order until the server ends it', async () => {
     const stream = await open();
     stream.send('ADDED', stored('a', '6'));
     stream.send('BOOKMARK', { metadata: { resourceVersion: '7' } });
@@ -308,7 +311,7 @@ describe('a watch', () => {
     ]);
   });
 
-  test('drops half a line at its end: the server says it again', async () => {
+  test('drops an incomplete last line', async () => {
     const stream = await open();
     stream.send('ADDED', stored('a', '6'));
     stream.write('{"type":"MODIFIED","obj');
@@ -317,7 +320,7 @@ describe('a watch', () => {
     expect(seen).toHaveLength(1);
   });
 
-  test('throws an ERROR event: the resourceVersion has expired', async () => {
+  test('throws an ERROR event as ApiError, for example for an expired resourceVersion', async () => {
     const stream = await open();
     stream.send('ADDED', stored('a', '6'));
     stream.send('ERROR', { kind: 'Status', code: 410, reason: 'Expired', message: 'too old resource version: 5 (9)' });
@@ -327,7 +330,7 @@ describe('a watch', () => {
     expect(seen).toHaveLength(1);
   });
 
-  test('throws an ERROR event without a code as a failure of the server', async () => {
+  test('throws an ERROR event without a code as a 500', async () => {
     const stream = await open();
     stream.send('ERROR', { message: 'etcd is away' });
     expect(await ended).toMatchObject({ name: 'ApiError', code: 500, reason: 'Unknown' });
@@ -343,19 +346,19 @@ describe('a watch', () => {
     expect(seen).toHaveLength(1);
   });
 
-  test('throws at a line that is no JSON', async () => {
+  test('throws at a line that is not JSON', async () => {
     const stream = await open();
     stream.write('<html>\n');
     expect(await ended).toBeInstanceOf(SyntaxError);
   });
 
-  test('ends by the signal', async () => {
+  test('throws the reason when the signal aborts', async () => {
     await open();
     controller.abort();
     expect(await ended).toMatchObject({ name: 'AbortError' });
   });
 
-  test('begins with what there is where it is asked to, and may hold the metadata alone', async () => {
+  test('can send the initial events, and only the metadata', async () => {
     server.streamsLists = true;
     const { signal } = new AbortController();
     const events = client.watchMetadata(Widget, { sendInitialEvents: true, timeoutSeconds: 300, signal });
@@ -376,7 +379,7 @@ describe('a watch', () => {
     await iterator.return?.(undefined);
   });
 
-  test('closes the connection when its reader has had enough', async () => {
+  test('closes the connection when the consumer stops iterating', async () => {
     const { signal } = new AbortController();
     const reading = (async () => {
       for await (const event of client.watch(Widget, { resourceVersion: '5', timeoutSeconds: 300, signal }))

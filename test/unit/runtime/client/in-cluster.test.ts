@@ -17,24 +17,24 @@ afterEach(async () => {
   await rm(directory, { recursive: true });
 });
 
-describe('a pod', () => {
+describe('the connection of a pod', () => {
   test.each([
     [environment, true],
     [{}, false],
     [{ KUBERNETES_SERVICE_HOST: '10.96.0.1' }, false],
     [{ KUBERNETES_SERVICE_PORT: '443' }, false],
     [{ KUBERNETES_SERVICE_HOST: '', KUBERNETES_SERVICE_PORT: '' }, false],
-  ])('is known by its environment: %j', (variables, expected) => {
+  ])('is detected by the environment variables: %j', (variables, expected) => {
     expect(isInCluster(variables)).toBe(expected);
   });
 
-  test('reaches the server by TLS, with the CA of its service account', async () => {
+  test('uses TLS with the CA of the service account', async () => {
     const { server, tls } = await inClusterConnection(environment, directory);
     expect(server.href).toBe('https://10.96.0.1/');
     expect(tls).toEqual({ ca: 'the CA' });
   });
 
-  test('reaches a server at an IPv6 address and another port', async () => {
+  test('supports an IPv6 address and another port', async () => {
     const variables = { KUBERNETES_SERVICE_HOST: 'fd00::1', KUBERNETES_SERVICE_PORT: '6443' };
     expect((await inClusterConnection(variables, directory)).server.host).toBe('[fd00::1]:6443');
   });
@@ -48,7 +48,7 @@ describe('the token', () => {
     });
   };
 
-  test('is kept for a minute and then read anew: the kubelet has rotated it', async () => {
+  test('is cached for a minute and then read again', async () => {
     pretendTime();
     const connection = await inClusterConnection(environment, directory);
     expect(await connection.authentication()).toEqual({ authorization: 'Bearer first' });
@@ -59,27 +59,27 @@ describe('the token', () => {
     expect(await connection.authentication()).toEqual({ authorization: 'Bearer second' });
   });
 
-  test('is read anew at once when the server has refused it', async () => {
+  test('is read again at once after the server has rejected it', async () => {
     const connection = await inClusterConnection(environment, directory);
     const first = await connection.authentication();
     await writeFile(join(directory, 'token'), 'second\n');
     expect(connection.authentication()).toBe(first);
-    connection.unauthorized?.(first);
+    connection.invalidate?.(first);
     expect(await connection.authentication()).toEqual({ authorization: 'Bearer second' });
   });
 
-  test('that cannot be replaced is used on, unless it was refused', async () => {
+  test('stays in use if the file is unreadable, unless the server has rejected it', async () => {
     pretendTime();
     const connection = await inClusterConnection(environment, directory);
     const first = await connection.authentication();
     await rm(join(directory, 'token'));
     jest.advanceTimersByTime(60_001);
     expect(await connection.authentication()).toBe(first);
-    connection.unauthorized?.(first);
+    connection.invalidate?.(first);
     await expect(connection.authentication()).rejects.toThrow(`cannot read ${directory}/token`);
   });
 
-  test('that cannot be read is asked for again by the next request', async () => {
+  test('is read again by the next request after a failed read', async () => {
     const connection = await inClusterConnection(environment, directory);
     await rm(join(directory, 'token'));
     const missing = connection.authentication();
@@ -90,7 +90,7 @@ describe('the token', () => {
   });
 });
 
-test('a service account that is not mounted is named, and what to look at', async () => {
+test('the error for an unmounted service account has the path and a hint', async () => {
   await rm(join(directory, 'ca.crt'));
   const refused = inClusterConnection(environment, directory);
   await expect(refused).rejects.toThrow(ConnectionError);

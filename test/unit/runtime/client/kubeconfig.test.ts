@@ -40,7 +40,7 @@ async function kubeconfig({ cluster = {}, user = {}, currentContext = 'main' }: 
 const base64 = (text: string): string => Buffer.from(text).toString('base64');
 
 describe('a kubeconfig', () => {
-  test('tells server, CA and client certificate', async () => {
+  test('contains server, CA and client certificate', async () => {
     const path = await kubeconfig({
       cluster: { 'certificate-authority-data': base64('the CA'), 'tls-server-name': 'kubernetes' },
       user: { 'client-certificate-data': base64('the certificate'), 'client-key-data': base64('the key') },
@@ -53,7 +53,7 @@ describe('a kubeconfig', () => {
     expect(await connection.authentication()).toEqual({});
   });
 
-  test('asks for no verification only where it says so', async () => {
+  test('disables verification only with insecure-skip-tls-verify', async () => {
     expect((await kubeconfigConnection(await kubeconfig())).tls.rejectUnauthorized ?? true).toBe(true);
     const path = await kubeconfig({ cluster: { 'insecure-skip-tls-verify': true } });
     expect((await kubeconfigConnection(path)).tls.rejectUnauthorized).toBe(false);
@@ -64,7 +64,7 @@ describe('a kubeconfig', () => {
     expect(await connection.authentication()).toEqual({ Authorization: 'Bearer secret' });
   });
 
-  test('of a user who acts as another, with a token of its own', async () => {
+  test('of a user who impersonates another, with a token', async () => {
     const user = {
       token: 'secret',
       as: 'system:serviceaccount:shop:robot',
@@ -84,13 +84,13 @@ describe('a kubeconfig', () => {
     });
   });
 
-  test('of a user who acts as itself, with empty fields of impersonation', async () => {
+  test('of a user with empty impersonation fields', async () => {
     const user = { token: 'secret', 'as-uid': '', 'as-groups': [], 'as-user-extra': {} };
     const connection = await kubeconfigConnection(await kubeconfig({ user }));
     expect(Object.keys(await connection.authentication())).toEqual([expect.stringMatching(/^authorization$/i)]);
   });
 
-  test('of a user who acts as another by a plugin or a tokenFile', async () => {
+  test('of a user who impersonates another, with a plugin or a tokenFile', async () => {
     await writeFile(join(directory, 'token'), 'secret');
     const printed = {
       apiVersion: 'client.authentication.k8s.io/v1',
@@ -118,7 +118,7 @@ describe('a kubeconfig', () => {
     }
   });
 
-  test('groups to act with need a user to act as', async () => {
+  test('refuses impersonated groups without an impersonated user', async () => {
     const path = await kubeconfig({ user: { token: 'secret', 'as-groups': ['developers'] } });
     await expect(kubeconfigConnection(path)).rejects.toThrow(/"as"/);
   });
@@ -146,14 +146,14 @@ describe('a kubeconfig', () => {
   });
 });
 
-describe('a kubeconfig that leads nowhere is refused, with its path', () => {
+describe('refuses an invalid kubeconfig, with its path', () => {
   const refused = async (path: string): Promise<string> => {
     const error = await kubeconfigConnection(path).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(ConnectionError);
     return (error as ConnectionError).message;
   };
 
-  test('no such file', async () => {
+  test('a missing file', async () => {
     const path = join(directory, 'missing');
     expect(await refused(path)).toContain(`cannot read the kubeconfig ${path}: `);
   });
@@ -164,19 +164,19 @@ describe('a kubeconfig that leads nowhere is refused, with its path', () => {
     expect(await refused(path)).toContain(`cannot read the kubeconfig ${path}: `);
   });
 
-  test.each(['', 'gone'])('no such current context: "%s"', async (currentContext) => {
+  test.each(['', 'gone'])('a missing current context: "%s"', async (currentContext) => {
     const path = await kubeconfig({ currentContext });
     expect(await refused(path)).toBe(
       `the kubeconfig ${path} has no cluster for its current context "${currentContext}"`,
     );
   });
 
-  test('a server that is no URL', async () => {
+  test('a server that is not a URL', async () => {
     const path = await kubeconfig({ cluster: { server: 'not a server' } });
     expect(await refused(path)).toBe(`the kubeconfig ${path} names the server "not a server", which is not a URL`);
   });
 
-  test('a certificate that is not where it says', async () => {
+  test('a missing certificate file', async () => {
     const path = await kubeconfig({
       user: { 'client-certificate': join(directory, 'no.crt'), 'client-key': 'no.key' },
     });
@@ -196,20 +196,20 @@ describe('a kubeconfig that leads nowhere is refused, with its path', () => {
 describe('a kubeconfig’s proxy', () => {
   const environment = { HTTPS_PROXY: 'http://from.environment:3128' };
 
-  test('comes before the environment’s', async () => {
+  test('takes precedence over the proxy of the environment', async () => {
     const path = await kubeconfig({ cluster: { 'proxy-url': 'http://proxy.example:3128' } });
     expect((await kubeconfigConnection(path, environment)).proxy?.host).toBe('proxy.example:3128');
   });
 
-  test('is the environment’s where it names none', async () => {
+  test('defaults to the proxy of the environment', async () => {
     const path = await kubeconfig({ cluster: { server: 'https://api.example' } });
     expect((await kubeconfigConnection(path, environment)).proxy?.host).toBe('from.environment:3128');
     expect((await kubeconfigConnection(path)).proxy).toBeUndefined();
   });
 });
 
-describe('what is in files beside the kubeconfig is renewed with them', () => {
-  test('a tokenFile, beside the kubeconfig, when its token was refused', async () => {
+describe('reads replaced files again', () => {
+  test('a relative tokenFile, after its token was rejected', async () => {
     await writeFile(join(directory, 'my-token'), 'first\n');
     // It comes before a token, as in client-go.
     const connection = await kubeconfigConnection(await kubeconfig({ user: { tokenFile: 'my-token', token: 'no' } }));
@@ -217,10 +217,10 @@ describe('what is in files beside the kubeconfig is renewed with them', () => {
     expect(first).toEqual({ authorization: 'Bearer first' });
     await writeFile(join(directory, 'my-token'), 'second');
     expect(await connection.authentication()).toBe(first);
-    connection.unauthorized?.(first);
+    connection.invalidate?.(first);
     expect(await connection.authentication()).toEqual({ authorization: 'Bearer second' });
     // What was refused is no longer what is used: nothing is read again for it.
-    connection.unauthorized?.(first);
+    connection.invalidate?.(first);
     await rm(join(directory, 'my-token'));
     expect(await connection.authentication()).toEqual({ authorization: 'Bearer second' });
   });
@@ -232,12 +232,12 @@ describe('what is in files beside the kubeconfig is renewed with them', () => {
     const connection = await kubeconfigConnection(await kubeconfig({ user }));
     const { tls } = connection;
     const headers = await connection.authentication();
-    connection.unauthorized?.(headers);
+    connection.invalidate?.(headers);
     await connection.authentication();
     expect(connection.tls).toBe(tls);
     await writeFile(join(directory, 'my.crt'), 'new certificate');
     await writeFile(join(directory, 'my.key'), 'new key');
-    connection.unauthorized?.(await connection.authentication());
+    connection.invalidate?.(await connection.authentication());
     await connection.authentication();
     expect([connection.tls.cert, connection.tls.key].map(String)).toEqual(['new certificate', 'new key']);
   });
@@ -258,34 +258,34 @@ describe('a plugin', () => {
   }
   const inAnHour = () => new Date(Date.now() + 3_600_000).toISOString();
 
-  test('is run once for as long as its token is good, also for many who wait', async () => {
+  test('runs once while its token is valid, also for concurrent callers', async () => {
     const connection = await plugin(`{ token: 'run ' + count, expirationTimestamp: '${inAnHour()}' }`);
     const all = await Promise.all([connection.authentication(), connection.authentication()]);
     expect([...all, await connection.authentication()]).toEqual(Array(3).fill({ authorization: 'Bearer run 1' }));
   });
 
-  test('is run again when its token has expired', async () => {
+  test('runs again when its token has expired', async () => {
     const connection = await plugin(`{ token: 'run ' + count, expirationTimestamp: '2020-01-01T00:00:00Z' }`);
     expect(await connection.authentication()).toEqual({ authorization: 'Bearer run 1' });
     expect(await connection.authentication()).toEqual({ authorization: 'Bearer run 2' });
   });
 
-  test('is run again when its token was refused, however long it says that it is good', async () => {
+  test('runs again after its token was rejected, even before the token expires', async () => {
     const connection = await plugin(`{ token: 'run ' + count }`);
-    connection.unauthorized?.(await connection.authentication());
+    connection.invalidate?.(await connection.authentication());
     expect(await connection.authentication()).toEqual({ authorization: 'Bearer run 2' });
   });
 
-  test('may hand out a certificate', async () => {
+  test('can print a certificate', async () => {
     const connection = await plugin(`{ clientCertificateData: 'certificate ' + count, clientKeyData: 'key ' + count }`);
     const headers = await connection.authentication();
     expect(connection.tls).toMatchObject({ cert: 'certificate 1', key: 'key 1' });
-    connection.unauthorized?.(headers);
+    connection.invalidate?.(headers);
     await connection.authentication();
     expect(connection.tls).toMatchObject({ cert: 'certificate 2', key: 'key 2' });
   });
 
-  test('is given its environment, and told of the cluster where it asks for that', async () => {
+  test('gets its environment, and the cluster information if it asks for it', async () => {
     const token = `{ token: process.env.MINE + ' ' + info.spec.interactive + ' ' + info.spec.cluster.server }`;
     const connection = await plugin(token, { provideClusterInfo: true, env: [{ name: 'MINE', value: 'yes' }] });
     expect(await connection.authentication()).toEqual({
@@ -298,48 +298,48 @@ describe('a plugin', () => {
     return Promise.resolve(connection.authentication()).catch((error: unknown) => error);
   };
 
-  test('that fails is named with what it said', async () => {
+  test('that fails causes an error with its name and its stderr', async () => {
     const error = await failing({
       command: process.execPath,
       args: ['-e', 'console.error("log in first"); process.exit(3)'],
     });
     expect(error).toBeInstanceOf(ConnectionError);
-    expect((error as Error).message).toBe(`the credential plugin ${process.execPath} ended with 3: log in first`);
+    expect((error as Error).message).toBe(`the credential plugin ${process.execPath} exited with code 3: log in first`);
   });
 
-  test('that is not installed is named with how to get it', async () => {
+  test('that is not installed causes an error with the install hint', async () => {
     const error = await failing({ command: 'no-such-plugin', installHint: 'get it at plugin.example' });
     expect((error as Error).message).toMatch(/no-such-plugin did not run: .*ENOENT \(get it at plugin.example\)$/);
   });
 
   test.each([
-    ['console.log("the secret")', 'printed no ExecCredential'],
+    ['console.log("the secret")', 'did not print an ExecCredential in JSON'],
     ['console.log("{}")', 'printed neither a token nor a certificate with its key'],
-  ])('that runs %s is refused, without its secrets', async (script, message) => {
+  ])('that runs %s causes an error without its secrets', async (script, message) => {
     const error = await failing({ command: process.execPath, args: ['-e', script] });
     expect((error as Error).message).toBe(`the credential plugin ${process.execPath} ${message}`);
   });
 
-  test('that needs somebody at the keyboard is refused', async () => {
+  test('that requires a terminal is refused', async () => {
     const path = await kubeconfig({ user: { exec: { command: 'x', interactiveMode: 'Always' } } });
     await expect(kubeconfigConnection(path)).rejects.toThrow('interactiveMode Always');
   });
 });
 
 describe('connect', () => {
-  test('takes the kubeconfig that is given, also in a pod', async () => {
+  test('uses the given kubeconfig, even in a pod', async () => {
     const environment = { KUBERNETES_SERVICE_HOST: '10.96.0.1', KUBERNETES_SERVICE_PORT: '443' };
     const { server } = await connect({ kubeconfigPath: await kubeconfig(), environment });
     expect(server.host).toBe('127.0.0.1:6443');
   });
 
-  test('names the places where it has looked, if there is nothing at any of them', async () => {
+  test('lists the places it has tried if none exists', async () => {
     await expect(connect({ kubeconfigPath: undefined, environment: { HOME: directory } })).rejects.toThrow(
-      `this is no pod, KUBECONFIG is not set, and ${join(directory, '.kube', 'config')} can't be read`,
+      `this process is not in a pod, KUBECONFIG is not set, and ${join(directory, '.kube', 'config')} is not readable`,
     );
   });
 
-  test('takes the service account in a pod', async () => {
+  test('uses the service account in a pod', async () => {
     const environment = { KUBERNETES_SERVICE_HOST: '10.96.0.1', KUBERNETES_SERVICE_PORT: '443' };
     const found = await connect({ kubeconfigPath: undefined, environment }).then(
       ({ server }) => server.host,

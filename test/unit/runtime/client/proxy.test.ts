@@ -3,13 +3,13 @@ import { createServer } from 'node:https';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { type Connection, ConnectionError } from '../../../../src/runtime/client/index.ts';
-import { environmentProxy, parseProxy } from '../../../../src/runtime/client/proxy.ts';
+import { parseProxy, proxyFromEnvironment } from '../../../../src/runtime/client/proxy.ts';
 import { Transport } from '../../../../src/runtime/client/transport.ts';
 import { certificate, certificateKey } from '../../../../testkit/certificate.ts';
 
 describe('the proxy of the environment', () => {
   const proxyOf = (server: string, environment: NodeJS.ProcessEnv): string | undefined =>
-    environmentProxy(new URL(server), environment)?.host;
+    proxyFromEnvironment(new URL(server), environment)?.host;
 
   test('depends on the scheme of the server', () => {
     const environment = { HTTPS_PROXY: 'http://secure:1', HTTP_PROXY: 'http://plain:2' };
@@ -47,7 +47,7 @@ describe('the proxy of the environment', () => {
     ['fd00::1', 'https://[fd00::1]:6443', true],
     ['10.0.0.0/8', 'https://api.example', false],
     ['', 'https://api.example', false],
-  ])('NO_PROXY=%s excepts %s: %s', (exceptions, server, excepted) => {
+  ])('NO_PROXY=%s excludes %s: %s', (exceptions, server, excepted) => {
     const environment = { HTTPS_PROXY: 'http://proxy:1', NO_PROXY: exceptions };
     expect(proxyOf(server, environment)).toBe(excepted ? undefined : 'proxy:1');
   });
@@ -111,7 +111,7 @@ describe('a request through a proxy', () => {
     }
   });
 
-  test('goes through a tunnel, which is kept; the proxy sees its own credentials and not the server’s', async () => {
+  test('uses a tunnel that is kept open; the proxy sees its own credentials but not those for the server', async () => {
     const answer = { path: '/behind/x', authorization: 'Bearer mine' };
     for (let count = 0; count < 6; count += 1) {
       expect(await transport.request({ method: 'POST', path: '/x', body: {} })).toEqual(answer);
@@ -122,16 +122,16 @@ describe('a request through a proxy', () => {
     expect(connected.length).toBeLessThan(3);
   });
 
-  test('that is a watch does too', async () => {
+  test('uses a tunnel for a watch too', async () => {
     const body = await transport.stream({ method: 'GET', path: '/watch' });
     expect(JSON.parse(Buffer.concat(await body.toArray()).toString())).toMatchObject({ path: '/behind/watch' });
     expect(connected).toHaveLength(1);
   });
 
-  test('that the proxy refuses was not sent', async () => {
+  test('that the proxy refuses counts as not sent', async () => {
     refuse = true;
     const error = await transport.request({ method: 'POST', path: '/x', body: {} }).catch((thrown: unknown) => thrown);
-    expect(error).toMatchObject({ name: 'NoAnswerError', sent: false });
+    expect(error).toMatchObject({ name: 'NoResponseError', wasSent: false });
     expect((error as Error).message).toContain('403');
   });
 });

@@ -20,44 +20,34 @@ describe('paths', () => {
     expect(objectPath(Planet, { name: 'earth' })).toBe('/apis/test.example/v1/planets/earth');
   });
 
-  test('no name leads out of its segment', () => {
+  test('names are escaped', () => {
     expect(objectPath(Pod, { name: 'a/../b?c#d', namespace: 'x/y' })).toBe(
       '/api/v1/namespaces/x%2Fy/pods/a%2F..%2Fb%3Fc%23d',
     );
   });
 });
 
-describe('a key that would name something else is refused, with what was given', () => {
+describe('refuses an invalid key, with its value', () => {
   test.each<[string, Kind, ObjectKey, RegExp]>([
-    ['an empty name', Widget, { name: '', namespace: 'default' }, /widgets\.test\.example: no object has the name ""/],
+    ['an empty name', Widget, { name: '', namespace: 'default' }, /widgets\.test\.example: the name "" is invalid/],
+    ['an empty name of a cluster-scoped kind', Planet, { name: '' }, /planets\.test\.example: the name "" is invalid/],
+    ['the name "."', Widget, { name: '.', namespace: 'default' }, /widgets\.test\.example: the name "\." is invalid/],
     [
-      'an empty name of a cluster-scoped kind',
-      Planet,
-      { name: '' },
-      /planets\.test\.example: no object has the name ""/,
-    ],
-    [
-      'the folder itself',
-      Widget,
-      { name: '.', namespace: 'default' },
-      /widgets\.test\.example: no object has the name "\."/,
-    ],
-    [
-      'the folder above',
+      'the name ".."',
       Widget,
       { name: '..', namespace: 'default' },
-      /widgets\.test\.example: no object has the name "\.\."/,
+      /widgets\.test\.example: the name "\.\." is invalid/,
     ],
     [
-      'a namespace that leads above',
+      'the namespace ".."',
       Widget,
       { name: 'a', namespace: '..' },
-      /widgets\.test\.example a: there is no namespace "\.\."/,
+      /widgets\.test\.example a: the namespace "\.\." is invalid/,
     ],
     ['no namespace', Widget, { name: 'a' }, /widgets\.test\.example a is Namespaced: namespace is ""/],
     ['an empty namespace', Widget, { name: 'a', namespace: '' }, /widgets\.test\.example a is Namespaced/],
     [
-      'a namespace too many',
+      'a namespace for a cluster-scoped kind',
       Planet,
       { name: 'a', namespace: 'b' },
       /planets\.test\.example a is Cluster: namespace is "b"/,

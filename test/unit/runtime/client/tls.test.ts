@@ -41,7 +41,7 @@ afterEach(async () => {
   await new Promise<void>((resolve) => server.close(() => resolve()));
 });
 
-test('a new certificate is shown at once, on new connections; what is under way ends on the old ones', async () => {
+test('uses a new certificate at once on new connections, while requests in flight finish on the old ones', async () => {
   const get = { method: 'GET', path: '/x' } as const;
   expect(await transport.request(get)).toBe('nobody');
   const arrived = new Promise((resolve) => server.once('request', resolve));
@@ -53,8 +53,8 @@ test('a new certificate is shown at once, on new connections; what is under way 
   expect(await underWay).toBe('nobody');
 });
 
-test('a server whose certificate nobody vouches for is not talked to, and not asked again', async () => {
+test('sends nothing to a server with an untrusted certificate, and does not retry', async () => {
   tls = {};
   const error = await transport.request({ method: 'POST', path: '/x', body: {} }).catch((thrown: unknown) => thrown);
-  expect(error).toMatchObject({ name: 'NoAnswerError', code: 'DEPTH_ZERO_SELF_SIGNED_CERT', sent: false });
+  expect(error).toMatchObject({ name: 'NoResponseError', code: 'DEPTH_ZERO_SELF_SIGNED_CERT', wasSent: false });
 });

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import {
   ApiError,
   GateClosedError,
-  NoAnswerError,
+  NoResponseError,
   type RequestObserver,
 } from '../../../../src/runtime/client/index.ts';
 import { Transport } from '../../../../src/runtime/client/transport.ts';
@@ -28,7 +28,7 @@ afterEach(async () => {
 const get = { method: 'GET', path: '/x' } as const;
 
 describe('a request', () => {
-  test('carries what it is made of, and returns the JSON of the answer', async () => {
+  test('sends its parts and returns the JSON of the response', async () => {
     const answer = transport.request({
       method: 'PATCH',
       path: '/x',
@@ -49,7 +49,7 @@ describe('a request', () => {
     expect(observed).toEqual(['PATCH 200']);
   });
 
-  test('without a body says nothing of its type', async () => {
+  test('without a body has no content type', async () => {
     const answer = transport.request(get);
     const request = await server.next();
     expect(request.headers).not.toHaveProperty('content-type');
@@ -57,7 +57,7 @@ describe('a request', () => {
     await answer;
   });
 
-  test('authenticates anew each time', async () => {
+  test('calls authentication for each request', async () => {
     const { connection } = server;
     let count = 0;
     const authenticated = new Transport(
@@ -77,7 +77,7 @@ describe('a request', () => {
     }
   });
 
-  test('fails with what the authentication throws, and is counted', async () => {
+  test('fails with the error of the authentication, and is counted', async () => {
     const cause = new Error('no token');
     const { connection } = server;
     const unauthenticated = new Transport(
@@ -92,7 +92,7 @@ describe('a request', () => {
     }
   });
 
-  test.each(['/prefix', '/prefix/'])('goes to a server behind the path %s', async (path) => {
+  test.each(['/prefix', '/prefix/'])('is sent to a server with the path prefix %s', async (path) => {
     const { connection } = server;
     const behind = new Transport({ ...connection, server: new URL(path, connection.server) }, { userAgent: 'test/1' });
     try {
@@ -107,7 +107,7 @@ describe('a request', () => {
   });
 });
 
-describe('a refusal', () => {
+describe('an error response', () => {
   const refused = async (
     answer: (exchange: Awaited<ReturnType<ScriptedServer['next']>>) => void,
   ): Promise<ApiError> => {
@@ -121,7 +121,7 @@ describe('a refusal', () => {
     return error as ApiError;
   };
 
-  test('is the Status that the server sent', async () => {
+  test('throws the Status that the server sent', async () => {
     const details = { causes: [{ reason: 'FieldValueInvalid', field: 'spec.message', message: 'too long' }] };
     const error = await refused((exchange) => exchange.refuse(422, 'Invalid', { details, message: 'spec.message' }));
     expect(error).toMatchObject({ code: 422, reason: 'Invalid', request: 'GET /x', status: { details } });
@@ -129,13 +129,13 @@ describe('a refusal', () => {
     expect(observed).toEqual(['GET 422']);
   });
 
-  test('by a proxy in between has its text as the message', async () => {
+  test('of a proxy has its text as the message', async () => {
     const html = '<html><body>Bad Gateway</body></html>';
     const error = await refused((exchange) => exchange.text(502, 'text/html', html));
     expect(error).toMatchObject({ code: 502, reason: 'Unknown', status: { code: 502, message: html } });
   });
 
-  test('has a message that fits a line of the log however long the text is', async () => {
+  test('has a message of limited length', async () => {
     const error = await refused((exchange) => exchange.text(500, 'text/plain', 'x'.repeat(5000)));
     expect(error.status.message).toHaveLength(1000);
   });
@@ -144,33 +144,33 @@ describe('a refusal', () => {
     ['nothing', ''],
     ['JSON that is no Status', '{"error":"no"}'],
     ['JSON that is no object', 'null'],
-  ])('of %s is one too', async (_, text) => {
+  ])('with %s as body is an ApiError', async (_, text) => {
     const error = await refused((exchange) => exchange.text(503, 'application/json', text));
     expect(error).toMatchObject({ code: 503, status: { message: text } });
   });
 });
 
-describe('an answer that is not the API server’s', () => {
+describe('a response that is not from the API server', () => {
   test.each([
     ['a page', 200, '<html>Please log in</html>'],
     ['nothing', 200, ''],
-    ['a redirection', 302, ''],
-  ])('%s is an error that names the request', async (_, code, text) => {
+    ['a redirect', 302, ''],
+  ])('%s is an error with the request in its message', async (_, code, text) => {
     const answer = transport.request(get);
     (await server.next()).text(code, 'text/html', text);
     await expect(answer).rejects.toThrow(new RegExp(`GET /x: ${code} `));
   });
 });
 
-describe('an end of waiting', () => {
-  const silence = { name: 'NoAnswerError', message: 'GET /x: no answer: the server was silent for too long' };
+describe('a request ends', () => {
+  const silence = { name: 'NoResponseError', message: 'GET /x: no response: the server was silent for too long' };
 
-  test('comes when the server is silent for as long as the request allows', async () => {
+  test('after the timeout of the request', async () => {
     await expect(transport.request({ ...get, timeoutMs: 20 })).rejects.toMatchObject(silence);
     expect(observed).toEqual(['GET <error>']);
   });
 
-  test('comes when the server is silent for as long as the transport allows', async () => {
+  test('after the timeout of the transport', async () => {
     const impatient = new Transport(server.connection, { userAgent: 'test/1', timeoutMs: 20 });
     try {
       await expect(impatient.request(get)).rejects.toMatchObject(silence);
@@ -179,13 +179,13 @@ describe('an end of waiting', () => {
     }
   });
 
-  test('comes in the middle of the body too', async () => {
+  test('after a timeout in the middle of the body', async () => {
     const refused = expect(transport.request({ ...get, timeoutMs: 500 })).rejects.toMatchObject(silence);
     (await server.next()).stream().write('{"half":');
     await refused;
   });
 
-  test('does not come to a long answer that goes on', async () => {
+  test('not while a long response still makes progress', async () => {
     const timeoutMs = 400;
     const answer = transport.request({ ...get, timeoutMs });
     const stream = (await server.next()).stream();
@@ -201,7 +201,7 @@ describe('an end of waiting', () => {
     expect((await answer) as unknown[]).toContain(1);
   });
 
-  test('comes by the signal while the credentials are still awaited, as from a plugin that hangs', async () => {
+  test('when the signal aborts while it waits for the credentials of a hung plugin', async () => {
     const authentication = () => new Promise<never>(() => {});
     const waiting = new Transport({ ...server.connection, authentication }, { userAgent: 'test/1' });
     try {
@@ -221,7 +221,7 @@ describe('an end of waiting', () => {
     }
   });
 
-  test('comes by the signal, with its reason, and the server sees the connection go', async () => {
+  test('when the signal aborts, with its reason, and closes the connection', async () => {
     const controller = new AbortController();
     const answer = transport.request({ ...get, signal: controller.signal });
     const request = await server.next();
@@ -231,13 +231,13 @@ describe('an end of waiting', () => {
     await request.closed;
   });
 
-  test('comes at once by a signal aborted before', async () => {
+  test('at once if the signal has already aborted', async () => {
     const reason = new Error('enough');
     await expect(transport.request({ ...get, signal: AbortSignal.abort(reason) })).rejects.toBe(reason);
     expect(server.unclaimed).toBe(0);
   });
 
-  test('comes when the transport is closed', async () => {
+  test('when the transport is closed', async () => {
     const answer = transport.request(get);
     const refused = expect(answer).rejects.toThrow();
     await server.next();
@@ -246,7 +246,7 @@ describe('an end of waiting', () => {
   });
 });
 
-describe('a request is sent again', () => {
+describe('a request is retried', () => {
   const outcome = (answer: Promise<unknown>): Promise<unknown> => answer.catch((error: unknown) => error);
   const post = { method: 'POST', path: '/x', body: {} } as const;
   const soon = { 'retry-after': '0' };
@@ -256,7 +256,7 @@ describe('a request is sent again', () => {
     ['POST', 429, 'Too many requests'],
     ['POST', 503, JSON.stringify(busy)],
     ['GET', 503, 'from a proxy'],
-  ] as const)('%s: after %i with a Retry-After: %s', async (method, code, text) => {
+  ] as const)('%s after %i with a Retry-After: %s', async (method, code, text) => {
     const answer = transport.request({ ...post, method });
     (await server.next()).text(code, 'text/plain', text, soon);
     (await server.next({ method })).json(200, 'there');
@@ -264,7 +264,7 @@ describe('a request is sent again', () => {
     expect(observed).toEqual([`${method} ${code}`, `${method} 200`]);
   });
 
-  test('but not a write after a 503 of a proxy, which may have passed it on', async () => {
+  test('but not a write after a 503 of a proxy, which may have forwarded it', async () => {
     const answer = outcome(transport.request(post));
     (await server.next()).text(503, 'text/html', '<html>', soon);
     expect(await answer).toMatchObject({ code: 503, retryAfterSeconds: 0 });
@@ -276,20 +276,20 @@ describe('a request is sent again', () => {
     expect(await answer).toMatchObject({ code, retryAfterSeconds: undefined });
   });
 
-  test('but not after a Retry-After that is too long to wait for: who asked is told', async () => {
+  test('but not after a Retry-After that is longer than the limit', async () => {
     const answer = outcome(transport.request(get));
     (await server.next()).text(429, 'text/plain', 'no', { 'retry-after': '3600' });
     expect(await answer).toMatchObject({ code: 429, retryAfterSeconds: 3600 });
   });
 
-  test('but not for ever', async () => {
+  test('but not without limit', async () => {
     const answer = outcome(transport.request(get));
     for (let tries = 0; tries < 10; tries += 1) (await server.next()).text(429, 'text/plain', `no ${tries}`, soon);
     expect(await answer).toMatchObject({ code: 429, status: { message: 'no 9' } });
     expect(observed).toHaveLength(10);
   });
 
-  test('unless the signal ends the wait', async () => {
+  test('unless the signal aborts during the pause', async () => {
     const controller = new AbortController();
     const answer = outcome(transport.request({ ...get, signal: controller.signal }));
     (await server.next()).text(429, 'text/plain', 'no', { 'retry-after': '20' });
@@ -299,7 +299,7 @@ describe('a request is sent again', () => {
     expect(await answer).toBe(reason);
   });
 
-  test('when it is a GET whose connection broke, also in the middle of the body', async () => {
+  test('if it is a GET whose connection broke, also in the middle of the body', async () => {
     const answer = transport.request(get);
     (await server.next()).cut();
     const stream = (await server.next()).stream();
@@ -311,27 +311,30 @@ describe('a request is sent again', () => {
     expect(observed).toEqual(['GET <error>', 'GET <error>', 'GET 200']);
   });
 
-  test('but a GET not for ever', async () => {
+  test('but a GET not without limit', async () => {
     const answer = outcome(transport.request(get));
     for (let tries = 0; tries < 4; tries += 1) (await server.next()).cut();
-    expect(await answer).toMatchObject({ name: 'NoAnswerError', code: 'UND_ERR_SOCKET', sent: true });
+    expect(await answer).toMatchObject({ name: 'NoResponseError', code: 'UND_ERR_SOCKET', wasSent: true });
   });
 
-  test.each(['POST', 'PUT', 'PATCH', 'DELETE'] as const)('but never a %s of which nobody knows', async (method) => {
-    const answer = outcome(transport.request({ ...post, method }));
-    (await server.next()).cut();
-    expect(await answer).toMatchObject({ name: 'NoAnswerError', code: 'UND_ERR_SOCKET', sent: true });
-    expect(observed).toEqual([`${method} <error>`]);
-    expect(server.unclaimed).toBe(0);
-  });
+  test.each(['POST', 'PUT', 'PATCH', 'DELETE'] as const)(
+    'but never a %s that may have reached the server',
+    async (method) => {
+      const answer = outcome(transport.request({ ...post, method }));
+      (await server.next()).cut();
+      expect(await answer).toMatchObject({ name: 'NoResponseError', code: 'UND_ERR_SOCKET', wasSent: true });
+      expect(observed).toEqual([`${method} <error>`]);
+      expect(server.unclaimed).toBe(0);
+    },
+  );
 
-  test('when no connection came about: also a write, which surely was not done', async () => {
+  test('if no connection could be made, also a write', async () => {
     const { connection } = server;
     await server.close();
     const answer = outcome(transport.request(post));
     const error = await answer;
-    expect(error).toBeInstanceOf(NoAnswerError);
-    expect(error).toMatchObject({ code: 'ECONNREFUSED', sent: false });
+    expect(error).toBeInstanceOf(NoResponseError);
+    expect(error).toMatchObject({ code: 'ECONNREFUSED', wasSent: false });
     expect((error as Error).message).toContain(`POST /x: not sent: connect ECONNREFUSED ${connection.server.host}`);
     expect(observed).toEqual(Array.from({ length: 4 }, () => 'POST <error>'));
   });
@@ -345,7 +348,7 @@ describe('after a 401', () => {
       {
         ...server.connection,
         authentication: () => ({ authorization: tokens[0] ?? 'none left' }),
-        unauthorized: (headers) => {
+        invalidate: (headers) => {
           refused.push(headers);
           tokens.shift();
         },
@@ -355,7 +358,7 @@ describe('after a 401', () => {
     return { transport: renewed, refused };
   }
 
-  test.each(['request', 'stream'] as const)('a %s is sent again with new credentials', async (send) => {
+  test.each(['request', 'stream'] as const)('a %s is retried with new credentials', async (send) => {
     const { transport: renewed, refused } = renewing(['old', 'new']);
     try {
       const answer = renewed[send](get);
@@ -372,7 +375,7 @@ describe('after a 401', () => {
     }
   });
 
-  test('it is not sent again where the credentials are still the same', async () => {
+  test('it is not retried with the same credentials', async () => {
     const { transport: renewed } = renewing(['old', 'old']);
     try {
       const refusal = expect(renewed.request(get)).rejects.toMatchObject({ code: 401 });
@@ -384,7 +387,7 @@ describe('after a 401', () => {
     }
   });
 
-  test('it is sent again once only', async () => {
+  test('it is retried only once', async () => {
     const { transport: renewed, refused } = renewing(['old', 'new', 'newer']);
     try {
       const refusal = expect(renewed.request(get)).rejects.toMatchObject({ code: 401 });
@@ -397,14 +400,14 @@ describe('after a 401', () => {
     }
   });
 
-  test('a connection that can renew nothing fails at once', async () => {
+  test('it fails at once if the credentials cannot be renewed', async () => {
     const refusal = expect(transport.request(get)).rejects.toMatchObject({ code: 401 });
     (await server.next()).refuse(401, 'Unauthorized');
     await refusal;
   });
 });
 
-test('no more requests than connections are under way; the others wait their turn', async () => {
+test('limits the requests in flight to the number of connections', async () => {
   const narrow = new Transport(server.connection, { userAgent: 'test/1', connections: 1 });
   try {
     const [first, second] = [narrow.request({ ...get, path: '/1' }), narrow.request({ ...get, path: '/2' })];
@@ -419,7 +422,7 @@ test('no more requests than connections are under way; the others wait their tur
 });
 
 test.each(['a signal', 'a gate'])(
-  'a request that %s cancels before it is sent costs no connection',
+  'a request that %s cancels before it is sent does not close a connection',
   async (canceller) => {
     const narrow = new Transport(server.connection, { userAgent: 'test/1', connections: 1 });
     const controller = new AbortController();
@@ -453,7 +456,7 @@ test.each(['a signal', 'a gate'])(
 );
 
 describe('a stream', () => {
-  test('has connections of its own: it keeps no request waiting', async () => {
+  test('has its own connections, so that it does not block requests', async () => {
     const narrow = new Transport(server.connection, { userAgent: 'test/1', connections: 1 });
     try {
       const opening = narrow.stream({ ...get, path: '/watch' });
@@ -468,7 +471,7 @@ describe('a stream', () => {
     }
   });
 
-  test('is not ended by a silence that would end a request', async () => {
+  test('does not end after the timeout of requests', async () => {
     const impatient = new Transport(server.connection, { userAgent: 'test/1', timeoutMs: 300 });
     try {
       const opening = impatient.stream({ ...get, path: '/watch' });
@@ -489,7 +492,7 @@ describe('a stream', () => {
     }
   });
 
-  test('that is refused throws the Status', async () => {
+  test('throws the Status if it is refused', async () => {
     const opening = transport.stream(get);
     const refused = expect(opening).rejects.toMatchObject({ name: 'ApiError', code: 410, reason: 'Expired' });
     (await server.next()).refuse(410, 'Expired');

@@ -15,19 +15,19 @@ const ready: Condition = {
 const foreign = { ...ready, type: 'Foreign', severity: 'Info' } as Condition;
 
 describe('setCondition', () => {
-  test('a first condition has the time in whole seconds, as the API server writes it', () => {
+  test('a new condition has the time in whole seconds, as the API server formats it', () => {
     const desired = { type: 'Ready', status: 'True', reason: 'Done', message: '' } as const;
     const expected = [{ ...desired, lastTransitionTime: '2026-02-03T04:05:06Z' }];
     expect(setCondition(undefined, desired, now)).toEqual(expected);
     expect(setCondition([], desired, now)).toEqual(expected);
   });
 
-  test('the time moves with the status', () => {
+  test('the time changes with the status', () => {
     const [condition] = setCondition([ready], { ...ready, status: 'True' }, now);
     expect(condition).toEqual({ ...ready, status: 'True', lastTransitionTime: '2026-02-03T04:05:06Z' });
   });
 
-  test('the time stays where only reason, message or generation change', () => {
+  test('the time does not change with reason, message or generation', () => {
     const desired = {
       type: 'Ready',
       status: 'False',
@@ -38,17 +38,17 @@ describe('setCondition', () => {
     expect(setCondition([ready], desired, now)).toEqual([{ ...desired, lastTransitionTime: earlier }]);
   });
 
-  test('what is no longer said is gone', () => {
+  test('removes optional members that the new condition does not have', () => {
     const { observedGeneration: _, lastTransitionTime: __, ...desired } = ready;
     expect(setCondition([ready], desired, now)[0]).not.toHaveProperty('observedGeneration');
   });
 
-  test('setting what is there already returns an equal list', () => {
+  test('setting an equal condition returns an equal list', () => {
     const { lastTransitionTime: _, ...desired } = ready;
     expect(setCondition([foreign, ready], desired, now)).toEqual([foreign, ready]);
   });
 
-  test("others' conditions stay as they are and where they are", () => {
+  test('conditions of other types keep their content and position', () => {
     const last = { ...foreign, type: 'Last' };
     const conditions = setCondition([foreign, ready, last], { ...ready, status: 'Unknown' }, now);
     expect(conditions.map(({ type }) => type)).toEqual(['Foreign', 'Ready', 'Last']);
@@ -57,21 +57,21 @@ describe('setCondition', () => {
     expect(setCondition([foreign], ready, now)[0]).toBe(foreign);
   });
 
-  test('a message that is too long for the API is cut, between characters, and the same again the next time', () => {
+  test("truncates a message at the API's limit between characters, and always in the same way", () => {
     const desired = { ...ready, message: `${'x'.repeat(32_767)}👋 and more` };
     const once = setCondition([ready], desired, now);
     expect(once).toEqual([{ ...ready, message: 'x'.repeat(32_767) }]);
     expect(setCondition(once, desired, now)).toEqual(once);
   });
 
-  test('changes no list that it was given', () => {
+  test('does not modify the given list', () => {
     const given = Object.freeze([Object.freeze({ ...ready })]);
     setCondition(given, { ...ready, status: 'True' }, now);
     expect(given).toEqual([ready]);
   });
 });
 
-test('findCondition finds by type', () => {
+test('findCondition finds a condition by type', () => {
   expect(findCondition([foreign, ready], 'Ready')).toBe(ready);
   expect(findCondition([foreign], 'Ready')).toBeUndefined();
   expect(findCondition(undefined, 'Ready')).toBeUndefined();

@@ -16,7 +16,7 @@ const definition = {
   ],
 } as const;
 
-test('names, scope and columns stand where the API wants them', () => {
+test('has names, scope and columns in the fields of the API', () => {
   const crd = customResourceDefinition(
     defineKind({ ...definition, shortNames: ['ps'], categories: ['all'], singular: 'shop', scope: 'Cluster' }),
   );
@@ -49,17 +49,17 @@ test('names, scope and columns stand where the API wants them', () => {
   });
 });
 
-test('what was not said is left out or follows from the kind', () => {
+test('omits optional fields or derives them from the kind', () => {
   const { names } = customResourceDefinition(defineKind(definition)).spec ?? {};
   expect(names).toEqual({ kind: 'PetShop', listKind: 'PetShopList', plural: 'petshops', singular: 'petshop' });
 });
 
-test('is plain JSON: what is written to a file is what is applied', () => {
+test('is plain JSON', () => {
   const crd = customResourceDefinition(defineKind(definition));
   expect(JSON.parse(JSON.stringify(crd))).toEqual(crd);
 });
 
-test('a schema without a structural form is refused with where it is', () => {
+test('refuses a schema without a structural form, with its path', () => {
   const inSpec = defineKind({ ...definition, spec: Type.Object({ any: Type.Any() }) });
   expect(() => customResourceDefinition(inSpec)).toThrow(NotStructuralError);
   expect(() => customResourceDefinition(inSpec)).toThrow('schema at spec.any: ');

@@ -31,7 +31,7 @@ const schemaOf = (kind: Parameters<typeof customResourceDefinition>[0]) =>
   customResourceDefinition(kind).spec?.versions[0]?.schema?.openAPIV3Schema?.properties;
 
 describe('the status', () => {
-  test('has the own fields and those that every status has', () => {
+  test('has its own fields and those of every status', () => {
     const status = schemaOf(Pet)?.status;
     expect(status?.properties).toMatchObject({
       id: { type: 'string', description: 'In the store.' },
@@ -50,13 +50,13 @@ describe('the status', () => {
     expect(Object.keys(status?.properties ?? {})).toEqual(['id', 'observedGeneration', 'conditions']);
   });
 
-  test('requires none of the fields that come by themselves', () => {
+  test('does not require the added fields', () => {
     expect(schemaOf(Pet)?.status).not.toHaveProperty('required');
     const Strict = defineKind({ ...Pet.definition, status: Type.Object({ id: Type.String() }) });
     expect(schemaOf(Strict)?.status?.required).toEqual(['id']);
   });
 
-  test('keeps its description and its rules', () => {
+  test('keeps its description and its CEL rules', () => {
     expect(schemaOf(Pet)?.status).toMatchObject({
       description: 'How it is.',
       'x-kubernetes-validations': [{ rule: 'has(self.id)' }],
@@ -65,12 +65,12 @@ describe('the status', () => {
 });
 
 describe('the kind', () => {
-  test('is namespaced unless said otherwise', () => {
+  test('is namespaced by default', () => {
     expect(Pet.scope).toBe('Namespaced');
     expect(defineKind({ ...Pet.definition, scope: 'Cluster' }).scope).toBe('Cluster');
   });
 
-  test('leaves the definition that it was given as it was', () => {
+  test('does not modify the given definition', () => {
     const status = Type.Object({ id: Type.String() });
     defineKind({ ...Pet.definition, status });
     expect(Object.keys(status.properties)).toEqual(['id']);
@@ -83,7 +83,7 @@ describe('the types', () => {
     spec: { name: 'Rex', tags: [] },
   } satisfies Pet;
 
-  test('of spec and status follow from the schemas', () => {
+  test('of spec and status derive from the schemas', () => {
     const condition: Condition = { type: 'Ready', status: 'True', reason: 'R', message: '', lastTransitionTime: '' };
     const full = { ...pet, spec: { ...pet.spec, age: 3 }, status: { id: 'x', conditions: [condition] } } satisfies Pet;
     expect(full.status.conditions).toHaveLength(1);
@@ -97,7 +97,7 @@ describe('the types', () => {
     expect({ ...pet, metadata: { name: 'rex' } } satisfies Pet).toBeDefined();
   });
 
-  test('are readonly all the way down', () => {
+  test('are deeply readonly', () => {
     const frozen: Pet = pet;
     // @ts-expect-error the store's objects are shared
     expect(() => frozen.spec.tags.push('a')).not.toThrow();
@@ -107,7 +107,7 @@ describe('the types', () => {
   });
 });
 
-describe('a field that is missing', () => {
+describe('missingField', () => {
   const House = defineKind({
     ...Pet.definition,
     spec: Type.Object({
@@ -118,13 +118,13 @@ describe('a field that is missing', () => {
   });
 
   test.each([
-    ['of an object without a spec', undefined, 'spec.name'],
-    ['of an empty spec', {}, 'spec.name'],
-    ['that is null', { name: null, door: { width: 1 } }, 'spec.name'],
-    ['within a required field that is missing', { name: 'a' }, 'spec.door.width'],
-    ['within a required field', { name: 'a', door: {} }, 'spec.door.width'],
-    ['within an optional field that is there', { name: 'a', door: { width: 1 }, cellar: {} }, 'spec.cellar.depth'],
-    ['is none where all required fields are there', { name: '', door: { width: 0 } }, undefined],
+    ['of an object without a spec is its first required field', undefined, 'spec.name'],
+    ['of an empty spec is its first required field', {}, 'spec.name'],
+    ['treats null as missing', { name: null, door: { width: 1 } }, 'spec.name'],
+    ['looks into a missing required field', { name: 'a' }, 'spec.door.width'],
+    ['looks into a required field', { name: 'a', door: {} }, 'spec.door.width'],
+    ['looks into an optional field that is set', { name: 'a', door: { width: 1 }, cellar: {} }, 'spec.cellar.depth'],
+    ['is undefined if all required fields are set', { name: '', door: { width: 0 } }, undefined],
   ])('%s', (_, spec, expected) => {
     const object = { metadata: { name: 'h', uid: 'u', resourceVersion: '1', creationTimestamp: '' }, spec };
     expect(missingField(House, object)).toBe(expected);

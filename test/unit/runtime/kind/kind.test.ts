@@ -15,16 +15,16 @@ import { Planet, stored, Widget } from '../../../../testkit/widgets.ts';
 
 const Pod = builtInKind<V1Pod>({ group: '', version: 'v1', kind: 'Pod', plural: 'pods' });
 
-test('the core group has no name in an apiVersion and in a resource name', () => {
+test('apiVersion and resource name omit the core group', () => {
   expect([apiVersionOf(Pod), resourceName(Pod)]).toEqual(['v1', 'pods']);
   expect([apiVersionOf(Widget), resourceName(Widget)]).toEqual(['test.example/v1', 'widgets.test.example']);
 });
 
-test('a built-in kind is namespaced unless said otherwise', () => {
+test('a built-in kind is namespaced by default', () => {
   expect([Pod.scope, Planet.scope]).toEqual(['Namespaced', 'Cluster']);
 });
 
-test('keys of namespaced and cluster-scoped objects', () => {
+test('namespaced and cluster-scoped objects have keys', () => {
   expect(keyOf(stored('a', '1'))).toEqual({ name: 'a', namespace: 'default' });
   expect(keyString({ name: 'a', namespace: 'default' })).toBe('default/a');
   const { namespace: _, ...metadata } = stored('earth', '1').metadata;
@@ -32,7 +32,7 @@ test('keys of namespaced and cluster-scoped objects', () => {
   expect(keyString({ name: 'earth' })).toBe('earth');
 });
 
-test("a built-in kind's objects are as they are on the wire: dates are texts, and nothing can be changed", () => {
+test('the types of built-in kinds have strings for dates and are readonly', () => {
   const pod: BuiltIn<V1Pod> = {
     metadata: stored('a', '1').metadata,
     spec: { containers: [{ name: 'a' }] },
@@ -52,7 +52,7 @@ describe('the controller of an object', () => {
   const reference = controllerReference(Widget, owner);
   const other = { apiVersion: 'v1', kind: 'ConfigMap', name: 'other', uid: 'uid-other' };
 
-  test('is referred to by what the garbage collector needs', () => {
+  test('has a reference with the fields that the garbage collector needs', () => {
     expect(reference).toEqual({
       apiVersion: 'test.example/v1',
       kind: 'Widget',
@@ -63,13 +63,13 @@ describe('the controller of an object', () => {
     });
   });
 
-  test('is the one owner that says so', () => {
+  test('is the owner with controller: true', () => {
     const child = stored('child', '2', { ownerReferences: [other, reference] });
     expect(controllerOf(child)).toBe(reference);
     expect(isControlledBy(child, owner)).toBe(true);
   });
 
-  test('is nobody where no owner says so', () => {
+  test('is undefined if no owner has controller: true', () => {
     expect(controllerOf(stored('child', '2'))).toBeUndefined();
     expect(controllerOf(stored('child', '2', { ownerReferences: [other] }))).toBeUndefined();
     expect(isControlledBy(stored('child', '2'), owner)).toBe(false);
@@ -77,7 +77,7 @@ describe('the controller of an object', () => {
     expect(isControlledBy(stored('child', '2', { ownerReferences: [owned] }), owner)).toBe(false);
   });
 
-  test('is not one that was made again under the same name', () => {
+  test('is not a recreated object with the same name', () => {
     const child = stored('child', '2', { ownerReferences: [reference] });
     expect(isControlledBy(child, stored('owner', '3', { uid: 'uid-another' }))).toBe(false);
   });

@@ -12,34 +12,34 @@ const patch = (current: Status | undefined, desired: Parameters<typeof statusPat
   statusPatch<Status>(current, desired);
 
 describe('the patch of a status', () => {
-  test('has what differs, and nothing else', () => {
+  test('contains only the differences', () => {
     expect(patch({ phase: 'Running', ready: 1 }, { phase: 'Done', ready: 1 })).toEqual({ phase: 'Done' });
   });
 
-  test('has all where there is no status yet, but for what is to be absent', () => {
+  test('contains all present members if there is no status yet', () => {
     expect(patch(undefined, { phase: 'Done', ready: null })).toEqual({ phase: 'Done' });
   });
 
-  test('is none where the status says so already', () => {
+  test('is undefined if nothing differs', () => {
     const status = () => ({ phase: 'Done', hosts: ['a', 'b'], nested: { b: { c: 1 } } });
     expect(patch(status(), status())).toBeUndefined();
     expect(patch(undefined, {})).toBeUndefined();
     expect(patch({}, { phase: null, ready: undefined })).toBeUndefined();
   });
 
-  test('leaves alone what is not named', () => {
+  test('does not change members that are not desired', () => {
     expect(patch({ phase: 'Running', ready: 1 }, { phase: 'Running' })).toBeUndefined();
   });
 
-  test.each([null, undefined])('removes what is to be %s', (absent) => {
+  test.each([null, undefined])('removes a member that is desired as %s', (absent) => {
     expect(patch({ phase: 'Running', ready: 1 }, { phase: absent })).toEqual({ phase: null });
   });
 
-  test('replaces a list whole', () => {
+  test('replaces lists', () => {
     expect(patch({ hosts: ['a', 'b'] }, { hosts: ['b'] })).toEqual({ hosts: ['b'] });
   });
 
-  test('is none where only an absent member of a list item is named: JSON has no undefined, the API server stores no null', () => {
+  test('is undefined if items of a list differ only in null or undefined members', () => {
     type Rows = { rows?: readonly { a: number; b?: number | null | undefined }[] };
     const status: Rows = { rows: [{ a: 1 }] };
     for (const absent of [undefined, null]) {
@@ -49,7 +49,7 @@ describe('the patch of a status', () => {
     }
   });
 
-  test('makes an object just what it ought to be: a merge alone would keep the rest', () => {
+  test('removes surplus members of an object', () => {
     expect(patch({ nested: { a: 1, b: { c: 1 } } }, { nested: { b: { c: 2 } } })).toEqual({
       nested: { a: null, b: { c: 2 } },
     });
@@ -68,7 +68,7 @@ function merged(target: unknown, change: unknown): unknown {
   return result;
 }
 
-test('merged into any status gives what is desired, after which there is no patch', () => {
+test('merging the patch into any status gives the desired status, and then the patch is undefined', () => {
   const leaf = fc.oneof(fc.integer({ max: 3, min: 0 }), fc.constantFrom('x', 'y'), fc.boolean());
   const name = fc.constantFrom('a', 'b', 'c');
   const { value } = fc.letrec<{ value: unknown }>((tie) => ({

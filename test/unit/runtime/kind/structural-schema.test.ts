@@ -5,7 +5,7 @@ import { type Json, NotStructuralError, structuralSchema } from '../../../../src
 /** As `customResourceDefinition` hands a schema over: without what TypeBox keeps for the type system. */
 const structural = (schema: object): unknown => structuralSchema(JSON.parse(JSON.stringify(schema)) as Json, 'spec');
 
-describe('rewrites', () => {
+describe('converts', () => {
   const rewrites: readonly [string, object, object][] = [
     ['a literal', Type.Literal('dog'), { type: 'string', enum: ['dog'] }],
     ['a literal number', Type.Literal(1), { type: 'integer', enum: [1] }],
@@ -16,8 +16,8 @@ describe('rewrites', () => {
       { type: 'string', enum: ['dog', 'cat'] },
     ],
     ['an enum without a type', Type.Enum(['a', 'b']), { type: 'string', enum: ['a', 'b'] }],
-    ['an enum of whole numbers', Type.Enum([1, 2]), { type: 'integer', enum: [1, 2] }],
-    ['an enum of whole and other numbers', Type.Enum([1, 1.5]), { type: 'number', enum: [1, 1.5] }],
+    ['an enum of integers', Type.Enum([1, 2]), { type: 'integer', enum: [1, 2] }],
+    ['an enum of integers and other numbers', Type.Enum([1, 1.5]), { type: 'number', enum: [1, 1.5] }],
     ['a union with null', Type.Union([Type.Integer(), Type.Null()]), { type: 'integer', nullable: true }],
     ['a union with null first', Type.Union([Type.Null(), Type.String()]), { type: 'string', nullable: true }],
     [
@@ -31,7 +31,7 @@ describe('rewrites', () => {
       { type: 'number', minimum: 0, exclusiveMinimum: true, maximum: 1, exclusiveMaximum: true },
     ],
     [
-      'what is below properties, items and additionalProperties',
+      'schemas within properties, items and additionalProperties',
       Type.Object({
         pets: Type.Array(Type.Object({ kind: Type.Literal('dog') })),
         ages: Type.Optional(Type.Object({}, { additionalProperties: Type.Union([Type.Integer(), Type.Null()]) })),
@@ -81,7 +81,7 @@ describe('rewrites', () => {
     expect(structural(schema)).toEqual(schema);
   });
 
-  test('needs no type where Kubernetes takes any, or a number or a string', () => {
+  test('does not require a type with int-or-string or preserve-unknown-fields', () => {
     expect(structural({ 'x-kubernetes-preserve-unknown-fields': true })).toEqual({
       'x-kubernetes-preserve-unknown-fields': true,
     });
@@ -89,7 +89,7 @@ describe('rewrites', () => {
   });
 });
 
-describe('refusals name the path', () => {
+describe('errors contain the path', () => {
   const refusals: readonly [string, object, string, RegExp][] = [
     [
       'a union of types',
@@ -119,7 +119,7 @@ describe('refusals name the path', () => {
     ['an empty enum', Type.Object({ kind: Type.Enum([]) }), 'spec.kind', /must have a value/],
     ['null among the values', { type: 'object', properties: { a: { enum: ['x', null] } } }, 'spec.a', /not null/],
     [
-      'null alone',
+      'only null',
       Type.Object({ nothing: Type.Object({ at: Type.Unsafe({ const: null }) }) }),
       'spec.nothing.at',
       /null/,
@@ -153,7 +153,7 @@ describe('refusals name the path', () => {
       /only with one pattern/,
     ],
     [
-      'a schema that is none',
+      'a schema that is not an object',
       Type.Object({ a: Type.Unsafe({ type: 'array', items: true }) }),
       'spec.a[]',
       /must be an object, not true/,

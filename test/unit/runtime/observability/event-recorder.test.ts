@@ -48,7 +48,7 @@ async function written(): Promise<WrittenEvent> {
   return request.body as WrittenEvent;
 }
 
-test('behind a closed gate what waits is dropped, and no line says so of each', async () => {
+test('drops queued Events behind a closed gate, without a log line for each', async () => {
   const closing = new AbortController();
   const gate = { signal: closing.signal, pass: () => closing.signal.throwIfAborted() };
   const gated = recorderOver(new HttpClient(transport, 'tester', { gate }), { gate });
@@ -60,7 +60,7 @@ test('behind a closed gate what waits is dropped, and no line says so of each', 
 });
 
 describe('an Event', () => {
-  test('has the fields that the API asks for', async () => {
+  test('has the fields that the API requires', async () => {
     recorder.record(Widget, stored('a', '7'), notice);
     const request = await server.next();
     expect([request.method, request.path]).toEqual(['POST', '/apis/events.k8s.io/v1/namespaces/default/events']);
@@ -88,7 +88,7 @@ describe('an Event', () => {
     await recorder.flush(30_000);
   });
 
-  test('of a cluster-scoped object is in the namespace default, but does not say that the object is', async () => {
+  test('about a cluster-scoped object is in the namespace default, but regarding has no namespace', async () => {
     const { namespace: _, ...metadata } = stored('earth', '7').metadata;
     recorder.record(Planet, { metadata }, notice);
     const event = await written();
@@ -106,14 +106,14 @@ describe('an Event', () => {
     ['of 253 characters', `${'a'.repeat(253)}`],
     ['cut at a dash', `${'a'.repeat(235)}-${'b'.repeat(17)}`],
     ['cut at a dot', `${'a'.repeat(235)}.${'b'.repeat(17)}`],
-  ])('of an object with a name %s has a name that the API takes', async (_, name) => {
+  ])('about an object with a name %s has a valid name', async (_, name) => {
     recorder.record(Widget, stored(name, '7'), notice);
     const event = await written();
     expect(event.metadata.name.length).toBeLessThanOrEqual(253);
     expect(event.metadata.name).toMatch(/^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/);
   });
 
-  test('is another one each time', async () => {
+  test('has a unique name', async () => {
     const names = new Set<string>();
     for (let count = 0; count < 3; count += 1) {
       recorder.record(Widget, stored('a', '7'), { ...notice, note: `${count}` });
@@ -126,7 +126,7 @@ describe('an Event', () => {
     ['letters', 'x'.repeat(3000)],
     ['characters of three bytes', '世'.repeat(1000)],
     ['characters of four bytes', `x${'👋'.repeat(500)}`],
-  ])('has a note that the API takes: 1,024 bytes at the most, of %s', async (_, note) => {
+  ])('has a note of at most 1,024 bytes, of %s', async (_, note) => {
     recorder.record(Widget, stored('a', '7'), { ...notice, note });
     const event = await written();
     expect(Buffer.byteLength(event.note)).toBeLessThanOrEqual(1024);
@@ -136,21 +136,21 @@ describe('an Event', () => {
   });
 });
 
-describe('nobody waits, and nobody fails', () => {
-  test('a refusal is a line in the log', async () => {
+describe('failures', () => {
+  test('a refusal is logged', async () => {
     recorder.record(Widget, stored('a', '7'), notice);
     (await server.next()).refuse(403, 'Forbidden');
     await recorder.flush(30_000);
     expect(log.lines).toEqual([
       {
         level: 'warn',
-        message: 'an event was not written',
+        message: 'failed to write an event',
         details: { reason: 'TooLarge', err: expect.objectContaining({ code: 403 }) },
       },
     ]);
   });
 
-  test('so is a client that throws at once', async () => {
+  test('a synchronous error of the client is logged', async () => {
     const client = {
       create: () => {
         throw new Error('a defect');
@@ -159,16 +159,16 @@ describe('nobody waits, and nobody fails', () => {
     recorder = recorderOver(client);
     expect(() => recorder.record(Widget, stored('a', '7'), notice)).not.toThrow();
     await recorder.flush(30_000);
-    expect(log.messages('warn')).toEqual(['an event was not written']);
+    expect(log.messages('warn')).toEqual(['failed to write an event']);
   });
 
-  test('a few are written at a time; more than may wait are dropped, and told once; when there is room, they are taken again', async () => {
+  test('limits concurrent and queued writes, and logs once when it starts and once when it stops dropping Events', async () => {
     const writes: (() => void)[] = [];
     const client = { create: () => new Promise<void>((resolve) => writes.push(resolve)) } as unknown as Client;
     recorder = recorderOver(client, { maxWaiting: 10 });
     for (let count = 0; count < 12; count += 1) recorder.record(Widget, stored(`a-${count}`, '7'), notice);
     expect(writes).toHaveLength(4);
-    expect(log.messages('warn')).toEqual(['too many events wait: more are dropped for now']);
+    expect(log.messages('warn')).toEqual(['too many events are queued: dropping further events']);
     const flushed = recorder.flush(30_000);
     for (let written = 0; written < 10; written += 1) {
       await eventually('one more is written', async () => writes.length > 0);
@@ -177,11 +177,11 @@ describe('nobody waits, and nobody fails', () => {
     await flushed;
     recorder.record(Widget, stored('b', '7'), notice);
     expect(writes).toHaveLength(1);
-    expect(log.lines.at(-1)).toMatchObject({ message: 'events are taken again', details: { dropped: 2 } });
+    expect(log.lines.at(-1)).toMatchObject({ message: 'recording events again', details: { dropped: 2 } });
   });
 });
 
-describe('what happens again', () => {
+describe('a repeated Event', () => {
   const series = (exchange: Exchange): unknown => (exchange.body as { readonly series?: unknown }).series;
 
   async function answered(): Promise<Exchange> {
@@ -190,7 +190,7 @@ describe('what happens again', () => {
     return request;
   }
 
-  test('makes a series of the first Event the second time, and is only counted then', async () => {
+  test('turns the first Event into a series, and is only counted from then on', async () => {
     recorder.record(Widget, stored('a', '7'), notice);
     const { metadata } = await written();
     for (let count = 0; count < 5; count += 1) {
@@ -215,7 +215,7 @@ describe('what happens again', () => {
     expect(server.unclaimed).toBe(0);
   });
 
-  test('while the first is being written is told after it', async () => {
+  test('during the create is written after it', async () => {
     for (let count = 0; count < 3; count += 1) recorder.record(Widget, stored('a', '7'), notice);
     const first = await server.next();
     expect(server.unclaimed).toBe(0);
@@ -227,19 +227,19 @@ describe('what happens again', () => {
 
   test.each([
     ['another object', stored('b', '7'), notice],
-    ['one made anew under the name', stored('a', '8', { uid: 'another' }), notice],
-    ['of another type', stored('a', '7'), { ...notice, type: 'Normal' as const }],
-    ['for another reason', stored('a', '7'), { ...notice, reason: 'TooSmall' }],
-    ['by another action', stored('a', '7'), { ...notice, action: 'Delete' }],
-    ['in other words', stored('a', '7'), { ...notice, note: 'it is much too large' }],
-  ])('is another Event: %s', async (_, object, other) => {
+    ['a recreated object with the same name', stored('a', '8', { uid: 'another' }), notice],
+    ['another type', stored('a', '7'), { ...notice, type: 'Normal' as const }],
+    ['another reason', stored('a', '7'), { ...notice, reason: 'TooSmall' }],
+    ['another action', stored('a', '7'), { ...notice, action: 'Delete' }],
+    ['another note', stored('a', '7'), { ...notice, note: 'it is much too large' }],
+  ])('is a separate Event with %s', async (_, object, other) => {
     recorder.record(Widget, stored('a', '7'), notice);
     await written();
     recorder.record(Widget, object, other);
     expect((await answered()).method).toBe('POST');
   });
 
-  test('has its last count written when it is over', async () => {
+  test('has its last count written when the series ends', async () => {
     recorder = recorderOver(new HttpClient(transport, 'tester'), { seriesSilenceMs: 30 });
     for (let count = 0; count < 2; count += 1) recorder.record(Widget, stored('a', '7'), notice);
     (await server.next({ method: 'POST' })).json(201, stored('event', '9'));
@@ -249,7 +249,7 @@ describe('what happens again', () => {
     expect(series(await answered())).toMatchObject({ count: 3 });
   });
 
-  test('after a silence is another Event', async () => {
+  test('after a silence is a new Event', async () => {
     const writes: string[] = [];
     const client = { create: async () => writes.push('create'), patch: async () => writes.push('patch') };
     recorder = recorderOver(client as unknown as Client, { seriesSilenceMs: 1 });
@@ -260,7 +260,7 @@ describe('what happens again', () => {
     });
   });
 
-  test('a series that goes on is refreshed, or the API server forgets it', async () => {
+  test('refreshes a continuing series before the API server expires it', async () => {
     recorder = recorderOver(new HttpClient(transport, 'tester'), { seriesSilenceMs: 200, seriesRefreshMs: 1 });
     recorder.record(Widget, stored('a', '7'), notice);
     await written();
@@ -270,7 +270,7 @@ describe('what happens again', () => {
     expect(series(await answered())).toMatchObject({ count: 3 });
   });
 
-  test('after a failure is the first again', async () => {
+  test('after a failed create is a new Event', async () => {
     recorder.record(Widget, stored('a', '7'), notice);
     (await server.next({ method: 'POST' })).refuse(403, 'Forbidden');
     await recorder.flush(30_000);
@@ -278,7 +278,7 @@ describe('what happens again', () => {
     expect((await answered()).method).toBe('POST');
   });
 
-  test('after somebody deleted the Event is the first again, and no failure', async () => {
+  test('after the Event was deleted is a new Event, and not a failure', async () => {
     recorder.record(Widget, stored('a', '7'), notice);
     await written();
     recorder.record(Widget, stored('a', '7'), notice);
@@ -312,7 +312,7 @@ describe('too many Events', () => {
     return { objects, patches };
   }
 
-  test('about one object are dropped, and told once; another has its own', async () => {
+  test('about one object are dropped, which is logged once; another object has its own limit', async () => {
     const { objects } = counting();
     for (const other of notes(40)) recorder.record(Widget, stored('a', '7'), other);
     recorder.record(Widget, stored('b', '7'), notice);
@@ -321,13 +321,13 @@ describe('too many Events', () => {
     expect(log.lines).toEqual([
       {
         level: 'warn',
-        message: 'too many events about one object: more are dropped for a while',
+        message: 'too many events about one object: dropping further events',
         details: { object: { namespace: 'default', name: 'a' }, reason: 'TooLarge' },
       },
     ]);
   });
 
-  test('are taken again after a while', async () => {
+  test('are recorded again when the limit has refilled', async () => {
     const { objects } = counting({ burst: 1, refillMs: 20 });
     for (const other of notes(3)) recorder.record(Widget, stored('a', '7'), other);
     expect(objects).toHaveLength(1);
@@ -337,8 +337,8 @@ describe('too many Events', () => {
     });
   });
 
-  test('what is remembered is bounded: whoever is forgotten has its count written', async () => {
-    const { objects, patches } = counting({ maxSubjects: 2 });
+  test('limits the remembered objects, and writes the counts of an evicted one', async () => {
+    const { objects, patches } = counting({ maxObjects: 2 });
     const thrice = async (name: string): Promise<void> => {
       for (let count = 0; count < 3; count += 1) {
         recorder.record(Widget, stored(name, '7'), notice);
@@ -356,7 +356,7 @@ describe('too many Events', () => {
 });
 
 describe('flush', () => {
-  test('resolves when what was recorded is written', async () => {
+  test('resolves when the recorded Events are written', async () => {
     recorder.record(Widget, stored('a', '7'), notice);
     recorder.record(Widget, stored('b', '8'), notice);
     let flushed = false;
@@ -370,7 +370,7 @@ describe('flush', () => {
     await flushing;
   });
 
-  test('resolves when the time is over', async () => {
+  test('resolves after the timeout', async () => {
     recorder.record(Widget, stored('a', '7'), notice);
     const request = await server.next();
     await recorder.flush(20);
@@ -379,7 +379,7 @@ describe('flush', () => {
     expect(log.lines).toEqual([]);
   });
 
-  test('resolves at once where there is nothing, and leaves no timer that keeps the process', async () => {
+  test('resolves at once without Events, and leaves no timer that keeps the process alive', async () => {
     const timers = (): number => process.getActiveResourcesInfo().filter((type) => type === 'Timeout').length;
     const before = timers();
     await recorder.flush(600_000);

@@ -1,9 +1,9 @@
 import { connect, type Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { type Listening, serve } from '../../../../src/runtime/observability/index.ts';
+import { type HttpServer, serve } from '../../../../src/runtime/observability/index.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
 
-let listening: Listening;
+let listening: HttpServer;
 let calls: number;
 beforeEach(async () => {
   calls = 0;
@@ -45,7 +45,7 @@ function raw(request: string): Promise<string> {
 }
 
 describe('a path', () => {
-  test('is answered as its route says', async () => {
+  test('is handled by its route', async () => {
     expect(await ask('/healthz')).toMatchObject({ code: 200, type: 'text/plain; charset=utf-8', text: 'ok\n' });
     expect(await ask('/readyz')).toMatchObject({ code: 503, text: 'waiting\n' });
     expect(await ask('/metrics')).toMatchObject({ code: 200, type: 'text/x-metrics', text: 'up 1\n' });
@@ -75,26 +75,26 @@ describe('a path', () => {
   test.each([
     ['/throws', 'Error: a defect'],
     ['/rejects', 'Error: another'],
-  ])('%s whose route fails is answered by 500 and why', async (path, text) => {
+  ])('%s whose route fails responds with 500 and the error', async (path, text) => {
     expect(await ask(path)).toMatchObject({ code: 500, text });
     expect(await ask('/healthz')).toMatchObject({ code: 200 });
   });
 });
 
 describe('a method', () => {
-  test('HEAD gets the code and the type, and no text', async () => {
+  test('HEAD gets the code and the type, but no body', async () => {
     expect(await ask('/metrics', 'HEAD')).toMatchObject({ code: 200, type: 'text/x-metrics', text: '' });
     expect(await ask('/readyz', 'HEAD')).toMatchObject({ code: 503, text: '' });
   });
 
-  test.each(['POST', 'PUT', 'DELETE', 'OPTIONS'])('%s is refused, and the route not called', async (method) => {
+  test.each(['POST', 'PUT', 'DELETE', 'OPTIONS'])('%s is refused without a call of the route', async (method) => {
     const { code, response } = await ask('/healthz', method);
     expect([code, response.headers.get('allow')]).toEqual([405, 'GET, HEAD']);
     expect(calls).toBe(0);
   });
 });
 
-test('the close waits for no answer', async () => {
+test('close does not wait for a response', async () => {
   const broken = expect(ask('/never')).rejects.toThrow('fetch failed');
   await eventually('the server has taken it', async () => calls === 1);
   await listening.close();
@@ -102,12 +102,12 @@ test('the close waits for no answer', async () => {
 });
 
 describe('a port', () => {
-  test('that is taken is an error that names it', async () => {
+  test('that is in use is an error with the port', async () => {
     const { port } = listening;
     await expect(serve(port, {})).rejects.toMatchObject({ code: 'EADDRINUSE', port });
   });
 
-  test('is free again after the close, which waits for no client', async () => {
+  test('is free after close, which does not wait for clients', async () => {
     const { port } = listening;
     const socket = connect(port, '127.0.0.1');
     await new Promise((resolve) => socket.once('connect', resolve));

@@ -63,7 +63,7 @@ test('names, types, labels and buckets are those of controller-runtime', async (
   expect(await exposed()).toEqual(ofControllerRuntime);
 });
 
-test('watches that were replaced are counted for each controller and resource', async () => {
+test('counts replaced watches by controller and resource', async () => {
   const replaced = metrics.watchesReplaced('widget');
   for (const resource of ['parts', 'widgets', 'parts']) replaced(resource);
   expect(await lines('informer_watches_replaced_total')).toEqual([
@@ -72,7 +72,7 @@ test('watches that were replaced are counted for each controller and resource', 
   ]);
 });
 
-test('the series of a controller that was removed are gone; when it comes again it begins anew', async () => {
+test('removes the series of a removed controller; a new one with the same name starts at zero', async () => {
   metrics.reconciles('gadget', 1);
   metrics.queue('gadget');
   for (const workers of [4, 2]) {
@@ -96,14 +96,14 @@ test('the series of a controller that was removed are gone; when it comes again 
   ]);
 });
 
-test('as JSON they are the same', async () => {
+test('exposes the same values as JSON', async () => {
   metrics.queue('widget').waited(0.5);
   const json = (await registry.getMetricsAsJSON()).find(({ name }) => name === 'workqueue_queue_duration_seconds');
   expect(json?.type).toBe('histogram');
   expect(json?.values).toHaveLength(queueBuckets.split(' ').length + 2);
 });
 
-test('a controller is there before its first reconcile, at zero', async () => {
+test('exposes a controller at zero before its first reconcile', async () => {
   metrics.reconciles('widget', 4);
   expect(await lines('controller_runtime_reconcile_total')).toEqual([
     'controller_runtime_reconcile_total{controller="widget",result="success"} 0',
@@ -121,7 +121,7 @@ test('a controller is there before its first reconcile, at zero', async () => {
   ]);
 });
 
-test('so is a queue: a rate needs its first step', async () => {
+test('exposes a queue at zero before its first key', async () => {
   metrics.queue('widget');
   for (const name of ['workqueue_adds_total', 'workqueue_retries_total', 'workqueue_unfinished_work_seconds']) {
     expect(await lines(name)).toEqual([`${name}{name="widget",controller="widget"} 0`]);
@@ -130,7 +130,7 @@ test('so is a queue: a rate needs its first step', async () => {
 });
 
 describe('a reconcile', () => {
-  test('counts as active while it is', async () => {
+  test('counts as active while it runs', async () => {
     const observer = metrics.reconciles('widget', 4);
     observer.started();
     observer.started();
@@ -140,7 +140,7 @@ describe('a reconcile', () => {
     ]);
   });
 
-  test('counts under its outcome, and only a failure as an error', async () => {
+  test('counts under its outcome, and as an error only if it fails', async () => {
     const observer = metrics.reconciles('widget', 4);
     for (const outcome of ['success', 'error', 'error', 'requeue_after'] as const) {
       observer.started();
@@ -161,7 +161,7 @@ describe('a reconcile', () => {
   });
 });
 
-test('a queue tells its depth, adds, retries and waits', async () => {
+test('exposes the depth, adds, retries and wait times of a queue', async () => {
   const observer = metrics.queue('widget');
   observer.added?.();
   observer.added?.();
@@ -180,7 +180,7 @@ test('a queue tells its depth, adds, retries and waits', async () => {
 describe('the depth of a queue', () => {
   const depths = (): Promise<string[]> => lines('workqueue_depth');
 
-  test('is told by priority', async () => {
+  test('is exposed by priority', async () => {
     const observer = metrics.queue('widget');
     observer.depth(3);
     observer.depth(5, -100);
@@ -191,7 +191,7 @@ describe('the depth of a queue', () => {
     ]);
   });
 
-  test('has a bounded number of labels, however many priorities there are', async () => {
+  test('has a bounded number of label values for any number of priorities', async () => {
     const observer = metrics.queue('widget');
     for (let priority = 1; priority <= 100; priority += 1) observer.depth(1, priority);
     const series = await depths();
@@ -205,7 +205,7 @@ describe('the depth of a queue', () => {
 describe('work', () => {
   const value = async (name: string): Promise<number> => Number((await lines(name))[0]?.split(' ')[1]);
 
-  test('under way counts as unfinished, and no longer when it is done', async () => {
+  test('in flight counts as unfinished until it ends', async () => {
     const observer = metrics.queue('widget');
     observer.started('default/a');
     observer.started('default/b');
@@ -220,7 +220,7 @@ describe('work', () => {
     expect(await value('workqueue_work_duration_seconds_sum')).toBeGreaterThanOrEqual(longest);
   });
 
-  test('that nobody began is not counted', async () => {
+  test('that was not started is not counted', async () => {
     metrics.queue('widget').finished('default/a');
     expect(await value('workqueue_work_duration_seconds_count')).toBe(0);
   });
@@ -230,7 +230,7 @@ test.each([
   ['terminal', 'controller_runtime_terminal_reconcile_errors_total'],
   ['panic', 'controller_runtime_reconcile_panics_total'],
   ['timeout', 'controller_runtime_reconcile_timeouts_total'],
-] as const)('a failure that is %s has a counter of its own, beside that of all errors', async (failure, name) => {
+] as const)('a %s failure has its own counter, in addition to the counter of all errors', async (failure, name) => {
   const observer = metrics.reconciles('widget', 4);
   observer.started();
   observer.finished('error', 0.1, failure);
@@ -240,14 +240,14 @@ test.each([
   ]);
 });
 
-test("a value on a bucket's bound is in it, one beyond all is in the last", async () => {
+test('a bucket includes its bound; values above all bounds are in the last bucket', async () => {
   const observer = metrics.queue('widget');
   for (const seconds of [0, 1e-8, 0.1, 1000, 1001]) observer.waited(seconds);
   const buckets = (await lines('workqueue_queue_duration_seconds_bucket')).map((line) => Number(line.split(' ')[1]));
   expect(buckets).toEqual([2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 4, 5]);
 });
 
-test('whoever leads says so, and that it no longer does', async () => {
+test('exposes whether the process leads', async () => {
   const leader = metrics.leader('widgets');
   const status = (): Promise<string[]> => lines('leader_election_master_status');
   expect(await status()).toEqual(['leader_election_master_status{name="widgets"} 0']);
@@ -257,7 +257,7 @@ test('whoever leads says so, and that it no longer does', async () => {
   expect(await status()).toEqual(['leader_election_master_status{name="widgets"} 0']);
 });
 
-test('requests are counted by code, method and host', async () => {
+test('counts requests by code, method and host', async () => {
   const observe = metrics.requests('10.96.0.1:443');
   observe('GET', '200');
   observe('GET', '200');

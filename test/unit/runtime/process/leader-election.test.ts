@@ -46,7 +46,7 @@ async function standsBy() {
   return (await server.next({ path: leasesPath, watch: true })).stream();
 }
 
-test('a cold standby is ready when it knows who leads, and asks for nothing else', async () => {
+test('a cold standby is ready when it has observed a leader, and watches only its Lease', async () => {
   const { operator } = await start(false);
   const look = await server.next({ path: leasePath });
   expect(operator.readiness()).toEqual({ ready: false, waitingFor: [], lease: 'ns/greeter' });
@@ -61,7 +61,7 @@ test('a cold standby is ready when it knows who leads, and asks for nothing else
   expect(operator.readiness().ready).toBe(false);
 });
 
-test('asked to stop, a leader writes its last Events before it releases the Lease', async () => {
+test('a stopping leader writes its last Events before it releases the Lease', async () => {
   const { operator, reconciled } = await start(false);
   (await server.next({ path: leasePath, method: 'GET' })).refuse(404, 'NotFound');
   (await server.next({ path: leasesPath, method: 'POST' })).json(201, heldBy('me_1', '1'));
@@ -87,7 +87,7 @@ test('asked to stop, a leader writes its last Events before it releases the Leas
   expect(log.messages('info')).toContain('the lease is released');
 });
 
-test('a warm standby fills its caches, and reconciles what they hold when it leads', async () => {
+test('a warm standby fills its caches, and reconciles their objects when it leads', async () => {
   const { operator, reconciled } = await start(true);
   const lease = await standsBy();
   const list = await server.next({ path: widgetsPath });
@@ -104,7 +104,7 @@ test('a warm standby fills its caches, and reconciles what they hold when it lea
   expect(log.messages('info')).toContain('workers start');
 });
 
-test('a warm standby that is asked to stop just stops', async () => {
+test('a warm standby stops when its signal aborts', async () => {
   const { reconciled } = await start(true);
   await standsBy();
   (await server.next({ path: widgetsPath })).list('10', [stored('a', '1')]);

@@ -23,23 +23,23 @@ afterEach(() => liveness.stop());
 const probe = async () => probeRoutes(ready, liveness)['/healthz']();
 
 describe('/healthz', () => {
-  test('is 200 while nothing is wrong', async () => {
+  test('is 200 while there are no problems', async () => {
     start();
     expect(await probe()).toEqual(healthy);
   });
 
-  test('fails for a while after the event loop stood still for too long', async () => {
+  test('fails for a while after the event loop was blocked for too long', async () => {
     start({ maxEventLoopDelayMs: 100 });
     const until = performance.now() + 300;
     while (performance.now() < until);
     expect(await probe()).toEqual({
       code: 503,
-      text: expect.stringMatching(/^event loop: it stood still for \d+ ms\n$/),
+      text: expect.stringMatching(/^event loop: blocked for \d+ ms\n$/),
     });
     await eventually('it is over', async () => (await probe()).code === 200);
   });
 
-  test('fails for that delay whoever has asked for it before', async () => {
+  test('fails for each caller after the same delay', async () => {
     start({ maxEventLoopDelayMs: 100 });
     const until = performance.now() + 300;
     while (performance.now() < until);
@@ -47,7 +47,7 @@ describe('/healthz', () => {
     expect((await probe()).code).toBe(503);
   });
 
-  test('fails for a check that does not end, which is not run twice at once', async () => {
+  test('fails for a check that does not end, and does not run it twice concurrently', async () => {
     let runs = 0;
     const ended = Promise.withResolvers<void>();
     const checks: HealthChecks = {
@@ -57,7 +57,7 @@ describe('/healthz', () => {
       },
     };
     start({ checks, checkTimeoutMs: 20 });
-    const stuck = { code: 503, text: 'disk: it has not ended within 20 ms\n' };
+    const stuck = { code: 503, text: 'disk: the check did not end within 20 ms\n' };
     expect(await Promise.all([probe(), probe()])).toEqual([stuck, stuck]);
     expect(await probe()).toEqual(stuck);
     expect(runs).toBe(1);
@@ -65,7 +65,7 @@ describe('/healthz', () => {
     await eventually('the check is run again', async () => (await probe()).code === 200 && runs === 2);
   });
 
-  test('fails while a check of its own does, with what that says', async () => {
+  test('fails while a check fails, with the message of the check', async () => {
     let isBroken = true;
     const checks: HealthChecks = {
       disk: async () => {
@@ -80,14 +80,14 @@ describe('/healthz', () => {
   });
 });
 
-describe('of a manager', () => {
+describe('overruns', () => {
   let managed: Managed;
   beforeEach(async () => {
     managed = await Managed.start({ drainTimeoutMs: 10 });
   });
   afterEach(() => managed.close());
 
-  test('a worker that goes on long after its time is over fails /healthz, one that ends does not', async () => {
+  test('a reconcile that runs long after its time limit fails /healthz, until it ends', async () => {
     const ended = Promise.withResolvers<void>();
     let begun = 0;
     managed.manager.controller(Widget, {
@@ -105,7 +105,7 @@ describe('of a manager', () => {
     await managed.sync({ [widgetsPath]: { resourceVersion: '10', items: [stored('a', '1')] } });
     await eventually('the worker is told of', async () => (await probe()).code === 503);
     expect((await probe()).text).toMatch(
-      /^workers: controller widget: a reconcile runs on \d+ s after its time limit\n$/,
+      /^workers: controller widget: a reconcile still runs \d+ s after its time limit\n$/,
     );
     ended.resolve();
     await eventually('it is done', async () => (await probe()).code === 200);

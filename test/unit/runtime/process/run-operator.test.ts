@@ -37,14 +37,14 @@ beforeEach(async () => {
 });
 afterEach(() => rm(home, { recursive: true }));
 
-describe('without a way to an API server', () => {
-  test('a process says so in one line, and ends with 2', async () => {
+describe('without an API server', () => {
+  test('prints one line and sets the exit code 2', async () => {
     const process = new FakeProcess({ HOME: home });
     let setUp = false;
     await runOperator(process, { name: 'greeter', log: new RecordingLog() }, () => {
       setUp = true;
     });
-    expect(process.written).toEqual([expect.stringMatching(/^greeter: no way to an API server is known: .+\n$/)]);
+    expect(process.written).toEqual([expect.stringMatching(/^greeter: cannot find an API server: .+\n$/)]);
     expect(process.exitCode).toBe(2);
     expect(setUp).toBe(false);
   });
@@ -77,7 +77,7 @@ describe('with an API server', () => {
     return Object.fromEntries(await Promise.all(answers));
   };
 
-  test('it reconciles, answers probes, and stops when it is asked to', async () => {
+  test('reconciles, serves probes, and stops on SIGTERM', async () => {
     const [port] = await freePorts();
     const reconciled = Promise.withResolvers<string>();
     const log = new RecordingLog();
@@ -110,11 +110,11 @@ describe('with an API server', () => {
   test.each([
     ['its name and the host', {}, { controller: 'greeter', instance: hostname(), userAgent: 'greeter' }],
     [
-      'what it is told',
+      'its options',
       { eventSource: 'example.com/greeter', instance: 'pod-1', userAgent: 'greeter/1' },
       { controller: 'example.com/greeter', instance: 'pod-1', userAgent: 'greeter/1' },
     ],
-  ])('in its Events and requests it goes by %s', async (_, options, { controller, instance, userAgent }) => {
+  ])('identifies itself in Events and requests by %s', async (_, options, { controller, instance, userAgent }) => {
     const running = runOperator(process, { name: 'greeter', log: new RecordingLog(), ...options }, ({ events }) => {
       events.record(Widget, stored('a', '1'), { type: 'Normal', reason: 'Made', action: 'Make', note: 'made' });
     });
@@ -126,7 +126,7 @@ describe('with an API server', () => {
     await running;
   });
 
-  test('it takes the connection that it is handed, without a look for another', async () => {
+  test('uses the given connection without a search for another', async () => {
     process = new FakeProcess({ HOME: home });
     const { connection } = server;
     const running = runOperator(process, { name: 'greeter', log: new RecordingLog(), connection }, ({ manager }) => {
@@ -138,7 +138,7 @@ describe('with an API server', () => {
     expect(process.written).toEqual([]);
   });
 
-  test('having lost its Lease it ends at once with 1, whatever is under way, and sends nothing more', async () => {
+  test('exits at once with 1 when it loses its Lease, and sends no more requests', async () => {
     const begun = Promise.withResolvers<void>();
     const deaf = Promise.withResolvers<Result>();
     let operator: Operator | undefined;
@@ -166,12 +166,12 @@ describe('with an API server', () => {
     await running;
     expect(process.exits).toEqual([1]);
     expect(process.written).toEqual(['greeter: the lease ns/greeter is held by other_1\n']);
-    expect(log.messages('error')).toEqual(['the lease is lost: nothing more is begun']);
+    expect(log.messages('error')).toEqual(['the lease is lost: starting no new work']);
     await expect(operator?.client.get(Widget, { name: 'a', namespace: 'ns' })).rejects.toThrow(LeadershipLostError);
     deaf.resolve(done);
   });
 
-  test('asked a second time it ends at once', async () => {
+  test('exits at once on a second signal', async () => {
     const running = runOperator(process, { name: 'greeter', log: new RecordingLog() }, ({ manager }) => {
       manager.informer(Widget);
     });

@@ -2,7 +2,7 @@ import { AssertionError } from 'node:assert';
 import { expect, test } from '@jest/globals';
 import { eventually } from '../../../../src/runtime/testing/index.ts';
 
-test('an error counts as "not yet", and is the cause of the error after the timeout', async () => {
+test('retries after an error, which is the cause of the error after the timeout', async () => {
   let looks = 0;
   const look = async () => {
     looks += 1;
@@ -21,7 +21,7 @@ test.each([
   ['of a matcher', async () => expect(1).toBe(2)],
   ['of a promise that should have been rejected', () => expect(Promise.resolve(1)).rejects.toThrow()],
   ['of node:assert', () => Promise.reject(new AssertionError({ message: 'wrong' }))],
-])('an assertion error %s is thrown at once', async (_, assertion) => {
+])('throws an assertion error %s at once', async (_, assertion) => {
   let looks = 0;
   const look = async () => {
     looks += 1;

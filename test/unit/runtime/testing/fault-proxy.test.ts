@@ -40,7 +40,7 @@ async function watch(): Promise<{ stream: Stream; events: WatchEvent<Widget>[]; 
 
 const names = (events: readonly WatchEvent<Widget>[]) => events.map(({ object }) => (object as Widget).metadata.name);
 
-test('without a fault all passes as it is, with the method, the path and the body', async () => {
+test('without a fault, forwards the method, the path and the body unchanged', async () => {
   const created = client.create(Widget, { metadata: { name: 'a', namespace: 'default' } });
   const exchange = await server.next({ method: 'POST' });
   expect(exchange.path).toBe('/apis/test.example/v1/namespaces/default/widgets');
@@ -56,7 +56,7 @@ test('without a fault all passes as it is, with the method, the path and the bod
   expect(names(events)).toEqual(['a']);
 });
 
-test('an answer of its own goes to each second write, and the server is not asked', async () => {
+test('can respond to every second write itself, without a request to the server', async () => {
   const conflict = proxy.inject({ type: 'answer', status: 409, reason: 'Conflict' }, { on: isWrite, every: 2 });
   const first = client.delete(Widget, { namespace: 'default', name: 'a' });
   (await server.next({ method: 'DELETE' })).json(200, { kind: 'Status' });
@@ -66,7 +66,7 @@ test('an answer of its own goes to each second write, and the server is not aske
   expect(server.unclaimed).toBe(0);
 });
 
-test('a number of times ends a fault by itself, off() ends it before', async () => {
+test('ends a fault after a number of times, or earlier with off()', async () => {
   const storm = proxy.inject({ type: 'answer', status: 503, reason: 'ServiceUnavailable' }, { on: isList, times: 1 });
   const unused = proxy.inject({ type: 'answer', status: 500, reason: 'InternalError' });
   unused.off();
@@ -77,14 +77,14 @@ test('a number of times ends a fault by itself, off() ends it before', async () 
   expect([storm.count, unused.count]).toEqual([1, 0]);
 });
 
-test('an idle watch is reset at once', async () => {
+test('resets an idle watch at once', async () => {
   const { end } = await watch();
   const cut = proxy.inject({ type: 'cut', how: 'reset' }, { on: isWatch });
   expect(await end).toMatchObject({ code: 'ECONNRESET' });
   expect(cut.count).toBe(1);
 });
 
-test('a watch is cut in the middle of a line', async () => {
+test('cuts a watch in the middle of a line', async () => {
   const { stream, events, end } = await watch();
   stream.send('ADDED', stored('a', '7'));
   await eventually('the first line is there', async () => events.length === 1);
@@ -95,7 +95,7 @@ test('a watch is cut in the middle of a line', async () => {
   expect(cut.count).toBe(1);
 });
 
-test('a fault strikes a watch that the server has yet to answer', async () => {
+test('applies a fault to a watch to which the server has not responded yet', async () => {
   const watching = client.watch(Widget, { resourceVersion: '1', timeoutSeconds: 60, signal: stop.signal });
   const first = watching[Symbol.asyncIterator]().next();
   const exchange = await server.next({ watch: true });
@@ -105,7 +105,7 @@ test('a fault strikes a watch that the server has yet to answer', async () => {
   expect(expired.count).toBe(1);
 });
 
-test('a watch is cut after so many bytes, in the middle of a line', async () => {
+test('cuts a watch after a number of bytes, in the middle of a line', async () => {
   const line = (name: string) => `${JSON.stringify({ type: 'ADDED', object: stored(name, '7') })}\n`;
   const afterBytes = line('a').length + 10;
   const cut = proxy.inject({ type: 'cut', how: 'end', afterBytes }, { on: isWatch });
@@ -117,7 +117,7 @@ test('a watch is cut after so many bytes, in the middle of a line', async () => 
   expect(cut.count).toBe(1);
 });
 
-test('an answer that ends before so many bytes is not cut', async () => {
+test('does not cut a response that ends before that number of bytes', async () => {
   const cut = proxy.inject({ type: 'cut', how: 'reset', afterBytes: 10_000 }, { on: isWatch });
   const { stream, events, end } = await watch();
   stream.send('ADDED', stored('a', '7'));
@@ -127,7 +127,7 @@ test('an answer that ends before so many bytes is not cut', async () => {
   expect(cut.count).toBe(0);
 });
 
-test('a page is cut in the middle', async () => {
+test('cuts a page in the middle', async () => {
   const cut = proxy.inject({ type: 'cut', how: 'reset' }, { on: isList, times: 1 });
   // Not by the client, which would ask again.
   const page = fetch(new URL(widgetsPath, proxy.connection.server)).then((response) => response.text());
@@ -136,7 +136,7 @@ test('a page is cut in the middle', async () => {
   expect(cut.count).toBe(1);
 });
 
-test('a reply is lost after the server has carried out the request', async () => {
+test('loses a response after the server has processed the request', async () => {
   const lost = proxy.inject({ type: 'lost-reply' }, { on: isWrite });
   const created = client.create(Widget, { metadata: { name: 'a', namespace: 'default' } });
   (await server.next({ method: 'POST' })).json(201, stored('a', '7'));
@@ -145,7 +145,7 @@ test('a reply is lost after the server has carried out the request', async () =>
   expect(proxy.answered(201)).toBe(1);
 });
 
-test('an ERROR event ends a watch, after the line that is under way', async () => {
+test('ends a watch with an ERROR event after the current line', async () => {
   const { stream, events, end } = await watch();
   const line = `${JSON.stringify({ type: 'ADDED', object: stored('a', '7') })}\n`;
   stream.write(line.slice(0, 20));
@@ -158,7 +158,7 @@ test('an ERROR event ends a watch, after the line that is under way', async () =
   expect(expired.count).toBe(1);
 });
 
-test('silence holds back all bytes, for good', async () => {
+test('holds back all bytes permanently with silence', async () => {
   const { stream, events, end } = await watch();
   const silence = proxy.inject({ type: 'silence' }, { on: isWatch });
   stream.send('ADDED', stored('a', '7'));
@@ -172,7 +172,7 @@ test('silence holds back all bytes, for good', async () => {
   await end;
 });
 
-test('a slow answer comes whole once the fault is off', async () => {
+test('completes a slow response when the fault is off', async () => {
   const slow = proxy.inject({ type: 'slow', bytesPerSecond: 1 }, { on: isWatch });
   const { stream, events, end } = await watch();
   stream.send('ADDED', stored('a', '7'));
@@ -185,7 +185,7 @@ test('a slow answer comes whole once the fault is off', async () => {
   expect(names(events)).toEqual(['a', 'b']);
 });
 
-test('a server that is away is a connection that breaks', async () => {
+test('closes the connection if the server is unavailable', async () => {
   await server.close();
   await expect(client.list(Widget)).rejects.toThrow();
   server = await ScriptedServer.start();

@@ -20,13 +20,13 @@ afterEach(async () => {
   await once(server.close(), 'close');
 });
 
-test('a connection is reset', async () => {
+test('resets a connection', async () => {
   const error = once(peer, 'error');
   resetConnection(accepted);
   expect(await error).toMatchObject([{ code: 'ECONNRESET' }]);
 });
 
-test('a connection whose peer has just ended is closed', async () => {
+test('closes a connection that is shutting down', async () => {
   accepted.resume();
   const ended = once(accepted, 'end');
   peer.end();

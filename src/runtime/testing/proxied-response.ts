@@ -5,19 +5,19 @@ import { isWatch, type ProxiedRequest } from './proxied-request.ts';
 
 const newline = '\n'.charCodeAt(0);
 
-/** An answer on its way from the API server to the client, which a fault may strike at any moment. */
-export class ProxiedAnswer {
+/** A response that the proxy forwards from the API server to the client. A fault may affect it at any time. */
+export class ProxiedResponse {
   readonly request: ProxiedRequest;
   readonly #upstream: IncomingMessage;
   readonly #client: ServerResponse;
   readonly #reset: () => void;
-  /** Waits for the next bytes. */
+  /** A fault that takes effect at the next bytes. */
   #pending: InjectedFault | undefined;
   #slowedBy: InjectedFault | undefined;
-  #withinLine = false;
-  #passedBytes = 0;
-  /** Nothing more of it may be passed on. */
-  #broken = false;
+  #isWithinLine = false;
+  #forwardedBytes = 0;
+  /** True when nothing more may be forwarded. */
+  #isStopped = false;
 
   /** @param reset resets the client's connection. */
   constructor(request: ProxiedRequest, upstream: IncomingMessage, client: ServerResponse, reset: () => void) {
@@ -25,39 +25,39 @@ export class ProxiedAnswer {
     this.#upstream = upstream;
     this.#client = client;
     this.#reset = reset;
-    upstream.on('data', (chunk: Buffer) => this.#pass(chunk));
+    upstream.on('data', (chunk: Buffer) => this.#forward(chunk));
     upstream.on('end', () => {
-      if (!this.#broken) client.end();
+      if (!this.#isStopped) client.end();
     });
-    // The server broke off: so does the answer.
+    // The server aborted the response, so abort it towards the client too.
     upstream.on('error', () => client.destroy());
   }
 
-  /** Has a fault happen to it: at once, or as soon as it can. */
-  strike(injected: InjectedFault, moment: 'beginning' | 'under way'): void {
+  /** Applies a fault now or, if the fault needs data or the end of a line, at the next bytes. */
+  applyFault(injected: InjectedFault, moment: 'start' | 'in flight'): void {
     switch (injected.fault.type) {
       case 'silence':
-        if (injected.struck()) this.#break();
+        if (injected.tryCount()) this.#stopForwarding();
         break;
       case 'slow':
-        if (injected.struck()) this.#slowedBy = injected;
+        if (injected.tryCount()) this.#slowedBy = injected;
         break;
       case 'cut':
-        if (moment === 'under way' && this.#isResetAtOnce(injected.fault) && injected.struck()) this.#reset();
+        if (moment === 'in flight' && this.#mustResetAtOnce(injected.fault) && injected.tryCount()) this.#reset();
         else this.#pending = injected;
         break;
       case 'error-event':
-        if (this.#withinLine) this.#pending = injected;
-        else this.#endByEvent(injected);
+        if (this.#isWithinLine) this.#pending = injected;
+        else this.#endWithErrorEvent(injected);
         break;
     }
   }
 
-  #isResetAtOnce({ how, afterBytes = 0 }: Fault & { type: 'cut' }): boolean {
-    return how === 'reset' && isWatch(this.request) && this.#passedBytes >= afterBytes;
+  #mustResetAtOnce({ how, afterBytes = 0 }: Fault & { type: 'cut' }): boolean {
+    return how === 'reset' && isWatch(this.request) && this.#forwardedBytes >= afterBytes;
   }
 
-  #pass(chunk: Buffer): void {
+  #forward(chunk: Buffer): void {
     const pending = this.#pending;
     if (pending === undefined || pending.ended.aborted) {
       this.#write(chunk);
@@ -66,20 +66,20 @@ export class ProxiedAnswer {
     } else {
       const lineEnd = chunk.indexOf(newline);
       this.#write(lineEnd === -1 ? chunk : chunk.subarray(0, lineEnd + 1));
-      if (lineEnd !== -1) this.#endByEvent(pending);
+      if (lineEnd !== -1) this.#endWithErrorEvent(pending);
     }
   }
 
   #write(chunk: Buffer): void {
-    this.#withinLine = chunk[chunk.length - 1] !== newline;
-    this.#passedBytes += chunk.length;
-    const taken = this.#client.write(chunk);
-    if (this.#slowedBy !== undefined && !this.#slowedBy.ended.aborted) this.#rest(this.#slowedBy, chunk.length);
-    else if (!taken) this.#waitForClient();
+    this.#isWithinLine = chunk[chunk.length - 1] !== newline;
+    this.#forwardedBytes += chunk.length;
+    const hasRoom = this.#client.write(chunk);
+    if (this.#slowedBy !== undefined && !this.#slowedBy.ended.aborted) this.#throttle(this.#slowedBy, chunk.length);
+    else if (!hasRoom) this.#waitForClient();
   }
 
-  /** What is not read here fills the buffers up to the server, as with a client that is slow itself. */
-  #rest(slowedBy: InjectedFault, bytes: number): void {
+  /** Stops reading, so that the buffers up to the server fill up, as with a slow client. */
+  #throttle(slowedBy: InjectedFault, bytes: number): void {
     if (slowedBy.fault.type !== 'slow') return;
     this.#upstream.pause();
     const waitMs = (bytes / slowedBy.fault.bytesPerSecond) * 1000;
@@ -93,34 +93,34 @@ export class ProxiedAnswer {
   }
 
   #cut(injected: InjectedFault, { how, afterBytes = 0 }: Fault & { type: 'cut' }, chunk: Buffer): void {
-    const from = Math.max(0, afterBytes - this.#passedBytes);
-    if (from >= chunk.length || !injected.struck()) {
+    const from = Math.max(0, afterBytes - this.#forwardedBytes);
+    if (from >= chunk.length || !injected.tryCount()) {
       this.#write(chunk);
       return;
     }
-    this.#break();
+    this.#stopForwarding();
     const lineEnd = chunk.indexOf(newline, from);
     const half = chunk.subarray(0, Math.ceil((from + (lineEnd === -1 ? chunk.length : lineEnd)) / 2));
     if (how === 'end') this.#client.end(half);
     else this.#client.write(half, () => this.#reset());
   }
 
-  #break(): void {
-    this.#broken = true;
+  #stopForwarding(): void {
+    this.#isStopped = true;
     this.#upstream.pause().removeAllListeners('data');
   }
 
-  #endByEvent(injected: InjectedFault): void {
+  #endWithErrorEvent(injected: InjectedFault): void {
     const { fault } = injected;
     this.#pending = undefined;
-    if (fault.type !== 'error-event' || !injected.struck()) return;
-    this.#break();
+    if (fault.type !== 'error-event' || !injected.tryCount()) return;
+    this.#stopForwarding();
     const object = statusObject(fault.status, fault.reason);
     this.#client.end(`${JSON.stringify({ type: 'ERROR', object })}\n`);
   }
 }
 
-/** A refusal in the API server's words. */
+/** Creates a Status as the API server sends it. */
 export function statusObject(code: number, reason: string): object {
   const message = `the fault proxy says ${reason}`;
   return { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Failure', code, reason, message };

@@ -1,16 +1,16 @@
 import type { Logger } from '../observability/index.ts';
 
-/** What is used of Node's `process` to end in order. */
-export interface Terminable {
+/** The part of Node's `process` that {@link terminationSignal} uses. */
+export interface TerminableProcess {
   on(signal: 'SIGTERM' | 'SIGINT', listener: () => void): unknown;
   exit(code: number): void;
 }
 
 /**
- * A signal that is aborted when the process is asked to stop, by SIGTERM or SIGINT. Asked a second time, while the
- * first is being honoured, the process ends at once with exit code 1.
+ * Returns a signal that aborts when the process receives SIGTERM or SIGINT. A second SIGTERM or SIGINT ends the process at
+ * once with exit code 1.
  */
-export function untilTerminated(process: Terminable, log: Logger): AbortSignal {
+export function terminationSignal(process: TerminableProcess, log: Logger): AbortSignal {
   const controller = new AbortController();
   for (const name of ['SIGTERM', 'SIGINT'] as const) {
     process.on(name, () => {

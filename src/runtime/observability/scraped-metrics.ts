@@ -1,13 +1,13 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 
-/** What a metric is called, and by what its values are told apart. */
+/** The name, the help text and the labels of a metric. */
 export interface MetricDefinition<Label extends string> {
   readonly name: string;
   readonly help: string;
   readonly labels: readonly Label[];
 }
 
-/** The values of a metric: each is read whenever the metrics are scraped, and costs nothing between. */
+/** The values of a metric, each a function that is called at every scrape. Between scrapes they cost nothing. */
 export class Readings<Label extends string> {
   #all: Reading<Label>[] = [];
 
@@ -15,7 +15,7 @@ export class Readings<Label extends string> {
     this.#all.push({ labels, read });
   }
 
-  /** Those that have this value of a label are exposed no more. */
+  /** Removes all values with this label value. */
   remove(label: Label, value: string): void {
     this.#all = this.#all.filter(({ labels }) => labels[label] !== value);
   }
@@ -26,11 +26,11 @@ export class Readings<Label extends string> {
 }
 
 /*
- * prom-client sorts, joins and checks the labels at each `inc` and `observe`, also of the children that `labels()`
- * returns. A reconcile makes ten of these calls, so what is counted here are plain numbers, and prom-client reads them.
+ * prom-client sorts, joins and checks the labels in each `inc` and `observe`, even on the children that `labels()` returns.
+ * A reconcile needs ten such calls. So this module counts in plain numbers, which prom-client reads at a scrape.
  */
 
-/** A counter whose values are read at the scrape; those of the same labels are added up. */
+/** Creates a counter whose values are read at each scrape. Values with the same labels are added up. */
 export function scrapedCounter<Label extends string>(
   registry: Registry,
   { name, help, labels }: MetricDefinition<Label>,
@@ -49,7 +49,7 @@ export function scrapedCounter<Label extends string>(
   return readings;
 }
 
-/** A gauge whose values are read at the scrape; of the same labels the value added last holds. */
+/** Creates a gauge whose values are read at each scrape. Of values with the same labels, the last added one counts. */
 export function scrapedGauge<Label extends string>(
   registry: Registry,
   { name, help, labels }: MetricDefinition<Label>,
@@ -73,11 +73,11 @@ interface Reading<Label extends string> {
   readonly read: () => number;
 }
 
-/** How many values fell into each bucket. */
+/** The number of observed values in each bucket. */
 export class Distribution {
-  /** Ascending; a value belongs to the first bound that it does not exceed. */
+  /** Ascending. A value belongs to the first bucket whose bound it does not exceed. */
   readonly #bounds: readonly number[];
-  /** One more than bounds: the last is for what exceeds them all. */
+  /** One more than the bounds: the last bucket is for values above all bounds. */
   readonly #counts: number[];
   #sum = 0;
 
@@ -94,7 +94,7 @@ export class Distribution {
     this.#sum += value;
   }
 
-  /** The cumulative buckets, the sum and the count, as the exposition format has them. */
+  /** Returns the cumulative buckets, the sum and the count, as in the exposition format. */
   values(metric: string, labels: Readonly<Record<string, string>>): readonly ExposedValue[] {
     let count = 0;
     const buckets = this.#counts.map((inBucket, index) => {
@@ -115,7 +115,7 @@ interface ExposedValue {
   readonly value: number;
 }
 
-/** A histogram of {@link Distribution}s, one a set of labels. */
+/** A histogram with one {@link Distribution} for each set of labels. */
 export class ScrapedHistogram<Label extends string> extends Histogram<Label> {
   readonly #name: string;
   readonly #help: string;
@@ -135,7 +135,7 @@ export class ScrapedHistogram<Label extends string> extends Histogram<Label> {
     this.#bounds = buckets;
   }
 
-  /** The distribution under these labels; the same one each time. */
+  /** Returns the distribution with these labels; the same object on each call. */
   distribution(labels: Readonly<Record<Label, string>>): Distribution {
     const key = JSON.stringify(labels);
     const known = this.#distributions.get(key);
@@ -145,7 +145,7 @@ export class ScrapedHistogram<Label extends string> extends Histogram<Label> {
     return distribution;
   }
 
-  /** Those that have this value of a label are exposed no more. */
+  /** Removes all distributions with this label value. */
   removeDistributions(label: Label, value: string): void {
     for (const [key, { labels }] of this.#distributions) if (labels[label] === value) this.#distributions.delete(key);
   }
@@ -155,11 +155,11 @@ export class ScrapedHistogram<Label extends string> extends Histogram<Label> {
       distribution.values(this.#name, labels),
     );
     const metric = { name: this.#name, help: this.#help, type: 'histogram', aggregator: 'sum', values };
-    // The declared `type` is an enum that prom-client has in its types alone.
+    // `type` is declared as an enum that exists only in prom-client's types.
     return metric as unknown as Awaited<ReturnType<Histogram<Label>['get']>>;
   }
 
-  /** What the registry asks first for the text form. Not declared, so the test of the exposition holds it. */
+  /** The registry prefers this method for the text format. It is undeclared in prom-client; a test covers it. */
   getForPromString(): ReturnType<Histogram<Label>['get']> {
     return this.get();
   }

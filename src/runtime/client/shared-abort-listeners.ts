@@ -1,30 +1,31 @@
-/** What a signal ends. */
+/** Work in flight that an abort signal cancels. */
 export interface Cancellable {
   cancel(reason: Error): void;
 }
 
-/** What is under way with one signal, and the listener that it has there. */
+/** The work in flight under one signal, and the listener registered on that signal. */
 interface Group {
   readonly cancellables: Set<Cancellable>;
   readonly listener: () => void;
 }
 
 /**
- * Ends what is under way when its signal is aborted. Many requests share one signal, a controller's, and come and go by
- * the thousand: each signal has one listener here, where to add one for each request and to remove it again would cost
- * as much as half of what else a request does before it is sent.
+ * Cancels work when its signal aborts, with one listener per signal. Thousands of short requests share a controller's
+ * signal; adding and removing a listener for each one costs half as much as all other work before the request is sent.
  *
- * The listener goes with the last request: Node keeps a signal made by AbortSignal.any alive for as long as it has one.
+ * The listener is removed with the last request, because Node keeps a signal made by AbortSignal.any alive as long as
+ * it has a listener.
  */
-export class Cancellations {
+export class SharedAbortListeners {
   readonly #bySignal = new WeakMap<AbortSignal, Group>();
 
+  /** Cancels at once if the signal has already aborted. */
   add(signal: AbortSignal, cancellable: Cancellable): void {
     if (signal.aborted) {
       cancellable.cancel(signal.reason);
       return;
     }
-    const group = this.#bySignal.get(signal) ?? this.#group(signal);
+    const group = this.#bySignal.get(signal) ?? this.#createGroup(signal);
     if (group.cancellables.size === 0) signal.addEventListener('abort', group.listener, { once: true });
     group.cancellables.add(cancellable);
   }
@@ -35,9 +36,9 @@ export class Cancellations {
     if (group.cancellables.size === 0) signal.removeEventListener('abort', group.listener);
   }
 
-  #group(signal: AbortSignal): Group {
+  #createGroup(signal: AbortSignal): Group {
     const cancellables = new Set<Cancellable>();
-    // It holds the set and not this: a signal that lives on keeps nothing else alive.
+    // The listener captures the set, not `this`, so a long-lived signal does not keep this object alive.
     const group = { cancellables, listener: () => cancelAll(cancellables, signal.reason) };
     this.#bySignal.set(signal, group);
     return group;

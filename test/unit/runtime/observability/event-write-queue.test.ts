@@ -2,14 +2,14 @@ import { setImmediate } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { test } from '@jest/globals';
-import { EventWrites } from '../../../../src/runtime/observability/event-writes.ts';
+import { EventWriteQueue } from '../../../../src/runtime/observability/event-write-queue.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
 
 setFlagsFromString('--expose-gc');
 const collectGarbage = runInNewContext('gc') as () => void;
 
-test('writes that have ended are let go, also while others wait all the time', async () => {
-  const writes = new EventWrites();
+test('releases ended writes, even while the queue is never empty', async () => {
+  const writes = new EventWriteQueue();
   const bodies: WeakRef<object>[] = [];
   let isGoing = true;
   const add = (): void => {
@@ -30,6 +30,6 @@ test('writes that have ended are let go, also while others wait all the time', a
     });
   } finally {
     isGoing = false;
-    await writes.settled();
+    await writes.waitUntilIdle();
   }
 });

@@ -1,8 +1,8 @@
 import { getEventListeners } from 'node:events';
 import { expect, test } from '@jest/globals';
-import { type Cancellable, Cancellations } from '../../../../src/runtime/client/cancellations.ts';
+import { type Cancellable, SharedAbortListeners } from '../../../../src/runtime/client/shared-abort-listeners.ts';
 
-const cancellations = new Cancellations();
+const abortListeners = new SharedAbortListeners();
 const listeners = (signal: AbortSignal): number => getEventListeners(signal, 'abort').length;
 
 class Request implements Cancellable {
@@ -13,29 +13,29 @@ class Request implements Cancellable {
   }
 }
 
-test('a signal has one listener for all that is under way, and none when nothing is', () => {
+test('a signal has one listener while any work is in flight, and none otherwise', () => {
   const { signal } = new AbortController();
   const [a, b] = [new Request(), new Request()];
   for (let time = 0; time < 2; time += 1) {
-    cancellations.add(signal, a);
-    cancellations.add(signal, b);
+    abortListeners.add(signal, a);
+    abortListeners.add(signal, b);
     expect(listeners(signal)).toBe(1);
-    cancellations.delete(signal, a);
-    cancellations.delete(signal, a);
+    abortListeners.delete(signal, a);
+    abortListeners.delete(signal, a);
     expect(listeners(signal)).toBe(1);
-    cancellations.delete(signal, b);
+    abortListeners.delete(signal, b);
     expect(listeners(signal)).toBe(0);
   }
 });
 
-test('what is under way when a signal is aborted is cancelled, what has ended is not, and what comes later is at once', () => {
+test('an abort cancels work in flight, and later work at once, but not work that has ended', () => {
   const controller = new AbortController();
   const [ended, underWay, late] = [new Request(), new Request(), new Request()];
-  cancellations.add(controller.signal, ended);
-  cancellations.delete(controller.signal, ended);
-  cancellations.add(controller.signal, underWay);
+  abortListeners.add(controller.signal, ended);
+  abortListeners.delete(controller.signal, ended);
+  abortListeners.add(controller.signal, underWay);
   const reason = new Error('enough');
   controller.abort(reason);
-  cancellations.add(controller.signal, late);
+  abortListeners.add(controller.signal, late);
   expect([ended, underWay, late].map(({ cancelled }) => cancelled)).toEqual([undefined, reason, reason]);
 });

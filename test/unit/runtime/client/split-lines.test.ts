@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
 import fc from 'fast-check';
-import { lines } from '../../../../src/runtime/client/lines.ts';
+import { splitLines } from '../../../../src/runtime/client/split-lines.ts';
 
 async function* chunksOf(...chunks: readonly (string | Buffer)[]): AsyncGenerator<Buffer> {
   for (const chunk of chunks) yield Buffer.from(chunk as string);
@@ -8,7 +8,7 @@ async function* chunksOf(...chunks: readonly (string | Buffer)[]): AsyncGenerato
 
 async function split(...chunks: readonly (string | Buffer)[]): Promise<string[]> {
   const seen: string[] = [];
-  for await (const batch of lines(chunksOf(...chunks))) seen.push(...batch);
+  for await (const batch of splitLines(chunksOf(...chunks))) seen.push(...batch);
   return seen;
 }
 
@@ -19,11 +19,11 @@ test.each<[string, readonly string[], readonly string[]]>([
   ['lines in one chunk', ['a\nb\n'], ['a', 'b']],
   ['a line over three chunks', ['a', 'b', 'c\n'], ['abc']],
   ['a line feed at the start of a chunk', ['a', '\nb\n'], ['a', 'b']],
-  ['a line feed alone in a chunk', ['a', '\n', 'b', '\n'], ['a', 'b']],
+  ['a chunk that is a single line feed', ['a', '\n', 'b', '\n'], ['a', 'b']],
   ['an empty line', ['a\n\nb\n'], ['a', '', 'b']],
-  ['half a line at the end', ['a\nb'], ['a']],
-  ['half a line alone', ['ab'], []],
-  ['a line feed of JSON, which is two characters', ['"a\\nb"\n'], ['"a\\nb"']],
+  ['an incomplete line at the end', ['a\nb'], ['a']],
+  ['only an incomplete line', ['ab'], []],
+  ['an escaped line feed in JSON', ['"a\\nb"\n'], ['"a\\nb"']],
 ])('%s', async (_, chunks, expected) => {
   expect(await split(...chunks)).toEqual(expected);
 });
@@ -35,7 +35,7 @@ test('a chunk may end inside a character', async () => {
   }
 });
 
-test('however the bytes are cut, the lines are the same', async () => {
+test('the lines do not depend on the chunks', async () => {
   const text = fc.string({ unit: fc.constantFrom('a', '\n', '世', '👋', '\r', ' '), maxLength: 40 });
   await fc.assert(
     fc.asyncProperty(text, fc.array(fc.nat(160), { maxLength: 8 }), async (content, cuts) => {
@@ -47,20 +47,20 @@ test('however the bytes are cut, the lines are the same', async () => {
   );
 });
 
-test('each piece gives its lines as one list, an empty one if it ends none', async () => {
+test('yields one list per chunk, which may be empty', async () => {
   const seen: (readonly string[])[] = [];
-  for await (const batch of lines(chunksOf('a\nb\nc', 'd', 'e\n'))) seen.push(batch);
+  for await (const batch of splitLines(chunksOf('a\nb\nc', 'd', 'e\n'))) seen.push(batch);
   expect(seen).toEqual([['a', 'b'], [], ['cde']]);
 });
 
-test('what the source throws comes through, after the lines that it gave', async () => {
+test('yields the complete lines, then throws the error of the source', async () => {
   const seen: string[] = [];
   const read = async (): Promise<void> => {
     async function* broken(): AsyncGenerator<Buffer> {
       yield Buffer.from('a\nb');
       throw new Error('cut');
     }
-    for await (const batch of lines(broken())) seen.push(...batch);
+    for await (const batch of splitLines(broken())) seen.push(...batch);
   };
   await expect(read()).rejects.toThrow('cut');
   expect(seen).toEqual(['a']);
