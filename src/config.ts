@@ -12,7 +12,7 @@ import {
   text,
 } from './environment.ts';
 
-/** The operator's settings; each comes from an environment variable of its name in capitals (docs/settings.md). */
+/** The operator's settings; each comes from an environment variable of its name in capitals (docs/operations.md). */
 export interface Config {
   /** NAMESPACE: the operator's own. */
   readonly namespace: string;
