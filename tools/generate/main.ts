@@ -1,6 +1,6 @@
 /**
  * Writes what is generated from the code: the kinds' CRDs, in crds/ and in the chart, the rules of the chart's roles from
- * what each controller declares, the tables of reasons, settings and metrics in docs/, the code of the pet store's wire from its proto files, and
+ * what each controller declares, the tables of reasons, settings, metrics and log lines in docs/, the code of the pet store's wire from its proto files, and
  * the merge rules of Kubernetes' own kinds from its Go modules.
  *
  *   node tools/generate/main.ts           writes
@@ -14,6 +14,7 @@ import type { PolicyRule } from '../../src/controllers/index.ts';
 import { controllers } from '../../src/operator.ts';
 import { type CustomKind, customResourceDefinition } from '../../src/runtime/index.ts';
 import { builtInTypes, builtInTypesFile } from './generate-built-in-types.ts';
+import { logLinesPage, logLinesTable } from './generate-log-lines.ts';
 import { operationsPage, operationsTables } from './generate-operations.ts';
 import { filesIn, wireFiles, wireFolder } from './generate-protobuf.ts';
 import { reasonPages, reasonTables } from './generate-reasons.ts';
@@ -68,6 +69,7 @@ async function wanted(): Promise<ReadonlyMap<string, string>> {
     rulesFile('uninstall', listed),
     ...(await reasonTables(root)),
     await operationsTables(root),
+    await logLinesTable(root),
     ...(await wireFiles()),
     [builtInTypesFile, await builtInTypes()],
   ]);
@@ -77,7 +79,8 @@ async function wanted(): Promise<ReadonlyMap<string, string>> {
 async function present(): Promise<ReadonlyMap<string, string>> {
   const found = new Map(await filesIn(join(root, wireFolder), wireFolder));
   found.set(builtInTypesFile, await readFile(join(root, builtInTypesFile), 'utf8').catch(() => ''));
-  for (const page of [...reasonPages, operationsPage]) found.set(page, await readFile(join(root, page), 'utf8'));
+  for (const page of [...reasonPages, operationsPage, logLinesPage])
+    found.set(page, await readFile(join(root, page), 'utf8'));
   for (const folder of [...crdFolders, rulesFolder]) {
     for (const name of await readdir(join(root, folder)).catch(() => [])) {
       found.set(`${folder}/${name}`, await readFile(join(root, folder, name), 'utf8'));
