@@ -2,12 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { type Client, type Connection, HttpClient, type RequestObserver, Transport } from '../client/index.ts';
 import type { ObjectKey } from '../kind/index.ts';
-import {
-  type HolderContainers,
-  LeaderElector,
-  LeadershipLostError,
-  type LeaseTimings,
-} from '../leader-election/index.ts';
+import { type CrashDetector, LeaderElector, LeadershipLostError, type LeaseTimings } from '../leader-election/index.ts';
 import type { Manager, Readiness } from '../manager/index.ts';
 import type { LeaderObserver, Logger } from '../observability/index.ts';
 
@@ -24,8 +19,8 @@ export interface LeaderElectionOptions {
    * and the standby the memory, of every kind. Default false: a standby watches its Lease alone.
    */
   readonly warmStandby?: boolean;
-  /** By which containers a crashed leader is noticed before its Lease expires; given the elector's client. Default: by none. */
-  readonly containers?: (client: Client) => HolderContainers;
+  /** Creates the detector of crashed leaders, from the elector's client. Default: none; the Lease of a crashed leader expires. */
+  readonly crashDetector?: (client: Client) => CrashDetector;
 }
 
 /** What a {@link Candidate} is made of beside its options. */
@@ -59,7 +54,7 @@ export class Candidate {
 
   /** @throws RangeError for timings that don't fit together. */
   constructor(options: LeaderElectionOptions, environment: CandidateEnvironment) {
-    const { lease, timings, containers, warmStandby = false } = options;
+    const { lease, timings, crashDetector, warmStandby = false } = options;
     const { connection, name, userAgent, observe, observer, log } = environment;
     this.#lease = lease;
     this.#isWarm = warmStandby;
@@ -72,7 +67,7 @@ export class Candidate {
       lease,
       identity: options.identity ?? `${hostname()}_${randomUUID()}`,
       ...(timings !== undefined && { timings }),
-      containers: containers?.(client),
+      crashDetector: crashDetector?.(client),
       observer,
       log,
       onNewLeader: (leader) => {
