@@ -1,22 +1,19 @@
 import { randomUUID } from 'node:crypto';
 import { type Config, ConfigError } from './config.ts';
 import { addControllers } from './operator.ts';
+import { isInCluster } from './runtime/client/index.ts';
+import type { Logger, Operator } from './runtime/index.ts';
+import { type LeaseTimings, PodCrashDetector, validateTimings } from './runtime/leader-election/index.ts';
 import {
   connectOperator,
-  isInCluster,
   type LeaderElectionOptions,
-  type LeaseTimings,
   type Listening,
   Liveness,
-  type Logger,
   metricsRoute,
-  type Operator,
-  PodCrashDetector,
   probeRoutes,
   type Route,
   serve,
-  validateTimings,
-} from './runtime/index.ts';
+} from './runtime/process/index.ts';
 
 /** The field manager of the operator's writes. */
 export const fieldManager = 'echoperator';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { Registry } from 'prom-client';
 import { isMap, isScalar, parseDocument, type YAMLMap } from 'yaml';
 import { readConfig } from '../../src/config.ts';
-import { Metrics } from '../../src/runtime/index.ts';
+import { Metrics } from '../../src/runtime/process/index.ts';
 import { replaceTable } from './tables.ts';
 
 /** The page with the tables of settings and metrics. */

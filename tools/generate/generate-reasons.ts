@@ -6,7 +6,7 @@ import { petReasons } from '../../src/controllers/pet/pet-reconciler.ts';
 import { podSetReasons } from '../../src/controllers/pod-set/pod-set-reconciler.ts';
 import { postgresWriterReasons } from '../../src/controllers/postgres-writer/postgres-writer-reconciler.ts';
 import { scheduledEchoReasons } from '../../src/controllers/scheduled-echo/scheduled-echo-reconciler.ts';
-import type { Reason } from '../../src/runtime/index.ts';
+import type { Reason } from '../../src/runtime/controller/index.ts';
 
 /** A row of a table: a reason that is never reported has no Event. */
 type Row = Pick<Reason, 'ready' | 'meaning'> & { readonly event: Reason['event'] | 'none' };

@@ -1,14 +1,13 @@
 /**
- * Leader election: of several processes that contend for a Lease of the API server, one leads. The protocol is client-go's, so
- * candidates in Go may contend for the same Lease.
+ * `@echoperator/runtime/leader-election`: of several processes that contend for a Lease of the API server, one leads. The
+ * protocol is client-go's, so candidates in Go may contend for the same Lease. Standbys watch the Lease, so a handover takes
+ * milliseconds. A fence stops the requests of a leader that has lost its Lease.
  *
- * In addition to client-go: standbys watch the Lease, so that a handover takes milliseconds; a fence stops a leader that lost
- * contact from beginning another request; and crash detection (its own part) frees the Lease of a crashed leader early.
+ * An operator needs only the option `leaderElection` of `runOperator`. Import this entry to name its timings and its
+ * errors, to detect a crashed leader before its Lease expires, or to use a `LeaderElector` without an operator.
  */
-
 export * from './crash-detection/index.ts';
 export { LeadershipLostError, NotLeadingError } from './errors.ts';
-export { Fence } from './fence.ts';
 export { LeaderElector, type LeaderElectorOptions } from './leader-elector.ts';
 export { Lease } from './lease.ts';
 export { defaultTimings, type LeaseTimings, validateTimings } from './timings.ts';

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { type Client, isAlreadyExists, isConflict, isNotFound } from '../client/index.ts';
+import { type Client, type Gate, isAlreadyExists, isConflict, isNotFound } from '../client/index.ts';
 import type { ObjectKey } from '../kind/index.ts';
 import type { LeaderObserver, Logger } from '../observability/index.ts';
 import type { CrashDetector } from './crash-detection/index.ts';
@@ -51,7 +51,8 @@ export interface LeaderElectorOptions {
  */
 export class LeaderElector {
   /** Open while this candidate leads. It never reopens: a candidate leads once. */
-  readonly fence: Fence;
+  readonly fence: Gate;
+  readonly #fence: Fence;
   readonly #options: LeaderElectorOptions;
   readonly #timings: LeaseTimings;
   readonly #log: Logger;
@@ -67,11 +68,12 @@ export class LeaderElector {
     this.#options = options;
     this.#timings = validateTimings(timings);
     this.#log = options.log.child({ lease: `${lease.namespace}/${lease.name}`, identity });
-    this.fence = new Fence(timings.renewDeadlineSeconds * 1000);
+    this.#fence = new Fence(timings.renewDeadlineSeconds * 1000);
+    this.fence = this.#fence;
     const shared = { client, lease, identity, timings, log: this.#log };
     this.#keeper = new LeaseKeeper({
       ...shared,
-      fence: this.fence,
+      fence: this.#fence,
       descriptionAnnotation: crashDetector?.annotation,
     });
     this.#standby = new Standby({
@@ -164,7 +166,7 @@ export class LeaderElector {
       this.fence.signal.removeEventListener('abort', onLost);
       const isLost = this.fence.signal.aborted;
       stop.abort(this.fence.signal.reason);
-      this.fence.close(new NotLeadingError('this process no longer leads: it releases its lease'));
+      this.#fence.close(new NotLeadingError('this process no longer leads: it releases its lease'));
       renewing.abort();
       this.#options.observer?.changed(false);
       if (!isLost) {
@@ -176,7 +178,7 @@ export class LeaderElector {
 
   /** For a candidate that was stopped while it acquired the Lease, or that got no response to its claim. */
   async #releaseWithoutLeading(): Promise<void> {
-    this.fence.close(new NotLeadingError('this process was stopped before it led'));
+    this.#fence.close(new NotLeadingError('this process was stopped before it led'));
     await this.#keeper.release();
   }
 

@@ -1,6 +1,6 @@
 import { afterEach, expect, test } from '@jest/globals';
 import type { KubeObject } from '../../../../src/runtime/kind/index.ts';
-import { Fence } from '../../../../src/runtime/leader-election/index.ts';
+import { Fence } from '../../../../src/runtime/leader-election/fence.ts';
 import { LeaseKeeper } from '../../../../src/runtime/leader-election/lease-keeper.ts';
 import { RecordingLog } from '../../../../testkit/recording-log.ts';
 import { electionLease, heldBy, slowTimings } from '../../environment/election.ts';
