@@ -27,7 +27,10 @@ export interface Config {
   readonly ha: {
     /** HA_ENABLED */
     readonly enabled: boolean;
-    /** HA_NODE_ID: identifies this replica in its Events and, followed by a uuid, on the Lease. Default: the host's name. */
+    /**
+     * HA_NODE_ID: identifies this replica in its Events and, followed by a uuid, on the Lease. Default: the host's
+     * name.
+     */
     readonly nodeId: string;
     /** HA_LEASE_LOCK_NAME */
     readonly leaseLockName: string;
@@ -75,7 +78,9 @@ export interface Config {
     readonly address: string;
     /** PETSTORE_TLS: whether the connection uses TLS. */
     readonly tls: boolean;
-    /** PETSTORE_CA_FILE: the file of the authorities that may sign the server's certificate. Absent: the public ones. */
+    /**
+     * PETSTORE_CA_FILE: the file of the authorities that may sign the server's certificate. Absent: the public ones.
+     */
     readonly caFile: string | undefined;
     /** PETSTORE_TIMEOUT_SECONDS: the timeout of a request. */
     readonly timeoutSeconds: number;

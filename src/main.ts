@@ -89,6 +89,6 @@ function reportFailure(error: unknown): ExitCode {
   return 1;
 }
 
-// Exits explicitly, because a hanging credential plugin (a child process) or a reconcile in flight when the Lease is lost would
-// keep the process alive.
+// Exits explicitly, because a hanging credential plugin (a child process) or a reconcile in flight when the Lease is
+// lost would keep the process alive.
 process.exit(await main(process.argv.slice(2), process.env).catch(reportFailure));

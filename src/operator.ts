@@ -29,7 +29,9 @@ export interface OperatorController {
   readonly disabled?: Pick<OperatorController, 'permissions'> & { add(operator: OperatorParts, config: Config): void };
 }
 
-/** All controllers. Each is imported on demand, so that a controller that is switched off costs no memory (gRPC, pg). */
+/**
+ * All controllers. Each is imported on demand, so that a controller that is switched off costs no memory (gRPC, pg).
+ */
 export const controllers: Readonly<Record<ControllerName, OperatorController>> = {
   echo: {
     permissions: echoPermissions,
@@ -142,7 +144,10 @@ function readAuthority(setting: string, path: string | undefined): { readonly ca
   }
 }
 
-/** Adds the enabled controllers, and the replacements of disabled ones. Returns a function that closes their connections. */
+/**
+ * Adds the enabled controllers, and the replacements of disabled ones. Returns a function that closes their
+ * connections.
+ */
 export async function addControllers(operator: OperatorParts, config: Config): Promise<Close> {
   const closes: Close[] = [];
   for (const name of controllerNames) {

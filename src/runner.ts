@@ -30,11 +30,12 @@ export interface RunOptions {
 }
 
 /**
- * Runs the operator until the signal is aborted. With leader election it waits for the Lease first; then it starts the informers,
- * then the workers.
+ * Runs the operator until the signal is aborted. With leader election it waits for the Lease first; then it starts the
+ * informers, then the workers.
  *
- * @throws ConfigError for settings that contradict each other and for ports that are in use; ConnectionError if no API server is
- *   configured; LeadershipLostError as soon as another process may lead, without waiting for reconciles in flight.
+ * @throws ConfigError for settings that contradict each other and for ports that are in use; ConnectionError if no API
+ *   server is configured; LeadershipLostError as soon as another process may lead, without waiting for reconciles in
+ *   flight.
  */
 export async function run({ config, environment, log, signal, userAgent }: RunOptions): Promise<void> {
   const leaderElection = leaderElectionOf(config, environment, log);
@@ -67,20 +68,24 @@ export async function run({ config, environment, log, signal, userAgent }: RunOp
   log.info({}, 'operator has stopped');
 }
 
-/** Delays the collection, which takes about 100 ms, because the queue of a new leader is full when its caches have synced. */
+/**
+ * Delays the collection, which takes about 100 ms, because the queue of a new leader is full when its caches have
+ * synced.
+ */
 const collectAfterMs = 1000;
 
 /**
- * Frees what the initial lists have left behind: about as much memory as the caches hold, which V8 would keep for a while. `gc`
- * exists if Node runs with --expose-gc, as in the image.
+ * Frees what the initial lists have left behind: about as much memory as the caches hold, which V8 would keep for a
+ * while. `gc` exists if Node runs with --expose-gc, as in the image.
  */
 function collectGarbage(): void {
   void globalThis.gc?.({ execution: 'async', flavor: 'last-resort', type: 'major' });
 }
 
 /**
- * The options of leader election; undefined if the operator contends for no Lease. In a cluster a single replica contends too:
- * an old pod and a new one may overlap while the Deployment replaces the pod or high availability is switched on or off.
+ * The options of leader election; undefined if the operator contends for no Lease. In a cluster a single replica
+ * contends too: an old pod and a new one may overlap while the Deployment replaces the pod or high availability is
+ * switched on or off.
  *
  * @throws ConfigError for times that contradict each other, even if there is no leader election.
  */

@@ -15,7 +15,9 @@ import { TestCluster } from '../../testkit/test-cluster.ts';
 
 /** Short enough to wait for, long enough for a slow machine. */
 const timings: LeaseTimings = { leaseDurationSeconds: 6, renewDeadlineSeconds: 4, retryPeriodSeconds: 0.5 };
-/** So long that no Lease expires and no standby polls within a test: a standby learns of a release only by its watch. */
+/**
+ * So long that no Lease expires and no standby polls within a test: a standby learns of a release only by its watch.
+ */
 const long: LeaseTimings = { leaseDurationSeconds: 3600, renewDeadlineSeconds: 3000, retryPeriodSeconds: 600 };
 
 const isUpdate: RequestFilter = ({ verb, resource }) => verb === 'update' && resource === 'leases';

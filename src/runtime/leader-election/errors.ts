@@ -5,7 +5,9 @@ export class LeadershipLostError extends GateClosedError {
   override readonly name = 'LeadershipLostError';
 }
 
-/** A request that only the leader may send, in a process that does not lead yet or has stopped leading. It was not sent. */
+/**
+ * A request that only the leader may send, in a process that does not lead yet or has stopped leading. It was not sent.
+ */
 export class NotLeadingError extends GateClosedError {
   override readonly name = 'NotLeadingError';
 }

@@ -6,12 +6,13 @@ import { type Instant, maxElapsedMs } from './instant.ts';
 const checkIntervalMs = 1000;
 
 /**
- * Lets a request begin only while this process certainly leads: until the renew deadline has passed since the last successful
- * renewal was *sent*. Other candidates count from when they observed that renewal, which is later. A closed fence never reopens.
+ * Lets a request begin only while this process certainly leads: until the renew deadline has passed since the last
+ * successful renewal was *sent*. Other candidates count from when they observed that renewal, which is later. A closed
+ * fence never reopens.
  *
- * The elapsed time is the larger of what the monotonic clock and the wall clock say: the first stands still in a suspended
- * machine, the second may be set back. The fence reads both at each request, so that a process that was stopped, or whose event
- * loop was blocked, begins no request afterwards, even if its timers have not fired yet.
+ * The elapsed time is the larger of what the monotonic clock and the wall clock say: the first stands still in a
+ * suspended machine, the second may be set back. The fence reads both at each request, so that a process that was
+ * stopped, or whose event loop was blocked, begins no request afterwards, even if its timers have not fired yet.
  */
 export class Fence implements Gate {
   readonly #renewDeadlineMs: number;
@@ -35,7 +36,10 @@ export class Fence implements Gate {
     return Math.max(0, this.#renewDeadlineMs - maxElapsedMs(this.#renewedAt));
   }
 
-  /** @throws NotLeadingError before the first {@link extend}; LeadershipLostError or another reason once the fence is closed. */
+  /**
+   * @throws NotLeadingError before the first {@link extend}; LeadershipLostError or another reason once the fence is
+   * closed.
+   */
   pass(): void {
     if (this.#renewedAt === undefined) throw new NotLeadingError('this process does not lead: it holds no lease yet');
     if (this.#hasExpired(this.#renewedAt)) this.#expire();

@@ -6,7 +6,7 @@
  * An operator needs only the option `leaderElection` of `runOperator`. Import this entry to name its timings and its
  * errors, to detect a crashed leader before its Lease expires, or to use a `LeaderElector` without an operator.
  */
-export * from './crash-detection/index.ts';
+export { type CrashDetector, PodCrashDetector, type PodCrashDetectorOptions } from './crash-detection/index.ts';
 export { LeadershipLostError, NotLeadingError } from './errors.ts';
 export { LeaderElector, type LeaderElectorOptions } from './leader-elector.ts';
 export { Lease } from './lease.ts';

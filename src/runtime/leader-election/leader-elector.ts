@@ -12,37 +12,44 @@ import { addJitter, defaultTimings, type LeaseTimings, validateTimings } from '.
 /** Options of a {@link LeaderElector}. */
 export interface LeaderElectorOptions {
   /**
-   * Reads and writes the Lease. It needs its own transport, so that a renewal does not wait for other requests, and must not
-   * have a gate.
+   * Reads and writes the Lease. It needs its own transport, so that a renewal does not wait for other requests, and
+   * must not have a gate.
    */
   readonly client: Pick<Client, 'get' | 'list' | 'watchBatches' | 'create' | 'update'>;
   readonly lease: Required<ObjectKey>;
-  /** Identifies this candidate. It must be unique across processes and restarts: for example the pod's name, `_` and a uuid. */
+  /**
+   * Identifies this candidate. It must be unique across processes and restarts: for example the pod's name, `_` and a
+   * uuid.
+   */
   readonly identity: string;
   /** Default: 15, 10 and 2 seconds. */
   readonly timings?: LeaseTimings;
   readonly log: Logger;
   readonly observer?: LeaderObserver;
-  /** Detects that a leader has crashed before its Lease expires. Default: none, so that standbys wait until it expires. */
+  /**
+   * Detects that a leader has crashed before its Lease expires. Default: none, so that standbys wait until it expires.
+   */
   readonly crashDetector?: CrashDetector | undefined;
   /** Called with the identity of each new leader, including this candidate. If it throws, the error is logged. */
   readonly onNewLeader?: (identity: string) => void;
 }
 
 /**
- * A candidate for leadership. Of all candidates for a Lease at most one leads at a time: while its {@link fence} lets requests
- * begin, no other candidate's fence does.
+ * A candidate for leadership. Of all candidates for a Lease at most one leads at a time: while its {@link fence} lets
+ * requests begin, no other candidate's fence does.
  *
- * - It speaks client-go's protocol (k8s.io/client-go/tools/leaderelection), so candidates in Go may contend for the same Lease.
- * - Expiry is measured by this process's own clock, from when it observed the last renewal. Clocks of different machines are
- *   never compared.
+ * - It speaks client-go's protocol (k8s.io/client-go/tools/leaderelection), so candidates in Go may contend for the
+ *   same Lease.
+ * - Expiry is measured by this process's own clock, from when it observed the last renewal. Clocks of different
+ *   machines are never compared.
  * - Each write carries the resourceVersion that it is based on.
- * - A standby watches the Lease. It takes a released one within milliseconds, and a crashed leader's as soon as the crash is
- *   proven.
+ * - A standby watches the Lease. It takes a released one within milliseconds, and a crashed leader's as soon as the
+ *   crash is proven.
  *
- * *Assumptions.* All clocks run equally fast, within the ratio of leaseDuration to renewDeadline. Only candidates write the
- * Lease's holder, and nobody deletes the Lease: a candidate that has never observed it would create it at once. Requests sent
- * before the fence closed may still be executed later, so writes must be idempotent or carry a precondition.
+ * *Assumptions.* All clocks run equally fast, within the ratio of leaseDuration to renewDeadline. Only candidates write
+ * the Lease's holder, and nobody deletes the Lease: a candidate that has never observed it would create it at once.
+ * Requests sent before the fence closed may still be executed later, so writes must be idempotent or carry a
+ * precondition.
  *
  * @example
  * const elector = new LeaderElector({ client, lease: { namespace: 'default', name: 'greeter' }, identity, log });
@@ -91,13 +98,14 @@ export class LeaderElector {
   }
 
   /**
-   * Contends until this candidate holds the Lease, then calls `lead`. It renews the Lease until `lead` has returned, also while
-   * `lead` drains after the signal was aborted; then it closes the fence, releases the Lease and resolves. If the signal is
-   * aborted before this candidate leads, it resolves without calling `lead`. It waits while the API server is unreachable.
+   * Contends until this candidate holds the Lease, then calls `lead`. It renews the Lease until `lead` has returned,
+   * also while `lead` drains after the signal was aborted; then it closes the fence, releases the Lease and resolves.
+   * If the signal is aborted before this candidate leads, it resolves without calling `lead`. It waits while the API
+   * server is unreachable.
    *
    * @param lead does the leader's work until its signal is aborted.
-   * @throws LeadershipLostError as soon as the Lease is lost, without waiting for `lead`: the fence is closed and the signal of
-   *   `lead` is aborted. Whatever `lead` throws, after the Lease was released.
+   * @throws LeadershipLostError as soon as the Lease is lost, without waiting for `lead`: the fence is closed and the
+   *   signal of `lead` is aborted. Whatever `lead` throws, after the Lease was released.
    */
   async run(signal: AbortSignal, lead: (stop: AbortSignal) => Promise<void>): Promise<void> {
     if (this.#state !== 'new') throw new Error('a LeaderElector runs only once: construct a new one');
@@ -117,7 +125,8 @@ export class LeaderElector {
       await this.#standby.waitUntilFree(signal).catch(() => {});
       if (signal.aborted) break;
       try {
-        // Not aborted by the signal: the server might execute the request all the same, and nobody would release the Lease.
+        // Not aborted by the signal: the server might execute the request all the same, and nobody would release the
+        // Lease.
         await this.#keeper.acquire(this.#standby.observed.lease);
         if (!signal.aborted) return true;
         this.#mayHoldLease = true;
@@ -130,7 +139,8 @@ export class LeaderElector {
   }
 
   async #handleAcquireError(error: unknown, signal: AbortSignal): Promise<void> {
-    // NotFound means that the Lease was deleted since it was observed; if none was observed, the namespace does not exist.
+    // NotFound means that the Lease was deleted since it was observed; if none was observed, the namespace does not
+    // exist.
     const isDeleted = isNotFound(error) && this.#standby.observed.lease !== undefined;
     if (isConflict(error) || isAlreadyExists(error) || isDeleted) {
       this.#log.debug({ err: error }, 'another candidate changed the lease first');

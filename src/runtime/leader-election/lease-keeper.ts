@@ -59,7 +59,10 @@ export class LeaseKeeper {
     this.#description = description;
   }
 
-  /** Renews the Lease until the signal is aborted or the fence closes. Closes the fence if another candidate holds the Lease. */
+  /**
+   * Renews the Lease until the signal is aborted or the fence closes. Closes the fence if another candidate holds the
+   * Lease.
+   */
   async keepRenewing(signal: AbortSignal): Promise<void> {
     const { fence, timings } = this.#options;
     const either = AbortSignal.any([signal, fence.signal]);
@@ -72,8 +75,8 @@ export class LeaseKeeper {
   }
 
   /**
-   * Releases the Lease if this candidate holds it, so that another one can take it at once. A failure is logged, and the Lease
-   * expires. Takes 3 s at most, because the process is about to exit.
+   * Releases the Lease if this candidate holds it, so that another one can take it at once. A failure is logged, and
+   * the Lease expires. Takes 3 s at most, because the process is about to exit.
    */
   async release(): Promise<void> {
     const { log } = this.#options;
@@ -115,8 +118,8 @@ export class LeaseKeeper {
   }
 
   /**
-   * Reads the Lease after a Conflict, and renews it if this candidate still holds it: somebody may have labelled or deleted it,
-   * or the response to a renewal was lost. If another candidate holds the Lease, closes the fence.
+   * Reads the Lease after a Conflict, and renews it if this candidate still holds it: somebody may have labelled or
+   * deleted it, or the response to a renewal was lost. If another candidate holds the Lease, closes the fence.
    *
    * @throws the error itself if it is no Conflict; whatever the client throws.
    */

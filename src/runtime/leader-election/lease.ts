@@ -10,7 +10,10 @@ export const Lease = builtInKind<V1Lease>({
 });
 export type Lease = ObjectOf<typeof Lease>;
 
-/** What a candidate writes to a Lease, in client-go's words (LeaderElectionRecord of k8s.io/client-go/tools/leaderelection/resourcelock). */
+/**
+ * What a candidate writes to a Lease, in client-go's words (LeaderElectionRecord of
+ * k8s.io/client-go/tools/leaderelection/resourcelock).
+ */
 export interface LeaseClaim {
   readonly holderIdentity: string;
   readonly leaseDurationSeconds: number;
@@ -48,8 +51,8 @@ export function buildNewLease(key: Required<ObjectKey>, claim: LeaseClaim): Mani
 }
 
 /**
- * The Lease with the claim: renewed if the candidate already holds it, else taken over. It keeps the uid and resourceVersion, so
- * that the update fails if anybody has written to the Lease meanwhile.
+ * The Lease with the claim: renewed if the candidate already holds it, else taken over. It keeps the uid and
+ * resourceVersion, so that the update fails if anybody has written to the Lease meanwhile.
  */
 export function buildClaimedLease(lease: Lease, claim: LeaseClaim): Lease {
   const { holderIdentity, leaseDurationSeconds } = claim;
@@ -83,8 +86,8 @@ export function buildClaimedLease(lease: Lease, claim: LeaseClaim): Lease {
 }
 
 /**
- * The Lease without a holder, which any candidate may take at once. Like client-go's it has a duration of one second, because
- * the API requires a positive one.
+ * The Lease without a holder, which any candidate may take at once. Like client-go's it has a duration of one second,
+ * because the API requires a positive one.
  */
 export function buildReleasedLease(lease: Lease, annotations: LeaseClaim['annotations'] = {}): Lease {
   const { leaseTransitions } = lease.spec ?? {};

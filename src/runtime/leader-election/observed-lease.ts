@@ -18,8 +18,8 @@ interface DescribedHolder {
 }
 
 /**
- * The Lease as a standby has last observed it, and since when by the standby's own clock. The times on the Lease come from other
- * machines' clocks: only their change counts here.
+ * The Lease as a standby has last observed it, and since when by the standby's own clock. The times on the Lease come
+ * from other machines' clocks: only their change counts here.
  */
 export class ObservedLease {
   readonly #options: ObservedLeaseOptions;

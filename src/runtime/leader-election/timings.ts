@@ -28,15 +28,17 @@ export const addJitter = (pauseMs: number): number => pauseMs * (1 + Math.random
 const clientGoResolutionSeconds = 1;
 
 /**
- * The duration that the Lease states, in whole seconds, because the API allows no fractions. It is long enough for candidates on
- * client-go. These compare times in whole seconds (LeaderElectionRecord has metav1.Time), so two renewals in one second look like
- * one, and they may start counting up to a second early. Even then the holder must have stopped before they take the Lease.
+ * The duration that the Lease states, in whole seconds, because the API allows no fractions. It is long enough for
+ * candidates on client-go. These compare times in whole seconds (LeaderElectionRecord has metav1.Time), so two renewals
+ * in one second look like one, and they may start counting up to a second early. Even then the holder must have stopped
+ * before they take the Lease.
  */
 export const publishedDurationSeconds = ({ leaseDurationSeconds, renewDeadlineSeconds }: LeaseTimings): number =>
   Math.ceil(Math.max(leaseDurationSeconds, renewDeadlineSeconds + clientGoResolutionSeconds));
 
 /**
- * Validates the timings: a holder must stop before others may take its Lease, and must have time for a second renewal attempt.
+ * Validates the timings: a holder must stop before others may take its Lease, and must have time for a second renewal
+ * attempt.
  *
  * @param nameOf the name of a timing in error messages. Default: the name of the field.
  * @returns the timings.

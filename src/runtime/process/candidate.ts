@@ -10,18 +10,27 @@ import type { LeaderObserver, Logger } from '../observability/index.ts';
 
 /** How several processes of an operator agree on the one that works. */
 export interface LeaderElectionOptions {
-  /** The Lease that they contend for. They need `get`, `list`, `watch`, `create` and `update` of leases in its namespace. */
+  /**
+   * The Lease that they contend for. They need `get`, `list`, `watch`, `create` and `update` of leases in its
+   * namespace.
+   */
   readonly lease: Required<ObjectKey>;
-  /** As in `LeaderElectorOptions`: no two processes may have the same. Default: the host's name, which is the pod's, `_`, a uuid. */
+  /**
+   * As in `LeaderElectorOptions`: no two processes may have the same. Default: the host's name, which is the pod's,
+   * `_`, a uuid.
+   */
   readonly identity?: string;
   /** Default: 15, 10 and 2 seconds. */
   readonly timings?: LeaseTimings;
   /**
-   * Whether a standby keeps its caches filled, so that it can work as soon as it leads. It costs the API server a watch,
-   * and the standby the memory, of every kind. Default false: a standby watches its Lease alone.
+   * Whether a standby keeps its caches filled, so that it can work as soon as it leads. It costs the API server a
+   * watch, and the standby the memory, of every kind. Default false: a standby watches its Lease alone.
    */
   readonly warmStandby?: boolean;
-  /** Creates the detector of crashed leaders, from the elector's client. Default: none; the Lease of a crashed leader expires. */
+  /**
+   * Creates the detector of crashed leaders, from the elector's client. Default: none; the Lease of a crashed leader
+   * expires.
+   */
   readonly crashDetector?: (client: Client) => CrashDetector;
 }
 
@@ -79,8 +88,8 @@ export class Candidate {
   }
 
   /**
-   * For a readiness probe. A standby is ready when it knows of a leader and, if it is a warm one, its caches have synced;
-   * a leader, when its caches have.
+   * For a readiness probe. A standby is ready when it knows of a leader and, if it is a warm one, its caches have
+   * synced; a leader, when its caches have.
    */
   readiness({ manager }: Pick<LeaderWork, 'manager'>): Readiness {
     const { namespace, name } = this.#lease;

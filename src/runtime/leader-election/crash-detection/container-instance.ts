@@ -10,7 +10,10 @@ export interface ContainerInstance {
   readonly terminationToken: string;
 }
 
-/** The description of an instance, as a holder publishes it. It names the holder, because annotations outlive their writer. */
+/**
+ * The description of an instance, as a holder publishes it. It names the holder, because annotations outlive their
+ * writer.
+ */
 export const formatDescription = (holderIdentity: string, container: ContainerInstance): string =>
   JSON.stringify({ holderIdentity, ...container });
 

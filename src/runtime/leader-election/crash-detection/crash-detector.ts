@@ -1,6 +1,6 @@
 /**
- * Tells a standby that the process that holds a Lease has ended. A candidate publishes a description of its process on the
- * Lease; only the detector reads it.
+ * Tells a standby that the process that holds a Lease has ended. A candidate publishes a description of its process on
+ * the Lease; only the detector reads it.
  */
 export interface CrashDetector {
   /** The annotation of the Lease that holds the description. It must be the same for all candidates for a Lease. */
@@ -16,7 +16,8 @@ export interface CrashDetector {
   /**
    * Resolves when it is proven that the described process has ended. Without proof it never resolves.
    *
-   * @param holderIdentity the current holder of the Lease. A description that names another holder is not proof of anything.
+   * @param holderIdentity the current holder of the Lease. A description that names another holder is not proof of
+   *   anything.
    * @throws the signal's reason.
    */
   waitForEnd(holderIdentity: string, description: string, signal: AbortSignal): Promise<void>;

@@ -3,15 +3,17 @@ import { readFileSync } from 'node:fs';
 /** USER_HZ, the unit of times in /proc, in ticks per second: 100 on every platform that Node supports. */
 const userHz = 100;
 
-/** Index of `starttime` in /proc/PID/stat, counted after the process name, which may contain spaces (proc(5), field 22). */
+/**
+ * Index of `starttime` in /proc/PID/stat, counted after the process name, which may contain spaces (proc(5), field 22).
+ */
 const startTimeField = 19;
 
 /**
  * When the first process of this PID namespace was created, in milliseconds since 1970 by the current wall clock. In a
  * container with its own PID namespace that is the container's first process.
  *
- * The container runtime creates that process first and records the container's `startedAt` later, so `startedAt` is never
- * earlier than the returned time.
+ * The container runtime creates that process first and records the container's `startedAt` later, so `startedAt` is
+ * never earlier than the returned time.
  *
  * @throws Error if /proc is missing or has another format.
  */

@@ -4,8 +4,8 @@ import type { Logger } from '../../observability/index.ts';
 const podsForbidden = 'not allowed to read pods: the crash of a leader is noticed only when its lease expires';
 
 /**
- * A logger for watches of pods that does not repeat a missing permission: it logs the first 403 as a warning and later ones
- * at debug level. It passes all other lines on unchanged.
+ * A logger for watches of pods that does not repeat a missing permission: it logs the first 403 as a warning and later
+ * ones at debug level. It passes all other lines on unchanged.
  */
 export function logForbiddenOnce(log: Logger): Logger {
   let isLogged = false;

@@ -1,4 +1,4 @@
-import { containerOfPod, type Pod, statusOfContainer } from '../pod.ts';
+import { findContainer, findContainerStatus, type Pod } from '../pod.ts';
 import { firstProcessStartedAtMs } from './first-process-start-time.ts';
 
 /** When this container's first process was created, in milliseconds since 1970; or why that is unknown. */
@@ -35,16 +35,19 @@ export function findOwnContainer(
     const why = `the pod's containers share a PID namespace (${spec.hostPID ? 'hostPID' : 'shareProcessNamespace'})`;
     return { type: 'unprovable', why };
   }
-  const { terminationMessagePath } = containerOfPod(pod, containerName) ?? {};
+  const { terminationMessagePath } = findContainer(pod, containerName) ?? {};
   if (!terminationMessagePath) return { type: 'unprovable', why: `the pod has no container ${containerName}` };
   if (startTime.type === 'unknown') return { type: 'unprovable', why: String(startTime.error) };
   const containerId = runningContainerId(pod, containerName, startTime.ms);
   return containerId === undefined ? undefined : { type: 'running', containerId, terminationMessagePath };
 }
 
-/** The ID of the running instance, unless it started before our first process: the status may still show an earlier instance. */
+/**
+ * The ID of the running instance, unless it started before our first process: the status may still show an earlier
+ * instance.
+ */
 function runningContainerId(pod: Pod, containerName: string, startedAtMs: number): string | undefined {
-  const { state, containerID } = statusOfContainer(pod, containerName) ?? {};
+  const { state, containerID } = findContainerStatus(pod, containerName) ?? {};
   // The API truncates times to whole seconds.
   const isOurs = Date.parse(state?.running?.startedAt ?? '') >= Math.floor(startedAtMs / 1000) * 1000;
   return isOurs && containerID ? containerID : undefined;

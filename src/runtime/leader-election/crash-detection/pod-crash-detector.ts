@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Client } from '../../client/index.ts';
 import type { Logger } from '../../observability/index.ts';
-import { containerOfPod, type Pod } from '../pod.ts';
+import { findContainer, type Pod } from '../pod.ts';
 import { type ContainerInstance, formatDescription, parseDescription } from './container-instance.ts';
 import type { CrashDetector } from './crash-detector.ts';
 import { logForbiddenOnce } from './log-forbidden-once.ts';
@@ -22,8 +22,8 @@ export interface PodCrashDetectorOptions {
   readonly containerName: string;
   readonly log: Logger;
   /**
-   * When this container's first process was created, in milliseconds since 1970 by the node's wall clock. Default: as /proc
-   * tells it when the detector is constructed.
+   * When this container's first process was created, in milliseconds since 1970 by the node's wall clock. Default: as
+   * /proc tells it when the detector is constructed.
    */
   readonly startedAtMs?: number;
 }
@@ -65,8 +65,9 @@ export class PodCrashDetector implements CrashDetector {
   }
 
   /**
-   * Describes this process's container as soon as the status of its pod shows it running. Undefined, with a log line that says
-   * why, if the container's end would not prove the end of all its processes, or if it has no termination message file.
+   * Describes this process's container as soon as the status of its pod shows it running. Undefined, with a log line
+   * that says why, if the container's end would not prove the end of all its processes, or if it has no termination
+   * message file.
    *
    * Each call adds another token to the termination message.
    *
@@ -93,8 +94,8 @@ export class PodCrashDetector implements CrashDetector {
   }
 
   /**
-   * Resolves when the status of the described pod proves that the container has ended. It watches that pod until then. If the
-   * description is not that of the holder, it never resolves.
+   * Resolves when the status of the described pod proves that the container has ended. It watches that pod until then.
+   * If the description is not that of the holder, it never resolves.
    *
    * @throws the signal's reason.
    */
@@ -116,12 +117,12 @@ export class PodCrashDetector implements CrashDetector {
   }
 
   /**
-   * Whether it is an earlier instance of our own container. It is our own instance if another process in it holds the Lease,
-   * started by `kubectl exec` for example; then that process's token is in our termination message.
+   * Whether it is an earlier instance of our own container. It is our own instance if another process in it holds the
+   * Lease, started by `kubectl exec` for example; then that process's token is in our termination message.
    */
   async #isEarlierInstance(container: ContainerInstance, signal: AbortSignal): Promise<boolean> {
     const { podUid, containerName, log } = this.#options;
-    const find = (pod: Pod) => (pod.metadata.uid === podUid ? containerOfPod(pod, containerName) : undefined);
+    const find = (pod: Pod) => (pod.metadata.uid === podUid ? findContainer(pod, containerName) : undefined);
     const { terminationMessagePath = '' } = await this.#waitForPod(this.#options, find, signal);
     try {
       return !(await new TerminationMessageFile(terminationMessagePath).includes(container.terminationToken));

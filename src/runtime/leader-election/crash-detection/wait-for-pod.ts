@@ -11,7 +11,8 @@ export interface PodWatchOptions {
 }
 
 /**
- * Watches one pod until `find` returns a value, and resolves with that value. Errors of the watch are logged and retried.
+ * Watches one pod until `find` returns a value, and resolves with that value. Errors of the watch are logged and
+ * retried.
  *
  * @throws the signal's reason.
  */
