@@ -6,7 +6,7 @@ import { type Measure, measures } from './measurements.ts';
 import { isWholeInside, isWholeOutside } from './plan.ts';
 import { barPlot, distributionPlot } from './plots/index.ts';
 import { barTable, besideTable, eventCostTable, figureTable, ratioTable, table } from './report.ts';
-import type { Contender, Results, Round } from './results.ts';
+import type { Contender, Results } from './results.ts';
 import { workers } from './running-operator.ts';
 import { median } from './statistics.ts';
 
@@ -34,20 +34,23 @@ export function benchmarkPage(results: Results): BenchmarkPage {
     '## What the API server leaves possible',
     ceiling(results),
     ...scenarios.flatMap(({ heading, about, measures: shown, waits, peer, besides = [] }) => {
-      const pictures = shown.flatMap((measure) => {
+      const measured = shown.flatMap((measure) => {
         const bars = present(results.rounds).flatMap((name) => {
           const estimate = figure(results.rounds, name, measure);
           return estimate === undefined ? [] : [{ name, estimate }];
         });
-        const { title, digits } = measures[measure];
-        return bars.length === 0 ? [] : [show(kebab(measure), title, barPlot(title, bars, digits))];
+        return bars.length === 0 ? [] : [{ measure, bars }];
       });
-      if (pictures.length === 0) return [];
+      if (measured.length === 0) return [];
+      const pictures = measured.flatMap(({ measure, bars }) => {
+        const { title, digits } = measures[measure];
+        return plotted.has(measure) ? [show(kebab(measure), title, barPlot(title, bars, digits))] : [];
+      });
       return [
         `## ${heading}`,
         about(results),
         ...(peer ? [besideTable(results, peer, [...shown, ...besides])] : []),
-        ...(waits ? distribution(results, waits, show) : []),
+        ...(waits ? distribution(results, show) : []),
         ...pictures,
       ];
     }),
@@ -70,26 +73,28 @@ interface Scenario {
   readonly heading: string;
   readonly about: (results: Results) => string;
   readonly measures: readonly Measure[];
-  /** Whose rounds' waits are plotted. */
-  readonly waits?: Round['scenario'];
+  /** Whether the distribution of the waits is plotted. */
+  readonly waits?: true;
   /** Whose figures stand beside ours in a table: the one that took part. */
   readonly peer?: Contender;
   /** What only the table has. */
   readonly besides?: readonly Measure[];
 }
 
+/** The measures with a plot; the tables have all. */
+const plotted: ReadonlySet<Measure> = new Set(['echosPerSecond', 'cpuPerEcho', 'cachedMemory', 'coldCrash']);
+
 const scenarios: readonly Scenario[] = [
   {
     heading: 'A burst',
     about: ({ plan }) => `16 writers create ${plan.burst} Echos as fast as they can.`,
     measures: ['echosPerSecond', 'burstP50', 'burstP99', 'cpuPerEcho', 'serverCpuPerEcho', 'peakMemory'],
-    waits: 'load',
+    waits: true,
   },
   {
     heading: 'A long burst',
     about: ({ plan }) => `The same with ${plan.longBurst} Echos, in ${count(plan.longRounds, 'round')}.`,
     measures: ['longEchosPerSecond', 'longP50', 'longP99', 'longCpuPerEcho', 'longServerCpuPerEcho', 'longPeakMemory'],
-    waits: 'long burst',
   },
   {
     heading: 'An even pace',
@@ -154,11 +159,11 @@ const introduction = ({ date, plan, machine }: Results): string =>
 
 <!-- Made by \`make bench\` from ${besidePage}/bench.json: do not edit. -->
 
-The operator beside three others that do the same work, on one API server and in one run: one written with Go's
-[controller-runtime](https://github.com/kubernetes-sigs/controller-runtime), one with Rust's [kube-rs](https://kube.rs),
-one with the informer and the typed API of [@kubernetes/client-node](https://github.com/kubernetes-client/javascript).
+The operator and three others that do the same work, on one API server and in one run. They use Go's
+[controller-runtime](https://github.com/kubernetes-sigs/controller-runtime), Rust's [kube-rs](https://kube.rs), and the informer and
+typed API of [@kubernetes/client-node](https://github.com/kubernetes-client/javascript).
 
-Measured on ${date.slice(0, 10)} in ${count(plan.rounds, 'round')}, on ${machine}.`;
+Measured on ${date.slice(0, 10)} in ${count(plan.rounds, 'round')}, on ${machine}. [Every figure](#all-figures) is in a table.`;
 
 /** What keeps the figures from being worth much. */
 function warning({ plan, rounds, voidRounds }: Results): string {
@@ -194,8 +199,8 @@ ${most.median.toFixed(0)} Echos/s. Of that reach: ${reached.join(', ')}.`;
 
 type Show = (name: string, title: string, plot: string) => string;
 
-function distribution({ rounds }: Results, scenario: Round['scenario'], show: Show): readonly string[] {
-  const of = rounds.filter((round) => round.scenario === scenario);
+function distribution({ rounds }: Results, show: Show): readonly string[] {
+  const of = rounds.filter(({ scenario }) => scenario === 'load');
   const lines = present(of).flatMap((name) => {
     const waits = of.flatMap(({ turns }) => (turns[name]?.waits === undefined ? [] : [turns[name].waits]));
     const [first] = waits;
@@ -204,9 +209,9 @@ function distribution({ rounds }: Results, scenario: Round['scenario'], show: Sh
     return [{ name, quantiles: first.map((_, step) => median(waits.map((wait) => wait[step] ?? Number.NaN))) }];
   });
   if (lines.length === 0) return [];
-  const title = `How long an Echo of the ${scenario === 'load' ? 'burst' : scenario} waits`;
+  const title = 'How long an Echo of the burst waits';
   const plot = distributionPlot(title, 'wait in ms, of a logarithmic scale', lines);
-  return [show(scenario === 'load' ? 'burst-waits' : 'long-burst-waits', title, plot)];
+  return [show('burst-waits', title, plot)];
 }
 
 function eventCost(results: Results, show: Show): readonly string[] {

@@ -12,22 +12,25 @@ import {
   text,
 } from './environment.ts';
 
-/** The operator's settings; each comes from an environment variable of its name in capitals (docs/settings.md). */
+/** The operator's settings. Each is read from the named environment variable; docs/operations.md lists them. */
 export interface Config {
-  /** NAMESPACE: the operator's own. */
+  /** NAMESPACE: the operator's own namespace. */
   readonly namespace: string;
-  /** WATCH_NAMESPACES: those whose objects are reconciled. Absent: all. */
+  /** WATCH_NAMESPACES: the namespaces whose objects are reconciled. Absent: all. */
   readonly watchNamespaces: readonly string[] | undefined;
-  /** CONTROLLERS: which of them run. */
+  /** CONTROLLERS: the enabled controllers. */
   readonly controllers: readonly ControllerName[];
-  /** NUM_WORKERS: how many objects of a kind are reconciled at once. */
+  /** NUM_WORKERS: the number of concurrent reconciles of each controller. */
   readonly numWorkers: number;
-  /** RESYNC_SECONDS: how often each object is reconciled although nothing has happened. */
+  /** RESYNC_SECONDS: the time between two reconciles of an object that does not change. */
   readonly resyncSeconds: number;
   readonly ha: {
     /** HA_ENABLED */
     readonly enabled: boolean;
-    /** HA_NODE_ID: who this replica is, in its Events and, with a uuid of the process, on the Lease. Default: the host's name. */
+    /**
+     * HA_NODE_ID: identifies this replica in its Events and, followed by a uuid, on the Lease. Default: the host's
+     * name.
+     */
     readonly nodeId: string;
     /** HA_LEASE_LOCK_NAME */
     readonly leaseLockName: string;
@@ -37,17 +40,17 @@ export interface Config {
     readonly renewDeadlineSeconds: number;
     /** HA_RETRY_PERIOD_SECONDS */
     readonly retryPeriodSeconds: number;
-    /** HA_WARM_STANDBY: whether a replica that does not lead fills its caches. */
+    /** HA_WARM_STANDBY: whether a standby fills its caches. */
     readonly warmStandby: boolean;
   };
-  /** The pod that the process runs in. Absent outside of one. */
+  /** The pod that the process runs in. Absent outside a pod. */
   readonly pod: {
     /** POD_NAME */
     readonly name: string | undefined;
     /** POD_UID */
     readonly uid: string | undefined;
   };
-  /** CONTAINER_NAME: of the container in that pod. Absent outside of one. */
+  /** CONTAINER_NAME: the container that the process runs in. Absent outside a pod. */
   readonly containerName: string | undefined;
   readonly metrics: {
     /** METRICS_ENABLED */
@@ -57,72 +60,74 @@ export interface Config {
     /** METRICS_PORT */
     readonly port: number;
   };
-  /** HEALTH_PORT: where /healthz and /readyz answer, always. */
+  /** HEALTH_PORT: serves /healthz and /readyz, always. */
   readonly healthPort: number;
-  /** SHUTDOWN_TIMEOUT_SECONDS: how long reconciles under way may take to end after SIGTERM. */
+  /** SHUTDOWN_TIMEOUT_SECONDS: how long reconciles in flight may take after SIGTERM. */
   readonly shutdownTimeoutSeconds: number;
-  /** ENV: the environment's name, in each log line. */
+  /** ENV: the name of the environment, which each log line contains. */
   readonly env: string;
   /** LOG_LEVEL */
   readonly logLevel: LogLevel;
-  /** ECHO_IMAGE: the image whose printf prints an Echo's message. */
+  /** ECHO_IMAGE: the image of the pods that print messages. It needs printf. */
   readonly echoImage: string;
   /** POD_SET_IMAGE: the image of the pods of a PodSet without a template. */
   readonly podSetImage: string;
-  /** The pet store that Pets are kept in. */
+  /** The pet store that stores the Pets. */
   readonly petstore: {
     /** PETSTORE_ADDRESS: `host:port`. */
     readonly address: string;
-    /** PETSTORE_TLS: whether it is spoken to by TLS. */
+    /** PETSTORE_TLS: whether the connection uses TLS. */
     readonly tls: boolean;
-    /** PETSTORE_CA_FILE: who has to have signed its certificate. Absent: the public authorities. */
+    /**
+     * PETSTORE_CA_FILE: the file of the authorities that may sign the server's certificate. Absent: the public ones.
+     */
     readonly caFile: string | undefined;
-    /** PETSTORE_TIMEOUT_SECONDS: how long it may take to answer. */
+    /** PETSTORE_TIMEOUT_SECONDS: the timeout of a request. */
     readonly timeoutSeconds: number;
   };
-  /** The database of the PostgresWriters; its variables have the names that the original gave them. */
+  /** The database of the PostgresWriters. The variables keep their names from the original operator. */
   readonly psql: {
-    /** PSQL_HOST: needed where CONTROLLERS has postgresWriter. */
+    /** PSQL_HOST: required if CONTROLLERS includes postgresWriter. */
     readonly host: string | undefined;
     /** PSQL_PORT */
     readonly port: number;
     /** PSQL_DBNAME */
     readonly dbname: string;
-    /** PSQL_USER: the role. Needed there too, unless PSQL_CREDENTIALS_DIR has it. */
+    /** PSQL_USER: the role. Required too, unless PSQL_CREDENTIALS_DIR is set. */
     readonly user: string | undefined;
     /** PSQL_PASSWORD */
     readonly password: string | undefined;
-    /** PSQL_CREDENTIALS_DIR: a folder with files PSQL_USER and PSQL_PASSWORD, which go before the variables. */
+    /** PSQL_CREDENTIALS_DIR: a folder with files PSQL_USER and PSQL_PASSWORD, which override the variables. */
     readonly credentialsDir: string | undefined;
     /** PSQL_SSLMODE */
     readonly sslmode: SslMode;
     /** PSQL_SSLROOTCERT: the file of the authorities that sslmode verify-full trusts. */
     readonly sslrootcert: string | undefined;
-    /** PSQL_POOL_SIZE: connections at the most. */
+    /** PSQL_POOL_SIZE: the maximum number of connections. */
     readonly poolSize: number;
-    /** PSQL_TABLES: the only ones that may be written to. Absent: every one. */
+    /** PSQL_TABLES: the tables that the operator may write to. Absent: all. */
     readonly tables: readonly string[] | undefined;
     /** PSQL_CONNECT_TIMEOUT_SECONDS */
     readonly connectTimeoutSeconds: number;
     /** PSQL_STATEMENT_TIMEOUT_SECONDS */
     readonly statementTimeoutSeconds: number;
   };
-  /** KUBECONFIG: absent in a pod, which has its service account. */
+  /** KUBECONFIG: absent in a pod, which uses its service account. */
   readonly kubeconfig: string | undefined;
 }
 
-/** The operator's controllers, as CONTROLLERS and the chart's values call them. */
+/** The names of the controllers in CONTROLLERS and in the chart's values. */
 export const controllerNames = ['echo', 'scheduledEcho', 'podSet', 'bookStore', 'pet', 'postgresWriter'] as const;
 export type ControllerName = (typeof controllerNames)[number];
 
-/** Those that do nothing before they are told where what they write to is. */
-const namesOffByDefault: readonly ControllerName[] = ['pet', 'postgresWriter'];
-const namesByDefault = controllerNames.filter((name) => !namesOffByDefault.includes(name));
+/** Controllers that need the address of an external system. */
+const controllersOffByDefault: readonly ControllerName[] = ['pet', 'postgresWriter'];
+const controllersByDefault = controllerNames.filter((name) => !controllersOffByDefault.includes(name));
 
 const sslModes = ['disable', 'require', 'verify-full'] as const;
 export type SslMode = (typeof sslModes)[number];
 
-/** The environment holds values that the operator can't take. The message has one line for each. */
+/** Environment variables have invalid values. The message has one line for each. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError';
 }
@@ -138,12 +143,12 @@ const boolean = accept('true or false', (text) => booleans.get(text.toLowerCase(
 const labelPattern = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
 const dnsLabel = matching('a DNS label: lower-case letters, digits and "-", 63 at most', labelPattern);
 const takesLabels = 'DNS labels with commas between them, each once';
-/** One that is there twice is most likely a slip for another. */
+/** A repeated label is probably a typing error for another one, so it is refused. */
 const dnsLabels = accept<readonly string[]>(takesLabels, (text) => {
   const labels = text.split(',').map((label) => label.trim());
   if (!labels.every((label) => labelPattern.test(label))) return undefined;
   const twice = labels.find((label, index) => labels.indexOf(label) < index);
-  if (twice !== undefined) throw new TypeError(`${takesLabels}: "${twice}" is there twice`);
+  if (twice !== undefined) throw new TypeError(`${takesLabels}: "${twice}" appears twice`);
   return labels;
 });
 const takesControllers = `some of ${controllerNames.join(', ')}, with commas between them, each once`;
@@ -159,7 +164,7 @@ const dnsSubdomain = matching(
 const path = matching('a path that begins with "/"', /^\/[\w\-./]*$/);
 const host = matching('a host name, an IP address, or the folder of a Unix socket', /^[\w.:/-]+$/);
 const takesTables = 'tables with their schemas, as public.students, with commas between them';
-/** A part with a dot or a comma in it stands in double quotes. */
+/** A schema or table name. A name that contains a dot or a comma is double-quoted. */
 const tablePart = '(?:"(?:[^"]|"")+"|[^".,][^.,]*)';
 const tables = accept<readonly string[]>(takesTables, (text) => {
   const name = new RegExp(String.raw`\s*(${tablePart}\.${tablePart})\s*(,|$)`, 'y');
@@ -177,9 +182,9 @@ const image = matching('an image reference, as busybox:1.36', /^[\w][\w.\-/:@]*$
 const address = matching('a host and a port, as petstore.example:6742', /^(\[[0-9A-Fa-f:.]+\]|[\w.-]+):\d{1,5}$/);
 
 /**
- * Reads the settings. An empty variable counts as absent: a ConfigMap can't unset one.
+ * Reads the settings. An empty variable counts as absent, because a ConfigMap cannot unset one.
  *
- * @throws ConfigError with a line for each bad value: the variable, what it got, what it takes.
+ * @throws ConfigError with one line per invalid value: the variable, its value, and what it takes.
  */
 export function readConfig(environment: NodeJS.ProcessEnv): Config {
   const values = readEnvironment(
@@ -187,7 +192,7 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
     {
       NAMESPACE: dnsLabel({ default: 'default' }),
       WATCH_NAMESPACES: dnsLabels({ default: undefined }),
-      CONTROLLERS: controllerList({ default: namesByDefault }),
+      CONTROLLERS: controllerList({ default: controllersByDefault }),
       NUM_WORKERS: integer(1, 1000)({ default: 4 }),
       RESYNC_SECONDS: seconds({ default: 600 }),
       HA_ENABLED: boolean({ default: false }),
@@ -234,7 +239,7 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
       `METRICS_PORT: got ${values.METRICS_PORT}, takes a port other than HEALTH_PORT's ${values.HEALTH_PORT}`,
     );
   }
-  if (values.CONTROLLERS.includes('postgresWriter')) needDatabase(values);
+  if (values.CONTROLLERS.includes('postgresWriter')) requireDatabase(values);
   return {
     namespace: values.NAMESPACE,
     watchNamespaces: values.WATCH_NAMESPACES,
@@ -283,13 +288,13 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
   };
 }
 
-/** @throws ConfigError unless there is a database to write to, and a role to do so as. */
-function needDatabase(values: {
+/** @throws ConfigError if the database's host or role is missing. */
+function requireDatabase(values: {
   readonly PSQL_HOST: string | undefined;
   readonly PSQL_USER: string | undefined;
   readonly PSQL_CREDENTIALS_DIR: string | undefined;
 }): void {
-  const why = 'since CONTROLLERS has postgresWriter';
+  const why = 'because CONTROLLERS includes postgresWriter';
   const lines: string[] = [];
   if (values.PSQL_HOST === undefined) lines.push(`PSQL_HOST: got nothing, takes the host of the database, ${why}`);
   if (values.PSQL_USER === undefined && values.PSQL_CREDENTIALS_DIR === undefined) {

@@ -9,7 +9,7 @@ import type { Logger } from './runtime/index.ts';
 import { LeadershipLostError } from './runtime/leader-election/index.ts';
 import { terminationSignal } from './runtime/process/index.ts';
 
-/** Set by the bundler to the package's version. */
+/** The bundler defines it as the package's version. */
 declare const ECHOPERATOR_VERSION: string | undefined;
 
 const version = typeof ECHOPERATOR_VERSION === 'string' ? ECHOPERATOR_VERSION : 'dev';
@@ -18,19 +18,19 @@ const userAgent = `echoperator/${version}`;
 const usage = `Usage: echoperator [command]
 
 Commands:
-  (none)            run the operator; its settings come from the environment
-  apply-crds        apply the CustomResourceDefinitions that this version carries, wait until they are served, and end
-  check-uninstall   fail while there are objects whose deletion needs the operator, and list them
+  (none)            run the operator; environment variables contain its settings
+  apply-crds        apply the CustomResourceDefinitions of this version and wait until the API server serves them
+  check-uninstall   list the objects whose deletion needs the operator, and fail if there are any
   version           print the version
 `;
 
 const commands = ['apply-crds', 'check-uninstall', 'version'] as const;
 type Command = (typeof commands)[number];
 
-/** How long a command may take: for apply-crds the API server needs seconds to serve a new kind. */
+/** The time limit of a command. apply-crds waits for the API server, which takes seconds to serve a new kind. */
 const commandTimeoutMs = 60_000;
 
-/** What the process ends with: 0 done, 1 failed, 2 asked for something that can't be. */
+/** 0: success. 1: failure. 2: bad arguments or settings. */
 type ExitCode = 0 | 1 | 2;
 
 async function main(args: readonly string[], environment: NodeJS.ProcessEnv): Promise<ExitCode> {
@@ -47,11 +47,11 @@ async function main(args: readonly string[], environment: NodeJS.ProcessEnv): Pr
   const log: Logger = openLog(process, config.logLevel, { env: config.env, version });
   const signal = terminationSignal(process, log);
   if (command === undefined) await run({ config, environment, log, signal, userAgent });
-  else await perform(command, { config, environment, log, signal });
+  else await runCommand(command, { config, environment, log, signal });
   return 0;
 }
 
-async function perform(
+async function runCommand(
   command: Exclude<Command, 'version'>,
   {
     config,
@@ -67,10 +67,10 @@ async function perform(
 ): Promise<void> {
   const connection = await connect({ environment, kubeconfigPath: config.kubeconfig });
   const client = createClient(connection, { fieldManager, userAgent });
-  const limited = AbortSignal.any([signal, AbortSignal.timeout(commandTimeoutMs)]);
+  const limitedSignal = AbortSignal.any([signal, AbortSignal.timeout(commandTimeoutMs)]);
   try {
-    if (command === 'apply-crds') await applyCustomResourceDefinitions(client, kinds, log, limited);
-    else await checkUninstall(client, guardedKinds, { namespaces: config.watchNamespaces, signal: limited });
+    if (command === 'apply-crds') await applyCustomResourceDefinitions(client, kinds, log, limitedSignal);
+    else await checkUninstall(client, guardedKinds, { namespaces: config.watchNamespaces, signal: limitedSignal });
   } finally {
     await client.close();
   }
@@ -89,6 +89,6 @@ function reportFailure(error: unknown): ExitCode {
   return 1;
 }
 
-// By force: a credential plugin that hangs is a child, and would keep the process alive; so would a reconcile that is
-// still under way when the Lease is lost.
+// Exits explicitly, because a hanging credential plugin (a child process) or a reconcile in flight when the Lease is
+// lost would keep the process alive.
 process.exit(await main(process.argv.slice(2), process.env).catch(reportFailure));

@@ -14,28 +14,30 @@ import {
 } from './controllers/index.ts';
 import type { Operator } from './runtime/index.ts';
 
-/** What controllers are given of the operator. */
-type Parts = Pick<Operator, 'manager' | 'events' | 'applier' | 'elector' | 'metrics'>;
+/** The parts of the operator that controllers use. */
+type OperatorParts = Pick<Operator, 'manager' | 'events' | 'applier' | 'elector' | 'metrics'>;
 
-/** Closes what a controller has open outside of the cluster. To be called when nothing is reconciled any more. */
+/** Closes a controller's connections to systems outside the cluster. Call it after the workers have stopped. */
 type Close = () => Promise<void>;
 
-/** One of the operator's controllers. */
+/** How to add one of the operator's controllers. */
 export interface OperatorController {
-  /** What its role has to allow. */
+  /** The RBAC rules that the controller needs. */
   readonly permissions: readonly PolicyRule[];
-  add(operator: Parts, config: Config): Promise<Close | undefined>;
-  /** What takes its place where it does not run. Absent: nothing, and the kind is not watched. */
-  readonly disabled?: Pick<OperatorController, 'permissions'> & { add(operator: Parts, config: Config): void };
+  add(operator: OperatorParts, config: Config): Promise<Close | undefined>;
+  /** Replaces a controller that is switched off. Absent: nothing watches the kind. */
+  readonly disabled?: Pick<OperatorController, 'permissions'> & { add(operator: OperatorParts, config: Config): void };
 }
 
-/** All of them. Each is loaded on demand: an operator does without the code of those that do not run, a gRPC client for example. */
+/**
+ * All controllers. Each is imported on demand, so that a controller that is switched off costs no memory (gRPC, pg).
+ */
 export const controllers: Readonly<Record<ControllerName, OperatorController>> = {
   echo: {
     permissions: echoPermissions,
     add: async ({ manager, events }, config) => {
       const { addEchoController } = await import('./controllers/echo/index.ts');
-      addEchoController(manager, { events, image: config.echoImage, ...shared(config) });
+      addEchoController(manager, { events, image: config.echoImage, ...sharedOptions(config) });
       return undefined;
     },
   },
@@ -43,7 +45,7 @@ export const controllers: Readonly<Record<ControllerName, OperatorController>> =
     permissions: scheduledEchoPermissions,
     add: async ({ manager, events, applier }, config) => {
       const { addScheduledEchoController } = await import('./controllers/scheduled-echo/index.ts');
-      addScheduledEchoController(manager, { events, applier, image: config.echoImage, ...shared(config) });
+      addScheduledEchoController(manager, { events, applier, image: config.echoImage, ...sharedOptions(config) });
       return undefined;
     },
   },
@@ -51,7 +53,7 @@ export const controllers: Readonly<Record<ControllerName, OperatorController>> =
     permissions: podSetPermissions,
     add: async ({ manager, events, applier }, config) => {
       const { addPodSetController } = await import('./controllers/pod-set/index.ts');
-      addPodSetController(manager, { events, applier, image: config.podSetImage, ...shared(config) });
+      addPodSetController(manager, { events, applier, image: config.podSetImage, ...sharedOptions(config) });
       return undefined;
     },
   },
@@ -59,7 +61,7 @@ export const controllers: Readonly<Record<ControllerName, OperatorController>> =
     permissions: bookStorePermissions,
     add: async ({ manager, events, applier }, config) => {
       const { addBookStoreController } = await import('./controllers/book-store/index.ts');
-      addBookStoreController(manager, { events, applier, ...shared(config) });
+      addBookStoreController(manager, { events, applier, ...sharedOptions(config) });
       return undefined;
     },
   },
@@ -73,9 +75,9 @@ export const controllers: Readonly<Record<ControllerName, OperatorController>> =
         gate: elector?.fence,
         registry: metrics.registry,
         address,
-        tls: tls ? authorityIn('PETSTORE_CA_FILE', caFile) : undefined,
+        tls: tls ? readAuthority('PETSTORE_CA_FILE', caFile) : undefined,
         timeoutMs: timeoutSeconds * 1000,
-        ...shared(config),
+        ...sharedOptions(config),
       });
     },
     disabled: {
@@ -97,7 +99,7 @@ export const controllers: Readonly<Record<ControllerName, OperatorController>> =
         gate: elector?.fence,
         events,
         registry: metrics.registry,
-        ...shared(config),
+        ...sharedOptions(config),
       });
     },
     disabled: {
@@ -113,18 +115,19 @@ export const controllers: Readonly<Record<ControllerName, OperatorController>> =
   },
 };
 
-const shared = ({ numWorkers: workers, watchNamespaces: namespaces, resyncSeconds }: Config) => ({
+/** The options that all controllers have. */
+const sharedOptions = ({ numWorkers: workers, watchNamespaces: namespaces, resyncSeconds }: Config) => ({
   workers,
   namespaces,
   resyncEveryMs: resyncSeconds * 1000,
 });
 
 /**
- * The authority in a file, read anew each time it is got: it may be renewed.
+ * The certificate authority in a file. `ca` reads the file at each access, because the certificate may be renewed.
  *
- * @throws ConfigError where the file cannot be read now.
+ * @throws ConfigError if the file cannot be read now.
  */
-function authorityIn(setting: string, path: string | undefined): { readonly ca?: string } {
+function readAuthority(setting: string, path: string | undefined): { readonly ca?: string } {
   if (path === undefined) return {};
   const authority = {
     get ca() {
@@ -141,8 +144,11 @@ function authorityIn(setting: string, path: string | undefined): { readonly ca?:
   }
 }
 
-/** Adds the controllers that the config asks for. */
-export async function addControllers(operator: Parts, config: Config): Promise<Close> {
+/**
+ * Adds the enabled controllers, and the replacements of disabled ones. Returns a function that closes their
+ * connections.
+ */
+export async function addControllers(operator: OperatorParts, config: Config): Promise<Close> {
   const closes: Close[] = [];
   for (const name of controllerNames) {
     const { add, disabled } = controllers[name];

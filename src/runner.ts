@@ -3,7 +3,7 @@ import { type Config, ConfigError } from './config.ts';
 import { addControllers } from './operator.ts';
 import { isInCluster } from './runtime/client/index.ts';
 import type { Logger, Operator } from './runtime/index.ts';
-import { checkedTimings, type LeaseTimings, PodContainers } from './runtime/leader-election/index.ts';
+import { type LeaseTimings, PodCrashDetector, validateTimings } from './runtime/leader-election/index.ts';
 import {
   connectOperator,
   type HttpServer,
@@ -15,25 +15,27 @@ import {
   serve,
 } from './runtime/process/index.ts';
 
-/** The name under which the API server tracks the fields that the operator sets. */
+/** The field manager of the operator's writes. */
 export const fieldManager = 'echoperator';
 
-/** What a run of the operator needs beside its config. */
+/** What {@link run} needs. */
 export interface RunOptions {
   readonly config: Config;
   readonly environment: NodeJS.ProcessEnv;
   readonly log: Logger;
-  /** Aborted to stop: the operator drains and {@link run} resolves. */
+  /** Stops the operator when aborted: it drains, and {@link run} resolves. */
   readonly signal: AbortSignal;
   /** `echoperator/1.2.3` */
   readonly userAgent: string;
 }
 
 /**
- * Runs the operator until the signal is aborted: leadership where there is one to be had, then informers, then workers.
+ * Runs the operator until the signal is aborted. With leader election it waits for the Lease first; then it starts the
+ * informers, then the workers.
  *
- * @throws ConfigError for settings that don't fit together and ports that are taken; ConnectionError when there is no way
- *   to the API server; LeadershipLostError as soon as another may lead, whatever is still under way.
+ * @throws ConfigError for settings that contradict each other and for ports that are in use; ConnectionError if no API
+ *   server is configured; LeadershipLostError as soon as another process may lead, without waiting for reconciles in
+ *   flight.
  */
 export async function run({ config, environment, log, signal, userAgent }: RunOptions): Promise<void> {
   const leaderElection = leaderElectionOf(config, environment, log);
@@ -48,17 +50,17 @@ export async function run({ config, environment, log, signal, userAgent }: RunOp
     drainTimeoutMs: config.shutdownTimeoutSeconds * 1000,
     leaderElection,
   });
-  const closeOutside = await addControllers(operator, config);
+  const closeConnections = await addControllers(operator, config);
 
   const liveness = new Liveness(operator.manager);
   const servers = await listen(config, operator, liveness);
   const { numWorkers: workers, watchNamespaces: namespaces = 'all' } = config;
   const { origin } = operator.connection.server;
   log.info({ server: origin, workers, namespaces, ha: config.ha.enabled }, 'operator starts');
-  void operator.manager.synced.then(() => setTimeout(giveMemoryBack, collectAfterMs).unref());
+  void operator.manager.synced.then(() => setTimeout(collectGarbage, collectAfterMs).unref());
   try {
     await operator.run(signal);
-    await closeOutside();
+    await closeConnections();
   } finally {
     liveness.stop();
     await Promise.all(servers.map((server) => server.close()));
@@ -66,22 +68,26 @@ export async function run({ config, environment, log, signal, userAgent }: RunOp
   log.info({}, 'operator has stopped');
 }
 
-/** A new leader has work waiting when its caches have synced, and a collection takes a tenth of a second. */
+/**
+ * Delays the collection, which takes about 100 ms, because the queue of a new leader is full when its caches have
+ * synced.
+ */
 const collectAfterMs = 1000;
 
 /**
- * What the first lists left behind is garbage that V8 would keep for a while, and its pages for longer: as much again as
- * what is cached. Node has `gc` where it is started with --expose-gc, as in the image.
+ * Frees what the initial lists have left behind: about as much memory as the caches hold, which V8 would keep for a
+ * while. `gc` exists if Node runs with --expose-gc, as in the image.
  */
-function giveMemoryBack(): void {
+function collectGarbage(): void {
   void globalThis.gc?.({ execution: 'async', flavor: 'last-resort', type: 'major' });
 }
 
 /**
- * Which Lease the operator contends for, if any. A lone replica in a cluster takes it too: while the Deployment replaces its
- * pod, or somebody turns high availability on or off, an old and a new one may overlap.
+ * The options of leader election; undefined if the operator contends for no Lease. In a cluster a single replica
+ * contends too: an old pod and a new one may overlap while the Deployment replaces the pod or high availability is
+ * switched on or off.
  *
- * @throws ConfigError for times that don't fit together.
+ * @throws ConfigError for times that contradict each other, even if there is no leader election.
  */
 export function leaderElectionOf(
   config: Config,
@@ -93,23 +99,27 @@ export function leaderElectionOf(
   if (!ha.enabled && (kubeconfig !== undefined || !isInCluster(environment))) return undefined;
   return {
     lease: { namespace, name: ha.leaseLockName },
-    // The uuid: a setting that two replicas share makes no two leaders.
+    // With a uuid, so that replicas that share a node ID by mistake still have different identities.
     identity: `${ha.nodeId}_${randomUUID()}`,
     timings,
     warmStandby: ha.enabled && ha.warmStandby,
-    ...containersOf(config, log),
+    ...crashDetectionOf(config, log),
   };
 }
 
-/** A crash is seen by the status of the leader's pod, where this process knows which container it runs in itself. */
-function containersOf(
+/** The annotation of the Lease in which a leader describes its container. */
+const holderAnnotation = 'leader-election.echoperator.io/holder';
+
+/** Crash detection needs to know the own pod and container. The chart sets them by the downward API. */
+function crashDetectionOf(
   { namespace, pod, containerName }: Config,
   log: Logger,
-): Pick<LeaderElectionOptions, 'containers'> {
+): Pick<LeaderElectionOptions, 'crashDetector'> {
   const { name: podName, uid: podUid } = pod;
   if (podName === undefined || podUid === undefined || containerName === undefined) return {};
+  const container = { namespace, podName, podUid, containerName };
   return {
-    containers: (client) => new PodContainers({ client, namespace, podName, podUid, containerName, log }),
+    crashDetector: (client) => new PodCrashDetector({ client, annotation: holderAnnotation, ...container, log }),
   };
 }
 
@@ -122,14 +132,14 @@ function timingsOf({ ha }: Config): LeaseTimings {
   } as const;
   try {
     const timings = { leaseDurationSeconds, renewDeadlineSeconds, retryPeriodSeconds };
-    return checkedTimings(timings, (timing) => variables[timing]);
+    return validateTimings(timings, (timing) => variables[timing]);
   } catch (cause) {
     if (!(cause instanceof RangeError)) throw cause;
     throw new ConfigError(cause.message, { cause });
   }
 }
 
-/** Opens the probes, and the metrics where they are wanted; on one of them failing, none stays open. */
+/** Serves the probes and, if enabled, the metrics. If one port fails, the other one is closed again. */
 async function listen(config: Config, operator: Operator, liveness: Liveness): Promise<readonly HttpServer[]> {
   const health = await serveOn('HEALTH_PORT', config.healthPort, probeRoutes(operator, liveness));
   if (!config.metrics.enabled) return [health];

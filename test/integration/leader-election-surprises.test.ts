@@ -6,7 +6,7 @@ import { Transport } from '../../src/runtime/client/transport.ts';
 import type { KubeObject, Manifest } from '../../src/runtime/index.ts';
 import { Lease } from '../../src/runtime/kinds/index.ts';
 import {
-  type HolderContainer,
+  type CrashDetector,
   LeaderElector,
   type LeaderElectorOptions,
   LeadershipLostError,
@@ -15,7 +15,7 @@ import { eventually } from '../../testkit/eventually.ts';
 import { RecordingLog } from '../../testkit/recording-log.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
 
-// Long ones: nothing here has waited for a Lease to expire, nor for a renewal but the first.
+// So long that no test waits for a Lease to expire, nor for a renewal after the first.
 const timings = { leaseDurationSeconds: 600, renewDeadlineSeconds: 500, retryPeriodSeconds: 0.5 };
 
 let cluster: TestCluster;
@@ -24,7 +24,7 @@ let transport: Transport;
 let lease: { readonly namespace: string; readonly name: string };
 let log: RecordingLog;
 let stop: AbortController;
-let begun: Promise<unknown>[];
+let running: Promise<unknown>[];
 
 beforeAll(async () => {
   cluster = await TestCluster.connect();
@@ -39,11 +39,11 @@ beforeEach(() => {
   lease = { namespace, name: `lock-${randomUUID()}` };
   log = new RecordingLog();
   stop = new AbortController();
-  begun = [];
+  running = [];
 });
 afterEach(async () => {
   stop.abort(new Error('the test is over'));
-  await Promise.allSettled(begun);
+  await Promise.allSettled(running);
 });
 
 const client = (): HttpClient => new HttpClient(transport, 'test');
@@ -51,7 +51,7 @@ const client = (): HttpClient => new HttpClient(transport, 'test');
 const elector = (options: Partial<LeaderElectorOptions> = {}): LeaderElector =>
   new LeaderElector({ client: client(), lease, identity: 'me', timings, log, ...options });
 
-/** Runs until the test is over; tells when it leads, and how it ended. */
+/** Runs a candidate until the test is over. `leads` resolves when it leads, `ended` with the error of its run. */
 function run(candidate: LeaderElector): { readonly leads: Promise<void>; readonly ended: Promise<unknown> } {
   const leads = Promise.withResolvers<void>();
   const lead = async (signal: AbortSignal): Promise<void> => {
@@ -59,13 +59,13 @@ function run(candidate: LeaderElector): { readonly leads: Promise<void>; readonl
     await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
   };
   const ended = candidate.run(stop.signal, lead).catch((error: unknown) => error);
-  begun.push(ended);
+  running.push(ended);
   return { leads: leads.promise, ended };
 }
 
 const holder = async (): Promise<string | undefined> => (await cluster.client.get(Lease, lease)).spec?.holderIdentity;
 
-test('stopped while it takes the Lease, it has not kept it', async () => {
+test('a candidate that is stopped while it acquires the Lease releases it', async () => {
   const inner = client();
   const aborting = {
     get: inner.get.bind(inner),
@@ -73,11 +73,11 @@ test('stopped while it takes the Lease, it has not kept it', async () => {
     watchBatches: inner.watchBatches.bind(inner),
     update: inner.update.bind(inner),
     create: async <T extends KubeObject>(...[kind, manifest, options]: Parameters<typeof inner.create<T>>) => {
-      const made = await inner.create(kind, manifest);
+      const created = await inner.create(kind, manifest);
       stop.abort();
-      // As a client whose answer is not there yet.
+      // As a client that is still waiting for the response.
       options?.signal?.throwIfAborted();
-      return made;
+      return created;
     },
   };
   const candidate = elector({ client: aborting });
@@ -88,7 +88,7 @@ test('stopped while it takes the Lease, it has not kept it', async () => {
   expect(() => candidate.fence.pass()).toThrow('stopped before it led');
 });
 
-test('stopped without an answer to what made it the holder, it has not kept the Lease', async () => {
+test('a candidate that is stopped without a response to its claim releases the Lease', async () => {
   const inner = client();
   const unanswered = {
     get: inner.get.bind(inner),
@@ -107,31 +107,31 @@ test('stopped without an answer to what made it the holder, it has not kept the 
   expect(await holder()).toBe('');
 });
 
-test('a leader whose namespace is gone asks for its Lease once a retry period', async () => {
+test('a leader whose namespace was deleted creates its Lease once per retry period', async () => {
   const inner = client();
-  const asked = { updates: 0, creations: 0 };
-  const homeless = {
+  const requests = { updates: 0, creations: 0 };
+  const withoutNamespace = {
     get: inner.get.bind(inner),
     list: inner.list.bind(inner),
     watchBatches: inner.watchBatches.bind(inner),
     update: <T extends KubeObject>(...args: Parameters<typeof inner.update<T>>) => {
-      asked.updates += 1;
+      requests.updates += 1;
       return inner.update(...args);
     },
     create: async <T extends KubeObject>(...[kind, manifest]: Parameters<typeof inner.create<T>>): Promise<T> => {
-      asked.creations += 1;
-      if (asked.creations === 1) return inner.create(kind, manifest);
+      requests.creations += 1;
+      if (requests.creations === 1) return inner.create(kind, manifest);
       throw new ApiError('POST /leases', 404, { reason: 'NotFound', message: 'namespaces "x" not found' });
     },
   };
-  const { leads } = run(elector({ client: homeless }));
+  const { leads } = run(elector({ client: withoutNamespace }));
   await leads;
   await cluster.client.delete(Lease, lease);
-  await eventually('it has tried to make it again', async () => asked.creations >= 3);
-  expect(asked.creations).toBeLessThanOrEqual(asked.updates + 1);
+  await eventually('it has tried to create the Lease again', async () => requests.creations >= 3);
+  expect(requests.creations).toBeLessThanOrEqual(requests.updates + 1);
 });
 
-test('a callback that throws costs no leadership', async () => {
+test('a callback that throws does not end leadership', async () => {
   const onNewLeader = (): never => {
     throw new Error('a defect');
   };
@@ -140,7 +140,7 @@ test('a callback that throws costs no leadership', async () => {
   const firstLog = log;
   log = new RecordingLog();
   run(elector({ identity: 'second', onNewLeader }));
-  await eventually('the other is told', async () => log.messages('error').length > 0);
+  await eventually('the standby has called its callback', async () => log.messages('error').length > 0);
   expect(firstLog.messages('error')).toEqual(['onNewLeader threw']);
   expect(log.messages('warn')).toEqual([]);
   stop.abort();
@@ -148,65 +148,58 @@ test('a callback that throws costs no leadership', async () => {
   expect(await holder()).toBe('');
 });
 
-test('it leads although what it watched as a standby has not come to its end', async () => {
-  const container: HolderContainer = {
-    namespace,
-    podName: 'p',
-    podUid: 'u',
-    containerName: 'c',
-    containerId: 'containerd://1',
-    terminationToken: 't',
-  };
+test('a new leader does not wait for the end of the crash watch that it began as a standby', async () => {
   const slow = Promise.withResolvers<void>();
-  const asked = Promise.withResolvers<void>();
-  const containers = {
-    own: async () => container,
-    ended: async () => {
-      asked.resolve();
+  const watching = Promise.withResolvers<void>();
+  const crashDetector: CrashDetector = {
+    annotation: 'example.com/holder',
+    describeProcess: async () => 'a container',
+    waitForEnd: async () => {
+      watching.resolve();
       await slow.promise;
       throw new Error('aborted');
     },
   };
   const stopFirst = new AbortController();
-  const first = elector({ identity: 'first', containers }).run(
+  const first = elector({ identity: 'first', crashDetector }).run(
     stopFirst.signal,
     (signal) => new Promise((resolve) => signal.addEventListener('abort', () => resolve(), { once: true })),
   );
   await eventually('the first leads', async () => (await holder().catch(() => '')) === 'first');
-  const second = run(elector({ identity: 'second', containers }));
-  await asked.promise;
+  const second = run(elector({ identity: 'second', crashDetector }));
+  await watching.promise;
   stopFirst.abort();
   await first;
   await second.leads;
   slow.resolve();
 });
 
-test('a Lease that was deleted and made by another is lost at once', async () => {
+test('a leader whose Lease was deleted and created by another candidate loses it at once', async () => {
   const inner = client();
   let updatesAfter = 0;
-  let made = false;
-  const beaten = {
+  let isCreatedByOther = false;
+  const overtaken = {
     get: inner.get.bind(inner),
     list: inner.list.bind(inner),
     watchBatches: inner.watchBatches.bind(inner),
     update: async <T extends KubeObject>(...args: Parameters<typeof inner.update<T>>) => {
-      if (made) updatesAfter += 1;
+      if (isCreatedByOther) updatesAfter += 1;
       return inner.update(...args);
     },
     create: async <T extends KubeObject>(...[kind, manifest, options]: Parameters<typeof inner.create<T>>) => {
-      if (begunToLead) {
+      if (isLeading) {
         const spec = { holderIdentity: 'faster', leaseDurationSeconds: 15 };
         const metadata = { ...lease };
         await cluster.client.create(Lease, { metadata, spec } satisfies Manifest<Lease>);
-        made = true;
+        isCreatedByOther = true;
       }
       return inner.create(kind, manifest, options);
     },
   };
-  let begunToLead = false;
-  const candidate = run(elector({ client: beaten }));
+  let isLeading = false;
+  const candidate = run(elector({ client: overtaken }));
   await candidate.leads;
-  begunToLead = true;
+  isLeading = true;
   await cluster.client.delete(Lease, lease);
   const error = await candidate.ended;
   expect(error).toBeInstanceOf(LeadershipLostError);
@@ -214,7 +207,7 @@ test('a Lease that was deleted and made by another is lost at once', async () =>
   expect(updatesAfter).toBe(0);
 });
 
-test('a namespace that is not there is warned of', async () => {
+test('a candidate warns if the namespace of the Lease does not exist', async () => {
   lease = { namespace: 'not-there', name: 'lock' };
   run(elector());
   await eventually('a warning', async () =>

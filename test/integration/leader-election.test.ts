@@ -9,10 +9,12 @@ import { eventually, FaultProxy, isWatch, type RequestFilter } from '../../src/r
 import { RecordingLog } from '../../testkit/recording-log.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
 
-/** Short enough to wait for, long enough for a machine that is slow. */
+/** Short enough to wait for, long enough for a slow machine. */
 const timings: LeaseTimings = { leaseDurationSeconds: 6, renewDeadlineSeconds: 4, retryPeriodSeconds: 0.5 };
-/** Within a test no Lease expires, and no standby polls: whoever takes a released Lease was told by its watch. */
-const patient: LeaseTimings = { leaseDurationSeconds: 3600, renewDeadlineSeconds: 3000, retryPeriodSeconds: 600 };
+/**
+ * So long that no Lease expires and no standby polls within a test: a standby learns of a release only by its watch.
+ */
+const long: LeaseTimings = { leaseDurationSeconds: 3600, renewDeadlineSeconds: 3000, retryPeriodSeconds: 600 };
 
 const isUpdate: RequestFilter = ({ verb, resource }) => verb === 'update' && resource === 'leases';
 const isCreate: RequestFilter = ({ verb, resource }) => verb === 'create' && resource === 'leases';
@@ -25,24 +27,24 @@ let candidates: Candidate[];
 interface CandidateOptions {
   /** Default: a uuid. */
   readonly identity?: string;
-  /** What it does while it leads. Default: it waits until it is stopped. */
+  /** The leader's work. Default: waits until it is stopped. */
   readonly lead?: (stop: AbortSignal) => Promise<void>;
-  /** Default: short ones. */
+  /** Default: the short ones. */
   readonly timings?: LeaseTimings;
 }
 
-/** A candidate for the test's Lease, behind a proxy of its own. */
+/** A candidate for the test's Lease, with its own proxy. */
 class Candidate {
   readonly proxy: FaultProxy;
   readonly elector: LeaderElector;
   readonly identity: string;
   readonly log = new RecordingLog();
   readonly leaders: string[] = [];
-  /** How `run` ended. */
+  /** The result of `run`. */
   readonly ended: Promise<unknown>;
-  /** When it was told that it leads (performance.now). */
+  /** When `lead` was called (performance.now). */
   leadsSinceMs: number | undefined;
-  /** What `lead` has been told to stop for. */
+  /** The reason for which the signal of `lead` was aborted. */
   stopReason: unknown;
   readonly #stop = new AbortController();
   readonly #transport: Transport;
@@ -87,7 +89,7 @@ class Candidate {
     return this.ended;
   }
 
-  /** Nothing reaches the API server any more, or comes back from it, and nobody says so. */
+  /** Drops all traffic with the API server without closing connections. */
   cutOff(): void {
     this.proxy.inject({ type: 'silence' });
   }
@@ -112,8 +114,8 @@ const leads = (candidate: Candidate): Promise<boolean> =>
 const standsBy = (candidate: Candidate, leader: Candidate): Promise<boolean> =>
   eventually(`${candidate.identity} sees the leader`, async () => candidate.leaders.at(-1) === leader.identity);
 
-/** One that leads, and others that watch it do so. */
-async function group(size: number, options: CandidateOptions = {}): Promise<[Candidate, ...Candidate[]]> {
+/** A leader, and standbys that have observed it. */
+async function startGroup(size: number, options: CandidateOptions = {}): Promise<[Candidate, ...Candidate[]]> {
   const leader = await Candidate.start(options);
   await leads(leader);
   const standbys = await Promise.all(Array.from({ length: size - 1 }, () => Candidate.start(options)));
@@ -136,8 +138,8 @@ afterEach(async () => {
 });
 
 describe('a handover', () => {
-  test('the first makes the Lease and leads; others stand by and leave it alone', async () => {
-    const [leader, standby] = await group(3);
+  test('the first candidate creates the Lease and leads; the others stand by and do not write to it', async () => {
+    const [leader, standby] = await startGroup(3);
     const { spec } = await lease();
     expect(spec).toMatchObject({ holderIdentity: leader.identity, leaseDurationSeconds: 6, leaseTransitions: 0 });
     expect(candidates.filter((candidate) => candidate.leads)).toEqual([leader]);
@@ -151,18 +153,18 @@ describe('a handover', () => {
     expect(standby?.proxy.answered(409)).toBe(0);
   });
 
-  test('a released Lease is taken by one of the standbys, who learn of the release by their watch', async () => {
-    const [leader, ...standbys] = await group(4, { timings: patient });
+  test('one of the standbys takes a released Lease, which they observe by their watch', async () => {
+    const [leader, ...standbys] = await startGroup(4, { timings: long });
     expect(await leader.stop()).toBe('resolved');
     const next = await eventually('another leads', async () => standbys.find((candidate) => candidate.leads));
     for (const standby of standbys) await standsBy(standby, next);
     expect(standbys.filter((candidate) => candidate.leads)).toEqual([next]);
     expect((await lease()).spec).toMatchObject({ holderIdentity: next.identity, leaseTransitions: 1 });
-    // Each that lost the race was refused once, or learned of the winner before it asked.
+    // Each of the others had one Conflict, or observed the new leader before it wrote.
     for (const standby of standbys) expect(standby.proxy.answered(409)).toBeLessThanOrEqual(1);
   });
 
-  test('the leader leads until its work has come to an end, and renews meanwhile', async () => {
+  test('a stopped leader leads and renews until its work has ended', async () => {
     const work = Promise.withResolvers<void>();
     const leader = await Candidate.start({
       lead: async (stop) => {
@@ -180,11 +182,11 @@ describe('a handover', () => {
     expect(standby.leads).toBe(false);
     work.resolve();
     expect(await ended).toBe('resolved');
-    expect(() => leader.elector.fence.pass()).toThrow('has given its lease back');
+    expect(() => leader.elector.fence.pass()).toThrow('no longer leads');
     await leads(standby);
   });
 
-  test('one whose work fails gives the Lease back, and throws what it threw', async () => {
+  test('a leader whose work fails releases the Lease and throws the error', async () => {
     const leader = await Candidate.start({
       lead: async () => {
         throw new Error('a defect');
@@ -194,8 +196,8 @@ describe('a handover', () => {
     expect((await lease()).spec?.holderIdentity).toBe('');
   });
 
-  test('a standby that is stopped just ends', async () => {
-    const [leader, standby] = await group(2);
+  test('a stopped standby ends without writing', async () => {
+    const [leader, standby] = await startGroup(2);
     expect(await standby?.stop()).toBe('resolved');
     expect(leader.leads).toBe(true);
     expect((await lease()).spec?.holderIdentity).toBe(leader.identity);
@@ -203,8 +205,8 @@ describe('a handover', () => {
 });
 
 describe('a leader that is cut off', () => {
-  test('stops before another begins, and says that it has lost the Lease', async () => {
-    const [leader, standby] = await group(2);
+  test('stops before another candidate leads, and throws LeadershipLostError', async () => {
+    const [leader, standby] = await startGroup(2);
     const closedAtMs = new Promise<number>((resolve) => {
       leader.elector.fence.signal.addEventListener('abort', () => resolve(performance.now()), { once: true });
     });
@@ -217,8 +219,8 @@ describe('a leader that is cut off', () => {
     expect(await closedAtMs).toBeLessThan(standby.leadsSinceMs ?? 0);
   });
 
-  test('for less than its deadline leads on', async () => {
-    const [leader, standby] = await group(2);
+  test('keeps leading if the outage is shorter than the renew deadline', async () => {
+    const [leader, standby] = await startGroup(2);
     const refused = leader.proxy.inject(
       { type: 'answer', status: 500, reason: 'InternalError' },
       { on: isUpdate, times: 3 },
@@ -230,8 +232,8 @@ describe('a leader that is cut off', () => {
     expect(standby?.leads).toBe(false);
   });
 
-  test('is told of a renewal whose answer was lost by what it reads', async () => {
-    const [leader] = await group(1);
+  test('reads the Lease after a renewal whose response was lost, and keeps leading', async () => {
+    const [leader] = await startGroup(1);
     const lost = leader.proxy.inject({ type: 'lost-reply' }, { on: isUpdate, times: 2 });
     await eventually('two lost replies', async () => lost.count === 2);
     const before = (await lease()).spec?.renewTime;
@@ -240,8 +242,8 @@ describe('a leader that is cut off', () => {
     expect(leader.leads).toBe(true);
   });
 
-  test('cannot release: the Lease expires, and it ends all the same', async () => {
-    const [leader, standby] = await group(2);
+  test('ends although it cannot release the Lease, which expires', async () => {
+    const [leader, standby] = await startGroup(2);
     leader.proxy.inject({ type: 'answer', status: 500, reason: 'InternalError' }, { on: isUpdate });
     expect(await leader.stop()).toBe('resolved');
     expect(leader.log.messages('warn')).toContain('the lease could not be released: it expires');
@@ -250,9 +252,9 @@ describe('a leader that is cut off', () => {
   });
 });
 
-describe('a Lease that others touch', () => {
-  test("with another's name on it is lost at once", async () => {
-    const [leader] = await group(1);
+describe('a Lease that another client changes', () => {
+  test('is lost at once if it names another holder', async () => {
+    const [leader] = await startGroup(1);
     await cluster.client.patch(
       Lease,
       { namespace, name },
@@ -264,17 +266,17 @@ describe('a Lease that others touch', () => {
     expect((await lease()).spec?.holderIdentity).toBe('else');
   });
 
-  test('that is deleted is made again by its holder, and by nobody else', async () => {
-    const [leader, standby] = await group(2);
+  test('is created again by its holder, and by nobody else, if it is deleted', async () => {
+    const [leader, standby] = await startGroup(2);
     await cluster.client.delete(Lease, { namespace, name });
-    await eventually('it is there again', async () => (await lease()).spec?.holderIdentity === leader.identity);
+    await eventually('the Lease exists again', async () => (await lease()).spec?.holderIdentity === leader.identity);
     expect(leader.leads).toBe(true);
     expect(standby?.leads).toBe(false);
     expect(standby?.proxy.answered(201)).toBe(0);
   });
 
-  test('that is labelled in between stays with its holder', async () => {
-    const [leader] = await group(1);
+  test('stays with its holder if it is labelled', async () => {
+    const [leader] = await startGroup(1);
     for (let count = 0; count < 3; count++) {
       const body = { metadata: { labels: { count: String(count) } } };
       await cluster.client.patch(Lease, { namespace, name }, { type: 'merge', body });
@@ -287,17 +289,17 @@ describe('a Lease that others touch', () => {
 });
 
 describe('a standby with a bad connection', () => {
-  test('that gets no answer to what made it the holder leads when it has seen that', async () => {
-    const proxied = await Candidate.start({ identity: 'lost' });
-    // Before its first request is through: it looks first.
-    const lost = proxied.proxy.inject({ type: 'lost-reply' }, { on: isCreate, times: 1 });
-    await leads(proxied);
+  test('leads if the response to its claim was lost, as soon as it reads the Lease', async () => {
+    const candidate = await Candidate.start({ identity: 'lost' });
+    // In time: a candidate reads the Lease before it creates it.
+    const lost = candidate.proxy.inject({ type: 'lost-reply' }, { on: isCreate, times: 1 });
+    await leads(candidate);
     expect(lost.count).toBe(1);
     expect((await lease()).spec?.holderIdentity).toBe('lost');
   });
 
-  test('whose watches are refused asks instead', async () => {
-    const [leader, standby] = await group(2);
+  test('reads the Lease if its watches are refused', async () => {
+    const [leader, standby] = await startGroup(2);
     if (standby === undefined) throw new Error('there is a standby');
     const refused = standby.proxy.inject({ type: 'answer', status: 403, reason: 'Forbidden' }, { on: isWatch });
     const cut = standby.proxy.inject({ type: 'cut', how: 'reset' }, { on: isWatch });
@@ -307,11 +309,11 @@ describe('a standby with a bad connection', () => {
     expect(cut.count + refused.count).toBeGreaterThan(0);
   });
 
-  test('that starts while the API server is down waits for it', async () => {
+  test('waits if it starts while the API server is down', async () => {
     const refused = { type: 'answer', status: 503, reason: 'ServiceUnavailable' } as const;
     const candidate = await Candidate.start();
     const down = candidate.proxy.inject(refused);
-    await eventually('it has tried in vain', async () => down.count > 2);
+    await eventually('several requests have failed', async () => down.count > 2);
     expect(candidate.leads).toBe(false);
     down.off();
     await leads(candidate);

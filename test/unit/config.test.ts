@@ -231,7 +231,7 @@ describe('a value that cannot be is refused by a line that names the variable, w
     ['WATCH_NAMESPACES', 'a,', labels],
     ['WATCH_NAMESPACES', 'a b', labels],
     ['WATCH_NAMESPACES', 'a,B', labels],
-    ['WATCH_NAMESPACES', 'a, b,a', `${labels}: "a" is there twice`],
+    ['WATCH_NAMESPACES', 'a, b,a', `${labels}: "a" appears twice`],
     ['METRICS_ENABLED', '2', boolean],
     // Names of what every JavaScript object has.
     ['METRICS_ENABLED', 'constructor', boolean],
@@ -300,8 +300,8 @@ describe('the controller of PostgresWriters', () => {
 
   test('needs a database and a role', () => {
     expect(refusal(on).split('\n')).toEqual([
-      'PSQL_HOST: got nothing, takes the host of the database, since CONTROLLERS has postgresWriter',
-      'PSQL_USER: got nothing, takes the role in the database, since CONTROLLERS has postgresWriter; or set PSQL_CREDENTIALS_DIR',
+      'PSQL_HOST: got nothing, takes the host of the database, because CONTROLLERS includes postgresWriter',
+      'PSQL_USER: got nothing, takes the role in the database, because CONTROLLERS includes postgresWriter; or set PSQL_CREDENTIALS_DIR',
     ]);
     expect(readConfig({ ...on, PSQL_HOST: 'db', PSQL_CREDENTIALS_DIR: '/secret' }).psql.user).toBeUndefined();
   });

@@ -19,6 +19,7 @@ import { scheduledEchoReasons } from '../../src/controllers/scheduled-echo/sched
 import { Metrics } from '../../src/runtime/process/index.ts';
 import { codeBlocks, codeIn, headingAnchors, linksOf, tableAfter } from '../../testkit/markdown.ts';
 import { clusterPackages } from '../../tools/debian.ts';
+import { logLines } from '../../tools/generate/generate-log-lines.ts';
 import { entries, packageName } from '../../tools/release/npm-package.ts';
 import { guideFiles } from '../package/environment/guide.ts';
 
@@ -53,8 +54,8 @@ describe('links', () => {
   });
 });
 
-describe('docs/settings.md', () => {
-  const rows = tableAfter(page('settings'), '| variable |');
+describe('the settings of docs/operations.md', () => {
+  const rows = tableAfter(page('operations'), '| variable |');
   const chartValues: unknown = parse(read('charts/echoperator/values.yaml'));
 
   /** `ha.nodeId` is read from HA_NODE_ID. */
@@ -96,8 +97,8 @@ describe('docs/settings.md', () => {
   });
 });
 
-describe('docs/metrics.md', () => {
-  const text = page('metrics');
+describe('the metrics of docs/operations.md', () => {
+  const text = page('operations');
   const registry = new Registry();
   const metrics = new Metrics(registry);
 
@@ -281,33 +282,22 @@ describe('the Echos that the pages show', () => {
   });
 });
 
-describe('docs/failure-modes.md', () => {
-  test('has every line of the log with its level', () => {
-    const sources = globSync('src/**/*.ts', { cwd: root }).map(read).join('\n');
-    const constants = new Map([...sources.matchAll(/const (\w+) = '([^']+)';/g)].map(([, name, text]) => [name, text]));
-    const calls = sources.matchAll(
-      /log\??\.(debug|info|warn|error)\(\s*(?:\{[^}]*\}|[\w.#]+),\s*(?:'([^']+)'|"([^"]+)"|(\w+)),?\s*\)/g,
-    );
-    // The same line from two places is one line. What is passed on is another's.
-    const lines = new Set(
-      [...calls].flatMap(([, level, single, double, name]) => {
-        const message = single ?? double ?? constants.get(name);
-        return message === undefined ? [] : [`${level} ${message}`];
-      }),
-    );
-    const logged = [...lines]
-      .map((line) => line.split(/ (.*)/, 2))
-      .map(([level, message]) => [level, `\`${message}\``]);
-    expect(logged.length).toBeGreaterThan(10);
-    const said = tableAfter(page('failure-modes'), '| level | msg |').map((row) => [row.level, row.msg]);
-    // A line may be logged at more places than one.
-    const distinct = new Map(logged.map((line) => [line.join(' '), line]));
-    expect(said.sort()).toEqual([...distinct.values()].sort());
+describe('docs/troubleshooting.md', () => {
+  test('has the warnings and errors of the log, and quotes in its tables of symptoms no line that is not logged', async () => {
+    const logged = await logLines(root);
+    const severe = tableAfter(page('troubleshooting'), '| level | msg |');
+    expect(severe.length).toBeGreaterThan(10);
+    const quoted = [...page('troubleshooting').matchAll(/^\| ([^|]*)\|/gm)]
+      .flatMap(([, symptom = '']) => [...symptom.matchAll(/`([a-z][^`…/]* [^`…]*)`/g)].map(([, line]) => line))
+      .filter((line) => !/^(?:helm |failed pre-|pre-upgrade |not sent: |only http )/.test(line ?? ''));
+    const messages = logged.map(({ message }) => message);
+    expect(quoted.length).toBeGreaterThan(2);
+    expect(quoted.filter((line) => !messages.includes(line ?? ''))).toEqual([]);
   });
 });
 
-describe('docs/cluster.md', () => {
-  const text = page('cluster');
+describe('the test cluster in CONTRIBUTING.md', () => {
+  const text = read('CONTRIBUTING.md');
 
   test('has every command of `npm run cluster`', async () => {
     const { stdout } = await execa(process.execPath, [join(root, 'tools/cluster/main.ts'), '--help']);
@@ -329,9 +319,15 @@ describe('docs/writing-an-operator.md', () => {
     expect(guideFiles['greeter.ts']?.trimEnd().split('\n').length).toBeLessThan(60);
   });
 
-  test('shows TypeScript that type-checks against the runtime', async () => {
+  test('and README.md show TypeScript that type-checks against the runtime', async () => {
     const shown = codeBlocks(page('writing-an-operator')).filter(({ language }) => language === 'ts');
     expect(shown).toHaveLength(Object.keys(guideFiles).length);
+    const [inReadme = '', ...others] = codeBlocks(read('README.md')).flatMap(({ language, text }) =>
+      language === 'ts' ? [text] : [],
+    );
+    expect(others).toEqual([]);
+    expect(inReadme.trimEnd().split('\n').length).toBeLessThanOrEqual(25);
+    const files = { ...guideFiles, 'readme.ts': inReadme };
     const folder = await mkdtemp(join(tmpdir(), 'echoperator-docs-'));
     try {
       // Where the example's imports are found, as after `npm install`.
@@ -352,7 +348,7 @@ describe('docs/writing-an-operator.md', () => {
       };
       await writeFile(join(folder, 'tsconfig.json'), JSON.stringify(config));
       await writeFile(join(folder, 'package.json'), JSON.stringify({ type: 'module' }));
-      for (const [name, text] of Object.entries(guideFiles)) await writeFile(join(folder, name), text);
+      for (const [name, text] of Object.entries(files)) await writeFile(join(folder, name), text);
       const tsc = join(root, 'node_modules/.bin/tsc');
       const { all, exitCode } = await execa(tsc, ['--project', folder, '--pretty', 'false'], {
         all: true,

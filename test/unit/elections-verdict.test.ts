@@ -12,7 +12,7 @@ const tenure = (identity: string, from: number, until: number): Tenure => ({
   renewedAt: [from],
 });
 
-/** One leads from 100 to 200, two from 300 on. */
+/** `one` leads from 100 to 200, `two` from 300 on. */
 const tenures = [tenure('one', 100, 200), tenure('two', 300, Number.POSITIVE_INFINITY)];
 
 const history = (ledgerWrites: readonly LedgerWrite[] = []): History => ({
@@ -40,30 +40,30 @@ const write = (identity: string, precondition: number, code: number, receivedAt:
 const violations = (line: JournalLine, frozen = { from: 0, until: 0 }): readonly string[] =>
   judge(history(), [{ lines: [line], frozen: [frozen] }]).violations.map(({ what }) => what);
 
-test('what a leader begins while it leads is right', () => {
+test('requests that begin during the own tenure are no violations', () => {
   const lines = [begun('one', 150), begun('two', 350), begun('two', 1_000_000)];
   const verdict = judge(history(), [{ lines, frozen: [] }]);
   expect(verdict).toMatchObject({ violations: [], elections: 1, begun: 3 });
 });
 
-test('what begins after another has the lock, before it is held, or by nobody, is not', () => {
+test('requests that begin after the tenure, before it, or without one are violations', () => {
   expect(violations(begun('one', 350))).toEqual(['one began a request 150.0 ms after it no longer held lock']);
   expect(violations(begun('two', 250))).toEqual(['two began a request 50.0 ms before it held lock']);
   expect(violations(begun('three', 150))).toEqual(['three began a request and has never held lock']);
 });
 
-test('nor is leading before the lock is held', () => {
+test('leading before the tenure is a violation', () => {
   const line = { type: 'leading', lock, identity: 'two', at: 250 } as const;
   expect(violations(line)).toEqual(['two called itself leader 50.0 ms before it held lock']);
 });
 
-test('what was frozen behind the fence is excused, and only that', () => {
+test('only a request of a process that was frozen behind the fence is excused', () => {
   expect(violations(begun('one', 350, 150), { from: 150, until: 349 })).toEqual([]);
   expect(violations(begun('one', 350, 250), { from: 260, until: 349 })).toHaveLength(1);
   expect(violations(begun('one', 350, 150), { from: 0, until: 149 })).toHaveLength(1);
 });
 
-test('what lands late must be refused once the next leader has written', () => {
+test('a late write that succeeds after a write of the next leader is a violation', () => {
   const own = [write('one', 1, 200, 150), write('two', 2, 200, 310)];
   const refused = judge(history([...own, write('one', 2, 409, 320)]), []);
   expect(refused).toMatchObject({ violations: [], late: { refused: 1, beforeTheNextWrite: 0 } });

@@ -8,11 +8,11 @@ const own = { NAMESPACE: 'echo-system', HA_LEASE_LOCK_NAME: 'echo', HA_NODE_ID: 
 const electionIn = (environment: NodeJS.ProcessEnv) =>
   leaderElectionOf(readConfig(environment), environment, new RecordingLog());
 
-describe('the Lease', () => {
+describe('leader election', () => {
   test.each([
     ['in a cluster', pod],
-    ['out of one', { KUBECONFIG: '/home/jane/.kube/config' }],
-  ])('is contended for with high availability, %s', (_, where) => {
+    ['outside a cluster', { KUBECONFIG: '/home/jane/.kube/config' }],
+  ])('is on with high availability, %s', (_, where) => {
     const settings = { HA_LEASE_DURATION_SECONDS: '30', HA_RENEW_DEADLINE_SECONDS: '20', HA_RETRY_PERIOD_SECONDS: '4' };
     expect(electionIn({ ...own, ...where, ...settings, HA_ENABLED: 'true', HA_WARM_STANDBY: 'true' })).toMatchObject({
       lease: { namespace: 'echo-system', name: 'echo' },
@@ -21,7 +21,7 @@ describe('the Lease', () => {
     });
   });
 
-  test('is the same for a lone replica in a cluster, which is never warm', () => {
+  test('is on for a single replica in a cluster, which is never a warm standby', () => {
     expect(electionIn({ ...own, ...pod, HA_WARM_STANDBY: 'true' })).toMatchObject({
       lease: { namespace: 'echo-system', name: 'echo' },
       warmStandby: false,
@@ -29,21 +29,21 @@ describe('the Lease', () => {
   });
 
   test.each([
-    ['out of a cluster', {}],
-    ['with a kubeconfig, wherever that is', { ...pod, KUBECONFIG: '/home/jane/.kube/config' }],
-  ])('is none of a lone process %s', (_, where) => {
+    ['outside a cluster', {}],
+    ['with a kubeconfig, also in a cluster', { ...pod, KUBECONFIG: '/home/jane/.kube/config' }],
+  ])('is off for a single process %s', (_, where) => {
     expect(electionIn({ ...own, ...where })).toBeUndefined();
   });
 
-  test('is taken from a container that has ended, where all is known of the own one', () => {
+  test('has crash detection if the process knows its own pod and container', () => {
     const container = { POD_NAME: 'pod-1', POD_UID: '1', CONTAINER_NAME: 'operator' };
-    expect(electionIn({ ...own, ...pod, ...container })?.containers).toBeDefined();
-    for (const unknown of Object.keys(container)) {
-      expect(electionIn({ ...own, ...pod, ...container, [unknown]: '' })?.containers).toBeUndefined();
+    expect(electionIn({ ...own, ...pod, ...container })?.crashDetector).toBeDefined();
+    for (const missing of Object.keys(container)) {
+      expect(electionIn({ ...own, ...pod, ...container, [missing]: '' })?.crashDetector).toBeUndefined();
     }
   });
 
-  test('knows two processes apart that share a node ID', () => {
+  test('has different identities for two processes with the same node ID', () => {
     const [one, other] = [electionIn({ ...own, ...pod }), electionIn({ ...own, ...pod })];
     expect(one?.identity).toMatch(/^pod-1_[-0-9a-f]{36}$/);
     expect(other?.identity).toMatch(/^pod-1_[-0-9a-f]{36}$/);
@@ -59,7 +59,7 @@ describe('the Lease', () => {
       { HA_RETRY_PERIOD_SECONDS: '9' },
       "HA_RENEW_DEADLINE_SECONDS: got 10, takes more than 1.2 times HA_RETRY_PERIOD_SECONDS's 9",
     ],
-  ])('has times that fit together, also where there is none: %j', (settings, line) => {
+  ])('refuses times that contradict each other, even if it is off: %j', (settings, line) => {
     expect(() => electionIn({ ...own, ...settings })).toThrow(
       expect.objectContaining({ name: ConfigError.name, message: line }),
     );

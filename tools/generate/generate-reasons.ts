@@ -2,16 +2,30 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { bookStoreReasons } from '../../src/controllers/book-store/status.ts';
 import { echoReasons } from '../../src/controllers/echo/echo-reconciler.ts';
+import { petReasons } from '../../src/controllers/pet/pet-reconciler.ts';
 import { podSetReasons } from '../../src/controllers/pod-set/pod-set-reconciler.ts';
+import { postgresWriterReasons } from '../../src/controllers/postgres-writer/postgres-writer-reconciler.ts';
 import { scheduledEchoReasons } from '../../src/controllers/scheduled-echo/scheduled-echo-reconciler.ts';
-import type { Reasons } from '../../src/runtime/controller/index.ts';
+import type { Reason } from '../../src/runtime/controller/index.ts';
+
+/** A row of a table: a reason that is never reported has no Event. */
+type Row = Pick<Reason, 'ready' | 'meaning'> & { readonly event: Reason['event'] | 'none' };
+type Rows = Readonly<Record<string, Row>>;
+
+/** What a kind says while its controller is off (src/controllers/outside/disabled-controller.ts). */
+const controllerDisabled = {
+  ControllerDisabled: { ready: 'False', event: 'Warning', meaning: 'The operator runs without this controller.' },
+} satisfies Rows;
 
 /** The pages that have a table of the reasons of a kind. */
-const pages: readonly (readonly [page: string, reasons: Reasons])[] = [
+const pages: readonly (readonly [page: string, reasons: Rows])[] = [
   ['docs/echo.md', echoReasons],
   ['docs/scheduled-echo.md', scheduledEchoReasons],
   ['docs/pod-set.md', podSetReasons],
   ['docs/book-store.md', bookStoreReasons],
+  ['docs/postgres-writer.md', { ...postgresWriterReasons, ...controllerDisabled }],
+  // Adding is written before the store is asked, and never reported.
+  ['docs/pet.md', { ...petReasons, Adding: { ...petReasons.Adding, event: 'none' }, ...controllerDisabled }],
 ];
 
 const begin = '<!-- The reasons of Ready: generated from src/controllers by `make generate`. -->\n\n';
@@ -39,7 +53,7 @@ export async function reasonTables(root: string): Promise<readonly [path: string
   );
 }
 
-function tableOf(reasons: Reasons): string {
+function tableOf(reasons: Rows): string {
   const rows = Object.entries(reasons).map(
     ([reason, { ready, event, meaning }]) => `| \`${reason}\` | ${ready} | ${event} | ${meaning} |\n`,
   );

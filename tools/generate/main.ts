@@ -1,7 +1,8 @@
 /**
  * Writes what is generated from the code: the kinds' CRDs, in crds/ and in the chart, the rules of the chart's roles from
- * what each controller declares, the tables of reasons in docs/, the code of the pet store's wire from its proto files,
- * Kubernetes' own kinds with their merge rules from its Go modules, and the report of the runtime's public API.
+ * what each controller declares, the tables of reasons, settings, metrics and log lines in docs/, the code of the pet
+ * store's wire from its proto files, Kubernetes' own kinds with their merge rules from its Go modules, and the report of the
+ * runtime's public API.
  *
  *   node tools/generate/main.ts           writes
  *   node tools/generate/main.ts --check   writes nothing; fails and names the files that differ
@@ -16,6 +17,8 @@ import { type CustomKind, customResourceDefinition } from '../../src/runtime/ind
 import { apiReport, apiReportFile } from './generate-api-report.ts';
 import { builtInKinds, builtInKindsFile } from './generate-built-in-kinds.ts';
 import { builtInTypes, builtInTypesFile } from './generate-built-in-types.ts';
+import { logLinesPage, logLinesTable } from './generate-log-lines.ts';
+import { operationsPage, operationsTables } from './generate-operations.ts';
 import { filesIn, wireFiles, wireFolder } from './generate-protobuf.ts';
 import { reasonPages, reasonTables } from './generate-reasons.ts';
 
@@ -68,6 +71,8 @@ async function wanted(): Promise<ReadonlyMap<string, string>> {
     ...ruleFiles(),
     rulesFile('uninstall', listed),
     ...(await reasonTables(root)),
+    await operationsTables(root),
+    await logLinesTable(root),
     ...(await wireFiles()),
     [builtInTypesFile, await builtInTypes()],
     [apiReportFile, await apiReport(root)],
@@ -81,7 +86,8 @@ async function present(): Promise<ReadonlyMap<string, string>> {
   for (const file of [builtInTypesFile, builtInKindsFile, apiReportFile]) {
     found.set(file, await readFile(join(root, file), 'utf8').catch(() => ''));
   }
-  for (const page of reasonPages) found.set(page, await readFile(join(root, page), 'utf8'));
+  for (const page of [...reasonPages, operationsPage, logLinesPage])
+    found.set(page, await readFile(join(root, page), 'utf8'));
   for (const folder of [...crdFolders, rulesFolder]) {
     for (const name of await readdir(join(root, folder)).catch(() => [])) {
       found.set(`${folder}/${name}`, await readFile(join(root, folder, name), 'utf8'));

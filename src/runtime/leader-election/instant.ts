@@ -1,13 +1,13 @@
-/** A moment, by both clocks of this machine. */
+/** A point in time, by both clocks of this machine. */
 export interface Instant {
-  /** performance.now: never set, but stands still while the machine is suspended. */
+  /** performance.now: is never set, but stands still while the machine is suspended. */
   readonly monotonicMs: number;
-  /** Date.now: goes on during a suspension, but can be set. */
+  /** Date.now: continues during a suspension, but can be set. */
   readonly wallMs: number;
 }
 
-export const now = (): Instant => ({ monotonicMs: performance.now(), wallMs: Date.now() });
+export const currentInstant = (): Instant => ({ monotonicMs: performance.now(), wallMs: Date.now() });
 
-/** How much time has passed at the most: by the clock that says more. */
-export const elapsedMsAtMost = (since: Instant): number =>
+/** The time that has passed since the instant, by the clock that says more, in milliseconds. */
+export const maxElapsedMs = (since: Instant): number =>
   Math.max(performance.now() - since.monotonicMs, Date.now() - since.wallMs);

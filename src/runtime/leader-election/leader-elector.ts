@@ -2,47 +2,53 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { type Client, type Gate, isAlreadyExists, isConflict, isNotFound } from '../client/index.ts';
 import type { ObjectKey } from '../kind/index.ts';
 import type { LeaderObserver, Logger } from '../observability/index.ts';
+import type { CrashDetector } from './crash-detection/index.ts';
 import { NotLeadingError } from './errors.ts';
 import { Fence } from './fence.ts';
-import type { HolderContainers } from './holder-container.ts';
 import { LeaseKeeper } from './lease-keeper.ts';
 import { Standby } from './standby.ts';
-import { checkedTimings, defaultTimings, jittered, type LeaseTimings } from './timings.ts';
+import { addJitter, defaultTimings, type LeaseTimings, validateTimings } from './timings.ts';
 
-/** What a candidate is made of. */
+/** Options of a {@link LeaderElector}. */
 export interface LeaderElectorOptions {
   /**
-   * How the Lease is read and written: over a transport of its own, so that a renewal waits for no other request, and
-   * without a gate.
+   * Reads and writes the Lease. It needs its own transport, so that a renewal does not wait for other requests, and
+   * must not have a gate.
    */
   readonly client: Pick<Client, 'get' | 'list' | 'watchBatches' | 'create' | 'update'>;
   readonly lease: Required<ObjectKey>;
-  /** Who this candidate is. No other process may ever have the same: a name for people, `_`, and a uuid. */
+  /**
+   * Identifies this candidate. It must be unique across processes and restarts: for example the pod's name, `_` and a
+   * uuid.
+   */
   readonly identity: string;
   /** Default: 15, 10 and 2 seconds. */
   readonly timings?: LeaseTimings;
   readonly log: Logger;
   readonly observer?: LeaderObserver;
-  /** By which containers the end of a crashed leader is noticed before its Lease expires. Default: not at all. */
-  readonly containers?: HolderContainers | undefined;
-  /** Told who leads, each time that it is another: also of this candidate itself. One that throws is logged. */
+  /**
+   * Detects that a leader has crashed before its Lease expires. Default: none, so that standbys wait until it expires.
+   */
+  readonly crashDetector?: CrashDetector | undefined;
+  /** Called with the identity of each new leader, including this candidate. If it throws, the error is logged. */
   readonly onNewLeader?: (identity: string) => void;
 }
 
 /**
- * A candidate for leadership. Of all that contend for a Lease one leads at a time, in the sense of its {@link fence}: a
- * request that passes it begins while nobody else's can.
+ * A candidate for leadership. Of all candidates for a Lease at most one leads at a time: while its {@link fence} lets
+ * requests begin, no other candidate's fence does.
  *
- * - It speaks client-go's protocol (k8s.io/client-go/tools/leaderelection): candidates in Go may contend for the same Lease.
- * - Whether another's Lease has expired is told by this process's own clock, from when it saw the last renewal. No clock is
- *   compared with another machine's.
- * - Every write carries the resourceVersion of what it is based on.
- * - A standby watches, and so takes a released Lease within milliseconds, and that of a crashed holder as soon as its end is
- *   proven.
+ * - It speaks client-go's protocol (k8s.io/client-go/tools/leaderelection), so candidates in Go may contend for the
+ *   same Lease.
+ * - Expiry is measured by this process's own clock, from when it observed the last renewal. Clocks of different
+ *   machines are never compared.
+ * - Each write carries the resourceVersion that it is based on.
+ * - A standby watches the Lease. It takes a released one within milliseconds, and a crashed leader's as soon as the
+ *   crash is proven.
  *
- * What it assumes: clocks that run equally fast, but for the difference of leaseDuration and renewDeadline; that nobody
- * but candidates writes the holder of the Lease, or deletes it: one that has not seen it before makes it anew at once. What
- * was sent before the fence closed may still be carried out by the server later, so writes must be idempotent or carry a
+ * *Assumptions.* All clocks run equally fast, within the ratio of leaseDuration to renewDeadline. Only candidates write
+ * the Lease's holder, and nobody deletes the Lease: a candidate that has never observed it would create it at once.
+ * Requests sent before the fence closed may still be executed later, so writes must be idempotent or carry a
  * precondition.
  *
  * @example
@@ -51,7 +57,7 @@ export interface LeaderElectorOptions {
  * await elector.run(signal, (stop) => manager.run(stop));
  */
 export class LeaderElector {
-  /** Open while this candidate leads. Once closed it stays so: a candidate leads once. */
+  /** Open while this candidate leads. It never reopens: a candidate leads once. */
   readonly fence: Gate;
   readonly #fence: Fence;
   readonly #options: LeaderElectorOptions;
@@ -59,26 +65,30 @@ export class LeaderElector {
   readonly #log: Logger;
   readonly #keeper: LeaseKeeper;
   readonly #standby: Standby;
-  /** Our name may stand on the Lease, though we do not lead. */
-  #mayHold = false;
+  /** The Lease may name us as its holder although we do not lead. */
+  #mayHoldLease = false;
   #state: 'new' | 'contending' | 'leading' | 'ended' = 'new';
 
-  /** @throws RangeError for timings that don't fit together. */
+  /** @throws RangeError for timings that contradict each other. */
   constructor(options: LeaderElectorOptions) {
-    const { client, lease, identity, timings = defaultTimings, containers } = options;
+    const { client, lease, identity, timings = defaultTimings, crashDetector } = options;
     this.#options = options;
-    this.#timings = checkedTimings(timings);
+    this.#timings = validateTimings(timings);
     this.#log = options.log.child({ lease: `${lease.namespace}/${lease.name}`, identity });
     this.#fence = new Fence(timings.renewDeadlineSeconds * 1000);
     this.fence = this.#fence;
     const shared = { client, lease, identity, timings, log: this.#log };
-    this.#keeper = new LeaseKeeper({ ...shared, fence: this.#fence });
+    this.#keeper = new LeaseKeeper({
+      ...shared,
+      fence: this.#fence,
+      descriptionAnnotation: crashDetector?.annotation,
+    });
     this.#standby = new Standby({
       ...shared,
-      containers,
+      crashDetector,
       onNewLeader: (leader) => {
         this.#log.info({ leader }, 'another leads');
-        this.#tell(leader);
+        this.#notifyNewLeader(leader);
       },
     });
   }
@@ -88,16 +98,17 @@ export class LeaderElector {
   }
 
   /**
-   * Contends until the Lease is this candidate's, then calls `lead`; renews while that runs, also while it comes to its end
-   * after the signal was aborted. Then closes the fence, releases the Lease and resolves. Aborted before it leads, it just
-   * resolves. While the API server can't be reached it waits.
+   * Contends until this candidate holds the Lease, then calls `lead`. It renews the Lease until `lead` has returned,
+   * also while `lead` drains after the signal was aborted; then it closes the fence, releases the Lease and resolves.
+   * If the signal is aborted before this candidate leads, it resolves without calling `lead`. It waits while the API
+   * server is unreachable.
    *
-   * @param lead what only a leader does, until its signal is aborted.
-   * @throws LeadershipLostError as soon as the Lease is lost, without waiting for `lead`: its signal is aborted, the fence
-   *   is closed. Whatever `lead` throws, after the Lease was released.
+   * @param lead does the leader's work until its signal is aborted.
+   * @throws LeadershipLostError as soon as the Lease is lost, without waiting for `lead`: the fence is closed and the
+   *   signal of `lead` is aborted. Whatever `lead` throws, after the Lease was released.
    */
   async run(signal: AbortSignal, lead: (stop: AbortSignal) => Promise<void>): Promise<void> {
-    if (this.#state !== 'new') throw new Error('a leader elector runs once');
+    if (this.#state !== 'new') throw new Error('a LeaderElector runs only once: construct a new one');
     this.#state = 'contending';
     try {
       if (await this.#contend(signal)) await this.#lead(signal, lead);
@@ -107,64 +118,65 @@ export class LeaderElector {
     }
   }
 
-  /** Whether it ended with the Lease, not with the signal. */
+  /** Returns true once this candidate holds the Lease; false if the signal was aborted first. */
   async #contend(signal: AbortSignal): Promise<boolean> {
     this.#log.info(this.#timings, 'contending for the lease');
     while (!signal.aborted) {
-      await this.#standby.untilFree(signal).catch(() => {});
+      await this.#standby.waitUntilFree(signal).catch(() => {});
       if (signal.aborted) break;
       try {
-        // Not to be aborted, only limited in time: were it carried out all the same, nobody would release the Lease.
-        await this.#keeper.take(this.#standby.observed.lease);
+        // Not aborted by the signal: the server might execute the request all the same, and nobody would release the
+        // Lease.
+        await this.#keeper.acquire(this.#standby.observed.lease);
         if (!signal.aborted) return true;
-        this.#mayHold = true;
+        this.#mayHoldLease = true;
       } catch (error) {
-        await this.#notTaken(error, signal);
+        await this.#handleAcquireError(error, signal);
       }
     }
-    if (this.#mayHold) await this.#giveBack();
+    if (this.#mayHoldLease) await this.#releaseWithoutLeading();
     return false;
   }
 
-  async #notTaken(error: unknown, signal: AbortSignal): Promise<void> {
-    // It has been changed, made or deleted since it was seen. Where there was none that could be gone, it is the namespace
-    // that is not there.
-    const isGone = isNotFound(error) && this.#standby.observed.lease !== undefined;
-    if (isConflict(error) || isAlreadyExists(error) || isGone) {
-      this.#log.debug({ err: error }, 'another was faster');
-      this.#standby.observed.outdated();
+  async #handleAcquireError(error: unknown, signal: AbortSignal): Promise<void> {
+    // NotFound means that the Lease was deleted since it was observed; if none was observed, the namespace does not
+    // exist.
+    const isDeleted = isNotFound(error) && this.#standby.observed.lease !== undefined;
+    if (isConflict(error) || isAlreadyExists(error) || isDeleted) {
+      this.#log.debug({ err: error }, 'another candidate changed the lease first');
+      this.#standby.observed.markStale();
       return;
     }
     this.#log.warn({ err: error }, 'the lease could not be taken: trying again');
-    // Of one without an answer nobody knows yet whether it was carried out.
-    this.#mayHold = true;
-    const pauseMs = jittered(this.#timings.retryPeriodSeconds * 1000);
+    // Without a response it is unknown whether the server executed the request.
+    this.#mayHoldLease = true;
+    const pauseMs = addJitter(this.#timings.retryPeriodSeconds * 1000);
     await delay(pauseMs, undefined, { signal }).catch(() => {});
   }
 
   async #lead(signal: AbortSignal, lead: (stop: AbortSignal) => Promise<void>): Promise<void> {
     this.#standby.stop();
     const stop = new AbortController();
-    const stopping = () => stop.abort(signal.reason);
+    const onStop = () => stop.abort(signal.reason);
     const lost = Promise.withResolvers<never>();
-    // Whoever waits for it does so below.
+    // Avoids an unhandled rejection if `lead` has already returned.
     lost.promise.catch(() => {});
-    const losing = () => lost.reject(this.fence.signal.reason);
-    signal.addEventListener('abort', stopping, { once: true });
-    this.fence.signal.addEventListener('abort', losing, { once: true });
-    if (signal.aborted) stopping();
-    if (this.fence.signal.aborted) losing();
+    const onLost = () => lost.reject(this.fence.signal.reason);
+    signal.addEventListener('abort', onStop, { once: true });
+    this.fence.signal.addEventListener('abort', onLost, { once: true });
+    if (signal.aborted) onStop();
+    if (this.fence.signal.aborted) onLost();
     const renewing = new AbortController();
-    const renewal = this.#keeper.renew(renewing.signal);
+    const renewal = this.#keeper.keepRenewing(renewing.signal);
     try {
-      this.#begin(renewing.signal);
+      this.#startLeading(renewing.signal);
       await Promise.race([lead(stop.signal), lost.promise]);
     } finally {
-      signal.removeEventListener('abort', stopping);
-      this.fence.signal.removeEventListener('abort', losing);
+      signal.removeEventListener('abort', onStop);
+      this.fence.signal.removeEventListener('abort', onLost);
       const isLost = this.fence.signal.aborted;
       stop.abort(this.fence.signal.reason);
-      this.#fence.close(new NotLeadingError('this process has given its lease back'));
+      this.#fence.close(new NotLeadingError('this process no longer leads: it releases its lease'));
       renewing.abort();
       this.#options.observer?.changed(false);
       if (!isLost) {
@@ -174,13 +186,13 @@ export class LeaderElector {
     }
   }
 
-  /** Stopped while the Lease was being taken, or without an answer to that. */
-  async #giveBack(): Promise<void> {
+  /** For a candidate that was stopped while it acquired the Lease, or that got no response to its claim. */
+  async #releaseWithoutLeading(): Promise<void> {
     this.#fence.close(new NotLeadingError('this process was stopped before it led'));
     await this.#keeper.release();
   }
 
-  #tell(leader: string): void {
+  #notifyNewLeader(leader: string): void {
     try {
       this.#options.onNewLeader?.(leader);
     } catch (error) {
@@ -188,19 +200,21 @@ export class LeaderElector {
     }
   }
 
-  #begin(signal: AbortSignal): void {
-    const { identity, observer, containers } = this.#options;
+  #startLeading(signal: AbortSignal): void {
+    const { identity, observer } = this.#options;
     this.#state = 'leading';
     this.#log.info({}, 'leading');
     observer?.changed(true);
-    this.#tell(identity);
-    const publish = async (): Promise<void> => {
-      const container = await containers?.own(signal);
-      if (container !== undefined) this.#keeper.publish(container);
-    };
-    publish().catch((error: unknown) => {
+    this.#notifyNewLeader(identity);
+    this.#publishDescription(signal).catch((error: unknown) => {
       if (!signal.aborted)
         this.#log.warn({ err: error }, 'a crash of this leader will be noticed only when its lease expires');
     });
+  }
+
+  async #publishDescription(signal: AbortSignal): Promise<void> {
+    const { identity, crashDetector } = this.#options;
+    const description = await crashDetector?.describeProcess(identity, signal);
+    if (description !== undefined) this.#keeper.publish(description);
   }
 }

@@ -5,85 +5,89 @@ import { Lease } from '../kinds/index.ts';
 import type { Logger } from '../observability/index.ts';
 import { LeadershipLostError } from './errors.ts';
 import type { Fence } from './fence.ts';
-import type { HolderContainer } from './holder-container.ts';
-import { now } from './instant.ts';
-import { claimed, holderOf, type LeaseClaim, newLease, released } from './lease.ts';
-import { grantedSeconds, type LeaseTimings } from './timings.ts';
+import { currentInstant } from './instant.ts';
+import { buildClaimedLease, buildNewLease, buildReleasedLease, holderOf, type LeaseClaim } from './lease.ts';
+import { type LeaseTimings, publishedDurationSeconds } from './timings.ts';
 
-/** The kubelet waits for a process that ends, and so does the next leader. */
+/** A release takes no longer: the kubelet and the next leader wait for this process to exit. */
 const releaseTimeoutMs = 3000;
 
-/** What taking and keeping a Lease needs. */
+/** What {@link LeaseKeeper} needs. */
 export interface LeaseKeeperOptions {
   readonly client: Pick<Client, 'get' | 'create' | 'update'>;
   readonly lease: Required<ObjectKey>;
   readonly identity: string;
   readonly timings: LeaseTimings;
   readonly fence: Fence;
+  /** The annotation in which a holder describes its process. Undefined: it does not. */
+  readonly descriptionAnnotation: string | undefined;
   readonly log: Logger;
 }
 
-/** Takes, renews and releases a Lease. Each write carries the resourceVersion of what was read or written before it. */
+/** Acquires, renews and releases a Lease. Each update carries the resourceVersion of the Lease that it is based on. */
 export class LeaseKeeper {
   readonly #options: LeaseKeeperOptions;
-  /** A request that takes longer leaves no time for a second one. */
-  readonly #timeoutMs: number;
+  /** Half of the renew deadline, so that there is time for a second request. */
+  readonly #requestTimeoutMs: number;
   #held: Lease | undefined;
-  #container: HolderContainer | undefined;
+  #description: string | undefined;
 
   constructor(options: LeaseKeeperOptions) {
     this.#options = options;
-    this.#timeoutMs = (options.timings.renewDeadlineSeconds / 2) * 1000;
+    this.#requestTimeoutMs = (options.timings.renewDeadlineSeconds / 2) * 1000;
   }
 
   /**
-   * Writes this candidate's name on the Lease, and opens the fence.
+   * Writes this candidate's claim to the Lease and opens the fence.
    *
-   * @param lease as it was last seen; undefined makes a new one.
-   * @param signal ends it, before half of the renew deadline does.
-   * @throws what the client throws: a Conflict or AlreadyExists where somebody was faster.
+   * @param lease as it was last observed; undefined creates it.
+   * @param signal aborts the request. It also times out after half of the renew deadline.
+   * @throws what the client throws: Conflict or AlreadyExists if another candidate was faster.
    */
-  async take(lease: Lease | undefined, signal?: AbortSignal): Promise<void> {
+  async acquire(lease: Lease | undefined, signal?: AbortSignal): Promise<void> {
     const { client, lease: key, fence } = this.#options;
-    const options = { signal: this.#limited(signal) };
-    const sentAt = now();
+    const options = { signal: this.#withTimeout(signal) };
+    const sentAt = currentInstant();
     const claim = this.#claim();
     this.#held = await (lease === undefined
-      ? client.create(Lease, newLease(key, claim), options)
-      : client.update(Lease, claimed(lease, claim), options));
-    fence.renewed(sentAt);
+      ? client.create(Lease, buildNewLease(key, claim), options)
+      : client.update(Lease, buildClaimedLease(lease, claim), options));
+    fence.extend(sentAt);
   }
 
-  /** From the next renewal on, the Lease says in which container its holder runs. */
-  publish(container: HolderContainer): void {
-    this.#container = container;
+  /** Publishes the holder's description of its process, with the next renewal. */
+  publish(description: string): void {
+    this.#description = description;
   }
 
-  /** Renews the Lease until the signal is aborted or the fence closes; closes it when another holds the Lease. */
-  async renew(signal: AbortSignal): Promise<void> {
+  /**
+   * Renews the Lease until the signal is aborted or the fence closes. Closes the fence if another candidate holds the
+   * Lease.
+   */
+  async keepRenewing(signal: AbortSignal): Promise<void> {
     const { fence, timings } = this.#options;
     const either = AbortSignal.any([signal, fence.signal]);
     while (!either.aborted) {
       const startedAtMs = performance.now();
       await this.#renewOnce(either);
-      const leftMs = timings.retryPeriodSeconds * 1000 - (performance.now() - startedAtMs);
-      await delay(Math.max(0, leftMs), undefined, { signal: either }).catch(() => {});
+      const remainingMs = timings.retryPeriodSeconds * 1000 - (performance.now() - startedAtMs);
+      await delay(Math.max(0, remainingMs), undefined, { signal: either }).catch(() => {});
     }
   }
 
   /**
-   * Leaves the Lease free, if our name is on it, so that another can take it at once. Failing that it expires, which is
-   * logged. Takes three seconds at most: the process is about to end.
+   * Releases the Lease if this candidate holds it, so that another one can take it at once. A failure is logged, and
+   * the Lease expires. Takes 3 s at most, because the process is about to exit.
    */
   async release(): Promise<void> {
-    const { client, log } = this.#options;
-    const signal = AbortSignal.timeout(Math.min(this.#timeoutMs, releaseTimeoutMs));
+    const { log } = this.#options;
+    const signal = AbortSignal.timeout(Math.min(this.#requestTimeoutMs, releaseTimeoutMs));
     try {
-      if (this.#held === undefined) return await this.#releaseIfOurs(signal);
-      await client.update(Lease, released(this.#held), { signal }).catch(async (error: unknown) => {
+      if (this.#held === undefined) return await this.#releaseIfHeld(signal);
+      await this.#writeRelease(this.#held, signal).catch(async (error: unknown) => {
         if (!isConflict(error)) throw error;
-        // A renewal of ours whose answer did not come, or others' labels.
-        await this.#releaseIfOurs(signal);
+        // Somebody labelled the Lease, or the response to one of our renewals was lost.
+        await this.#releaseIfHeld(signal);
       });
       log.info({}, 'the lease is released');
     } catch (error) {
@@ -91,54 +95,60 @@ export class LeaseKeeper {
     }
   }
 
-  async #releaseIfOurs(signal: AbortSignal): Promise<void> {
+  async #releaseIfHeld(signal: AbortSignal): Promise<void> {
     const { client, lease: key, identity } = this.#options;
     const lease = await client.get(Lease, key, { signal });
-    if (holderOf(lease) === identity) await client.update(Lease, released(lease), { signal });
+    if (holderOf(lease) === identity) await this.#writeRelease(lease, signal);
+  }
+
+  async #writeRelease(lease: Lease, signal: AbortSignal): Promise<void> {
+    const { client, descriptionAnnotation } = this.#options;
+    const annotations = descriptionAnnotation === undefined ? {} : { [descriptionAnnotation]: undefined };
+    await client.update(Lease, buildReleasedLease(lease, annotations), { signal });
   }
 
   async #renewOnce(signal: AbortSignal): Promise<void> {
     const { fence, log } = this.#options;
     try {
-      await this.take(this.#held, signal).catch((error: unknown) => this.#settle(error, signal));
+      await this.acquire(this.#held, signal).catch((error: unknown) => this.#resolveConflict(error, signal));
     } catch (error) {
       if (!signal.aborted) {
-        log.warn({ err: error, leadingForMs: fence.leftMs }, 'the lease could not be renewed: trying again');
+        log.warn({ err: error, leadingForMs: fence.remainingMs }, 'the lease could not be renewed: trying again');
       }
     }
   }
 
   /**
-   * Somebody wrote on the Lease, or deleted it. That may have been a renewal of ours whose answer did not come, or who
-   * labels it.
+   * Reads the Lease after a Conflict, and renews it if this candidate still holds it: somebody may have labelled or
+   * deleted it, or the response to a renewal was lost. If another candidate holds the Lease, closes the fence.
    *
-   * @throws the error itself if it says nothing of the kind; whatever the client throws.
+   * @throws the error itself if it is no Conflict; whatever the client throws.
    */
-  async #settle(error: unknown, signal: AbortSignal): Promise<void> {
-    // Of an object that is gone the server says either, for what is sent has a uid.
+  async #resolveConflict(error: unknown, signal: AbortSignal): Promise<void> {
+    // An update with a uid of a deleted object is answered by either Conflict or NotFound.
     if (!isConflict(error) && !isNotFound(error) && !isAlreadyExists(error)) throw error;
     const { lease: key, identity, fence, log } = this.#options;
     const lease = await this.#read(signal);
     if (lease === undefined) {
-      // Those who have seen it wait for as long as it was granted to us.
-      log.warn({}, 'the lease is gone: making it again');
-      // Whoever was faster may lead by now: that is settled at once, not when the next renewal is due.
-      return this.take(undefined, signal).catch((failure: unknown) => {
-        // Then it is the namespace that is gone: asked again at the next renewal.
+      // Standbys that have observed our claim wait until it expires.
+      log.warn({}, 'the lease was deleted: creating it again');
+      // If another candidate was faster it may already lead, so find out now and not at the next renewal.
+      return this.acquire(undefined, signal).catch((failure: unknown) => {
+        // The namespace is gone. The next renewal tries again.
         if (isNotFound(failure)) throw failure;
-        return this.#settle(failure, signal);
+        return this.#resolveConflict(failure, signal);
       });
     }
     const holder = holderOf(lease);
-    if (holder === identity) return this.take(lease, signal);
-    const words = holder === undefined ? 'was released by somebody else' : `is held by ${holder}`;
-    fence.close(new LeadershipLostError(`the lease ${key.namespace}/${key.name} ${words}`));
+    if (holder === identity) return this.acquire(lease, signal);
+    const problem = holder === undefined ? 'was released by somebody else' : `is held by ${holder}`;
+    fence.close(new LeadershipLostError(`the lease ${key.namespace}/${key.name} ${problem}`));
   }
 
   async #read(signal: AbortSignal): Promise<Lease | undefined> {
     const { client, lease } = this.#options;
     try {
-      return await client.get(Lease, lease, { signal: this.#limited(signal) });
+      return await client.get(Lease, lease, { signal: this.#withTimeout(signal) });
     } catch (error) {
       if (isNotFound(error)) return undefined;
       throw error;
@@ -146,12 +156,17 @@ export class LeaseKeeper {
   }
 
   #claim(): LeaseClaim {
-    const { identity, timings } = this.#options;
-    return { holderIdentity: identity, leaseDurationSeconds: grantedSeconds(timings), container: this.#container };
+    const { identity, timings, descriptionAnnotation } = this.#options;
+    return {
+      holderIdentity: identity,
+      leaseDurationSeconds: publishedDurationSeconds(timings),
+      // Removes the description of the holder before us until we publish our own.
+      ...(descriptionAnnotation !== undefined && { annotations: { [descriptionAnnotation]: this.#description } }),
+    };
   }
 
-  #limited(signal: AbortSignal | undefined): AbortSignal {
-    const timeout = AbortSignal.timeout(this.#timeoutMs);
+  #withTimeout(signal: AbortSignal | undefined): AbortSignal {
+    const timeout = AbortSignal.timeout(this.#requestTimeoutMs);
     return signal === undefined ? timeout : AbortSignal.any([signal, timeout]);
   }
 }

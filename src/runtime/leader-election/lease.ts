@@ -1,25 +1,21 @@
 import type { Manifest, ObjectKey } from '../kind/index.ts';
 import type { Lease } from '../kinds/index.ts';
-import { type HolderContainer, readHolderContainer, writeHolderContainer } from './holder-container.ts';
 
-/** What a candidate writes into a Lease, in client-go's words (LeaderElectionRecord of k8s.io/client-go/tools/leaderelection/resourcelock). */
+/**
+ * What a candidate writes to a Lease, in client-go's words (LeaderElectionRecord of
+ * k8s.io/client-go/tools/leaderelection/resourcelock).
+ */
 export interface LeaseClaim {
   readonly holderIdentity: string;
   readonly leaseDurationSeconds: number;
-  /** The container that the holder runs in, where that is certain. */
-  readonly container?: HolderContainer | undefined;
+  /** Annotations to set; undefined removes one. Others stay. */
+  readonly annotations?: Readonly<Record<string, string | undefined>>;
 }
 
-/** Who holds it; undefined when nobody does. */
+/** The holder's identity; undefined if nobody holds the Lease. */
 export const holderOf = (lease: Lease): string | undefined => lease.spec?.holderIdentity || undefined;
 
-/** The container of which the present holder says that it runs in. What an earlier one said does not count. */
-export function containerOf(lease: Lease): HolderContainer | undefined {
-  const holder = holderOf(lease);
-  return holder === undefined ? undefined : readHolderContainer(lease.metadata.annotations, holder);
-}
-
-/** Whether the holder has renewed it, or another has taken it, between the two. Others' labels and annotations don't count. */
+/** Whether nobody has renewed or taken the Lease between the two versions. Labels and annotations do not count. */
 export function isSameClaim(one: Lease, other: Lease): boolean {
   return (
     one.metadata.uid === other.metadata.uid &&
@@ -30,11 +26,11 @@ export function isSameClaim(one: Lease, other: Lease): boolean {
   );
 }
 
-/** A new Lease, held by the claim's candidate. */
-export function newLease(key: Required<ObjectKey>, claim: LeaseClaim): Manifest<Lease> {
+/** A manifest for a new Lease that the claim's candidate holds. */
+export function buildNewLease(key: Required<ObjectKey>, claim: LeaseClaim): Manifest<Lease> {
   const now = microTime(new Date());
   return {
-    metadata: { ...key, annotations: writeHolderContainer(undefined, claim.holderIdentity, claim.container) },
+    metadata: { ...key, annotations: mergeAnnotations({}, claim.annotations) },
     spec: {
       holderIdentity: claim.holderIdentity,
       leaseDurationSeconds: claim.leaseDurationSeconds,
@@ -46,10 +42,10 @@ export function newLease(key: Required<ObjectKey>, claim: LeaseClaim): Manifest<
 }
 
 /**
- * The Lease as the claim's candidate wants to have it: renewed, or taken over. It carries the uid and the resourceVersion
- * of the one that it was made from, so that the write fails if anybody wrote meanwhile.
+ * The Lease with the claim: renewed if the candidate already holds it, else taken over. It keeps the uid and
+ * resourceVersion, so that the update fails if anybody has written to the Lease meanwhile.
  */
-export function claimed(lease: Lease, claim: LeaseClaim): Lease {
+export function buildClaimedLease(lease: Lease, claim: LeaseClaim): Lease {
   const { holderIdentity, leaseDurationSeconds } = claim;
   const { metadata, spec } = lease;
   const now = microTime(new Date());
@@ -57,7 +53,7 @@ export function claimed(lease: Lease, claim: LeaseClaim): Lease {
   const transitions = spec?.leaseTransitions ?? 0;
   const { name, namespace, uid, resourceVersion, creationTimestamp, labels, ownerReferences, finalizers } = metadata;
   return {
-    // All but managedFields, which would make a small request a large one.
+    // Without managedFields, which would multiply the size of the request.
     metadata: {
       name,
       uid,
@@ -67,7 +63,7 @@ export function claimed(lease: Lease, claim: LeaseClaim): Lease {
       ...(labels !== undefined && { labels }),
       ...(ownerReferences !== undefined && { ownerReferences }),
       ...(finalizers !== undefined && { finalizers }),
-      annotations: writeHolderContainer(metadata.annotations, holderIdentity, claim.container),
+      annotations: mergeAnnotations(metadata.annotations, claim.annotations),
     },
     spec: {
       ...spec,
@@ -80,12 +76,23 @@ export function claimed(lease: Lease, claim: LeaseClaim): Lease {
   };
 }
 
-/** The Lease as its holder leaves it, free for anybody at once: as client-go does, for one second rather than none. */
-export function released(lease: Lease): Lease {
+/**
+ * The Lease without a holder, which any candidate may take at once. Like client-go's it has a duration of one second,
+ * because the API requires a positive one.
+ */
+export function buildReleasedLease(lease: Lease, annotations: LeaseClaim['annotations'] = {}): Lease {
   const { leaseTransitions } = lease.spec ?? {};
-  const free = claimed(lease, { holderIdentity: '', leaseDurationSeconds: 1 });
-  return { ...free, spec: { ...free.spec, ...(leaseTransitions !== undefined && { leaseTransitions }) } };
+  const claimed = buildClaimedLease(lease, { holderIdentity: '', leaseDurationSeconds: 1, annotations });
+  return { ...claimed, spec: { ...claimed.spec, ...(leaseTransitions !== undefined && { leaseTransitions }) } };
 }
 
-/** As the API writes a MicroTime: six digits of a second, in UTC. */
+function mergeAnnotations(
+  annotations: Readonly<Record<string, string>> = {},
+  changes: LeaseClaim['annotations'] = {},
+): Readonly<Record<string, string>> {
+  const merged = Object.entries({ ...annotations, ...changes });
+  return Object.fromEntries(merged.filter((entry): entry is [string, string] => entry[1] !== undefined));
+}
+
+/** The API's format of a MicroTime: UTC with six digits of a second. */
 const microTime = (date: Date): string => date.toISOString().replace('Z', '000Z');

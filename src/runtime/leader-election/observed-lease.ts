@@ -1,36 +1,44 @@
 import type { Lease } from '../kinds/index.ts';
-import { type HolderContainer, isSameContainer } from './holder-container.ts';
-import { containerOf, holderOf, isSameClaim } from './lease.ts';
+import { holderOf, isSameClaim } from './lease.ts';
 import { defaultTimings } from './timings.ts';
 
+/** What {@link ObservedLease} needs to know of its standby. */
+export interface ObservedLeaseOptions {
+  /** The standby's own identity. */
+  readonly identity: string;
+  /** How long a claim holds that does not state its duration, in seconds. Default 15. */
+  readonly leaseDurationSeconds?: number;
+  /** The annotation in which the holder describes its process. Default: none. */
+  readonly descriptionAnnotation?: string | undefined;
+}
+
+/** A holder and its description of its process. */
+interface DescribedHolder {
+  readonly holder: string;
+  readonly description: string;
+}
+
 /**
- * What a standby knows of the Lease, and since when by its own clock: the times on the Lease are another machine's, and
- * say nothing here but that they have changed.
+ * The Lease as a standby has last observed it, and since when by the standby's own clock. The times on the Lease come
+ * from other machines' clocks: only their change counts here.
  */
 export class ObservedLease {
-  readonly #identity: string;
-  readonly #leaseDurationSeconds: number;
+  readonly #options: ObservedLeaseOptions;
   #lease: Lease | undefined;
-  #looked = false;
   #exists = false;
-  /** Since when the claim has been this one (performance.now). */
-  #sinceMs = 0;
-  /** The container whose end was proven last. It stays ended, whatever is seen of the Lease after that. */
-  #ended: HolderContainer | undefined;
-  /** Our own write on it failed because it had changed: what is known here is not the last. */
-  #isOutdated = false;
-  #heardAtMs = Number.NEGATIVE_INFINITY;
+  /** When the current claim was first observed (performance.now). */
+  #claimedAtMs = 0;
+  /** The holder whose end was proven last. It stays ended, even if an older version of the Lease is observed later. */
+  #ended: DescribedHolder | undefined;
+  /** A write to the Lease had a Conflict, so a newer version exists. */
+  #isStale = false;
+  #observedAtMs = Number.NEGATIVE_INFINITY;
 
-  /**
-   * @param identity the standby's own.
-   * @param leaseDurationSeconds for how long a claim holds that does not say so. Default 15.
-   */
-  constructor(identity: string, leaseDurationSeconds = defaultTimings.leaseDurationSeconds) {
-    this.#identity = identity;
-    this.#leaseDurationSeconds = leaseDurationSeconds;
+  constructor(options: ObservedLeaseOptions) {
+    this.#options = options;
   }
 
-  /** The Lease to write on; undefined where there is none. */
+  /** The Lease to base a write on; undefined if it does not exist. */
   get lease(): Lease | undefined {
     return this.#exists ? this.#lease : undefined;
   }
@@ -39,60 +47,57 @@ export class ObservedLease {
     return this.#lease === undefined ? undefined : holderOf(this.#lease);
   }
 
-  get container(): HolderContainer | undefined {
-    return this.#lease === undefined ? undefined : containerOf(this.#lease);
+  /** The holder's description of its process. */
+  get description(): string | undefined {
+    const { descriptionAnnotation } = this.#options;
+    return descriptionAnnotation === undefined ? undefined : this.#lease?.metadata.annotations?.[descriptionAnnotation];
   }
 
-  /** For how long nothing was heard of the Lease. */
-  get silentMs(): number {
-    return performance.now() - this.#heardAtMs;
+  /** Milliseconds since the last observation; infinite before the first one. */
+  get msSinceObserved(): number {
+    return performance.now() - this.#observedAtMs;
   }
 
-  saw(lease: Lease): void {
+  observe(lease: Lease): void {
     const nowMs = performance.now();
-    this.#heardAtMs = nowMs;
-    if (this.#lease === undefined || !isSameClaim(this.#lease, lease)) {
-      this.#sinceMs = nowMs;
-    }
-    this.#looked = true;
-    this.#isOutdated = false;
+    if (this.#lease === undefined || !isSameClaim(this.#lease, lease)) this.#claimedAtMs = nowMs;
+    this.#observedAtMs = nowMs;
+    this.#isStale = false;
     this.#exists = true;
     this.#lease = lease;
   }
 
-  /**
-   * There is no Lease. If there was one, its holder has not stopped because somebody deleted it: what it was granted it
-   * keeps.
-   */
-  sawNone(): void {
-    this.#heardAtMs = performance.now();
-    this.#looked = true;
-    this.#isOutdated = false;
+  /** The Lease does not exist. If it was deleted, its holder may still lead, so the last claim keeps its duration. */
+  observeAbsence(): void {
+    this.#observedAtMs = performance.now();
+    this.#isStale = false;
     this.#exists = false;
   }
 
-  /** Of the one that has ended, by its container: whoever holds the Lease by then may be another. */
-  sawEnd(of: HolderContainer): void {
-    this.#ended = of;
+  /** The described process has ended. By now another one may hold the Lease. */
+  markEnded(holder: string, description: string): void {
+    this.#ended = { holder, description };
   }
 
-  /** A write on it was refused because it has changed: it is not free before it was seen again. */
-  outdated(): void {
-    this.#isOutdated = true;
+  /** A write to the Lease had a Conflict: the Lease is not free until it is observed again. */
+  markStale(): void {
+    this.#isStale = true;
   }
 
-  /** How long it is until the Lease may be taken; infinite before anything is known of it. */
-  get freeInMs(): number {
-    if (!this.#looked || this.#isOutdated) return Number.POSITIVE_INFINITY;
+  /** Milliseconds until the Lease may be taken; infinite if that is unknown. */
+  get msUntilFree(): number {
+    if (this.#observedAtMs === Number.NEGATIVE_INFINITY || this.#isStale) return Number.POSITIVE_INFINITY;
     const { holder } = this;
-    // Our own, if a write of ours came through whose answer did not.
-    if (holder === undefined || holder === this.#identity || this.#holderHasEnded()) return 0;
-    const leaseDurationMs = (this.#lease?.spec?.leaseDurationSeconds ?? this.#leaseDurationSeconds) * 1000;
-    return Math.max(0, this.#sinceMs + leaseDurationMs - performance.now());
+    // We are the holder if one of our writes succeeded but its response was lost.
+    if (holder === undefined || holder === this.#options.identity || this.#hasHolderEnded()) return 0;
+    const { leaseDurationSeconds = defaultTimings.leaseDurationSeconds } = this.#options;
+    const durationMs = (this.#lease?.spec?.leaseDurationSeconds ?? leaseDurationSeconds) * 1000;
+    return Math.max(0, this.#claimedAtMs + durationMs - performance.now());
   }
 
-  #holderHasEnded(): boolean {
-    const { container } = this;
-    return container !== undefined && isSameContainer(container, this.#ended);
+  #hasHolderEnded(): boolean {
+    const { holder, description } = this;
+    if (holder === undefined || description === undefined) return false;
+    return holder === this.#ended?.holder && description === this.#ended.description;
   }
 }

@@ -3,13 +3,13 @@ import type { Pod } from '../kinds/index.ts';
 export type ContainerSpec = NonNullable<Pod['spec']>['containers'][number];
 export type ContainerStatus = NonNullable<NonNullable<Pod['status']>['containerStatuses']>[number];
 
-/** A pod's container by name, be it a sidecar: those are among the init containers (KEP-753). */
-export function containerOfPod({ spec }: Pod, name: string): ContainerSpec | undefined {
+/** Finds a container of the pod's spec, also a sidecar, which is an init container (KEP-753). */
+export function findContainer({ spec }: Pod, name: string): ContainerSpec | undefined {
   return [...(spec?.containers ?? []), ...(spec?.initContainers ?? [])].find((container) => container.name === name);
 }
 
-/** What the kubelet says of a pod's container, be it a sidecar. */
-export function statusOfContainer({ status }: Pod, name: string): ContainerStatus | undefined {
+/** Finds the status of a container, also of a sidecar. */
+export function findContainerStatus({ status }: Pod, name: string): ContainerStatus | undefined {
   const { containerStatuses = [], initContainerStatuses = [] } = status ?? {};
   return [...containerStatuses, ...initContainerStatuses].find((container) => container.name === name);
 }

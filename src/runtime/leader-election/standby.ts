@@ -4,95 +4,109 @@ import { type Client, isNotFound } from '../client/index.ts';
 import type { ObjectKey } from '../kind/index.ts';
 import { Lease } from '../kinds/index.ts';
 import type { Logger } from '../observability/index.ts';
-import { type HolderContainer, type HolderContainers, isSameContainer } from './holder-container.ts';
+import type { CrashDetector } from './crash-detection/index.ts';
 import { ObservedLease } from './observed-lease.ts';
-import { jittered, type LeaseTimings } from './timings.ts';
+import { addJitter, type LeaseTimings } from './timings.ts';
 
-/** What a standby needs. */
+/** What {@link Standby} needs. */
 export interface StandbyOptions {
   readonly client: Pick<Client, 'get' | 'list' | 'watchBatches'>;
   readonly lease: Required<ObjectKey>;
   readonly identity: string;
   readonly timings: LeaseTimings;
   readonly log: Logger;
-  readonly containers: HolderContainers | undefined;
+  readonly crashDetector: CrashDetector | undefined;
+  /** Called with the identity of each other candidate that becomes the holder. */
   readonly onNewLeader: (identity: string) => void;
 }
 
-/** Standbys that see a Lease become free in the same moment do not all ask for it in that moment. */
-const spreadMs = 50;
+/** The longest random pause after the Lease becomes free, so that standbys do not all write to it at once. */
+const maxSpreadMs = 50;
 
-/** For how long nothing may be heard of the Lease, in retry periods, before it is asked for. */
-const patience = 2;
+/** A standby reads the Lease if its watch has been silent for this many retry periods. */
+const silentRetryPeriods = 2;
 
-/** A candidate that waits: it watches the Lease, and the container of its holder, and tells when the Lease may be taken. */
+/** A wait for the end of the holder's process. */
+interface CrashWatch {
+  readonly holder: string;
+  readonly description: string;
+  readonly controller: AbortController;
+}
+
+/** A waiting candidate: watches the Lease, and its holder's process where there is a crash detector. */
 export class Standby {
   readonly observed: ObservedLease;
   readonly #options: StandbyOptions;
-  readonly #ending = new AbortController();
+  readonly #stopping = new AbortController();
   #watching: Promise<void> | undefined;
+  /** Resolved and replaced whenever `observed` changes. */
   #change = Promise.withResolvers<void>();
   #leader: string | undefined;
-  /** Waits for the end of this container. */
-  #mourned: { readonly container: HolderContainer; readonly controller: AbortController } | undefined;
-  readonly #mourning = new Set<Promise<void>>();
+  #crashWatch: CrashWatch | undefined;
+  /** All crash watches that have not ended, including aborted ones. */
+  readonly #crashWatches = new Set<Promise<void>>();
 
   constructor(options: StandbyOptions) {
+    const { identity, timings, crashDetector } = options;
     this.#options = options;
-    this.observed = new ObservedLease(options.identity, options.timings.leaseDurationSeconds);
+    this.observed = new ObservedLease({
+      identity,
+      leaseDurationSeconds: timings.leaseDurationSeconds,
+      descriptionAnnotation: crashDetector?.annotation,
+    });
   }
 
   /**
-   * Resolves when the Lease may be taken, as far as is known here.
+   * Resolves when the Lease may be taken, as far as this standby has observed.
    *
    * @throws the signal's reason.
    */
-  async untilFree(signal: AbortSignal): Promise<void> {
-    if (this.observed.silentMs === Number.POSITIVE_INFINITY) await this.#look(signal);
-    if (this.observed.freeInMs === 0) return;
-    this.#watching ??= this.#watch();
-    while (this.observed.freeInMs > 0) {
-      await this.#untilChange(signal);
-      if (this.observed.freeInMs > 0) continue;
-      await delay(Math.random() * spreadMs, undefined, { signal }).catch(() => {});
+  async waitUntilFree(signal: AbortSignal): Promise<void> {
+    if (this.observed.msSinceObserved === Number.POSITIVE_INFINITY) await this.#readLease(signal);
+    if (this.observed.msUntilFree === 0) return;
+    this.#watching ??= this.#watchLease();
+    while (this.observed.msUntilFree > 0) {
+      await this.#waitForChange(signal);
+      if (this.observed.msUntilFree > 0) continue;
+      await delay(Math.random() * maxSpreadMs, undefined, { signal }).catch(() => {});
       signal.throwIfAborted();
     }
   }
 
   /** Stops watching. */
   stop(): void {
-    this.#ending.abort();
-    this.#mourned?.controller.abort();
+    this.#stopping.abort();
+    this.#crashWatch?.controller.abort();
   }
 
-  /** Stops watching, and resolves when nothing of it goes on. */
+  /** Stops watching, and resolves when all watches have ended. */
   async end(): Promise<void> {
     this.stop();
-    await Promise.all([this.#watching, ...this.#mourning]);
+    await Promise.all([this.#watching, ...this.#crashWatches]);
   }
 
-  /** Until something was seen, the Lease expires, or nothing was heard for so long that it is asked for. */
-  async #untilChange(signal: AbortSignal): Promise<void> {
-    const pollMs = jittered(this.#options.timings.retryPeriodSeconds * 1000 * patience);
-    const { freeInMs, silentMs } = this.observed;
-    const waitMs = Math.min(freeInMs, Math.max(1, pollMs - silentMs));
+  /** Waits until the observed Lease changes or expires. If the watch is silent for too long, reads the Lease. */
+  async #waitForChange(signal: AbortSignal): Promise<void> {
+    const pollMs = addJitter(this.#options.timings.retryPeriodSeconds * 1000 * silentRetryPeriods);
+    const { msUntilFree, msSinceObserved } = this.observed;
+    const waitMs = Math.min(msUntilFree, Math.max(1, pollMs - msSinceObserved));
     const waiting = new AbortController();
-    const timer = delay(waitMs, 'time' as const, { signal: AbortSignal.any([signal, waiting.signal]) });
-    const came = await Promise.race([this.#change.promise, timer.catch(() => {})]);
+    const timer = delay(waitMs, 'timeout' as const, { signal: AbortSignal.any([signal, waiting.signal]) });
+    const first = await Promise.race([this.#change.promise, timer.catch(() => {})]);
     waiting.abort();
     signal.throwIfAborted();
-    if (came === 'time' && this.observed.freeInMs > 0) await this.#look(signal);
+    if (first === 'timeout' && this.observed.msUntilFree > 0) await this.#readLease(signal);
   }
 
-  /** Reads the Lease. What keeps it from being read is waited out: {@link untilFree} comes back to it. */
-  async #look(signal: AbortSignal): Promise<void> {
+  /** Reads the Lease. After an error it only pauses: {@link waitUntilFree} tries again. */
+  async #readLease(signal: AbortSignal): Promise<void> {
     const { client, lease, timings, log } = this.#options;
     const timeout = AbortSignal.timeout((timings.renewDeadlineSeconds / 2) * 1000);
     try {
-      this.#saw(await client.get(Lease, lease, { signal: AbortSignal.any([signal, timeout]) }));
+      this.#observe(await client.get(Lease, lease, { signal: AbortSignal.any([signal, timeout]) }));
     } catch (error) {
       signal.throwIfAborted();
-      if (isNotFound(error)) this.#sawNone();
+      if (isNotFound(error)) this.#observeAbsence();
       else {
         log.warn({ err: error }, 'the lease cannot be read: trying again');
         await this.#pause(timings.retryPeriodSeconds * 1000, signal);
@@ -100,7 +114,7 @@ export class Standby {
     }
   }
 
-  /** Until something was seen, or so long. */
+  /** Resolves after the time, or as soon as the watch reports a change. */
   async #pause(pauseMs: number, signal: AbortSignal): Promise<void> {
     const done = new AbortController();
     const timer = delay(pauseMs, undefined, { signal: AbortSignal.any([signal, done.signal]) }).catch(() => {});
@@ -108,7 +122,7 @@ export class Standby {
     done.abort();
   }
 
-  #watch(): Promise<void> {
+  #watchLease(): Promise<void> {
     const { client, lease, timings, log } = this.#options;
     const reflector = new Reflector<Lease>({
       client,
@@ -117,69 +131,70 @@ export class Standby {
       target: this.#target(),
       log,
       listing: 'paged',
-      // Soon over where its connection has died; meanwhile the Lease is asked for.
+      // Short, so that a watch on a dead connection ends soon. Until then the standby reads the Lease.
       watchTimeoutSeconds: Math.max(timings.leaseDurationSeconds, 60),
       backoff: { initialMs: 100, maxMs: timings.retryPeriodSeconds * 1000 },
     });
-    return reflector.run(this.#ending.signal);
+    return reflector.run(this.#stopping.signal);
   }
 
   #target(): ReflectorTarget<Lease> {
     return {
       prepare: (lease) => lease,
-      replace: ([lease]) => (lease === undefined ? this.#sawNone() : this.#saw(lease)),
+      replace: ([lease]) => (lease === undefined ? this.#observeAbsence() : this.#observe(lease)),
       apply: (events) => {
         for (const event of events) {
-          if (event.type === 'DELETED') this.#sawNone();
-          else if (event.type !== 'BOOKMARK') this.#saw(event.object);
+          if (event.type === 'DELETED') this.#observeAbsence();
+          else if (event.type !== 'BOOKMARK') this.#observe(event.object);
         }
       },
     };
   }
 
-  #saw(lease: Lease): void {
-    this.observed.saw(lease);
-    this.#tellLeader();
-    this.#mourn();
-    this.#changed();
+  #observe(lease: Lease): void {
+    this.observed.observe(lease);
+    this.#notifyNewLeader();
+    this.#watchHolder();
+    this.#notifyChange();
   }
 
-  #sawNone(): void {
-    this.observed.sawNone();
-    this.#changed();
+  #observeAbsence(): void {
+    this.observed.observeAbsence();
+    this.#notifyChange();
   }
 
-  #changed(): void {
+  #notifyChange(): void {
     this.#change.resolve();
     this.#change = Promise.withResolvers();
   }
 
-  #tellLeader(): void {
+  #notifyNewLeader(): void {
     const { holder } = this.observed;
-    // Ourselves: the watch tells of our own claim before its answer does.
+    // The watch may deliver our own claim before the response to it arrives.
     if (holder === undefined || holder === this.#leader || holder === this.#options.identity) return;
     this.#leader = holder;
     this.#options.onNewLeader(holder);
   }
 
-  /** Waits for the end of the container that the holder says it runs in, once for each. */
-  #mourn(): void {
-    const { containers } = this.#options;
-    const { container } = this.observed;
-    if (containers === undefined || isSameContainer(container, this.#mourned?.container)) return;
-    this.#mourned?.controller.abort();
-    this.#mourned = undefined;
-    if (container === undefined) return;
+  /** Waits for the end of the holder's process, in place of the process that it waited for before. */
+  #watchHolder(): void {
+    const { crashDetector } = this.#options;
+    const { holder, description } = this.observed;
+    const current = this.#crashWatch;
+    if (crashDetector === undefined) return;
+    if (current !== undefined && holder === current.holder && description === current.description) return;
+    current?.controller.abort();
+    this.#crashWatch = undefined;
+    if (holder === undefined || description === undefined) return;
     const controller = new AbortController();
-    this.#mourned = { container, controller };
-    const ended = () => {
-      this.#options.log.info({ container: container.containerId }, "the leader's container has ended");
-      this.observed.sawEnd(container);
-      this.#changed();
+    this.#crashWatch = { holder, description, controller };
+    const onEnded = () => {
+      this.observed.markEnded(holder, description);
+      this.#notifyChange();
     };
-    // It rejects with the signal's reason alone.
-    const mourning = containers.ended(container, controller.signal).then(ended, () => {});
-    this.#mourning.add(mourning);
-    void mourning.then(() => this.#mourning.delete(mourning));
+    // It rejects only with the signal's reason.
+    const watch = crashDetector.waitForEnd(holder, description, controller.signal).then(onEnded, () => {});
+    this.#crashWatches.add(watch);
+    void watch.then(() => this.#crashWatches.delete(watch));
   }
 }

@@ -1,46 +1,50 @@
-/** How a Lease is kept and taken: the same for all its candidates. Defaults and meaning are client-go's. */
+/** The times of a Lease, which should be the same for all its candidates. Meaning and defaults are client-go's. */
 export interface LeaseTimings {
-  /** After so many seconds without a renewal others may take the Lease. On the Lease stands what {@link grantedSeconds} makes of it. Default 15. */
+  /**
+   * How long other candidates wait after the last renewal that they observed, in seconds. Default 15. The Lease states
+   * {@link publishedDurationSeconds}.
+   */
   readonly leaseDurationSeconds: number;
-  /** After so many seconds without a renewal the holder stops. Default 10. */
+  /** How long the holder leads after its last renewal, in seconds. Default 10. */
   readonly renewDeadlineSeconds: number;
-  /** So many seconds are between two renewals. Default 2. */
+  /** The time between two renewals, in seconds. Default 2. */
   readonly retryPeriodSeconds: number;
 }
 
-/** client-go's own. */
+/** client-go's own: 15, 10 and 2 seconds. */
 export const defaultTimings: LeaseTimings = {
   leaseDurationSeconds: 15,
   renewDeadlineSeconds: 10,
   retryPeriodSeconds: 2,
 };
 
-/** A pause of a standby may take up to so many times its length, and a renewal has to fit in all the same. */
+/** The longest pause of a standby, in retry periods. The renew deadline must leave time for a renewal after it. */
 const jitterFactor = 1.2;
 
-/** The pause, or up to a fifth more: candidates that began together do not go on together. */
-export const jittered = (pauseMs: number): number => pauseMs * (1 + Math.random() * (jitterFactor - 1));
+/** The pause plus up to 20 % at random, so that candidates that started together do not stay in step. */
+export const addJitter = (pauseMs: number): number => pauseMs * (1 + Math.random() * (jitterFactor - 1));
 
-/** How coarsely client-go compares the times on a Lease. */
-const clientGoSeconds = 1;
+/** The resolution with which client-go compares the times on a Lease. */
+const clientGoResolutionSeconds = 1;
 
 /**
- * For how long a renewal is said to hold, in seconds, on the Lease itself: the leaseDuration, as a whole number, because the
- * API takes no other, and long enough for candidates on client-go. Those compare what they see of a Lease in whole seconds
- * (LeaderElectionRecord's times are metav1.Time), and take two renewals of one second for one: they may begin to count up to
- * a second before the last renewal, and still must not have done before the holder has stopped.
+ * The duration that the Lease states, in whole seconds, because the API allows no fractions. It is long enough for
+ * candidates on client-go. These compare times in whole seconds (LeaderElectionRecord has metav1.Time), so two renewals
+ * in one second look like one, and they may start counting up to a second early. Even then the holder must have stopped
+ * before they take the Lease.
  */
-export const grantedSeconds = ({ leaseDurationSeconds, renewDeadlineSeconds }: LeaseTimings): number =>
-  Math.ceil(Math.max(leaseDurationSeconds, renewDeadlineSeconds + clientGoSeconds));
+export const publishedDurationSeconds = ({ leaseDurationSeconds, renewDeadlineSeconds }: LeaseTimings): number =>
+  Math.ceil(Math.max(leaseDurationSeconds, renewDeadlineSeconds + clientGoResolutionSeconds));
 
 /**
- * Checks the timings against each other: a holder must have stopped before others may take its Lease, and must have had
- * the time for another try.
+ * Validates the timings: a holder must stop before others may take its Lease, and must have time for a second renewal
+ * attempt.
  *
- * @param nameOf how a timing is called in what is thrown. Default: its own name.
- * @throws RangeError naming the two that don't fit, with their values.
+ * @param nameOf the name of a timing in error messages. Default: the name of the field.
+ * @returns the timings.
+ * @throws RangeError with the names and values of the two timings that contradict each other.
  */
-export function checkedTimings(
+export function validateTimings(
   timings: LeaseTimings,
   nameOf: (timing: keyof LeaseTimings) => string = (timing) => timing,
 ): LeaseTimings {

@@ -4,12 +4,7 @@ import { HttpClient } from '../client/http-client.ts';
 import type { Client, Connection, RequestObserver } from '../client/index.ts';
 import { Transport } from '../client/transport.ts';
 import type { ObjectKey } from '../kind/index.ts';
-import {
-  type HolderContainers,
-  LeaderElector,
-  LeadershipLostError,
-  type LeaseTimings,
-} from '../leader-election/index.ts';
+import { type CrashDetector, LeaderElector, LeadershipLostError, type LeaseTimings } from '../leader-election/index.ts';
 import type { Manager, Readiness } from '../manager/index.ts';
 import type { LeaderObserver, Logger } from '../observability/index.ts';
 
@@ -27,10 +22,10 @@ export interface LeaderElectionOptions {
    */
   readonly warmStandby?: boolean;
   /**
-   * Creates the watch of the leader's container, which detects a crash before the Lease expires. It gets the elector's
-   * client. Default: no crash detection.
+   * Creates the detector of crashed leaders, from the elector's client. Default: none; the Lease of a crashed leader
+   * expires.
    */
-  readonly containers?: (client: Client) => HolderContainers;
+  readonly crashDetector?: (client: Client) => CrashDetector;
 }
 
 /** The dependencies of a {@link Candidate}. */
@@ -64,7 +59,7 @@ export class Candidate {
 
   /** @throws RangeError for inconsistent timings. */
   constructor(options: LeaderElectionOptions, environment: CandidateEnvironment) {
-    const { lease, timings, containers, warmStandby = false } = options;
+    const { lease, timings, crashDetector, warmStandby = false } = options;
     const { connection, name, userAgent, observe, observer, log } = environment;
     this.#lease = lease;
     this.#isWarm = warmStandby;
@@ -77,7 +72,7 @@ export class Candidate {
       lease,
       identity: options.identity ?? `${hostname()}_${randomUUID()}`,
       ...(timings !== undefined && { timings }),
-      containers: containers?.(client),
+      crashDetector: crashDetector?.(client),
       observer,
       log,
       onNewLeader: (leader) => {

@@ -8,10 +8,13 @@ import { Arena } from './environment/arena.ts';
 import { CandidateProcess, clientGo, ours } from './environment/candidate-process.ts';
 import { isSuccess, namespace } from './environment/history.ts';
 
-/** Nobody takes such a Lease but because it was released, and no candidate of ours asks for it twice in a minute. */
-const patient: LeaseTimings = { leaseDurationSeconds: 300, renewDeadlineSeconds: 200, retryPeriodSeconds: 60 };
-/** client-go learns of a release by asking, ours when it renews that it has lost the Lease. */
-const asking: LeaseTimings = { ...patient, retryPeriodSeconds: 0.3 };
+/** So long that only a release frees the Lease, and that our candidates do not poll it. */
+const long: LeaseTimings = { leaseDurationSeconds: 300, renewDeadlineSeconds: 200, retryPeriodSeconds: 60 };
+/**
+ * With a short retry period: client-go polls for a release, and our leader notices at a renewal that it has lost the
+ * Lease.
+ */
+const polling: LeaseTimings = { ...long, retryPeriodSeconds: 0.3 };
 const short: LeaseTimings = { leaseDurationSeconds: 2, renewDeadlineSeconds: 1.2, retryPeriodSeconds: 0.3 };
 
 let arena: Arena;
@@ -43,44 +46,44 @@ async function start(kind: Kind, locks: readonly string[], timings: LeaseTimings
   return candidate;
 }
 
-/** Starts one and waits until it stands by: ours watches, client-go has asked once. */
+/** Starts a candidate and waits until it stands by: ours watches, client-go has read the Lease once. */
 async function startStandby(kind: Kind, lock: string, timings: LeaseTimings): Promise<CandidateProcess> {
-  let asked = 0;
+  let reads = 0;
   const counting: RequestFilter = ({ resource, name }) => {
-    if (resource === 'leases' && name === lock) asked += 1;
+    if (resource === 'leases' && name === lock) reads += 1;
     return false;
   };
   const counter = proxy.inject({ type: 'silence' }, { on: counting });
   const candidate = await start(kind, [lock], timings);
-  await eventually('the standby has seen the Lease', async () => asked > 0);
+  await eventually('the standby has read the Lease', async () => reads > 0);
   if (kind === 'ours') await eventually('the standby watches', async () => proxy.watches > 0);
   counter.off();
   return candidate;
 }
 
-/** Who has held a lock, one after the other. */
+/** The holders of a lock, in order. */
 async function holders(lock: string): Promise<readonly string[]> {
   const { tenures } = await arena.history();
   return (tenures.get(lock) ?? []).map(({ identity }) => identity.split('_')[0] ?? '');
 }
 
-test('what client-go releases ours takes at once, what ours releases client-go takes', async () => {
+test('our candidate takes a Lease that client-go releases at once, and client-go takes one that ours releases', async () => {
   const lock = 'released';
-  const go = await start('client-go', [lock], patient);
+  const go = await start('client-go', [lock], long);
   await arena.heldBy(lock, 'client-go');
-  const own = await startStandby('ours', lock, patient);
+  const own = await startStandby('ours', lock, long);
   await go.stop();
   const taken = await arena.heldBy(lock, 'ours');
   expect(taken.spec).toMatchObject({ leaseDurationSeconds: 300, leaseTransitions: 1 });
-  await startStandby('client-go', lock, asking);
+  await startStandby('client-go', lock, polling);
   await own.stop();
   const back = await arena.heldBy(lock, 'client-go');
   expect(back.spec).toMatchObject({ leaseDurationSeconds: 300, leaseTransitions: 2 });
   expect(await holders(lock)).toEqual(['client-go', 'ours', 'client-go']);
 });
 
-/** client-go takes a Lease that is renewed twice in a second for one that was renewed once. */
-async function hasRenewedLateInASecond(lock: string): Promise<void> {
+/** client-go does not notice a second renewal in the same second, so a test kills the holder late in a second. */
+async function waitForLateRenewal(lock: string): Promise<void> {
   await eventually('the holder has renewed late in a second', async () => {
     const { spec } = await arena.client.get(Lease, { namespace, name: lock });
     return Number(spec?.renewTime?.slice(-7, -4)) > 700;
@@ -95,7 +98,7 @@ test.each([
   const victim = await start(first, [lock], short);
   await arena.heldBy(lock, first);
   await startStandby(second, lock, short);
-  await hasRenewedLateInASecond(lock);
+  await waitForLateRenewal(lock);
   await victim.kill();
   await arena.heldBy(lock, second);
   const { tenures } = await arena.history();
@@ -107,9 +110,9 @@ test.each([
 const standbys = 10;
 const releases = 5;
 
-// That few of them ask at all depends on how fast the machine is; test/unit/runtime/leader-election/standby.test.ts has it on a
-// clock of its own.
-test('of many that stand by one takes a released Lease, and nobody asks for it twice', async () => {
+// How few of them write at all depends on the machine; test/unit/runtime/leader-election/standby.test.ts tests it with
+// a fake clock.
+test('one of many standbys takes a released Lease, and nobody writes to it twice', async () => {
   const lock = 'herd';
   const key = { namespace, name: lock };
   const spec = () => {
@@ -117,18 +120,18 @@ test('of many that stand by one takes a released Lease, and nobody asks for it t
     return { holderIdentity: 'test', leaseDurationSeconds: 300, acquireTime: now, renewTime: now };
   };
   await arena.client.create(Lease, { metadata: key, spec: spec() });
-  await start('ours', Array(standbys).fill(lock), asking);
+  await start('ours', Array(standbys).fill(lock), polling);
   for (let count = 0; count < releases; count += 1) {
-    await eventually('all stand by', async () => proxy.watches === standbys);
+    await eventually('all watch the Lease', async () => proxy.watches === standbys);
     const lease = await arena.client.get(Lease, key);
     const free = await arena.client.update(Lease, { ...lease, spec: { ...lease.spec, holderIdentity: '' } });
-    // The winner finds it taken from it when it renews it, and stands by again.
-    await eventually('the test holds it again', async () => {
+    // The winner loses the Lease at its next renewal, and stands by again.
+    await eventually('the test holds the Lease again', async () => {
       return arena.client.update(Lease, { ...(await arena.heldBy(lock, 'ours')), spec: spec() });
     });
     const writes = (await arena.history()).leaseWrites.get(lock) ?? [];
-    const asked = writes.filter(({ precondition }) => precondition === Number(free.metadata.resourceVersion));
-    expect(asked.filter(({ code }) => isSuccess(code))).toHaveLength(1);
-    expect(new Set(asked.map(({ holder }) => holder)).size).toBe(asked.length);
+    const claims = writes.filter(({ precondition }) => precondition === Number(free.metadata.resourceVersion));
+    expect(claims.filter(({ code }) => isSuccess(code))).toHaveLength(1);
+    expect(new Set(claims.map(({ holder }) => holder)).size).toBe(claims.length);
   }
 });

@@ -12,11 +12,11 @@ import { PetWorld } from '../environment/pet-world.ts';
 import { PostgresWorld } from '../environment/postgres-world.ts';
 
 /**
- * A leader is frozen while it waits for a connection to what is outside, over which it has decided to write. Another leads
- * meanwhile. Woken, the former one has its connection, and must not use it.
+ * A leader is frozen while it waits for a connection to an external system, in order to write. Meanwhile another
+ * replica leads. When the former leader wakes it gets its connection, and must not use it.
  */
 
-/** Short, and yet long enough for a busy machine to renew it. */
+/** Short, but long enough for renewals on a busy machine. */
 const quick = { HA_LEASE_DURATION_SECONDS: '6', HA_RENEW_DEADLINE_SECONDS: '4', HA_RETRY_PERIOD_SECONDS: '0.5' };
 
 let resources: AsyncDisposableStack;
@@ -28,7 +28,7 @@ afterEach(() => resources.disposeAsync());
 
 type Settings = Readonly<Record<string, string>>;
 
-/** Two replicas, of which the first leads. */
+/** Starts two replicas, of which the first leads. */
 async function replicas(
   world: Pick<PostgresWorld, 'namespace' | 'client'>,
   start: (settings: Settings) => Promise<OperatorProcess>,
@@ -37,7 +37,7 @@ async function replicas(
   const { namespace, client } = world;
   const started = async (name: keyof typeof settings): Promise<OperatorProcess> => {
     const own = { NAMESPACE: namespace, WATCH_NAMESPACES: namespace, HA_ENABLED: 'true', HA_NODE_ID: name };
-    // The role of the tests of one kind says nothing of Leases.
+    // The role that tests of one kind use has no rule for Leases.
     const operator = await start({ KUBECONFIG: serverOfWorker().kubeconfig, ...own, ...quick, ...settings[name] });
     resources.defer(async () => void (await operator.stop('SIGKILL')));
     return operator;
@@ -52,7 +52,7 @@ async function replicas(
   await started('second');
   return {
     leader,
-    /** Freezes the first, and returns when the second leads. */
+    /** Freezes the first replica, and resolves when the second leads. */
     freezeLeader: async (): Promise<void> => {
       leader.freeze();
       await leads('second');
@@ -60,21 +60,21 @@ async function replicas(
   };
 }
 
-/** It has ended because it leads no more. */
-async function endsWithoutItsLease(operator: OperatorProcess): Promise<void> {
+/** Expects that the operator ends because it has lost its Lease. */
+async function expectLostLease(operator: OperatorProcess): Promise<void> {
   const { exitCode, output } = await operator.ended;
   expect(output).toContain('the lease is lost: starting no new work');
   expect(exitCode).toBe(1);
 }
 
-test('a row that was deleted meanwhile is not written again by a leader that was frozen', async () => {
+test('a leader that was frozen does not write a row that was deleted meanwhile', async () => {
   const world = resources.use(await PostgresWorld.start());
   await world.createTable('students');
   const proxy = resources.use(await TcpProxy.start(world.database.port));
-  const patient = { PSQL_SSLMODE: 'disable', PSQL_CONNECT_TIMEOUT_SECONDS: '60' };
-  const { leader, freezeLeader } = await replicas(world, (settings) => world.startOperator(settings), {
-    first: { ...patient, PSQL_PORT: String(proxy.port) },
-    second: patient,
+  const settings = { PSQL_SSLMODE: 'disable', PSQL_CONNECT_TIMEOUT_SECONDS: '60' };
+  const { leader, freezeLeader } = await replicas(world, (own) => world.startOperator(own), {
+    first: { ...settings, PSQL_PORT: String(proxy.port) },
+    second: settings,
   });
   const key = world.newKey('jane');
   const jane = { table: 'students', name: 'Jane', age: 21, country: 'Peru' } as const;
@@ -85,7 +85,10 @@ test('a row that was deleted meanwhile is not written again by a leader that was
   await world.apply(key, { ...jane, age: 22 });
   await eventually('the leader waits for a connection', async () => proxy.held > 0);
   await freezeLeader();
-  await eventually('the other has written it', async () => (await world.rows('students', key))[0]?.age === 22);
+  await eventually(
+    'the second replica has written the row',
+    async () => (await world.rows('students', key))[0]?.age === 22,
+  );
   await world.delete(key);
   await world.gone(key);
   let statements = 0;
@@ -94,19 +97,20 @@ test('a row that was deleted meanwhile is not written again by a leader that was
   });
   proxy.release();
   leader.thaw();
-  await endsWithoutItsLease(leader);
+  await expectLostLease(leader);
   expect(statements).toBe(0);
   expect(await world.rows('students')).toEqual([]);
 });
 
-test('a pet that was changed meanwhile is not changed back by a leader that was frozen', async () => {
+test('a leader that was frozen does not revert a pet that was changed meanwhile', async () => {
   const folder = await mkdtemp(join(process.env.INTEGRATION_FOLDER ?? '', 'former-leader-'));
   const file = async (name: string, content: string): Promise<string> => {
     await writeFile(join(folder, name), content);
     return join(folder, name);
   };
   const caFile = await file('tls.crt', certificate);
-  // By TLS a connection is not there before the store has answered. In clear a call leaves at once, and waits on its way.
+  // With TLS a connection exists only after the store has responded. Without TLS the call would be sent at once and
+  // wait in the proxy.
   const store = await PetStoreProcess.start({
     PETSTORE_TLS_CERT_FILE: caFile,
     PETSTORE_TLS_KEY_FILE: await file('tls.key', certificateKey),
@@ -137,6 +141,6 @@ test('a pet that was changed meanwhile is not changed back by a leader that was 
   await world.settled();
   proxy.release();
   leader.thaw();
-  await endsWithoutItsLease(leader);
+  await expectLostLease(leader);
   expect((await world.stored()).map(({ name }) => name)).toEqual(['Loki']);
 });

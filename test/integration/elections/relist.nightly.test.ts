@@ -12,10 +12,10 @@ const relists = 3;
 
 const timings: LeaseTimings = { leaseDurationSeconds: 2, renewDeadlineSeconds: 1.2, retryPeriodSeconds: 0.3 };
 
-/** `RELIST_OBJECTS` is how many objects are listed. */
+/** `RELIST_OBJECTS` sets the number of objects. */
 const objects = Number(process.env.RELIST_OBJECTS ?? 50_000);
 
-/** To make an object takes some milliseconds on two cores, to list it much less. */
+/** Creating an object takes a few milliseconds on two cores, listing it much less. */
 const timeLimitMs = 120_000 + objects * 20;
 let arena: Arena;
 let proxy: FaultProxy;
@@ -35,28 +35,29 @@ afterAll(async () => {
 });
 
 test.each(['streamed', 'paged'] as const)(
-  'a leader whose informer lists many objects again (%s) goes on renewing its Lease',
+  'a leader keeps renewing its Lease while its informer relists many objects (%s)',
   async (listing) => {
     const name = `lists-${listing}`;
     const journal = join(arena.folder, `${name}.jsonl`);
     const server = proxy.connection.server.href;
     const settings = { server, name, journal, locks: [name], timings, listing };
     await using leader = await CandidateProcess.start(ours(arena.programs, settings));
-    /** What comes behind all that is listed has been listed, too. */
-    const hasListed = async (mark: string): Promise<void> => {
+    /** Waits until the informer has delivered a new object, and so all objects before it. */
+    const waitForList = async (mark: string): Promise<void> => {
       await arena.client.create(ConfigMap, { metadata: { namespace, name: mark, labels: { [markLabel]: mark } } });
-      const look = async () => (await readJournal(journal)).some((line) => line.type === 'mark' && line.mark === mark);
-      await eventually(`the informer has ${mark}`, look, timeLimitMs);
+      const isInJournal = async () =>
+        (await readJournal(journal)).some((line) => line.type === 'mark' && line.mark === mark);
+      await eventually(`the informer has ${mark}`, isInJournal, timeLimitMs);
     };
     await arena.heldBy(name, name);
-    await hasListed(`${name}-first`);
+    await waitForList(`${name}-first`);
     for (let count = 0; count < relists; count += 1) {
-      const forgotten = proxy.inject(
+      const expired = proxy.inject(
         { type: 'error-event', status: 410, reason: 'Expired' },
         { on: (request) => isWatch(request) && request.resource === 'configmaps', times: 1 },
       );
-      await eventually('the watch has expired', async () => forgotten.count === 1, timeLimitMs);
-      await hasListed(`${name}-${count}`);
+      await eventually('the watch has expired', async () => expired.count === 1, timeLimitMs);
+      await waitForList(`${name}-${count}`);
     }
     await leader.stop();
     const { tenures } = await arena.history();

@@ -5,7 +5,10 @@ import { Arena } from './environment/arena.ts';
 import { Contest } from './environment/contest.ts';
 import { contendAtRandom, timeLimitMs } from './environment/random-elections.ts';
 
-/** `ELECTIONS_SEED` repeats the faults of a run; `ELECTIONS` is how often the locks have to pass on before it ends. */
+/**
+ * `ELECTIONS_SEED` repeats the faults of a run; `ELECTIONS` sets how often a lock must change its holder before it
+ * ends.
+ */
 const { ELECTIONS_SEED = randomInt(2 ** 30), ELECTIONS = 1000 } = process.env;
 const options = { seed: Number(ELECTIONS_SEED), elections: Number(ELECTIONS), lateWrite: true };
 
@@ -21,14 +24,14 @@ afterAll(async () => {
 });
 
 test(
-  'nobody begins a write to what another leads through many elections, and in the end somebody leads everything',
+  'during many elections nobody begins a write while another candidate leads, and in the end each lock has a leader',
   async () => {
     console.log(`elections at random: ELECTIONS_SEED=${options.seed}`);
     await using contest = new Contest(arena);
     console.log(await contendAtRandom(arena, contest, options));
     const { elections, begun } = await contest.expectNoViolation();
     expect(elections).toBeGreaterThanOrEqual(options.elections);
-    // Else it has tested nothing.
+    // Otherwise the test has checked nothing.
     expect(begun).toBeGreaterThan(options.elections);
   },
   timeLimitMs(options) + 180_000,

@@ -10,8 +10,9 @@ const [greeter = '', finalizer = '', election = '', testing = ''] = inLanguage('
 
 /** What stands in the place of the greeter's last line of its reconcile, to have a finalizer too. */
 const withFinalizer = greeter.replace(/^ *return outcome .*$/m, () => finalizer);
-/** What stands in the place of the greeter's last statement, to be one of several. */
-const withElection = greeter.replace(/^ *await runtime\.runOperator.*$/m, () => election);
+/** What replaces the greeter's last statement, to be one of several processes; its imports belong to the top. */
+const [electionImports = '', ...electionStatements] = election.split('\n\n');
+const withElection = `${electionImports}\n${greeter.replace(/^ *await runtime\.runOperator.*$/m, () => electionStatements.join('\n\n'))}`;
 const phoneBook = 'declare const phoneBook: Record<"add" | "remove", (who: string) => Promise<void>>;\n';
 
 /** What docs/writing-an-operator.md shows, as files: a part of one stands where the reader would put it. */

@@ -13,11 +13,11 @@ import { WallClock } from './monotonic.ts';
 
 const watchSeconds = 300;
 
-/** Where candidates meet: an API server of their own, whose audit log tells what became of the locks. */
+/** An API server for candidates. Its audit log shows who held each lock. */
 export class Arena implements AsyncDisposable {
   readonly folder: string;
   readonly server: ApiServer;
-  /** Sees past all faults. */
+  /** Connected directly, so that no fault affects it. */
   readonly client: HttpClient;
   readonly programs: CandidatePrograms;
   readonly #transport: Transport;
@@ -32,7 +32,7 @@ export class Arena implements AsyncDisposable {
     this.programs = candidates;
     this.#transport = new Transport(server.connection, { userAgent: 'test' });
     this.client = new HttpClient(this.#transport, 'test');
-    this.#running = Promise.all([this.#clock.run(this.#closing.signal), this.#follow(this.#closing.signal)]);
+    this.#running = Promise.all([this.#clock.run(this.#closing.signal), this.#recordVersions(this.#closing.signal)]);
   }
 
   static async open(): Promise<Arena> {
@@ -46,10 +46,10 @@ export class Arena implements AsyncDisposable {
     );
   }
 
-  /** What has become of the locks until now. */
+  /** The history of all locks until now. */
   async history(): Promise<History> {
     const { items } = await this.client.list(Lease, { namespace });
-    await eventually('every version of the Leases was seen', async () =>
+    await eventually('every version of the Leases is recorded', async () =>
       items.every(({ metadata: { name, resourceVersion } }) => {
         return Number(resourceVersion) <= (this.#versions.get(name)?.at(-1)?.version ?? 0);
       }),
@@ -57,17 +57,17 @@ export class Arena implements AsyncDisposable {
     return readHistory(this.server.auditLog, this.#versions, this.#clock);
   }
 
-  /** Waits until one with an identity of this beginning holds the lock, and returns the Lease. */
+  /** Waits until a candidate of this name holds the lock, and returns the Lease. */
   async heldBy(lock: string, name: string, timeoutMs?: number): Promise<Lease> {
-    const look = async () => {
+    const readIfHeld = async () => {
       const lease = await this.client.get(Lease, { namespace, name: lock });
       return lease.spec?.holderIdentity?.startsWith(`${name}_`) && lease;
     };
-    return eventually(`${name} holds ${lock}`, async () => (await look()) || false, timeoutMs);
+    return eventually(`${name} holds ${lock}`, async () => (await readIfHeld()) || false, timeoutMs);
   }
 
-  /** Notes every version of every Lease: none is made before this begins. */
-  async #follow(signal: AbortSignal): Promise<void> {
+  /** Records every version of every Lease. It starts before any Lease exists. */
+  async #recordVersions(signal: AbortSignal): Promise<void> {
     let resourceVersion: string | undefined;
     while (!signal.aborted) {
       try {
@@ -75,7 +75,7 @@ export class Arena implements AsyncDisposable {
         const options = { namespace, resourceVersion, timeoutSeconds: watchSeconds, signal };
         for await (const { type, object } of this.client.watch(Lease, options)) {
           resourceVersion = object.metadata.resourceVersion;
-          if (type !== 'BOOKMARK') this.#saw(object);
+          if (type !== 'BOOKMARK') this.#record(object);
         }
       } catch (error) {
         // It is opened again from where it has come to.
@@ -84,7 +84,7 @@ export class Arena implements AsyncDisposable {
     }
   }
 
-  #saw({ metadata: { name, resourceVersion }, spec }: Lease): void {
+  #record({ metadata: { name, resourceVersion }, spec }: Lease): void {
     const versions = this.#versions.get(name) ?? [];
     this.#versions.set(name, versions);
     versions.push({ version: Number(resourceVersion), holder: spec?.holderIdentity ?? '' });

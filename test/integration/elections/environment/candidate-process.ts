@@ -9,7 +9,7 @@ import type { CandidateSettings } from './candidate.ts';
 import { monotonicMs } from './monotonic.ts';
 import type { Interval } from './verdict.ts';
 
-/** Programs that end with the test, also while they are stopped by a signal. */
+/** The candidates' programs, wrapped so that they end with the test even while a signal has stopped them. */
 export interface CandidatePrograms {
   readonly node: string;
   readonly clientGo: string;
@@ -21,7 +21,7 @@ export async function candidatePrograms(folder: string): Promise<CandidateProgra
   return { node: join(wrappers, 'node'), clientGo: join(wrappers, 'election-candidate') };
 }
 
-/** How the program of a candidate is started. */
+/** The command line of a candidate. */
 export interface CandidateCommand {
   readonly file: string;
   readonly args: readonly string[];
@@ -40,7 +40,7 @@ export function ours(
     env: {
       ...env,
       CANDIDATE_SETTINGS: JSON.stringify(settings),
-      // It is started often.
+      // Speeds up the many starts.
       NODE_COMPILE_CACHE: join(dirname(settings.journal), 'compile-cache'),
     },
     journal: settings.journal,
@@ -68,7 +68,7 @@ export function clientGo(
 
 const lastCharacters = 4_000;
 
-/** A candidate of either kind in a process of its own. */
+/** The process of a candidate. */
 export class CandidateProcess implements AsyncDisposable {
   readonly journal: string;
   readonly frozen: Interval[] = [];
@@ -86,7 +86,7 @@ export class CandidateProcess implements AsyncDisposable {
     });
   }
 
-  /** Resolves when it contends. */
+  /** Resolves when the candidate has a journal and so contends. */
   static async start({ file, args, env, journal }: CandidateCommand): Promise<CandidateProcess> {
     const child = spawn(file, args, { env: { ...process.env, ...env }, stdio: ['ignore', 'ignore', 'pipe'] });
     const candidate = new CandidateProcess(child, journal);
@@ -103,20 +103,20 @@ export class CandidateProcess implements AsyncDisposable {
     return candidate;
   }
 
-  /** @throws Error with the end of what it wrote, if it has ended. */
+  /** @throws Error with the end of its stderr if the process has ended. */
   mustRun(): void {
     const { exitCode, signalCode } = this.#child;
     if (exitCode === null && signalCode === null) return;
     throw new Error(`a candidate has ended with ${exitCode ?? signalCode}: ${this.#errors}`);
   }
 
-  /** Stops it by a signal that it can't see. */
+  /** Stops the process by SIGSTOP, which it cannot notice. */
   freeze(): void {
     this.#frozenAt = monotonicMs();
     this.#child.kill('SIGSTOP');
   }
 
-  /** Lets it go on. Whether it had stopped. */
+  /** Continues the process. Returns whether it had really stopped. */
   async thaw(): Promise<boolean> {
     const hasStopped = await this.#isStopped();
     this.#child.kill('SIGCONT');
@@ -129,7 +129,7 @@ export class CandidateProcess implements AsyncDisposable {
     await this.#exit;
   }
 
-  /** Asks it to release what it holds, and to end. @throws Error unless it ends with exit code 0. */
+  /** Ends the process by SIGTERM, so that it releases its locks. @throws Error unless its exit code is 0. */
   async stop(timeoutMs = 20_000): Promise<void> {
     this.mustRun();
     this.#child.kill('SIGTERM');
@@ -138,15 +138,15 @@ export class CandidateProcess implements AsyncDisposable {
     await this.#exit;
     const { exitCode, signalCode } = this.#child;
     if (exitCode === 0) return;
-    const late = timeout.aborted ? ` (killed: it had not ended within ${timeoutMs} ms)` : '';
-    throw new Error(`a candidate was asked to end, and did with ${exitCode ?? signalCode}${late}: ${this.#errors}`);
+    const late = timeout.aborted ? ` (killed after ${timeoutMs} ms)` : '';
+    throw new Error(`a candidate ended after SIGTERM with ${exitCode ?? signalCode}${late}: ${this.#errors}`);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#child.exitCode === null && this.#child.signalCode === null) await this.kill();
   }
 
-  /** What /proc says, where there is one. */
+  /** By /proc. Without /proc it assumes so. */
   async #isStopped(): Promise<boolean> {
     if (process.platform !== 'linux') return true;
     const stat = await readFile(`/proc/${this.#child.pid}/stat`, 'utf8');

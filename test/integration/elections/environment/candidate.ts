@@ -1,8 +1,8 @@
 /**
- * A candidate of ours, as a program: it stands for every lock it is named, again and again, each time under an identity of
- * its own. While it leads it writes to the lock's ledger, a ConfigMap of the same name, as fast as it may, without waiting
- * for answers: there is always something on its way, and where nothing comes back also something queued. Each write
- * carries the resourceVersion of what it is based on. SIGTERM ends it as it would end an operator.
+ * A program that contends for each of its locks with a LeaderElector, again and again, each time with a new identity.
+ * While it leads it writes to the lock's ledger, a ConfigMap of the same name, without waiting for responses, so that
+ * writes are always in flight and, if no response arrives, also queued. Each write carries the resourceVersion that it
+ * is based on. SIGTERM ends it as it ends an operator.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -26,34 +26,34 @@ import { Journal } from './journal.ts';
 import { monotonicMs } from './monotonic.ts';
 
 export interface CandidateSettings {
-  /** Speaks plain HTTP. */
+  /** A plain HTTP URL. */
   readonly server: string;
   readonly name: string;
   readonly locks: readonly string[];
   readonly timings: LeaseTimings;
   readonly journal: string;
-  /** How often a leader writes; absent: it only elects. */
+  /** The time between two writes of a leader. Absent: it does not write. */
   readonly writeEveryMs?: number;
-  /** How many of its writes, to all locks, may be on their way at once; others wait. */
+  /** How many of its writes, to all locks, may be in flight; others are queued. */
   readonly connections?: number;
-  /** How its informer lists ConfigMaps, of which the journal names those that are marked; absent: it has none. */
+  /** How its informer lists ConfigMaps. The journal records the marked ones. Absent: it has no informer. */
   readonly listing?: ReflectorOptions['listing'];
 }
 
-const writesUnderWay = 4;
-/** A write that is not answered makes room for another, so that a leader that is cut off goes on until its fence closes. */
+const maxWritesInFlight = 4;
+/** After it the next write starts, so that a leader without network keeps writing until its fence closes. */
 const writeTimeoutMs = 500;
 
-/** How far the wall clock may go apart from the monotonic one before the journal tells. */
+/** The smallest change of the wall clock against the monotonic one that the journal records. */
 const clockMovedMs = 200;
 
 const log: Logger = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {}, child: () => log };
 
-/** What passed the fence last. Undici writes the request in the same turn in which it lets it begin. */
+/** The last request that passed a fence. Undici sends a request in the same turn of the event loop. */
 let passed: { readonly lock: string; readonly identity: string; readonly passedAt: number } | undefined;
 
-/** The fence, and a note of when it was asked. The note is made before: what is let through began to be so by then. */
-function noting(fence: Gate, lock: string, identity: string): Gate {
+/** Records when a request asked to pass the fence. It reads the clock first, so that the time is not too late. */
+function recordPasses(fence: Gate, lock: string, identity: string): Gate {
   return {
     pass: () => {
       const passedAt = monotonicMs();
@@ -66,34 +66,34 @@ function noting(fence: Gate, lock: string, identity: string): Gate {
   };
 }
 
-function noteRequests(journal: Journal): void {
+function recordRequests(journal: Journal): void {
   subscribe('undici:client:sendHeaders', (message) => {
     const { request } = message as { readonly request: { readonly path: string } };
     if (!request.path.includes('/configmaps')) return;
     const at = monotonicMs();
-    // The name of nobody who has ever held the lock: a request that no fence has seen.
+    // A request that passed no fence gets an identity that never held the lock.
     const { lock, identity, passedAt } = passed ?? { lock: request.path, identity: 'past the fence', passedAt: at };
     passed = undefined;
     journal.write({ type: 'begun', lock, identity, passedAt, at });
   });
 }
 
-function noteClock(journal: Journal, signal: AbortSignal): void {
+function recordClockChanges(journal: Journal, signal: AbortSignal): void {
   let before = Date.now() - monotonicMs();
-  const look = setInterval(() => {
+  const timer = setInterval(() => {
     const ahead = Date.now() - monotonicMs();
     const byMs = ahead - before;
     if (Math.abs(byMs) < clockMovedMs) return;
     journal.write({ type: 'clock', byMs, at: monotonicMs() });
     before = ahead;
   }, 50);
-  signal.addEventListener('abort', () => clearInterval(look), { once: true });
+  signal.addEventListener('abort', () => clearInterval(timer), { once: true });
 }
 
-/** Writes to a ledger until the signal is aborted, and waits for what is under way. */
+/** Writes to a ledger until the signal is aborted, and waits for the writes in flight. */
 async function keepLedger(client: Client, lock: string, identity: string, everyMs: number, stop: AbortSignal) {
   const key = { namespace, name: lock };
-  const underWay = new Set<Promise<void>>();
+  const inFlight = new Set<Promise<void>>();
   let ledger: ConfigMap | undefined;
   const write = async (): Promise<void> => {
     try {
@@ -101,22 +101,22 @@ async function keepLedger(client: Client, lock: string, identity: string, everyM
       const annotations = { [writerAnnotation]: identity };
       ledger = await client.update(ConfigMap, { ...base, metadata: { ...base.metadata, annotations } });
     } catch {
-      // Whatever it was: what is written next is based on what is there then.
+      // Whatever the error, the next write starts from the current ledger.
       ledger = undefined;
     }
   };
   while (!stop.aborted) {
-    if (underWay.size < writesUnderWay) {
-      const one = write().finally(() => underWay.delete(one));
-      underWay.add(one);
+    if (inFlight.size < maxWritesInFlight) {
+      const one = write().finally(() => inFlight.delete(one));
+      inFlight.add(one);
     }
     await delay(everyMs, undefined, { signal: stop }).catch(() => {});
   }
-  await Promise.all(underWay);
+  await Promise.all(inFlight);
 }
 
-/** An informer of ConfigMaps, as an operator has it. */
-async function inform(client: Client, listing: ReflectorOptions['listing'], journal: Journal, stop: AbortSignal) {
+/** Runs an informer of ConfigMaps, like an operator's. */
+async function runInformer(client: Client, listing: ReflectorOptions['listing'], journal: Journal, stop: AbortSignal) {
   const manager = new Manager({ client, log, metrics: new Metrics(new Registry()) });
   const informer = manager.informer(ConfigMap, { namespaces: [namespace], ...(listing && { listing }) });
   informer.addHandler(({ type, object }) => {
@@ -131,8 +131,8 @@ async function main(settings: CandidateSettings): Promise<void> {
   const stop = new AbortController();
   process.once('SIGTERM', () => stop.abort());
   const journal = new Journal(path);
-  noteClock(journal, stop.signal);
-  noteRequests(journal);
+  recordClockChanges(journal, stop.signal);
+  recordRequests(journal);
   const connection = { server: new URL(server), tls: {}, authentication: async () => ({}) };
   const electing = new Transport(connection, { userAgent: name });
   const informed = new Transport(connection, { userAgent: name });
@@ -140,12 +140,12 @@ async function main(settings: CandidateSettings): Promise<void> {
 
   const lead = async (elector: LeaderElector, lock: string, identity: string, signal: AbortSignal): Promise<void> => {
     journal.write({ type: 'leading', lock, identity, at: monotonicMs() });
-    const client = new HttpClient(working, name, { gate: noting(elector.fence, lock, identity) });
+    const client = new HttpClient(working, name, { gate: recordPasses(elector.fence, lock, identity) });
     if (writeEveryMs !== undefined) await keepLedger(client, lock, identity, writeEveryMs, signal);
     else await delay(2 ** 31 - 1, undefined, { signal }).catch(() => {});
     journal.write({ type: 'ended', lock, identity, at: monotonicMs() });
   };
-  const stand = async (lock: string): Promise<void> => {
+  const contendOnce = async (lock: string): Promise<void> => {
     const identity = `${name}_${randomUUID()}`;
     const elector = new LeaderElector({
       client: new HttpClient(electing, name),
@@ -160,10 +160,10 @@ async function main(settings: CandidateSettings): Promise<void> {
       if (!(error instanceof LeadershipLostError)) throw error;
     }
   };
-  const informing = listing && inform(new HttpClient(informed, name), listing, journal, stop.signal);
+  const informing = listing && runInformer(new HttpClient(informed, name), listing, journal, stop.signal);
   await Promise.all(
     locks.map(async (lock) => {
-      while (!stop.signal.aborted) await stand(lock);
+      while (!stop.signal.aborted) await contendOnce(lock);
     }),
   );
   await informing;

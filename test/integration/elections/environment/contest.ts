@@ -6,24 +6,24 @@ import type { Arena } from './arena.ts';
 import type { CandidateSettings } from './candidate.ts';
 import { clientGo, ours } from './candidate-process.ts';
 import { Contestant } from './contestant.ts';
-import { accountOf } from './history.ts';
+import { formatLeaseWrites } from './history.ts';
 import { judge, type Verdict } from './verdict.ts';
 
 const writeEveryMs = 100;
-/** Of an accusation is told what was so long before it and after. */
-const evidenceMs = 4_000;
+/** The report of a violation covers this time before and after it. */
+const reportMs = 4_000;
 
-/** How a contestant is entered. */
+/** The settings of a contestant. */
 export interface Entry {
-  /** One of a name that begins with `client-go` is on client-go. */
+  /** A name that begins with `client-go` makes it a candidate on client-go. */
   readonly name: string;
   readonly locks: readonly string[];
   readonly timings: LeaseTimings;
-  /** How many of its writes may be on their way at once. */
+  /** How many of its writes may be in flight. */
   readonly connections: number;
 }
 
-/** Contestants that meet in an arena, and what becomes of them. They end with it. */
+/** Contestants on one arena, and the verdict on them. Disposing the contest ends them. */
 export class Contest implements AsyncDisposable {
   readonly #arena: Arena;
   readonly #contestants: Contestant[] = [];
@@ -36,7 +36,10 @@ export class Contest implements AsyncDisposable {
     return this.#contestants;
   }
 
-  /** Enters one of ours, or one on client-go, which only elects. Go's programs ask no C library what time it is. */
+  /**
+   * Starts a contestant. One on client-go writes no ledger, and has no fake clock because Go does not use libc for
+   * time.
+   */
   async enter({ name, locks, timings, connections }: Entry): Promise<Contestant> {
     const settings = (server: string, journal: string): CandidateSettings => {
       return { server, name, journal, locks, timings, writeEveryMs, connections };
@@ -65,42 +68,43 @@ export class Contest implements AsyncDisposable {
     return Contestant.enter({
       name,
       arena,
-      // One that was frozen until another led would release what that other holds: before it does, client-go reads the
-      // Lease, but goes by whom it remembers as the holder (tryRelease).
+      // A frozen client-go candidate would release its successor's Lease when it wakes: it reads the Lease before it
+      // releases it, but trusts the holder that it remembers (tryRelease).
       command: (server, journal) => clientGo(arena.programs, settings(server, journal), { release: false }),
     });
   }
 
-  /** What there has been so far. */
+  /** The verdict so far. */
   async verdict(): Promise<Verdict> {
-    const testimonies = await Promise.all(this.#contestants.map((one) => one.testimonies()));
-    return judge(await this.#arena.history(), testimonies.flat());
+    const records = await Promise.all(this.#contestants.map((one) => one.records()));
+    return judge(await this.#arena.history(), records.flat());
   }
 
-  /** Nobody is accused; or else the evidence is told: the folder that holds it goes with the test. */
+  /**
+   * Expects no violation. It prints the evidence for each one, because the folder of the journals is deleted after the
+   * test.
+   */
   async expectNoViolation(): Promise<Verdict> {
     const verdict = await this.verdict();
     const first = [...Map.groupBy(verdict.violations, ({ lock }) => lock).values()].flatMap(([one]) => one ?? []);
-    if (first.length > 0) await this.#tellEvidence(first);
+    if (first.length > 0) await this.#printEvidence(first);
     expect(verdict.violations).toEqual([]);
     return verdict;
   }
 
-  async #tellEvidence(violations: Verdict['violations']): Promise<void> {
+  async #printEvidence(violations: Verdict['violations']): Promise<void> {
     const history = await this.#arena.history();
-    const testimonies = (await Promise.all(this.#contestants.map((one) => one.testimonies()))).flat();
+    const records = (await Promise.all(this.#contestants.map((one) => one.records()))).flat();
     for (const { lock, atMs, what } of violations) {
-      const isNear = (at: number) => Math.abs(at - atMs) <= evidenceMs;
-      const journals = testimonies
+      const isNear = (at: number) => Math.abs(at - atMs) <= reportMs;
+      const journals = records
         .flatMap(({ lines }) => lines)
         .filter((line) => isNear(line.at) && (!('lock' in line) || line.lock === lock))
         .map((line) => JSON.stringify({ ...line, at: Math.round(line.at - atMs) }));
-      const frozen = testimonies.flatMap((one) =>
-        one.frozen.filter(({ from, until }) => isNear(from) || isNear(until)),
-      );
+      const frozen = records.flatMap((one) => one.frozen.filter(({ from, until }) => isNear(from) || isNear(until)));
       const stops = frozen.map(({ from, until }) => `${Math.round(from - atMs)} to ${Math.round(until - atMs)} ms`);
-      const account = accountOf(history, lock, atMs, evidenceMs);
-      console.log([what, account, ...journals, `somebody was frozen: ${stops.join(', ')}`].join('\n'));
+      const leaseWrites = formatLeaseWrites(history, lock, atMs, reportMs);
+      console.log([what, leaseWrites, ...journals, `frozen: ${stops.join(', ')}`].join('\n'));
     }
   }
 

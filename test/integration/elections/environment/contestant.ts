@@ -4,24 +4,24 @@ import { Lease } from '../../../../src/runtime/kinds/index.ts';
 import { FaultProxy } from '../../../../src/runtime/testing/index.ts';
 import type { Arena } from './arena.ts';
 import { type CandidateCommand, CandidateProcess } from './candidate-process.ts';
-import type { Victim } from './faults.ts';
+import type { FaultTarget } from './faults.ts';
 import { namespace } from './history.ts';
 import { readJournal } from './journal.ts';
 import { Link } from './link.ts';
-import type { Testimony } from './verdict.ts';
+import type { ProcessRecord } from './verdict.ts';
 
-/** What a contestant is made of. */
+/** Options of a {@link Contestant}. */
 export interface ContestantOptions {
   readonly name: string;
   readonly arena: Arena;
-  /** How its process is started, each time. */
+  /** The command that starts its process, each time. */
   readonly command: (server: string, journal: string) => CandidateCommand;
-  /** What libfaketime reads; absent: its clock can't be changed. */
+  /** The file that libfaketime reads. Absent: its clock cannot be changed. */
   readonly clockFile?: string;
 }
 
-/** One that contends, however often its process is started anew, behind a network of its own. */
-export class Contestant implements Victim, AsyncDisposable {
+/** A candidate with its own network, whose process may be restarted. */
+export class Contestant implements FaultTarget, AsyncDisposable {
   readonly link: Link;
   readonly proxy: FaultProxy;
   readonly #options: ContestantOptions;
@@ -81,8 +81,8 @@ export class Contestant implements Victim, AsyncDisposable {
     return own.map(({ metadata }) => metadata.name);
   }
 
-  /** What all its processes have to say. */
-  async testimonies(): Promise<readonly Testimony[]> {
+  /** The records of all its processes. */
+  async records(): Promise<readonly ProcessRecord[]> {
     return Promise.all(
       this.#processes.map(async ({ journal, frozen }) => ({ lines: await readJournal(journal), frozen })),
     );

@@ -5,20 +5,20 @@ import { type FaultProxy, isWrite } from '../../../../src/runtime/testing/index.
 import type { Link } from './link.ts';
 import { monotonicMs } from './monotonic.ts';
 
-/** Something that happens to one candidate for a time, and how long it is left alone afterwards. */
+/** A fault of one candidate, and the pause before the next one. */
 export interface Step {
   readonly fault: FaultKind;
   readonly durationMs: number;
   readonly calmMs: number;
-  /** By how much a slow link delays what passes. */
+  /** The delay of a slow link. */
   readonly delayMs: number;
-  /** How many answers are lost. */
+  /** The number of lost responses. */
   readonly lostReplies: number;
-  /** What becomes of the wall clock, in libfaketime's words. */
+  /** The change of the wall clock, in libfaketime's syntax. */
   readonly clock: string;
 }
 
-/** How long each may take: the long ones longer than a Lease lasts, so that another candidate leads by the end of them. */
+/** The duration of each kind. Long faults outlast a Lease, so that another candidate leads by their end. */
 const durations = {
   pause: { min: 50, max: 1_500 },
   'long pause': { min: 2_500, max: 6_000 },
@@ -47,13 +47,13 @@ const step = (fault: FaultKind): fc.Arbitrary<Step> =>
     clock: fc.constantFrom(...clocks),
   });
 
-/** A round has each kind of fault once. */
+/** A round contains each kind of fault once. */
 const round = (kinds: readonly FaultKind[]): fc.Arbitrary<readonly Step[]> =>
   fc
     .shuffledSubarray([...kinds], { minLength: kinds.length })
     .chain((order) => fc.tuple(...order.map(step)) as fc.Arbitrary<readonly Step[]>);
 
-/** What happens to one candidate, without end: the same for the same seed. */
+/** An endless sequence of faults, which the seed determines. */
 export function* stepsFrom(seed: number, kinds: readonly FaultKind[]): Generator<Step> {
   for (let offset = 0; ; offset += 1) {
     const [steps = []] = fc.sample(round(kinds), { seed: seed + offset, numRuns: 1 });
@@ -61,59 +61,59 @@ export function* stepsFrom(seed: number, kinds: readonly FaultKind[]): Generator
   }
 }
 
-/** What faults can be done to. */
-export interface Victim {
+/** A candidate that faults can be applied to. */
+export interface FaultTarget {
   readonly link: Link;
   readonly proxy: FaultProxy;
-  /** For libfaketime; absent: its clock can't be changed. */
+  /** The file that libfaketime reads. Absent: its clock cannot be changed. */
   readonly clockFile: string | undefined;
-  /** Whether the wall clock has moved since then, in the process that runs now. */
+  /** Whether the wall clock of the current process has changed since then. */
   clockHasMoved(sinceMs: number): Promise<boolean>;
   freeze(): void;
-  /** Whether it had stopped. */
+  /** Returns whether the process had really stopped. */
   thaw(): Promise<boolean>;
   kill(): Promise<void>;
   stop(): Promise<void>;
   start(): Promise<void>;
-  /** The locks that it holds, as anybody can see. @throws Error if it has ended of its own accord. */
+  /** The locks that it holds, by the Leases. @throws Error if its process has ended unexpectedly. */
   held(): Promise<readonly string[]>;
 }
 
-/** Has a fault happen, and ends it, earlier when the signal is aborted. Returns whether it has really happened. */
-export async function take(step: Step, victim: Victim, signal: AbortSignal): Promise<boolean> {
-  const { link, proxy } = victim;
+/** Applies a fault and ends it, early if the signal is aborted. Returns whether the fault had an effect. */
+export async function applyFault(step: Step, target: FaultTarget, signal: AbortSignal): Promise<boolean> {
+  const { link, proxy } = target;
   const wait = () => delay(step.durationMs, undefined, { signal }).catch(() => {});
   switch (step.fault) {
     case 'pause':
     case 'long pause': {
-      victim.freeze();
-      const hasPassed = await passesOn(step, victim, wait);
-      return (await victim.thaw()) && hasPassed;
+      target.freeze();
+      const hasLostLock = await losesLock(step, target, wait);
+      return (await target.thaw()) && hasLostLock;
     }
     case 'kill':
-      await victim.kill();
+      await target.kill();
       await wait();
-      await victim.start();
+      await target.start();
       return true;
     case 'stop':
-      await victim.stop();
+      await target.stop();
       await wait();
-      await victim.start();
+      await target.start();
       return true;
     case 'partition':
     case 'long partition': {
-      const before = link.heldUp;
+      const before = link.delayedCount;
       link.cut();
-      const hasPassed = await passesOn(step, victim, wait);
+      const hasLostLock = await losesLock(step, target, wait);
       link.mend();
-      return link.heldUp > before && hasPassed;
+      return link.delayedCount > before && hasLostLock;
     }
     case 'slow network': {
-      const before = link.heldUp;
+      const before = link.delayedCount;
       link.slow(step.delayMs);
       await wait();
       link.mend();
-      return link.heldUp > before;
+      return link.delayedCount > before;
     }
     case 'lost replies': {
       const lost = proxy.inject({ type: 'lost-reply' }, { on: isWrite, times: step.lostReplies });
@@ -123,30 +123,33 @@ export async function take(step: Step, victim: Victim, signal: AbortSignal): Pro
     }
     case 'clock': {
       const since = monotonicMs();
-      await setClock(victim, step.clock);
+      await setClock(target, step.clock);
       await wait();
-      const hasMoved = await victim.clockHasMoved(since);
-      await setClock(victim, '+0');
+      const hasMoved = await target.clockHasMoved(since);
+      await setClock(target, '+0');
       return hasMoved;
     }
   }
 }
 
-/** Whether, by the end of a long fault, another has taken what the victim held. For short ones there is nothing to see. */
-async function passesOn({ fault }: Step, victim: Victim, wait: () => Promise<void>): Promise<boolean> {
+/**
+ * Waits, and returns whether the target lost a lock during a long fault. True for short faults, which need not cost a
+ * lock.
+ */
+async function losesLock({ fault }: Step, target: FaultTarget, wait: () => Promise<void>): Promise<boolean> {
   if (fault !== 'long pause' && fault !== 'long partition') {
     await wait();
     return true;
   }
-  const before = await victim.held();
+  const before = await target.held();
   await wait();
-  const after = await victim.held();
+  const after = await target.held();
   return before.some((lock) => !after.includes(lock));
 }
 
-/** The file is whole whenever it is read. */
-async function setClock({ clockFile }: Victim, clock: string): Promise<void> {
-  if (clockFile === undefined) throw new Error('no clock of this candidate can be changed');
+/** Replaces the file atomically. */
+async function setClock({ clockFile }: FaultTarget, clock: string): Promise<void> {
+  if (clockFile === undefined) throw new Error('the clock of this candidate cannot be changed');
   await writeFile(`${clockFile}.new`, clock);
   await rename(`${clockFile}.new`, clockFile);
 }

@@ -2,10 +2,10 @@ import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
 import type { WallClock } from './monotonic.ts';
 
-/** Where the Leases and the ledgers are. */
+/** The namespace of the Leases and ledgers. */
 export const namespace = 'default';
 
-/** All writes to Leases and ledgers, with what they asked for. */
+/** Logs all writes to Leases and ledgers, with their request bodies. */
 export const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -22,48 +22,48 @@ rules:
   - level: None
 `;
 
-/** On a ledger: the candidate whose write it is. */
+/** The annotation of a ledger that names the candidate that wrote it. */
 export const writerAnnotation = 'elections/writer';
 
-/** On a ConfigMap that an informer is to tell of. */
+/** The label of ConfigMaps that informers record in the journal. */
 export const markLabel = 'elections-mark';
 
 /** A time during which one candidate held a lock, in milliseconds of the monotonic clock. */
 export interface Tenure {
   readonly lock: string;
   readonly identity: string;
-  /** When the API server received the request that made it the holder. */
+  /** When the API server received the candidate's claim. */
   readonly from: number;
-  /** When the API server received the request that ended it: the holder's release, or another's acquisition. */
+  /** When the API server received the holder's release or another candidate's claim. */
   readonly until: number;
-  /** When the API server received its writes to the Lease, the acquisition first, the last renewal last. */
+  /** When the API server received the claim and each renewal. */
   readonly renewedAt: readonly number[];
 }
 
-/** A write to a lock's ledger, as the API server saw it. */
+/** A write to a lock's ledger, by the audit log. */
 export interface LedgerWrite {
   readonly lock: string;
   readonly identity: string;
-  /** The resourceVersion that the ledger had to have. */
+  /** The resourceVersion in the request. */
   readonly precondition: number;
   readonly code: number;
   readonly receivedAt: number;
 }
 
-/** What became of the locks, by the API server's audit log. */
+/** The history of the locks, by the API server's audit log. */
 export interface History {
-  /** Of each lock, in their order. */
+  /** By lock, in order of time. */
   readonly tenures: ReadonlyMap<string, readonly Tenure[]>;
   readonly ledgerWrites: readonly LedgerWrite[];
-  /** All that was asked for, by lock. */
+  /** All write requests, by lock. */
   readonly leaseWrites: ReadonlyMap<string, readonly LeaseWrite[]>;
 }
 
-/** A write to a Lease, as the API server saw it. */
+/** A write to a Lease, by the audit log. */
 export interface LeaseWrite {
-  /** The resourceVersion that the Lease had to have; 0 for its creation. */
+  /** The resourceVersion in the request; 0 for a creation. */
   readonly precondition: number;
-  /** Undefined for one that was not answered with success. */
+  /** The new resourceVersion; undefined if the response was no success. */
   readonly result: number | undefined;
   readonly code: number;
   readonly holder: string;
@@ -88,15 +88,17 @@ interface AuditedObject {
   readonly spec?: { readonly holderIdentity?: string };
 }
 
-/** A version of a lock's Lease. A watch tells of each, in order. */
+/** A version of a lock's Lease, from a watch. */
 export interface LeaseVersion {
   readonly version: number;
   readonly holder: string;
 }
 
 /**
- * @param versions all of them, by lock.
- * @throws Error where a Lease has a version that no write in the log can have made.
+ * Reads the history from an audit log.
+ *
+ * @param versions all versions of the Leases, by lock.
+ * @throws Error if no write in the log explains a version.
  */
 export async function readHistory(
   auditLog: string,
@@ -151,8 +153,8 @@ export const isSuccess = (code: number): boolean => code >= 200 && code < 300;
 const versionOf = (object: AuditedObject | undefined): number => Number(object?.metadata?.resourceVersion ?? 0);
 
 /**
- * The write that has made each version. One that was carried out while its sender went away is answered with an error all
- * the same: where no answer tells of a version, it is what was based on the version before and asked for that holder.
+ * The write behind each version. The audit log shows an error for a write that was executed although its client
+ * disconnected; then it is the write that was based on the version before and named that holder.
  */
 function writesBehind(
   lock: string,
@@ -161,10 +163,10 @@ function writesBehind(
 ): readonly LeaseWrite[] {
   let before = 0;
   return versions.map(({ version, holder }) => {
-    const unanswered = (write: LeaseWrite) =>
+    const mayHaveSucceeded = (write: LeaseWrite) =>
       write.result === undefined && write.precondition === before && write.holder === holder;
-    const write = writes.find(({ result }) => result === version) ?? writes.find(unanswered);
-    if (write === undefined) throw new Error(`${lock}: who has made version ${version} is not in the audit log`);
+    const write = writes.find(({ result }) => result === version) ?? writes.find(mayHaveSucceeded);
+    if (write === undefined) throw new Error(`${lock}: the audit log has no write for version ${version}`);
     before = version;
     return write;
   });
@@ -172,21 +174,21 @@ function writesBehind(
 
 function tenuresOf(lock: string, changes: readonly LeaseWrite[]): readonly Tenure[] {
   const tenures: Tenure[] = [];
-  let held: { readonly identity: string; readonly from: number; readonly renewedAt: number[] } | undefined;
+  let current: { readonly identity: string; readonly from: number; readonly renewedAt: number[] } | undefined;
   for (const { holder, receivedAt } of changes) {
-    if (holder === held?.identity) {
-      held.renewedAt.push(receivedAt);
+    if (holder === current?.identity) {
+      current.renewedAt.push(receivedAt);
       continue;
     }
-    if (held !== undefined) tenures.push({ lock, ...held, until: receivedAt });
-    held = holder === '' ? undefined : { identity: holder, from: receivedAt, renewedAt: [receivedAt] };
+    if (current !== undefined) tenures.push({ lock, ...current, until: receivedAt });
+    current = holder === '' ? undefined : { identity: holder, from: receivedAt, renewedAt: [receivedAt] };
   }
-  if (held !== undefined) tenures.push({ lock, ...held, until: Number.POSITIVE_INFINITY });
+  if (current !== undefined) tenures.push({ lock, ...current, until: Number.POSITIVE_INFINITY });
   return tenures;
 }
 
-/** What became of a lock around a moment, for people: the writes to its Lease that reached the API server. */
-export function accountOf(history: History, lock: string, aroundMs: number, withinMs: number): string {
+/** Formats the writes to a lock's Lease around a time. */
+export function formatLeaseWrites(history: History, lock: string, aroundMs: number, withinMs: number): string {
   const writes = (history.leaseWrites.get(lock) ?? []).filter(
     ({ receivedAt }) => Math.abs(receivedAt - aroundMs) <= withinMs,
   );
@@ -194,7 +196,7 @@ export function accountOf(history: History, lock: string, aroundMs: number, with
     .toSorted((one, other) => one.receivedAt - other.receivedAt)
     .map(({ receivedAt, holder, precondition, result, code }) => {
       const at = `${(receivedAt - aroundMs).toFixed(1)} ms`.padStart(12);
-      return `${at}  ${code}  ${precondition} → ${result ?? 'nothing told'}  ${holder === '' ? '(released)' : holder}`;
+      return `${at}  ${code}  ${precondition} → ${result ?? 'no response'}  ${holder === '' ? '(released)' : holder}`;
     });
-  return [`${lock}, by the API server's audit log, from the moment that counts on:`, ...lines].join('\n');
+  return [`${lock}, by the API server's audit log, relative to the violation:`, ...lines].join('\n');
 }

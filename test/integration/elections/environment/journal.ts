@@ -2,13 +2,13 @@ import { openSync, writeSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 
 /**
- * A line of a candidate's journal. `at` is CLOCK_MONOTONIC, in milliseconds. A candidate has another identity each time
- * that it stands for a lock.
+ * A line of a candidate's journal. `at` is CLOCK_MONOTONIC, in milliseconds. A candidate has a new identity each time
+ * it contends for a lock.
  */
 export type JournalLine =
   | { readonly type: 'leading'; readonly lock: string; readonly identity: string; readonly at: number }
   | { readonly type: 'ended'; readonly lock: string; readonly identity: string; readonly at: number }
-  /** The first byte of a leader's request is about to be written to the socket. */
+  /** A leader is about to write the first byte of a request to the socket. */
   | {
       readonly type: 'begun';
       readonly lock: string;
@@ -17,12 +17,12 @@ export type JournalLine =
       readonly passedAt: number;
       readonly at: number;
     }
-  /** The candidate's informer has a marked object. */
+  /** The candidate's informer has delivered a marked object. */
   | { readonly type: 'mark'; readonly mark: string; readonly at: number }
-  /** The wall clock has moved against the monotonic one. */
+  /** The wall clock has changed against the monotonic one. */
   | { readonly type: 'clock'; readonly byMs: number; readonly at: number };
 
-/** Each line is with the kernel when {@link Journal.write} returns: a kill loses none. */
+/** {@link Journal.write} passes each line to the kernel before it returns, so that a kill loses none. */
 export class Journal {
   readonly #file: number;
 
@@ -36,7 +36,7 @@ export class Journal {
 }
 
 export async function readJournal(path: string): Promise<readonly JournalLine[]> {
-  // The last line may be in the making.
+  // The last line may be incomplete.
   const lines = (await readFile(path, 'utf8')).split('\n').slice(0, -1);
   return lines.map((line) => JSON.parse(line) as JournalLine);
 }

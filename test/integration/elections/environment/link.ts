@@ -1,21 +1,21 @@
 import { once } from 'node:events';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 
-/** For how long a connection stays open behind what was held up and whose sender has gone meanwhile. */
+/** How long a connection stays open after the delivery of delayed data, although its sender has closed it. */
 const lingerMs = 500;
 
 /**
- * The network between a candidate and the API server: a relay of TCP connections on 127.0.0.1 that can be cut or slowed.
- * What was sent into a cut link is not lost: it arrives when the link is whole again, also where its sender is gone, as
- * TCP would send it again. A request can so be carried out long after its sender has given it up.
+ * The network between a candidate and the API server: a TCP relay on 127.0.0.1 that can be cut or slowed. Data sent
+ * into a cut link arrives when the link is mended, even if its sender is gone, like data that TCP retransmits. So the
+ * server may execute a request long after its client has given up.
  */
 export class Link implements AsyncDisposable {
   readonly port: number;
   readonly #server: Server;
   readonly #directions = new Set<Direction>();
-  /** How much later everything arrives; infinite while the link is cut. */
+  /** The delay of all data; infinite while the link is cut. */
   #delayMs = 0;
-  #heldUp = 0;
+  #delayedCount = 0;
 
   private constructor(server: Server, port: number, upstreamPort: number) {
     this.#server = server;
@@ -36,9 +36,9 @@ export class Link implements AsyncDisposable {
     return new Link(server, address.port, upstreamPort);
   }
 
-  /** How many pieces were not passed on at once. */
-  get heldUp(): number {
-    return this.#heldUp;
+  /** The number of delayed pieces of data. */
+  get delayedCount(): number {
+    return this.#delayedCount;
   }
 
   cut(): void {
@@ -49,7 +49,7 @@ export class Link implements AsyncDisposable {
     this.#delayMs = delayMs;
   }
 
-  /** What is held up arrives now. */
+  /** Ends the fault and delivers delayed data now. */
   mend(): void {
     this.#delayMs = 0;
     for (const direction of this.#directions) direction.passAll();
@@ -65,21 +65,21 @@ export class Link implements AsyncDisposable {
   #relay(from: Socket, to: Socket): void {
     const direction = new Direction(to);
     this.#directions.add(direction);
-    from.on('data', (piece: Buffer) => this.#take(direction, piece));
-    from.on('close', () => this.#take(direction, 'end'));
+    from.on('data', (piece: Buffer) => this.#accept(direction, piece));
+    from.on('close', () => this.#accept(direction, 'end'));
     from.on('error', () => {});
     to.on('close', () => this.#directions.delete(direction));
   }
 
-  #take(direction: Direction, piece: Piece): void {
-    if (this.#delayMs > 0 || direction.isHolding) this.#heldUp += 1;
-    direction.take(piece, this.#delayMs);
+  #accept(direction: Direction, piece: Piece): void {
+    if (this.#delayMs > 0 || direction.isHolding) this.#delayedCount += 1;
+    direction.accept(piece, this.#delayMs);
   }
 }
 
 type Piece = Buffer | 'end';
 
-/** One direction of a connection, and what is held up in it. */
+/** One direction of a connection, with its delayed data. */
 class Direction {
   readonly #to: Socket;
   readonly #held: { readonly piece: Piece; readonly dueMs: number }[] = [];
@@ -92,7 +92,7 @@ class Direction {
     return this.#held.length > 0;
   }
 
-  take(piece: Piece, delayMs: number): void {
+  accept(piece: Piece, delayMs: number): void {
     if (delayMs === 0 && !this.isHolding) {
       this.#pass(piece, 0);
       return;
@@ -109,7 +109,7 @@ class Direction {
     this.#to.destroy();
   }
 
-  /** In the order in which they came: nothing overtakes what waits for a cut link. */
+  /** Delivers in order: nothing overtakes data that waits for a cut link. */
   #passDue(): void {
     for (let next = this.#held[0]; next !== undefined && next.dueMs <= performance.now() + 1; next = this.#held[0]) {
       this.#held.shift();

@@ -6,38 +6,39 @@ import { canFakeClock } from '../../../../testkit/fake-clock.ts';
 import type { Arena } from './arena.ts';
 import type { Contest } from './contest.ts';
 import type { Contestant } from './contestant.ts';
-import { type FaultKind, faultKinds, stepsFrom, take } from './faults.ts';
+import { applyFault, type FaultKind, faultKinds, stepsFrom } from './faults.ts';
 import { namespace } from './history.ts';
 import { monotonicMs } from './monotonic.ts';
 import type { Verdict } from './verdict.ts';
 
-/** What a run of elections is to have had before it ends. */
+/** The seed of a run, and what must happen before it ends. */
 export interface RandomElectionsOptions {
   /** Repeats the faults of a run. */
   readonly seed: number;
-  /** How often the locks pass on. */
+  /** How often a lock changes its holder. */
   readonly elections: number;
-  /** Whether a write is to have landed when its sender's time was over. */
+  /** Whether the API server must receive a write after its sender has lost the lock. */
   readonly lateWrite: boolean;
 }
 
 const locks = Array.from({ length: 8 }, (_, index) => `lock-${index}`);
 const timings: LeaseTimings = { leaseDurationSeconds: 2, renewDeadlineSeconds: 1.2, retryPeriodSeconds: 0.3 };
-/** Fewer than a process that leads much has on its way: when nothing is answered, some wait behind others. */
+/** Fewer than the writes of a process that leads many locks, so that without responses some writes are queued. */
 const connections = 8;
-/** The seeds of the contestants' faults are so far apart that none has another's. */
+/** The distance between the seeds of two contestants, so that their faults differ. */
 const seedStride = 1_000_003;
 
 const possibleFaults = faultKinds.filter((kind) => kind !== 'clock' || canFakeClock);
 
-/** How long such a run may take: some times what it takes on two cores that have nothing else to do. */
+/** The time limit of a run: several times what it takes on two idle cores. */
 export const timeLimitMs = ({ elections }: RandomElectionsOptions): number => 180_000 + elections * 3_000;
 
 /**
- * Faults at random come over three candidates of ours and one on client-go, which contend for eight locks, until there were
- * enough elections and each kind of fault has happened. Then all is calm, and somebody must lead every lock.
+ * Applies random faults to three candidates of ours and one on client-go, which contend for eight locks, until there
+ * were enough elections and each kind of fault has happened. Then it stops the faults, and waits until each lock has a
+ * leader.
  *
- * @returns the contest, which the caller ends, and a line about what happened
+ * @returns a summary of the run
  */
 export async function contendAtRandom(
   arena: Arena,
@@ -52,45 +53,45 @@ export async function contendAtRandom(
   const happened = new Map<FaultKind, number>();
   const calm = new AbortController();
   const startedAt = monotonicMs();
-  const torments = Promise.all(
-    contestants.map((one, index) => torment(one, options.seed + index * seedStride, happened, calm.signal)),
+  const injecting = Promise.all(
+    contestants.map((one, index) => injectFaults(one, options.seed + index * seedStride, happened, calm.signal)),
   );
   try {
-    // A contestant that ends of its own accord ends the test.
-    await Promise.race([enough(arena, contest, happened, options), torments]);
+    // Rejects if a contestant ends unexpectedly.
+    await Promise.race([waitForEnough(arena, contest, happened, options), injecting]);
   } finally {
     calm.abort();
-    await torments;
+    await injecting;
   }
   const tookMs = monotonicMs() - startedAt;
-  await everyLockIsLed(arena);
+  await waitForLeaders(arena);
   for (const one of contestants) await one.stop();
   return summary(await contest.verdict(), happened, tookMs);
 }
 
-/** Faults come over a contestant, one after the other, until the signal is aborted. */
-async function torment(
+/** Applies faults to a contestant, one after the other, until the signal is aborted. */
+async function injectFaults(
   contestant: Contestant,
-  itsSeed: number,
+  seed: number,
   happened: Map<FaultKind, number>,
   signal: AbortSignal,
 ): Promise<void> {
   const kinds = possibleFaults.filter((kind) => kind !== 'clock' || contestant.clockFile !== undefined);
-  for (const step of stepsFrom(itsSeed, kinds)) {
+  for (const step of stepsFrom(seed, kinds)) {
     await delay(step.calmMs, undefined, { signal }).catch(() => {});
     if (signal.aborted) return;
-    if (await take(step, contestant, signal)) happened.set(step.fault, (happened.get(step.fault) ?? 0) + 1);
+    if (await applyFault(step, contestant, signal)) happened.set(step.fault, (happened.get(step.fault) ?? 0) + 1);
   }
 }
 
-/** How often the locks have passed on, as far as the Leases tell. */
-async function electionsSoFar(arena: Arena): Promise<number> {
+/** How often the locks have changed their holders, by the Leases. */
+async function countElections(arena: Arena): Promise<number> {
   const { items } = await arena.client.list(Lease, { namespace });
   return items.reduce((sum, { spec }) => sum + (spec?.leaseTransitions ?? 0), 0);
 }
 
-/** Waits until there were enough elections, each kind of fault has happened, and a write has landed too late where that is wanted. */
-async function enough(
+/** Waits until there were enough elections, each kind of fault has happened and, if required, a write was late. */
+async function waitForEnough(
   arena: Arena,
   contest: Contest,
   happened: ReadonlyMap<FaultKind, number>,
@@ -98,33 +99,33 @@ async function enough(
 ): Promise<void> {
   const limitMs = timeLimitMs(options);
   let missing: readonly string[] = [];
-  const look = async (): Promise<boolean> => {
+  const isEnough = async (): Promise<boolean> => {
     await delay(500);
-    const held = await electionsSoFar(arena);
+    const elections = await countElections(arena);
     missing = possibleFaults.filter((kind) => !happened.has(kind));
-    if (held < options.elections)
-      missing = [`${options.elections - held} of ${options.elections} elections`, ...missing];
+    if (elections < options.elections)
+      missing = [`${options.elections - elections} of ${options.elections} elections`, ...missing];
     if (missing.length > 0) return false;
-    if (options.lateWrite && (await contest.verdict()).late.refused === 0) missing = ['a write that lands late'];
+    if (options.lateWrite && (await contest.verdict()).late.refused === 0) missing = ['a late write'];
     return missing.length === 0;
   };
-  await eventually('enough elections', look, limitMs).catch((cause: unknown) => {
-    throw new Error(`within ${limitMs / 1000} s there was not enough: ${missing.join(', ')}`, { cause });
+  await eventually('enough elections', isEnough, limitMs).catch((cause: unknown) => {
+    throw new Error(`missing after ${limitMs / 1000} s: ${missing.join(', ')}`, { cause });
   });
 }
 
-/** Waits until somebody holds each lock and goes on renewing it. */
-async function everyLockIsLed(arena: Arena): Promise<void> {
-  const look = async () => {
+/** Waits until each lock has a holder that keeps renewing it. */
+async function waitForLeaders(arena: Arena): Promise<void> {
+  const readLeases = async () => {
     const { items } = await arena.client.list(Lease, { namespace });
     return new Map(items.map(({ metadata, spec }) => [metadata.name, spec]));
   };
   await eventually(
-    'somebody leads every lock',
+    'each lock has a leader',
     async () => {
-      const before = await look();
+      const before = await readLeases();
       await delay(2 * timings.renewDeadlineSeconds * 1000);
-      const after = await look();
+      const after = await readLeases();
       return locks.every((lock) => {
         const [then, now] = [before.get(lock), after.get(lock)];
         return now?.holderIdentity && then?.holderIdentity === now.holderIdentity && then.renewTime !== now.renewTime;
@@ -135,10 +136,10 @@ async function everyLockIsLed(arena: Arena): Promise<void> {
 }
 
 function summary(verdict: Verdict, happened: ReadonlyMap<FaultKind, number>, tookMs: number): string {
-  const { elections, begun, late, frozenOnTheWayOut } = verdict;
+  const { elections, begun, late, frozenBehindFence } = verdict;
   return [
-    `${elections} elections in ${Math.round(tookMs / 1000)} s; leaders began ${begun} requests, of which ${frozenOnTheWayOut} were frozen on the way out`,
-    `of their writes landed late: ${late.refused} that were refused, ${late.beforeTheNextWrite} before the next leader's first`,
+    `${elections} elections in ${Math.round(tookMs / 1000)} s; leaders began ${begun} requests, of which ${frozenBehindFence} were frozen behind the fence`,
+    `late writes: ${late.refused} refused, ${late.beforeTheNextWrite} before the next leader's first write`,
     `faults: ${[...happened].map(([kind, count]) => `${kind} ${count}`).join(', ')}`,
   ].join('\n');
 }

@@ -1,14 +1,14 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { Fence } from '../../../../src/runtime/leader-election/fence.ts';
 import { LeadershipLostError, NotLeadingError } from '../../../../src/runtime/leader-election/index.ts';
-import { now } from '../../../../src/runtime/leader-election/instant.ts';
+import { currentInstant } from '../../../../src/runtime/leader-election/instant.ts';
 
-const termMs = 10_000;
+const renewDeadlineMs = 10_000;
 let fence: Fence;
 
 beforeEach(() => {
   jest.useFakeTimers();
-  fence = new Fence(termMs);
+  fence = new Fence(renewDeadlineMs);
 });
 afterEach(() => {
   jest.useRealTimers();
@@ -24,59 +24,59 @@ const passes = (): boolean => {
 };
 
 describe('a fence', () => {
-  test('is closed before the first renewal, and says so', () => {
+  test('is closed before the first renewal and says why', () => {
     expect(() => fence.pass()).toThrow(NotLeadingError);
     expect(() => fence.pass()).toThrow('this process does not lead: it holds no lease yet');
     expect(fence.signal.aborted).toBe(false);
-    expect(fence.leftMs).toBe(0);
+    expect(fence.remainingMs).toBe(0);
   });
 
-  test('is open until its term after the sending of the last renewal', () => {
-    fence.renewed(now());
-    jest.advanceTimersByTime(termMs - 1);
+  test('is open until the renew deadline has passed since the last renewal was sent', () => {
+    fence.extend(currentInstant());
+    jest.advanceTimersByTime(renewDeadlineMs - 1);
     expect(passes()).toBe(true);
-    expect(fence.leftMs).toBe(1);
+    expect(fence.remainingMs).toBe(1);
     expect(fence.signal.aborted).toBe(false);
     jest.advanceTimersByTime(1);
     expect(passes()).toBe(false);
     expect(fence.signal.reason).toBeInstanceOf(LeadershipLostError);
     expect(String(fence.signal.reason)).toContain('not renewed within 10 s');
-    expect(fence.leftMs).toBe(0);
+    expect(fence.remainingMs).toBe(0);
   });
 
-  test('counts from when a renewal was sent, not from its answer', () => {
-    const sentAt = now();
+  test('counts from when a renewal was sent, not from its response', () => {
+    const sentAt = currentInstant();
     jest.advanceTimersByTime(4000);
-    fence.renewed(sentAt);
-    expect(fence.leftMs).toBe(6000);
+    fence.extend(sentAt);
+    expect(fence.remainingMs).toBe(6000);
     jest.advanceTimersByTime(6000);
     expect(fence.signal.aborted).toBe(true);
   });
 
   test('is kept open by renewals', () => {
-    fence.renewed(now());
+    fence.extend(currentInstant());
     for (let renewal = 0; renewal < 10; renewal++) {
-      jest.advanceTimersByTime(termMs - 1);
-      fence.renewed(now());
+      jest.advanceTimersByTime(renewDeadlineMs - 1);
+      fence.extend(currentInstant());
     }
     expect(passes()).toBe(true);
     expect(jest.getTimerCount()).toBe(1);
   });
 
-  test('stays closed, whatever is renewed', () => {
-    fence.renewed(now());
-    jest.advanceTimersByTime(termMs);
-    fence.renewed(now());
+  test('stays closed after a late renewal', () => {
+    fence.extend(currentInstant());
+    jest.advanceTimersByTime(renewDeadlineMs);
+    fence.extend(currentInstant());
     expect(passes()).toBe(false);
     expect(jest.getTimerCount()).toBe(0);
   });
 
-  test('refuses a renewal whose answer came too late, before any timer has told', () => {
-    fence.renewed(now());
-    const sentAt = { monotonicMs: now().monotonicMs + 9000, wallMs: now().wallMs + 9000 };
-    // As after a stop of the process: the clocks have gone on, the timers have not.
-    jest.spyOn(performance, 'now').mockReturnValue(now().monotonicMs + 12_000);
-    fence.renewed(sentAt);
+  test('ignores a renewal whose response came too late, even before a timer has fired', () => {
+    fence.extend(currentInstant());
+    const sentAt = { monotonicMs: currentInstant().monotonicMs + 9000, wallMs: currentInstant().wallMs + 9000 };
+    // As after a stop of the process: the clocks have advanced, the timers have not.
+    jest.spyOn(performance, 'now').mockReturnValue(currentInstant().monotonicMs + 12_000);
+    fence.extend(sentAt);
     expect(passes()).toBe(false);
     jest.restoreAllMocks();
   });
@@ -84,22 +84,30 @@ describe('a fence', () => {
   test.each([
     ['the monotonic clock, though the wall clock was set back', 'monotonic'],
     ['the wall clock, though the monotonic clock stood still', 'wall'],
-  ] as const)('believes %s', (_, clock) => {
-    fence.renewed(now());
-    const { monotonicMs, wallMs } = now();
-    jest.spyOn(performance, 'now').mockReturnValue(clock === 'monotonic' ? monotonicMs + termMs : monotonicMs);
-    jest.spyOn(Date, 'now').mockReturnValue(clock === 'wall' ? wallMs + termMs : wallMs - 3_600_000);
+  ] as const)('expires by %s', (_, clock) => {
+    fence.extend(currentInstant());
+    const { monotonicMs, wallMs } = currentInstant();
+    jest.spyOn(performance, 'now').mockReturnValue(clock === 'monotonic' ? monotonicMs + renewDeadlineMs : monotonicMs);
+    jest.spyOn(Date, 'now').mockReturnValue(clock === 'wall' ? wallMs + renewDeadlineMs : wallMs - 3_600_000);
     expect(passes()).toBe(false);
     expect(fence.signal.aborted).toBe(true);
     jest.restoreAllMocks();
   });
 
-  test('closed by hand says why, and leaves no timer', () => {
-    fence.renewed(now());
-    const reason = new NotLeadingError('given back');
+  test('that is closed explicitly throws the reason and leaves no timer', () => {
+    fence.extend(currentInstant());
+    const reason = new NotLeadingError('released');
     fence.close(reason);
     expect(() => fence.pass()).toThrow(reason);
     expect(fence.signal.reason).toBe(reason);
     expect(jest.getTimerCount()).toBe(0);
+  });
+
+  test('closes within a second after a suspension, in which timers stood still, although no request asks to pass', () => {
+    fence.extend(currentInstant());
+    jest.setSystemTime(Date.now() + 20_000);
+    expect(fence.signal.aborted).toBe(false);
+    jest.advanceTimersByTime(1000);
+    expect(fence.signal.aborted).toBe(true);
   });
 });

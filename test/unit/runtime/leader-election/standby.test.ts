@@ -7,11 +7,11 @@ import type { Standby } from '../../../../src/runtime/leader-election/standby.ts
 import { RecordingLog } from '../../../../testkit/recording-log.ts';
 import { electionLease, heldBy, slowTimings } from '../../environment/election.ts';
 
-/** The pauses that are under way; time passes only when a test says so. */
+/** The pending pauses. Time advances only when a test says so. */
 const pauses = new Set<{ readonly untilMs: number; end(): void }>();
 let nowMs = 0;
 
-/** As node:timers/promises has it, on the clock above. */
+/** `setTimeout` of node:timers/promises, on the clock above. */
 function pause<T>(ms: number, value?: T, { signal }: { readonly signal?: AbortSignal } = {}): Promise<T | undefined> {
   return new Promise((resolve, reject) => {
     const one = { untilMs: nowMs + ms, end: () => resolve(value) };
@@ -20,7 +20,7 @@ function pause<T>(ms: number, value?: T, { signal }: { readonly signal?: AbortSi
   });
 }
 
-/** Lets time pass until a pause is over: the next one, and no more. Then everybody has done what they do without waiting. */
+/** Advances the clock to the end of the next pause, and lets all continuations run. */
 async function untilNextPauseEnds(): Promise<void> {
   nowMs = Math.min(...[...pauses].map(({ untilMs }) => untilMs));
   for (const one of [...pauses].filter(({ untilMs }) => untilMs <= nowMs)) {
@@ -38,12 +38,12 @@ afterEach(async () => {
   await Promise.all(standbys.splice(0).map((standby) => standby.end()));
 });
 
-/** The API server's side of the Lease: what is written reaches every watch at once. */
+/** The API server's Lease. A write reaches all watches at once. */
 class LeaseSource {
   readonly #watches = new Set<(lease: Lease) => void>();
   #lease = heldBy('first', '1') as unknown as Lease;
 
-  async become(holderIdentity: string): Promise<void> {
+  async changeHolder(holderIdentity: string): Promise<void> {
     const version = Number(this.#lease.metadata.resourceVersion) + 1;
     this.#lease = heldBy(holderIdentity, String(version)) as unknown as Lease;
     for (const send of this.#watches) send(this.#lease);
@@ -77,9 +77,9 @@ class LeaseSource {
   }
 }
 
-test('of standbys that see a release in one moment only one asks, if the others see its claim before their own pause ends', async () => {
+test('of standbys that observe a release at the same time only one writes, if the others observe its claim during their pause', async () => {
   const source = new LeaseSource();
-  const asking: string[] = [];
+  const writing: string[] = [];
   const signal = new AbortController().signal;
   for (const identity of ['second', 'third', 'fourth', 'fifth']) {
     const standby = new standbyModule.Standby({
@@ -88,23 +88,23 @@ test('of standbys that see a release in one moment only one asks, if the others 
       identity,
       timings: slowTimings,
       log: new RecordingLog(),
-      containers: undefined,
+      crashDetector: undefined,
       onNewLeader: () => {},
     });
     standbys.push(standby);
-    void standby.untilFree(signal).then(() => asking.push(identity));
+    void standby.waitUntilFree(signal).then(() => writing.push(identity));
   }
   await setImmediate();
 
   for (const round of [1, 2]) {
-    await source.become('');
-    expect(asking).toHaveLength(round - 1);
+    await source.changeHolder('');
+    expect(writing).toHaveLength(round - 1);
     await untilNextPauseEnds();
-    expect(asking).toHaveLength(round);
-    await source.become(asking.at(-1) ?? '');
-    // The pauses of all who have seen the release: 50 ms at most.
+    expect(writing).toHaveLength(round);
+    await source.changeHolder(writing.at(-1) ?? '');
+    // The pauses of the other standbys: 50 ms at most.
     for (let pause = round; pause < 4; pause += 1) await untilNextPauseEnds();
-    expect(asking).toHaveLength(round);
+    expect(writing).toHaveLength(round);
     expect(nowMs).toBeLessThanOrEqual(50 * round);
   }
 });

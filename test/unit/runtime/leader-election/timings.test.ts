@@ -1,9 +1,9 @@
 import { expect, test } from '@jest/globals';
-import { checkedTimings, defaultTimings } from '../../../../src/runtime/leader-election/index.ts';
-import { grantedSeconds } from '../../../../src/runtime/leader-election/timings.ts';
+import { defaultTimings, validateTimings } from '../../../../src/runtime/leader-election/index.ts';
+import { publishedDurationSeconds } from '../../../../src/runtime/leader-election/timings.ts';
 
-test("the defaults are client-go's, and fit", () => {
-  expect(checkedTimings(defaultTimings)).toEqual({
+test("the defaults are client-go's, and valid", () => {
+  expect(validateTimings(defaultTimings)).toEqual({
     leaseDurationSeconds: 15,
     renewDeadlineSeconds: 10,
     retryPeriodSeconds: 2,
@@ -11,12 +11,12 @@ test("the defaults are client-go's, and fit", () => {
 });
 
 test.each([
-  // client-go may count from a second before the last renewal: then too the holder has stopped.
+  // client-go may start counting a second before the last renewal: even then the holder has stopped.
   [{ leaseDurationSeconds: 2, renewDeadlineSeconds: 1.2, retryPeriodSeconds: 0.3 }, 3],
   [{ leaseDurationSeconds: 3.5, renewDeadlineSeconds: 2.5, retryPeriodSeconds: 0.5 }, 4],
   [defaultTimings, 15],
-])('%j are granted for %i whole seconds', (timings, seconds) => {
-  expect(grantedSeconds(timings)).toBe(seconds);
+])('the Lease states for %j a duration of %i s', (timings, seconds) => {
+  expect(publishedDurationSeconds(timings)).toBe(seconds);
 });
 
 test.each([
@@ -26,12 +26,12 @@ test.each([
   [{ leaseDurationSeconds: Number.NaN }, 'leaseDurationSeconds: got NaN, takes a number of seconds above 0'],
   [{ renewDeadlineSeconds: Number.POSITIVE_INFINITY }, 'renewDeadlineSeconds: got Infinity'],
 ])('%j is refused', (timings, message) => {
-  expect(() => checkedTimings({ ...defaultTimings, ...timings })).toThrow(message);
+  expect(() => validateTimings({ ...defaultTimings, ...timings })).toThrow(message);
 });
 
-test('what is refused is named as the caller calls it', () => {
+test('errors use the names that the caller gives', () => {
   const names = { leaseDurationSeconds: 'DURATION', renewDeadlineSeconds: 'DEADLINE', retryPeriodSeconds: 'PERIOD' };
-  expect(() => checkedTimings({ ...defaultTimings, leaseDurationSeconds: 5 }, (timing) => names[timing])).toThrow(
+  expect(() => validateTimings({ ...defaultTimings, leaseDurationSeconds: 5 }, (timing) => names[timing])).toThrow(
     new RangeError("DURATION: got 5, takes more than DEADLINE's 10"),
   );
 });

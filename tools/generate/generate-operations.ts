@@ -1,0 +1,151 @@
+import { readFile } from 'node:fs/promises';
+import { hostname } from 'node:os';
+import { join } from 'node:path';
+import { Registry } from 'prom-client';
+import { isMap, isScalar, parseDocument, type YAMLMap } from 'yaml';
+import { readConfig } from '../../src/config.ts';
+import { Metrics } from '../../src/runtime/process/index.ts';
+import { replaceTable } from './tables.ts';
+
+/** The page with the tables of settings and metrics. */
+export const operationsPage = 'docs/operations.md';
+
+const valuesFile = 'charts/echoperator/values.yaml';
+const configTemplate = 'charts/echoperator/templates/_config.tpl';
+
+/** What the chart's values do not document: where the chart takes the variable from, and what it means. */
+const withoutValue: Readonly<Record<string, readonly [chartValue: string, meaning: string]>> = {
+  NAMESPACE: ["the release's namespace", "The operator's own namespace, with its Lease."],
+  CONTROLLERS: [
+    'those with `controllers.NAME.enabled`',
+    'The controllers that run. The kinds of the others are not watched, but Pets and PostgresWriters report `ControllerDisabled`.',
+  ],
+  HA_NODE_ID: ["the pod's name", "This replica's name on the Lease and in Events (`reportingInstance`)."],
+  HA_LEASE_LOCK_NAME: ["the chart's full name", 'The name of the Lease.'],
+  POD_NAME: [
+    "the pod's name",
+    'With the next two, the container of this process, for [crash detection](crash-detection.md).',
+  ],
+  POD_UID: ["the pod's uid", 'The uid of that pod.'],
+  CONTAINER_NAME: ["the container's name", 'The name of the container.'],
+  PETSTORE_ADDRESS: ['what `pet.address` and `petstore.enabled` say', 'The [pet store](pet-store.md) of Pets.'],
+  PETSTORE_CA_FILE: [
+    'the Secret `pet.tls.caSecret`',
+    "The file of the certificate's authority, in PEM, read for each connection. Default: the public authorities.",
+  ],
+  PSQL_USER: [
+    'none: it is in the Secret',
+    'The role. Required with the controller postgresWriter, unless `PSQL_CREDENTIALS_DIR` has it.',
+  ],
+  PSQL_PASSWORD: ['none: it is in the Secret', 'Its password.'],
+  PSQL_CREDENTIALS_DIR: [
+    'where the chart mounts `postgresWriter.credentials.existingSecret`',
+    'A folder with files `PSQL_USER` and `PSQL_PASSWORD`, which override the variables and are read again when they change.',
+  ],
+  PSQL_SSLROOTCERT: [
+    'where the chart mounts `postgresWriter.tls.existingSecret`',
+    'The file of the authorities for `verify-full`, read again when it changes. Default: those that Node trusts.',
+  ],
+  KUBECONFIG: [
+    'none: a pod has its service account',
+    'One kubeconfig file. Default: the service account of a pod, else `~/.kube/config`.',
+  ],
+};
+
+/**
+ * The page with its tables: the settings from config.ts and the chart, the metrics from the runtime.
+ *
+ * @throws Error if the page lacks the comments that a table stands between, or a variable has no description.
+ */
+export async function operationsTables(root: string): Promise<readonly [path: string, content: string]> {
+  const read = (path: string): Promise<string> => readFile(join(root, path), 'utf8');
+  const [page, values, template] = await Promise.all([read(operationsPage), read(valuesFile), read(configTemplate)]);
+  const withSettings = replaceTable(operationsPage, page, 'settings', settingsTable(values, template));
+  return [operationsPage, replaceTable(operationsPage, withSettings, 'metrics', await metricsTable())];
+}
+
+function settingsTable(values: string, template: string): string {
+  const documented = new Map(
+    [...template.matchAll(/^(\w+): \{\{ \.Values\.([\w.]+)/gm)].map(([, name = '', path = '']) => [name, path]),
+  );
+  const rows = Object.entries(variablesOf(readConfig({}))).map(([name, value]) => {
+    const path = documented.get(name);
+    const [chartValue, meaning] =
+      path === undefined ? describedHere(name) : describedByChart(parseDocument(values).contents, path, value);
+    return `| \`${name}\` | ${defaultOf(value)} | ${whatItTakes(name)} | ${chartValue} | ${meaning} |\n`;
+  });
+  return `| variable | default | takes | chart value | meaning |\n| --- | --- | --- | --- | --- |\n${rows.join('')}`;
+}
+
+/** The variables and their values by name: `ha.nodeId` is read from HA_NODE_ID. */
+function variablesOf(config: object, prefix = ''): Readonly<Record<string, unknown>> {
+  return Object.fromEntries(
+    Object.entries(config).flatMap(([key, value]) => {
+      const name = `${prefix}${key.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}`;
+      if (Array.isArray(value)) return [[name, value.join(',')]];
+      return typeof value === 'object' && value !== null
+        ? Object.entries(variablesOf(value, `${name}_`))
+        : [[name, value]];
+    }),
+  );
+}
+
+function defaultOf(value: unknown): string {
+  if (value === undefined) return 'none';
+  return value === hostname() ? "the host's name" : `\`${value}\``;
+}
+
+/** In the words of the error for a blank value. */
+function whatItTakes(name: string): string {
+  try {
+    readConfig({ [name]: ' ' });
+  } catch (error) {
+    const [, takes] = /: got " ", takes (.*)$/m.exec(String(error)) ?? [];
+    if (takes !== undefined) return takes;
+  }
+  throw new Error(`${name} takes a blank value`);
+}
+
+function describedHere(name: string): readonly [chartValue: string, meaning: string] {
+  const described = withoutValue[name];
+  if (described === undefined) throw new Error(`${name} has neither a value of the chart nor a description`);
+  return described;
+}
+
+function describedByChart(contents: unknown, path: string, value: unknown): readonly [string, string] {
+  const found = path.split('.').reduce<{ node: unknown; comment: string }>(
+    ({ node }, key) => {
+      if (!isMap(node)) throw new Error(`${valuesFile} has no ${path}`);
+      return entryOf(node, key);
+    },
+    { node: contents, comment: '' },
+  );
+  if (found.comment === '') throw new Error(`${path} has no comment in ${valuesFile}`);
+  const set = isScalar(found.node) ? found.node.value : '';
+  const chartValue = String(set) === String(value ?? '') ? `\`${path}\`` : `\`${path}\`, there \`${set}\``;
+  return [chartValue, found.comment.replaceAll('|', '\\|')];
+}
+
+/** A key's value, and the last paragraph of the comment above it. The parser gives that of the first key to the map. */
+function entryOf(map: YAMLMap, wanted: string): { node: unknown; comment: string } {
+  const index = map.items.findIndex(({ key }) => isScalar(key) && key.value === wanted);
+  const { key, value } = map.items[index] ?? {};
+  const above = (isScalar(key) && key.commentBefore) || (index === 0 && map.commentBefore) || '';
+  const lines = above.split('\n').map((line) => line.trim());
+  return { node: value, comment: lines.slice(lines.lastIndexOf('') + 1).join(' ') };
+}
+
+async function metricsTable(): Promise<string> {
+  const registry = new Registry();
+  new Metrics(registry);
+  const labels = new Map(
+    (registry.getMetricsAsArray() as unknown as { name: string; labelNames: readonly string[] }[]).map(
+      ({ name, labelNames }) => [name, labelNames],
+    ),
+  );
+  const rows = (await registry.getMetricsAsJSON()).map(({ name, type, help }) => {
+    const named = (labels.get(name) ?? []).map((label) => `\`${label}\``).join(', ');
+    return `| \`${name}\` | ${type} | ${named} | ${help}. |\n`;
+  });
+  return `| metric | type | labels | meaning |\n| --- | --- | --- | --- |\n${rows.join('')}`;
+}
