@@ -5,6 +5,7 @@ import {
   defineReasons,
   done,
   type EventRecorder,
+  isControlledBy,
   isRefusal,
   keyString,
   missingField,
@@ -102,7 +103,11 @@ export class PodSetReconciler {
       kind: PodSet,
       reasons: podSetReasons,
       events: options.events,
-      refused: (_, refusal) => ({ reason: 'AdoptionRefused', message: wordsOf(refusal) }),
+      refused: (set, refusal) => ({
+        reason: 'AdoptionRefused',
+        message: wordsOf(refusal),
+        status: statusOf(set, this.#observedPods(set)),
+      }),
     });
   }
 
@@ -160,6 +165,12 @@ export class PodSetReconciler {
     const unsure = errors.filter((error) => !isRefusal(error));
     if (unsure.length > 0) throw unsure[0];
     return { claimed, failures: errors.map((error) => ({ doing: 'claiming', error })) };
+  }
+
+  /** The pods that a reconcile would count, adoptions aside, as the cache shows them. */
+  #observedPods(set: PodSet): readonly Pod[] {
+    const own = [...this.#options.pods.byOwner(set.metadata.uid)];
+    return own.filter((pod) => isControlledBy(pod, set) && isSelected(set, pod) && isActive(pod));
   }
 
   #memoryOf(key: string): Memory {

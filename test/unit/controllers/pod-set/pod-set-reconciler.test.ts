@@ -552,6 +552,26 @@ describe('a pod that is nobody’s', () => {
     expect(await outcome).toMatchObject({ type: 'retry', error: { code: 403 } });
   });
 
+  test('is not adopted while the PodSet may not be read; the status still counts the pods that are ours', async () => {
+    const set = podSetOf({ spec: { replicas: 2 } });
+    sets.set(set);
+    pods.replace([
+      podOf(set, 'a'),
+      podOf(set, 'b', { ready: false }),
+      podOf(set, 'c', { phase: 'Failed' }),
+      orphan(set),
+      podOf(podSetOf({ metadata: { uid: 'other' } }), 'other'),
+    ]);
+    const outcome = reconcile();
+    (await server.next({ method: 'GET', path: setPath })).refuse(403, 'Forbidden', { message: 'no' });
+    expect(await reported()).toMatchObject({
+      reason: 'AdoptionRefused',
+      message: 'no',
+      status: { replicas: 2, readyReplicas: 1, updatedReplicas: 2, podNames: ['a', 'b'] },
+    });
+    expect(await outcome).toMatchObject({ type: 'retry', error: { code: 403 } });
+  });
+
   test('and has changed since it was seen is waited for: it may be ours by now', async () => {
     const set = podSetOf();
     sets.set(set);
