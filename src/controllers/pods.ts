@@ -58,9 +58,22 @@ function problemOf(pod: Pod): string | undefined {
 /** The kubelet's reasons for a container that is on its way. */
 const starting: readonly (string | undefined)[] = ['ContainerCreating', 'PodInitializing', undefined];
 
-function containerProblem({ ready, state = {}, lastState }: ContainerStatus): string | undefined {
+/**
+ * The kubelet alternates between ImagePullBackOff and the error of the last pull, and that error may differ each time
+ * (k8s.io/kubernetes/pkg/kubelet/images/image_manager.go).
+ */
+const imagePullReasons: readonly (string | undefined)[] = [
+  'ImagePullBackOff',
+  'ErrImagePull',
+  'RegistryUnavailable',
+  'SignatureValidationFailed',
+];
+
+function containerProblem({ ready, image, state = {}, lastState }: ContainerStatus): string | undefined {
   if (ready) return undefined;
   const { waiting } = state;
+  // One constant message: each new one would cost a status write.
+  if (imagePullReasons.includes(waiting?.reason)) return `ImagePullBackOff: Back-off pulling image "${image}"`;
   // Its message holds the pause, which changes each time. Why the container ended says more.
   const isRestarting = waiting?.reason === 'CrashLoopBackOff';
   if (waiting?.reason !== undefined && !isRestarting && !starting.includes(waiting.reason)) {
@@ -136,6 +149,7 @@ const brief = ({ name, restartCount, ready }: ContainerStatus): ContainerStatus 
 
 const troubled = (container: ContainerStatus): ContainerStatus => ({
   ...brief(container),
+  image: container.image,
   ...(container.state && { state: container.state }),
   ...(container.lastState && { lastState: container.lastState }),
 });

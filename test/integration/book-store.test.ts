@@ -234,7 +234,7 @@ describe('a BookStore', () => {
           messages[1]?.match(/^0 of 1 databases are ready: pod shop-db-0: (.*)$/)?.[1] === words
         );
       });
-    const container = { name: 'any', image: 'any', imageID: '', ready: false, restartCount: 0 };
+    const container = { name: 'any', image: 'any:missing', imageID: '', ready: false, restartCount: 0 };
     const waiting = { reason: 'ImagePullBackOff', message: 'Back-off pulling image "any:missing"' };
     await becomes({ containerStatuses: [{ ...container, state: { waiting } }] });
     await isTold('ImagePullBackOff: Back-off pulling image "any:missing"');

@@ -47,13 +47,18 @@ const samples: readonly (readonly [string, Status, string | undefined])[] = [
   ],
   [
     'whose image cannot be pulled',
-    running({ state: waiting('ImagePullBackOff', 'Back-off pulling\n image "mongo:1"') }),
+    running({ state: waiting('ImagePullBackOff', 'Back-off pulling image "mongo:1": ErrImagePull: no such host') }),
     'pod db-0: ImagePullBackOff: Back-off pulling image "mongo:1"',
   ],
   [
     'whose Secret is missing',
     running({ state: waiting('CreateContainerConfigError', 'secret "db" not found') }),
     'pod db-0: CreateContainerConfigError: secret "db" not found',
+  ],
+  [
+    'whose problem has several lines',
+    running({ state: waiting('CreateContainerError', 'no such\n  command ') }),
+    'pod db-0: CreateContainerError: no such command',
   ],
   [
     'that was out of memory and waits to be restarted',
@@ -124,6 +129,22 @@ describe('the problem of a pod', () => {
 
   test('that is being deleted is none', () => {
     expect(podProblem(podOf(unschedulable, { deletionTimestamp: '2026-01-01T00:00:00Z' }))).toBeUndefined();
+  });
+
+  test('is one and the same from the first failed pull of its image to the last', () => {
+    const pulls = [
+      waiting('ErrImagePull', 'dial tcp 10.0.0.1:43210: i/o timeout'),
+      waiting('ImagePullBackOff', 'Back-off pulling image "mongo:1"'),
+      waiting('ErrImagePull', 'dial tcp 10.0.0.1:43999: i/o timeout'),
+      waiting('ImagePullBackOff', 'Back-off pulling image "mongo:1": ErrImagePull: dial tcp 10.0.0.1:43999: i/o timeout'),
+      waiting('RegistryUnavailable', 'image pull failed for mongo:1 because the registry is unavailable'),
+      waiting('SignatureValidationFailed', 'image pull failed for mongo:1 because the signature validation failed'),
+    ].map((state) => withoutDetails(podOf(running({ state }))));
+    expect([...new Set(pulls.map((pod) => podProblem(pod)))]).toEqual([
+      'pod db-0: ImagePullBackOff: Back-off pulling image "mongo:1"',
+    ]);
+    const changes = pulls.slice(1).map((object, index) => ({ type: 'modified', previous: pulls[index]!, object }) as const);
+    expect(changes.filter(podProblemChanged)).toEqual([]);
   });
 
   test.each(samples)('is the same of what the cache keeps: %s', (_, status, expected) => {

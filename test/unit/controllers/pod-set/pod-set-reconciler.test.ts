@@ -604,7 +604,7 @@ describe('a pod that does not start', () => {
     sets.set(set);
     const waiting = podOf(set, 'b', { ready: false });
     const state = { waiting: { reason: 'ImagePullBackOff', message: 'Back-off pulling image "busybox:nil"' } };
-    const container = { name: 'c', image: '', imageID: '', ready: false, restartCount: 0, state };
+    const container = { name: 'c', image: 'busybox:nil', imageID: '', ready: false, restartCount: 0, state };
     pods.replace([podOf(before, 'a'), { ...waiting, status: { ...waiting.status, containerStatuses: [container] } }]);
     const outcome = reconcile();
     expect(await reported()).toMatchObject({
