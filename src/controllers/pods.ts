@@ -11,13 +11,13 @@ type Terminated = NonNullable<ContainerState['terminated']>;
 /**
  * Why a pod does not start or does not stay up, in a sentence that names it: `pod shop-db-0: ImagePullBackOff: Back-off
  * pulling image "mongo:1"`. Undefined while nothing is known to be wrong: it is ready, is starting, has succeeded, or is being
- * deleted.
+ * deleted in time.
  *
  * What a container wrote as its termination message is left out: it may hold a secret, and more people can read the status
  * of the owner than the pod.
  */
-export function podProblem(pod: Pod): string | undefined {
-  const problem = problemOf(pod);
+export function podProblem(pod: Pod, nowMs = Date.now()): string | undefined {
+  const problem = problemOf(pod, nowMs);
   return problem === undefined ? undefined : `pod ${pod.metadata.name}: ${problem.replaceAll(/\s+/g, ' ').trim()}`;
 }
 
@@ -37,9 +37,20 @@ const youngestFirst = ({ metadata: one }: Pod, { metadata: other }: Pod): number
 export const podProblemChanged: Predicate<Pod> = (delta) =>
   podProblem(delta.object) !== (delta.type === 'modified' ? podProblem(delta.previous) : undefined);
 
-function problemOf(pod: Pod): string | undefined {
+/**
+ * How long a pod may exist after its deletionTimestamp, which is the end of its grace period, in milliseconds. The clock of the
+ * API server wrote that time.
+ */
+const terminationSlackMs = 60_000;
+
+function problemOf(pod: Pod, nowMs: number): string | undefined {
   const { metadata, status } = pod;
-  if (metadata.deletionTimestamp !== undefined || status?.phase === 'Succeeded' || isReady(pod)) return undefined;
+  const { deletionTimestamp } = metadata;
+  if (deletionTimestamp !== undefined) {
+    const isOverdue = nowMs > Date.parse(deletionTimestamp) + terminationSlackMs;
+    return isOverdue ? `still terminating since ${deletionTimestamp}` : undefined;
+  }
+  if (status?.phase === 'Succeeded' || isReady(pod)) return undefined;
   // Evicted, or refused by the kubelet of its node.
   if (status?.phase === 'Failed' && status.reason !== undefined) return withDetail(status.reason, status.message);
   const scheduled = status?.conditions?.find(({ type }) => type === 'PodScheduled');

@@ -127,8 +127,14 @@ describe('the problem of a pod', () => {
     expect(podProblem(podOf(status))).toBe(expected);
   });
 
-  test('that is being deleted is none', () => {
-    expect(podProblem(podOf(unschedulable, { deletionTimestamp: '2026-01-01T00:00:00Z' }))).toBeUndefined();
+  test('that is being deleted is none, unless it still exists a minute after the end of its grace period', () => {
+    const at = '2026-01-01T00:00:00Z';
+    const problemAfter = (seconds: number, status: Status): string | undefined =>
+      podProblem(withoutDetails(podOf(status, { deletionTimestamp: at })), Date.parse(at) + seconds * 1000);
+    expect(problemAfter(60, unschedulable)).toBeUndefined();
+    for (const status of [unschedulable, running({ ready: true }), { phase: 'Succeeded' }]) {
+      expect(problemAfter(61, status)).toBe(`pod db-0: still terminating since ${at}`);
+    }
   });
 
   test('is one and the same from the first failed pull of its image to the last', () => {
