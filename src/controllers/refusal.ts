@@ -1,7 +1,4 @@
-import { ApiError, isInvalid, isRefusal } from '../runtime/index.ts';
-
-// For the kinds that do not use OutcomeReporter yet.
-export { isRefusal };
+import { ApiError, isInvalid } from '../runtime/index.ts';
 
 /** Somebody's webhook cannot be tried (k8s.io/apiserver/pkg/admission/plugin/webhook/errors): it says nothing of the object. */
 export const isDryRunUnsupported = (error: unknown): boolean =>

@@ -12,6 +12,7 @@ import {
   type ReadonlyStore,
 } from '../../runtime/index.ts';
 import { Deployment, type Pod, Service } from '../built-in-kinds.ts';
+import { beingDeleted } from '../name-taken.ts';
 import { problemAmong } from '../pods.ts';
 import {
   appServiceKey,
@@ -21,7 +22,7 @@ import {
   type Settings,
   selectorLabels,
 } from './desired.ts';
-import { type AppResult, nameTaken, type PartFinding, refused, replacing, rolloutOf } from './status.ts';
+import { type AppResult, nameTakenOf, type PartFinding, refused, rolloutOf } from './status.ts';
 
 /** What the reconcile of the app reads and writes. */
 export interface AppOptions {
@@ -73,15 +74,15 @@ async function applyApp(
   const applied = await applier.apply(Deployment, deploymentOf(bookStore, settings), { client, store: deployments });
   const service = await applier.apply(Service, appServiceOf(bookStore, settings), { client, store: services });
   if (applied.type === 'nameTaken') {
-    return { app: nameTaken(bookStore, Deployment, applied.holder, 'delete one of the two') };
+    return { app: nameTakenOf(bookStore, Deployment, applied.holder, 'delete one of the two') };
   }
   const deployment = applied.object;
   if (service.type === 'nameTaken') {
     const advice = 'set another bookApp.serviceName';
-    return { app: nameTaken(bookStore, Service, service.holder, advice), deployment };
+    return { app: nameTakenOf(bookStore, Service, service.holder, advice), deployment };
   }
-  if (service.type === 'terminating') return { app: replacing(Service, service.object), deployment };
-  if (applied.type === 'terminating') return { app: replacing(Deployment, deployment), deployment };
+  if (service.type === 'terminating') return { app: beingDeleted(Service, service.object), deployment };
+  if (applied.type === 'terminating') return { app: beingDeleted(Deployment, deployment), deployment };
   const app = appFinding(deployment, appPods(bookStore));
   if (app.reason === 'AppServing') {
     for (const old of earlierServices(services, bookStore, settings)) {

@@ -12,6 +12,7 @@ import {
   type ReconcileContext,
 } from '../../runtime/index.ts';
 import { PersistentVolumeClaim, type Pod, Service, StatefulSet } from '../built-in-kinds.ts';
+import { beingDeleted } from '../name-taken.ts';
 import { problemAmong } from '../pods.ts';
 import {
   bookStoreUidLabel,
@@ -23,7 +24,7 @@ import {
   statefulSetKey,
   volumeName,
 } from './desired.ts';
-import { type DatabaseResult, nameTaken, type PartFinding, refused, replacing, rolloutOf } from './status.ts';
+import { type DatabaseResult, nameTakenOf, type PartFinding, refused, rolloutOf } from './status.ts';
 import { growClaims, growthOf, inUse, isForeign, restartPending, settled, volumeFinding } from './volumes.ts';
 
 /** What the reconcile of the database reads and writes. */
@@ -80,11 +81,11 @@ async function applyService(
 ): Promise<ServiceResult> {
   try {
     const applied = await applier.apply(Service, databaseServiceOf(bookStore, settings), { client, store: services });
-    if (applied.type === 'terminating') return { database: replacing(Service, applied.object) };
+    if (applied.type === 'terminating') return { database: beingDeleted(Service, applied.object) };
     if (applied.type !== 'nameTaken') return {};
     const advice =
       'delete it, or create this BookStore again with another bookDB.serviceName, and have the app dial that';
-    const foreignDatabase = nameTaken(bookStore, Service, applied.holder, advice);
+    const foreignDatabase = nameTakenOf(bookStore, Service, applied.holder, advice);
     return { database: foreignDatabase, foreignDatabase };
   } catch (error) {
     if (!isRefusal(error)) throw error;
@@ -111,7 +112,7 @@ async function reconcileStatefulSet(
     return { database: statefulSetNameTaken(bookStore, present), volume: settled, claims };
   }
   if (present.metadata.deletionTimestamp !== undefined) {
-    return { database: replacing(StatefulSet, present), volume: observedVolume(claims, settings), claims };
+    return { database: beingDeleted(StatefulSet, present), volume: observedVolume(claims, settings), claims };
   }
   const ours = all.filter((claim) => claim.metadata.deletionTimestamp === undefined && !isForeign(claim, name));
   const grown = await growClaims(options.client, bookStore, settings, ours);
@@ -158,7 +159,7 @@ function appliedResult(
 }
 
 const statefulSetNameTaken = (bookStore: BookStore, holder: StatefulSet): PartFinding =>
-  nameTaken(bookStore, StatefulSet, holder, 'delete one of the two');
+  nameTakenOf(bookStore, StatefulSet, holder, 'delete one of the two');
 
 /** What there is to tell of a claim that would make somebody else's data the database, if there is one. */
 function foreignClaim(
@@ -169,7 +170,7 @@ function foreignClaim(
   const foreign = claims.find((claim) => isForeign(claim, statefulSetName));
   if (foreign === undefined) return undefined;
   const advice = 'its data would become the database. Delete it, or take its controller reference off';
-  return nameTaken(bookStore, PersistentVolumeClaim, foreign, advice);
+  return nameTakenOf(bookStore, PersistentVolumeClaim, foreign, advice);
 }
 
 /** What there is to tell of the first claim in use that somebody deletes, if there is one. Its pod keeps it for now. */

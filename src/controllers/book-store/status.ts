@@ -2,13 +2,13 @@ import { BookStore } from '../../api/index.ts';
 import {
   type ApiError,
   defineReasons,
-  isPredecessors,
   type Kind,
   type KubeObject,
   type Outcome,
   type ReasonOf,
 } from '../../runtime/index.ts';
 import type { Deployment, PersistentVolumeClaim, StatefulSet } from '../built-in-kinds.ts';
+import { nameTaken } from '../name-taken.ts';
 import { wordsOf } from '../refusal.ts';
 import { deploymentKey, type Settings, statefulSetKey } from './desired.ts';
 
@@ -219,21 +219,6 @@ export function rolloutOf({ metadata, spec, status }: Deployment | StatefulSet):
 /** The API server refuses a change; its words say which and why. */
 export const refused = (error: ApiError): PartFinding => ({ reason: 'Refused', message: wordsOf(error) });
 
-/** A child is being deleted. Its DELETED event enqueues the key. */
-export const replacing = ({ kind }: Kind, { metadata }: KubeObject): PartFinding => ({
-  reason: 'Replacing',
-  message: `${kind} ${metadata.name} is being deleted, and created again when it is gone`,
-});
-
 /** @param advice what a person can do about it. */
-export function nameTaken(bookStore: BookStore, kind: Kind, holder: KubeObject, advice: string): PartFinding {
-  const { name } = holder.metadata;
-  if (isPredecessors(holder, BookStore, bookStore)) {
-    const message = `${kind.kind} ${name} belongs to an earlier BookStore of this name, and goes with it`;
-    return { reason: 'Replacing', message };
-  }
-  return {
-    reason: 'NameTaken',
-    message: `a ${kind.kind} named ${name} exists and is not this BookStore's: ${advice}`,
-  };
-}
+export const nameTakenOf = (bookStore: BookStore, kind: Kind, holder: KubeObject, advice: string): PartFinding =>
+  nameTaken({ kind: BookStore, object: bookStore }, { kind, holder }, { reason: 'NameTaken', advice });

@@ -7,7 +7,6 @@ import {
   findCondition,
   isControlledBy,
   isCurrent,
-  isPredecessors,
   keyOf,
   missingField,
   type ObjectKey,
@@ -19,6 +18,7 @@ import {
   type Result,
 } from '../../runtime/index.ts';
 import { Job, type Pod } from '../built-in-kinds.ts';
+import { nameTaken } from '../name-taken.ts';
 import { problemAmong } from '../pods.ts';
 import { wordsOf } from '../refusal.ts';
 import { type DeletedJobs, echoJob, failureMessage, isOfCurrentGeneration, jobKeyOf, jobPhase } from './echo-job.ts';
@@ -106,11 +106,10 @@ export class EchoReconciler {
     }
     const job = this.#options.jobs.get(jobKey);
     if (job === undefined) return this.#create(echo, jobKey, context);
-    if (isPredecessors(job, Echo, echo)) {
-      return waiting(echo, 'Replacing', `Job ${jobKey.name} belongs to an earlier Echo of this name, and goes with it`);
-    }
     if (!isControlledBy(job, echo)) {
-      return waiting(echo, 'JobNameTaken', `a Job named ${jobKey.name} exists and is not this Echo's`);
+      const taken = { reason: 'JobNameTaken', advice: 'delete it, or give the Echo another name' } as const;
+      const { reason, message } = nameTaken({ kind: Echo, object: echo }, { kind: Job, holder: job }, taken);
+      return waiting(echo, reason, message);
     }
     if (!isOfCurrentGeneration(job, echo)) return this.#replace(echo, job, context);
     return outcomeOf(echo, job, problemAmong(this.#options.pods.byOwner(job.metadata.uid)));

@@ -8,7 +8,6 @@ import {
   type EventRecorder,
   findCondition,
   isControlledBy,
-  isPredecessors,
   keyOf,
   missingField,
   type ObjectKey,
@@ -20,6 +19,7 @@ import {
   type Result,
 } from '../../runtime/index.ts';
 import { CronJob, type Pod } from '../built-in-kinds.ts';
+import { beingDeleted, nameTaken } from '../name-taken.ts';
 import { problemAmong } from '../pods.ts';
 import { wordsOf } from '../refusal.ts';
 import { cronJobKeyOf, cronJobOf } from './cron-job.ts';
@@ -105,11 +105,17 @@ export class ScheduledEchoReconciler {
     const { applier, cronJobs, image } = this.#options;
     const { client } = context;
     const applied = await applier.apply(CronJob, cronJobOf(echo, image), { client, store: cronJobs });
-    if (applied.type === 'nameTaken') return nameTaken(echo, applied.holder);
+    if (applied.type === 'nameTaken') {
+      const child = { kind: CronJob, holder: applied.holder };
+      const taken = {
+        reason: 'CronJobNameTaken',
+        advice: 'delete it, or give the ScheduledEcho another name',
+      } as const;
+      return { ...nameTaken({ kind: ScheduledEcho, object: echo }, child, taken), status: statusOf(echo) };
+    }
     const cronJob = applied.object;
     if (applied.type === 'terminating') {
-      const message = `CronJob ${cronJob.metadata.name} is being deleted, and made again when it is gone`;
-      return { reason: 'Replacing', message, status: statusOf(echo, cronJob) };
+      return { ...beingDeleted(CronJob, cronJob), status: statusOf(echo, cronJob) };
     }
     this.#tellRepair(echo, applied, context);
     return this.#scheduled(echo, cronJob);
@@ -166,15 +172,4 @@ function reasonOf(refusal: ApiError): Pick<ScheduledEchoOutcome, 'reason' | 'mes
   if (causes.length === 0) return { reason: 'CronJobRefused', message: wordsOf(refusal) };
   const words = causes.map(({ field, message }) => `${field}: ${message}`);
   return { reason: 'InvalidSchedule', message: [...words, 'the CronJob is left as it is'].join('; ') };
-}
-
-function nameTaken(echo: ScheduledEcho, holder: CronJob): ScheduledEchoOutcome {
-  const { name } = holder.metadata;
-  const status = statusOf(echo);
-  if (isPredecessors(holder, ScheduledEcho, echo)) {
-    const message = `CronJob ${name} belongs to an earlier ScheduledEcho of this name, and is made again when it is gone`;
-    return { reason: 'Replacing', message, status };
-  }
-  const message = `a CronJob named ${name} exists and is not this ScheduledEcho's`;
-  return { reason: 'CronJobNameTaken', message, status };
 }

@@ -142,14 +142,19 @@ describe('the problem of a pod', () => {
       waiting('ErrImagePull', 'dial tcp 10.0.0.1:43210: i/o timeout'),
       waiting('ImagePullBackOff', 'Back-off pulling image "mongo:1"'),
       waiting('ErrImagePull', 'dial tcp 10.0.0.1:43999: i/o timeout'),
-      waiting('ImagePullBackOff', 'Back-off pulling image "mongo:1": ErrImagePull: dial tcp 10.0.0.1:43999: i/o timeout'),
+      waiting(
+        'ImagePullBackOff',
+        'Back-off pulling image "mongo:1": ErrImagePull: dial tcp 10.0.0.1:43999: i/o timeout',
+      ),
       waiting('RegistryUnavailable', 'image pull failed for mongo:1 because the registry is unavailable'),
       waiting('SignatureValidationFailed', 'image pull failed for mongo:1 because the signature validation failed'),
     ].map((state) => withoutDetails(podOf(running({ state }))));
     expect([...new Set(pulls.map((pod) => podProblem(pod)))]).toEqual([
       'pod db-0: ImagePullBackOff: Back-off pulling image "mongo:1"',
     ]);
-    const changes = pulls.slice(1).map((object, index) => ({ type: 'modified', previous: pulls[index]!, object }) as const);
+    const changes = pulls
+      .slice(1)
+      .map((object, index) => ({ type: 'modified', previous: pulls[index]!, object }) as const);
     expect(changes.filter(podProblemChanged)).toEqual([]);
   });
 
