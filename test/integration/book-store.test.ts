@@ -163,8 +163,8 @@ describe('a BookStore', () => {
     ['a dbSize that is none', spec({}, { dbSize: 'much' }), 'dbSize'],
     ['another storageClassName', spec({}, { storageClassName: 'another' }), 'storageClassName cannot be changed'],
     ['another Service of the database', spec({}, { serviceName: 'another' }), 'serviceName cannot be changed'],
-    ['one Service for two', spec({ serviceName: 'one' }, { serviceName: 'one' }), 'two names'],
-    ['a Service of the other’s default name', spec({ serviceName: 'mongodb-service' }), 'two names'],
+    ['one Service for two', spec({ serviceName: 'one' }, { serviceName: 'one' }), 'must differ'],
+    ['a Service of the other’s default name', spec({ serviceName: 'mongodb-service' }), 'must differ'],
     ['a duration that is none', spec({}, { resizeRestartAfter: 'soon' }), 'resizeRestartAfter'],
   ])('is refused with %s', async (_, wrong, words) => {
     const key = { name: 'shop', namespace: await cluster.namespace() };
