@@ -202,7 +202,7 @@ describe('a BookStore', () => {
     await eventually('a pod that never becomes ready', runs('missing'));
     const waiting = await eventually('the pods are told of', async () => {
       const store = await cluster.client.get(BookStore, at.key);
-      const message = '0 of 1 pods of the app are ready: 1 are of the present template';
+      const message = '0 of 1 pods of the app are ready: 1 are of the current template';
       return findCondition(store.status?.conditions, 'AppReady')?.message === message && store;
     });
     expect(waiting.status).toMatchObject({ appReadyReplicas: 0, databaseReadyReplicas: 0 });

@@ -1,4 +1,4 @@
-/** PodSet: a number of like pods, kept running. */
+/** PodSet: keeps a number of identical pods running. */
 import { PodSet } from '../../api/index.ts';
 import {
   type Applier,
@@ -43,7 +43,7 @@ export function addPodSetController(
   });
   manager.controller(PodSet, {
     watches: [owns(PodSet, Pod), orphans],
-    // Not the status, which this controller writes: its own write after a refusal would retry at once.
+    // Excludes the controller's own status writes: they would enqueue the key at once, without back-off, after a refusal.
     predicate: generationChanged,
     workers,
     resyncEveryMs,

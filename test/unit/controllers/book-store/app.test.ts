@@ -77,5 +77,5 @@ test('pods that the API server refuses are told in the words of the Deployment',
   expect(troubled.app.message).toContain('pod shop-app-0: ImagePullBackOff');
   const over = [{ type: 'ReplicaFailure', status: 'False', message }];
   const starting = await reconcile({ observedGeneration: 1, conditions: over }).result;
-  expect(starting.app.message).toContain('0 are of the present template');
+  expect(starting.app.message).toContain('0 are of the current template');
 });

@@ -102,6 +102,6 @@ test('the Event of a claim that is kept names the label that it lacks', async ()
   const { notes, deleted } = await reconcile({ claims: [], kept: [kept] });
   expect(deleted).toEqual([]);
   expect(notes).toEqual([
-    'reclaimPolicy Delete kept data-shop-db-0: without the label blog.velotio.com/book-store-uid of this BookStore. Delete what is not needed',
+    'reclaimPolicy Delete kept data-shop-db-0: without the label blog.velotio.com/book-store-uid of this BookStore. Delete the claims that you do not need',
   ]);
 });

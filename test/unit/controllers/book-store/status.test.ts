@@ -5,23 +5,23 @@ import {
   bookStoreReasons,
   type DatabaseResult,
   outcomeOf,
-  type PartFinding,
+  type PartOutcome,
   rolloutOf,
-  type VolumeFinding,
+  type VolumeOutcome,
 } from '../../../../src/controllers/book-store/status.ts';
 import type { Deployment } from '../../../../src/controllers/built-in-kinds.ts';
 import { bookStore, claim } from './objects.ts';
 
 const said = <R extends string>(reason: R) => ({ reason, message: `words of ${reason}` });
 
-interface Findings {
-  readonly app?: PartFinding['reason'];
-  readonly database?: PartFinding['reason'];
-  readonly volume?: VolumeFinding['reason'];
+interface Reasons {
+  readonly app?: PartOutcome['reason'];
+  readonly database?: PartOutcome['reason'];
+  readonly volume?: VolumeOutcome['reason'];
 }
 
 function outcome(
-  { app = 'AppServing', database = 'DatabaseServing', volume = 'VolumesSettled' }: Findings,
+  { app = 'AppServing', database = 'DatabaseServing', volume = 'VolumesSettled' }: Reasons,
   more: { readonly app?: Partial<AppResult>; readonly database?: Partial<DatabaseResult> } = {},
 ) {
   const store = bookStore();
@@ -34,7 +34,7 @@ describe('Ready', () => {
     expect(outcome({}).reason).toBe('AllReady');
   });
 
-  test.each<[Findings, PartFinding['reason'] | VolumeFinding['reason']]>([
+  test.each<[Reasons, PartOutcome['reason'] | VolumeOutcome['reason']]>([
     [{ app: 'AppUpdating' }, 'AppUpdating'],
     [{ volume: 'ClaimsGrowing' }, 'ClaimsGrowing'],
     [{ database: 'ClaimBeingDeleted' }, 'ClaimBeingDeleted'],

@@ -154,7 +154,7 @@ describe('the restart of pods whose file systems have not grown', () => {
   test('is once per resize, however slow the clock of the node is', async () => {
     const { deleted, stuck } = await restart(pod(0, { created: 7, started: 60 }));
     expect(deleted).toEqual([]);
-    expect(stuck).toEqual([expect.stringContaining('although pod shop-db-0 was started after')]);
+    expect(stuck).toEqual([expect.stringContaining('although pod shop-db-0 started after')]);
   });
 
   test('is once per resize, however fast the clock of the node is', async () => {

@@ -65,9 +65,9 @@ describe('a circuit', () => {
       expect((refused as Error).message).toBe('the store: connect ECONNREFUSED');
     }
     expect(works).toBe(0);
-    expect(circuit.isCut).toBe(true);
+    expect(circuit.isOpen).toBe(true);
     expect(changes).toEqual([false]);
-    expect(log.messages('warn')).toEqual(['what is outside cannot be used: calls wait']);
+    expect(log.messages('warn')).toEqual(['the external system cannot be used: calls fail until a probe succeeds']);
   });
 
   test('lets one probe through when it is due, and no other beside it', async () => {
@@ -81,10 +81,10 @@ describe('a circuit', () => {
     expect(await error(circuit.call(up))).toBeInstanceOf(OutsideDownError);
     answer.resolve('back');
     expect(await probe).toBe('back');
-    expect(circuit.isCut).toBe(false);
+    expect(circuit.isOpen).toBe(false);
     expect(await circuit.call(up)).toBe('answer');
     expect(changes).toEqual([false, true]);
-    expect(log.messages('info')).toEqual(['what is outside can be used again']);
+    expect(log.messages('info')).toEqual(['the external system can be used again']);
   });
 
   test('that refuses this one thing has answered too', async () => {
@@ -93,7 +93,7 @@ describe('a circuit', () => {
     elapsedMs = 100;
     const refusal = new RefusalError('no');
     expect(await error(circuit.call(() => Promise.reject(refusal)))).toBe(refusal);
-    expect(circuit.isCut).toBe(false);
+    expect(circuit.isOpen).toBe(false);
     expect(changes).toEqual([false, true]);
   });
 
@@ -103,7 +103,7 @@ describe('a circuit', () => {
     elapsedMs = 100;
     const conflict = new Error('409 of the API server');
     expect(await error(circuit.call(() => Promise.reject(conflict)))).toBe(conflict);
-    expect(circuit.isCut).toBe(true);
+    expect(circuit.isOpen).toBe(true);
     expect(changes).toEqual([false]);
     expect(await circuit.call(up)).toBe('answer');
     expect(changes).toEqual([false, true]);

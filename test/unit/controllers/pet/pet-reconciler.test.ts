@@ -149,7 +149,7 @@ test('a conflict of the API server does not close the circuit of the store', asy
     throw new ConnectError('the disk is full', Code.ResourceExhausted);
   };
   await reconcile();
-  expect(circuit.isCut).toBe(true);
+  expect(circuit.isOpen).toBe(true);
   expect(readyOf()?.reason).toBe('PetStoreFailed');
   elapsedMs = 1_000_000;
   onStatusWrite = () => {
@@ -157,7 +157,7 @@ test('a conflict of the API server does not close the circuit of the store', asy
   };
   pet = { ...pet, status: {} };
   expect(await reconcile()).toBeInstanceOf(ApiError);
-  expect(circuit.isCut).toBe(true);
+  expect(circuit.isOpen).toBe(true);
 });
 
 test('a Pet that was stored under an older definition, without a field, says which', async () => {

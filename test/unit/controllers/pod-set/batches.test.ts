@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { all, slowStart } from '../../../../src/controllers/pod-set/batches.ts';
+import { inFullBatches, slowStart } from '../../../../src/controllers/pod-set/batches.ts';
 
 /** Counts, and fails for these numbers; `together` is how many were under way at once. */
 function work(fails: (number: number) => boolean = () => false) {
@@ -44,23 +44,23 @@ describe('slowStart', () => {
   });
 });
 
-describe('all', () => {
+describe('inFullBatches', () => {
   test('goes on past those that fail', async () => {
     const { counts, act } = work((number) => number % 2 === 0);
-    const { results, failures } = await all(numbers(100), act);
+    const { results, failures } = await inFullBatches(numbers(100), act);
     expect([results.length, failures.length, counts.tried]).toEqual([50, 50, 100]);
   });
 
   test('ends after the first batch in which all failed', async () => {
     const { counts, act } = work((number) => number >= 32);
-    expect((await all(numbers(500), act)).results).toHaveLength(32);
+    expect((await inFullBatches(numbers(500), act)).results).toHaveLength(32);
     expect(counts.tried).toBe(64);
   });
 });
 
 test.each([
   ['slowStart', slowStart],
-  ['all', all],
+  ['inFullBatches', inFullBatches],
 ])('%s has 32 under way at the most, and none when it ends; nothing to do is done at once', async (_, act) => {
   const { counts, act: one } = work((number) => number === 499);
   await act(numbers(500), one);

@@ -288,7 +288,7 @@ describe('pods that are too many', () => {
     (await removal('b')).json(200, leaving(b));
     expect((await reported()).status.podNames).toEqual(['c']);
     expect(await outcome).toEqual(done);
-    expect(world.log.lines.map(({ message }) => message)).toContain('removed b');
+    expect(world.log.lines.map(({ message }) => message)).toContain('deleted b');
   });
 
   test('are told of where one cannot be removed, and the others are removed', async () => {
@@ -475,7 +475,7 @@ describe('pods that have ended', () => {
     pods.replace([ended('a', nowMinute() - 5), { ...evicted, status }]);
     const outcome = reconcile();
     expect((await reported()).message).toBe(
-      '2 pods in a row have ended within ten minutes: another is made after 10 s; pod b: OutOfcpu: Node has not enough cpu',
+      '2 pods in a row have ended within ten minutes: the next one is created after 10 s; pod b: OutOfcpu: Node has not enough cpu',
     );
     await outcome;
   });
@@ -486,7 +486,7 @@ describe('pods that have ended', () => {
     const { reason, message } = await reported();
     expect([reason, message]).toEqual([
       'PodsEndEarly',
-      '3 pods in a row have ended within ten minutes: another is made after 40 s',
+      '3 pods in a row have ended within ten minutes: the next one is created after 40 s',
     ]);
     const result = (await outcome) as Result & { type: 'requeueAfter' };
     expect(result.type).toBe('requeueAfter');
@@ -624,7 +624,7 @@ describe('a PodSet', () => {
       const { spec: _, ...bare } = set;
       sets.set({ ...bare, ...(spec && { spec }) } as unknown as PodSet);
       const outcome = reconcile();
-      const message = spec?.replicas === undefined ? 'spec.replicas is missing' : 'spec.replicas is no number';
+      const message = spec?.replicas === undefined ? 'spec.replicas is missing' : 'spec.replicas is not a number';
       expect(await reported()).toMatchObject({ reason: 'InvalidSpec', message });
       expect(await outcome).toEqual(done);
       expect(server.unclaimed).toBe(0);
