@@ -58,6 +58,6 @@ test.each([
     await show(metadata, conditions);
     await server.next({ method: 'GET', path });
     giveUp.abort();
-    expect(String(await outcome)).toMatch(new RegExp(`echos.mmontes.io was applied, but .*${told}`));
+    expect(String(await outcome)).toMatch(new RegExp(`echos.mmontes.io was applied but did not become Established: .*${told}`));
   },
 );

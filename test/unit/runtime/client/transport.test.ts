@@ -468,6 +468,27 @@ describe('a stream', () => {
     }
   });
 
+  test('is not ended by a silence that would end a request', async () => {
+    const impatient = new Transport(server.connection, { userAgent: 'test/1', timeoutMs: 300 });
+    try {
+      const opening = impatient.stream({ ...get, path: '/watch' });
+      const watch = (await server.next({ path: '/watch' })).stream();
+      watch.write('first\n');
+      const body = (await opening).setEncoding('utf8')[Symbol.asyncIterator]();
+      expect(await body.next()).toMatchObject({ value: 'first\n' });
+      // Requests that begin later have come to their end: the stream's own timer would have, too.
+      for (const path of ['/x', '/y']) {
+        const request = expect(impatient.request({ ...get, path })).rejects.toThrow('silent for too long');
+        (await server.next({ path })).stream().write('{"half":');
+        await request;
+      }
+      watch.write('second\n');
+      expect(await body.next()).toMatchObject({ value: 'second\n' });
+    } finally {
+      await impatient.close();
+    }
+  });
+
   test('that is refused throws the Status', async () => {
     const opening = transport.stream(get);
     const refused = expect(opening).rejects.toMatchObject({ name: 'ApiError', code: 410, reason: 'Expired' });
