@@ -120,7 +120,7 @@ class PetRecord {
  *   That is the pet of this Pet, or indistinguishable from it. If there is none, the operator adds one, but only when the first
  *   request can no longer arrive.
  *
- * Only one Pet at a time adds or searches for pets that are alike, so no pet gets two Pets.
+ * Only one Pet at a time adds or searches for pets that are alike, so two Pets never share a pet.
  */
 export class PetReconciler {
   readonly #options: PetReconcilerOptions;

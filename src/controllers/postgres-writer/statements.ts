@@ -142,7 +142,7 @@ export const findDifferent = (table: Table, rows: readonly Row[]): Statement => 
 
 /**
  * Joins the wanted rows with those of the table. LATERAL with a LIMIT looks each row up by its key, because no planner turns it into
- * another join. Otherwise PostgreSQL would read a table that was never analysed completely for each statement. With 10,000 rows this
+ * another join. Otherwise PostgreSQL would scan the whole table in each statement if it was never analysed. With 10,000 rows this
  * takes a tenth of the time.
  */
 const joinPresent = (table: Table): string => `

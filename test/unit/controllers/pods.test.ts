@@ -122,12 +122,12 @@ const samples: readonly (readonly [string, Status, string | undefined])[] = [
   ['that has succeeded', { ...running({ state: terminated(0, 'Completed') }), phase: 'Succeeded' }, undefined],
 ];
 
-describe('the problem of a pod', () => {
+describe('podProblem', () => {
   test.each(samples)('%s', (_, status, expected) => {
     expect(podProblem(podOf(status))).toBe(expected);
   });
 
-  test('that is being deleted is none, unless it still exists a minute after the end of its grace period', () => {
+  test('is undefined for a pod that is being deleted, until a minute after the end of its grace period', () => {
     const at = '2026-01-01T00:00:00Z';
     const problemAfter = (seconds: number, status: Status): string | undefined =>
       podProblem(withoutDetails(podOf(status, { deletionTimestamp: at })), Date.parse(at) + seconds * 1000);
@@ -137,7 +137,7 @@ describe('the problem of a pod', () => {
     }
   });
 
-  test('is one and the same from the first failed pull of its image to the last', () => {
+  test('is constant while the pull of an image fails', () => {
     const pulls = [
       waiting('ErrImagePull', 'dial tcp 10.0.0.1:43210: i/o timeout'),
       waiting('ImagePullBackOff', 'Back-off pulling image "mongo:1"'),
@@ -158,13 +158,13 @@ describe('the problem of a pod', () => {
     expect(changes.filter(podProblemChanged)).toEqual([]);
   });
 
-  test.each(samples)('is the same of what the cache keeps: %s', (_, status, expected) => {
+  test.each(samples)('is the same for the pod that the cache keeps: %s', (_, status, expected) => {
     const kept = withoutDetails(podOf(status));
     expect(podProblem(kept)).toBe(expected);
     expect(JSON.stringify(kept)).not.toContain('PASSWORD');
   });
 
-  test('of several is that of the youngest that has one', () => {
+  test('of several pods is that of the youngest with a problem', () => {
     const at = (name: string, second: number, status: Status) =>
       podOf(status, { name, creationTimestamp: `2026-01-01T00:00:0${second}Z` });
     const pods = [at('a', 1, unschedulable), at('c', 2, unschedulable), at('b', 2, unschedulable), at('d', 3, {})];
@@ -188,7 +188,7 @@ describe('a change of a pod', () => {
   });
 });
 
-test('of a healthy pod the cache keeps no state of its containers', () => {
+test('the cache keeps no container state of a healthy pod', () => {
   const status = { ...running({ ready: true, state: { running: {} } }), conditions: [condition('Ready', 'True')] };
   expect(withoutDetails(podOf(status)).status?.containerStatuses).toEqual([container({ ready: true, image: '' })]);
 });

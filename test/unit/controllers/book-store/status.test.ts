@@ -30,7 +30,7 @@ function outcome(
 }
 
 describe('Ready', () => {
-  test('has a reason of its own where every part is ready', () => {
+  test('is AllReady when every part is ready', () => {
     expect(outcome({}).reason).toBe('AllReady');
   });
 
@@ -48,12 +48,12 @@ describe('Ready', () => {
     expect(outcome(findings)).toMatchObject(said(reason));
   });
 
-  test('is True with a warning of independent databases', () => {
+  test('is True with a warning about independent databases', () => {
     expect(bookStoreReasons.IndependentDatabases).toMatchObject({ ready: 'True', event: 'Warning' });
   });
 });
 
-test('an Event tells each new message of reasons whose message follows from the objects alone', () => {
+test('reasons whose message depends only on objects record an Event for each new message', () => {
   const telling = Object.entries(bookStoreReasons).filter(([, { tellsNewMessages }]) => tellsNewMessages);
   expect(telling.map(([reason]) => reason)).toEqual(['NameTaken', 'ClaimBeingDeleted', 'InvalidSpec']);
 });
@@ -76,7 +76,7 @@ const rollout = (status: object | undefined, replicas = 3) =>
   rolloutOf({ metadata: { generation: 2 }, spec: { replicas }, status } as unknown as Deployment);
 
 describe('a rollout', () => {
-  test('is complete when all pods are there, new and ready, and no others', () => {
+  test('is complete when all desired pods exist, are current and ready, and there are no others', () => {
     expect(rollout(all)).toEqual({ desired: 3, ready: 3, updated: 3, isComplete: true });
     expect(rollout({ observedGeneration: 2 }, 0).isComplete).toBe(true);
   });
@@ -86,11 +86,11 @@ describe('a rollout', () => {
     ['has an old pod more', { replicas: 4 }],
     ['has a pod of an earlier template', { updatedReplicas: 2 }],
     ['has a pod that is not ready', { availableReplicas: 2 }],
-  ])('is not when it %s', (_, status) => {
+  ])('is not complete when it %s', (_, status) => {
     expect(rollout({ ...all, ...status }).isComplete).toBe(false);
   });
 
-  test('is not when nothing is known', () => {
+  test('is not complete without a status', () => {
     expect(rollout(undefined)).toEqual({ desired: 3, ready: 0, updated: 0, isComplete: false });
   });
 });

@@ -48,8 +48,8 @@ const namesOf = (keys: readonly ObjectKey[]) => keys.map(({ name }) => name).sor
 
 beforeEach(() => pets.clear());
 
-describe('taking stock', () => {
-  test('finds what is missing and what was changed, by id, and leaves out what is nobody’s', async () => {
+describe('comparing the store with the Pets', () => {
+  test('finds missing and changed pets by id, and ignores pets without a Pet', async () => {
     put(pet('same', '1'), pet('changed', '2'), pet('missing', '3'));
     const inventory = new Inventory(store);
     const keys = await inventory.compare(all(stored('1', 'same'), stored('2', 'other'), stored('9', 'missing')));
@@ -64,13 +64,13 @@ describe('taking stock', () => {
     expect(inventory.deviation('3')).toBeUndefined();
   });
 
-  test('leaves out Pets on their way out, without an id, and with an update on its way', async () => {
+  test('omits Pets that are being deleted, have no id, or have a pending update', async () => {
     put(pet('leaving', '1', { leaving: true }), pet('new', undefined), pet('changing', '2', { generation: 2 }));
     const inventory = new Inventory(store);
     expect(await inventory.compare(all(stored('2', 'before')))).toEqual([]);
   });
 
-  test('leaves out what got its id while it was taken', async () => {
+  test('omits Pets that get their id meanwhile', async () => {
     const inventory = new Inventory(store);
     async function* slowly(): AsyncGenerator<FoundPet> {
       yield stored('9', 'nobody');
@@ -80,7 +80,7 @@ describe('taking stock', () => {
     expect(inventory.deviation('1')).toBeUndefined();
   });
 
-  test('leaves out what is changed while it is taken: the store shows what was before', async () => {
+  test('omits Pets that are corrected meanwhile, because the search may return an earlier state', async () => {
     put(pet('renamed', '1'), pet('restored', '2'), pet('changed', '3'));
     const inventory = new Inventory(store);
     async function* slowly(): AsyncGenerator<FoundPet> {
@@ -99,7 +99,7 @@ describe('taking stock', () => {
     ]);
   });
 
-  test('that breaks off says nothing of what is missing, and what was known stays', async () => {
+  test('keeps the last deviations if the search fails', async () => {
     put(pet('missing', '1'), pet('other', '2'));
     const inventory = new Inventory(store);
     await inventory.compare(all(stored('2', 'other')));
@@ -134,13 +134,13 @@ async function run(times: number, take: (turn: number, sweep: Sweep) => readonly
 }
 
 describe('a sweep', () => {
-  test('takes stock at once, then again and again, and has what it found reconciled when there is time', async () => {
+  test('searches at once and periodically, and enqueues with low priority', async () => {
     const { enqueued, failures } = await run(3, () => [key]);
     expect(enqueued).toEqual([key, key, key]);
     expect(failures).toEqual([]);
   });
 
-  test('tells of a failure, and goes on', async () => {
+  test('reports a failure and continues', async () => {
     const { enqueued, failures } = await run(2, (turn) => {
       if (turn === 1) throw new Error('cut');
       return [key];
@@ -149,7 +149,7 @@ describe('a sweep', () => {
     expect(enqueued).toEqual([key]);
   });
 
-  test('comes early where it is asked for, also while it runs, but not at once', async () => {
+  test('runs early on request, also during a sweep, but not at once', async () => {
     const { tookMs } = await run(
       2,
       (turn, sweep) => {

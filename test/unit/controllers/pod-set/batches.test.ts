@@ -20,7 +20,7 @@ function work(fails: (number: number) => boolean = () => false) {
 const numbers = (count: number): readonly number[] => Array.from({ length: count }, (_, index) => index);
 
 describe('slowStart', () => {
-  test('has batches that grow, and the last one is what is left', async () => {
+  test('sends batches that grow, and the rest in the last one', async () => {
     const { counts, act } = work();
     const { results, failures } = await slowStart(numbers(10), act);
     expect(results).toEqual(numbers(10).map((number) => `did ${number}`));
@@ -28,7 +28,7 @@ describe('slowStart', () => {
     expect(counts.together).toEqual([1, 2, 2, 4, 4, 4, 4, 3, 3, 3]);
   });
 
-  test('ends after the batch of the first error, and tells whose it was', async () => {
+  test('stops after the batch with the first error, and returns its item', async () => {
     const { counts, act } = work((number) => number >= 2);
     expect(await slowStart(numbers(500), act)).toEqual({
       results: ['did 0', 'did 1'],
@@ -37,7 +37,7 @@ describe('slowStart', () => {
     expect(counts.tried).toBe(3);
   });
 
-  test('asks a full quota once', async () => {
+  test('sends one request to a full quota', async () => {
     const { counts, act } = work(() => true);
     expect((await slowStart(numbers(500), act)).failures).toHaveLength(1);
     expect(counts.tried).toBe(1);
@@ -45,13 +45,13 @@ describe('slowStart', () => {
 });
 
 describe('inFullBatches', () => {
-  test('goes on past those that fail', async () => {
+  test('continues after failures', async () => {
     const { counts, act } = work((number) => number % 2 === 0);
     const { results, failures } = await inFullBatches(numbers(100), act);
     expect([results.length, failures.length, counts.tried]).toEqual([50, 50, 100]);
   });
 
-  test('ends after the first batch in which all failed', async () => {
+  test('stops after the first batch in which all failed', async () => {
     const { counts, act } = work((number) => number >= 32);
     expect((await inFullBatches(numbers(500), act)).results).toHaveLength(32);
     expect(counts.tried).toBe(64);
@@ -61,7 +61,7 @@ describe('inFullBatches', () => {
 test.each([
   ['slowStart', slowStart],
   ['inFullBatches', inFullBatches],
-])('%s has 32 under way at the most, and none when it ends; nothing to do is done at once', async (_, act) => {
+])('%s has at most 32 requests in flight and none when it ends; without items it ends at once', async (_, act) => {
   const { counts, act: one } = work((number) => number === 499);
   await act(numbers(500), one);
   expect(Math.max(...counts.together)).toBe(32);

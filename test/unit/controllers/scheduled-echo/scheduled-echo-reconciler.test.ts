@@ -227,7 +227,7 @@ describe('a ScheduledEcho', () => {
     },
   );
 
-  test('that is gone, or on its way out, is left alone', async () => {
+  test('that is gone or being deleted is not changed', async () => {
     expect(await reconcile()).toEqual(done);
     echos.set(scheduledEchoOf({ metadata: { deletionTimestamp: '2026-01-01T00:00:00Z' } }));
     expect(await reconcile()).toEqual(done);
