@@ -1,12 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import {
-  type Client,
-  type CustomKind,
-  CustomResourceDefinition,
-  customResourceDefinition,
-  type Logger,
-  type ObjectOf,
-} from './runtime/index.ts';
+import { CustomResourceDefinition } from './runtime/client/index.ts';
+import { type Client, type CustomKind, customResourceDefinition, type Logger, type ObjectOf } from './runtime/index.ts';
 
 const pollMs = 200;
 

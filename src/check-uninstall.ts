@@ -1,4 +1,5 @@
-import { ApiError, type Client, type Kind, keyOf, keyString, resourceName } from './runtime/index.ts';
+import { ApiError, resourceName } from './runtime/client/index.ts';
+import { type Client, type Kind, keyOf, keyString } from './runtime/index.ts';
 
 /** A kind whose objects have a finalizer that only the operator removes. */
 export interface GuardedKind {

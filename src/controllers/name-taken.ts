@@ -1,4 +1,5 @@
-import { isPredecessors, type Kind, type KubeObject } from '../runtime/index.ts';
+import { isPredecessors } from '../runtime/controller/index.ts';
+import type { Kind, KubeObject } from '../runtime/index.ts';
 
 /** Why a child cannot be created or changed for now. */
 export interface BlockedChild<R extends string> {

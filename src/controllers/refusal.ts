@@ -1,4 +1,4 @@
-import { ApiError, isInvalid } from '../runtime/index.ts';
+import { ApiError, isInvalid } from '../runtime/client/index.ts';
 
 /**
  * Whether a dry run failed because a webhook does not support dry runs (k8s.io/apiserver/pkg/admission/plugin/webhook/errors).

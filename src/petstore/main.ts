@@ -1,7 +1,7 @@
 /** The pet store's server and its command-line client. */
 import { ConnectError } from '@connectrpc/connect';
 import { pino } from 'pino';
-import { untilTerminated } from '../runtime/index.ts';
+import { untilTerminated } from '../runtime/process/index.ts';
 import { isClientCommand, runCommand, usage } from './command-line.ts';
 import { DatabaseError } from './database.ts';
 import { UsageError } from './remote-pets.ts';

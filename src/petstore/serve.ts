@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
-import { type Listening, type Logger, serve as serveHttp } from '../runtime/index.ts';
+import type { Logger } from '../runtime/index.ts';
+import { type Listening, serve as serveHttp } from '../runtime/process/index.ts';
 import { PetStoreServer } from './pet-store-server.ts';
 import type { Settings } from './settings.ts';
 

@@ -1,12 +1,6 @@
 import { BookStore } from '../../api/index.ts';
-import {
-  type ApiError,
-  defineReasons,
-  type Kind,
-  type KubeObject,
-  type Outcome,
-  type ReasonOf,
-} from '../../runtime/index.ts';
+import type { ApiError } from '../../runtime/client/index.ts';
+import { defineReasons, type Kind, type KubeObject, type Outcome, type ReasonOf } from '../../runtime/index.ts';
 import type { Deployment, PersistentVolumeClaim, StatefulSet } from '../built-in-kinds.ts';
 import { nameTaken } from '../name-taken.ts';
 import { serverMessage } from '../refusal.ts';

@@ -1,4 +1,5 @@
 import { Echo } from '../../api/index.ts';
+import { isCurrent } from '../../runtime/controller/index.ts';
 import {
   defineReasons,
   deleteIfPresent,
@@ -6,7 +7,6 @@ import {
   type EventRecorder,
   findCondition,
   isControlledBy,
-  isCurrent,
   keyOf,
   missingField,
   type ObjectKey,

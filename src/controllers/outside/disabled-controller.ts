@@ -1,14 +1,12 @@
+import { desiredStatus, type ReportingObject, writeStatus } from '../../runtime/controller/index.ts';
 import {
   defineReasons,
-  desiredStatus,
   done,
   findCondition,
-  ignoringConditionMessages,
   type Kind,
   type Manager,
   OutcomeReporter,
-  type ReportingObject,
-  writeStatus,
+  predicates,
 } from '../../runtime/index.ts';
 import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
 import { allow, type PolicyRule } from '../permissions.ts';
@@ -36,7 +34,7 @@ export function addDisabledController(
   const message = `the controller of ${kind.kind} is disabled (${setting}): nothing is written or deleted outside of the cluster`;
   const reporter = new OutcomeReporter({ kind, reasons, events });
   manager.controller(kind, {
-    predicate: ignoringConditionMessages,
+    predicate: predicates.ignoringConditionMessages,
     reconcile: async (key, context) => {
       const object = objects.get(key);
       if (object === undefined) return done;

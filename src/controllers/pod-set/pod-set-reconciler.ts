@@ -1,12 +1,12 @@
 import { PodSet } from '../../api/index.ts';
+import { isRefusal } from '../../runtime/client/index.ts';
+import { claim } from '../../runtime/controller/index.ts';
 import {
   type Applier,
-  claim,
   defineReasons,
   done,
   type EventRecorder,
   isControlledBy,
-  isRefusal,
   keyString,
   missingField,
   type ObjectKey,

@@ -1,7 +1,8 @@
 /** PostgresWriter: a row in a table of a PostgreSQL database. */
 import { Counter, type Registry } from 'prom-client';
 import { PostgresWriter } from '../../api/index.ts';
-import { type Gate, generationChanged, type Manager } from '../../runtime/index.ts';
+import type { Gate } from '../../runtime/client/index.ts';
+import { type Manager, predicates } from '../../runtime/index.ts';
 import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
 import { InFlightCount, outsideUp } from '../outside/index.ts';
 import { Database } from './database.ts';
@@ -57,7 +58,7 @@ export function addPostgresWriterController(
   });
   manager.controller(PostgresWriter, {
     // Excludes the status, which this controller writes. The resync corrects what others change there or in the finalizers.
-    predicate: generationChanged,
+    predicate: predicates.generationChanged,
     workers: Math.max(workers, minWorkers),
     resyncEveryMs,
     reconcile: (key, context) => reconciler.reconcile(key, context),

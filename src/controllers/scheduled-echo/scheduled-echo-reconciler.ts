@@ -1,6 +1,6 @@
 import { ScheduledEcho } from '../../api/index.ts';
+import type { ApiError } from '../../runtime/client/index.ts';
 import {
-  type ApiError,
   type Applied,
   type Applier,
   defineReasons,
