@@ -6,7 +6,7 @@ const port = (description: string) => Type.Integer({ format: 'int32', minimum: 1
 const count = (description: string) =>
   Type.Integer({ format: 'int32', minimum: 0, maximum: 2_147_483_647, description });
 
-/** A quantity as the API server takes it, but for those below 0; it may be a whole number without quotes too. */
+/** A quantity of 0 or more, as the API server accepts it: a string or an integer. */
 const quantity = (description: string) =>
   Type.Unsafe<string | number>({
     'x-kubernetes-int-or-string': true,
@@ -15,54 +15,60 @@ const quantity = (description: string) =>
   });
 
 const quantities = (description: string) =>
-  Type.Optional(Type.Record(Type.String(), quantity('As `500m` or `1Gi`.'), { description }));
+  Type.Optional(Type.Record(Type.String(), quantity('A quantity, such as `500m` or `1Gi`.'), { description }));
 
 const resources = Type.Optional(
   Type.Object(
     {
-      requests: quantities('What a container is sure to get.'),
-      limits: quantities('What it may use at the most.'),
+      requests: quantities('The resources that a container is guaranteed.'),
+      limits: quantities('The most that a container may use.'),
     },
-    { description: 'Processor time and memory of each container. Default: whatever the namespace gives.' },
+    { description: 'CPU and memory of each container. Default: those of the namespace’s LimitRange, if it has one.' },
   ),
 );
 
-const inObject = (what: string) =>
+const keyOfObject = (kind: string) =>
   Type.Optional(
     Type.Object(
       {
-        name: Type.String({ description: `The ${what}.` }),
-        key: Type.String({ description: 'The key in it.' }),
-        optional: Type.Optional(Type.Boolean({ description: 'Whether it may be missing. Default: false.' })),
+        name: Type.String({ description: `The name of the ${kind}.` }),
+        key: Type.String({ description: `The key in the ${kind}.` }),
+        optional: Type.Optional(
+          Type.Boolean({ description: `Whether the ${kind} or the key may be missing. Default: false.` }),
+        ),
       },
-      { description: `A key of a ${what} in this namespace.` },
+      { description: `A key of a ${kind} in this namespace.` },
     ),
   );
 
 const env = Type.Optional(
   Type.Array(
     Type.Object({
-      name: Type.String({ minLength: 1, description: 'The variable.' }),
-      value: Type.Optional(Type.String({ description: 'Its value. Default: empty.' })),
+      name: Type.String({ minLength: 1, description: 'The name of the variable.' }),
+      value: Type.Optional(Type.String({ description: 'The value of the variable. Default: empty.' })),
       valueFrom: Type.Optional(
         Type.Object(
           {
-            secretKeyRef: inObject('Secret'),
-            configMapKeyRef: inObject('ConfigMap'),
+            secretKeyRef: keyOfObject('Secret'),
+            configMapKeyRef: keyOfObject('ConfigMap'),
             fieldRef: Type.Optional(
               Type.Object(
-                { fieldPath: Type.String({ description: 'As `metadata.name` or `status.podIP`.' }) },
+                {
+                  fieldPath: Type.String({
+                    description: 'The path of the field, such as `metadata.name` or `status.podIP`.',
+                  }),
+                },
                 { description: 'A field of the pod.' },
               ),
             ),
             resourceFieldRef: Type.Optional(
               Type.Object(
-                { resource: Type.String({ description: 'As `limits.memory`.' }) },
-                { description: 'One of the container’s own resources.' },
+                { resource: Type.String({ description: 'The resource, such as `limits.memory`.' }) },
+                { description: 'A resource of the container.' },
               ),
             ),
           },
-          { description: 'Where its value stands instead: one of these.' },
+          { description: 'Where to read the value from, instead of `value`: exactly one of these.' },
         ),
       ),
     }),
@@ -75,7 +81,7 @@ const env = Type.Optional(
 );
 
 const image = {
-  repository: Type.String({ minLength: 1, description: 'The image, without its tag: `mongo`.' }),
+  repository: Type.String({ minLength: 1, description: 'The image without its tag, such as `mongo`.' }),
   tag: Type.Optional(Type.String({ minLength: 1, description: 'The tag of the image. Default: latest.' })),
   imagePullPolicy: Type.Optional(
     Type.Enum(['Always', 'IfNotPresent', 'Never'], {
@@ -87,22 +93,22 @@ const image = {
 const serviceName = (description: string) =>
   Type.Optional(Type.String({ pattern: '^[a-z]([-a-z0-9]*[a-z0-9])?$', maxLength: 63, description }));
 
-/** A quantity that may be a whole number, in CEL. */
+/** `dbSize` as a quantity, in CEL: the field may be an integer. */
 const sizeOf = (self: string) =>
   `(type(${self}.dbSize) == int ? quantity('0').add(${self}.dbSize) : quantity(${self}.dbSize))`;
 
-/** The name of the database's Service, its default included, in CEL. */
+/** The name of the database's Service or its default, in CEL. */
 const databaseServiceName = (bookDB: string) =>
   `(has(${bookDB}.serviceName) ? ${bookDB}.serviceName : 'mongodb-service')`;
 
-/** Keeps a book shop in the cluster: an app, and the database that it keeps its books in. */
+/** Runs a book store: an app and its database. */
 export const BookStore = defineKind({
   group: 'blog.velotio.com',
   version: 'v1alpha1',
   kind: 'BookStore',
   plural: 'bookstores',
   shortNames: ['bs'],
-  description: 'BookStore runs an app and the database that it keeps its data in, with a volume that can grow.',
+  description: 'BookStore runs an app and its database, whose volume can grow.',
   spec: Type.Object(
     {
       bookApp: Type.Object(
@@ -110,17 +116,19 @@ export const BookStore = defineKind({
           ...image,
           replicas: Type.Optional(
             count(
-              'How many pods of the app there are to be. Left out, the number in the Deployment is nobody’s but that of who sets it there, an autoscaler for instance; it begins with 1.',
+              'The desired number of pods of the app. If absent, the operator does not set `replicas` of the Deployment, so that an autoscaler can; it starts at 1.',
             ),
           ),
-          port: Type.Optional(port('Where the app’s Service listens. Default: 80.')),
-          targetPort: Type.Optional(port('Where the app itself listens. Default: the same as port.')),
+          port: Type.Optional(port('The port of the app’s Service. Default: 80.')),
+          targetPort: Type.Optional(port('The port on which the app listens. Default: `port`.')),
           serviceType: Type.Optional(
             Type.Enum(['ClusterIP', 'NodePort', 'LoadBalancer'], {
-              description: 'Who can reach the app’s Service. Default: ClusterIP.',
+              description: 'The type of the app’s Service. Default: ClusterIP.',
             }),
           ),
-          serviceName: serviceName('The app’s Service. One name is one BookStore’s. Default: bookstore-svc.'),
+          serviceName: serviceName(
+            'The name of the app’s Service. Each BookStore of a namespace needs its own. Default: bookstore-svc.',
+          ),
           env,
           resources,
         },
@@ -130,32 +138,32 @@ export const BookStore = defineKind({
         {
           ...image,
           replicas: Type.Optional(
-            count(
-              'How many databases there are to be. More than one are independent of one another: each has its own data. Default: 1.',
-            ),
+            count('The desired number of databases. They are independent: each has its own data. Default: 1.'),
           ),
-          port: Type.Optional(port('Where the database listens. Default: 27017.')),
-          dbSize: quantity('How much data a database can hold, `2Gi`. It can grow, and cannot shrink.'),
+          port: Type.Optional(port('The port on which the database listens. Default: 27017.')),
+          dbSize: quantity('The size of the volume of each database, such as `2Gi`. It can grow but not shrink.'),
           serviceName: serviceName(
-            'The headless Service under which the app finds the database. One name is one BookStore’s. It cannot be changed. Default: mongodb-service.',
+            'The name of the headless Service by which the app finds the database. Each BookStore of a namespace needs its own. It cannot be changed. Default: mongodb-service.',
           ),
           storageClassName: Type.Optional(
             Type.String({
               minLength: 1,
               maxLength: 253,
-              description: 'The StorageClass of the volumes. It cannot be changed. Default: the cluster’s.',
+              description:
+                'The StorageClass of the volumes. It cannot be changed. Default: the default class of the cluster.',
             }),
           ),
           dataPath: Type.Optional(
             Type.String({
               pattern: '^/[^:]*$',
-              description: 'Where in the container the volume is: where the database has its files. Default: /data/db.',
+              description:
+                'The path in the container where the volume is mounted: the data folder of the database. Default: /data/db.',
             }),
           ),
           reclaimPolicy: Type.Optional(
             Type.Enum(['Retain', 'Delete'], {
               description:
-                'What becomes of the data when the BookStore is deleted. Retain: the next BookStore of this name takes it up again. Delete: the claims that were created for this BookStore are deleted. Default: Retain.',
+                'Whether to keep the data when the BookStore is deleted. Retain: the next BookStore of this name uses it again. Delete: the operator deletes the claims that were created for this BookStore. Default: Retain.',
             }),
           ),
           resizeRestartAfter: Type.Optional(
@@ -163,7 +171,7 @@ export const BookStore = defineKind({
               pattern: '^([0-9]+(\\.[0-9]+)?(ms|s|m|h))+$',
               maxLength: 32,
               description:
-                'How long a volume that has grown may wait for its file system to grow too, before the pod is restarted for it: `90s`, `1h30m`. Most grow without. Default: 5m.',
+                'How long to wait for the file system of a volume that has grown, such as `90s` or `1h30m`. After that the operator restarts the pod. Most storage drivers need no restart. Default: 5m.',
             }),
           ),
           env,
@@ -174,24 +182,24 @@ export const BookStore = defineKind({
           'x-kubernetes-validations': [
             {
               rule: `!has(oldSelf.dbSize) || (has(self.dbSize) && ${sizeOf('self')}.compareTo(${sizeOf('oldSelf')}) >= 0)`,
-              message: 'dbSize cannot shrink: no volume does. A smaller database is another BookStore',
+              message: 'dbSize cannot shrink, because volumes cannot. Create another BookStore for a smaller database',
               fieldPath: '.dbSize',
             },
             {
-              // No quantity is above 2^63 - 1: more is taken for just that, and would never be what was asked for.
+              // The API server caps each quantity at 2^63 - 1.
               rule: `!has(self.dbSize) || (${sizeOf('self')}.isGreaterThan(quantity('0')) && ${sizeOf('self')}.isLessThan(quantity('9223372036854775807')))`,
-              message: 'dbSize is more than nothing, and less than 8Ei',
+              message: 'dbSize must be more than 0 and less than 8Ei',
               fieldPath: '.dbSize',
             },
             {
               rule: 'has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)',
-              message: 'storageClassName cannot be changed: the volumes are of the one that they were made with',
+              message: 'storageClassName cannot be changed: a volume keeps the class that it was created with',
               fieldPath: '.storageClassName',
             },
             {
               rule: `${databaseServiceName('self')} == ${databaseServiceName('oldSelf')}`,
               message:
-                'serviceName cannot be changed: a StatefulSet keeps the Service that it was created with. Another name is another BookStore',
+                'serviceName cannot be changed: a StatefulSet keeps the Service that it was created with. Create another BookStore for another name',
               fieldPath: '.serviceName',
             },
           ],
@@ -203,7 +211,7 @@ export const BookStore = defineKind({
       'x-kubernetes-validations': [
         {
           rule: `(has(self.bookApp.serviceName) ? self.bookApp.serviceName : 'bookstore-svc') != ${databaseServiceName('self.bookDB')}`,
-          message: 'the Services of the app and of the database need two names',
+          message: 'bookApp.serviceName and bookDB.serviceName must differ',
         },
       ],
     },
@@ -212,27 +220,27 @@ export const BookStore = defineKind({
     {
       deploymentName: Type.Optional(Type.String({ description: 'The Deployment that runs the app.' })),
       appServiceName: Type.Optional(Type.String({ description: 'The Service of the app.' })),
-      appReplicas: Type.Optional(count('How many pods of the app there are to be.')),
-      appReadyReplicas: Type.Optional(count('How many of them are ready.')),
+      appReplicas: Type.Optional(count('The desired number of pods of the app.')),
+      appReadyReplicas: Type.Optional(count('The number of pods of the app that are ready.')),
       statefulSetName: Type.Optional(Type.String({ description: 'The StatefulSet that runs the database.' })),
       databaseServiceName: Type.Optional(Type.String({ description: 'The Service of the database.' })),
-      databaseReplicas: Type.Optional(count('How many databases there are to be.')),
-      databaseReadyReplicas: Type.Optional(count('How many of them are ready.')),
+      databaseReplicas: Type.Optional(count('The desired number of databases.')),
+      databaseReadyReplicas: Type.Optional(count('The number of databases that are ready.')),
       volumes: Type.Optional(
         Type.Array(
           Type.Object({
             claim: Type.String({ description: 'The PersistentVolumeClaim.' }),
-            capacity: Type.Optional(Type.String({ description: 'How much it holds now.' })),
+            capacity: Type.Optional(Type.String({ description: 'The capacity of the volume.' })),
           }),
           {
-            description: 'The databases’ volumes.',
+            description: 'The volumes of the databases.',
             'x-kubernetes-list-type': 'map',
             'x-kubernetes-list-map-keys': ['claim'],
           },
         ),
       ),
     },
-    { description: 'What there is of it.' },
+    { description: 'The observed children.' },
   ),
   printerColumns: [
     { name: 'Ready', type: 'string', jsonPath: ".status.conditions[?(@.type=='Ready')].status" },
@@ -248,5 +256,5 @@ export const BookStore = defineKind({
 /** A BookStore as the API server stores it. */
 export type BookStore = ObjectOf<typeof BookStore>;
 
-/** On a BookStore whose data is deleted with it. */
+/** The finalizer of a BookStore whose `reclaimPolicy` is Delete: it stays until the operator has deleted its claims. */
 export const bookStoreFinalizer = 'blog.velotio.com/delete-data';

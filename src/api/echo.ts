@@ -1,14 +1,14 @@
 import * as Type from 'typebox';
 import { defineKind, type ObjectOf } from '../runtime/index.ts';
 
-/** Prints a message once per generation of its spec, by a Job of the same name. */
+/** Prints a message once per generation of its spec. A Job of the same name prints it. */
 export const Echo = defineKind({
   group: 'mmontes.io',
   version: 'v1alpha1',
   kind: 'Echo',
   plural: 'echos',
   shortNames: ['ec'],
-  description: 'Echo prints a message: the operator runs one Job whose pod writes it to its log.',
+  description: 'Echo prints a message: the operator runs one Job, whose pod writes the message to its log.',
   spec: Type.Object(
     {
       message: Type.String({
@@ -16,7 +16,7 @@ export const Echo = defineKind({
         maxLength: 4096,
         pattern: '^[^\\x00]*$',
         description:
-          'What the pod prints, exactly as it stands here, followed by a line feed. A new message is printed by a new Job.',
+          'The message. The pod prints exactly this text and a line feed. If the message changes, a new Job prints the new one.',
       }),
       ttlSecondsAfterFinished: Type.Optional(
         Type.Integer({
@@ -24,34 +24,33 @@ export const Echo = defineKind({
           minimum: 0,
           maximum: 2147483647,
           description:
-            'Seconds after which the finished Job and its pod are deleted; left out, they stay as long as the Echo does.',
+            'Seconds after which Kubernetes deletes the finished Job and its pod. Default: they exist as long as the Echo.',
         }),
       ),
     },
-    { description: 'What to print.' },
+    { description: 'The message, and how long its Job is kept.' },
   ),
   status: Type.Object(
     {
       phase: Type.Optional(
         Type.Enum(['Pending', 'Running', 'Succeeded', 'Failed'], {
-          description: 'Pending until the Job has a pod, Running until the pod has ended, then Succeeded or Failed.',
+          description:
+            'Pending until the Job has an active pod, Running until the Job has finished, then Succeeded or Failed.',
         }),
       ),
       jobName: Type.Optional(Type.String({ description: 'The Job that prints the message.' })),
       startTime: Type.Optional(Type.String({ format: 'date-time', description: 'When the Job started.' })),
-      completionTime: Type.Optional(
-        Type.String({ format: 'date-time', description: 'When the message had been printed.' }),
-      ),
+      completionTime: Type.Optional(Type.String({ format: 'date-time', description: 'When the Job completed.' })),
       completedGeneration: Type.Optional(
         Type.Integer({
           format: 'int64',
           minimum: 0,
           description:
-            'The last generation whose message was printed. It is not printed again, even if its Job is deleted.',
+            'The last generation whose message was printed. The operator does not print it again, even if the Job is deleted.',
         }),
       ),
     },
-    { description: 'How far it is.' },
+    { description: 'The state of the Job.' },
   ),
   printerColumns: [
     { name: 'Message', type: 'string', jsonPath: '.spec.message' },

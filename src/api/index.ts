@@ -1,4 +1,4 @@
-/** What users write: one definition a kind, from which come the types, the CRDs and the printer columns. */
+/** The kinds that users write. Types, CRDs and printer columns all follow from one definition per kind. */
 import type { CustomKind } from '../runtime/index.ts';
 import { BookStore, bookStoreFinalizer } from './book-store.ts';
 import { Echo } from './echo.ts';
@@ -19,10 +19,10 @@ export {
   ScheduledEcho,
 };
 
-/** Every kind that the operator brings, in the order in which its CRDs are applied. */
+/** Every kind of the operator, in the order in which the CRDs are applied. */
 export const kinds: readonly CustomKind[] = [Echo, ScheduledEcho, PodSet, BookStore, PostgresWriter, Pet];
 
-/** Those whose objects stay, when they are deleted, until the operator has removed what does not go by itself. */
+/** The kinds with a finalizer. A deleted object stays until the operator has removed what the garbage collector does not. */
 export const guardedKinds: readonly { readonly kind: CustomKind; readonly finalizer: string }[] = [
   { kind: BookStore, finalizer: bookStoreFinalizer },
   { kind: PostgresWriter, finalizer: postgresWriterFinalizer },

@@ -11,20 +11,21 @@ export const Pet = defineKind({
   kind: 'Pet',
   plural: 'pets',
   shortNames: ['pt'],
-  description: 'Pet is a pet in the pet store: the operator adds it there, keeps it as the spec says, and deletes it.',
+  description:
+    'Pet is a pet in the pet store: the operator adds the pet to the store, updates it, and deletes it with the Pet.',
   spec: Type.Object(
     {
       name: Type.String({
         minLength: 1,
         maxLength: 1024,
         pattern: '^[^\\x00]*[^\\s\\x00][^\\x00]*$',
-        description: 'The pet’s name. White space around it is not kept. Another name renames the pet that there is.',
+        description:
+          'The name of the pet. White space around it is removed. If the name changes, the existing pet is renamed.',
       }),
-      type: petType('What the pet is.'),
+      type: petType('The type of the pet.'),
       birthday: Type.String({
         format: 'date-time',
-        description:
-          'When the pet was born, as RFC 3339 has it: 2020-01-31T00:00:00Z. The store keeps the day, which is that of UTC.',
+        description: 'When the pet was born, in RFC 3339: 2020-01-31T00:00:00Z. The store keeps only the day, in UTC.',
       }),
     },
     { description: 'The pet.' },
@@ -33,28 +34,28 @@ export const Pet = defineKind({
     {
       id: Type.Optional(
         Type.String({
-          description: 'The pet’s id in the store. It is what the pet is found by, whatever its name is or was.',
+          description: 'The id of the pet in the store. The operator identifies the pet by this id, not by its name.',
         }),
       ),
       intent: Type.Optional(
         Type.Object(
           {
-            name: Type.String({ description: 'The name with which the pet is added.' }),
-            type: petType('The type with which the pet is added.'),
-            birthday: day('The day of birth with which the pet is added, in UTC.'),
+            name: Type.String({ description: 'The name of the pet in the request.' }),
+            type: petType('The type of the pet in the request.'),
+            birthday: day('The day of birth of the pet in the request, in UTC.'),
             requestId: Type.String({
-              description: 'What the request is called: a store that knows the name of a request does it once.',
+              description: 'The id of the request. A store that remembers request ids carries out each request once.',
             }),
-            since: Type.String({ format: 'date-time', description: 'When the operator wrote this down.' }),
+            since: Type.String({ format: 'date-time', description: 'When the operator recorded the request.' }),
           },
           {
             description:
-              'The pet that is about to be added. Written before the store is asked, and removed with the answer: if that is lost, it says what to look for.',
+              'A request to add the pet. The operator records it before it sends the request, and removes it with the answer. If the answer is lost, this says which pet to search for.',
           },
         ),
       ),
     },
-    { description: 'What the store has.' },
+    { description: 'The pet in the store.' },
   ),
   printerColumns: [
     { name: 'Name', type: 'string', jsonPath: '.spec.name' },
@@ -67,7 +68,7 @@ export const Pet = defineKind({
   ],
 });
 
-/** Keeps a Pet until its pet is deleted in the store. */
+/** The finalizer of a Pet: it stays until its pet is deleted from the store. */
 export const petFinalizer = 'pet.petstore.example.com';
 
 /** A Pet as the API server stores it. */

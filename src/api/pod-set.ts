@@ -4,7 +4,7 @@ import { defineKind, type ObjectOf } from '../runtime/index.ts';
 const texts = (description: string, rules: object = {}) =>
   Type.Optional(Type.Record(Type.String(), Type.String(), { description, ...rules }));
 
-/** Set on each pod by the operator, which would put its own in their place. */
+/** The operator sets these labels on each pod, so a template must not. */
 const ownLabels = {
   'x-kubernetes-validations': [
     {
@@ -14,22 +14,22 @@ const ownLabels = {
   ],
 };
 
-/** Keeps so many pods running. */
+/** Keeps a number of pods running. */
 export const PodSet = defineKind({
   group: 'app.example.com',
   version: 'v1alpha1',
   kind: 'PodSet',
   plural: 'podsets',
   shortNames: ['pset'],
-  description: 'PodSet keeps a number of like pods running, as a ReplicaSet does.',
+  description: 'PodSet keeps a number of identical pods running, like a ReplicaSet.',
   spec: Type.Object(
     {
       replicas: Type.Integer({
         format: 'int32',
         minimum: 0,
-        // The status names each of them, and an object of 1.5 MiB is as much as etcd takes.
+        // The status names each pod, and etcd takes objects of up to 1.5 MiB.
         maximum: 5000,
-        description: 'How many pods there are to be, 5,000 at the most.',
+        description: 'The desired number of pods, up to 5,000.',
       }),
       template: Type.Optional(
         Type.Object(
@@ -37,11 +37,12 @@ export const PodSet = defineKind({
             metadata: Type.Optional(
               Type.Object(
                 {
-                  labels: texts('Further labels of the pods.', ownLabels),
+                  labels: texts('Additional labels of the pods.', ownLabels),
                   annotations: texts('Annotations of the pods.'),
                 },
                 {
-                  description: 'What the pods carry besides the labels `app` and `version`, which are the operator’s.',
+                  description:
+                    'Labels and annotations of the pods. The operator adds the labels `app`, `version` and `app.example.com/template-hash`.',
                 },
               ),
             ),
@@ -53,39 +54,42 @@ export const PodSet = defineKind({
                   type: 'string',
                   enum: ['Always'],
                   description:
-                    'Default: Always, and nothing else, as in a ReplicaSet. For pods that end there are Jobs.',
+                    'Always, which is also the default, as in a ReplicaSet. Use a Job for pods that complete.',
                 },
               },
               description:
-                'The pods, as `kubectl explain pod.spec` has them. The API server checks it when a pod is made, and refuses fields that it does not know.',
+                'The spec of each pod: see `kubectl explain pod.spec`. The API server validates it when the operator creates a pod, and refuses unknown fields.',
             }),
           },
           {
             description:
-              'What each pod is. Another template replaces the pods one by one, each when all others are ready. Default: a busybox that sleeps for an hour at a time.',
+              'The template of each pod. If it changes, the operator replaces the pods one by one, each when all pods of the new template are ready. Default: a busybox container that sleeps for an hour and is then restarted.',
           },
         ),
       ),
     },
-    { description: 'How many pods, and which.' },
+    { description: 'The number of pods and their template.' },
   ),
   status: Type.Object(
     {
       replicas: Type.Optional(
-        Type.Integer({ format: 'int32', minimum: 0, description: 'How many pods there are that have not ended.' }),
+        Type.Integer({ format: 'int32', minimum: 0, description: 'The number of pods that have not ended.' }),
       ),
       readyReplicas: Type.Optional(
-        Type.Integer({ format: 'int32', minimum: 0, description: 'How many of them are ready.' }),
+        Type.Integer({ format: 'int32', minimum: 0, description: 'The number of pods that are ready.' }),
       ),
       updatedReplicas: Type.Optional(
-        Type.Integer({ format: 'int32', minimum: 0, description: 'How many of them are of the present template.' }),
+        Type.Integer({ format: 'int32', minimum: 0, description: 'The number of pods of the current template.' }),
       ),
       podNames: Type.Optional(
-        Type.Array(Type.String(), { description: 'Their names, sorted.', 'x-kubernetes-list-type': 'atomic' }),
+        Type.Array(Type.String(), {
+          description: 'The names of the pods, sorted.',
+          'x-kubernetes-list-type': 'atomic',
+        }),
       ),
-      selector: Type.Optional(Type.String({ description: 'The label selector that finds them.' })),
+      selector: Type.Optional(Type.String({ description: 'The label selector of the pods.' })),
     },
-    { description: 'How many pods there are.' },
+    { description: 'The observed pods.' },
   ),
   printerColumns: [
     { name: 'Desired', type: 'integer', jsonPath: '.spec.replicas' },

@@ -1,7 +1,7 @@
 import * as Type from 'typebox';
 import { defineKind, type ObjectOf } from '../runtime/index.ts';
 
-/** PostgreSQL keeps no NUL in a text. */
+/** A PostgreSQL text cannot contain NUL. */
 const withoutNul = '^[^\\x00]*$';
 
 /** Keeps a row in a table of a PostgreSQL database. */
@@ -12,7 +12,7 @@ export const PostgresWriter = defineKind({
   plural: 'postgreswriters',
   shortNames: ['pgw'],
   description:
-    'PostgresWriter keeps one row in a table of the PostgreSQL database that the operator is configured for. The row’s primary key, in the column `id`, is `namespace/name`; with the PostgresWriter it is made, changed and deleted.',
+    'PostgresWriter keeps one row in a table of the PostgreSQL database that the operator is configured for. The primary key of the row, in the column `id`, is `namespace/name`. The operator inserts, updates and deletes the row with the PostgresWriter.',
   spec: Type.Object(
     {
       table: Type.String({
@@ -20,26 +20,26 @@ export const PostgresWriter = defineKind({
         maxLength: 256,
         pattern: withoutNul,
         description:
-          'The table, exactly as the database has its name: `students`, or with its schema `school.students`. A part that holds a dot, or begins with a double quote, stands in double quotes, and each double quote in it is doubled. The table has the columns id (its primary key), name, age and country. Another table moves the row.',
+          'The name of the table, `students`, or with its schema, `school.students`. Upper and lower case matter. Put a part that contains a dot or begins with a double quote in double quotes, and double each double quote in it. The table needs the columns id (its primary key), name, age and country. If this field changes, the operator moves the row.',
       }),
       name: Type.String({
         maxLength: 65_536,
         pattern: withoutNul,
-        description: 'What the column `name` holds.',
+        description: 'The value of the column `name`.',
       }),
       age: Type.Integer({
         format: 'int32',
         minimum: 0,
         maximum: 2147483647,
-        description: 'What the column `age` holds.',
+        description: 'The value of the column `age`.',
       }),
       country: Type.String({
         maxLength: 65_536,
         pattern: withoutNul,
-        description: 'What the column `country` holds.',
+        description: 'The value of the column `country`.',
       }),
     },
-    { description: 'The row, and the table that it is in.' },
+    { description: 'The row and its table.' },
   ),
   status: Type.Object(
     {
@@ -47,11 +47,11 @@ export const PostgresWriter = defineKind({
         Type.Array(Type.String(), {
           'x-kubernetes-list-type': 'set',
           description:
-            'Every table that may hold the row, with its schema. A table is named here before the first statement on it, and until the row is out of it for certain.',
+            'Every table that may contain the row, with its schema. The operator adds a table before the first statement on it, and removes it when the row is certainly deleted from it.',
         }),
       ),
     },
-    { description: 'Where the row is.' },
+    { description: 'The location of the row.' },
   ),
   printerColumns: [
     { name: 'Table', type: 'string', jsonPath: '.spec.table' },
@@ -67,5 +67,5 @@ export const PostgresWriter = defineKind({
 /** A PostgresWriter as the API server stores it. */
 export type PostgresWriter = ObjectOf<typeof PostgresWriter>;
 
-/** What keeps one from going before its row is deleted. */
+/** The finalizer of a PostgresWriter: it stays until its row is deleted. */
 export const postgresWriterFinalizer = 'finalizers.postgreswriters.demo.yash.com/cleanup-row';

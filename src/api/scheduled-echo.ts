@@ -1,7 +1,7 @@
 import * as Type from 'typebox';
 import { defineKind, type ObjectOf } from '../runtime/index.ts';
 
-/** Prints a message each time that a schedule says so, by a CronJob. */
+/** Prints a message on a schedule. A CronJob runs the pods. */
 export const ScheduledEcho = defineKind({
   group: 'mmontes.io',
   version: 'v1alpha1',
@@ -9,33 +9,33 @@ export const ScheduledEcho = defineKind({
   plural: 'scheduledechos',
   shortNames: ['sec'],
   description:
-    'ScheduledEcho prints a message again and again: the operator keeps a CronJob whose pods write it to their log.',
+    'ScheduledEcho prints a message on a schedule: the operator keeps a CronJob, whose pods write the message to their log.',
   spec: Type.Object(
     {
       message: Type.String({
         minLength: 1,
         maxLength: 4096,
         pattern: '^[^\\x00]*$',
-        description: 'What each pod prints, exactly as it stands here, followed by a line feed.',
+        description: 'The message. Each pod prints exactly this text and a line feed.',
       }),
       schedule: Type.String({
         description:
-          'When to print, as a CronJob takes it: five fields of cron, such as "*/5 * * * *", or "@hourly". A schedule that the API server refuses leaves the last good one running, and the condition Ready says why.',
+          'When to print, as in a CronJob: five cron fields, such as "*/5 * * * *", or "@hourly". If the API server refuses the schedule, the CronJob keeps the last valid one and the condition Ready quotes the error.',
       }),
       timeZone: Type.Optional(
         Type.String({
           minLength: 1,
           description:
-            'The time zone of the schedule, by its name in the tz database, such as "Europe/Madrid". Default: that of kube-controller-manager, which most often is UTC.',
+            'The time zone of the schedule: a name of the tz database, such as "Europe/Madrid". Default: the time zone of kube-controller-manager, usually UTC.',
         }),
       ),
       suspend: Type.Optional(
         Type.Boolean({
-          description: 'Prints nothing while true. What is being printed is brought to its end. Default: false.',
+          description: 'Whether to start no new Job. Jobs that already run continue. Default: false.',
         }),
       ),
     },
-    { description: 'What to print, and when.' },
+    { description: 'The message and its schedule.' },
   ),
   status: Type.Object(
     {
@@ -43,17 +43,17 @@ export const ScheduledEcho = defineKind({
       active: Type.Optional(
         Type.Array(Type.String(), {
           'x-kubernetes-list-type': 'set',
-          description: 'The Jobs that are printing it now.',
+          description: 'The Jobs that have not finished.',
         }),
       ),
       lastScheduleTime: Type.Optional(
-        Type.String({ format: 'date-time', description: 'The time for which the last Job was made.' }),
+        Type.String({ format: 'date-time', description: 'The time for which the last Job was scheduled.' }),
       ),
       lastSuccessfulTime: Type.Optional(
-        Type.String({ format: 'date-time', description: 'When a Job last had printed the message.' }),
+        Type.String({ format: 'date-time', description: 'When a Job last completed.' }),
       ),
     },
-    { description: 'What has come of it.' },
+    { description: 'The state of the CronJob.' },
   ),
   printerColumns: [
     { name: 'Schedule', type: 'string', jsonPath: '.spec.schedule' },

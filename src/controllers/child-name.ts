@@ -3,24 +3,24 @@ import { createHash } from 'node:crypto';
 const hashLength = 10;
 
 /**
- * The name of a child: the owner's own where it fits, else a prefix of it and a hash of the whole, so that two long
- * names with one beginning stay two.
+ * The name of a child: the name of its owner, or if that is too long, a prefix of it and a hash of the whole name. So two long
+ * names with a common prefix give two names.
  *
- * @param maxLength what the child's kind can hold: a Job's name is also a label's value, so 63.
+ * @param maxLength the longest name of the child's kind: 63 for a Job, whose name is also the value of a label.
  */
 export function childName(ownerName: string, maxLength: number): string {
-  return ownerName.length <= maxLength ? ownerName : hashed(ownerName, ownerName, maxLength);
+  return ownerName.length <= maxLength ? ownerName : hashedName(ownerName, ownerName, maxLength);
 }
 
-/** As {@link childName}, for a kind whose names have no dots: a StatefulSet's, since its pods' names are host names. */
+/** Like {@link childName}, for names without dots: a StatefulSet's, because the names of its pods are host names. */
 export function dotlessChildName(ownerName: string, maxLength: number): string {
   if (!ownerName.includes('.')) return childName(ownerName, maxLength);
-  return hashed(ownerName.replaceAll('.', '-'), ownerName, maxLength);
+  return hashedName(ownerName.replaceAll('.', '-'), ownerName, maxLength);
 }
 
-function hashed(readable: string, ownerName: string, maxLength: number): string {
+function hashedName(readable: string, ownerName: string, maxLength: number): string {
   const hash = createHash('sha256').update(ownerName).digest('hex').slice(0, hashLength);
-  // A name's part must end in a letter or a digit.
+  // Each part of a name must end in a letter or a digit.
   const prefix = readable.slice(0, maxLength - hashLength - 1).replace(/[^a-z0-9]+$/, '');
   return `${prefix}-${hash}`;
 }

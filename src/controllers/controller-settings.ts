@@ -1,16 +1,16 @@
 import type { EventRecorder } from '../runtime/index.ts';
 
-/** What each of the operator's controllers is told, whatever its kind. */
+/** The settings that all controllers of the operator share. */
 export interface ControllerSettings {
   readonly events: EventRecorder;
-  /** How many objects are reconciled at once. */
+  /** How many objects are reconciled concurrently. */
   readonly workers: number;
-  /** How often each object is reconciled although nothing has happened, in milliseconds, give or take a tenth. */
+  /** The resync period: how often each object is reconciled without an event, in milliseconds, with ±10 % jitter. */
   readonly resyncEveryMs: number;
-  /** Those whose objects are reconciled. Default: all. */
+  /** The namespaces whose objects are reconciled. Default: all. */
   readonly namespaces?: readonly string[] | undefined;
 }
 
-/** What the informers of a controller are limited to. */
+/** The informer options that limit a controller to its namespaces. */
 export const scopeOf = ({ namespaces }: Pick<ControllerSettings, 'namespaces'>) =>
   namespaces === undefined ? {} : { namespaces };

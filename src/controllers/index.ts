@@ -1,7 +1,8 @@
 /**
- * What the operator does: a folder a kind, each a reconciler over the runtime that is added to a manager.
+ * The controllers of the operator: a folder per kind, with its reconciler and a function that adds it to a manager.
  *
- * Here is what every operator needs of them. A controller itself is imported by the operator that runs it, when it does.
+ * This module exports only the permissions and the substitute of a disabled controller. The operator imports a controller
+ * itself on demand, so a process loads only those that it runs.
  */
 export { bookStorePermissions } from './book-store/permissions.ts';
 export { echoPermissions } from './echo/permissions.ts';

@@ -1,26 +1,26 @@
 import type { Kind } from '../runtime/index.ts';
 
-/** A rule of a role, as RBAC has it: what a controller does with some resources. */
+/** An RBAC rule: the verbs that a controller uses on some resources. */
 export interface PolicyRule {
   readonly apiGroups: readonly string[];
   readonly resources: readonly string[];
   readonly verbs: readonly string[];
 }
 
-/** Verbs on a kind, or on a subresource of it. */
-export const may = (verbs: readonly string[], { group, plural }: Kind, subresource?: string): PolicyRule => ({
+/** Allows the verbs on a kind, or on a subresource of it. */
+export const allow = (verbs: readonly string[], { group, plural }: Kind, subresource?: string): PolicyRule => ({
   apiGroups: [group],
   resources: [subresource === undefined ? plural : `${plural}/${subresource}`],
   verbs,
 });
 
 /**
- * What every controller does with its own kind: it reads it and reports in its status. Children name it as the owner whose
- * deletion has to wait for them; some clusters allow that only to who may set the owner's finalizers (admission plugin
- * OwnerReferencesPermissionEnforcement).
+ * Allows a controller to read the objects of its own kind, to write their status, and to own children. The owner reference of a
+ * child sets `blockOwnerDeletion`, which the admission plugin OwnerReferencesPermissionEnforcement allows only with `update` on
+ * the finalizers of the owner.
  */
-export const mayOwn = (kind: Kind): readonly PolicyRule[] => [
-  may(['get', 'list', 'watch'], kind),
-  may(['patch'], kind, 'status'),
-  may(['update'], kind, 'finalizers'),
+export const allowOwning = (kind: Kind): readonly PolicyRule[] => [
+  allow(['get', 'list', 'watch'], kind),
+  allow(['patch'], kind, 'status'),
+  allow(['update'], kind, 'finalizers'),
 ];

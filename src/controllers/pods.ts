@@ -10,15 +10,16 @@ type ContainerState = NonNullable<ContainerStatus['state']>;
 type Terminated = NonNullable<ContainerState['terminated']>;
 
 /**
- * Why a pod does not start or does not stay up, in a sentence that names it: `pod shop-db-0: ImagePullBackOff: Back-off
- * pulling image "mongo:1"`. Undefined while nothing is known to be wrong: it is ready, is starting, has succeeded, or is being
- * deleted.
+ * Why a pod does not start, stay up or terminate: `pod shop-db-0: ImagePullBackOff: Back-off pulling image "mongo:1"`. Undefined
+ * for a pod that is ready, is starting, has succeeded, or is being deleted and not overdue.
  *
- * What a container wrote as its termination message is left out: it may hold a secret, and more people can read the status
- * of the owner than the pod.
+ * Omits the termination message that a container wrote: it may contain a secret, and more people can read the status of the
+ * owner than the pod.
+ *
+ * @param nowMs milliseconds since 1970.
  */
-export function podProblem(pod: Pod): string | undefined {
-  const problem = problemOf(pod);
+export function podProblem(pod: Pod, nowMs = Date.now()): string | undefined {
+  const problem = problemOf(pod, nowMs);
   return problem === undefined ? undefined : `pod ${pod.metadata.name}: ${problem.replaceAll(/\s+/g, ' ').trim()}`;
 }
 
@@ -34,18 +35,29 @@ export function problemAmong(pods: Iterable<Pod>): string | undefined {
 const youngestFirst = ({ metadata: one }: Pod, { metadata: other }: Pod): number =>
   Date.parse(other.creationTimestamp) - Date.parse(one.creationTimestamp) || (one.name < other.name ? -1 : 1);
 
-/** Passes a change of what {@link podProblem} says, whichever way. */
+/** True if {@link podProblem} has changed. */
 export const podProblemChanged: Predicate<Pod> = (delta) =>
   podProblem(delta.object) !== (delta.type === 'modified' ? podProblem(delta.previous) : undefined);
 
-function problemOf(pod: Pod): string | undefined {
+/**
+ * How long a pod may exist after its deletionTimestamp, which is the end of its grace period, in milliseconds. The clock of the
+ * API server wrote that time.
+ */
+const terminationSlackMs = 60_000;
+
+function problemOf(pod: Pod, nowMs: number): string | undefined {
   const { metadata, status } = pod;
-  if (metadata.deletionTimestamp !== undefined || status?.phase === 'Succeeded' || isReady(pod)) return undefined;
-  // Evicted, or refused by the kubelet of its node.
+  const { deletionTimestamp } = metadata;
+  if (deletionTimestamp !== undefined) {
+    const isOverdue = nowMs > Date.parse(deletionTimestamp) + terminationSlackMs;
+    return isOverdue ? `still terminating since ${deletionTimestamp}` : undefined;
+  }
+  if (status?.phase === 'Succeeded' || isReady(pod)) return undefined;
+  // The pod was evicted, or the kubelet refused it.
   if (status?.phase === 'Failed' && status.reason !== undefined) return withDetail(status.reason, status.message);
   const scheduled = status?.conditions?.find(({ type }) => type === 'PodScheduled');
   if (scheduled?.status === 'False') {
-    // The scheduler's Event, which users search for, calls it so.
+    // The Event of the scheduler has this reason, and users search for it.
     const reason = scheduled.reason === 'Unschedulable' ? 'FailedScheduling' : scheduled.reason;
     return withDetail(reason ?? 'FailedScheduling', scheduled.message);
   }
@@ -56,56 +68,68 @@ function problemOf(pod: Pod): string | undefined {
   return undefined;
 }
 
-/** The kubelet's reasons for a container that is on its way. */
-const starting: readonly (string | undefined)[] = ['ContainerCreating', 'PodInitializing', undefined];
+/** The kubelet's reasons for a container that is starting. */
+const startingReasons: readonly (string | undefined)[] = ['ContainerCreating', 'PodInitializing', undefined];
 
-function containerProblem({ ready, state = {}, lastState }: ContainerStatus): string | undefined {
+/**
+ * The kubelet alternates between ImagePullBackOff and the error of the last pull, and that error may differ each time
+ * (k8s.io/kubernetes/pkg/kubelet/images/image_manager.go).
+ */
+const imagePullReasons: readonly (string | undefined)[] = [
+  'ImagePullBackOff',
+  'ErrImagePull',
+  'RegistryUnavailable',
+  'SignatureValidationFailed',
+];
+
+function containerProblem({ ready, image, state = {}, lastState }: ContainerStatus): string | undefined {
   if (ready) return undefined;
   const { waiting } = state;
-  // Its message holds the pause, which changes each time. Why the container ended says more.
+  // One constant message: each new one would cost a status write.
+  if (imagePullReasons.includes(waiting?.reason)) return `ImagePullBackOff: Back-off pulling image "${image}"`;
+  // The message of CrashLoopBackOff contains the pause, which changes. The last termination says more.
   const isRestarting = waiting?.reason === 'CrashLoopBackOff';
-  if (waiting?.reason !== undefined && !isRestarting && !starting.includes(waiting.reason)) {
+  if (waiting?.reason !== undefined && !isRestarting && !startingReasons.includes(waiting.reason)) {
     return withDetail(waiting.reason, waiting.message);
   }
-  const ended = [state.terminated, lastState?.terminated].find((each) => each !== undefined && each.exitCode !== 0);
-  if (ended !== undefined) return endOf(ended);
+  const failure = [state.terminated, lastState?.terminated].find((each) => each !== undefined && each.exitCode !== 0);
+  if (failure !== undefined) return describeTermination(failure);
   return isRestarting ? waiting?.reason : undefined;
 }
 
-/** Reasons for the end of a process that ran: their message is the container's own. */
-const ownWords: readonly (string | undefined)[] = ['Error', 'OOMKilled', 'Completed', undefined];
+/** The reasons of a process that ran: the message is the one that the container wrote. With other reasons the runtime wrote it. */
+const containerMessageReasons: readonly (string | undefined)[] = ['Error', 'OOMKilled', 'Completed', undefined];
 
-function endOf({ reason, exitCode, message }: Terminated): string {
-  const end = `${reason ?? 'Error'} (exit code ${exitCode})`;
-  return ownWords.includes(reason) ? end : withDetail(end, message);
+function describeTermination({ reason, exitCode, message }: Terminated): string {
+  const summary = `${reason ?? 'Error'} (exit code ${exitCode})`;
+  return containerMessageReasons.includes(reason) ? summary : withDetail(summary, message);
 }
 
 const withDetail = (reason: string, detail: string | undefined): string => (detail ? `${reason}: ${detail}` : reason);
 
-/** The condition `Ready` of a pod. */
+/** Returns the condition `Ready` of a pod. */
 export const readyCondition = ({ status }: Pod): PodCondition | undefined =>
   status?.conditions?.find(({ type }) => type === 'Ready');
 
-/** Whether a pod is ready. */
 export const isReady = (pod: Pod): boolean => readyCondition(pod)?.status === 'True';
 
-/** How dear a pod is when some are to be deleted: the cheaper goes first (KEP-2255). */
+/** The cost of deleting a pod: when a PodSet scales down, the pods with the lowest cost are deleted first (KEP-2255). */
 export const deletionCostAnnotation = 'controller.kubernetes.io/pod-deletion-cost';
 
 /**
- * The options of the informer of pods, the same for each controller: they share the informer. The cache holds every pod in
- * scope, most of which belong to others, so it keeps only what the controllers read.
+ * The options of the informer of pods. All controllers share this informer, so all must use the same options. Its cache holds
+ * every pod in scope, so it keeps only the fields that the controllers read.
  */
 export const podInformer = (settings: Pick<ControllerSettings, 'namespaces'>): InformerOptions<Pod> => ({
   ...scopeOf(settings),
   transform: withoutDetails,
 });
 
-/** A pod with what the controllers read: whose it is, how far it is, and what {@link podProblem} says. */
+/** Removes all fields that no controller reads: those that remain are the metadata, the readiness and the input of {@link podProblem}. */
 export function withoutDetails(pod: Pod): Pod {
   const { metadata, spec, status } = pod;
   const cost = metadata.annotations?.[deletionCostAnnotation];
-  const isTroubled = podProblem(pod) !== undefined;
+  const hasProblem = podProblem(pod) !== undefined;
   const conditions = status?.conditions?.filter(
     ({ type, status: is }) => type === 'Ready' || (type === 'PodScheduled' && is === 'False'),
   );
@@ -116,18 +140,18 @@ export function withoutDetails(pod: Pod): Pod {
     status: {
       ...(status?.phase !== undefined && { phase: status.phase }),
       ...(conditions && { conditions }),
-      ...(status?.containerStatuses && { containerStatuses: status.containerStatuses.map(brief) }),
-      ...(isTroubled && {
+      ...(status?.containerStatuses && { containerStatuses: status.containerStatuses.map(withoutState) }),
+      ...(hasProblem && {
         ...(status?.reason !== undefined && { reason: status.reason }),
         ...(status?.message !== undefined && { message: status.message }),
-        ...(status?.initContainerStatuses && { initContainerStatuses: status.initContainerStatuses.map(troubled) }),
-        ...(status?.containerStatuses && { containerStatuses: status.containerStatuses.map(troubled) }),
+        ...(status?.initContainerStatuses && { initContainerStatuses: status.initContainerStatuses.map(withState) }),
+        ...(status?.containerStatuses && { containerStatuses: status.containerStatuses.map(withState) }),
       }),
     },
   };
 }
 
-const brief = ({ name, restartCount, ready }: ContainerStatus): ContainerStatus => ({
+const withoutState = ({ name, restartCount, ready }: ContainerStatus): ContainerStatus => ({
   name,
   restartCount,
   ready,
@@ -135,8 +159,9 @@ const brief = ({ name, restartCount, ready }: ContainerStatus): ContainerStatus 
   imageID: '',
 });
 
-const troubled = (container: ContainerStatus): ContainerStatus => ({
-  ...brief(container),
+const withState = (container: ContainerStatus): ContainerStatus => ({
+  ...withoutState(container),
+  image: container.image,
   ...(container.state && { state: container.state }),
   ...(container.lastState && { lastState: container.lastState }),
 });

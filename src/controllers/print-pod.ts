@@ -5,10 +5,9 @@ type PodTemplate = NonNullable<Job['spec']>['template'];
 /**
  * A pod that prints the message, byte for byte, and a line feed.
  *
- * Two parties would read the message if it were handed to `echo` as it is: the kubelet expands `$(NAME)` in a
- * command's arguments, and echo takes `-n` and backslashes for its own. So each `$` is doubled, which the kubelet
- * turns back into one (k8s.io/kubernetes/third_party/forked/golang/expansion), and printf prints its second argument
- * unread.
+ * With `echo MESSAGE`, two components would alter the message: the kubelet expands `$(NAME)` in the arguments of a command, and
+ * echo interprets `-n` and backslashes. So each `$` is doubled, which the kubelet undoes
+ * (k8s.io/kubernetes/third_party/forked/golang/expansion), and printf prints its second argument as it is.
  *
  * The pod fits the `restricted` Pod Security Standard.
  */
@@ -43,7 +42,7 @@ export function printPod(message: string, image: string): PodTemplate {
   };
 }
 
-/** On everything that prints a message. */
+/** The labels of every object that prints a message. */
 export const podLabels = {
   'app.kubernetes.io/name': 'echo',
   'app.kubernetes.io/managed-by': 'echoperator',

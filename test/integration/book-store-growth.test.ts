@@ -197,7 +197,7 @@ describe('growing', () => {
     expect((await podOf(at.key, 1)).metadata.uid).toBe(restarted.metadata.uid);
     const { items } = await cluster.client.list(Event, { namespace: at.key.namespace });
     expect(items.filter(({ reason }) => reason === 'PodRestarted').map(({ note }) => note)).toEqual([
-      'pod shop-db-1 restarted: the file system of data-shop-db-1 has not grown under it',
+      'restarted pod shop-db-1: the file system of data-shop-db-1 did not grow while it ran',
     ]);
   }, 120_000);
 

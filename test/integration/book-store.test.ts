@@ -163,8 +163,8 @@ describe('a BookStore', () => {
     ['a dbSize that is none', spec({}, { dbSize: 'much' }), 'dbSize'],
     ['another storageClassName', spec({}, { storageClassName: 'another' }), 'storageClassName cannot be changed'],
     ['another Service of the database', spec({}, { serviceName: 'another' }), 'serviceName cannot be changed'],
-    ['one Service for two', spec({ serviceName: 'one' }, { serviceName: 'one' }), 'two names'],
-    ['a Service of the other’s default name', spec({ serviceName: 'mongodb-service' }), 'two names'],
+    ['one Service for two', spec({ serviceName: 'one' }, { serviceName: 'one' }), 'must differ'],
+    ['a Service of the other’s default name', spec({ serviceName: 'mongodb-service' }), 'must differ'],
     ['a duration that is none', spec({}, { resizeRestartAfter: 'soon' }), 'resizeRestartAfter'],
   ])('is refused with %s', async (_, wrong, words) => {
     const key = { name: 'shop', namespace: await cluster.namespace() };
@@ -202,7 +202,7 @@ describe('a BookStore', () => {
     await eventually('a pod that never becomes ready', runs('missing'));
     const waiting = await eventually('the pods are told of', async () => {
       const store = await cluster.client.get(BookStore, at.key);
-      const message = '0 of 1 pods of the app are ready: 1 are of the present template';
+      const message = '0 of 1 pods of the app are ready: 1 are of the current template';
       return findCondition(store.status?.conditions, 'AppReady')?.message === message && store;
     });
     expect(waiting.status).toMatchObject({ appReadyReplicas: 0, databaseReadyReplicas: 0 });
@@ -234,7 +234,7 @@ describe('a BookStore', () => {
           messages[1]?.match(/^0 of 1 databases are ready: pod shop-db-0: (.*)$/)?.[1] === words
         );
       });
-    const container = { name: 'any', image: 'any', imageID: '', ready: false, restartCount: 0 };
+    const container = { name: 'any', image: 'any:missing', imageID: '', ready: false, restartCount: 0 };
     const waiting = { reason: 'ImagePullBackOff', message: 'Back-off pulling image "any:missing"' };
     await becomes({ containerStatuses: [{ ...container, state: { waiting } }] });
     await isTold('ImagePullBackOff: Back-off pulling image "any:missing"');

@@ -81,7 +81,7 @@ test('a deletion that waits for an answer that is missing says so', async () => 
   await eventually('it is tried', async () => (await world.get('thor')).status?.intent !== undefined);
   await world.remove('thor');
   const { status } = await withReason(world, Pet, world.key('thor'), 'Deleting');
-  expect(findCondition(status?.conditions, 'Ready')?.message).toContain('may still be on its way into the store');
+  expect(findCondition(status?.conditions, 'Ready')?.message).toContain('the store may still add a pet');
   await eventually('the Pet is gone', () => world.isGone('thor'));
   await operator.stop();
   operator = await world.operator(settings);

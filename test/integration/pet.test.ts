@@ -238,7 +238,7 @@ describe('each Pet has exactly one pet, whatever is lost', () => {
     await world.remove('thor');
     await eventually('the deletion waits', async () => {
       const ready = findCondition((await world.get('thor')).status?.conditions, 'Ready');
-      return ready?.message.startsWith('the deletion waits until pet that may have been added is deleted');
+      return ready?.message.startsWith('the deletion waits until a pet that may have been added is deleted');
     });
     expect(await world.stored()).toHaveLength(1);
     world.store.clear();
@@ -281,7 +281,7 @@ describe('while the store is down', () => {
       expect(condition?.message).toContain(world.store.address);
     }
     const leaving = findCondition((await ready('leaving', 'PetStoreUnavailable')).status?.conditions, 'Ready');
-    expect(leaving?.message).toMatch(/^the deletion waits until pet [0-9a-f-]{36} is deleted in the store: /);
+    expect(leaving?.message).toMatch(/^the deletion waits until pet [0-9a-f-]{36} is deleted from the store: /);
     // The operator's own readiness is another thing.
     expect((await fetch(`http://127.0.0.1:${operator.healthPort}/readyz`)).status).toBe(200);
     expect(Date.parse(leaving?.lastTransitionTime ?? '')).toBeGreaterThanOrEqual(since - 1000);

@@ -59,8 +59,8 @@ describe('who may not connect', () => {
     await secret(writerRole.PSQL_PASSWORD);
     await world.settled(namespace, ['students']);
     const output = await world.stopOperator();
-    expect(lines(output, 'what is outside cannot be used: calls wait')).toHaveLength(1);
-    expect(lines(output, 'what is outside can be used again')).toHaveLength(1);
+    expect(lines(output, 'the external system cannot be used: calls fail until a probe succeeds')).toHaveLength(1);
+    expect(lines(output, 'the external system can be used again')).toHaveLength(1);
     expect(output).not.toContain('"level":50');
     expect(output).not.toContain('of the writer');
   });

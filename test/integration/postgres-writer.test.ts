@@ -139,8 +139,8 @@ describe('a PostgresWriter', () => {
       return own.length >= 3 && own;
     });
     expect(told.map(({ reason, note }) => `${reason}: ${note}`).sort()).toEqual([
-      'RowMoved: the row was moved from public.students to public.teachers',
-      'RowUpdated: the row in public.students was updated',
+      'RowMoved: moved the row from public.students to public.teachers',
+      'RowUpdated: updated the row in public.students',
       'RowWritten: the row is in public.students',
     ]);
   });
@@ -358,7 +358,7 @@ describe('a row, with a short resync period', () => {
     const { status } = await world.withReason(key, 'RowAltered');
     expect(findCondition(status?.conditions, 'Ready')).toMatchObject({
       status: 'False',
-      message: 'the row is in public.loud, but not as the spec asks: a trigger, or the type of a column, changes it',
+      message: 'the row is in public.loud, but a trigger or the type of a column has changed it',
     });
     expect(status?.tables).toEqual(['public.loud']);
     const [written] = await versions('loud', key);

@@ -12,6 +12,7 @@ import {
   type ReadonlyStore,
 } from '../../runtime/index.ts';
 import { Deployment, type Pod, Service } from '../../runtime/kinds/index.ts';
+import { beingDeleted } from '../name-taken.ts';
 import { problemAmong } from '../pods.ts';
 import {
   appServiceKey,
@@ -21,9 +22,9 @@ import {
   type Settings,
   selectorLabels,
 } from './desired.ts';
-import { type AppResult, nameTaken, type PartFinding, refused, replacing, rolloutOf } from './status.ts';
+import { type AppResult, nameTakenOutcome, type PartOutcome, refused, rolloutOf } from './status.ts';
 
-/** What the reconcile of the app reads and writes. */
+/** Options of {@link reconcileApp}. */
 export interface AppOptions {
   readonly deployments: ReadonlyStore<Deployment>;
   readonly services: ReadonlyStore<Service>;
@@ -33,21 +34,22 @@ export interface AppOptions {
 }
 
 /**
- * Applies the app's Deployment and Service, and deletes the Service of an earlier name once the app serves.
+ * Applies the Deployment and the Service of the app. When the app is ready, deletes the Service of an earlier name.
  *
- * @param foreignDatabase why the database that the app would dial is somebody else's, if it is: then the app is not touched.
- * @throws whatever the client throws, except a refusal, which the result holds.
+ * @param foreignDatabase why the database's Service does not belong to this BookStore. The app would connect to another
+ *   database, so nothing of it is changed. Undefined if the Service belongs to this BookStore.
+ * @throws any error of the client, except a refusal, which the result contains.
  */
 export async function reconcileApp(
   bookStore: BookStore,
   settings: Settings,
-  foreignDatabase: PartFinding | undefined,
+  foreignDatabase: PartOutcome | undefined,
   options: AppOptions,
 ): Promise<AppResult> {
   const present = ownDeployment(bookStore, options);
   if (foreignDatabase !== undefined) {
     const { serviceName } = settings.database;
-    const message = `the app is not touched while Service ${serviceName} leads to a database that is not this BookStore's`;
+    const message = `the app is not changed while Service ${serviceName}, to which it connects, does not belong to this BookStore`;
     return { app: { reason: foreignDatabase.reason, message }, deployment: present };
   }
   try {
@@ -69,23 +71,23 @@ async function applyApp(
   present: Deployment | undefined,
   { applier, deployments, services, appPods, client }: AppOptions,
 ): Promise<AppResult> {
-  if (settings.app.replicas === undefined && present !== undefined) await giveUpReplicas(present, client);
+  if (settings.app.replicas === undefined && present !== undefined) await releaseReplicas(present, client);
   const applied = await applier.apply(Deployment, deploymentOf(bookStore, settings), { client, store: deployments });
   const service = await applier.apply(Service, appServiceOf(bookStore, settings), { client, store: services });
   if (applied.type === 'nameTaken') {
-    return { app: nameTaken(bookStore, Deployment, applied.holder, 'delete one of the two') };
+    return { app: nameTakenOutcome(bookStore, Deployment, applied.holder, 'delete one of the two') };
   }
   const deployment = applied.object;
   if (service.type === 'nameTaken') {
     const advice = 'set another bookApp.serviceName';
-    return { app: nameTaken(bookStore, Service, service.holder, advice), deployment };
+    return { app: nameTakenOutcome(bookStore, Service, service.holder, advice), deployment };
   }
-  if (service.type === 'terminating') return { app: replacing(Service, service.object), deployment };
-  if (applied.type === 'terminating') return { app: replacing(Deployment, deployment), deployment };
-  const app = appFinding(deployment, appPods(bookStore));
+  if (service.type === 'terminating') return { app: beingDeleted(Service, service.object), deployment };
+  if (applied.type === 'terminating') return { app: beingDeleted(Deployment, deployment), deployment };
+  const app = appOutcome(deployment, appPods(bookStore));
   if (app.reason === 'AppServing') {
     for (const old of earlierServices(services, bookStore, settings)) {
-      // Somebody may have taken the owner off to keep the Service: then this is a Conflict, and the retry sees it.
+      // If somebody has removed the owner reference to keep the Service, this is a Conflict, and the retry leaves it alone.
       const { uid, resourceVersion } = old.metadata;
       await deleteIfPresent(client, Service, keyOf(old), { uid, resourceVersion });
     }
@@ -93,18 +95,18 @@ async function applyApp(
   return { app, deployment };
 }
 
-function appFinding(deployment: Deployment, pods: Iterable<Pod>): PartFinding {
+function appOutcome(deployment: Deployment, pods: Iterable<Pod>): PartOutcome {
   const { desired, ready, updated, isComplete } = rolloutOf(deployment);
   if (isComplete) return { reason: 'AppServing', message: `${ready} of ${desired} pods of the app are ready` };
-  const detail = problemAmong(pods) ?? replicaFailure(deployment) ?? `${updated} are of the present template`;
+  const detail = problemAmong(pods) ?? replicaFailure(deployment) ?? `${updated} are of the current template`;
   return { reason: 'AppUpdating', message: `${ready} of ${desired} pods of the app are ready: ${detail}` };
 }
 
-/** Why the API server refuses the pods: a quota, a policy. A pod that does not exist has no problem of its own. */
+/** Why the API server refuses the app's pods, for example a quota or a policy. No pod exists that could show it. */
 const replicaFailure = ({ status }: Deployment): string | undefined =>
   status?.conditions?.find(({ type, status: is }) => type === 'ReplicaFailure' && is === 'True')?.message;
 
-/** The Services that a BookStore owns under names that it no longer asks for. */
+/** The Services that a BookStore owns but whose names its spec no longer has. */
 export const earlierServices = (
   services: Pick<ReadonlyStore<Service>, 'byOwner'>,
   bookStore: BookStore,
@@ -118,10 +120,10 @@ export const earlierServices = (
       service.metadata.name !== database.serviceName,
   );
 
-/** On the Deployment while the BookStore sets its replicas, so that it can be seen when it no longer does. */
+/** The annotation of a Deployment whose replicas the BookStore sets. It shows when the BookStore stops setting them. */
 const replicasAnnotation = 'blog.velotio.com/replicas';
 
-/** The field manager of replicas that the BookStore no longer sets and nobody else does. */
+/** The field manager that keeps replicas after the BookStore stops setting them, until an autoscaler sets them. */
 const replicasManager = 'echoperator-replicas';
 
 /** Deployment, typed as its replicas only: the apply that takes them over sends no other field. */
@@ -133,10 +135,10 @@ const DeploymentReplicas = builtInKind<{ spec: { replicas: number } }>({
 });
 
 /**
- * Keeps the number of replicas when the BookStore no longer sets it, for an autoscaler to go on from. An apply without
- * replicas would unset them, which means 1, so another field manager becomes an owner of the field first.
+ * Keeps the current number of replicas when the BookStore stops setting it, so that an autoscaler continues from there. An apply
+ * without replicas would reset them to 1, so another field manager takes over the field first.
  */
-async function giveUpReplicas(deployment: Deployment, client: Client): Promise<void> {
+async function releaseReplicas(deployment: Deployment, client: Client): Promise<void> {
   const { name, namespace = '', uid, resourceVersion, deletionTimestamp, annotations } = deployment.metadata;
   if (annotations?.[replicasAnnotation] === undefined || deletionTimestamp !== undefined) return;
   const manifest = { metadata: { name, namespace }, spec: { replicas: rolloutOf(deployment).desired } };

@@ -19,7 +19,7 @@ import { reconcileReclaimPolicy } from './reclaim.ts';
 import { type BookStoreOutcome, bookStoreReasons, outcomeOf, refused } from './status.ts';
 import { ordinalOf } from './volumes.ts';
 
-/** What the reconciler reads and writes. */
+/** Options of {@link BookStoreReconciler}. */
 export interface BookStoreReconcilerOptions {
   readonly bookStores: ReadonlyStore<BookStore>;
   readonly deployments: ReadonlyStore<Deployment>;
@@ -28,13 +28,13 @@ export interface BookStoreReconcilerOptions {
   readonly pods: ReadonlyStore<Pod>;
   /** The pods of a BookStore's app, by their labels. */
   readonly appPods: (bookStore: BookStore) => Iterable<Pod>;
-  /** The claims whose names are those of a BookStore's StatefulSet, whoever created them. */
+  /** The claims that have the names of a BookStore's StatefulSet, whoever created them. */
   readonly claimsOf: (bookStore: BookStore) => Iterable<PersistentVolumeClaim>;
   readonly applier: Applier;
   readonly events: EventRecorder;
 }
 
-/** Keeps a BookStore's app and database as its spec asks. */
+/** Reconciles the app and the database of a BookStore with its spec. */
 export class BookStoreReconciler {
   readonly #options: BookStoreReconcilerOptions;
   readonly #reporter: OutcomeReporter<BookStore, ReasonOf<typeof bookStoreReasons>>;
@@ -55,7 +55,7 @@ export class BookStoreReconciler {
         // The garbage collector deletes the children with their owner.
         apply: (current) => this.#reporter.reconcile(current, context, () => this.#apply(current, context)),
         reportWaiting: (name, requeueAfterMs) => {
-          const message = `the claims are deleted when StatefulSet ${name} and its pods are gone`;
+          const message = `waiting for StatefulSet ${name} and its pods to be deleted; then the claims are deleted`;
           return this.#reporter.report(bookStore, { reason: 'Deleting', message, requeueAfterMs }, context);
         },
       });
@@ -79,7 +79,7 @@ export class BookStoreReconciler {
   #claims(bookStore: BookStore): readonly PersistentVolumeClaim[] {
     const { database } = settingsOf(bookStore);
     const labels = Object.entries(selectorLabels(bookStore, 'database'));
-    // A pod takes up a claim of its name, whoever created it. Beyond the replicas, only what a StatefulSet has created counts.
+    // A pod uses the claim of its name, whoever created it. Beyond the replicas, only claims that a StatefulSet created count.
     const claims = [...this.#options.claimsOf(bookStore)].filter(
       (claim) =>
         ordinalOf(claim) < database.replicas ||

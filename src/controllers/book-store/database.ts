@@ -11,6 +11,7 @@ import {
   type ReconcileContext,
 } from '../../runtime/index.ts';
 import { PersistentVolumeClaim, type Pod, Service, StatefulSet } from '../../runtime/kinds/index.ts';
+import { beingDeleted } from '../name-taken.ts';
 import { problemAmong } from '../pods.ts';
 import {
   bookStoreUidLabel,
@@ -22,10 +23,10 @@ import {
   statefulSetKey,
   volumeName,
 } from './desired.ts';
-import { type DatabaseResult, nameTaken, type PartFinding, refused, replacing, rolloutOf } from './status.ts';
-import { growClaims, growthOf, inUse, isForeign, restartPending, settled, volumeFinding } from './volumes.ts';
+import { type DatabaseResult, nameTakenOutcome, type PartOutcome, refused, rolloutOf } from './status.ts';
+import { growClaims, growthOf, inUse, isForeign, noVolumeGrowing, restartPending, volumeOutcome } from './volumes.ts';
 
-/** What the reconcile of the database reads and writes. */
+/** Options of {@link reconcileDatabase}. */
 export interface DatabaseOptions extends Pick<ReconcileContext, 'client' | 'log'> {
   readonly statefulSets: ReadonlyStore<StatefulSet>;
   readonly services: ReadonlyStore<Service>;
@@ -36,18 +37,18 @@ export interface DatabaseOptions extends Pick<ReconcileContext, 'client' | 'log'
   readonly events: EventRecorder;
 }
 
-/** What there is to tell of the Service; nothing if it is as the spec asks. */
+/** The outcome of the Service. Empty if the Service is as the spec asks. */
 interface ServiceResult {
-  readonly database?: PartFinding;
-  /** Why the database that the app would dial is somebody else's, if it is. */
-  readonly foreignDatabase?: PartFinding;
+  readonly database?: PartOutcome;
+  /** Set if the Service does not belong to this BookStore: the app would connect to another database. */
+  readonly foreignDatabase?: PartOutcome;
   readonly error?: ApiError;
 }
 
 /**
- * Applies the database's headless Service and StatefulSet, and grows its volumes.
+ * Applies the headless Service and the StatefulSet of the database, and grows its volumes.
  *
- * @throws whatever the client throws, except a refusal, which the result holds.
+ * @throws any error of the client, except a refusal, which the result contains.
  */
 export async function reconcileDatabase(
   bookStore: BookStore,
@@ -57,10 +58,15 @@ export async function reconcileDatabase(
   const service = await applyService(bookStore, settings, options);
   const present = options.statefulSets.get(statefulSetKey(bookStore));
   const own = present !== undefined && isControlledBy(present, bookStore) ? present : undefined;
-  // A StatefulSet that exists is reconciled even if its Service is somebody else's.
+  // Reconcile an existing StatefulSet even if the Service belongs to another owner.
   if (service.foreignDatabase !== undefined && own === undefined) {
     const { foreignDatabase } = service;
-    return { database: foreignDatabase, volume: settled, claims: inUse(options.claims, settings), foreignDatabase };
+    return {
+      database: foreignDatabase,
+      volume: noVolumeGrowing,
+      claims: inUse(options.claims, settings),
+      foreignDatabase,
+    };
   }
   try {
     return { ...(await reconcileStatefulSet(bookStore, settings, present, options)), ...service };
@@ -79,11 +85,11 @@ async function applyService(
 ): Promise<ServiceResult> {
   try {
     const applied = await applier.apply(Service, databaseServiceOf(bookStore, settings), { client, store: services });
-    if (applied.type === 'terminating') return { database: replacing(Service, applied.object) };
+    if (applied.type === 'terminating') return { database: beingDeleted(Service, applied.object) };
     if (applied.type !== 'nameTaken') return {};
     const advice =
-      'delete it, or create this BookStore again with another bookDB.serviceName, and have the app dial that';
-    const foreignDatabase = nameTaken(bookStore, Service, applied.holder, advice);
+      'delete it, or create this BookStore again with another bookDB.serviceName, and configure the app to connect to that';
+    const foreignDatabase = nameTakenOutcome(bookStore, Service, applied.holder, advice);
     return { database: foreignDatabase, foreignDatabase };
   } catch (error) {
     if (!isRefusal(error)) throw error;
@@ -102,15 +108,15 @@ async function reconcileStatefulSet(
   const { name } = statefulSetKey(bookStore);
   const foreign = foreignClaim(bookStore, claims, name);
   if (present === undefined) {
-    if (foreign !== undefined) return { database: foreign, volume: settled, claims };
+    if (foreign !== undefined) return { database: foreign, volume: noVolumeGrowing, claims };
     const created = await applyStatefulSet(bookStore, settings, undefined, options);
     return appliedResult(bookStore, created, observedVolume(claims, settings), claims, options);
   }
   if (!isControlledBy(present, bookStore)) {
-    return { database: statefulSetNameTaken(bookStore, present), volume: settled, claims };
+    return { database: statefulSetNameTaken(bookStore, present), volume: noVolumeGrowing, claims };
   }
   if (present.metadata.deletionTimestamp !== undefined) {
-    return { database: replacing(StatefulSet, present), volume: observedVolume(claims, settings), claims };
+    return { database: beingDeleted(StatefulSet, present), volume: observedVolume(claims, settings), claims };
   }
   const ours = all.filter((claim) => claim.metadata.deletionTimestamp === undefined && !isForeign(claim, name));
   const grown = await growClaims(options.client, bookStore, settings, ours);
@@ -119,21 +125,21 @@ async function reconcileStatefulSet(
   const error = grown.refusal?.error;
   const deleted = deletedClaim(claims);
   if (deleted !== undefined) {
-    const volume = volumeFinding(grown, growth, [], settings);
+    const volume = volumeOutcome(grown, growth, [], settings);
     return { database: deleted, volume, statefulSet: present, claims: grownInUse, error };
   }
   const allowed = foreign === undefined ? settings : withoutMoreReplicas(settings, present);
   const applied = await applyStatefulSet(bookStore, allowed, present, options);
-  if (applied.type === 'nameTaken') return appliedResult(bookStore, applied, settled, claims, options);
+  if (applied.type === 'nameTaken') return appliedResult(bookStore, applied, noVolumeGrowing, claims, options);
   const { stuck, requeueAfterMs } = await restartPending(growth, applied.object, bookStore, settings, options);
-  const volume = volumeFinding(grown, growth, stuck, settings);
+  const volume = volumeOutcome(grown, growth, stuck, settings);
   const result = appliedResult(bookStore, applied, volume, grownInUse, options);
   return { ...result, ...(foreign && { database: foreign }), requeueAfterMs, error };
 }
 
-/** What there is to tell of claims that this reconcile does not grow. */
+/** The outcome of claims that this reconcile does not grow. */
 const observedVolume = (claims: readonly PersistentVolumeClaim[], settings: Settings): DatabaseResult['volume'] =>
-  volumeFinding({ claims }, growthOf(claims, settings.database.size), [], settings);
+  volumeOutcome({ claims }, growthOf(claims, settings.database.size), [], settings);
 
 const applyStatefulSet = (
   bookStore: BookStore,
@@ -153,55 +159,55 @@ function appliedResult(
   if (applied.type === 'nameTaken') {
     return { database: statefulSetNameTaken(bookStore, applied.holder), volume, claims };
   }
-  return { database: databaseFinding(applied.object, options), volume, statefulSet: applied.object, claims };
+  return { database: databaseOutcome(applied.object, options), volume, statefulSet: applied.object, claims };
 }
 
-const statefulSetNameTaken = (bookStore: BookStore, holder: StatefulSet): PartFinding =>
-  nameTaken(bookStore, StatefulSet, holder, 'delete one of the two');
+const statefulSetNameTaken = (bookStore: BookStore, holder: StatefulSet): PartOutcome =>
+  nameTakenOutcome(bookStore, StatefulSet, holder, 'delete one of the two');
 
-/** What there is to tell of a claim that would make somebody else's data the database, if there is one. */
+/** The outcome if a pod of the database would use a claim of another controller. Undefined if there is no such claim. */
 function foreignClaim(
   bookStore: BookStore,
   claims: readonly PersistentVolumeClaim[],
   statefulSetName: string,
-): PartFinding | undefined {
+): PartOutcome | undefined {
   const foreign = claims.find((claim) => isForeign(claim, statefulSetName));
   if (foreign === undefined) return undefined;
-  const advice = 'its data would become the database. Delete it, or take its controller reference off';
-  return nameTaken(bookStore, PersistentVolumeClaim, foreign, advice);
+  const advice = 'the database would use its data. Delete it, or remove its controller reference';
+  return nameTakenOutcome(bookStore, PersistentVolumeClaim, foreign, advice);
 }
 
-/** What there is to tell of the first claim in use that somebody deletes, if there is one. Its pod keeps it for now. */
-function deletedClaim(claims: readonly PersistentVolumeClaim[]): PartFinding | undefined {
+/** The outcome if a claim in use is being deleted: it exists for as long as its pod. Undefined if there is no such claim. */
+function deletedClaim(claims: readonly PersistentVolumeClaim[]): PartOutcome | undefined {
   const deleted = claims.find(({ metadata }) => metadata.deletionTimestamp !== undefined);
   if (deleted === undefined) return undefined;
   const { name } = deleted.metadata;
-  const message = `claim ${name} is being deleted, and its data goes with the pod that has it: save the data, then delete that pod; until then no pod is replaced`;
+  const message = `claim ${name} is being deleted, and its data is lost when its pod ends: save the data, then delete that pod; until then no pod is replaced`;
   return { reason: 'ClaimBeingDeleted', message };
 }
 
-/** Another pod would take up a foreign claim. */
+/** The settings without more replicas than the StatefulSet has: an additional pod would use a foreign claim. */
 function withoutMoreReplicas(settings: Settings, { spec }: StatefulSet): Settings {
   const { database } = settings;
   return { ...settings, database: { ...database, replicas: Math.min(database.replicas, spec?.replicas ?? 1) } };
 }
 
-function databaseFinding(statefulSet: StatefulSet, { pods }: DatabaseOptions): PartFinding {
+function databaseOutcome(statefulSet: StatefulSet, { pods }: DatabaseOptions): PartOutcome {
   const { desired, ready, updated, isComplete } = rolloutOf(statefulSet);
   if (!isComplete) {
-    const detail = problemAmong(pods.byOwner(statefulSet.metadata.uid)) ?? `${updated} are of the present template`;
+    const detail = problemAmong(pods.byOwner(statefulSet.metadata.uid)) ?? `${updated} are of the current template`;
     return { reason: 'DatabaseUpdating', message: `${ready} of ${desired} databases are ready: ${detail}` };
   }
   if (desired <= 1) return { reason: 'DatabaseServing', message: `${ready} of ${desired} databases are ready` };
-  const message = `${desired} databases are ready that know nothing of one another: each has its own data`;
+  const message = `${desired} databases are ready, but they are independent: each has its own data`;
   return { reason: 'IndependentDatabases', message };
 }
 
 /**
  * The StatefulSet that runs the database.
  *
- * @param present the one that is there: its claim templates and its serviceName cannot change, so an apply must repeat them.
- *   A claim that is created from an earlier size grows like any other.
+ * @param present the existing StatefulSet, if there is one. Its claim templates and its serviceName are immutable, so the manifest
+ *   repeats them. A claim that is created with an earlier size grows like any other.
  */
 export function statefulSetOf(
   bookStore: BookStore,
@@ -218,8 +224,8 @@ export function statefulSetOf(
     spec: {
       replicas,
       serviceName: present?.spec?.serviceName ?? serviceName,
-      // The databases are independent, so none waits for another. In order, a pod with a wrong image would be waited for even
-      // after the image is corrected.
+      // The databases are independent, so they need no order. With OrderedReady, the StatefulSet controller would wait for a pod
+      // with a wrong image even after the image is corrected.
       podManagementPolicy: 'Parallel',
       selector: { matchLabels: selectorLabels(bookStore, 'database') },
       // The StatefulSet controller deletes no claim: see reclaim.ts.
@@ -244,7 +250,7 @@ export function statefulSetOf(
   };
 }
 
-/** With the API server's defaults: the list is atomic, so without them a restart of the operator would cost an apply. */
+/** Contains the API server's defaults: the list is atomic, so without them each restart of the operator would cost an apply. */
 const claimTemplate = ({ metadata }: BookStore, { size, storageClassName }: Settings['database']) => ({
   apiVersion: 'v1',
   kind: 'PersistentVolumeClaim',

@@ -16,7 +16,7 @@ export type ContainerSettings = Pick<Container, 'image' | 'imagePullPolicy' | 'e
 export interface Settings {
   readonly app: {
     readonly container: ContainerSettings;
-    /** Undefined: the number in the Deployment belongs to others, an autoscaler for instance. */
+    /** Undefined: somebody else sets the number in the Deployment, for example an autoscaler. */
     readonly replicas: number | undefined;
     readonly port: number;
     readonly targetPort: number;
@@ -37,10 +37,10 @@ export interface Settings {
   };
 }
 
-/** The first field that a spec lacks, as a path: a BookStore may have been stored under an older definition. */
+/** The path of the first required field that is missing: a BookStore may have been stored under an older CRD. */
 export const missingFieldOf = (bookStore: BookStore): string | undefined => missingField(BookStore, bookStore);
 
-/** What a BookStore asks for. Its spec must have every required field: see {@link missingFieldOf}. */
+/** The settings of a BookStore. Its spec must have every required field: see {@link missingFieldOf}. */
 export function settingsOf({ spec }: BookStore): Settings {
   const { bookApp, bookDB } = spec;
   const { port = 80 } = bookApp;
@@ -101,30 +101,30 @@ const asStrings = (quantities: Readonly<Record<string, string | number>>): Reado
 const unitMs: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
 
 /**
- * A duration as Go writes it, `1h30m` or `2.5s`, in milliseconds.
+ * Parses a duration in Go's syntax, such as `1h30m` or `2.5s`. Returns milliseconds.
  *
  * @throws RangeError for anything else. The kind's schema refuses it.
  */
 export function durationMs(text: string): number {
   const parts = [...text.matchAll(/(\d+(?:\.\d+)?)(ms|s|m|h)/g)];
   if (text === '' || parts.map(([part]) => part).join('') !== text) {
-    throw new RangeError(`a duration is written as 1h30m or 90s, not ${JSON.stringify(text)}`);
+    throw new RangeError(`expected a duration such as 1h30m or 90s, got ${JSON.stringify(text)}`);
   }
   return parts.reduce((sum, [, amount, unit = '']) => sum + Number(amount) * (unitMs[unit] ?? 0), 0);
 }
 
-/** A StatefulSet's name and a revision's hash make a label. */
+/** The StatefulSet controller appends a revision hash to the name and uses the result as a label. */
 const maxStatefulSetNameLength = 52;
-/** A pod's name is also its host name. */
+/** The name of a pod begins with that of its Deployment and is also its host name. */
 const maxDeploymentNameLength = 63;
 const maxLabelLength = 63;
 
-/** The name of the volume in the pod and in the claim template, and so the beginning of each claim's name. */
+/** The name of the volume in the pod and in the claim template. The name of each claim begins with it. */
 export const volumeName = 'data';
 
 /**
  * The label of each claim that a BookStore's StatefulSet creates: the BookStore's uid. `reclaimPolicy: Delete` deletes only
- * claims with this label, so a claim that was created otherwise is never lost.
+ * claims with this label, never a claim that somebody else created.
  */
 export const bookStoreUidLabel = 'blog.velotio.com/book-store-uid';
 
@@ -142,11 +142,11 @@ export const statefulSetKey = (bookStore: BookStore): ObjectKey =>
 export const appServiceKey = (bookStore: BookStore): ObjectKey =>
   inNamespace(bookStore, settingsOf(bookStore).app.serviceName);
 
-/** The key of the database's Service, which the app dials. */
+/** The key of the database's Service, to which the app connects. */
 export const databaseServiceKey = (bookStore: BookStore): ObjectKey =>
   inNamespace(bookStore, settingsOf(bookStore).database.serviceName);
 
-/** The keys of both Services; none while the spec lacks a field. */
+/** The keys of both Services. Empty if a required field is missing. */
 export const serviceKeys = (bookStore: BookStore): readonly ObjectKey[] =>
   missingFieldOf(bookStore) === undefined ? [appServiceKey(bookStore), databaseServiceKey(bookStore)] : [];
 
@@ -165,5 +165,5 @@ export const objectLabels = (bookStore: BookStore, component: Component): Readon
   'app.kubernetes.io/managed-by': 'echoperator',
 });
 
-/** A container is ready when something listens on its port: nothing more is known of any image. */
+/** A container is ready when it listens on its port. Nothing else is known about an arbitrary image. */
 export const readyWhenListening = (port: number) => ({ tcpSocket: { port }, periodSeconds: 5 }) as const;

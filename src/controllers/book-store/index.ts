@@ -1,5 +1,5 @@
 /**
- * BookStore: an app, and a database whose volumes can grow.
+ * BookStore: an app and a database whose volumes can grow.
  *
  * - `desired.ts`: the spec with its defaults, and the names and labels of the children.
  * - `app.ts`: Deployment and Service of the app. `database.ts`: StatefulSet and Service of the database.
@@ -42,9 +42,9 @@ export function addBookStoreController(
   const { applier, events, workers, resyncEveryMs } = options;
   const scope = scopeOf(options);
   const bookStores = manager.informer(BookStore, scope);
-  const deployments = manager.informer(Deployment, { ...scope, transform: withoutOthersDetails });
-  const statefulSets = manager.informer(StatefulSet, { ...scope, transform: withoutOthersDetails });
-  const services = manager.informer(Service, { ...scope, transform: withoutOthersDetails });
+  const deployments = manager.informer(Deployment, { ...scope, transform: withoutForeignDetails });
+  const statefulSets = manager.informer(StatefulSet, { ...scope, transform: withoutForeignDetails });
+  const services = manager.informer(Service, { ...scope, transform: withoutForeignDetails });
   const claims = manager.informer(PersistentVolumeClaim, scope);
   claims.addIndex(byStatefulSet, (claim) => {
     const statefulSet = statefulSetOfClaim(claim);
@@ -82,7 +82,7 @@ export function addBookStoreController(
         { predicate: podProblemChanged },
       ),
     ],
-    // Its own status writes are not among the causes: a refusal would otherwise be retried at once.
+    // Excludes the controller's own status writes: they would enqueue the key at once, without back-off, after a refusal.
     predicate: predicates.generationChanged,
     workers,
     resyncEveryMs,
@@ -90,7 +90,7 @@ export function addBookStoreController(
   });
 }
 
-/** The labels that the pods of one component have in common, as a key of an index. */
+/** The index key of a component: the namespace and the labels that all of its pods have. */
 const labelsKey = ({ metadata }: KubeObject, labels: Readonly<Record<string, string>> = {}): string =>
   [
     metadata.namespace,
@@ -99,11 +99,11 @@ const labelsKey = ({ metadata }: KubeObject, labels: Readonly<Record<string, str
     labels['app.kubernetes.io/component'],
   ].join('/');
 
-/** There may be very many objects that no BookStore owns. Only whose they are matters, so the cache keeps the metadata. */
-function withoutOthersDetails<T extends KubeObject>(object: T): T {
+/** Keeps only the metadata of objects that no BookStore owns: there may be very many, and only their owners matter. */
+function withoutForeignDetails<T extends KubeObject>(object: T): T {
   if (controllerOf(object)?.kind === BookStore.kind) return object;
   const { annotations: _, ...metadata } = object.metadata;
   const rest: KubeObject = { metadata };
-  // In these kinds every field but the metadata is optional.
+  // In these kinds every field except the metadata is optional.
   return rest as T;
 }

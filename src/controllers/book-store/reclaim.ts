@@ -24,19 +24,19 @@ const orphanFinalizer = 'orphan';
 interface ReclaimOptions {
   readonly client: Client;
   readonly events: EventRecorder;
-  /** The claims that the database's pods use or will use, by their names, whoever created them. */
+  /** The claims that the database's pods use or will use according to their names, whoever created them. */
   readonly claims: readonly PersistentVolumeClaim[];
   /** Reconciles a BookStore that is not being deleted. */
   readonly apply: (bookStore: BookStore) => Promise<Result>;
-  /** Reports that the deletion waits for the StatefulSet, and returns what the reconcile is to return. */
+  /** Reports that the deletion waits for the StatefulSet. Returns the result of the reconcile. */
   readonly reportWaiting: (statefulSetName: string, requeueAfterMs: number) => Promise<Result>;
 }
 
 /**
  * Reconciles `bookDB.reclaimPolicy`, and calls `apply` while the BookStore is not being deleted.
  *
- * The policy that counts is the one at the moment of deletion. An owner reference on a claim would freeze an earlier one,
- * so claims have none, and the BookStore has a finalizer while its policy is Delete.
+ * The policy at the time of the deletion decides. An owner reference on a claim would fix an earlier policy, so claims have none.
+ * Instead the BookStore has a finalizer while its policy is Delete.
  */
 export async function reconcileReclaimPolicy(bookStore: BookStore, options: ReclaimOptions): Promise<Result> {
   const { client, apply } = options;
@@ -60,11 +60,11 @@ export async function reconcileReclaimPolicy(bookStore: BookStore, options: Recl
 
 /**
  * Deletes the StatefulSet, which would create the claims again, and then the claims that it created for this BookStore.
- * Every other claim is kept and named in an Event: its data is somebody else's, or was there before this BookStore.
+ * Keeps every other claim and names it in an Event: its data belongs to somebody else or is older than this BookStore.
  *
- * StatefulSet and claims are read from the API server, and deleted only as they were read: the cache may still show an owner,
- * or a label, that was removed to keep the data. The finalizer `orphan` is set together with the deletionTimestamp, so the
- * cache shows both or none.
+ * Reads the StatefulSet and the claims from the API server, and deletes them with a resourceVersion precondition: the cache may
+ * still show an owner or a label that somebody has removed to keep the data. The API server sets the finalizer `orphan` together
+ * with the deletionTimestamp, so the cache shows both or neither.
  */
 async function deleteData(
   bookStore: BookStore,
@@ -79,7 +79,7 @@ async function deleteData(
     }
     return reportWaiting(statefulSet.metadata.name, statefulSetDeletedWithinMs);
   }
-  // A StatefulSet that is not ours may have taken up our claims: they are its data now.
+  // A StatefulSet that does not belong to this BookStore may use the claims: then they contain its data.
   const deleted = statefulSet === undefined ? await claimsCreatedFor(bookStore, client) : [];
   for (const { metadata } of deleted) {
     const { uid, resourceVersion, deletionTimestamp } = metadata;
@@ -92,8 +92,8 @@ async function deleteData(
     const why =
       statefulSet === undefined
         ? `without the label ${bookStoreUidLabel} of this BookStore`
-        : `used by StatefulSet ${statefulSet.metadata.name}, which is not this BookStore's`;
-    const note = `reclaimPolicy Delete kept ${kept.join(', ')}: ${why}. Delete what is not needed`;
+        : `used by StatefulSet ${statefulSet.metadata.name}, which does not belong to this BookStore`;
+    const note = `reclaimPolicy Delete kept ${kept.join(', ')}: ${why}. Delete the claims that you do not need`;
     events.record(BookStore, bookStore, { type: 'Warning', reason: 'DataKept', action: 'Delete', note });
   }
   return done;
@@ -108,7 +108,7 @@ async function liveStatefulSet(client: Client, bookStore: BookStore): Promise<St
   }
 }
 
-/** The label alone is not enough: somebody may have copied it to a claim of another name, a backup for instance. */
+/** Checks the name too: somebody may have copied the label to another claim, for example a backup. */
 async function claimsCreatedFor(bookStore: BookStore, client: Client): Promise<readonly PersistentVolumeClaim[]> {
   const { namespace = '', uid } = bookStore.metadata;
   const { name } = statefulSetKey(bookStore);

@@ -1,87 +1,92 @@
 import { BookStore } from '../../api/index.ts';
 import type { ApiError } from '../../runtime/client/index.ts';
-import { isPredecessors } from '../../runtime/controller/index.ts';
 import { defineReasons, type Kind, type KubeObject, type Outcome, type ReasonOf } from '../../runtime/index.ts';
 import type { Deployment, PersistentVolumeClaim, StatefulSet } from '../../runtime/kinds/index.ts';
-import { wordsOf } from '../refusal.ts';
+import { nameTaken } from '../name-taken.ts';
+import { serverMessage } from '../refusal.ts';
 import { deploymentKey, type Settings, statefulSetKey } from './desired.ts';
 
-/** The reasons of AppReady and DatabaseReady, whose status is that of `Ready`. */
+/** The reasons of the conditions AppReady and DatabaseReady. `ready` is the status of these conditions. */
 export const partReasons = defineReasons({
   AppServing: {
     ready: 'True',
     event: 'Normal',
-    meaning: 'The pods of the app are ready, all of the present template.',
+    meaning: 'All pods of the app are ready and of the current template.',
   },
   AppUpdating: {
     ready: 'False',
     event: 'Normal',
     meaning:
-      'Some pods of the app are not ready yet, or of an earlier template. The message says why a pod does not start.',
+      'Some pods of the app are not ready or are of an earlier template. The message says why a pod does not start.',
   },
   DatabaseServing: { ready: 'True', event: 'Normal', meaning: 'The database is ready.' },
   IndependentDatabases: {
     ready: 'True',
     event: 'Warning',
-    meaning: 'More than one database is ready. They know nothing of one another.',
+    meaning: 'More than one database is ready. They are independent: each has its own data.',
   },
   DatabaseUpdating: {
     ready: 'False',
     event: 'Normal',
-    meaning: 'A database is not ready yet, or of an earlier template. The message says why a pod does not start.',
+    meaning: 'A database is not ready or is of an earlier template. The message says why a pod does not start.',
   },
   Replacing: {
     ready: 'False',
     event: 'Normal',
     meaning:
-      'Somebody has deleted an object, or it belongs to an earlier BookStore of this name. It is created again when it is gone.',
+      'A child is being deleted, or belongs to an earlier BookStore of this name. It is created again when it is gone.',
   },
   NameTaken: {
     ready: 'False',
     event: 'Warning',
     tellsNewMessages: true,
-    meaning: "An object with the name of a child is somebody else's. The message names it.",
+    meaning: 'An object with the name of a child does not belong to this BookStore. The message names it.',
   },
   Refused: {
     ready: 'False',
     event: 'Warning',
-    meaning: 'The API server refuses a change: a quota, a policy, a wrong field. The message quotes it.',
+    meaning:
+      'The API server refuses a change, for example because of a quota, a policy or an invalid field. The message quotes it.',
   },
   ClaimBeingDeleted: {
     ready: 'False',
     event: 'Warning',
     tellsNewMessages: true,
-    meaning: 'Somebody deletes a claim that a database uses. The message names it.',
+    meaning: 'A claim that a database uses is being deleted. The message names it.',
   },
 });
 
 /** The reasons of VolumeResizing. */
 export const volumeReasons = defineReasons({
   VolumesSettled: { ready: 'True', event: 'Normal', meaning: 'No volume is growing.' },
-  ClaimsGrowing: { ready: 'False', event: 'Normal', meaning: 'The claims ask for more, and wait for the storage.' },
+  ClaimsGrowing: {
+    ready: 'False',
+    event: 'Normal',
+    meaning: 'The claims request a larger size and wait for the storage.',
+  },
   FileSystemResizePending: {
     ready: 'False',
     event: 'Normal',
-    meaning: 'The volume has grown, its file system not yet.',
+    meaning: 'The volume has grown, but not yet its file system.',
   },
   ResizeFailing: {
     ready: 'False',
     event: 'Warning',
-    meaning: 'The storage or the node has failed to grow a volume so far. The message says which.',
+    meaning: 'The storage or the node has failed to grow a volume so far. The message quotes the error.',
   },
   StorageClassCannotGrow: {
     ready: 'False',
     event: 'Warning',
-    meaning: 'The StorageClass, which the message names, lets no volume grow.',
+    meaning: 'The StorageClass does not allow volumes to grow. The message names it.',
   },
   ResizeRefused: {
     ready: 'False',
     event: 'Warning',
-    meaning: 'The API server refuses to let a claim grow for another reason: a quota, a policy.',
+    meaning: 'The API server refuses to let a claim grow for another reason, for example a quota or a policy.',
   },
 });
 
-/** The reasons of `Ready`: those of the other conditions, and these three. */
+/** The reasons of `Ready`: those of the other conditions and three more. */
 export const bookStoreReasons = defineReasons({
   ...partReasons,
   ...volumeReasons,
@@ -90,53 +95,53 @@ export const bookStoreReasons = defineReasons({
     ready: 'False',
     event: 'Normal',
     meaning:
-      'The BookStore is being deleted. Its claims are deleted when the StatefulSet, which the message names, is gone.',
+      'The BookStore is being deleted. The operator waits for the StatefulSet to be deleted, then deletes the claims.',
   },
   InvalidSpec: {
     ready: 'False',
     event: 'Warning',
     tellsNewMessages: true,
-    meaning: 'The spec lacks a field. Only one that was stored under an older CustomResourceDefinition.',
+    meaning: 'A required field is missing: the BookStore was stored under an older CustomResourceDefinition.',
   },
 });
 
 export type BookStoreOutcome = Outcome<ReasonOf<typeof bookStoreReasons>, BookStore>;
 
-/** What a reconcile has observed of the app or of the database. */
-export interface PartFinding {
+/** The outcome for the app or for the database. */
+export interface PartOutcome {
   readonly reason: ReasonOf<typeof partReasons>;
   readonly message: string;
 }
 
-/** What a reconcile has observed of the volumes. */
-export interface VolumeFinding {
+/** The outcome for the volumes. */
+export interface VolumeOutcome {
   readonly reason: ReasonOf<typeof volumeReasons>;
   readonly message: string;
 }
 
-/** How the reconcile of the app ended. */
+/** The result of reconciling the app. */
 export interface AppResult {
-  readonly app: PartFinding;
-  /** Undefined: there is none that is this BookStore's. */
+  readonly app: PartOutcome;
+  /** Undefined if this BookStore owns none. */
   readonly deployment?: Deployment | undefined;
   readonly error?: ApiError;
 }
 
-/** How the reconcile of the database and its volumes ended. */
+/** The result of reconciling the database and its volumes. */
 export interface DatabaseResult {
-  readonly database: PartFinding;
-  readonly volume: VolumeFinding;
-  /** Undefined: there is none that is this BookStore's. */
+  readonly database: PartOutcome;
+  readonly volume: VolumeOutcome;
+  /** Undefined if this BookStore owns none. */
   readonly statefulSet?: StatefulSet | undefined;
   readonly claims: readonly PersistentVolumeClaim[];
   readonly requeueAfterMs?: number | undefined;
   readonly error?: ApiError | undefined;
 }
 
-/** The reasons under which VolumeResizing is True. */
-const resizing: readonly VolumeFinding['reason'][] = ['ClaimsGrowing', 'FileSystemResizePending', 'ResizeFailing'];
+/** The reasons with which VolumeResizing is True. */
+const resizing: readonly VolumeOutcome['reason'][] = ['ClaimsGrowing', 'FileSystemResizePending', 'ResizeFailing'];
 
-/** The outcome of a reconcile. */
+/** The outcome of the whole reconcile. */
 export function outcomeOf(
   bookStore: BookStore,
   settings: Settings,
@@ -172,27 +177,27 @@ const volumeOf = ({ metadata, status }: PersistentVolumeClaim) => {
   return { claim: metadata.name, ...(capacity !== undefined && { capacity }) };
 };
 
-/** The reason of `Ready`: of the findings that are not ready, the first that a person should act on, or the first. */
-function summaryOf(findings: readonly (PartFinding | VolumeFinding)[]): Pick<BookStoreOutcome, 'reason' | 'message'> {
-  const isWarning = ({ reason }: PartFinding | VolumeFinding) => bookStoreReasons[reason].event === 'Warning';
-  const open = findings.filter(({ reason }) => bookStoreReasons[reason].ready !== 'True');
-  const { reason, message } = open.find(isWarning) ??
-    open[0] ??
-    findings.find(isWarning) ?? { reason: 'AllReady', message: 'the app and the database are as the spec asks' };
+/** The reason of `Ready`: the first that is not ready and a Warning, else the first that is not ready, else the first Warning. */
+function summaryOf(outcomes: readonly (PartOutcome | VolumeOutcome)[]): Pick<BookStoreOutcome, 'reason' | 'message'> {
+  const isWarning = ({ reason }: PartOutcome | VolumeOutcome) => bookStoreReasons[reason].event === 'Warning';
+  const notReady = outcomes.filter(({ reason }) => bookStoreReasons[reason].ready !== 'True');
+  const { reason, message } = notReady.find(isWarning) ??
+    notReady[0] ??
+    outcomes.find(isWarning) ?? { reason: 'AllReady', message: 'the app and the database are as the spec asks' };
   return { reason, message };
 }
 
-/** How many pods a Deployment or a StatefulSet wants, and has. */
+/** The pods of a Deployment or a StatefulSet: how many it wants and has. */
 export interface Rollout {
   readonly desired: number;
   readonly ready: number;
-  /** Of the present template. */
+  /** Pods of the current template. */
   readonly updated: number;
-  /** As many as are wanted, all of the present template, all ready, and no others. */
+  /** Whether there are as many pods as desired, all ready and of the current template, and no others. */
   readonly isComplete: boolean;
 }
 
-/** The rollout as the workload's controller reports it; it is not complete until that has observed the present spec. */
+/** The rollout as the workload's controller reports it. It is incomplete until that controller has observed the current spec. */
 export function rolloutOf({ metadata, spec, status }: Deployment | StatefulSet): Rollout {
   const desired = spec?.replicas ?? 1;
   const {
@@ -210,24 +215,9 @@ export function rolloutOf({ metadata, spec, status }: Deployment | StatefulSet):
   };
 }
 
-/** The API server refuses a change; its words say which and why. */
-export const refused = (error: ApiError): PartFinding => ({ reason: 'Refused', message: wordsOf(error) });
+/** The API server refuses a change. Its message says which and why. */
+export const refused = (error: ApiError): PartOutcome => ({ reason: 'Refused', message: serverMessage(error) });
 
-/** A child is being deleted. Its DELETED event enqueues the key. */
-export const replacing = ({ kind }: Kind, { metadata }: KubeObject): PartFinding => ({
-  reason: 'Replacing',
-  message: `${kind} ${metadata.name} is being deleted, and created again when it is gone`,
-});
-
-/** @param advice what a person can do about it. */
-export function nameTaken(bookStore: BookStore, kind: Kind, holder: KubeObject, advice: string): PartFinding {
-  const { name } = holder.metadata;
-  if (isPredecessors(holder, BookStore, bookStore)) {
-    const message = `${kind.kind} ${name} belongs to an earlier BookStore of this name, and goes with it`;
-    return { reason: 'Replacing', message };
-  }
-  return {
-    reason: 'NameTaken',
-    message: `a ${kind.kind} named ${name} exists and is not this BookStore's: ${advice}`,
-  };
-}
+/** @param advice tells a person what to do. */
+export const nameTakenOutcome = (bookStore: BookStore, kind: Kind, holder: KubeObject, advice: string): PartOutcome =>
+  nameTaken({ kind: BookStore, object: bookStore }, { kind, holder }, { reason: 'NameTaken', advice });

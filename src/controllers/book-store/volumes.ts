@@ -14,14 +14,14 @@ import {
 } from '../../runtime/index.ts';
 import { PersistentVolumeClaim, Pod, type StatefulSet } from '../../runtime/kinds/index.ts';
 import { isReady } from '../pods.ts';
-import { wordsOf } from '../refusal.ts';
+import { serverMessage } from '../refusal.ts';
 import { type Settings, volumeName } from './desired.ts';
-import type { VolumeFinding } from './status.ts';
+import type { VolumeOutcome } from './status.ts';
 
-/** As the StatefulSet controller names it: no number begins with a zero. */
+/** The StatefulSet controller writes ordinals without leading zeros. */
 const claimName = new RegExp(`^${volumeName}-(.+)-(0|[1-9]\\d{0,8})$`);
 
-/** The StatefulSet whose pod uses a claim, which follows from the claim's name, whoever created it. */
+/** The StatefulSet whose pod uses a claim. It follows from the name of the claim, whoever created that. */
 export function statefulSetOfClaim(claim: PersistentVolumeClaim): ObjectKey | undefined {
   const [, name] = claimName.exec(claim.metadata.name) ?? [];
   return name === undefined ? undefined : { ...keyOf(claim), name };
@@ -30,13 +30,13 @@ export function statefulSetOfClaim(claim: PersistentVolumeClaim): ObjectKey | un
 /** The ordinal of the pod that uses the claim. */
 export const ordinalOf = ({ metadata }: KubeObject): number => Number(claimName.exec(metadata.name)?.[2]);
 
-/** Whether a claim has another controller than the StatefulSet of that name, which may be an earlier one. */
+/** Whether the controller of a claim is anything but a StatefulSet of that name. */
 export function isForeign(claim: PersistentVolumeClaim, statefulSetName: string): boolean {
   const controller = controllerOf(claim);
   return controller !== undefined && !(controller.kind === 'StatefulSet' && controller.name === statefulSetName);
 }
 
-/** The claims of the pods that the spec asks for. The others belong to pods that were scaled away. */
+/** The claims of the pods that the spec asks for. The other claims belong to pods that a scale-down removed. */
 export const inUse = (
   claims: readonly PersistentVolumeClaim[],
   { database }: Settings,
@@ -44,27 +44,27 @@ export const inUse = (
 
 const requestOf = ({ spec }: PersistentVolumeClaim): string => spec?.resources?.requests?.storage ?? '0';
 
-/** Whether its pod has so much, whatever the claim asks for. */
-const holds = ({ status }: PersistentVolumeClaim, size: string): boolean =>
+/** Whether the volume has at least this size, whatever the claim requests. */
+const hasCapacity = ({ status }: PersistentVolumeClaim, size: string): boolean =>
   compareQuantities(status?.capacity?.storage ?? '0', size) >= 0;
 
 const isBound = ({ status }: PersistentVolumeClaim): boolean => status?.phase === 'Bound';
 
 export interface GrownClaims {
-  /** As they are now. */
+  /** The claims after the patches. */
   readonly claims: readonly PersistentVolumeClaim[];
-  /** The first claim in use that the API server did not let grow, and its words. */
+  /** The first claim in use that the API server refused to grow, and the refusal. */
   readonly refusal?: { readonly claim: PersistentVolumeClaim; readonly error: ApiError };
 }
 
 /**
- * Sets the request of each claim to `dbSize` if it asks for less; or if it asks for more but holds less, since then the
- * larger size was a mistake that the storage cannot fulfil.
+ * Sets the request of each claim to `dbSize` if the claim requests less. Also if it requests more but its volume is still smaller:
+ * then somebody corrects a size that the storage cannot provide.
  *
- * A claim is patched, not applied: the StatefulSet controller created it. Each patch names the uid and the
- * resourceVersion. A claim without a volume is left alone, because the API server lets none of them grow.
+ * Patches the claims instead of applying them, because the StatefulSet controller created them. Each patch has the uid and the
+ * resourceVersion as preconditions. Skips claims without a volume, because the API server does not let them grow.
  *
- * @throws whatever the client throws, except a refusal, which the result holds if the claim is in use.
+ * @throws any error of the client, except a refusal, which the result contains if the claim is in use.
  */
 export async function growClaims(
   client: Client,
@@ -76,7 +76,7 @@ export async function growClaims(
   let refusal: GrownClaims['refusal'];
   for (const claim of claims) {
     try {
-      grown.push(await sized(client, bookStore, claim, database.size));
+      grown.push(await resize(client, bookStore, claim, database.size));
     } catch (error) {
       if (!isRefusal(error)) throw error;
       grown.push(claim);
@@ -86,7 +86,7 @@ export async function growClaims(
   return { claims: grown, ...(refusal && { refusal }) };
 }
 
-async function sized(
+async function resize(
   client: Client,
   bookStore: BookStore,
   claim: PersistentVolumeClaim,
@@ -94,9 +94,9 @@ async function sized(
 ): Promise<PersistentVolumeClaim> {
   const difference = compareQuantities(requestOf(claim), size);
   if (!isBound(claim) || difference === 0) return claim;
-  // A request may shrink as long as it stays above the capacity (KEP-1790). An earlier BookStore of this name, still in the
-  // cache, must not undo what its successor asks for.
-  if (difference > 0 && (holds(claim, size) || !(await isCurrent(client, BookStore, bookStore)))) return claim;
+  // A request may shrink if it stays above the capacity (KEP-1790). An earlier BookStore of this name, which the cache may
+  // still hold, must not undo the size of its successor.
+  if (difference > 0 && (hasCapacity(claim, size) || !(await isCurrent(client, BookStore, bookStore)))) return claim;
   const { uid, resourceVersion } = claim.metadata;
   const body = { metadata: { uid, resourceVersion }, spec: { resources: { requests: { storage: size } } } };
   return client.patch(PersistentVolumeClaim, keyOf(claim), { type: 'merge', body });
@@ -106,28 +106,28 @@ async function sized(
 export interface PendingVolume {
   readonly claim: string;
   readonly ordinal: number;
-  /** Since when, in milliseconds since 1970; 0 if unknown. */
+  /** When the condition became true, in milliseconds since 1970; 0 if unknown. */
   readonly sinceMs: number;
 }
 
-/** How far the volumes have grown. */
+/** The progress of the growing volumes. */
 export interface Growth {
-  /** The claims that hold less than they should. A claim without a volume is not among them. */
+  /** The claims whose volumes are smaller than `dbSize`. Excludes claims without a volume. */
   readonly unfinished: readonly string[];
   readonly pending: readonly PendingVolume[];
-  /** Why volumes do not grow, in the words of external-resizer and the kubelet. */
+  /** Why volumes do not grow: the messages of external-resizer and the kubelet. */
   readonly errors: readonly string[];
 }
 
 const errorConditions: readonly string[] = ['ControllerResizeError', 'NodeResizeError'];
 
 /**
- * How far the claims have grown, by what external-resizer and the kubelet write: `status.capacity` is what a pod has;
- * `FileSystemResizePending` is True from when the volume has grown until the kubelet has grown the file system, which it does
- * under the running pod if the driver can, within seconds (k8s.io/kubernetes/pkg/volume/util/resize_util.go).
+ * The progress of the claims according to external-resizer and the kubelet. `status.capacity` is the size that the pod sees.
+ * `FileSystemResizePending` is True from when the volume has grown until the kubelet has grown the file system. If the driver
+ * supports it, the kubelet does that within seconds and while the pod runs (k8s.io/kubernetes/pkg/volume/util/resize_util.go).
  */
 export function growthOf(claims: readonly PersistentVolumeClaim[], size: string): Growth {
-  const unfinished = claims.filter((claim) => isBound(claim) && !holds(claim, size));
+  const unfinished = claims.filter((claim) => isBound(claim) && !hasCapacity(claim, size));
   return {
     unfinished: unfinished.map(({ metadata }) => metadata.name),
     pending: unfinished.flatMap((claim) => {
@@ -146,22 +146,22 @@ export function growthOf(claims: readonly PersistentVolumeClaim[], size: string)
 const trueCondition = ({ status }: PersistentVolumeClaim, isWanted: (type: string) => boolean) =>
   status?.conditions?.find((condition) => condition.status === 'True' && isWanted(condition.type));
 
-/** However short `resizeRestartAfter` is: a pod has to start, and mount its volume. */
+/** The minimum of `resizeRestartAfter`: a pod needs time to start and to mount its volume. */
 const shortestWaitMs = 1000;
 
 export interface Restarts {
-  /** What to tell of each volume that a restart did not help. */
+  /** A message for each volume whose file system has not grown although its pod was restarted. */
   readonly stuck: readonly string[];
-  /** When to check the pending volumes again. Undefined: none waits. */
+  /** When to check the pending volumes again. Undefined if none is waiting. */
   readonly requeueAfterMs: number | undefined;
 }
 
 /**
- * Restarts a pod whose volume has waited for its file system for `resizeRestartAfter`: some drivers grow it only when the
- * volume is mounted. One pod at a time: the next waits until this one is ready. Once per resize: if the pod was started after
- * the volume had grown, another restart would not help either.
+ * Restarts a pod whose file system has been pending for `resizeRestartAfter`: some drivers grow it only when the volume is
+ * mounted. Restarts one pod at a time: the next one waits until this one is ready. Restarts a pod once per resize: if the pod
+ * started after the volume had grown, another restart would not help.
  *
- * @throws whatever the client throws.
+ * @throws any error of the client.
  */
 export async function restartPending(
   { pending }: Growth,
@@ -177,17 +177,17 @@ export async function restartPending(
     const pod = { ...keyOf(statefulSet), name: `${statefulSet.metadata.name}-${volume.ordinal}` };
     const step = await nextStep(client, settings, statefulSet, volume, pod);
     if (step.type === 'wait') delaysMs.push(step.delayMs);
-    if (step.type === 'tell') {
+    if (step.type === 'report') {
       stuck.push(
-        `${volume.claim}: the file system has not grown although pod ${pod.name} was started after the volume had grown: see the pod's Events`,
+        `${volume.claim}: the file system has not grown, although pod ${pod.name} started after the volume had grown: see the pod's Events`,
       );
     }
-    // Its readiness changes the StatefulSet's status, whose event enqueues the key.
-    if ((step.type === 'wait' || step.type === 'tell') && step.isStarting) break;
+    // When the pod becomes ready, the status of the StatefulSet changes, and that event enqueues the key.
+    if ((step.type === 'wait' || step.type === 'report') && step.isStarting) break;
     if (step.type !== 'restart') continue;
     if (await deleteIfPresent(client, Pod, pod, { uid: step.uid })) {
-      const note = `pod ${pod.name} restarted: the file system of ${volume.claim} has not grown under it`;
-      log.info({ pod: pod.name }, 'a pod is restarted for its volume to grow');
+      const note = `restarted pod ${pod.name}: the file system of ${volume.claim} did not grow while it ran`;
+      log.info({ pod: pod.name }, 'restarted a pod so that its file system grows');
       events.record(BookStore, bookStore, { type: 'Normal', reason: 'PodRestarted', action: 'Restart', note });
     }
     delaysMs.push(restartWaitMs(settings));
@@ -200,12 +200,12 @@ const restartWaitMs = ({ database }: Settings): number => Math.max(database.resi
 
 type NextStep =
   | { readonly type: 'nothing' }
-  /** `isStarting`: the pod was created after the volume had grown and is not ready. No other pod is restarted meanwhile. */
+  /** `isStarting`: the pod was created after the volume had grown and is not ready yet. No other pod is restarted until then. */
   | { readonly type: 'wait'; readonly delayMs: number; readonly isStarting: boolean }
   | { readonly type: 'restart'; readonly uid: string }
-  | { readonly type: 'tell'; readonly isStarting: boolean };
+  | { readonly type: 'report'; readonly isStarting: boolean };
 
-/** What to do about a volume whose file system has not grown. Reads claim and pod past the cache before a restart. */
+/** Decides what to do about a volume whose file system has not grown. Reads the claim and the pod from the API server first. */
 async function nextStep(
   client: Client,
   settings: Settings,
@@ -230,45 +230,44 @@ async function nextStep(
     const pod = await client.get(Pod, podKey);
     const isRunning = pod.metadata.deletionTimestamp === undefined && pod.status?.phase === 'Running';
     if (!isRunning || !isControlledBy(pod, statefulSet)) return starting;
-    // Not startTime: it is of the node's clock. A clock that is behind would have the pod restarted again and again.
+    // Not startTime, which the node's clock writes: if that clock is behind, the pod would be restarted repeatedly.
     const createdMs = Date.parse(pod.metadata.creationTimestamp);
     if (createdMs <= pending.sinceMs) return { type: 'restart', uid: pod.metadata.uid };
     const isStarting = !isReady(pod);
-    return nowMs < createdMs + waitMs ? waitSince(createdMs, isStarting) : { type: 'tell', isStarting };
+    return nowMs < createdMs + waitMs ? waitSince(createdMs, isStarting) : { type: 'report', isStarting };
   } catch (error) {
     if (!isNotFound(error)) throw error;
     return starting;
   }
 }
 
-/** No volume is growing. */
-export const settled: VolumeFinding = { reason: 'VolumesSettled', message: 'no volume is growing' };
+export const noVolumeGrowing: VolumeOutcome = { reason: 'VolumesSettled', message: 'no volume is growing' };
 
 /** @param stuck see {@link Restarts}. */
-export function volumeFinding(
+export function volumeOutcome(
   { refusal }: GrownClaims,
   { unfinished, pending, errors }: Growth,
   stuck: readonly string[],
   { database }: Settings,
-): VolumeFinding {
+): VolumeOutcome {
   if (refusal !== undefined) return refusedToGrow(refusal);
-  if (unfinished.length === 0) return settled;
+  if (unfinished.length === 0) return noVolumeGrowing;
   const failures = [...errors, ...stuck];
   if (failures.length > 0) return { reason: 'ResizeFailing', message: failures.join('; ') };
-  const growing = `${unfinished.join(', ')} to hold ${database.size}`;
+  const growing = `${unfinished.join(', ')} must grow to ${database.size}`;
   if (pending.length === 0) return { reason: 'ClaimsGrowing', message: growing };
   const message = `${growing}: the file system of ${pending.map(({ claim }) => claim).join(', ')} has not grown yet`;
   return { reason: 'FileSystemResizePending', message };
 }
 
-/** In the words of the admission plugin PersistentVolumeClaimResize. */
-const classWords = 'must support resize';
+/** Part of the message of the admission plugin PersistentVolumeClaimResize. */
+const cannotResizeMessage = 'must support resize';
 
-function refusedToGrow({ claim, error }: NonNullable<GrownClaims['refusal']>): VolumeFinding {
-  const words = wordsOf(error);
-  if (!words.includes(classWords)) return { reason: 'ResizeRefused', message: words };
+function refusedToGrow({ claim, error }: NonNullable<GrownClaims['refusal']>): VolumeOutcome {
+  const refusal = serverMessage(error);
+  if (!refusal.includes(cannotResizeMessage)) return { reason: 'ResizeRefused', message: refusal };
   const { storageClassName = '' } = claim.spec ?? {};
   const named = storageClassName === '' ? 'no StorageClass' : `StorageClass ${storageClassName}`;
-  const message = `claim ${claim.metadata.name} is of ${named}, which lets no volume grow (allowVolumeExpansion)`;
+  const message = `claim ${claim.metadata.name} has ${named}, which does not allow its volumes to grow (allowVolumeExpansion)`;
   return { reason: 'StorageClassCannotGrow', message };
 }

@@ -12,7 +12,7 @@ import type { Job } from '../../runtime/kinds/index.ts';
 import { childName } from '../child-name.ts';
 import { podLabels, printPod } from '../print-pod.ts';
 
-/** On a Job: the generation of the Echo whose message it prints. */
+/** The annotation of a Job with the generation of the Echo whose message it prints. */
 const generationAnnotation = 'mmontes.io/generation';
 
 /** The job controller copies a Job's name into a label of its pods. */
@@ -43,14 +43,14 @@ export function isOfCurrentGeneration(job: Job, echo: Echo): boolean {
   return job.metadata.annotations?.[generationAnnotation] === String(echo.metadata.generation);
 }
 
-/** How far a Job is. Suspended or waiting for a node it is pending. */
+/** The phase of a Job. A Job that is suspended or waits for a node is Pending. */
 export function jobPhase(job: Job): 'Pending' | 'Running' | 'Succeeded' | 'Failed' {
   if (hasCondition(job, 'Complete')) return 'Succeeded';
   if (hasCondition(job, 'Failed')) return 'Failed';
   return (job.status?.active ?? 0) > 0 ? 'Running' : 'Pending';
 }
 
-/** What the job controller says of the failure. */
+/** The reason that the job controller gives for the failure. */
 export function failureMessage(job: Job): string {
   const failure = job.status?.conditions?.find(({ type }) => type === 'Failed');
   return failure?.message ?? failure?.reason ?? 'the job controller gives no reason';
@@ -61,17 +61,17 @@ function hasCondition(job: Job, type: string): boolean {
 }
 
 /**
- * The last state of each Job that was deleted before the status of its Echo said that it had printed the message; one per
+ * Keeps the last state of each Job that was deleted before the status of its Echo recorded the completion. At most one Job per
  * Echo.
  *
- * A Job that had completed is not made again: without this memory, a Job with a ttlSecondsAfterFinished of 0 would print
- * twice. A Job that had not completed is made again, but only if the Echo still exists: its deletion also deletes the Job.
- * The memory is empty after a restart, so a message is printed at least once, not exactly once.
+ * The reconciler does not create a Job again if it had completed: otherwise a Job with a ttlSecondsAfterFinished of 0 would print
+ * twice. It creates a Job that had not completed again, but only if the Echo still exists, because the deletion of the Echo
+ * deletes the Job too. The states are lost with the process, so a message is printed at least once, not exactly once.
  */
 export class DeletedJobs {
   readonly #jobs = new Map<string, Job>();
 
-  /** Remembers the Job if it is the Echo's and this is its deletion. */
+  /** Keeps the Job if this delta deletes it, and it belongs to the Echo and its current generation. */
   observe(echo: Echo, delta: Delta<Job>): void {
     if (delta.type === 'deleted' && isJobOf(echo, delta.object)) {
       this.#jobs.set(keyString(keyOf(delta.object)), delta.object);

@@ -1,5 +1,5 @@
 import { Echo } from '../../api/index.ts';
-import { isCurrent, isPredecessors } from '../../runtime/controller/index.ts';
+import { isCurrent } from '../../runtime/controller/index.ts';
 import {
   defineReasons,
   deleteIfPresent,
@@ -18,60 +18,61 @@ import {
   type Result,
 } from '../../runtime/index.ts';
 import { Job, type Pod } from '../../runtime/kinds/index.ts';
+import { nameTaken } from '../name-taken.ts';
 import { problemAmong } from '../pods.ts';
-import { wordsOf } from '../refusal.ts';
+import { serverMessage } from '../refusal.ts';
 import { type DeletedJobs, echoJob, failureMessage, isOfCurrentGeneration, jobKeyOf, jobPhase } from './echo-job.ts';
 
 /** The reasons of `Ready` of an Echo. */
 export const echoReasons = defineReasons({
   Printed: { ready: 'True', event: 'Normal', meaning: 'The Job has printed the message.' },
-  Printing: { ready: 'False', event: 'Normal', meaning: 'The Job is there and has not finished.' },
+  Printing: { ready: 'False', event: 'Normal', meaning: 'The Job exists and has not finished.' },
   Replacing: {
     ready: 'False',
     event: 'Normal',
     meaning:
-      'A Job of an earlier spec, or of an earlier Echo of this name, is being deleted. The new Job is made when it is gone.',
+      'A Job of an earlier spec, or of an earlier Echo of this name, is being deleted. The operator creates the new Job when it is gone.',
   },
   JobFailed: {
     ready: 'False',
     event: 'Warning',
-    meaning: 'The Job has failed; the message quotes the job controller.',
+    meaning: 'The Job has failed. The message quotes the job controller.',
   },
   JobNameTaken: {
     ready: 'False',
     event: 'Warning',
-    meaning: 'A Job of that name exists and does not belong to this Echo. It is left alone.',
+    meaning: 'A Job of that name exists and does not belong to this Echo. The operator does not change it.',
   },
   JobRefused: {
     ready: 'False',
     event: 'Warning',
     meaning:
-      'The API server refuses the Job: a quota, a policy, missing permission. The message quotes it. The operator retries at least once a minute.',
+      'The API server refuses the Job, for example because of a quota, a policy or a missing permission. The message quotes it. The operator retries at least once a minute.',
   },
   InvalidSpec: {
     ready: 'False',
     event: 'Warning',
     tellsNewMessages: true,
-    meaning: 'The Echo has no message. Only one that was stored under an older CustomResourceDefinition.',
+    meaning: 'The Echo has no message: it was stored under an older CustomResourceDefinition.',
   },
 });
 
 type EchoOutcome = Outcome<ReasonOf<typeof echoReasons>, Echo>;
 
-/** What the reconciler reads and writes. */
+/** Options of {@link EchoReconciler}. */
 export interface EchoReconcilerOptions {
   readonly echos: ReadonlyStore<Echo>;
   readonly jobs: ReadonlyStore<Job>;
   readonly pods: ReadonlyStore<Pod>;
   readonly deletedJobs: DeletedJobs;
   readonly events: EventRecorder;
-  /** The image whose printf prints the message. */
+  /** The image of the pod. It must contain printf. */
   readonly image: string;
 }
 
 /**
- * Runs one Job per generation of an Echo: a Job of an older generation is deleted and, when it is gone, followed by a
- * new one; a Job deleted before it completed is made again, one that completed is not.
+ * Runs one Job per generation of an Echo. Deletes a Job of an older generation, and creates the new one when it is gone. Creates a
+ * Job again if it was deleted before it completed, but not after.
  */
 export class EchoReconciler {
   readonly #options: EchoReconcilerOptions;
@@ -83,7 +84,7 @@ export class EchoReconciler {
       kind: Echo,
       reasons: echoReasons,
       events: options.events,
-      refused: (echo, refusal) => waiting(echo, 'JobRefused', wordsOf(refusal)),
+      refused: (echo, refusal) => waiting(echo, 'JobRefused', serverMessage(refusal)),
     });
   }
 
@@ -105,11 +106,10 @@ export class EchoReconciler {
     }
     const job = this.#options.jobs.get(jobKey);
     if (job === undefined) return this.#create(echo, jobKey, context);
-    if (isPredecessors(job, Echo, echo)) {
-      return waiting(echo, 'Replacing', `Job ${jobKey.name} belongs to an earlier Echo of this name, and goes with it`);
-    }
     if (!isControlledBy(job, echo)) {
-      return waiting(echo, 'JobNameTaken', `a Job named ${jobKey.name} exists and is not this Echo's`);
+      const taken = { reason: 'JobNameTaken', advice: 'delete it, or give the Echo another name' } as const;
+      const { reason, message } = nameTaken({ kind: Echo, object: echo }, { kind: Job, holder: job }, taken);
+      return waiting(echo, reason, message);
     }
     if (!isOfCurrentGeneration(job, echo)) return this.#replace(echo, job, context);
     return outcomeOf(echo, job, problemAmong(this.#options.pods.byOwner(job.metadata.uid)));
@@ -123,27 +123,31 @@ export class EchoReconciler {
     }
     const job = await context.client.create(Job, echoJob(echo, this.#options.image));
     if (hadJob(echo)) {
-      const note = `Job ${jobKey.name} was deleted before it had printed the message: made again`;
+      const note = `created Job ${jobKey.name} again: it was deleted before it had printed the message`;
       this.#reporter.tell(echo, { type: 'Normal', reason: 'JobRecreated', note }, context);
     }
     return outcomeOf(echo, job);
   }
 
-  /** The DELETED event of the old Job enqueues the key, and the new Job is made: two never run at once. */
+  /** The DELETED event of the old Job enqueues the key, and then the new Job is created: two never run at the same time. */
   async #replace(echo: Echo, job: Job, { client }: ReconcileContext): Promise<EchoOutcome | undefined> {
     const { name, uid, deletionTimestamp } = job.metadata;
     if (deletionTimestamp === undefined) {
       if (!(await isCurrent(client, Echo, echo))) return undefined;
       await deleteIfPresent(client, Job, keyOf(job), { uid, propagationPolicy: 'Foreground' });
     }
-    return waiting(echo, 'Replacing', `Job ${name} of an earlier spec is being deleted`);
+    return waiting(
+      echo,
+      'Replacing',
+      `Job ${name} of an earlier spec is being deleted: a new one is created when it is gone`,
+    );
   }
 }
 
 /**
- * The outcome for an Echo whose Job is there, or was there and has completed.
+ * The outcome for an Echo with a Job, which may have been deleted after it completed.
  *
- * @param problem of its pods.
+ * @param problem why a pod of the Job does not start.
  */
 export function outcomeOf(echo: Echo, job: Job, problem?: string): EchoOutcome {
   const { name } = job.metadata;
@@ -163,7 +167,7 @@ export function outcomeOf(echo: Echo, job: Job, problem?: string): EchoOutcome {
   return { reason: 'Printing', message, status };
 }
 
-/** The message was printed, whatever has become of the Job since. Its times stay in the status. */
+/** The outcome for a message that was printed, even if the Job no longer exists. The status keeps its times. */
 const printed = (jobName: string): EchoOutcome => ({
   reason: 'Printed',
   message: `Job ${jobName} has printed the message`,
@@ -172,14 +176,14 @@ const printed = (jobName: string): EchoOutcome => ({
 
 const withoutJob = { phase: null, jobName: null, startTime: null, completionTime: null } as const;
 
-/** The outcome while there is no Job of this generation. */
+/** The outcome while no Job of this generation exists. */
 const waiting = (echo: Echo, reason: EchoOutcome['reason'], message: string): EchoOutcome => ({
   reason,
   message,
   status: { ...withoutJob, phase: 'Pending', jobName: jobKeyOf(keyOf(echo)).name },
 });
 
-/** Whether the status says that there was a Job of this generation. For an Event alone: a Job is made either way. */
+/** Whether a Job of this generation existed according to the status. Decides only whether to record an Event. */
 function hadJob({ metadata, status }: Echo): boolean {
   const ready = findCondition(status?.conditions, 'Ready');
   const isOfJob = ready?.reason === 'Printing' || ready?.reason === 'JobFailed';

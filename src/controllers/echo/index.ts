@@ -1,4 +1,4 @@
-/** Echo: one Job per generation prints the message. */
+/** Echo: a Job per generation prints the message. */
 import { Echo } from '../../api/index.ts';
 import { controllerOf, keyOf, type Manager, ownsByName, predicates, watches } from '../../runtime/index.ts';
 import { Job, Pod } from '../../runtime/kinds/index.ts';
@@ -18,7 +18,7 @@ export function addEchoController(manager: Manager, options: ControllerSettings 
   const byJob = ownsByName(echos, Job, (echo) => [jobKeyOf(keyOf(echo))], {
     observe: (echo, delta) => deletedJobs.observe(echo, delta),
   });
-  const troubledPods = watches(
+  const podProblems = watches(
     Pod,
     ({ object: pod }) => {
       const controller = controllerOf(pod);
@@ -36,7 +36,7 @@ export function addEchoController(manager: Manager, options: ControllerSettings 
     image,
   });
   manager.controller(Echo, {
-    watches: [byJob, troubledPods],
+    watches: [byJob, podProblems],
     predicate: predicates.ignoringConditionMessages,
     workers,
     resyncEveryMs,

@@ -1,10 +1,10 @@
 import { Echo } from '../../api/index.ts';
 import { Job, Pod } from '../../runtime/kinds/index.ts';
-import { may, mayOwn, type PolicyRule } from '../permissions.ts';
+import { allow, allowOwning, type PolicyRule } from '../permissions.ts';
 
-/** What the Echo controller does. It reads pods to tell why one does not start. */
+/** The permissions of the Echo controller. It reads pods to report why one does not start. */
 export const echoPermissions: readonly PolicyRule[] = [
-  ...mayOwn(Echo),
-  may(['list', 'watch', 'create', 'delete'], Job),
-  may(['list', 'watch'], Pod),
+  ...allowOwning(Echo),
+  allow(['list', 'watch', 'create', 'delete'], Job),
+  allow(['list', 'watch'], Pod),
 ];

@@ -1,4 +1,4 @@
-/** Counts the work in flight that may still add an item to a {@link Batch}. */
+/** Counts the operations in flight that may still add an item to a {@link Batch}. */
 export class InFlightCount {
   #count = 0;
   readonly #onZero = new Set<() => void>();
@@ -7,12 +7,12 @@ export class InFlightCount {
     return this.#count === 0;
   }
 
-  /** Calls the listener whenever the count becomes zero. */
+  /** Adds a listener that is called whenever the count becomes zero. */
   onZero(listener: () => void): void {
     this.#onZero.add(listener);
   }
 
-  /** Runs work that may add items. It is counted until it ends, except while it waits for a batch. */
+  /** Runs an operation that may add items. It counts until it ends, except while it is in {@link waiting}. */
   async during<T>(work: () => Promise<T>): Promise<T> {
     this.#count += 1;
     try {
@@ -22,7 +22,7 @@ export class InFlightCount {
     }
   }
 
-  /** Waits for a batch, within {@link during}. */
+  /** Waits for a batch. Call it within {@link during}. */
   async waiting<T>(wait: () => Promise<T>): Promise<T> {
     const result = wait();
     this.#decrement();
@@ -39,13 +39,13 @@ export class InFlightCount {
   }
 }
 
-/** What a {@link Batch} is made of. */
+/** Options of a {@link Batch}. */
 export interface BatchOptions<Item, Result> {
-  /** Executes all items at once. Returns one result for each item, in their order; an Error rejects that item alone. */
+  /** Executes all items together. Returns one result per item, in the same order. An Error rejects only that item. */
   readonly execute: (items: readonly Item[]) => Promise<readonly (Result | Error)[]>;
-  /** How many items are executed at once. Default: any number. */
+  /** The most items of a batch. Default: no limit. */
   readonly maxItems?: number;
-  /** Lets the first item wait for work in flight, for so many milliseconds at the most. Default: it does not wait. */
+  /** Waits for operations in flight that may add items, up to `maxWaitMs` milliseconds. Default: does not wait. */
   readonly gather?: { readonly inFlight: InFlightCount; readonly maxWaitMs: number };
 }
 
@@ -57,8 +57,8 @@ interface Waiting<Item, Result> {
 }
 
 /**
- * Group commit. A batch is executed when it is full, or when no work in flight may add to it; batches run one at a time. An item
- * that is added while a batch is executed goes with the next one, so the call that executes it begins after it was added.
+ * Group commit. Executes a batch when it is full, or when no operation in flight may add to it. Batches run one at a time. An item
+ * that is added while a batch runs belongs to the next one, so every item is executed by a call that begins after it was added.
  */
 export class Batch<Item, Result> {
   readonly #options: BatchOptions<Item, Result>;
@@ -71,7 +71,7 @@ export class Batch<Item, Result> {
     options.gather?.inFlight.onZero(() => this.#executeIfDue());
   }
 
-  /** @throws the item's own Error, or what `execute` throws. */
+  /** @throws the Error of the item, or any error of `execute`. */
   add(item: Item): Promise<Result> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ item, sinceMs: performance.now(), resolve, reject });
@@ -103,7 +103,8 @@ export class Batch<Item, Result> {
       const results = await this.#options.execute(batch.map(({ item }) => item));
       for (const [index, { resolve, reject }] of batch.entries()) {
         const result = results[index];
-        if (result instanceof Error || result === undefined) reject(result ?? new Error('the batch left an item out'));
+        if (result instanceof Error || result === undefined)
+          reject(result ?? new Error('the batch returned no result for an item'));
         else resolve(result);
       }
     } catch (error) {

@@ -1,6 +1,6 @@
 import type { Logger } from '../../runtime/index.ts';
 
-/** A system outside of the cluster cannot be used: nothing was sent to it, or the request has failed. */
+/** A system outside of the cluster cannot be used: the request failed, or was not sent. */
 export class OutsideDownError extends Error {
   override readonly name = 'OutsideDownError';
   /** The `system` of its {@link Circuit}. */
@@ -9,10 +9,10 @@ export class OutsideDownError extends Error {
   readonly reason: string;
   /** When the system was first found down for that reason. */
   readonly since: Date;
-  /** After how many milliseconds to call again, with jitter: another value for each caller. */
+  /** After how many milliseconds to call again. The jitter differs for each caller. */
   readonly retryAfterMs: number;
 
-  /** @param details.cause the first error of that reason, the same for all callers: otherwise a status would change with each call. */
+  /** @param details.cause the first error with that reason, the same for all callers, so that a status does not change with each call. */
   constructor(
     system: string,
     details: { readonly reason: string; readonly since: Date; readonly cause: unknown; readonly retryAfterMs: number },
@@ -26,7 +26,7 @@ export class OutsideDownError extends Error {
   }
 }
 
-/** Tells the time. */
+/** A source of the time. */
 export interface Clock {
   /** Milliseconds of a monotonic clock. */
   elapsedMs(): number;
@@ -34,15 +34,15 @@ export interface Clock {
   now(): Date;
 }
 
-/** What a {@link Circuit} is made of. */
+/** Options of a {@link Circuit}. */
 export interface CircuitOptions {
-  /** The system, for errors and the log: `the database db.example:5432/app`. */
+  /** The name of the system in errors and in the log: `the database db.example:5432/app`. */
   readonly system: string;
-  /** Why an error means that the system cannot be used, as a CamelCase reason for a condition. Undefined if it does not. */
+  /** The CamelCase reason for a condition if the error means that the system cannot be used. Otherwise undefined. */
   readonly reasonOf: (error: unknown) => string | undefined;
   /**
-   * Whether an error that means no outage is an answer of the system, which refused one request: that ends an outage. Any other
-   * error, for example one of the API server or of a gate, says nothing about the system.
+   * Whether an error without a reason is an answer of the system, which refused one request: such an answer ends an outage. Any
+   * other error, for example of the API server or of a gate, says nothing about the system.
    */
   readonly isAnswer: (error: unknown) => boolean;
   /** Absent: the circuit logs nothing. */
@@ -51,11 +51,11 @@ export interface CircuitOptions {
   readonly probeAfterMs?: number;
   /** The longest pause between two probes, in milliseconds. Default 5,000. */
   readonly maxProbeAfterMs?: number;
-  /** Called when the system is found down, and when it is back. Must not throw. */
+  /** Called when an outage begins and when it ends. Must not throw. */
   readonly onChange?: (up: boolean) => void;
-  /** Default: that of the process. */
+  /** Default: the clock of the process. */
   readonly clock?: Clock;
-  /** From 0 to below 1. Default `Math.random`. */
+  /** Returns a number from 0 to below 1. Default `Math.random`. */
   readonly random?: () => number;
 }
 
@@ -64,7 +64,7 @@ interface Outage {
   reason: string;
   cause: unknown;
   pauseMs: number;
-  /** By the clock's `elapsedMs`. */
+  /** A value of the clock's `elapsedMs`. */
   probeAtMs: number;
   probing: boolean;
 }
@@ -72,11 +72,11 @@ interface Outage {
 const processClock: Clock = { elapsedMs: () => performance.now(), now: () => new Date() };
 
 /**
- * A circuit breaker before a system outside of the cluster. As soon as a call finds the system down, further calls fail at once,
- * without a request. From time to time one call is let through as a probe; the first good answer lets all calls through again.
+ * A circuit breaker for a system outside of the cluster. When a call finds the system down, the circuit opens: further calls fail
+ * at once, without a request. After a pause one call is sent as a probe. The first answer closes the circuit again.
  *
- * A refused caller calls again after {@link retryAfterMs}. So all have called again within two pauses after the system is back:
- * ten seconds by default.
+ * A refused caller calls again after {@link retryAfterMs}. So all callers have called again within two pauses after the system is
+ * back: ten seconds by default.
  *
  * @example
  * const circuit = new Circuit({
@@ -101,14 +101,14 @@ export class Circuit {
   readonly #probeAfterMs: number;
   readonly #maxProbeAfterMs: number;
   #outage: Outage | undefined;
-  /** When the system last answered. */
+  /** When the system last answered, by the clock's `elapsedMs`. */
   #answeredAtMs = Number.NEGATIVE_INFINITY;
 
-  /** @throws RangeError for pauses that make no sense. */
+  /** @throws RangeError for invalid pauses. */
   constructor(options: CircuitOptions) {
     const { system, probeAfterMs = 500, maxProbeAfterMs = 5000, clock = processClock, random = Math.random } = options;
     if (!(probeAfterMs > 0 && maxProbeAfterMs >= probeAfterMs)) {
-      throw new RangeError(`probes take pauses above 0 ms that grow, not from ${probeAfterMs} to ${maxProbeAfterMs}`);
+      throw new RangeError(`expected 0 < probeAfterMs <= maxProbeAfterMs, got ${probeAfterMs} and ${maxProbeAfterMs}`);
     }
     this.system = system;
     this.#options = options;
@@ -118,13 +118,13 @@ export class Circuit {
     this.#maxProbeAfterMs = maxProbeAfterMs;
   }
 
-  /** Whether the system is down as far as is known: a call would be a probe, or be refused. */
-  get isCut(): boolean {
+  /** Whether the system is down as far as is known. Then the next call is a probe or fails at once. */
+  get isOpen(): boolean {
     return this.#outage !== undefined;
   }
 
   /**
-   * After how many milliseconds a refused caller may call again: when the next probe is due, plus up to one pause of jitter.
+   * After how many milliseconds a refused caller should call again: when the next probe is due, plus up to one pause of jitter.
    */
   get retryAfterMs(): number {
     const { probeAtMs = 0, pauseMs = this.#probeAfterMs } = this.#outage ?? {};
@@ -132,12 +132,12 @@ export class Circuit {
   }
 
   /**
-   * Does the work if the system is up as far as is known, or if a probe is due.
+   * Runs the work if the circuit is closed or a probe is due.
    *
-   * @param work is given `signal`. It must end by itself, also if nothing ever answers.
-   * @param signal of the caller. An error after it was aborted says nothing about the system, and is thrown as it is.
-   * @throws OutsideDownError at once while the system is down, or because the work has found it down; what the work throws, if
-   *   that means no outage.
+   * @param work receives `signal`. It needs a time-out of its own.
+   * @param signal of the caller. After it is aborted, an error of the work says nothing about the system and is rethrown.
+   * @throws OutsideDownError at once while the circuit is open, or if the work finds the system down; otherwise any error of the
+   *   work.
    */
   async call<T>(
     work: (signal: AbortSignal) => Promise<T>,
@@ -162,7 +162,7 @@ export class Circuit {
     }
   }
 
-  /** The outage, if this call is its probe. */
+  /** Returns the outage if this call is its probe. */
   #admit(): Outage | undefined {
     const outage = this.#outage;
     if (outage === undefined) return undefined;
@@ -175,7 +175,7 @@ export class Circuit {
     this.#answeredAtMs = this.#clock.elapsedMs();
     if (this.#outage === undefined) return;
     const { system, log, onChange } = this.#options;
-    log?.info({ system, since: this.#outage.since.toISOString() }, 'what is outside can be used again');
+    log?.info({ system, since: this.#outage.since.toISOString() }, 'the external system can be used again');
     this.#outage = undefined;
     onChange?.(true);
   }
@@ -187,9 +187,11 @@ export class Circuit {
   ): OutsideDownError {
     const outage = this.#outage;
     if (outage === undefined) {
-      // A call that began before the last good answer says nothing about the present.
+      // A call that began before the last answer says nothing about the current state.
       const isStale = startedAtMs < this.#answeredAtMs;
-      return isStale ? this.#error({ since: this.#clock.now(), reason, cause }) : this.#error(this.#cut(reason, cause));
+      return isStale
+        ? this.#error({ since: this.#clock.now(), reason, cause })
+        : this.#error(this.#open(reason, cause));
     }
     if (outage.reason !== reason) Object.assign(outage, { reason, cause, since: this.#clock.now() });
     if (isProbe) {
@@ -199,14 +201,14 @@ export class Circuit {
     return this.#error(outage);
   }
 
-  #cut(reason: string, cause: unknown): Outage {
+  #open(reason: string, cause: unknown): Outage {
     const { system, log, onChange } = this.#options;
     const pauseMs = this.#probeAfterMs;
     const probeAtMs = this.#clock.elapsedMs() + pauseMs;
     this.#outage = { since: this.#clock.now(), reason, cause, pauseMs, probeAtMs, probing: false };
-    // Only the message is logged: a library may attach the connection to the error, with its credentials.
+    // Log only the message: a library may attach the connection, with its credentials, to the error.
     const error = cause instanceof Error ? cause.message : String(cause);
-    log?.warn({ system, reason, error }, 'what is outside cannot be used: calls wait');
+    log?.warn({ system, reason, error }, 'the external system cannot be used: calls fail until a probe succeeds');
     onChange?.(false);
     return this.#outage;
   }

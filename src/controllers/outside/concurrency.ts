@@ -1,6 +1,6 @@
 /**
- * A signal that is aborted with the first of others. AbortSignal.any would be shorter, but leaves a trace of each call with a
- * signal that lives as long as the process. Dispose of this one to remove its listeners.
+ * A signal that is aborted when the first of several signals is. Unlike AbortSignal.any, it keeps nothing attached to signals that
+ * live as long as the process: dispose of it to remove its listeners.
  */
 export class LinkedSignal implements Disposable {
   readonly #controller = new AbortController();
@@ -27,9 +27,9 @@ export class LinkedSignal implements Disposable {
 }
 
 /**
- * Waits for a result until the signal is aborted. The work behind the result goes on: others may wait for it too.
+ * Waits for a result until the signal is aborted. Does not stop the work behind the result, because others may wait for it too.
  *
- * @throws what the result rejects with; the signal's reason.
+ * @throws the rejection of the result; the reason of the signal.
  */
 export async function untilAborted<T>(result: Promise<T>, signal: AbortSignal): Promise<T> {
   const { promise: aborted, reject } = Promise.withResolvers<never>();
@@ -43,35 +43,35 @@ export async function untilAborted<T>(result: Promise<T>, signal: AbortSignal): 
   }
 }
 
-/** Runs the work of one key one at a time, in the order of the calls. Other keys do not wait. */
+/** Runs one operation per key at a time, in the order of the calls. Operations of different keys run concurrently. */
 export class KeyedMutex {
   readonly #last = new Map<string, Promise<unknown>>();
 
-  /** How many keys are held or waited for. */
+  /** The number of keys that are locked. */
   get size(): number {
     return this.#last.size;
   }
 
-  /** @throws what the work throws; the signal's reason if it is aborted before the work begins. */
+  /** @throws any error of the work; the reason of the signal if it is aborted before the work begins. */
   async run<T>(key: string, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
     const before = this.#last.get(key);
     const ended = Promise.withResolvers<void>();
-    const turn = Promise.all([before, ended.promise]);
-    this.#last.set(key, turn);
+    const last = Promise.all([before, ended.promise]);
+    this.#last.set(key, last);
     try {
       if (before !== undefined) await untilAborted(before, signal);
       signal.throwIfAborted();
       return await work();
     } finally {
       ended.resolve();
-      void turn.then(() => {
-        if (this.#last.get(key) === turn) this.#last.delete(key);
+      void last.then(() => {
+        if (this.#last.get(key) === last) this.#last.delete(key);
       });
     }
   }
 }
 
-/** Runs so many works at once; the others wait, in the order of the calls. */
+/** Limits the number of concurrent operations. Others wait, in the order of the calls. */
 export class Semaphore {
   readonly #waiting: (() => void)[] = [];
   #free: number;

@@ -9,36 +9,36 @@ import {
   predicates,
 } from '../../runtime/index.ts';
 import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
-import { may, type PolicyRule } from '../permissions.ts';
+import { allow, type PolicyRule } from '../permissions.ts';
 
 const reason = 'ControllerDisabled';
 
 const reasons = defineReasons({
-  [reason]: { ready: 'False', event: 'Warning', meaning: 'The controller of the kind is switched off.' },
+  [reason]: { ready: 'False', event: 'Warning', meaning: 'The controller of this kind is disabled.' },
 });
 
 /**
- * Adds a controller that takes the place of one that is switched off: it reports just that in the condition `Ready` of each
- * object, also for those who wait for an object to go. Does nothing if the kind is not installed.
+ * Adds a controller that replaces a disabled one: it reports in the condition `Ready` of each object that its controller is
+ * disabled. That also explains why the deletion of an object with a finalizer waits. Does nothing if the CRD is not installed.
  */
 export function addDisabledController(
   manager: Manager,
   kind: Kind<ReportingObject>,
   options: Pick<ControllerSettings, 'events' | 'namespaces'> & {
-    /** What switches it on, in words: `controllers.pet.enabled`. */
+    /** The setting that enables the controller: `controllers.pet.enabled`. */
     readonly setting: string;
   },
 ): void {
   const { events, setting } = options;
   const objects = manager.informer(kind, { optional: true, ...scopeOf(options) }).store;
-  const message = `the controller of ${kind.kind} is switched off (${setting}): nothing outside is written or removed`;
+  const message = `the controller of ${kind.kind} is disabled (${setting}): nothing is written or deleted outside of the cluster`;
   const reporter = new OutcomeReporter({ kind, reasons, events });
   manager.controller(kind, {
     predicate: predicates.ignoringConditionMessages,
     reconcile: async (key, context) => {
       const object = objects.get(key);
       if (object === undefined) return done;
-      // `status.observedGeneration` stays: it speaks of the status that the kind's own controller has written.
+      // Keep `status.observedGeneration`: it belongs to the status that the kind's own controller has written.
       const { conditions } = desiredStatus(reasons, object, { reason, message }, new Date());
       const written = await writeStatus(context.client, kind, object, { conditions: [...(conditions ?? [])] });
       if (written === undefined || findCondition(object.status?.conditions, 'Ready')?.reason === reason) return done;
@@ -48,8 +48,8 @@ export function addDisabledController(
   });
 }
 
-/** What a disabled controller does in the cluster. */
+/** The permissions of the controller that replaces a disabled one. */
 export const disabledPermissions = (kind: Kind): readonly PolicyRule[] => [
-  may(['get', 'list', 'watch'], kind),
-  may(['patch'], kind, 'status'),
+  allow(['get', 'list', 'watch'], kind),
+  allow(['patch'], kind, 'status'),
 ];

@@ -1,4 +1,4 @@
-/** What controllers of kinds that live outside of the cluster share: an outside that may be down, slow, or not configured. */
+/** Shared by controllers whose kinds describe objects in a system outside of the cluster, which may be down, slow or not configured. */
 export { Batch, type BatchOptions, InFlightCount } from './batch.ts';
 export { Circuit, type CircuitOptions, type Clock, OutsideDownError } from './circuit.ts';
 export { KeyedMutex, LinkedSignal, Semaphore, untilAborted } from './concurrency.ts';

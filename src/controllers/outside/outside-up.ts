@@ -2,7 +2,7 @@ import { Gauge, type Registry } from 'prom-client';
 
 const name = 'echoperator_outside_up';
 
-/** Shows in the metrics whether a system outside can be used; until it is told otherwise, it can. */
+/** Adds a system to the metric that shows whether it can be used, initially 1. Returns a function that sets the value. */
 export function outsideUp(registry: Registry, system: string): (up: boolean) => void {
   const known = registry.getSingleMetric(name);
   const gauge =

@@ -1,16 +1,16 @@
 import { Code, ConnectError } from '@connectrpc/connect';
 
-/** What a failed call to the store means. */
+/** The meaning of a failed call to the store. */
 export type StoreFailure =
-  /** There was no answer. Whether the store has carried out the request is not known. */
+  /** No answer. It is unknown whether the store has carried out the request. */
   | 'down'
-  /** The store cannot do it for any pet, or forbids it. Whether it has carried out the request is not known. */
+  /** The store fails for every pet, or denies access. It is unknown whether it has carried out the request. */
   | 'unusable'
-  /** The store refuses this pet, or this search, and would refuse it again. */
+  /** The store refuses this pet or this search, and would refuse it again. */
   | 'refused'
   /** The store has no such pet. */
   | 'unknown'
-  /** The store has not carried out this one request, for a reason that is not the pet's. */
+  /** The store has not carried out this request, for a reason other than the pet. */
   | 'failed';
 
 const failures: Readonly<Record<Code, StoreFailure>> = {
@@ -32,28 +32,28 @@ const failures: Readonly<Record<Code, StoreFailure>> = {
   [Code.FailedPrecondition]: 'failed',
 };
 
-/** What a failed call means. Undefined for an error that does not come from a call to the store. */
+/** The meaning of an error. Undefined if it does not come from a call to the store. */
 export function failureOf(error: unknown): StoreFailure | undefined {
   if (error instanceof RefusedError) return 'refused';
   if (error instanceof SearchRefusedError) return 'failed';
   if (!(error instanceof ConnectError)) return undefined;
-  // An error of our end of the connection has a cause; an answer of the store has none.
+  // An error of the client has a cause; an answer of the store has none.
   return error.code === Code.Internal && error.cause !== undefined ? 'down' : failures[error.code];
 }
 
-/** The reason of `Ready` if a failed call means that the store cannot be used for any pet; undefined if it means no outage. */
+/** The reason of `Ready` if an error means that the store cannot be used for any pet. Otherwise undefined. */
 export function outageOf(error: unknown): 'PetStoreUnavailable' | 'PetStoreFailed' | undefined {
   const failure = failureOf(error);
   if (failure === 'down') return 'PetStoreUnavailable';
   return failure === 'unusable' ? 'PetStoreFailed' : undefined;
 }
 
-/** The store refuses this pet: it has not added or changed it. */
+/** The store has refused to add or update this pet. */
 export class RefusedError extends Error {
   override readonly name = 'RefusedError';
 }
 
-/** The store answers, but cannot be searched. It may still be written to. */
+/** The store refuses searches. It may still accept writes. */
 export class SearchRefusedError extends Error {
   override readonly name = 'SearchRefusedError';
 }

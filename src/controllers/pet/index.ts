@@ -1,4 +1,4 @@
-/** Pet: a pet in the pet store, a service outside of what Kubernetes knows. */
+/** Pet: a pet in the pet store, an external service. */
 import type { Registry } from 'prom-client';
 import { Pet } from '../../api/index.ts';
 import type { Gate } from '../../runtime/client/index.ts';
@@ -10,28 +10,28 @@ import { Inventory, Sweep } from './inventory.ts';
 import { PetReconciler } from './pet-reconciler.ts';
 import { PetStore } from './pet-store.ts';
 
-/** Workers at the least: twice the connections to the API server, to keep these busy while other workers wait for the store. */
+/** The minimum of workers: twice the connections to the API server, to keep these busy while other workers wait for the store. */
 const minWorkers = 64;
 
-/** The pause after a sweep that failed, in milliseconds. */
-const sweepAgainMs = 5000;
+/** The pause after a failed sweep, in milliseconds. */
+const sweepRetryMs = 5000;
 
 /**
- * Adds the Pet controller to a manager. Nothing is sent to the store yet. At each resync one search finds the pets that were
+ * Adds the Pet controller to a manager. Sends nothing to the store yet. At each resync, one search finds the pets that others have
  * changed or deleted in the store.
  *
- * @returns closes the connection to the store. Call it when no reconcile runs any more.
+ * @returns a function that closes the connection to the store. Call it after the last reconcile.
  */
 export function addPetController(
   manager: Manager,
   options: ControllerSettings & {
-    /** Passed by each request to the store. Default: none. */
+    /** The gate that each request to the store must pass. Default: none. */
     readonly gate: Gate | undefined;
-    /** For the metrics. */
+    /** The registry of the metrics. */
     readonly registry: Registry;
     /** `host:port`. */
     readonly address: string;
-    /** Absent: plain text. `ca`, in PEM, replaces the public authorities. */
+    /** Absent: no TLS. `ca`, in PEM, replaces the public authorities. */
     readonly tls: { readonly ca?: string } | undefined;
     /** How long the store may take to answer, in milliseconds. */
     readonly timeoutMs: number;
@@ -51,21 +51,24 @@ export function addPetController(
     log,
     onChange: (up) => {
       showUp(up);
-      // No watch tells what happened in the store meanwhile.
-      if (up) sweep.ask();
+      // The store has no watch, so search for what has changed meanwhile.
+      if (up) sweep.requestEarly();
     },
   });
   const sweep = new Sweep({
-    take: async (signal) => {
-      // A search for all pets would be a long probe, and all other calls would wait for it.
-      if (circuit.isCut) return [];
-      return circuit.call((linked) => inventory.take(store.all(linked)), signal);
+    search: async (signal) => {
+      // A search for all pets would be a long probe, and all other calls would fail until it ends.
+      if (circuit.isOpen) return [];
+      return circuit.call((linked) => inventory.compare(store.all(linked)), signal);
     },
     everyMs: resyncEveryMs,
-    retryAfterMs: sweepAgainMs,
-    failed: (error) => {
+    retryAfterMs: sweepRetryMs,
+    onError: (error) => {
       if (error instanceof OutsideDownError) return;
-      log.warn({ err: error }, 'the pets in the store cannot be read: what was changed there is not seen');
+      log.warn(
+        { err: error },
+        'cannot read the pets in the store: changes by others are not noticed until the next sweep',
+      );
     },
   });
   const reconciler = new PetReconciler({
@@ -78,7 +81,7 @@ export function addPetController(
   });
   manager.controller(Pet, {
     sources: [(enqueue, signal) => sweep.run(enqueue, signal)],
-    // The status is written by this controller.
+    // Excludes the status, which this controller writes.
     predicate: predicates.generationChanged,
     workers: Math.max(workers, minWorkers),
     resyncEveryMs,

@@ -4,45 +4,45 @@ import { keyOf, type ObjectKey, type ReadonlyStore } from '../../runtime/index.t
 import type { FoundPet } from './pet-store.ts';
 import { InvalidPetError, isStored, wantedPet } from './store-pet.ts';
 
-/** How the pet in the store differs from what a Pet asks for. */
+/** How the pet in the store deviates from its Pet. */
 export type Deviation = 'missing' | 'changed';
 
 /**
- * Finds drift in the store, of which no watch tells. There is no search by id, so one search reads all pets for all Pets and
- * compares them by id as they arrive. Only the deviations are kept.
+ * Finds drift in the store, which has no watch and no search by id. So one search reads all pets and compares them with all Pets by
+ * id as they arrive. Keeps only the deviations.
  */
 export class Inventory {
   readonly #pets: ReadonlyStore<Pet>;
   #deviations = new Map<string, Deviation>();
-  /** The ids that were settled since the last search began. */
-  #settled = new Set<string>();
+  /** The ids that were corrected since the last search began. */
+  #corrected = new Set<string>();
 
   constructor(pets: ReadonlyStore<Pet>) {
     this.#pets = pets;
   }
 
-  /** The deviation of the pet with this id, as the last search found it. */
+  /** The deviation of the pet with this id according to the last search. */
   deviation(id: string): Deviation | undefined {
     return this.#deviations.get(id);
   }
 
-  /** Removes the deviation: the pet is as its Pet asks by now, or has another id. */
-  settled(id: string): void {
+  /** Removes the deviation after the pet was corrected or got another id. */
+  markCorrected(id: string): void {
     this.#deviations.delete(id);
-    this.#settled.add(id);
+    this.#corrected.add(id);
   }
 
   /**
-   * Compares all pets of the store with the Pets. Leaves out Pets without an id when it begins, because the search may not return
-   * pets that are added later, and Pets that are settled meanwhile, because the search may return the state before. A pet that no
-   * Pet has belongs to somebody else.
+   * Compares all pets of the store with the Pets. Omits Pets that have no id at the beginning, because the search may not return
+   * pets that are added later. Omits Pets that are corrected meanwhile, because the search may return an earlier state. Ignores
+   * pets without a Pet: they belong to somebody else.
    *
    * @param all every pet of the store. If it throws, the deviations of the last search remain.
-   * @returns the keys of the Pets whose pet deviates.
+   * @returns the keys of the Pets whose pets deviate.
    */
-  async take(all: AsyncIterable<FoundPet>): Promise<readonly ObjectKey[]> {
-    const settled = new Set<string>();
-    this.#settled = settled;
+  async compare(all: AsyncIterable<FoundPet>): Promise<readonly ObjectKey[]> {
+    const corrected = new Set<string>();
+    this.#corrected = corrected;
     const expected = new Map<string, ObjectKey>();
     for (const pet of this.#pets.list()) {
       const { id } = pet.status ?? {};
@@ -56,13 +56,13 @@ export class Inventory {
       if (isChanged(this.#pets.get(key), stored)) found.push({ id: stored.id, key, deviation: 'changed' });
     }
     for (const [id, key] of expected) found.push({ id, key, deviation: 'missing' });
-    const open = found.filter(({ id }) => !settled.has(id));
+    const open = found.filter(({ id }) => !corrected.has(id));
     this.#deviations = new Map(open.map(({ id, deviation }) => [id, deviation]));
     return open.map(({ key }) => key);
   }
 }
 
-/** A Pet whose update is still to be sent has not been changed by others. */
+/** Whether others have changed the pet. Not if an update of its Pet has yet to be sent. */
 function isChanged(pet: Pet | undefined, { id, name, type, birthday }: FoundPet): boolean {
   if (pet === undefined || pet.status?.id !== id || !isStored(pet)) return false;
   try {
@@ -74,30 +74,30 @@ function isChanged(pet: Pet | undefined, { id, name, type, birthday }: FoundPet)
   }
 }
 
-/** What a {@link Sweep} is made of. */
+/** Options of a {@link Sweep}. */
 export interface SweepOptions {
-  /** Searches the store and returns the keys that are to be reconciled. */
-  readonly take: (signal: AbortSignal) => Promise<readonly ObjectKey[]>;
+  /** Searches the store. Returns the keys to enqueue. */
+  readonly search: (signal: AbortSignal) => Promise<readonly ObjectKey[]>;
   /** The pause between two sweeps, in milliseconds, with ±10 % jitter. */
   readonly everyMs: number;
-  /** The pause after a sweep that failed, in milliseconds: 1,000 at the least. */
+  /** The pause after a failed sweep, in milliseconds; at least 1,000. */
   readonly retryAfterMs: number;
   /** Called when a sweep fails. */
-  readonly failed: (error: unknown) => void;
+  readonly onError: (error: unknown) => void;
 }
 
-/** An event source that sweeps the store at the start, periodically, and early on request. */
+/** An event source that searches the store at the start, periodically, and early on request. */
 export class Sweep {
   readonly #options: SweepOptions;
-  #asked = new AbortController();
+  #requested = new AbortController();
 
   constructor(options: SweepOptions) {
     this.#options = options;
   }
 
-  /** Requests the next sweep early: a second after the last one at the earliest, so that one sweep serves many requests. */
-  ask(): void {
-    this.#asked.abort();
+  /** Requests the next sweep early, but at least a second after the last one, so that one sweep serves many requests. */
+  requestEarly(): void {
+    this.#requested.abort();
   }
 
   /** Runs until the signal is aborted. */
@@ -106,11 +106,11 @@ export class Sweep {
     signal: AbortSignal,
   ): Promise<void> {
     while (!signal.aborted) {
-      this.#asked = new AbortController();
+      this.#requested = new AbortController();
       const waitMs = await this.#sweep(enqueue, signal);
-      await delay(Math.min(waitMs, askedAfterMs), undefined, { signal }).catch(() => {});
-      const either = AbortSignal.any([signal, this.#asked.signal]);
-      await delay(Math.max(0, waitMs - askedAfterMs), undefined, { signal: either }).catch(() => {});
+      await delay(Math.min(waitMs, minPauseMs), undefined, { signal }).catch(() => {});
+      const either = AbortSignal.any([signal, this.#requested.signal]);
+      await delay(Math.max(0, waitMs - minPauseMs), undefined, { signal: either }).catch(() => {});
     }
   }
 
@@ -118,16 +118,16 @@ export class Sweep {
     enqueue: (key: ObjectKey, options: { readonly priority: 'low' }) => void,
     signal: AbortSignal,
   ): Promise<number> {
-    const { take, everyMs, retryAfterMs, failed } = this.#options;
+    const { search, everyMs, retryAfterMs, onError } = this.#options;
     try {
-      for (const key of await take(signal)) enqueue(key, { priority: 'low' });
+      for (const key of await search(signal)) enqueue(key, { priority: 'low' });
       return everyMs * (0.9 + Math.random() / 5);
     } catch (error) {
-      if (!signal.aborted) failed(error);
-      return Math.max(retryAfterMs, askedAfterMs);
+      if (!signal.aborted) onError(error);
+      return Math.max(retryAfterMs, minPauseMs);
     }
   }
 }
 
-/** How soon a requested sweep follows the last one, in milliseconds. */
-const askedAfterMs = 1000;
+/** The pause before a requested sweep, in milliseconds. */
+const minPauseMs = 1000;

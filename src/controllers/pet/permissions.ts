@@ -1,8 +1,8 @@
 import { Pet } from '../../api/index.ts';
-import { may, type PolicyRule } from '../permissions.ts';
+import { allow, type PolicyRule } from '../permissions.ts';
 
-/** What the Pet controller does in the cluster. It patches a Pet to add its finalizer and to take it off. */
+/** The permissions of the Pet controller. It patches a Pet to add and remove the finalizer. */
 export const petPermissions: readonly PolicyRule[] = [
-  may(['get', 'list', 'watch', 'patch'], Pet),
-  may(['patch'], Pet, 'status'),
+  allow(['get', 'list', 'watch', 'patch'], Pet),
+  allow(['patch'], Pet, 'status'),
 ];

@@ -22,73 +22,73 @@ import { type Circuit, KeyedMutex, OutsideDownError } from '../outside/index.ts'
 import { failureOf, RefusedError } from './errors.ts';
 import type { Inventory } from './inventory.ts';
 import type { PetStore } from './pet-store.ts';
-import { InvalidPetError, isAlike, isStored, presentReady, type StorePet, tripleOf, wantedPet } from './store-pet.ts';
+import { currentReady, InvalidPetError, isAlike, isStored, type StorePet, tripleOf, wantedPet } from './store-pet.ts';
 
 /** The reasons of `Ready` of a Pet. */
 export const petReasons = defineReasons({
-  Stored: { ready: 'True', event: 'Normal', meaning: 'The pet is in the store as the spec says.' },
-  Adding: { ready: 'False', event: 'Normal', meaning: 'The store is being asked to add the pet.' },
+  Stored: { ready: 'True', event: 'Normal', meaning: 'The pet in the store is as the spec asks.' },
+  Adding: { ready: 'False', event: 'Normal', meaning: 'The operator is adding the pet to the store.' },
   Deleting: {
     ready: 'False',
     event: 'Normal',
-    meaning: 'The deletion waits for an answer of the store that is missing: it may have added a pet.',
+    meaning: 'The deletion waits because the store may still add a pet: the answer to an earlier request was lost.',
   },
   PetStoreUnavailable: {
     ready: 'False',
     event: 'Warning',
-    meaning: 'The store does not answer; the message says since when. The operator retries by itself.',
+    meaning: 'The store does not answer. The message says since when. The operator retries every few seconds.',
   },
   PetStoreFailed: {
     ready: 'False',
     event: 'Warning',
-    meaning: 'The store answers that it cannot, or does not let the operator; the message quotes it. Retried.',
+    meaning: 'The store fails, or denies access to the operator. The message quotes it. The operator retries.',
   },
   PetRefused: {
     ready: 'False',
     event: 'Warning',
     meaning:
-      'The store refuses this pet (`INVALID_ARGUMENT`, `OUT_OF_RANGE`); the message quotes it. Retried at each resync.',
+      'The store refuses this pet (`INVALID_ARGUMENT`, `OUT_OF_RANGE`). The message quotes it. The operator retries at each resync.',
   },
   InvalidPet: {
     ready: 'False',
     event: 'Warning',
     tellsNewMessages: true,
-    meaning: 'No pet can be made of the spec; the message names the field.',
+    meaning: 'The spec does not describe a valid pet. The message names the field.',
   },
 });
 
 type Status = NonNullable<Pet['status']>;
 type PetOutcome = Outcome<ReasonOf<typeof petReasons>, Pet>;
 
-/** The pet that is about to be added, as the status records it. */
+/** A request to add a pet, as the status records it before the request is sent. */
 type Intent = NonNullable<Status['intent']>;
 
-/** What the reconciler reads and writes. */
+/** Options of {@link PetReconciler}. */
 export interface PetReconcilerOptions {
   readonly pets: ReadonlyStore<Pet>;
   readonly store: Pick<PetStore, 'timeoutMs' | 'remembersRequests' | 'add' | 'update' | 'delete' | 'find'>;
-  /** Passed by each call to the store. */
-  readonly circuit: Pick<Circuit, 'call' | 'isCut'>;
+  /** The circuit that each call to the store goes through. */
+  readonly circuit: Pick<Circuit, 'call' | 'isOpen'>;
   readonly inventory: Inventory;
   readonly events: EventRecorder;
-  /** Where there are Pets. Default: everywhere. */
+  /** The namespaces of the Pets. Default: all. */
   readonly namespaces: readonly string[] | undefined;
-  /** Default: the clock. */
+  /** Default: the clock of the process. */
   readonly now?: () => Date;
 }
 
-/** An intent whose answer is missing cannot be settled yet: the request may still arrive at the store. */
+/** An intent without an answer cannot be settled yet, because the store may still receive the request. */
 class TooEarlyError extends Error {
   override readonly name = 'TooEarlyError';
   readonly waitMs: number;
 
   constructor(waitMs: number) {
-    super(`a pet may still be on its way into the store: it is looked for again in ${waitMs} ms`);
+    super(`the store may still add a pet: the operator searches for it again in ${waitMs} ms`);
     this.waitMs = waitMs;
   }
 }
 
-/** A Pet during a reconcile, as it is after the last write. A write is a conflict if somebody else has written since. */
+/** A Pet during a reconcile, as of the last write. A write is a Conflict if somebody else has written since. */
 class PetRecord {
   readonly client: Client;
   #pet: Pet;
@@ -102,23 +102,24 @@ class PetRecord {
     return this.#pet;
   }
 
-  /** Writes into the status what has to survive a crash. */
+  /** Writes to the status what must survive a crash. */
   async write(status: DesiredStatus<Status>): Promise<void> {
     this.#pet = (await reportStatus(this.client, Pet, this.#pet, status)) ?? this.#pet;
   }
 }
 
 /**
- * Keeps one pet in the store for a Pet, as its spec says.
+ * Keeps one pet in the store for each Pet, as its spec asks.
  *
- * `status.id` alone identifies the pet. Before the store is asked to add one, the status records the request (`status.intent`).
+ * Only `status.id` identifies the pet. Before the operator sends a request to add one, it records the request in `status.intent`.
  * If the answer is lost, the intent remains, and the next reconcile settles it first:
  *
- * - A store that remembers request ids is asked again, and answers what it answered, or adds the pet now.
- * - In another store a pet is looked for that equals the intent and that no Pet holds, according to the API server. It is ours,
- *   or cannot be told apart. If there is none, another is added, but not before the first request is surely lost.
+ * - If the store remembers request ids, the operator sends the same request again. The store repeats its answer or adds the pet.
+ * - Otherwise the operator searches for a pet that equals the intent and whose id no other Pet has, according to the API server.
+ *   That is the pet of this Pet, or indistinguishable from it. If there is none, the operator adds one, but only when the first
+ *   request can no longer arrive.
  *
- * Pets that are alike are added and looked for one at a time, so that no pet is taken by two Pets.
+ * Only one Pet at a time adds or searches for pets that are alike, so two Pets never share a pet.
  */
 export class PetReconciler {
   readonly #options: PetReconcilerOptions;
@@ -145,7 +146,7 @@ export class PetReconciler {
     });
   }
 
-  /** Does the work and reports why it failed. */
+  /** Runs the work, and reports why it failed. */
   async #attempt(pet: Pet, context: ReconcileContext, work: (record: PetRecord) => Promise<Result>): Promise<Result> {
     const record = new PetRecord(pet, context.client);
     try {
@@ -159,32 +160,32 @@ export class PetReconciler {
     }
   }
 
-  /** The outcome of a failed reconcile, or its result if the status already tells. Undefined for an unexpected error. */
+  /** The outcome of a failed reconcile, or its result if the status already reports it. Undefined for an unexpected error. */
   #failureOutcome(pet: Pet, error: unknown): PetOutcome | Result | undefined {
     if (error instanceof TooEarlyError) {
       if (pet.metadata.deletionTimestamp === undefined) return requeueAfter(error.waitMs);
       return {
         reason: 'Deleting',
-        message: 'the deletion waits until a pet that may still be on its way into the store is looked for again',
+        message: 'the deletion waits: the store may still add a pet, and the operator searches for it again',
         requeueAfterMs: error.waitMs,
       };
     }
     if (error instanceof OutsideDownError) {
       const reason = error.reason === 'PetStoreFailed' ? error.reason : 'PetStoreUnavailable';
-      // Once per generation: each probe may fail with other words, and thousands of Pets may wait.
-      if (presentReady(pet)?.reason === reason) return requeueAfter(error.retryAfterMs);
-      const message = waitingFor(pet, `${error.message} (since ${error.since.toISOString()})`);
+      // Report an outage once per generation: the message may differ for each probe, and thousands of Pets may wait.
+      if (currentReady(pet)?.reason === reason) return requeueAfter(error.retryAfterMs);
+      const message = withDeletion(pet, `${error.message} (since ${error.since.toISOString()})`);
       return { reason, message, requeueAfterMs: error.retryAfterMs };
     }
     if (error instanceof InvalidPetError) return { reason: 'InvalidPet', message: error.message };
     if (error instanceof RefusedError) {
-      // The intent stays where the store remembers requests: the next attempt is the same request and needs no write. Elsewhere
-      // an intent is settled by looking for a pet that is alike, and none was added.
+      // If the store remembers request ids, keep the intent: the next attempt repeats the request and needs no status write.
+      // Otherwise remove it: settling it would search for a pet, and none was added.
       const status = this.#options.store.remembersRequests ? {} : { intent: null };
       return { reason: 'PetRefused', message: error.message, status };
     }
     if (failureOf(error) === undefined || !(error instanceof Error)) return undefined;
-    return { reason: 'PetStoreFailed', message: waitingFor(pet, error.message), error };
+    return { reason: 'PetStoreFailed', message: withDeletion(pet, error.message), error };
   }
 
   async #apply(record: PetRecord, context: ReconcileContext): Promise<Result> {
@@ -195,7 +196,7 @@ export class PetReconciler {
     const { intent } = record.pet.status ?? {};
     if (intent !== undefined) {
       await this.#settle(record, intent, signal, (id) => record.write({ id, intent: null })).catch((error: unknown) => {
-        // The store refuses a pet that is not wanted any more.
+        // Ignore the refusal of a pet that the spec no longer asks for.
         if (!(error instanceof RefusedError) || isAlike(intent, wanted)) throw error;
       });
     }
@@ -206,66 +207,66 @@ export class PetReconciler {
     if (deviation === undefined && isStored(record.pet)) return done;
     if (await circuit.call((linked) => store.update(id, wanted, linked), signal)) {
       this.#reporter.tell(record.pet, updateNotice(id, deviation), context);
-      inventory.settled(id);
+      inventory.markCorrected(id);
       return this.#reporter.report(record.pet, stored(id), context);
     }
-    const note = `pet ${id} is not in the store any more: it is added again`;
+    const note = `pet ${id} is no longer in the store: adding it again`;
     this.#reporter.tell(record.pet, { type: 'Warning', reason: 'PetLost', note }, context);
     const result = await this.#add(record, wanted, context);
-    inventory.settled(id);
+    inventory.markCorrected(id);
     return result;
   }
 
-  /** Adds a pet by a request that was never sent before. */
+  /** Adds a pet with a new request id. */
   async #add(record: PetRecord, wanted: StorePet, context: ReconcileContext): Promise<Result> {
     const { circuit, store } = this.#options;
     const { signal } = context;
     return this.#alike.run(tripleOf(wanted), signal, async () => {
-      // One call: a probe has to find out whether the store can add, not only whether it can be searched.
+      // One call for both: a probe must find out whether the store can add a pet, not only whether it answers searches.
       const id = await circuit.call(async (linked) => {
-        // A store that is down fails here, before an intent is written that would have to be settled.
-        if (circuit.isCut) await store.find(wanted, linked);
+        // If the store is down, fail before an intent is written that would have to be settled.
+        if (circuit.isOpen) await store.find(wanted, linked);
         const intent: Intent = { ...wanted, requestId: randomUUID(), since: this.#now().toISOString() };
         await record.write({ id: null, intent, ...this.#adding(record.pet) });
         return store.add(wanted, intent.requestId, linked);
       }, signal);
-      // Reported while no other Pet looks for a pet that is alike.
+      // Report before another Pet may search for a pet that is alike.
       return this.#reporter.report(record.pet, { ...stored(id), status: { id, intent: null } }, context);
     });
   }
 
-  /** A pet that the store has refused stays `PetRefused` until the store answers otherwise. */
+  /** The condition `Adding`. A Pet with the reason `PetRefused` keeps it until the store accepts the pet. */
   #adding(pet: Pet): Pick<DesiredStatus<Status>, 'conditions'> {
-    if (presentReady(pet)?.reason === 'PetRefused') return {};
+    if (currentReady(pet)?.reason === 'PetRefused') return {};
     const adding: PetOutcome = { reason: 'Adding', message: 'the pet is being added to the store' };
     const { conditions } = desiredStatus<Pet, PetOutcome['reason']>(petReasons, pet, adding, this.#now());
     return conditions === undefined ? {} : { conditions };
   }
 
   /**
-   * Finds out what became of an intent whose answer is missing, and passes the id of its pet to `take` if there is one. Until
-   * `take` has resolved, nobody else looks for a pet that is alike.
+   * Settles an intent without an answer: finds its pet, if there is one, and passes the id to `onFound`. Until `onFound` has
+   * resolved, no other Pet searches for a pet that is alike.
    */
   async #settle(
     record: PetRecord,
     intent: Intent,
     signal: AbortSignal,
-    take: (id: string) => Promise<void>,
+    onFound: (id: string) => Promise<void>,
   ): Promise<void> {
     const { circuit, store, namespaces } = this.#options;
     await this.#alike.run(tripleOf(intent), signal, async () => {
       const ageMs = this.#now().getTime() - Date.parse(intent.since);
       const { added, alike = [] } = await circuit.call(async (linked) => {
         const { ids, requestIdsKeptMs } = await store.find(intent, linked);
-        // Half of the time, because the clock of the store may differ.
+        // Use half of the time only, because the clock of the store may differ.
         if (ageMs >= requestIdsKeptMs / 2) return { alike: ids };
         return { added: await store.add(intent, intent.requestId, linked) };
       }, signal);
-      if (added !== undefined) return take(added);
-      const held =
-        alike.length === 0 ? undefined : await idsHeldByOthers(record.client, record.pet.metadata.uid, namespaces);
-      const own = alike.filter((id) => !held?.has(id)).sort()[0];
-      if (own !== undefined) return take(own);
+      if (added !== undefined) return onFound(added);
+      const otherIds =
+        alike.length === 0 ? undefined : await idsOfOtherPets(record.client, record.pet.metadata.uid, namespaces);
+      const own = alike.filter((id) => !otherIds?.has(id)).sort()[0];
+      if (own !== undefined) return onFound(own);
       const waitMs = 2 * store.timeoutMs - ageMs;
       if (waitMs > 0) throw new TooEarlyError(waitMs);
     });
@@ -276,7 +277,7 @@ export class PetReconciler {
     const remove = (id: string): Promise<void> => circuit.call((linked) => store.delete(id, linked), signal);
     const { id, intent } = record.pet.status ?? {};
     try {
-      // Not written into the status: the finalizer is taken off the object as it was read.
+      // Do not write the id to the status: the finalizer is removed from the object as it was read.
       if (intent !== undefined) await this.#settle(record, intent, signal, remove);
     } catch (error) {
       // The store refuses the pet, so it has not added it.
@@ -284,7 +285,7 @@ export class PetReconciler {
     }
     if (id === undefined) return done;
     await remove(id);
-    inventory.settled(id);
+    inventory.markCorrected(id);
     return done;
   }
 }
@@ -293,29 +294,33 @@ const stored = (id: string): PetOutcome => ({ reason: 'Stored', message: `pet ${
 
 const updateNotice = (id: string, deviation: ReturnType<Inventory['deviation']>) =>
   deviation === 'changed'
-    ? ({ type: 'Warning', reason: 'PetRestored', note: `pet ${id} was changed in the store: set back` } as const)
-    : ({ type: 'Normal', reason: 'PetUpdated', note: `pet ${id} is updated in the store` } as const);
+    ? ({
+        type: 'Warning',
+        reason: 'PetRestored',
+        note: `restored pet ${id}, which others had changed in the store`,
+      } as const)
+    : ({ type: 'Normal', reason: 'PetUpdated', note: `updated pet ${id} in the store` } as const);
 
-/** For a Pet that is being deleted, the message says what the deletion waits for. */
-function waitingFor({ metadata, status }: Pet, message: string): string {
+/** Adds to the message of a Pet that is being deleted what the deletion waits for. */
+function withDeletion({ metadata, status }: Pet, message: string): string {
   if (metadata.deletionTimestamp === undefined) return message;
-  return `the deletion waits until pet ${status?.id ?? 'that may have been added'} is deleted in the store: ${message}`;
+  return `the deletion waits until ${status?.id === undefined ? 'a pet that may have been added' : `pet ${status.id}`} is deleted from the store: ${message}`;
 }
 
 const pageSize = 500;
 
 /**
- * The ids that other Pets hold, read from the API server: the cache may not have observed the last status that another process
- * wrote, and a pet that two Pets have taken would be deleted with the first of them.
+ * The ids of other Pets, read from the API server, because the cache may not have observed the last status that another process
+ * wrote. If two Pets had the same id, the deletion of one would delete the pet of the other.
  *
- * @param namespaces where there are Pets. Default: everywhere.
+ * @param namespaces the namespaces of the Pets. Default: all.
  */
-async function idsHeldByOthers(
+async function idsOfOtherPets(
   client: Client,
   uid: string,
   namespaces: readonly string[] | undefined,
 ): Promise<ReadonlySet<string>> {
-  const held = new Set<string>();
+  const ids = new Set<string>();
   for (const scope of namespaces?.map((namespace) => ({ namespace })) ?? [{}]) {
     for (let next: string | undefined = ''; next !== undefined; ) {
       const page: Awaited<ReturnType<typeof client.list<Pet>>> = await client.list(Pet, {
@@ -324,10 +329,10 @@ async function idsHeldByOthers(
         ...(next !== '' && { continue: next }),
       });
       for (const { metadata, status } of page.items) {
-        if (status?.id !== undefined && metadata.uid !== uid) held.add(status.id);
+        if (status?.id !== undefined && metadata.uid !== uid) ids.add(status.id);
       }
       next = page.metadata.continue || undefined;
     }
   }
-  return held;
+  return ids;
 }

@@ -18,29 +18,29 @@ import { Batch, LinkedSignal, untilAborted } from '../outside/index.ts';
 import { failureOf, RefusedError, SearchRefusedError } from './errors.ts';
 import type { StorePet } from './store-pet.ts';
 
-/** What a {@link PetStore} needs. */
+/** Options of a {@link PetStore}. */
 export interface PetStoreOptions {
   /** `host:port`. */
   readonly address: string;
-  /** Absent: plain text. `ca`, in PEM, replaces the public authorities. */
+  /** Absent: no TLS. `ca`, in PEM, replaces the public authorities. */
   readonly tls?: { readonly ca?: string } | undefined;
-  /** How long an answer may take, in milliseconds; a sweep may take {@link sweepTimeoutMs}. */
+  /** The time-out of a call, in milliseconds. That of {@link PetStore.all} is {@link sweepTimeoutMs}. */
   readonly timeoutMs: number;
-  /** Passed by each call as it is sent, when there is a connection: the leader's fence. */
+  /** The leader's fence, which each call must pass when it is sent. */
   readonly gate?: Gate | undefined;
 }
 
-/** A pet with its id. A pet of another program may have a type that no Pet can ask for. */
+/** A pet with its id. Another program may have added a pet of a type that no Pet can have: its type is undefined. */
 export interface FoundPet extends Omit<StorePet, 'type'> {
   readonly id: string;
   readonly type: StorePet['type'] | undefined;
 }
 
-/** What a search for one pet has found. */
-export interface Findings {
+/** The result of a search for one pet. */
+export interface SearchResult {
   /** The ids of all pets that are alike. */
   readonly ids: readonly string[];
-  /** How long the store remembers request ids, in milliseconds; 0 if it does not. */
+  /** How long the store remembers request ids, in milliseconds. 0 if it does not remember them. */
   readonly requestIdsKeptMs: number;
 }
 
@@ -59,10 +59,10 @@ const typeOf = (type: PetType): StorePet['type'] | undefined =>
   (Object.keys(wireTypes) as StorePet['type'][]).find((name) => wireTypes[name] === type);
 
 /**
- * A client of the pet store, by gRPC: one connection for all callers, opened on demand. It retries nothing.
+ * A gRPC client of the pet store. All callers share one connection, which is opened on demand. Retries nothing.
  *
- * Every method throws ConnectError for an error of the store and for a missing answer, and what the gate throws. A signal ends
- * the wait for an answer: the store may carry out the request all the same.
+ * Every method throws ConnectError for an error of the store and for a missing answer, and any error of the gate. A signal ends the
+ * wait for an answer, but the store may still carry out the request.
  */
 export class PetStore {
   /** In milliseconds. */
@@ -71,10 +71,10 @@ export class PetStore {
   readonly #channel: PetStoreChannel;
   readonly #client: PetStoreClient;
   readonly #closing = new AbortController();
-  /** Looks many ids up in one search: there is no search by id. */
-  readonly #lookups = new Batch<string, boolean>({ execute: (ids) => this.#areThere(ids) });
-  /** The connection on which a search last said that the store remembers request ids. */
-  #remembering: object | undefined;
+  /** Looks up many ids in one search, because the store cannot search by id. */
+  readonly #lookups = new Batch<string, boolean>({ execute: (ids) => this.#findIds(ids) });
+  /** The connection on which the last search showed that the store remembers request ids. */
+  #rememberingConnection: object | undefined;
 
   constructor({ address, tls, timeoutMs, gate }: PetStoreOptions) {
     this.timeoutMs = timeoutMs;
@@ -84,11 +84,11 @@ export class PetStore {
   }
 
   /**
-   * Whether the store remembers request ids, as far as a search on the present connection has told. Only our store does; it
+   * Whether a search on the current connection has shown that the store remembers request ids. Only this project's store does. It
    * refuses an update of an unknown id with NOT_FOUND.
    */
   get remembersRequests(): boolean {
-    return this.#remembering !== undefined && this.#remembering === this.#channel.connection();
+    return this.#rememberingConnection !== undefined && this.#rememberingConnection === this.#channel.connection();
   }
 
   /**
@@ -104,13 +104,13 @@ export class PetStore {
       .addPets({ pets: [wirePet(pet)] }, { headers, signal: linked.signal })
       .catch(throwRefused);
     const [id] = ids;
-    if (id === undefined || ids.length > 1) throw new Error(`the pet store has given ${ids.length} ids for one pet`);
+    if (id === undefined || ids.length > 1) throw new Error(`the pet store returned ${ids.length} ids for one pet`);
     return id;
   }
 
   /**
-   * Replaces the pet with this id. The original store keeps its lock when it is asked to update an id that it does not have, and
-   * answers no call after that: so unless the store is known to be ours, a search has to find the id first.
+   * Replaces the pet with this id. The original store does not release its lock after an update of an unknown id, and then answers
+   * no more calls. So unless the store remembers request ids, a search must find the id first.
    *
    * @returns false if the store has no such pet.
    * @throws RefusedError if the store refuses this pet; SearchRefusedError if it cannot be searched for the id.
@@ -134,7 +134,7 @@ export class PetStore {
   }
 
   /** Finds the pets that are alike. */
-  async find(pet: StorePet, signal: AbortSignal): Promise<Findings> {
+  async find(pet: StorePet, signal: AbortSignal): Promise<SearchResult> {
     using linked = this.#begin(signal);
     let requestIdsKeptMs = 0;
     const onHeader = (headers: Headers): void => {
@@ -152,9 +152,9 @@ export class PetStore {
   }
 
   /**
-   * All pets, one by one, in no order. The search is complete if the iteration ends without an error.
+   * Reads all pets, in no particular order. They are complete if the iteration ends without an error.
    *
-   * @throws SearchRefusedError if the store answers, but cannot be searched.
+   * @throws SearchRefusedError if the store refuses the search.
    */
   async *all(signal: AbortSignal): AsyncGenerator<FoundPet> {
     using linked = this.#begin(signal);
@@ -165,7 +165,7 @@ export class PetStore {
     } catch (error) {
       const failure = failureOf(error);
       if (failure === undefined || failure === 'down' || !(error instanceof Error)) throw error;
-      throw new SearchRefusedError(`the pet store cannot be searched: ${error.message}`, { cause: error });
+      throw new SearchRefusedError(`the pet store refuses searches: ${error.message}`, { cause: error });
     }
   }
 
@@ -183,29 +183,29 @@ export class PetStore {
     }
   }
 
-  async #areThere(ids: readonly string[]): Promise<readonly boolean[]> {
+  async #findIds(ids: readonly string[]): Promise<readonly boolean[]> {
     const found = new Set<string>();
     const wanted = new Set(ids);
     for await (const { id } of this.all(this.#closing.signal)) if (wanted.has(id)) found.add(id);
     return ids.map((id) => found.has(id));
   }
 
-  /** Notes whether the store remembers request ids. */
+  /** Reads for how long the store remembers request ids, and notes whether it does. */
   #requestIdsKeptMs(headers: Headers): number {
     const keptMs = Number(headers.get(requestIdsKeptHeader) ?? 0) * 1000;
     const remembers = Number.isFinite(keptMs) && keptMs > 0;
-    this.#remembering = remembers ? this.#channel.connection() : undefined;
+    this.#rememberingConnection = remembers ? this.#channel.connection() : undefined;
     return remembers ? keptMs : 0;
   }
 
-  /** Passes the gate. The call also ends when the gate closes. */
+  /** Passes the gate. Returns a signal that is aborted with the given one or when the gate closes. */
   #begin(signal: AbortSignal): LinkedSignal {
     this.#gate?.pass();
     return new LinkedSignal(signal, this.#gate?.signal);
   }
 }
 
-/** Tells a refusal of a pet from one of a search. */
+/** Rethrows a refusal as RefusedError: the store has refused a pet, not a search. */
 function throwRefused(error: unknown): never {
   if (isClosed(error)) throw error.cause;
   if (failureOf(error) === 'refused' && error instanceof Error) throw new RefusedError(error.message, { cause: error });
@@ -216,7 +216,7 @@ function throwClosed(error: unknown): never {
   throw isClosed(error) ? error.cause : error;
 }
 
-/** What the gate throws as a call is sent comes as the cause of an error of the client. */
+/** Whether the gate refused the call: the client wraps the error of the gate. */
 const isClosed = (error: unknown): error is ConnectError & { readonly cause: GateClosedError } =>
   error instanceof ConnectError && error.cause instanceof GateClosedError;
 
@@ -224,11 +224,11 @@ const wirePet = ({ name, type, birthday }: StorePet) => ({ name, type: wireTypes
 
 function wireDay(text: string) {
   const day = dayFromText(text);
-  if (day === undefined) throw new RangeError(`${JSON.stringify(text)} is no day`);
+  if (day === undefined) throw new RangeError(`expected a day such as 2020-01-31, got ${JSON.stringify(text)}`);
   return create(DateSchema, day);
 }
 
-/** The range of that one day. The last day of the calendar has none, because no day follows it. */
+/** The search filter for one day. Empty for the last day of the calendar, because a range needs the next day as its end. */
 function rangeOf(birthday: string) {
   const day = dayFromText(birthday);
   const end = day && nextDay(day);

@@ -2,7 +2,7 @@ import type { Pet } from '../../api/index.ts';
 import { dayFromText, dayText } from '../../petstore-wire/index.ts';
 import { type Condition, findCondition } from '../../runtime/index.ts';
 
-/** A pet as the store is to have it. */
+/** A pet without its id. */
 export interface StorePet {
   readonly name: string;
   readonly type: Pet['spec']['type'];
@@ -10,21 +10,20 @@ export interface StorePet {
   readonly birthday: string;
 }
 
-/** The schema allows the spec, but no pet can be made of it. The message names the field. */
+/** The schema accepts the spec, but it describes no valid pet. The message names the field. */
 export class InvalidPetError extends Error {
   override readonly name = 'InvalidPetError';
 }
 
 /**
- * The pet that a spec asks for, as the store keeps it: without white space around its name (what Unicode calls so), born on a
- * day of UTC.
+ * The pet that a spec asks for, as the store keeps it: the name without Unicode white space around it, the birthday as a day in UTC.
  *
- * @throws InvalidPetError for a blank name and for a time that is none.
+ * @throws InvalidPetError for a blank name or an invalid time.
  */
 export function wantedPet({ name, type, birthday }: Pet['spec']): StorePet {
   const trimmed = name.replaceAll(/^\p{White_Space}+|\p{White_Space}+$/gu, '');
   if (trimmed === '')
-    throw new InvalidPetError(`spec.name: got ${JSON.stringify(name)}, takes a name that is not blank`);
+    throw new InvalidPetError(`spec.name: got ${JSON.stringify(name)}, expected a name that is not blank`);
   return { name: trimmed, type, birthday: dayInUtc(birthday) };
 }
 
@@ -39,21 +38,21 @@ function dayInUtc(birthday: string): string {
     if (dayFromText(dayText(day)) !== undefined) return dayText(day);
   }
   throw new InvalidPetError(
-    `spec.birthday: got ${JSON.stringify(birthday)}, takes a time of RFC 3339 in the years 1 to 9999, as 2020-01-31T00:00:00Z`,
+    `spec.birthday: got ${JSON.stringify(birthday)}, expected an RFC 3339 time in the years 1 to 9999, such as 2020-01-31T00:00:00Z`,
   );
 }
 
-/** Whether two pets differ by nothing but their ids. */
+/** Whether two pets have the same name, type and birthday. */
 export const isAlike = (one: StorePet, other: StorePet): boolean => tripleOf(one) === tripleOf(other);
 
-/** A key that only alike pets share. */
+/** A key that is equal for pets that are alike. */
 export const tripleOf = ({ name, type, birthday }: StorePet): string => JSON.stringify([name, type, birthday]);
 
-/** The condition `Ready`, if it is about the present generation of the Pet. */
-export function presentReady({ metadata, status }: Pet): Condition | undefined {
+/** The condition `Ready`, if it was observed for the current generation of the Pet. */
+export function currentReady({ metadata, status }: Pet): Condition | undefined {
   const ready = findCondition(status?.conditions, 'Ready');
   return ready?.observedGeneration === metadata.generation ? ready : undefined;
 }
 
-/** Whether the store has been told of the present spec, and has taken it. */
-export const isStored = (pet: Pet): boolean => pet.status?.id !== undefined && presentReady(pet)?.status === 'True';
+/** Whether the store has accepted the current spec. */
+export const isStored = (pet: Pet): boolean => pet.status?.id !== undefined && currentReady(pet)?.status === 'True';

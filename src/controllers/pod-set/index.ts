@@ -1,4 +1,4 @@
-/** PodSet: a number of like pods, kept running. */
+/** PodSet: keeps a number of identical pods running. */
 import { PodSet } from '../../api/index.ts';
 import { type Applier, controllerOf, keyOf, type Manager, predicates, watches } from '../../runtime/index.ts';
 import { Pod } from '../../runtime/kinds/index.ts';
@@ -36,7 +36,7 @@ export function addPodSetController(
   manager.controller(PodSet, {
     owns: [Pod],
     watches: [orphans],
-    // Not the status, which this controller writes: its own write after a refusal would retry at once.
+    // Excludes the controller's own status writes: they would enqueue the key at once, without back-off, after a refusal.
     predicate: predicates.generationChanged,
     workers,
     resyncEveryMs,

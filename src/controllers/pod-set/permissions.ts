@@ -1,9 +1,9 @@
 import { PodSet } from '../../api/index.ts';
 import { Pod } from '../../runtime/kinds/index.ts';
-import { may, mayOwn, type PolicyRule } from '../permissions.ts';
+import { allow, allowOwning, type PolicyRule } from '../permissions.ts';
 
-/** What the PodSet controller does. It patches a pod to adopt or release it. */
+/** The permissions of the PodSet controller. It patches a pod to adopt or release it. */
 export const podSetPermissions: readonly PolicyRule[] = [
-  ...mayOwn(PodSet),
-  may(['get', 'list', 'watch', 'create', 'patch', 'delete'], Pod),
+  ...allowOwning(PodSet),
+  allow(['get', 'list', 'watch', 'create', 'patch', 'delete'], Pod),
 ];

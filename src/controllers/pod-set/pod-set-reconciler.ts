@@ -6,6 +6,7 @@ import {
   defineReasons,
   done,
   type EventRecorder,
+  isControlledBy,
   keyString,
   missingField,
   type ObjectKey,
@@ -18,67 +19,68 @@ import {
 } from '../../runtime/index.ts';
 import { Pod } from '../../runtime/kinds/index.ts';
 import { isReady, problemAmong } from '../pods.ts';
-import { wordsOf } from '../refusal.ts';
+import { serverMessage } from '../refusal.ts';
 import { isActive, isOutdated, isSelected, isUpdated, selectorOf, templateHash } from './pod.ts';
-import { blockedReason, type Failure, type Memory, Scaling } from './scaling.ts';
+import { blockedReason, type Failure, Scaling, type ScalingState } from './scaling.ts';
 
 /** The reasons of `Ready` of a PodSet. */
 export const podSetReasons = defineReasons({
   PodsReady: {
     ready: 'True',
     event: 'Normal',
-    meaning: 'As many pods as asked for are ready, of the current template.',
+    meaning: 'The desired number of pods is ready and of the current template.',
   },
   PodsNotReady: {
     ready: 'False',
     event: 'Normal',
-    meaning: 'Some pods are not ready yet. The message says why one does not start.',
+    meaning: 'Some pods are not ready. The message says why a pod does not start.',
   },
   RollingOut: { ready: 'False', event: 'Normal', meaning: 'Some pods are of an earlier template.' },
-  ScalingDown: { ready: 'False', event: 'Normal', meaning: 'There are more pods than asked for.' },
+  ScalingDown: { ready: 'False', event: 'Normal', meaning: 'There are more pods than desired.' },
   PodsEndEarly: {
     ready: 'False',
     event: 'Warning',
-    meaning: 'Pods end soon after they were made, one after the other: the next is made after a pause.',
+    meaning:
+      'Several pods in a row have ended soon after their creation. The operator creates the next one after a pause.',
   },
   PodRefused: {
     ready: 'False',
     event: 'Warning',
     meaning:
-      'The API server refuses a pod: a quota, a policy, missing permission. The message quotes it. The operator retries at least once a minute.',
+      'The API server refuses a pod, for example because of a quota, a policy or a missing permission. The message quotes it. The operator retries at least once a minute.',
   },
   InvalidTemplate: {
     ready: 'False',
     event: 'Warning',
     meaning:
-      'No pod can be made of the template: a field has a bad value, a wrong type, or does not exist. The message quotes the API server. The operator retries at least once a minute.',
+      'A field of the template has an invalid value or type, or does not exist. The message quotes the API server. The operator retries at least once a minute.',
   },
   RemovalRefused: {
     ready: 'False',
     event: 'Warning',
-    meaning: 'The API server refuses to remove a pod that is too many, of an earlier template, or has ended.',
+    meaning: 'The API server refuses to delete a pod that is surplus, is of an earlier template, or has ended.',
   },
   AdoptionRefused: {
     ready: 'False',
     event: 'Warning',
-    meaning: 'The API server refuses to let a pod be adopted or released.',
+    meaning: 'The API server refuses the adoption or the release of a pod.',
   },
   InvalidSpec: {
     ready: 'False',
     event: 'Warning',
     tellsNewMessages: true,
     meaning:
-      'A field is missing, most often `replicas`: the PodSet was stored under another definition. Its pods are left alone.',
+      'A required field is missing, usually `replicas`: the PodSet was stored under an older CustomResourceDefinition. The operator does not change its pods.',
   },
 });
 
 type PodSetOutcome = Outcome<ReasonOf<typeof podSetReasons>, PodSet>;
 
-/** What the reconciler reads and writes. */
+/** Options of {@link PodSetReconciler}. */
 export interface PodSetReconcilerOptions {
   readonly sets: ReadonlyStore<PodSet>;
   readonly pods: ReadonlyStore<Pod>;
-  /** The pods of a namespace that have the labels of a PodSet, whoever owns them. */
+  /** The pods that have the labels of a PodSet, whoever owns them. */
   readonly labelled: (set: PodSet) => Iterable<Pod>;
   readonly applier: Applier;
   readonly events: EventRecorder;
@@ -87,14 +89,14 @@ export interface PodSetReconcilerOptions {
 }
 
 /**
- * Keeps as many pods as a PodSet asks for, of its template. The cache has observed what one reconcile wrote before the next
- * one begins, so it never makes or deletes one pod too many.
+ * Keeps the number of pods that a PodSet asks for, of its template. Before the next reconcile of a key begins, the cache has
+ * observed the writes of the last one, so no reconcile creates or deletes too many pods.
  */
 export class PodSetReconciler {
   readonly #options: PodSetReconcilerOptions;
   readonly #reporter: OutcomeReporter<PodSet, ReasonOf<typeof podSetReasons>>;
   /** By `keyString` of the PodSet. */
-  readonly #memories = new Map<string, Memory>();
+  readonly #states = new Map<string, ScalingState>();
 
   constructor(options: PodSetReconcilerOptions) {
     this.#options = options;
@@ -102,7 +104,11 @@ export class PodSetReconciler {
       kind: PodSet,
       reasons: podSetReasons,
       events: options.events,
-      refused: (_, refusal) => ({ reason: 'AdoptionRefused', message: wordsOf(refusal) }),
+      refused: (set, refusal) => ({
+        reason: 'AdoptionRefused',
+        message: serverMessage(refusal),
+        status: statusOf(set, this.#observedPods(set)),
+      }),
     });
   }
 
@@ -110,7 +116,7 @@ export class PodSetReconciler {
     const set = this.#options.sets.get(key);
     // The garbage collector deletes the pods with their owner.
     if (set === undefined || set.metadata.deletionTimestamp !== undefined) {
-      this.#memories.delete(keyString(key));
+      this.#states.delete(keyString(key));
       return done;
     }
     return this.#reporter.reconcile(set, context, () => this.#act(set, key, context));
@@ -120,33 +126,33 @@ export class PodSetReconciler {
     const missing = missingField(PodSet, set);
     if (missing !== undefined) return { reason: 'InvalidSpec', message: `${missing} is missing` };
     if (typeof set.spec.replicas !== 'number') {
-      return { reason: 'InvalidSpec', message: 'spec.replicas is no number' };
+      return { reason: 'InvalidSpec', message: 'spec.replicas is not a number' };
     }
     const { applier, pods: store, image } = this.#options;
     const { claimed: pods, failures } = await this.#claim(set, context);
-    const memory = this.#memoryOf(keyString(key));
-    const scaling = new Scaling({ set, pods, store, applier, client: context.client, memory, image });
+    const state = this.#stateOf(keyString(key));
+    const scaling = new Scaling({ set, pods, store, applier, client: context.client, state, image });
     await scaling.run();
     failures.push(...scaling.failures);
-    this.#tell(set, 'PodsMade', scaling.made, context);
-    this.#tell(set, 'PodsRemoved', scaling.removed, context);
+    this.#recordEvent(set, 'PodsMade', scaling.created, context);
+    this.#recordEvent(set, 'PodsRemoved', scaling.deleted, context);
     const { active, pause } = scaling;
     return {
-      ...(blockedReason(failures, pause) ?? sumUp(set, active)),
+      ...(blockedReason(failures, pause) ?? readinessOf(set, active)),
       status: statusOf(set, active),
       requeueAfterMs: pause?.leftMs,
-      // An error that is no refusal is not in the status, so it must be logged.
+      // The status reports only refusals, so another error is returned first: it is logged.
       error: (failures.find(({ error }) => !isRefusal(error)) ?? failures[0])?.error,
     };
   }
 
-  /** The pods of the PodSet, and what kept it from adopting or releasing others. */
+  /** Returns the pods of the PodSet, and the errors of adopting or releasing others. */
   async #claim(
     set: PodSet,
     { client }: ReconcileContext,
   ): Promise<{ readonly claimed: readonly Pod[]; readonly failures: Failure[] }> {
     const own = this.#options.pods.byOwner(set.metadata.uid);
-    // An ended pod is of no use to anybody but its last owner.
+    // Only its owner needs a pod that has ended.
     const labelled = [...this.#options.labelled(set)].filter(isActive);
     const { claimed, errors } = await claim({
       client,
@@ -156,33 +162,39 @@ export class PodSetReconciler {
       candidates: new Set([...own, ...labelled]),
       matches: (pod) => isSelected(set, pod),
     });
-    // The count is unknown: a pod that has changed since may be ours by now.
-    const unsure = errors.filter((error) => !isRefusal(error));
-    if (unsure.length > 0) throw unsure[0];
-    return { claimed, failures: errors.map((error) => ({ doing: 'claiming', error })) };
+    // After any other error the number of pods is unknown: a pod that has changed since may belong to this PodSet by now.
+    const otherErrors = errors.filter((error) => !isRefusal(error));
+    if (otherErrors.length > 0) throw otherErrors[0];
+    return { claimed, failures: errors.map((error) => ({ operation: 'claim', error })) };
   }
 
-  #memoryOf(key: string): Memory {
-    const memory = this.#memories.get(key) ?? { names: [], leaving: new Set() };
-    this.#memories.set(key, memory);
-    return memory;
+  /** The pods that a reconcile would count, adoptions aside, as the cache shows them. */
+  #observedPods(set: PodSet): readonly Pod[] {
+    const own = [...this.#options.pods.byOwner(set.metadata.uid)];
+    return own.filter((pod) => isControlledBy(pod, set) && isSelected(set, pod) && isActive(pod));
   }
 
-  #tell(set: PodSet, reason: 'PodsMade' | 'PodsRemoved', pods: readonly Pod[], context: ReconcileContext): void {
+  #stateOf(key: string): ScalingState {
+    const state = this.#states.get(key) ?? { failedNames: [], unansweredDeletions: new Set() };
+    this.#states.set(key, state);
+    return state;
+  }
+
+  #recordEvent(set: PodSet, reason: 'PodsMade' | 'PodsRemoved', pods: readonly Pod[], context: ReconcileContext): void {
     if (pods.length === 0) return;
-    const note = `${reason === 'PodsMade' ? 'made' : 'removed'} ${namesOf(pods)}`;
+    const note = `${reason === 'PodsMade' ? 'created' : 'deleted'} ${namesOf(pods)}`;
     this.#reporter.tell(set, { type: 'Normal', reason, note }, context);
   }
 }
 
-/** At most three names: an Event is short. */
+/** At most three names, to keep the Event short. */
 function namesOf(pods: readonly Pod[]): string {
   const names = pods.map(({ metadata }) => metadata.name);
   const more = names.splice(3).length;
   return more === 0 ? names.join(', ') : `${names.join(', ')} and ${more} more`;
 }
 
-/** The status besides the conditions. */
+/** The status without the conditions. */
 function statusOf(set: PodSet, active: readonly Pod[]) {
   const hash = templateHash(set);
   return {
@@ -194,14 +206,14 @@ function statusOf(set: PodSet, active: readonly Pod[]) {
   };
 }
 
-/** How far the pods are from what the spec asks for, where nothing blocks them. */
-function sumUp(set: PodSet, active: readonly Pod[]): Pick<PodSetOutcome, 'reason' | 'message'> {
+/** The reason and message if nothing blocks the PodSet: they compare the pods with the spec. */
+function readinessOf(set: PodSet, active: readonly Pod[]): Pick<PodSetOutcome, 'reason' | 'message'> {
   const { replicas } = set.spec;
   const hash = templateHash(set);
   const outdated = active.filter((pod) => isOutdated(pod, hash)).length;
   const ready = active.filter(isReady).length;
   if (active.length > replicas) {
-    return { reason: 'ScalingDown', message: `${active.length} pods are there, ${replicas} are wanted` };
+    return { reason: 'ScalingDown', message: `${active.length} pods exist, ${replicas} are desired` };
   }
   const problem = problemAmong(active);
   const cause = problem === undefined ? '' : `; ${problem}`;

@@ -4,10 +4,10 @@ import { controllerReference, type Manifest } from '../../runtime/index.ts';
 import type { Pod } from '../../runtime/kinds/index.ts';
 import { childName } from '../child-name.ts';
 
-/** On a pod: which template it was made of. */
+/** The label of a pod with the hash of the template that it was created from. */
 const templateHashLabel = 'app.example.com/template-hash';
 
-/** What a label's value can hold. */
+/** The longest value of a label. */
 const maxLabelLength = 63;
 
 /** The labels by which a PodSet finds its pods. */
@@ -15,7 +15,7 @@ export function podLabels({ metadata }: PodSet): Readonly<Record<string, string>
   return { app: childName(metadata.name, maxLabelLength), version: 'v0.1' };
 }
 
-/** As a list and an autoscaler take it. */
+/** The labels as a selector, in the syntax of list requests and of the scale subresource. */
 export const selectorOf = (set: PodSet): string =>
   Object.entries(podLabels(set))
     .map(([label, value]) => `${label}=${value}`)
@@ -26,10 +26,10 @@ export const isSelected = (set: PodSet, { metadata }: Pod): boolean =>
   Object.entries(podLabels(set)).every(([label, value]) => metadata.labels?.[label] === value);
 
 /**
- * The pod of a PodSet without a template. It fits the `restricted` Pod Security Standard and a quota on CPU and memory. As the
- * first process of a container, sleep does not react to SIGTERM: nothing is gained by waiting.
+ * The pod spec of a PodSet without a template. It fits the `restricted` Pod Security Standard and a quota on CPU and memory. The
+ * grace period is short because sleep, as the first process of a container, ignores SIGTERM.
  */
-const sleeper = (image: string) => ({
+const defaultPodSpec = (image: string) => ({
   automountServiceAccountToken: false,
   enableServiceLinks: false,
   terminationGracePeriodSeconds: 1,
@@ -55,14 +55,14 @@ const sleeper = (image: string) => ({
   ],
 });
 
-/** The hash of no template, whatever its pod is: neither another release nor another image rolls pods. */
-const sleeperHash = 'default';
+/** The hash without a template. It is constant, so a new release or another image does not replace the pods. */
+const defaultTemplateHash = 'default';
 
-/** Another template has another hash. */
+/** The hash of a PodSet's template. It changes with the template. */
 export function templateHash({ spec: { template } }: PodSet): string {
-  if (template === undefined) return sleeperHash;
+  if (template === undefined) return defaultTemplateHash;
   const { labels, annotations } = template.metadata ?? {};
-  // The API server stores the fields of what it does not know in the order of their names: the text is always the same.
+  // The API server sorts the fields of a schemaless object by name, so equal templates have equal texts.
   const text = JSON.stringify([unlessEmpty(labels), unlessEmpty(annotations), template.spec]);
   return createHash('sha256').update(text).digest('hex').slice(0, 10);
 }
@@ -70,17 +70,17 @@ export function templateHash({ spec: { template } }: PodSet): string {
 const unlessEmpty = (map: object | undefined): object | undefined =>
   map === undefined || Object.keys(map).length === 0 ? undefined : map;
 
-/** Whether the pod was made of the PodSet's current template. */
+/** Whether the pod was created from the PodSet's current template. */
 export const isUpdated = ({ metadata }: Pod, hash: string): boolean => metadata.labels?.[templateHashLabel] === hash;
 
-/** Whether the pod was made of an earlier template. A pod that was adopted may be of none; it is not replaced. */
+/** Whether the pod was created from an earlier template. An adopted pod may have no template; it is not replaced. */
 export const isOutdated = (pod: Pod, hash: string): boolean =>
   pod.metadata.labels?.[templateHashLabel] !== undefined && !isUpdated(pod, hash);
 
 /**
  * A new pod of a PodSet.
  *
- * @param image of the pod if the PodSet has no template.
+ * @param image the image of the pod if the PodSet has no template.
  */
 export function newPod(set: PodSet, hash: string, name: string, image: string): Manifest<Pod> {
   const { template } = set.spec;
@@ -93,8 +93,8 @@ export function newPod(set: PodSet, hash: string, name: string, image: string): 
       ...(annotations && { annotations }),
       ownerReferences: [controllerReference(PodSet, set)],
     },
-    // Unchecked user input: the API server checks it when it is sent.
-    spec: (template?.spec as Pod['spec']) ?? sleeper(image),
+    // The API server validates this user input.
+    spec: (template?.spec as Pod['spec']) ?? defaultPodSpec(image),
   };
 }
 
@@ -102,14 +102,14 @@ export function newPod(set: PodSet, hash: string, name: string, image: string): 
 export const isActive = ({ metadata, status }: Pod): boolean =>
   metadata.deletionTimestamp === undefined && status?.phase !== 'Succeeded' && status?.phase !== 'Failed';
 
-/** What a name can hold, less `-pod-` and the suffix. */
+/** The longest name, less `-pod-` and the suffix. */
 const maxNameLength = 253 - 10;
 
 /**
- * The names of new pods. They are chosen here and not by the API server, so that a get of a name settles what a lost answer
- * leaves open.
+ * The names of new pods. The operator chooses them, not the API server, so that after a lost answer a get of the name shows
+ * whether the pod was created.
  *
- * @param tried names to use first: those of earlier requests that failed.
+ * @param tried the names of earlier requests that failed. They are used first.
  */
 export function podNames(
   { metadata }: PodSet,

@@ -5,9 +5,9 @@ import { isOutdated, isUpdated } from './pod.ts';
 const phaseOrder: Readonly<Record<string, number>> = { Pending: 0, Unknown: 1, Running: 2 };
 
 /**
- * The pods in the order in which a ReplicaSet would remove them (ActivePodsWithRanks in
- * k8s.io/kubernetes/pkg/controller): those without a node first, then the pending, the unready, the cheap by their
- * annotation, those with most siblings on their node, the lately ready, those that restarted most, the young.
+ * The pods in the order in which a ReplicaSet would delete them (ActivePodsWithRanks in k8s.io/kubernetes/pkg/controller). These
+ * criteria decide, one after the other: no node, pending, not ready, low deletion cost, many pods of the PodSet on the node, ready
+ * for a short time, many restarts, young.
  */
 export function inOrderOfRemoval(pods: readonly Pod[]): readonly Pod[] {
   const siblings = new Map<string, number>();
@@ -19,7 +19,7 @@ export function inOrderOfRemoval(pods: readonly Pod[]): readonly Pod[] {
   return [...pods].sort((one, other) => compare(ranks.get(one) ?? [], ranks.get(other) ?? []));
 }
 
-/** Lower is removed earlier; a later number decides where those before it are equal. */
+/** A pod with lower numbers is deleted earlier. A number counts only if all before it are equal. */
 function rankOf(pod: Pod, siblings: number): readonly number[] {
   const ready = isReady(pod);
   const readySince = readyCondition(pod)?.lastTransitionTime;
@@ -30,7 +30,7 @@ function rankOf(pod: Pod, siblings: number): readonly number[] {
     ready ? 1 : 0,
     deletionCost(pod),
     -siblings,
-    // The longer ago, the later it goes: unknown counts as just now.
+    // A pod that has been ready for longer is deleted later. An unknown time counts as now.
     ready && readySince ? ageRank(readySince) : -Number.MAX_SAFE_INTEGER,
     -restarts,
     ageRank(pod.metadata.creationTimestamp),
@@ -39,7 +39,7 @@ function rankOf(pod: Pod, siblings: number): readonly number[] {
 
 const ageRank = (time: string): number => -Date.parse(time);
 
-/** A cost that is no number counts as 0, as in a ReplicaSet. */
+/** A cost that is not an integer counts as 0, as in a ReplicaSet. */
 function deletionCost({ metadata }: Pod): number {
   const cost = metadata.annotations?.[deletionCostAnnotation] ?? '0';
   return /^[-+]?\d+$/.test(cost) ? Number(cost) : 0;
@@ -54,38 +54,38 @@ function compare(one: readonly number[], other: readonly number[]): number {
 }
 
 /**
- * The pod to replace next: of an earlier template, and only while every pod that is not of an earlier template is ready. So a
- * roll takes at most one pod away, however broken the new template is, like a Deployment with maxUnavailable 1 and no surge
+ * The pod of an earlier template to replace next. Undefined while a pod of the current template is not ready. So a broken new
+ * template costs at most one pod, as in a Deployment with maxUnavailable 1 and no surge
  * (k8s.io/kubernetes/pkg/controller/deployment/rolling.go).
  *
- * @param active in the order of removal: a pod that is not ready comes before those that are.
+ * @param active the pods in the order of removal, so that those that are not ready come first.
  */
 export function nextToReplace(active: readonly Pod[], hash: string): Pod | undefined {
   if (active.some((pod) => !isOutdated(pod, hash) && !isReady(pod))) return undefined;
   return active.find((pod) => isOutdated(pod, hash));
 }
 
-/** How many ended pods a PodSet keeps, so that their logs can be read. */
+/** How many ended pods a PodSet keeps for their logs. */
 const keptEnded = 5;
 
-/** The ended pods that are not kept. */
+/** The ended pods to delete: all but the youngest ones that are kept. */
 export const surplusEnded = (pods: readonly Pod[]): readonly Pod[] => endedYoungestFirst(pods).slice(keptEnded);
 
-/** A pod that was ready for longer than this after its creation did not end early. The kubelet uses the same time. */
+/** A pod that was ready later than this after its creation did not end early. The kubelet resets its back-off after the same time. */
 const earlyMs = 600_000;
 
-/** The pause before the next pod is made, by how many pods in a row ended early. As the kubelet, up to five minutes. */
+/** The pause before the next creation, by the number of pods in a row that ended early. Up to five minutes, like the kubelet's. */
 const pausesMs = [0, 10_000, 40_000, 160_000, 300_000];
 
-/** A series of pods that ended early, one after the other. */
+/** Pods in a row that ended early. */
 export interface EarlyEnds {
   readonly count: number;
   readonly youngest: Pod;
-  /** How long no pod is made after the youngest ended. */
+  /** How long to wait with the next creation after the youngest pod ended. */
   readonly pauseMs: number;
 }
 
-/** The last pods of the template that ended, as far as all of them ended early. Undefined if there is none. */
+/** The youngest ended pods, up to the first that did not end early or is of another template. Undefined if there are none. */
 export function earlyEnds(pods: readonly Pod[], hash: string): EarlyEnds | undefined {
   const ended = endedYoungestFirst(pods);
   const other = ended.findIndex((pod) => !isUpdated(pod, hash) || !endedEarly(pod));
@@ -95,7 +95,7 @@ export function earlyEnds(pods: readonly Pod[], hash: string): EarlyEnds | undef
   return youngest === undefined || pauseMs === undefined ? undefined : { count, youngest, pauseMs };
 }
 
-/** When a pod was last ready; of one that never was, when it was created or began to start. */
+/** When the readiness of a pod last changed. For a pod that was never ready: when it was created or started. */
 export const lastReadyAt = (pod: Pod): number =>
   Date.parse(readyCondition(pod)?.lastTransitionTime ?? '') || createdAt(pod);
 

@@ -13,30 +13,30 @@ import {
   readCredentials,
 } from './pool.ts';
 import { StaleBackends } from './stale-backends.ts';
-import { nothing, type Statement } from './statements.ts';
+import { ping, type Statement } from './statements.ts';
 
-/** What a {@link Database} needs. */
+/** Options of a {@link Database}. */
 export interface DatabaseOptions {
   readonly settings: DatabaseSettings;
   readonly log: Logger;
-  /** Passed by each statement as it is sent. Default: none. */
+  /** The gate that each statement must pass when it is sent. Default: none. */
   readonly gate?: Gate | undefined;
-  /** Called when the database is found down, and when it is back. */
+  /** Called when an outage begins and when it ends. */
   readonly onChange?: (up: boolean) => void;
 }
 
 const closeTimeoutMs = 1000;
 
 /**
- * The database: a pool, and a circuit, so that an outage costs one attempt every few seconds. Each statement is a transaction of
- * its own. None is sent while an earlier one, whose answer was lost, may still run.
+ * The database: a connection pool behind a circuit, so that an outage costs one attempt every few seconds. Each statement is its own
+ * transaction. No statement is sent while an earlier one without an answer may still run.
  */
 export class Database {
   readonly #options: DatabaseOptions;
   readonly #circuit: Circuit;
   readonly #connections: Semaphore;
   readonly #closing = new AbortController();
-  /** Aborted when no statement may begin any more, and those in flight have to end. */
+  /** Aborted when no further statement may begin and those in flight must end. */
   readonly #ended: AbortSignal;
   readonly #stale = new StaleBackends();
   #opened: { readonly credentials: Credentials; readonly pool: Promise<NamedPool> } | undefined;
@@ -58,15 +58,15 @@ export class Database {
   /**
    * Executes a statement.
    *
-   * @returns the rows, each as an object of its columns, whose types the caller has to know.
-   * @throws OutsideDownError if the database cannot be used; pg's DatabaseError if it refuses the statement; what the gate throws.
+   * @returns the rows as objects by column. The caller must know the types of the columns.
+   * @throws OutsideDownError if the database cannot be used; pg's DatabaseError if it refuses the statement; any error of the gate.
    */
   query<R extends object>(statement: Statement): Promise<readonly R[]> {
-    // A statement that waits for a connection meets the circuit when its turn comes, and during an outage opens none.
+    // Check the circuit after the wait for a connection, so that no connection is opened during an outage.
     return this.#connections.use(() => this.#circuit.call(() => this.#answer<R>(statement)));
   }
 
-  /** Closes the connections, also those with a statement in flight, and waits a second at the most for their end. */
+  /** Closes the connections, also those with a statement in flight. Waits up to a second. */
   async close(): Promise<void> {
     this.#closing.abort(new Error('the connection to the database is closed'));
     const opened = await this.#opened?.pool;
@@ -74,52 +74,52 @@ export class Database {
     await Promise.race([opened.pool.end(), delay(closeTimeoutMs, undefined, { ref: false })]);
   }
 
-  /** If a statement is not answered, another connection tells whether the database answers at all. */
+  /** After a statement without an answer, finds out on another connection whether the database answers at all. */
   async #answer<R extends object>(statement: Statement): Promise<readonly R[]> {
     try {
       return await this.#query<R>(statement);
     } catch (error) {
       if (!(error instanceof ConnectionFailedError && isUnanswered(error.cause))) throw error;
-      this.#renew();
-      await this.#query(nothing);
-      throw new UnfitTableError('TableBusy', 'the statement was not answered in time, and is ended');
+      this.#renewPool();
+      await this.#query(ping);
+      throw new UnfitTableError('TableBusy', 'the statement was not answered in time and has been cancelled');
     }
   }
 
   async #query<R extends object>(statement: Statement): Promise<readonly R[]> {
     const ended = this.#ended;
     const { pool, nameOf } = await this.#pool();
-    const client = await pool.connect().catch(refuse);
-    const cut = (): void => void client.connection.stream.destroy();
-    // A connection that breaks rejects the query and also emits an error, which would end the process without a listener.
+    const client = await pool.connect().catch(rethrow);
+    const disconnect = (): void => void client.connection.stream.destroy();
+    // A connection that breaks rejects the query and also emits an error. Without a listener that would end the process.
     client.on('error', ignore);
-    ended.addEventListener('abort', cut, { once: true });
-    const ask = async <Q extends object>({ text, values }: Statement): Promise<readonly Q[]> => {
+    ended.addEventListener('abort', disconnect, { once: true });
+    const send = async <Q extends object>({ text, values }: Statement): Promise<readonly Q[]> => {
       ended.throwIfAborted();
       this.#options.gate?.pass();
-      return (await client.query<Q>({ text, values: [...values] }).catch(refuse)).rows;
+      return (await client.query<Q>({ text, values: [...values] }).catch(rethrow)).rows;
     };
-    let answered = false;
+    let isReusable = false;
     let sent = false;
     try {
-      await this.#stale.end(ask);
+      await this.#stale.end(send);
       sent = true;
-      const rows = await ask<R>(statement);
-      answered = true;
+      const rows = await send<R>(statement);
+      isReusable = true;
       return rows;
     } catch (error) {
       if (sent && error instanceof ConnectionFailedError) this.#stale.add(nameOf(client));
       ended.throwIfAborted();
-      answered = !(error instanceof ConnectionFailedError) && databaseReasonOf(error) === undefined;
+      isReusable = !(error instanceof ConnectionFailedError) && databaseReasonOf(error) === undefined;
       throw error;
     } finally {
-      ended.removeEventListener('abort', cut);
+      ended.removeEventListener('abort', disconnect);
       client.off('error', ignore);
-      client.release(!answered);
+      client.release(!isReusable);
     }
   }
 
-  /** The pool of the present credentials. The connections of the pool before it end when they have been idle for a while. */
+  /** The pool for the current credentials. Connections of an earlier pool end when they have been idle for a while. */
   async #pool(): Promise<NamedPool> {
     const credentials = await readCredentials(this.#options.settings);
     const opened = this.#opened;
@@ -130,16 +130,16 @@ export class Database {
     return pool;
   }
 
-  /** Replaces the pool: its idle connections may be as dead as the one that did not answer. */
-  #renew(): void {
+  /** Replaces the pool: its idle connections may be dead like the one that did not answer. */
+  #renewPool(): void {
     const opened = this.#opened;
     this.#opened = undefined;
     void opened?.pool.then(({ pool }) => pool.end());
   }
 }
 
-/** @throws the error if it is an answer of PostgreSQL; else ConnectionFailedError. */
-function refuse(error: unknown): never {
+/** @throws the error itself if it is an answer of PostgreSQL, otherwise ConnectionFailedError. */
+function rethrow(error: unknown): never {
   throw sqlStateOf(error) === undefined ? new ConnectionFailedError(error) : error;
 }
 

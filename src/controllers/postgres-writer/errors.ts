@@ -4,12 +4,12 @@ export type DatabaseReason = 'DatabaseDown' | 'DatabaseMissing' | 'AccessDenied'
 /** Why a table cannot be used. */
 export type TableReason = 'TableMissing' | 'ColumnMissing' | 'PermissionDenied' | 'TableBusy' | 'TableUnsuitable';
 
-/** There was no connection, or it broke: a statement in flight may have been carried out. */
+/** The connection failed or broke. A statement in flight may have been executed. */
 export class ConnectionFailedError extends Error {
   override readonly name = 'ConnectionFailedError';
 
   constructor(cause: unknown) {
-    super(wordsOf(cause), { cause });
+    super(messageOf(cause), { cause });
   }
 }
 
@@ -18,7 +18,7 @@ export class CredentialsError extends Error {
   override readonly name = 'CredentialsError';
 }
 
-/** The table cannot hold the rows according to the catalogue, or takes no statement in time. */
+/** The table does not exist, lacks a column, or did not execute a statement in time. */
 export class UnfitTableError extends Error {
   override readonly name = 'UnfitTableError';
   readonly reason: TableReason;
@@ -29,36 +29,36 @@ export class UnfitTableError extends Error {
   }
 }
 
-/** The PostgresWriter was stored under an older definition, without a field that the row needs. */
+/** A required field is missing: the PostgresWriter was stored under an older CRD. */
 export class InvalidSpecError extends Error {
   override readonly name = 'InvalidSpecError';
 }
 
-/** The table is not among those that the operator may write to. */
+/** The operator may not write to the table. */
 export class TableNotAllowedError extends Error {
   override readonly name = 'TableNotAllowedError';
 }
 
-/** The database refuses this one row for its content. It would refuse it again, and takes others. */
+/** The database refuses this row because of its content. It would refuse it again, but accepts other rows. */
 export class RowRefusedError extends Error {
   override readonly name = 'RowRefusedError';
 }
 
-/** A row could not be written or deleted in time: it is locked, or takes too long, or rows before it did. */
+/** A row could not be written or deleted in time: it is locked, or it or rows before it took too long. */
 export class RowBusyError extends Error {
   override readonly name = 'RowBusyError';
 }
 
-/** The message of an error. Node gives none to an error with several causes, as of a host with several addresses. */
-function wordsOf(error: unknown): string {
-  if (error instanceof AggregateError) return error.errors.map(wordsOf).join('; ');
+/** The message of an error. Node's AggregateError, for example for a host with several addresses, has none of its own. */
+function messageOf(error: unknown): string {
+  if (error instanceof AggregateError) return error.errors.map(messageOf).join('; ');
   if (!(error instanceof Error)) return String(error);
   return error.message || ('code' in error ? String(error.code) : error.name);
 }
 
 /**
- * The SQLSTATE of an answer of PostgreSQL (https://www.postgresql.org/docs/current/errcodes-appendix.html). Errors of Node have
- * codes too, but no severity.
+ * The SQLSTATE of an error that PostgreSQL returned (https://www.postgresql.org/docs/current/errcodes-appendix.html). Otherwise
+ * undefined. Errors of Node have codes too, but no severity.
  */
 export function sqlStateOf(error: unknown): string | undefined {
   if (!(error instanceof Error) || !('severity' in error) || !('code' in error)) return undefined;
@@ -69,28 +69,28 @@ const databaseReasons: Readonly<Record<string, DatabaseReason>> = {
   '28000': 'AccessDenied',
   '28P01': 'AccessDenied',
   '3D000': 'DatabaseMissing',
-  // A standby, or a primary that was made one: a failover is under way.
+  // The server is a standby: a failover is in progress.
   '25006': 'DatabaseDown',
 };
 
-/** Connections, resources, the operator's intervention, the system. */
+/** The SQLSTATE classes of connections, resources, operator intervention and system errors. */
 const downClasses: readonly string[] = ['08', '53', '57', '58'];
 
-/** The one code of these classes that concerns a single statement: it was cancelled. */
+/** The only code of these classes that concerns a single statement: it was cancelled. */
 const queryCanceled = '57014';
 
-/** Why the error means that the database cannot be used. Undefined if it does not. */
+/** The reason if the error means that the database cannot be used. Otherwise undefined. */
 export function databaseReasonOf(error: unknown): DatabaseReason | undefined {
   if (error instanceof CredentialsError) return 'CredentialsMissing';
   if (error instanceof ConnectionFailedError) return isTlsError(error.cause) ? 'TlsRefused' : 'DatabaseDown';
   const state = sqlStateOf(error);
   if (state === undefined || state === queryCanceled) return undefined;
-  // pg_hba.conf requires TLS; only the message tells.
+  // pg_hba.conf requires TLS. Only the message says so.
   if (state === '28000' && error instanceof Error && /no encryption|SSL off/.test(error.message)) return 'TlsRefused';
   return databaseReasons[state] ?? (downClasses.includes(state.slice(0, 2)) ? 'DatabaseDown' : undefined);
 }
 
-/** By the codes of OpenSSL and Node, and by the message of the client library, which has no code. */
+/** Checks the codes of OpenSSL and Node, and the message of the client library, whose error has no code. */
 function isTlsError(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const code = 'code' in error ? String(error.code) : '';
@@ -112,8 +112,8 @@ const tableReasons: Readonly<Record<string, TableReason>> = {
 };
 
 /**
- * Why the table, or a row of the statement, has made the statement fail: the error does not tell which of them. A trigger chooses
- * its SQLSTATE freely, and the refusal by a policy is a lack of privilege. Undefined for other errors.
+ * The reason if the table or a row made the statement fail. The error does not show which of the two: a trigger chooses its
+ * SQLSTATE freely, and a row-level policy refuses with a lack of privilege. Undefined for other errors.
  */
 export function tableReasonOf(error: unknown): TableReason | undefined {
   if (error instanceof UnfitTableError) return error.reason;
@@ -122,5 +122,5 @@ export function tableReasonOf(error: unknown): TableReason | undefined {
   return tableReasons[state] ?? 'TableUnsuitable';
 }
 
-/** Whether somebody else holds a lock of the table or of a row, or the statement took too long. */
+/** Whether the table or a row is locked, or the statement took too long. */
 export const isBusy = (error: unknown): boolean => tableReasonOf(error) === 'TableBusy';

@@ -14,30 +14,29 @@ import { Tables } from './tables.ts';
 export type { DatabaseSettings } from './pool.ts';
 
 /**
- * Workers at the least. Most of them wait at any time, many for one statement: with four, a statement would never write
- * more than four rows.
+ * The minimum of workers. Most of them wait for a statement that they share: with four workers, a statement would write at most four
+ * rows.
  */
 const minWorkers = 200;
 
-/** The follow-up of a write of ours comes back by then. */
+/** The most that `freshMs` can be: by then a status write has enqueued its key. */
 const maxFreshMs = 30_000;
 
-/** Whoever restores a table, or has renamed it, needs no longer, most often. */
+/** The most that `missingMs` can be: enough to restore or rename a table in most cases. */
 const maxMissingMs = 300_000;
 
 /**
- * Adds the PostgresWriter controller to a manager. With each resync every row is looked at: what others have changed or
- * deleted is back then.
+ * Adds the PostgresWriter controller to a manager. Each resync checks every row and restores what others have changed or deleted.
  *
- * @returns ends the connections to the database. To be called when nothing is reconciled any more.
+ * @returns a function that closes the connections to the database. Call it after the last reconcile.
  */
 export function addPostgresWriterController(
   manager: Manager,
   options: ControllerSettings & {
     readonly settings: DatabaseSettings;
-    /** The only tables that may be written to, with their schemas. Undefined: every one. */
+    /** The tables that may be written to, with their schemas. Default: all. */
     readonly allowedTables?: readonly string[] | undefined;
-    /** Passed by each statement. */
+    /** The gate that each statement must pass. */
     readonly gate?: Gate | undefined;
     readonly registry: Registry;
   },
@@ -58,7 +57,7 @@ export function addPostgresWriterController(
     missingMs: Math.min(maxMissingMs, resyncEveryMs),
   });
   manager.controller(PostgresWriter, {
-    // Not its status, which is our own word. What others do to that, or to our finalizer, the resync mends.
+    // Excludes the status, which this controller writes. The resync corrects what others change there or in the finalizers.
     predicate: predicates.generationChanged,
     workers: Math.max(workers, minWorkers),
     resyncEveryMs,
@@ -67,11 +66,11 @@ export function addPostgresWriterController(
   return () => database.close();
 }
 
-/** Counts the statements that are asked of a database, by how they end. */
+/** Counts the statements by their results. */
 function statementMetrics(registry: Registry, database: Pick<Database, 'query'>): Pick<Database, 'query'> {
   const statements = new Counter({
     name: 'echoperator_postgres_statements_total',
-    help: 'Statements asked of the database, by how they ended. Those that a circuit refused at once are errors too.',
+    help: 'Statements for the database, by result. Those that the circuit refused at once count as errors.',
     labelNames: ['result'],
     registers: [registry],
   });

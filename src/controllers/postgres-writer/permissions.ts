@@ -1,8 +1,8 @@
 import { PostgresWriter } from '../../api/index.ts';
-import { may, type PolicyRule } from '../permissions.ts';
+import { allow, type PolicyRule } from '../permissions.ts';
 
-/** What the PostgresWriter controller does. It patches a PostgresWriter to add and remove its finalizer. */
+/** The permissions of the PostgresWriter controller. It patches a PostgresWriter to add and remove the finalizer. */
 export const postgresWriterPermissions: readonly PolicyRule[] = [
-  may(['get', 'list', 'watch', 'patch'], PostgresWriter),
-  may(['patch'], PostgresWriter, 'status'),
+  allow(['get', 'list', 'watch', 'patch'], PostgresWriter),
+  allow(['patch'], PostgresWriter, 'status'),
 ];

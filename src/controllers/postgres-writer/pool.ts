@@ -4,24 +4,24 @@ import type { ClientConfig, Pool } from 'pg';
 import type { Logger } from '../../runtime/index.ts';
 import { CredentialsError } from './errors.ts';
 
-/** How to reach the database, from the operator's settings. */
+/** The settings of the connection to the database. */
 export interface DatabaseSettings {
   readonly host: string;
   readonly port: number;
   readonly dbname: string;
-  /** The role. Absent if a file of {@link credentialsDir} has it. */
+  /** The role. Absent if a file in {@link credentialsDir} contains it. */
   readonly user?: string | undefined;
   readonly password?: string | undefined;
   /**
-   * A folder with the files `PSQL_USER` and `PSQL_PASSWORD`, as a Secret is mounted. Read before each statement; overrides
+   * A folder with the files `PSQL_USER` and `PSQL_PASSWORD`, such as a mounted Secret. Read before each statement. Overrides
    * {@link user} and {@link password}.
    */
   readonly credentialsDir?: string | undefined;
   /** `require`: TLS without checking the certificate; `verify-full`: the certificate names the host and is trusted. */
   readonly sslmode: 'disable' | 'require' | 'verify-full';
-  /** The file of the trusted authorities, read before each statement. Default: those of Node. */
+  /** The file with the trusted certificate authorities. Read before each statement. Default: the authorities of Node. */
   readonly sslrootcert?: string | undefined;
-  /** Connections at the most. */
+  /** The most connections. */
   readonly poolSize: number;
   /** How long opening a connection may take. */
   readonly connectTimeoutSeconds: number;
@@ -29,7 +29,7 @@ export interface DatabaseSettings {
   readonly statementTimeoutSeconds: number;
 }
 
-/** The settings that may change while the operator runs, when a Secret is renewed. */
+/** The settings that may change while the operator runs, because a Secret is rotated. */
 export interface Credentials {
   readonly user: string;
   readonly password: string | undefined;
@@ -43,15 +43,15 @@ export async function readCredentials(settings: DatabaseSettings): Promise<Crede
     credentialsDir === undefined ? Promise.resolve(undefined) : readOptional(join(credentialsDir, name));
   const user = (await inFolder('PSQL_USER')) ?? settings.user;
   const password = (await inFolder('PSQL_PASSWORD')) ?? settings.password;
-  if (user === undefined) throw new CredentialsError(`there is no file PSQL_USER in ${credentialsDir}`);
+  if (user === undefined) throw new CredentialsError(`the file PSQL_USER in ${credentialsDir} does not exist`);
   const ca = sslmode === 'verify-full' && sslrootcert !== undefined ? await readOptional(sslrootcert) : undefined;
   if (ca === undefined && sslmode === 'verify-full' && sslrootcert !== undefined) {
-    throw new CredentialsError(`there is no file ${sslrootcert}`);
+    throw new CredentialsError(`the file ${sslrootcert} does not exist`);
   }
   return { user, password, ca };
 }
 
-/** The text of a file without a line feed at its end; undefined if there is no file. */
+/** The text of a file without the final line feed. Undefined if the file does not exist. */
 async function readOptional(path: string): Promise<string | undefined> {
   try {
     return (await readFile(path, 'utf8')).replace(/\r?\n$/, '');
@@ -64,19 +64,19 @@ async function readOptional(path: string): Promise<string | undefined> {
 const isMissing = (error: unknown): boolean =>
   typeof error === 'object' && error !== null && 'code' in error && error.code === 'ENOENT';
 
-/** How long a statement waits for the lock of a table, in milliseconds: everything for that table waits with it. */
+/** How long a statement waits for the lock of a table, in milliseconds. All other statements on that table wait with it. */
 const lockTimeoutMs = 500;
 
-/** How much later than the server the client gives up a statement, in milliseconds: then the connection is dead. */
+/** How much longer than the server's time-out the client waits, in milliseconds. After that the connection is dead. */
 const answerGraceMs = 3000;
 
-/** Idle connections are kept, but not for longer: their credentials may be old ones. */
+/** The maximum age of a connection: its credentials may be outdated. */
 const maxLifetimeSeconds = 3600;
 
-/** Connections to a database, opened on demand. */
+/** A connection pool that opens connections on demand, and the names of the connections. */
 export interface NamedPool {
   readonly pool: Pool;
-  /** The name of one of its connections: its `application_name`. */
+  /** The `application_name` of a connection. */
   nameOf(client: object): string;
 }
 
@@ -86,13 +86,13 @@ export async function openPool(
   credentials: Credentials,
   { log, nextName }: { readonly log: Logger; readonly nextName: () => string },
 ): Promise<NamedPool> {
-  // Loaded on demand: an operator without a database does without it.
+  // Loaded on demand: an operator without a database does not need it.
   const { Pool: PgPool, Client } = await import('pg');
   const names = new WeakMap<object, string>();
   class NamedClient extends Client {
     constructor(config?: ClientConfig) {
       const name = nextName();
-      // Not a copy: the pool hides the password from whoever lists its options.
+      // Not a copy: the password is a property of the pool's options that is not enumerable.
       super(Object.create(config ?? null, { application_name: { value: name } }));
       names.set(this, name);
     }
@@ -117,12 +117,12 @@ export async function openPool(
     maxLifetimeSeconds,
     allowExitOnIdle: true,
   });
-  // If the cause lasts, the next statement meets it. Only the message is logged: the error holds the whole client.
+  // If the cause persists, the next statement fails. Log only the message: the error contains the whole client.
   pool.on('error', ({ message }) => log.debug({ error: message }, 'an idle connection to the database broke'));
   return { pool, nameOf: (client) => names.get(client) ?? '' };
 }
 
-/** Whether the client has given up a statement that was not answered. The client library has no code for it. */
+/** Whether the client has timed out. The client library has no code for that. */
 export const isUnanswered = (error: unknown): boolean =>
   error instanceof Error && error.message === 'Query read timeout';
 

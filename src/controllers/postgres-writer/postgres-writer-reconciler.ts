@@ -26,95 +26,99 @@ export const postgresWriterReasons = defineReasons({
   RowWritten: {
     ready: 'True',
     event: 'Normal',
-    meaning: 'The row is in its table, as the spec asks, and in no other.',
+    meaning: 'The row is in its table as the spec asks, and in no other table.',
   },
   RowAltered: {
     ready: 'False',
     event: 'Warning',
-    meaning: 'The row is in its table and in no other, but a trigger or the type of a column has changed it.',
+    meaning: 'The row is in its table and in no other table, but a trigger or the type of a column has changed it.',
   },
   RowRefused: {
     ready: 'False',
     event: 'Warning',
     meaning:
-      'The database refuses this row: a constraint, a policy, a trigger, a text that is too long. The message quotes it.',
+      'The database refuses this row, for example because of a constraint, a policy, a trigger or a text that is too long. The message quotes it.',
   },
   InvalidSpec: {
     ready: 'False',
     event: 'Warning',
     tellsNewMessages: true,
-    meaning: 'It was stored under an older definition, with less than a row.',
+    meaning: 'A required field is missing: the PostgresWriter was stored under an older CustomResourceDefinition.',
   },
   InvalidTable: {
     ready: 'False',
     event: 'Warning',
     tellsNewMessages: true,
-    meaning: '`table` is no name of a table.',
+    meaning: '`table` is not the name of a table.',
   },
   TableNotAllowed: {
     ready: 'False',
     event: 'Warning',
-    meaning: 'The table is not among those that may be touched.',
+    meaning: 'The operator may not write to the table.',
   },
   TableMissing: { ready: 'False', event: 'Warning', meaning: 'The database has no such table, or no such schema.' },
-  ColumnMissing: { ready: 'False', event: 'Warning', meaning: 'The table lacks a column; the message names it.' },
+  ColumnMissing: { ready: 'False', event: 'Warning', meaning: 'The table lacks a column. The message names it.' },
   TableUnsuitable: {
     ready: 'False',
     event: 'Warning',
-    meaning: 'The table cannot hold such rows: `id` is not unique, a column has another type.',
+    meaning: 'The table cannot contain such rows, for example because `id` is not unique or a column has another type.',
   },
   PermissionDenied: {
     ready: 'False',
     event: 'Warning',
-    meaning: 'The role may not do what it has to with the table.',
+    meaning: 'The role lacks a permission on the table.',
   },
   TableBusy: {
     ready: 'False',
     event: 'Warning',
-    meaning: 'Somebody else holds a lock, of the table or of the row, or a statement took too long.',
+    meaning: 'The table or the row is locked, or a statement took too long.',
   },
-  DatabaseDown: { ready: 'False', event: 'Warning', meaning: 'The database cannot be reached, or can take nothing.' },
-  DatabaseMissing: { ready: 'False', event: 'Warning', meaning: 'The server has no database of that name.' },
+  DatabaseDown: {
+    ready: 'False',
+    event: 'Warning',
+    meaning: 'The database cannot be reached, or cannot execute statements.',
+  },
+  DatabaseMissing: { ready: 'False', event: 'Warning', meaning: 'The server has no database of this name.' },
   AccessDenied: {
     ready: 'False',
     event: 'Warning',
-    meaning: 'The server does not let the role in: a wrong password, most often.',
+    meaning: 'The server refuses the role, usually because of a wrong password.',
   },
-  CredentialsMissing: { ready: 'False', event: 'Warning', meaning: 'The files of the Secret are not there.' },
+  CredentialsMissing: { ready: 'False', event: 'Warning', meaning: 'The files with the credentials do not exist.' },
   TlsRefused: {
     ready: 'False',
     event: 'Warning',
-    meaning: 'TLS is refused by one of the two sides, or the certificate is not to be trusted.',
+    meaning: 'The server or the operator refuses TLS, or the certificate is not trusted.',
   },
 });
 
 type Reason = ReasonOf<typeof postgresWriterReasons>;
 type WriterOutcome = Outcome<Reason, PostgresWriter>;
 
-/** What the reconciler reads and writes. */
+/** Options of {@link PostgresWriterReconciler}. */
 export interface PostgresWriterReconcilerOptions {
   readonly writers: ReadonlyStore<PostgresWriter>;
   readonly tables: Tables;
   readonly inFlight: InFlightCount;
   readonly events: EventRecorder;
-  /** The only tables that may be written to, with their schemas. Undefined: every one. */
+  /** The tables that may be written to, with their schemas. Default: all. */
   readonly allowedTables?: ReadonlySet<string> | undefined;
   /**
-   * For how long a row that was looked at needs no other look, in milliseconds. Each write of a status brings its key back
-   * once, and that is not what a row is read for.
+   * How long a row that was checked is not checked again, in milliseconds. Each status write enqueues its key once more, and that
+   * reconcile need not read the row.
    */
   readonly freshMs: number;
   /** How long a deletion or a move waits for a missing table to come back, in milliseconds. */
   readonly missingMs: number;
 }
 
-/** A deletion that only a person can help is tried again all the same, after so many milliseconds. */
+/** When to retry a deletion that needs the help of a person, in milliseconds. */
 const stuckRetryMs = 60_000;
 
-/** A row that is locked is tried again after so many milliseconds, and up to as many more. */
+/** When to retry a row that is locked, in milliseconds; with up to 100 % jitter. */
 const busyRetryMs = 5000;
 
-/** The last time that the row was seen as the spec asks. */
+/** The last time that the row was found or written as the spec asks. */
 interface LastCheck {
   readonly uid: string;
   readonly generation: number;
@@ -122,11 +126,11 @@ interface LastCheck {
 }
 
 /**
- * Keeps one row for each PostgresWriter, in its table and in no other.
+ * Keeps one row for each PostgresWriter, in the table of its spec and in no other.
  *
- * Before the first statement on a table the status names it, so after a kill the next reconcile knows every table that may hold
- * the row. The row is written to the table of the spec first, and then deleted from the others. After that it is checked once
- * more, because two tables may share their rows: a view does.
+ * Before the first statement on a table, the operator adds the table to the status. So after a crash the next reconcile knows every
+ * table that may contain the row. It first writes the row to the table of the spec, and then deletes it from the others. After that it
+ * checks the row once more, because two tables may share their rows, as a view does.
  */
 export class PostgresWriterReconciler {
   readonly #options: PostgresWriterReconcilerOptions;
@@ -161,37 +165,41 @@ export class PostgresWriterReconciler {
   async #apply(writer: PostgresWriter, context: ReconcileContext): Promise<Result> {
     const { signal } = context;
     let current = writer;
-    let waiting = '';
+    let progress = '';
     try {
       const table = await this.#findTable(writer);
-      const noted = await this.#note(writer, table, context);
-      if (noted === undefined) return done;
-      current = noted;
+      const updated = await this.#addToStatus(writer, table, context);
+      if (updated === undefined) return done;
+      current = updated;
       const text = tableText(table);
       let written = await this.#upsert(current, table, { isKnown: reasonOf(current) === 'RowWritten', signal });
       const others = (current.status?.tables ?? []).filter((other) => other !== text);
       for (const other of others) {
-        waiting = `the row is in ${text}; waiting to delete it from ${other}: `;
+        progress = `the row is in ${text}; waiting to delete it from ${other}: `;
         await this.#delete(current, other, signal);
       }
-      waiting = '';
+      progress = '';
       if (others.length > 0) written = await this.#upsert(current, table, { isKnown: true, signal });
       const outcome = writtenOutcome(written, text);
       const result = await this.#report(current, outcome, context, [text]);
       const notice = noticeOf(writer, { text, others, written, reason: outcome.reason });
       if (notice !== undefined) this.#reporter.tell(writer, notice, context);
-      this.#checked(writer);
+      this.#recordCheck(writer);
       return result;
     } catch (error) {
       const failure = failureOutcome(error);
       if (failure === undefined) throw error;
-      const message = `${waiting}${failure.message}`;
+      const message = `${progress}${failure.message}`;
       return this.#report(current, { ...failure, message }, context, current.status?.tables ?? []);
     }
   }
 
   /** Adds the table to the status. Undefined if the PostgresWriter is gone. */
-  async #note(writer: PostgresWriter, table: Table, { client }: ReconcileContext): Promise<PostgresWriter | undefined> {
+  async #addToStatus(
+    writer: PostgresWriter,
+    table: Table,
+    { client }: ReconcileContext,
+  ): Promise<PostgresWriter | undefined> {
     const tables = writer.status?.tables ?? [];
     const text = tableText(table);
     if (tables.includes(text)) return writer;
@@ -204,7 +212,7 @@ export class PostgresWriterReconciler {
     { isKnown, signal }: { readonly isKnown: boolean; readonly signal: AbortSignal },
   ): Promise<Written> {
     const { inFlight, tables } = this.#options;
-    // On abort the wait is given up, not the statement: it holds other rows too.
+    // On abort, stop waiting but let the statement run: it contains other rows too.
     return untilAborted(
       inFlight.waiting(() => tables.rowsOf(table).upsert(rowOf(writer), isKnown)),
       signal,
@@ -212,12 +220,12 @@ export class PostgresWriterReconciler {
   }
 
   /**
-   * Deletes the row from a table. A table that has been missing for long enough counts as gone with its rows; before that it may
-   * come back, under a rename or from a backup.
+   * Deletes the row from a table. A table that has been missing for `missingMs` counts as gone with its rows. Before that it may come
+   * back, because it is renamed or restored from a backup.
    */
   async #delete(writer: PostgresWriter, text: string, signal: AbortSignal): Promise<void> {
     const { inFlight, tables, missingMs } = this.#options;
-    const table = namedTable(text);
+    const table = parseStatusTable(text);
     if (table === undefined) return;
     const rows = tables.rowsOf(this.#allowed(table));
     try {
@@ -236,7 +244,7 @@ export class PostgresWriterReconciler {
   async #cleanUp(writer: PostgresWriter, context: ReconcileContext): Promise<Result> {
     let tables = writer.status?.tables;
     try {
-      tables ??= await this.#unnotedTables(writer);
+      tables ??= await this.#unrecordedTables(writer);
       for (const text of tables) await this.#delete(writer, text, context.signal);
       return done;
     } catch (error) {
@@ -249,18 +257,21 @@ export class PostgresWriterReconciler {
     }
   }
 
-  /** The tables of one whose status names none: the original operator, or one before a restore, may have written its row. */
-  async #unnotedTables(writer: PostgresWriter): Promise<readonly string[]> {
+  /**
+   * The tables of a PostgresWriter whose status names none. Its row may have been written by the original operator, or before the
+   * cluster was restored from a backup.
+   */
+  async #unrecordedTables(writer: PostgresWriter): Promise<readonly string[]> {
     try {
       return [tableText(await this.#findTable(writer))];
     } catch (error) {
       const reason = failureOutcome(error)?.reason;
-      if (reason !== undefined && holdingNothing.includes(reason)) return [];
+      if (reason !== undefined && reasonsWithoutRow.includes(reason)) return [];
       throw error;
     }
   }
 
-  /** @throws InvalidSpecError, InvalidTableNameError, TableNotAllowedError; what {@link Tables.find} throws. */
+  /** @throws InvalidSpecError, InvalidTableNameError, TableNotAllowedError; the errors of {@link Tables.find}. */
   async #findTable(writer: PostgresWriter): Promise<Table> {
     const missing = missingField(PostgresWriter, writer);
     if (missing !== undefined) throw new InvalidSpecError(`${missing} is missing`);
@@ -271,10 +282,10 @@ export class PostgresWriterReconciler {
   #allowed(table: Table): Table {
     const { allowedTables } = this.#options;
     if (allowedTables === undefined || allowedTables.has(tableText(table))) return table;
-    throw new TableNotAllowedError(`the operator is not to touch the table ${tableText(table)} (PSQL_TABLES)`);
+    throw new TableNotAllowedError(`the operator may not write to the table ${tableText(table)} (PSQL_TABLES)`);
   }
 
-  /** @param tables that may hold the row. */
+  /** @param tables the tables that may contain the row. */
   #report(
     writer: PostgresWriter,
     outcome: WriterOutcome,
@@ -285,7 +296,7 @@ export class PostgresWriterReconciler {
     return this.#reporter.report(writer, { ...outcome, status }, context);
   }
 
-  #checked(writer: PostgresWriter): void {
+  #recordCheck(writer: PostgresWriter): void {
     const { uid, generation } = writer.metadata;
     this.#lastChecks.set(rowIdOf(writer), { uid, generation, atMs: performance.now() });
   }
@@ -296,7 +307,7 @@ export class PostgresWriterReconciler {
     if (last === undefined || last.uid !== uid || last.generation !== generation) return false;
     if (performance.now() - last.atMs >= this.#options.freshMs) return false;
     const isGuarded = finalizers?.includes(postgresWriterFinalizer) ?? false;
-    return isGuarded && deletionTimestamp === undefined && isAtRest(writer);
+    return isGuarded && deletionTimestamp === undefined && isSettled(writer);
   }
 }
 
@@ -304,11 +315,11 @@ const writtenOutcome = (written: Written, table: string): WriterOutcome =>
   written === 'altered'
     ? {
         reason: 'RowAltered',
-        message: `the row is in ${table}, but not as the spec asks: a trigger, or the type of a column, changes it`,
+        message: `the row is in ${table}, but a trigger or the type of a column has changed it`,
       }
     : { reason: 'RowWritten', message: `the row is in ${table}` };
 
-/** An Event of its own for a write that leaves the reason of `Ready` as it was. */
+/** The Event for a write that does not change the reason of `Ready`. Undefined if there is nothing to report. */
 function noticeOf(
   { metadata, status }: PostgresWriter,
   done: {
@@ -320,17 +331,17 @@ function noticeOf(
 ) {
   const { text, others, written, reason } = done;
   if (others.length > 0) {
-    const note = `the row was moved from ${others.join(' and ')} to ${text}`;
+    const note = `moved the row from ${others.join(' and ')} to ${text}`;
     return { type: 'Normal', reason: 'RowMoved', note } as const;
   }
   const before = findCondition(status?.conditions, 'Ready');
   if (before?.reason !== reason || written === 'unchanged') return undefined;
   if (before.observedGeneration !== metadata.generation) {
-    return { type: 'Normal', reason: 'RowUpdated', note: `the row in ${text} was updated` } as const;
+    return { type: 'Normal', reason: 'RowUpdated', note: `updated the row in ${text}` } as const;
   }
-  // The table alters the row at each resync: that is nobody's change.
+  // The table alters the row at each resync, so nobody else has changed it.
   if (written === 'altered') return undefined;
-  const note = `the row in ${text} was changed or deleted by others, and is written anew`;
+  const note = `restored the row in ${text}, which others had changed or deleted`;
   return { type: 'Warning', reason: 'RowRestored', note } as const;
 }
 
@@ -353,8 +364,8 @@ export function failureOutcome(error: unknown, random: () => number = Math.rando
 
 const isReason = (reason: string): reason is Reason => Object.hasOwn(postgresWriterReasons, reason);
 
-/** Why a table of which the status says nothing can hold no row either. */
-const holdingNothing: readonly Reason[] = [
+/** With these reasons, a table that the status does not name cannot contain the row. */
+const reasonsWithoutRow: readonly Reason[] = [
   'InvalidSpec',
   'InvalidTable',
   'TableNotAllowed',
@@ -362,18 +373,18 @@ const holdingNothing: readonly Reason[] = [
   'ColumnMissing',
 ];
 
-/** The reason of `Ready`, if the status has it of the present generation. */
+/** The reason of `Ready`, if it was observed for the current generation. */
 function reasonOf({ metadata, status }: PostgresWriter): string | undefined {
   const ready = findCondition(status?.conditions, 'Ready');
   return ready?.observedGeneration === metadata.generation ? ready?.reason : undefined;
 }
 
-/** Whether the row is in its table, and in no other. */
-const isAtRest = (writer: PostgresWriter): boolean =>
+/** Whether the row is in its table and in no other, according to the status. */
+const isSettled = (writer: PostgresWriter): boolean =>
   ['RowWritten', 'RowAltered'].includes(reasonOf(writer) ?? '') && writer.status?.tables?.length === 1;
 
-/** A table of the status; undefined for a text that the operator has not written there itself. */
-function namedTable(text: string): Table | undefined {
+/** Parses a table of the status. Undefined for a text that the operator cannot have written there. */
+function parseStatusTable(text: string): Table | undefined {
   try {
     const { schema, name } = parseTableName(text);
     return schema === undefined ? undefined : { schema, name };

@@ -3,7 +3,7 @@ import type { Database } from './database.ts';
 import { isBusy, RowBusyError, RowRefusedError, tableReasonOf, UnfitTableError } from './errors.ts';
 import {
   deleteRows,
-  findOtherwise,
+  findDifferent,
   findTable,
   type Row,
   rowColumns,
@@ -13,12 +13,12 @@ import {
   upsert,
 } from './statements.ts';
 
-/** How long the table of a name is remembered, in milliseconds. Then the catalogue is queried again. */
+/** How long a name's table is cached, in milliseconds. After that the catalogue is queried again. */
 const knownForMs = 30_000;
 
 /**
- * How long the circuit of a name is kept after its last use, in milliseconds: longer than a circuit makes its callers wait. Users
- * may make up any number of names.
+ * How long the circuit of a name is kept after its last use, in milliseconds: longer than the longest pause of a circuit. It must
+ * end, because users may write any number of names.
  */
 const rememberedForMs = 60_000;
 
@@ -26,7 +26,7 @@ interface KnownName {
   readonly circuit: Circuit;
   table: Promise<Table> | undefined;
   untilMs: number;
-  askedAtMs: number;
+  usedAtMs: number;
 }
 
 interface FoundTable extends Table {
@@ -50,9 +50,9 @@ export class Tables {
   }
 
   /**
-   * Finds the table of a name in the catalogue. No statement on the table itself is sent.
+   * Finds the table of a name in the catalogue, without a statement on the table itself.
    *
-   * @throws OutsideDownError if there is none, it lacks a column, or the database cannot be used.
+   * @throws OutsideDownError if the table does not exist or lacks a column, or if the database cannot be used.
    */
   find(name: TableName): Promise<Table> {
     const known = this.#knownName(name);
@@ -61,7 +61,7 @@ export class Tables {
       const table = known.circuit.call(() => this.#queryCatalogue(name));
       known.table = table;
       table.catch(() => {
-        // The next call meets the circuit.
+        // Let the next call ask the circuit.
         if (known.table === table) known.table = undefined;
       });
     }
@@ -85,19 +85,19 @@ export class Tables {
       circuit: tableCircuit(key),
       table: undefined,
       untilMs: 0,
-      askedAtMs: 0,
+      usedAtMs: 0,
     };
-    known.askedAtMs = nowMs;
+    known.usedAtMs = nowMs;
     this.#known.set(key, known);
     return known;
   }
 
-  /** Forgets names that nobody uses. A name that is waited for is used more often, so no pause of a circuit is lost. */
+  /** Forgets unused names. Callers of an open circuit use a name more often than this, so no open circuit is lost. */
   #forget(nowMs: number): void {
     if (nowMs - this.#forgotAtMs < rememberedForMs) return;
     this.#forgotAtMs = nowMs;
-    for (const [key, { askedAtMs }] of this.#known) {
-      if (nowMs - askedAtMs >= rememberedForMs) this.#known.delete(key);
+    for (const [key, { usedAtMs }] of this.#known) {
+      if (nowMs - usedAtMs >= rememberedForMs) this.#known.delete(key);
     }
   }
 
@@ -112,25 +112,25 @@ export class Tables {
   }
 }
 
-/** What an upsert did to a row: nothing; written as asked; or written, and altered by a trigger or a column type. */
+/** The effect of an upsert on a row. `altered`: written, but a trigger or the type of a column has changed it. */
 export type Written = 'unchanged' | 'written' | 'altered';
 
-/** Rows per statement at the most: enough to share its cost, and few enough to be bisected. */
+/** The most rows per statement: enough to share its cost, and few enough to bisect. */
 const maxRows = 100;
 
-/** How long a row may wait for others that are on the way, in milliseconds. */
+/** How long a row may wait for others in flight, in milliseconds. */
 const maxWaitMs = 3000;
 
-/** The pauses between two probes of a table that cannot be used, until a person or the end of a lock changes that. */
+/** The pauses between two probes of a table that cannot be used. Usually a person must act, or a lock must end. */
 const probes = { probeAfterMs: 1000, maxProbeAfterMs: 15_000 } as const;
 
-/** The circuit of a table. It logs nothing: users may make up any number of names, and each PostgresWriter has a status. */
+/** The circuit of a table. It logs nothing: users may write any number of names, and the status reports the reason. */
 const tableCircuit = (name: string): Circuit =>
   new Circuit({ system: `the table ${name}`, reasonOf: tableReasonOf, isAnswer: () => false, ...probes });
 
 /**
- * The rows of one table. Rows that are wanted at about the same time go in one statement. Statements of one sort run one at a time,
- * so that no two of them wait for each other's locks.
+ * The rows of one table. Groups rows that are requested at about the same time into one statement. Statements of one type run one at
+ * a time, so that no two of them wait for each other's locks.
  */
 export class Rows {
   readonly #table: Table;
@@ -150,7 +150,7 @@ export class Rows {
       execute: (rows) =>
         circuit.call(() => executeBisecting(rows, (some, lockTimeoutMs) => this.#upsert(some, lockTimeoutMs))),
     });
-    this.#checks = new Batch({ ...shared, execute: (rows) => circuit.call(() => this.#areThere(rows)) });
+    this.#checks = new Batch({ ...shared, execute: (rows) => circuit.call(() => this.#arePresent(rows)) });
     this.#deletions = new Batch({
       ...shared,
       execute: (ids) =>
@@ -159,22 +159,22 @@ export class Rows {
   }
 
   /**
-   * Inserts or updates the row, unless it is there as asked.
+   * Inserts or updates the row, unless it is already as asked.
    *
-   * @param isKnown whether it was there before. Otherwise a row that was not written is checked: a trigger may have skipped it.
+   * @param isKnown whether the row existed before. Otherwise a row that was not written is checked: a trigger may have skipped it.
    * @throws OutsideDownError if the table or the database cannot be used; RowRefusedError if the database refuses this row;
-   *   RowBusyError if it is locked, or took too long.
+   *   RowBusyError if it is locked or took too long.
    */
   async upsert(row: Row, isKnown = false): Promise<Written> {
     const written = await this.#upserts.add(row);
     if (written !== 'unchanged' || isKnown || (await this.#checks.add(row))) return written;
-    throw new RowRefusedError('the table does not take the row: a trigger skips it');
+    throw new RowRefusedError('the row was not written: a trigger skips it');
   }
 
   /**
-   * Deletes the row, if it is there.
+   * Deletes the row, if it exists.
    *
-   * @throws as {@link upsert}.
+   * @throws the errors of {@link upsert}.
    */
   async delete(id: string): Promise<void> {
     await this.#deletions.add(id);
@@ -190,9 +190,9 @@ export class Rows {
     });
   }
 
-  async #areThere(rows: readonly Row[]): Promise<readonly boolean[]> {
-    const otherwise = await this.#database.query<Pick<Row, 'id'>>(findOtherwise(this.#table, rows));
-    const ids = new Set(otherwise.map(({ id }) => id));
+  async #arePresent(rows: readonly Row[]): Promise<readonly boolean[]> {
+    const different = await this.#database.query<Pick<Row, 'id'>>(findDifferent(this.#table, rows));
+    const ids = new Set(different.map(({ id }) => id));
     return rows.map(({ id }) => !ids.has(id));
   }
 
@@ -203,23 +203,23 @@ export class Rows {
 }
 
 /**
- * Executes one statement about some rows. Returns one result for each, in their order. Without rows it changes nothing, and fails if
- * the table cannot be used at all.
+ * Executes one statement for some rows. Returns one result per row, in the same order. Without rows it changes nothing, but fails if
+ * the table cannot be used.
  *
- * @param lockTimeoutMs how long to wait for the lock of a row. Default: as long as for that of a table.
+ * @param lockTimeoutMs how long to wait for the lock of a row. Default: the time-out for the lock of a table.
  */
 type Work<Item, Result> = (items: readonly Item[], lockTimeoutMs?: number) => Promise<readonly (Result | Error)[]>;
 
-/** How long a bisection waits for the lock of a row, in milliseconds: the other rows of the table wait meanwhile. */
+/** How long a bisection waits for the lock of a row, in milliseconds. The other rows of the table wait meanwhile. */
 const quickLockTimeoutMs = 100;
 
 /** How long a bisection may take, in milliseconds. */
 const maxSearchMs = 10_000;
 
 /**
- * Executes the work for all rows at once. If a row is refused or locked, finds it by bisection and executes the rest.
+ * Executes the work for all rows together. If a row is refused or locked, finds it by bisection and executes the rest.
  *
- * @throws what the work throws without rows: then the table, or the database, cannot be used.
+ * @throws any error of the work without rows: then the table or the database cannot be used.
  */
 async function executeBisecting<Item, Result>(
   items: readonly Item[],
@@ -242,7 +242,7 @@ async function bisect<Item, Result>(
 ): Promise<readonly (Result | Error)[]> {
   if (items.length === 1) return [rowError(fault)];
   if (performance.now() >= untilMs) {
-    return items.map(() => new RowBusyError(`others before it took too long: ${fault.message}`, { cause: fault }));
+    return items.map(() => new RowBusyError(`rows before it took too long: ${fault.message}`, { cause: fault }));
   }
   const middle = items.length >> 1;
   const results: (Result | Error)[] = [];
@@ -253,14 +253,14 @@ async function bisect<Item, Result>(
   return results;
 }
 
-/** The error, if a row of the statement may be its cause; else throws it. */
+/** Returns the error if a row of the statement may be its cause. Otherwise throws it. */
 function faultOf(error: unknown): Error {
   if (error instanceof Error && tableReasonOf(error) !== undefined) return error;
   throw error;
 }
 
-/** Quotes the message alone: the detail of the error quotes the row. */
+/** Quotes only the message, because the detail of the error contains the row. */
 const rowError = (fault: Error): Error =>
   isBusy(fault)
-    ? new RowBusyError(`somebody else has the row locked, or it takes too long: ${fault.message}`, { cause: fault })
+    ? new RowBusyError(`the row is locked, or takes too long: ${fault.message}`, { cause: fault })
     : new RowRefusedError(`the database refuses the row: ${fault.message}`, { cause: fault });

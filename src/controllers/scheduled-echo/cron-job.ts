@@ -4,7 +4,7 @@ import type { CronJob } from '../../runtime/kinds/index.ts';
 import { childName } from '../child-name.ts';
 import { podLabels, printPod } from '../print-pod.ts';
 
-/** The CronJob controller appends eleven characters to make the names of its Jobs, which are labels too. */
+/** The CronJob controller appends eleven characters to name its Jobs, and these names are labels too. */
 const maxCronJobNameLength = 52;
 
 /** The key of the CronJob of the ScheduledEcho with this key. */

@@ -1,4 +1,4 @@
-/** ScheduledEcho: a CronJob prints the message by a schedule. */
+/** ScheduledEcho: a CronJob prints the message on a schedule. */
 import { ScheduledEcho } from '../../api/index.ts';
 import {
   type Applier,
@@ -30,7 +30,7 @@ export function addScheduledEchoController(
   const pods = manager.informer(Pod, podInformer(options));
   cronJobs.addIndex(byActiveJob, (cronJob) => activeJobs(cronJob).map(({ uid = '' }) => uid));
   const byCronJob = ownsByName(echos, CronJob, (echo) => [cronJobKeyOf(keyOf(echo))]);
-  const troubledPods = watches(
+  const podProblems = watches(
     Pod,
     ({ object: pod }) => {
       const owners = [...cronJobs.store.byIndex(byActiveJob, controllerOf(pod)?.uid ?? '')];
@@ -47,7 +47,7 @@ export function addScheduledEchoController(
     image,
   });
   manager.controller(ScheduledEcho, {
-    watches: [byCronJob, troubledPods],
+    watches: [byCronJob, podProblems],
     predicate: predicates.ignoringConditionMessages,
     workers,
     resyncEveryMs,

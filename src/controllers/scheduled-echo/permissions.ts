@@ -1,13 +1,13 @@
 import { ScheduledEcho } from '../../api/index.ts';
 import { CronJob, Pod } from '../../runtime/kinds/index.ts';
-import { may, mayOwn, type PolicyRule } from '../permissions.ts';
+import { allow, allowOwning, type PolicyRule } from '../permissions.ts';
 
 /**
- * What the ScheduledEcho controller does. An apply that makes its object needs `create` and `patch`; pods are read to tell
- * why one does not start.
+ * The permissions of the ScheduledEcho controller. An apply that creates an object needs `create` and `patch`. The controller
+ * reads pods to report why one does not start.
  */
 export const scheduledEchoPermissions: readonly PolicyRule[] = [
-  ...mayOwn(ScheduledEcho),
-  may(['get', 'list', 'watch', 'create', 'patch'], CronJob),
-  may(['list', 'watch'], Pod),
+  ...allowOwning(ScheduledEcho),
+  allow(['get', 'list', 'watch', 'create', 'patch'], CronJob),
+  allow(['list', 'watch'], Pod),
 ];

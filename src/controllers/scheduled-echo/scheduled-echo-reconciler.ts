@@ -1,6 +1,5 @@
 import { ScheduledEcho } from '../../api/index.ts';
 import type { ApiError } from '../../runtime/client/index.ts';
-import { isPredecessors } from '../../runtime/controller/index.ts';
 import {
   type Applied,
   type Applier,
@@ -20,61 +19,63 @@ import {
   type Result,
 } from '../../runtime/index.ts';
 import { CronJob, type Pod } from '../../runtime/kinds/index.ts';
+import { beingDeleted, nameTaken } from '../name-taken.ts';
 import { problemAmong } from '../pods.ts';
-import { wordsOf } from '../refusal.ts';
+import { serverMessage } from '../refusal.ts';
 import { cronJobKeyOf, cronJobOf } from './cron-job.ts';
 
 /** The reasons of `Ready` of a ScheduledEcho. */
 export const scheduledEchoReasons = defineReasons({
   Scheduled: { ready: 'True', event: 'Normal', meaning: 'The CronJob is as the spec asks.' },
-  Suspended: { ready: 'True', event: 'Normal', meaning: 'The CronJob is as the spec asks: suspended.' },
+  Suspended: { ready: 'True', event: 'Normal', meaning: 'The CronJob is as the spec asks, and suspended.' },
   Replacing: {
     ready: 'False',
     event: 'Normal',
     meaning:
-      'The CronJob is being deleted, or belongs to an earlier ScheduledEcho of this name, with which the garbage collector deletes it. It is made again when it is gone.',
+      'The CronJob is being deleted, or belongs to an earlier ScheduledEcho of this name. The operator creates a new one when it is gone.',
   },
   InvalidSchedule: {
     ready: 'False',
     event: 'Warning',
     tellsNewMessages: true,
     meaning:
-      'The API server does not accept the schedule or the time zone; the message quotes it. The last good CronJob goes on. The operator retries at least once a minute.',
+      'The API server refuses the schedule or the time zone. The message quotes it. The CronJob keeps its last valid schedule. The operator retries at least once a minute.',
   },
   CronJobNameTaken: {
     ready: 'False',
     event: 'Warning',
-    meaning: 'A CronJob of that name exists and does not belong to this ScheduledEcho. It is left alone.',
+    meaning:
+      'A CronJob of that name exists and does not belong to this ScheduledEcho. The operator does not change it.',
   },
   CronJobRefused: {
     ready: 'False',
     event: 'Warning',
     meaning:
-      'The API server refuses the CronJob for another reason: a quota, a policy, missing permission. The message quotes it. The operator retries at least once a minute.',
+      'The API server refuses the CronJob for another reason, for example a quota, a policy or a missing permission. The message quotes it. The operator retries at least once a minute.',
   },
   InvalidSpec: {
     ready: 'False',
     event: 'Warning',
     tellsNewMessages: true,
     meaning:
-      '`message` or `schedule` is missing: the ScheduledEcho was stored under another definition. A CronJob that exists goes on.',
+      '`message` or `schedule` is missing: the ScheduledEcho was stored under an older CustomResourceDefinition. The operator does not change an existing CronJob.',
   },
 });
 
 type ScheduledEchoOutcome = Outcome<ReasonOf<typeof scheduledEchoReasons>, ScheduledEcho>;
 
-/** What the reconciler reads and writes. */
+/** Options of {@link ScheduledEchoReconciler}. */
 export interface ScheduledEchoReconcilerOptions {
   readonly echos: ReadonlyStore<ScheduledEcho>;
   readonly cronJobs: ReadonlyStore<CronJob>;
   readonly pods: ReadonlyStore<Pod>;
   readonly applier: Applier;
   readonly events: EventRecorder;
-  /** The image whose printf prints the message. */
+  /** The image of the pods. It must contain printf. */
   readonly image: string;
 }
 
-/** Keeps one CronJob as a ScheduledEcho asks for it. The API server decides whether a schedule is valid. */
+/** Applies the CronJob of a ScheduledEcho. The API server decides whether a schedule is valid. */
 export class ScheduledEchoReconciler {
   readonly #options: ScheduledEchoReconcilerOptions;
   readonly #reporter: OutcomeReporter<ScheduledEcho, ReasonOf<typeof scheduledEchoReasons>>;
@@ -105,13 +106,19 @@ export class ScheduledEchoReconciler {
     const { applier, cronJobs, image } = this.#options;
     const { client } = context;
     const applied = await applier.apply(CronJob, cronJobOf(echo, image), { client, store: cronJobs });
-    if (applied.type === 'nameTaken') return nameTaken(echo, applied.holder);
+    if (applied.type === 'nameTaken') {
+      const child = { kind: CronJob, holder: applied.holder };
+      const taken = {
+        reason: 'CronJobNameTaken',
+        advice: 'delete it, or give the ScheduledEcho another name',
+      } as const;
+      return { ...nameTaken({ kind: ScheduledEcho, object: echo }, child, taken), status: statusOf(echo) };
+    }
     const cronJob = applied.object;
     if (applied.type === 'terminating') {
-      const message = `CronJob ${cronJob.metadata.name} is being deleted, and made again when it is gone`;
-      return { reason: 'Replacing', message, status: statusOf(echo, cronJob) };
+      return { ...beingDeleted(CronJob, cronJob), status: statusOf(echo, cronJob) };
     }
-    this.#tellRepair(echo, applied, context);
+    this.#recordRepair(echo, applied, context);
     return this.#scheduled(echo, cronJob);
   }
 
@@ -120,21 +127,25 @@ export class ScheduledEchoReconciler {
     const { schedule, timeZone, suspend } = echo.spec;
     const status = statusOf(echo, cronJob);
     const problem = problemAmong(activeJobs(cronJob).flatMap(({ uid = '' }) => [...this.#options.pods.byOwner(uid)]));
-    const also = problem === undefined ? '' : `; ${problem}`;
-    if (suspend) return { reason: 'Suspended', message: `CronJob ${name} is suspended${also}`, status };
+    const suffix = problem === undefined ? '' : `; ${problem}`;
+    if (suspend) return { reason: 'Suspended', message: `CronJob ${name} is suspended${suffix}`, status };
     const zone = timeZone === undefined ? '' : ` in ${timeZone}`;
-    return { reason: 'Scheduled', message: `CronJob ${name} prints the message at ${schedule}${zone}${also}`, status };
+    return {
+      reason: 'Scheduled',
+      message: `CronJob ${name} prints the message at ${schedule}${zone}${suffix}`,
+      status,
+    };
   }
 
-  /** Tells that the CronJob was missing or different: somebody deleted or edited it, or the spec has changed. */
-  #tellRepair(echo: ScheduledEcho, applied: Applied<CronJob>, context: ReconcileContext): void {
+  /** Records an Event if the CronJob was missing or different: somebody deleted or edited it, or the spec has changed. */
+  #recordRepair(echo: ScheduledEcho, applied: Applied<CronJob>, context: ReconcileContext): void {
     const name = cronJobKeyOf(keyOf(echo)).name;
     if (applied.type === 'applied') {
-      const note = `CronJob ${name} was not as the spec asks in ${applied.difference}: applied`;
+      const note = `applied CronJob ${name}, which differed from the spec in ${applied.difference}`;
       this.#reporter.tell(echo, { type: 'Normal', reason: 'CronJobChanged', note }, context);
     }
     if (applied.type === 'created' && findCondition(echo.status?.conditions, 'Ready')?.status === 'True') {
-      const note = `CronJob ${name} was deleted: made again`;
+      const note = `created CronJob ${name} again: it was deleted`;
       this.#reporter.tell(echo, { type: 'Normal', reason: 'CronJobRecreated', note }, context);
     }
   }
@@ -149,7 +160,7 @@ export class ScheduledEchoReconciler {
 export const activeJobs = ({ status }: CronJob): readonly { readonly name?: string; readonly uid?: string }[] =>
   status?.active ?? [];
 
-/** The status besides the conditions; `cronJob` if there is one that is ours. */
+/** The status without the conditions. `cronJob` is absent if the ScheduledEcho owns none. */
 function statusOf(echo: ScheduledEcho, cronJob?: CronJob) {
   const { lastScheduleTime = null, lastSuccessfulTime = null } = cronJob?.status ?? {};
   const jobs = cronJob === undefined ? [] : activeJobs(cronJob).map(({ name = '' }) => name);
@@ -163,18 +174,7 @@ function statusOf(echo: ScheduledEcho, cronJob?: CronJob) {
 
 function reasonOf(refusal: ApiError): Pick<ScheduledEchoOutcome, 'reason' | 'message'> {
   const causes = refusal.causes.filter(({ field }) => field === 'spec.schedule' || field === 'spec.timeZone');
-  if (causes.length === 0) return { reason: 'CronJobRefused', message: wordsOf(refusal) };
-  const words = causes.map(({ field, message }) => `${field}: ${message}`);
-  return { reason: 'InvalidSchedule', message: [...words, 'the CronJob is left as it is'].join('; ') };
-}
-
-function nameTaken(echo: ScheduledEcho, holder: CronJob): ScheduledEchoOutcome {
-  const { name } = holder.metadata;
-  const status = statusOf(echo);
-  if (isPredecessors(holder, ScheduledEcho, echo)) {
-    const message = `CronJob ${name} belongs to an earlier ScheduledEcho of this name, and is made again when it is gone`;
-    return { reason: 'Replacing', message, status };
-  }
-  const message = `a CronJob named ${name} exists and is not this ScheduledEcho's`;
-  return { reason: 'CronJobNameTaken', message, status };
+  if (causes.length === 0) return { reason: 'CronJobRefused', message: serverMessage(refusal) };
+  const errors = causes.map(({ field, message }) => `${field}: ${message}`);
+  return { reason: 'InvalidSchedule', message: [...errors, 'the CronJob keeps its last valid schedule'].join('; ') };
 }

@@ -47,13 +47,18 @@ const samples: readonly (readonly [string, Status, string | undefined])[] = [
   ],
   [
     'whose image cannot be pulled',
-    running({ state: waiting('ImagePullBackOff', 'Back-off pulling\n image "mongo:1"') }),
+    running({ state: waiting('ImagePullBackOff', 'Back-off pulling image "mongo:1": ErrImagePull: no such host') }),
     'pod db-0: ImagePullBackOff: Back-off pulling image "mongo:1"',
   ],
   [
     'whose Secret is missing',
     running({ state: waiting('CreateContainerConfigError', 'secret "db" not found') }),
     'pod db-0: CreateContainerConfigError: secret "db" not found',
+  ],
+  [
+    'whose problem has several lines',
+    running({ state: waiting('CreateContainerError', 'no such\n  command ') }),
+    'pod db-0: CreateContainerError: no such command',
   ],
   [
     'that was out of memory and waits to be restarted',
@@ -117,22 +122,49 @@ const samples: readonly (readonly [string, Status, string | undefined])[] = [
   ['that has succeeded', { ...running({ state: terminated(0, 'Completed') }), phase: 'Succeeded' }, undefined],
 ];
 
-describe('the problem of a pod', () => {
+describe('podProblem', () => {
   test.each(samples)('%s', (_, status, expected) => {
     expect(podProblem(podOf(status))).toBe(expected);
   });
 
-  test('that is being deleted is none', () => {
-    expect(podProblem(podOf(unschedulable, { deletionTimestamp: '2026-01-01T00:00:00Z' }))).toBeUndefined();
+  test('is undefined for a pod that is being deleted, until a minute after the end of its grace period', () => {
+    const at = '2026-01-01T00:00:00Z';
+    const problemAfter = (seconds: number, status: Status): string | undefined =>
+      podProblem(withoutDetails(podOf(status, { deletionTimestamp: at })), Date.parse(at) + seconds * 1000);
+    expect(problemAfter(60, unschedulable)).toBeUndefined();
+    for (const status of [unschedulable, running({ ready: true }), { phase: 'Succeeded' }]) {
+      expect(problemAfter(61, status)).toBe(`pod db-0: still terminating since ${at}`);
+    }
   });
 
-  test.each(samples)('is the same of what the cache keeps: %s', (_, status, expected) => {
+  test('is constant while the pull of an image fails', () => {
+    const pulls = [
+      waiting('ErrImagePull', 'dial tcp 10.0.0.1:43210: i/o timeout'),
+      waiting('ImagePullBackOff', 'Back-off pulling image "mongo:1"'),
+      waiting('ErrImagePull', 'dial tcp 10.0.0.1:43999: i/o timeout'),
+      waiting(
+        'ImagePullBackOff',
+        'Back-off pulling image "mongo:1": ErrImagePull: dial tcp 10.0.0.1:43999: i/o timeout',
+      ),
+      waiting('RegistryUnavailable', 'image pull failed for mongo:1 because the registry is unavailable'),
+      waiting('SignatureValidationFailed', 'image pull failed for mongo:1 because the signature validation failed'),
+    ].map((state) => withoutDetails(podOf(running({ state }))));
+    expect([...new Set(pulls.map((pod) => podProblem(pod)))]).toEqual([
+      'pod db-0: ImagePullBackOff: Back-off pulling image "mongo:1"',
+    ]);
+    const changes = pulls
+      .slice(1)
+      .map((object, index) => ({ type: 'modified', previous: pulls[index]!, object }) as const);
+    expect(changes.filter(podProblemChanged)).toEqual([]);
+  });
+
+  test.each(samples)('is the same for the pod that the cache keeps: %s', (_, status, expected) => {
     const kept = withoutDetails(podOf(status));
     expect(podProblem(kept)).toBe(expected);
     expect(JSON.stringify(kept)).not.toContain('PASSWORD');
   });
 
-  test('of several is that of the youngest that has one', () => {
+  test('of several pods is that of the youngest with a problem', () => {
     const at = (name: string, second: number, status: Status) =>
       podOf(status, { name, creationTimestamp: `2026-01-01T00:00:0${second}Z` });
     const pods = [at('a', 1, unschedulable), at('c', 2, unschedulable), at('b', 2, unschedulable), at('d', 3, {})];
@@ -156,7 +188,7 @@ describe('a change of a pod', () => {
   });
 });
 
-test('of a healthy pod the cache keeps no state of its containers', () => {
+test('the cache keeps no container state of a healthy pod', () => {
   const status = { ...running({ ready: true, state: { running: {} } }), conditions: [condition('Ready', 'True')] };
   expect(withoutDetails(podOf(status)).status?.containerStatuses).toEqual([container({ ready: true, image: '' })]);
 });

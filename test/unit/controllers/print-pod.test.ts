@@ -43,14 +43,14 @@ describe('the rule of the kubelet, as written here', () => {
   });
 });
 
-describe('a message reaches printf as it is', () => {
+describe('printf receives the message unchanged', () => {
   const hard = fc.string({
     unit: fc.constantFrom('$', '$(', '(', ')', '$(HOME)', '$$', 'A', ' ', '\\', '\\n', '%', '"', "'", '\n', '世', '👋'),
     maxLength: 30,
   });
   const message = fc.oneof(hard, fc.string({ unit: 'binary' }), fc.string({ unit: 'grapheme' }));
 
-  test('whatever it is, and nothing else is expanded', () => {
+  test('for any message, and nothing else is expanded', () => {
     fc.assert(
       fc.property(message, (text) => {
         expect(commandOf(text).map((part) => expanded(part, variables))).toEqual(['printf', '%s\\n', text]);
@@ -60,7 +60,7 @@ describe('a message reaches printf as it is', () => {
   });
 });
 
-describe('printf prints a message as it is', () => {
+describe('printf prints the message unchanged', () => {
   const [first = '', ...rest] = commandOf('');
   test.each([
     '-n',

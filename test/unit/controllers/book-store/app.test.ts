@@ -15,12 +15,12 @@ const namesOf = (found: readonly Service[]) => found.map(({ metadata }) => metad
 const look = (...services: readonly Service[]) =>
   namesOf(earlierServices({ byOwner: () => services }, store, settingsOf(store)));
 
-test('a Service of a name that is not asked for any more is not wanted', () => {
+test('a Service whose name the spec no longer has is an earlier Service', () => {
   const services = [service('app', '10.0.0.1'), service('db', 'None'), service('old', 'None')];
   expect(look(...services)).toEqual(['old']);
 });
 
-test('a Service that goes already, or is another’s, is left alone', () => {
+test('a Service that is being deleted or has another owner is not an earlier Service', () => {
   const leaving = service('old', 'None', { deletionTimestamp: '2026-01-02T03:04:05Z' });
   const other = service('old', 'None', { ownerReferences: [{ ...owner, controller: false }] });
   expect(look(leaving, other)).toEqual([]);
@@ -57,7 +57,7 @@ function reconcile(
   return { deletions, result: reconcileApp(store, settingsOf(store), undefined, options) };
 }
 
-test('a Service of an earlier name is deleted as the cache shows it, and not if it has changed since', async () => {
+test('an earlier Service is deleted with a precondition on its version', async () => {
   const { deletions, result } = reconcile(serving);
   expect((await result).app.reason).toBe('AppServing');
   expect(deletions).toEqual([['Service', { name: 'old' }, { uid: 'uid-of-old', resourceVersion: '7' }]]);
@@ -66,7 +66,7 @@ test('a Service of an earlier name is deleted as the cache shows it, and not if 
   await expect(reconcile(serving, { delete: () => Promise.reject(conflict) }).result).rejects.toBe(conflict);
 });
 
-test('pods that the API server refuses are told in the words of the Deployment', async () => {
+test('the message quotes the Deployment when the API server refuses its pods', async () => {
   const message = 'pods "shop-app-1" is forbidden: exceeded quota: q';
   const conditions = [{ type: 'ReplicaFailure', status: 'True', reason: 'FailedCreate', message }];
   const { app } = await reconcile({ observedGeneration: 1, conditions }).result;
@@ -78,5 +78,5 @@ test('pods that the API server refuses are told in the words of the Deployment',
   expect(troubled.app.message).toContain('pod shop-app-0: ImagePullBackOff');
   const over = [{ type: 'ReplicaFailure', status: 'False', message }];
   const starting = await reconcile({ observedGeneration: 1, conditions: over }).result;
-  expect(starting.app.message).toContain('0 are of the present template');
+  expect(starting.app.message).toContain('0 are of the current template');
 });

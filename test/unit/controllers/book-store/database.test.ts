@@ -18,7 +18,7 @@ describe('the claim template', () => {
     ]);
   });
 
-  test('of a StatefulSet that exists is repeated as it is, for it cannot be changed', () => {
+  test('of an existing StatefulSet is repeated unchanged, because it is immutable', () => {
     const stored = [{ metadata: { name: 'data', labels: { team: 'a' } }, spec: { volumeMode: 'Block' } }];
     const present = { spec: { volumeClaimTemplates: stored } } as unknown as StatefulSet;
     expect(templatesOf(bookStore({ bookDB: { dbSize: '3Gi' } }), present)).toEqual(stored);
@@ -26,7 +26,7 @@ describe('the claim template', () => {
 });
 
 describe('the StatefulSet', () => {
-  test('keeps the serviceName of one that exists, for it cannot be changed', () => {
+  test('keeps its serviceName, because it is immutable', () => {
     const store = bookStore({ bookDB: { serviceName: 'shop-db' } });
     const present = { spec: { serviceName: 'mongodb-service' } } as unknown as StatefulSet;
     expect(statefulSetOf(store, settingsOf(store), undefined).spec?.serviceName).toBe('shop-db');

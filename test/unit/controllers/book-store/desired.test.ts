@@ -10,8 +10,8 @@ import {
 } from '../../../../src/controllers/book-store/desired.ts';
 import { bookStore } from './objects.ts';
 
-describe('what a BookStore leaves out', () => {
-  test('has its defaults', () => {
+describe('a field that is absent', () => {
+  test('has its default', () => {
     expect(settingsOf(bookStore())).toEqual({
       app: {
         container: { image: 'app:latest', imagePullPolicy: 'IfNotPresent' },
@@ -34,12 +34,12 @@ describe('what a BookStore leaves out', () => {
     });
   });
 
-  test('is not what is zero', () => {
+  test('is not confused with zero', () => {
     const { app, database } = settingsOf(bookStore({ bookApp: { replicas: 0 }, bookDB: { replicas: 0 } }));
     expect([app.replicas, database.replicas]).toEqual([0, 0]);
   });
 
-  test('is not what is there: the app listens elsewhere than its Service, sizes are numbers', () => {
+  test('does not override fields that are set', () => {
     const resources = { requests: { cpu: 1 }, limits: { memory: '1Gi' } };
     const { app, database } = settingsOf(
       bookStore({ bookApp: { port: 8080, targetPort: 3000, resources }, bookDB: { dbSize: 1024 } }),
@@ -50,30 +50,30 @@ describe('what a BookStore leaves out', () => {
   });
 });
 
-describe('a spec from before the kind had a schema', () => {
+describe('a spec that was stored without a schema', () => {
   const store = (spec: object | undefined) => ({ ...bookStore(), spec }) as unknown as BookStore;
 
   test.each([
     [undefined, 'spec.bookApp.repository'],
     [{ bookApp: { repository: 'app' } }, 'spec.bookDB.repository'],
     [{ bookApp: { repository: 'app' }, bookDB: { repository: 'db' } }, 'spec.bookDB.dbSize'],
-  ])('%j may lack what is needed', (spec, missing) => {
+  ])('%j lacks a required field', (spec, missing) => {
     expect(missingFieldOf(store(spec))).toBe(missing);
     expect(serviceKeys(store(spec))).toEqual([]);
   });
 
-  test('may be whole', () => {
+  test('may be complete', () => {
     expect(missingFieldOf(bookStore())).toBeUndefined();
     expect(serviceKeys(bookStore()).map(({ name }) => name)).toEqual(['bookstore-svc', 'mongodb-service']);
   });
 });
 
 describe('names', () => {
-  test('are the BookStore’s own with a word behind', () => {
+  test('are the name of the BookStore and a suffix', () => {
     expect([deploymentKey(bookStore()).name, statefulSetKey(bookStore()).name]).toEqual(['shop-app', 'shop-db']);
   });
 
-  test.each(['x'.repeat(253), `a.${'b'.repeat(60)}`, 'a.b', 'x'.repeat(50)])('of %s hold', (name) => {
+  test.each(['x'.repeat(253), `a.${'b'.repeat(60)}`, 'a.b', 'x'.repeat(50)])('of %s are valid', (name) => {
     const store = bookStore({}, name);
     for (const [key, length] of [[deploymentKey(store), 63] as const, [statefulSetKey(store), 52] as const]) {
       expect(key.name).toMatch(/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/);
@@ -81,7 +81,7 @@ describe('names', () => {
     }
   });
 
-  test('with a dot and with a dash are two', () => {
+  test('with a dot and with a hyphen differ', () => {
     expect(statefulSetKey(bookStore({}, 'a.b')).name).not.toBe(statefulSetKey(bookStore({}, 'a-b')).name);
   });
 });
@@ -98,7 +98,7 @@ describe('durations', () => {
     expect(durationMs(text)).toBe(expected);
   });
 
-  test.each(['', '5', 'm', '5 m', '5m!', '-5m', '1d'])('%j is no duration', (text) => {
+  test.each(['', '5', 'm', '5 m', '5m!', '-5m', '1d'])('%j is not a duration', (text) => {
     expect(() => durationMs(text)).toThrow(RangeError);
   });
 });

@@ -65,7 +65,7 @@ async function reconcile(cluster: Cluster) {
   return { result, deleted, waitedFor, notes };
 }
 
-test('a StatefulSet goes before the claims, and the wait for it is reported', async () => {
+test('the StatefulSet is deleted before the claims, and the wait for it is reported', async () => {
   const first = await reconcile({ statefulSet });
   expect(first.deleted).toEqual([['StatefulSet', 'shop-db', { uid: 'uid-of-set', resourceVersion: '7' }]]);
   expect(first).toMatchObject({ waitedFor: ['shop-db'], result: { type: 'requeueAfter' } });
@@ -73,7 +73,7 @@ test('a StatefulSet goes before the claims, and the wait for it is reported', as
   expect(await reconcile({ statefulSet: going })).toMatchObject({ waitedFor: ['shop-db'], deleted: [] });
 });
 
-test('the claims go when the StatefulSet is gone', async () => {
+test('the claims are deleted when the StatefulSet is gone', async () => {
   const { result, deleted, waitedFor } = await reconcile({ claims: [claim('data-shop-db-0', '1Gi')] });
   expect(deleted).toMatchObject([
     ['PersistentVolumeClaim', 'data-shop-db-0', { uid: 'uid-of-data-shop-db-0', resourceVersion: '1' }],
@@ -81,21 +81,21 @@ test('the claims go when the StatefulSet is gone', async () => {
   expect([result, waitedFor]).toEqual([done, []]);
 });
 
-test('a StatefulSet that is gone by now is no error', async () => {
+test('a StatefulSet that is already gone is not an error', async () => {
   const onDelete = () => Promise.reject(refusal(404, 'NotFound'));
   expect((await reconcile({ statefulSet, onDelete })).result.type).toBe('requeueAfter');
 });
 
-test('a claim that has changed meanwhile is read again: its label may have been taken off to keep it', async () => {
+test('a claim that has changed meanwhile is read again, because its label may have been removed to keep it', async () => {
   const onDelete = () => Promise.reject(refusal(409, 'Conflict'));
   await expect(reconcile({ claims: [claim('data-shop-db-0', '1Gi')], onDelete })).rejects.toThrow('409 Conflict');
 });
 
-test('the Event of a claim that is kept names the label that it lacks', async () => {
+test('the Event about a kept claim names the missing label', async () => {
   const kept = claim('data-shop-db-0', '1Gi');
   const { notes, deleted } = await reconcile({ claims: [], kept: [kept] });
   expect(deleted).toEqual([]);
   expect(notes).toEqual([
-    'reclaimPolicy Delete kept data-shop-db-0: without the label blog.velotio.com/book-store-uid of this BookStore. Delete what is not needed',
+    'reclaimPolicy Delete kept data-shop-db-0: without the label blog.velotio.com/book-store-uid of this BookStore. Delete the claims that you do not need',
   ]);
 });

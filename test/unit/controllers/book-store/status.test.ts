@@ -5,23 +5,23 @@ import {
   bookStoreReasons,
   type DatabaseResult,
   outcomeOf,
-  type PartFinding,
+  type PartOutcome,
   rolloutOf,
-  type VolumeFinding,
+  type VolumeOutcome,
 } from '../../../../src/controllers/book-store/status.ts';
 import type { Deployment } from '../../../../src/runtime/kinds/index.ts';
 import { bookStore, claim } from './objects.ts';
 
 const said = <R extends string>(reason: R) => ({ reason, message: `words of ${reason}` });
 
-interface Findings {
-  readonly app?: PartFinding['reason'];
-  readonly database?: PartFinding['reason'];
-  readonly volume?: VolumeFinding['reason'];
+interface Reasons {
+  readonly app?: PartOutcome['reason'];
+  readonly database?: PartOutcome['reason'];
+  readonly volume?: VolumeOutcome['reason'];
 }
 
 function outcome(
-  { app = 'AppServing', database = 'DatabaseServing', volume = 'VolumesSettled' }: Findings,
+  { app = 'AppServing', database = 'DatabaseServing', volume = 'VolumesSettled' }: Reasons,
   more: { readonly app?: Partial<AppResult>; readonly database?: Partial<DatabaseResult> } = {},
 ) {
   const store = bookStore();
@@ -30,11 +30,11 @@ function outcome(
 }
 
 describe('Ready', () => {
-  test('has a reason of its own where every part is ready', () => {
+  test('is AllReady when every part is ready', () => {
     expect(outcome({}).reason).toBe('AllReady');
   });
 
-  test.each<[Findings, PartFinding['reason'] | VolumeFinding['reason']]>([
+  test.each<[Reasons, PartOutcome['reason'] | VolumeOutcome['reason']]>([
     [{ app: 'AppUpdating' }, 'AppUpdating'],
     [{ volume: 'ClaimsGrowing' }, 'ClaimsGrowing'],
     [{ database: 'ClaimBeingDeleted' }, 'ClaimBeingDeleted'],
@@ -48,12 +48,12 @@ describe('Ready', () => {
     expect(outcome(findings)).toMatchObject(said(reason));
   });
 
-  test('is True with a warning of independent databases', () => {
+  test('is True with a warning about independent databases', () => {
     expect(bookStoreReasons.IndependentDatabases).toMatchObject({ ready: 'True', event: 'Warning' });
   });
 });
 
-test('an Event tells each new message of reasons whose message follows from the objects alone', () => {
+test('reasons whose message depends only on objects record an Event for each new message', () => {
   const telling = Object.entries(bookStoreReasons).filter(([, { tellsNewMessages }]) => tellsNewMessages);
   expect(telling.map(([reason]) => reason)).toEqual(['NameTaken', 'ClaimBeingDeleted', 'InvalidSpec']);
 });
@@ -76,7 +76,7 @@ const rollout = (status: object | undefined, replicas = 3) =>
   rolloutOf({ metadata: { generation: 2 }, spec: { replicas }, status } as unknown as Deployment);
 
 describe('a rollout', () => {
-  test('is complete when all pods are there, new and ready, and no others', () => {
+  test('is complete when all desired pods exist, are current and ready, and there are no others', () => {
     expect(rollout(all)).toEqual({ desired: 3, ready: 3, updated: 3, isComplete: true });
     expect(rollout({ observedGeneration: 2 }, 0).isComplete).toBe(true);
   });
@@ -86,11 +86,11 @@ describe('a rollout', () => {
     ['has an old pod more', { replicas: 4 }],
     ['has a pod of an earlier template', { updatedReplicas: 2 }],
     ['has a pod that is not ready', { availableReplicas: 2 }],
-  ])('is not when it %s', (_, status) => {
+  ])('is not complete when it %s', (_, status) => {
     expect(rollout({ ...all, ...status }).isComplete).toBe(false);
   });
 
-  test('is not when nothing is known', () => {
+  test('is not complete without a status', () => {
     expect(rollout(undefined)).toEqual({ desired: 3, ready: 0, updated: 0, isComplete: false });
   });
 });

@@ -30,7 +30,7 @@ test.each(['shop-db-0', 'data-shop-db', 'mydata-shop-db-0', 'data-shop-db-x', 'd
   },
 );
 
-test('a claim is foreign if somebody else controls it', () => {
+test('a claim is foreign if another controller owns it', () => {
   const set = { apiVersion: 'apps/v1', kind: 'StatefulSet', name: 'shop-db', uid: 'x', controller: true };
   expect(isForeign(owned([]), 'shop-db')).toBe(false);
   expect(isForeign(owned([other]), 'shop-db')).toBe(false);
@@ -47,23 +47,23 @@ const pendingAt = (lastTransitionTime: string | undefined) => ({
 });
 const none = { unfinished: [], pending: [], errors: [] };
 
-describe('how far claims are', () => {
-  test('those that hold as much, or more, are there', () => {
+describe('the progress of claims', () => {
+  test('claims with enough capacity are finished', () => {
     expect(growthOf([claim('data-a-db-0', '1Gi'), claim('data-a-db-1', '3Gi')], '1024Mi')).toEqual(none);
     expect(growthOf([], '1Gi')).toEqual(none);
   });
 
-  test('what is asked for is not what is there', () => {
+  test('a request does not count as capacity', () => {
     const asking = claim('data-a-db-0', '2Gi', { capacity: { storage: '1Gi' } });
     expect(growthOf([asking], '2Gi')).toEqual({ ...none, unfinished: ['data-a-db-0'] });
   });
 
-  test('one without a volume holds up nobody', () => {
+  test('a claim without a volume does not count', () => {
     const waiting = { phase: 'Pending', capacity: undefined };
     expect(growthOf([claim('data-a-db-0', '1Gi', waiting)], '2Gi')).toEqual(none);
   });
 
-  test('one whose file system waits says since when, and for which pod', () => {
+  test('a pending file system has its start time and its pod', () => {
     const status = { capacity: { storage: '1Gi' }, ...pendingAt('2026-01-02T03:04:05Z') };
     expect(growthOf([claim('data-a-db-12', '2Gi', status)], '2Gi').pending).toEqual([
       { claim: 'data-a-db-12', ordinal: 12, sinceMs: Date.parse('2026-01-02T03:04:05Z') },
@@ -72,11 +72,11 @@ describe('how far claims are', () => {
     expect(growthOf([claim('data-a-db-0', '2Gi', unknown)], '2Gi').pending[0]?.sinceMs).toBe(0);
   });
 
-  test('a condition that has stayed although the volume has grown is none', () => {
+  test('a stale condition of a volume that has grown is ignored', () => {
     expect(growthOf([claim('data-a-db-0', '2Gi', pendingAt('2026-01-02T03:04:05Z'))], '2Gi')).toEqual(none);
   });
 
-  test.each(['ControllerResizeError', 'NodeResizeError'])('%s is told in its own words', (type) => {
+  test.each(['ControllerResizeError', 'NodeResizeError'])('the message of %s is quoted', (type) => {
     const conditions = [{ type, status: 'True', message: 'no room' }];
     const failing = claim('data-a-db-0', '2Gi', { capacity: { storage: '1Gi' }, conditions });
     expect(growthOf([failing], '2Gi').errors).toEqual(['data-a-db-0: no room']);
@@ -134,14 +134,14 @@ describe('the restart of pods whose file systems have not grown', () => {
     return { deleted, stuck };
   }
 
-  test('is of one pod at a time', async () => {
+  test('restarts one pod at a time', async () => {
     expect(await restart(pod(0, { created: 60 }), pod(1, { created: 60 }))).toEqual({
       deleted: ['shop-db-0'],
       stuck: [],
     });
   });
 
-  test('goes on to the next when the first is ready again', async () => {
+  test('continues with the next pod when the first is ready again', async () => {
     const { deleted } = await restart(pod(0, { created: 1 }), pod(1, { created: 60 }));
     expect(deleted).toEqual(['shop-db-1']);
   });
@@ -151,13 +151,13 @@ describe('the restart of pods whose file systems have not grown', () => {
     expect(deleted).toEqual([]);
   });
 
-  test('is once per resize, however slow the clock of the node is', async () => {
+  test('happens once per resize, however slow the clock of the node is', async () => {
     const { deleted, stuck } = await restart(pod(0, { created: 7, started: 60 }));
     expect(deleted).toEqual([]);
-    expect(stuck).toEqual([expect.stringContaining('although pod shop-db-0 was started after')]);
+    expect(stuck).toEqual([expect.stringContaining('although pod shop-db-0 started after')]);
   });
 
-  test('is once per resize, however fast the clock of the node is', async () => {
+  test('happens once per resize, however fast the clock of the node is', async () => {
     const { deleted } = await restart(pod(0, { created: 60, started: 1 }));
     expect(deleted).toEqual(['shop-db-0']);
   });

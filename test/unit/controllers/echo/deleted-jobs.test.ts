@@ -16,12 +16,12 @@ test.each([
   ['completed', job],
   ['had not completed', jobOf(echo, { active: 1 })],
   ['failed', jobOf(echo, failed)],
-])('a Job that %s and was deleted is remembered', (_, deleted) => {
+])('a deleted Job that %s is kept', (_, deleted) => {
   jobs.observe(echo, { type: 'deleted', object: deleted });
   expect(jobs.of(echo, key)).toBe(deleted);
 });
 
-describe('not remembered is', () => {
+describe('DeletedJobs does not keep', () => {
   const running = jobOf(echo, { active: 1 });
   test.each([
     ['one that is there', { type: 'modified', object: job, previous: running }],
@@ -41,15 +41,15 @@ describe('not remembered is', () => {
   });
 });
 
-describe('what is remembered', () => {
+describe('a Job that DeletedJobs keeps', () => {
   beforeEach(() => jobs.observe(echo, { type: 'deleted', object: job }));
 
-  test('is not of a later generation, nor of an Echo made again', () => {
+  test('is not returned for a later generation or for a new Echo of the same name', () => {
     expect(jobs.of(echoOf({ metadata: { generation: 2 } }), key)).toBeUndefined();
     expect(jobs.of(echoOf({ metadata: { uid: 'uid-again' } }), key)).toBeUndefined();
   });
 
-  test('is not of an Echo of that name in another namespace', () => {
+  test('is not returned for an Echo in another namespace', () => {
     const other = echoOf({ metadata: { namespace: 'other' } });
     expect(jobs.of(other, jobKeyOf(keyOf(other)))).toBeUndefined();
   });
@@ -62,7 +62,7 @@ describe('what is remembered', () => {
     expect(jobs.of(echo, key)).toBeUndefined();
   });
 
-  test("is not replaced by somebody else's Job of that name", () => {
+  test('is not replaced by a Job of another owner', () => {
     jobs.observe(echo, { type: 'deleted', object: jobOf(echo, complete, { ownerReferences: [] }) });
     expect(jobs.of(echo, key)).toBe(job);
   });

@@ -29,7 +29,7 @@ describe('the Job of an Echo', () => {
     expect(isOfCurrentGeneration(jobOf(echo, {}, { annotations: {} }), echo)).toBe(false);
   });
 
-  test('has a name that a label of its pods can hold', () => {
+  test('has a name that fits into a label of its pods', () => {
     const { name, namespace } = jobKeyOf({ name: 'x'.repeat(253), namespace: 'default' });
     expect([name.length, namespace]).toEqual([63, 'default']);
   });
@@ -38,7 +38,7 @@ describe('the Job of an Echo', () => {
     [{ message: 'a' }, undefined],
     [{ message: 'a', ttlSecondsAfterFinished: 0 }, 0],
     [{ message: 'a', ttlSecondsAfterFinished: 60 }, 60],
-  ])('lives on as long as %j says', (spec, ttl) => {
+  ])('has the ttlSecondsAfterFinished of %j', (spec, ttl) => {
     const job = echoJob(echoOf({ spec }), 'busybox:1.36');
     expect(job.spec?.ttlSecondsAfterFinished).toBe(ttl);
     expect(Object.hasOwn(job.spec ?? {}, 'ttlSecondsAfterFinished')).toBe(ttl !== undefined);
@@ -61,13 +61,13 @@ describe('its phase', () => {
     expect(jobPhase(jobOf(echoOf(), status))).toBe(phase);
   });
 
-  test('is Pending for one that the job controller has not seen', () => {
+  test('is Pending before the job controller has observed the Job', () => {
     const { status: _, ...job } = jobOf(echoOf());
     expect(jobPhase(job)).toBe('Pending');
   });
 });
 
-test('the failure is told in the words of the job controller, as far as it has any', () => {
+test('the failure message quotes the job controller', () => {
   const failure = (condition: object) =>
     failureMessage(jobOf(echoOf(), { conditions: [{ type: 'Failed', status: 'True', ...condition }] }));
   expect(failure({ message: 'too often', reason: 'BackoffLimitExceeded' })).toBe('too often');

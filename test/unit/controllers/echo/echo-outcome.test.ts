@@ -53,7 +53,7 @@ describe('the patch', () => {
   };
   const withStatus = (status: NonNullable<Echo['status']>): Echo => ({ ...echo, status });
 
-  test('of an Echo without a status says everything that was found, and nothing that was not', () => {
+  test('of an Echo without a status contains everything that was observed and nothing else', () => {
     expect(patchOf(echo, printing)).toEqual({
       phase: 'Pending',
       jobName: 'hello',
@@ -71,13 +71,13 @@ describe('the patch', () => {
     });
   });
 
-  test('is none where the status says it already, in whatever order', () => {
+  test('is empty if the status is equal, in any order', () => {
     expect(patchOf(withStatus(full), printed)).toBeUndefined();
     const reversed = Object.fromEntries(Object.entries(full).reverse()) as typeof full;
     expect(patchOf(withStatus(reversed), printed)).toBeUndefined();
   });
 
-  test('removes what no longer holds, by null, and says nothing of what stays', () => {
+  test('removes outdated fields by null, and omits unchanged ones', () => {
     expect(patchOf(withStatus(full), printing)).toEqual({
       phase: 'Pending',
       startTime: null,
@@ -95,14 +95,14 @@ describe('the patch', () => {
     });
   });
 
-  test('never takes back that a generation was printed', () => {
+  test('never removes completedGeneration', () => {
     expect(patchOf(withStatus(full), printing)).not.toHaveProperty('completedGeneration');
     expect(patchOf(withStatus({ ...full, completedGeneration: 1 }), printed)).toEqual({
       completedGeneration: 2,
     });
   });
 
-  test('of a new generation says that it was looked at', () => {
+  test('of a new generation updates observedGeneration', () => {
     const newer = echoOf({ metadata: { generation: 3 }, status: full });
     expect(patchOf(newer, outcomeOf(newer, jobOf(newer, complete)))).toEqual({
       observedGeneration: 3,

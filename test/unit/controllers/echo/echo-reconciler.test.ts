@@ -60,8 +60,8 @@ async function asked(stored: Echo): Promise<void> {
 const created = (): Promise<Exchange> => server.next({ method: 'POST', path: jobsPath });
 const done = { type: 'done' };
 
-describe('where there is no Job', () => {
-  test('one is made, and its state reported', async () => {
+describe('without a Job', () => {
+  test('creates one and reports its state', async () => {
     const echo = echoOf();
     echos.set(echo);
     const outcome = reconcile();
@@ -73,7 +73,7 @@ describe('where there is no Job', () => {
     expect(await outcome).toEqual(done);
   });
 
-  test('but one that the store has not seen, nothing is reported, and it is tried again', async () => {
+  test('retries without a report if the store is behind and the Job exists', async () => {
     echos.set(echoOf());
     const outcome = reconcile();
     (await created()).refuse(409, 'AlreadyExists');
@@ -81,7 +81,7 @@ describe('where there is no Job', () => {
     expect(server.unclaimed).toBe(0);
   });
 
-  test('but the reply to its making is lost, nothing is sent again until the next reconcile, which asks for the same', async () => {
+  test('after a lost answer, sends nothing until the next reconcile repeats the request', async () => {
     echos.set(echoOf());
     const outcome = reconcile();
     const lost = await created();
@@ -97,7 +97,7 @@ describe('where there is no Job', () => {
     expect(server.unclaimed).toBe(0);
   });
 
-  test('but one finished before the status could say so, that is reported and none is made', async () => {
+  test('reports a Job that finished before the status could record it, and creates none', async () => {
     const echo = echoOf();
     echos.set(echo);
     deletedJobs.observe(echo, { type: 'deleted', object: jobOf(echo, complete) });
@@ -109,7 +109,7 @@ describe('where there is no Job', () => {
     expect(server.unclaimed).toBe(0);
   });
 
-  test('any more, deleted before it had completed, one is made again', async () => {
+  test('creates it again if it was deleted before it completed', async () => {
     const echo = echoOf();
     echos.set(echo);
     deletedJobs.observe(echo, { type: 'deleted', object: jobOf(echo, { active: 1 }) });
@@ -124,7 +124,7 @@ describe('where there is no Job', () => {
   test.each([
     ['Printing', 'Printing'],
     ['JobFailed', 'JobFailed'],
-  ])('any more, though the status says %s, one is made again, and an Event tells of it', async (_, reason) => {
+  ])('creates it again and records an Event if the status has the reason %s', async (_, reason) => {
     const ready = {
       type: 'Ready',
       status: 'False',
@@ -145,7 +145,7 @@ describe('where there is no Job', () => {
     expect(server.unclaimed).toBe(0);
   });
 
-  test('of a new generation yet, one is made, and no Event tells of more', async () => {
+  test('creates one for a new generation, without a JobRecreated Event', async () => {
     const ready = { type: 'Ready', status: 'False', reason: 'Printing', message: '', lastTransitionTime: '' } as const;
     const conditions = [{ ...ready, observedGeneration: 1 }];
     const echo = echoOf({ metadata: { generation: 2 }, status: { conditions } });
@@ -162,7 +162,7 @@ describe('where there is no Job', () => {
     ['of another spec by now', { generation: 2 }],
     ['another by now', { uid: 'uid-again' }],
     ['on its way out by now', { deletionTimestamp: '2026-01-01T00:00:00Z' }],
-  ])('any more, of an Echo that is %s, none is made: the store is behind', async (_, metadata) => {
+  ])('creates none for an Echo that is %s: the store is behind', async (_, metadata) => {
     const echo = echoOf();
     echos.set(echo);
     deletedJobs.observe(echo, { type: 'deleted', object: jobOf(echo, { active: 1 }) });
@@ -172,7 +172,7 @@ describe('where there is no Job', () => {
     expect(server.unclaimed).toBe(0);
   });
 
-  test('any more, of an Echo that is gone by now, none is made: the store is behind', async () => {
+  test('creates none for an Echo that is gone: the store is behind', async () => {
     const echo = echoOf();
     echos.set(echo);
     deletedJobs.observe(echo, { type: 'deleted', object: jobOf(echo, { active: 1 }) });
@@ -182,7 +182,7 @@ describe('where there is no Job', () => {
     expect(server.unclaimed).toBe(0);
   });
 
-  test('and an earlier generation was printed, one is made', async () => {
+  test('creates one if an earlier generation was printed', async () => {
     echos.set(echoOf({ metadata: { generation: 2 }, status: { completedGeneration: 1 } }));
     const outcome = reconcile();
     (await created()).refuse(409, 'AlreadyExists');
@@ -190,7 +190,7 @@ describe('where there is no Job', () => {
   });
 });
 
-describe('where the message was printed', () => {
+describe('after the message was printed', () => {
   const printedEcho = async (): Promise<Echo> => {
     const echo = echoOf();
     echos.set(echo);
@@ -218,7 +218,7 @@ describe('where the message was printed', () => {
     expect(deletedJobs.of(echo, key)).toBeUndefined();
   });
 
-  test('a status that says something else is mended', async () => {
+  test('corrects a different status', async () => {
     echos.set(echoOf({ status: { completedGeneration: 1, phase: 'Pending' } }));
     const outcome = reconcile();
     const { reason, status } = await reported();
@@ -228,8 +228,8 @@ describe('where the message was printed', () => {
   });
 });
 
-describe('a Job that the server will not have', () => {
-  test.each([400, 413])('for a policy, by the code %d: the status says so, and it is tried again', async (code) => {
+describe('a refused Job', () => {
+  test.each([400, 413])('is reported and retried for a policy with the code %d', async (code) => {
     echos.set(echoOf());
     const outcome = reconcile();
     (await created()).refuse(code, 'BadRequest', { message: 'admission webhook "policy" denied the request' });
@@ -238,7 +238,7 @@ describe('a Job that the server will not have', () => {
     expect(await outcome).toMatchObject({ type: 'retry', error: { code } });
   });
 
-  test('for a quota: the status says so, and it is tried again', async () => {
+  test('is reported and retried for a quota', async () => {
     echos.set(echoOf());
     const outcome = reconcile();
     (await created()).refuse(403, 'Forbidden', { message: 'exceeded quota' });
@@ -249,7 +249,7 @@ describe('a Job that the server will not have', () => {
     expect(await outcome).toMatchObject({ type: 'retry', error: { code: 403 } });
   });
 
-  test('for a field in it: the status says so, and it is tried again: another server may accept it', async () => {
+  test('is reported and retried for an invalid field, because another API server may accept it', async () => {
     echos.set(echoOf());
     const outcome = reconcile();
     const details = { causes: [{ reason: 'FieldValueInvalid', field: 'spec.template', message: 'no' }] };
@@ -259,7 +259,7 @@ describe('a Job that the server will not have', () => {
     expect(await outcome).toMatchObject({ type: 'retry', error: { code: 422 } });
   });
 
-  test('for a policy, which names no field: the status says so, and it is tried again', async () => {
+  test('is reported and retried for a policy that names no field', async () => {
     echos.set(echoOf());
     const outcome = reconcile();
     (await created()).refuse(422, 'Invalid', { message: 'images must come from the mirror' });
@@ -268,7 +268,7 @@ describe('a Job that the server will not have', () => {
     expect(await outcome).toMatchObject({ type: 'retry', error: { code: 422 } });
   });
 
-  test('for a namespace on its way out: nothing is reported', async () => {
+  test('is not reported in a terminating namespace', async () => {
     echos.set(echoOf());
     const outcome = reconcile();
     (await created()).refuse(403, 'Forbidden', { details: { causes: [{ reason: 'NamespaceTerminating' }] } });
@@ -276,7 +276,7 @@ describe('a Job that the server will not have', () => {
     expect(server.unclaimed).toBe(0);
   });
 
-  test('because it is out of order: nothing is reported, and it is tried again', async () => {
+  test('is retried without a report if the API server fails', async () => {
     echos.set(echoOf());
     const outcome = reconcile();
     (await created()).refuse(500, 'InternalError');
@@ -285,11 +285,11 @@ describe('a Job that the server will not have', () => {
   });
 });
 
-describe('where there is a Job', () => {
+describe('with a Job', () => {
   test.each([
     ['does not start', {}, 'Job hello has not printed the message: pod hello-x: Evicted'],
     ['has failed', failed, 'Job hello has failed: too often; pod hello-x: Evicted'],
-  ])('whose pod %s, that is told', async (_, state, message) => {
+  ])('reports that its pod %s', async (_, state, message) => {
     const echo = echoOf();
     echos.set(echo);
     jobs.set(jobOf(echo, state));
@@ -302,7 +302,7 @@ describe('where there is a Job', () => {
     expect(await outcome).toEqual(done);
   });
 
-  test('of an earlier generation, it is deleted with its pods, if it still is that one', async () => {
+  test('of an earlier generation, deletes it with its pods, by uid', async () => {
     jobs.set(jobOf(echoOf()));
     echos.set(echoOf({ metadata: { generation: 2 } }));
     const outcome = reconcile();
@@ -315,7 +315,7 @@ describe('where there is a Job', () => {
     expect(await outcome).toEqual(done);
   });
 
-  test('of an earlier generation that is gone by now, its event comes', async () => {
+  test('of an earlier generation that is gone, waits for the event', async () => {
     jobs.set(jobOf(echoOf()));
     echos.set(echoOf({ metadata: { generation: 2 } }));
     const outcome = reconcile();
@@ -326,7 +326,7 @@ describe('where there is a Job', () => {
     expect(await outcome).toEqual(done);
   });
 
-  test('of an earlier generation that is another by now, that one stays, and its event comes', async () => {
+  test('of an earlier generation that was replaced, keeps the new one and waits for the event', async () => {
     jobs.set(jobOf(echoOf()));
     echos.set(echoOf({ metadata: { generation: 2 } }));
     const outcome = reconcile();
@@ -338,7 +338,7 @@ describe('where there is a Job', () => {
     expect(server.unclaimed).toBe(0);
   });
 
-  test('of a later generation than the store has of the Echo, it is left alone: the store is behind', async () => {
+  test('of a later generation than the Echo in the store, changes nothing: the store is behind', async () => {
     jobs.set(jobOf(echoOf({ metadata: { generation: 2 } })));
     echos.set(echoOf());
     const outcome = reconcile();
@@ -347,7 +347,7 @@ describe('where there is a Job', () => {
     expect(server.unclaimed).toBe(0);
   });
 
-  test('of an earlier generation on its way out, it is waited for', async () => {
+  test('of an earlier generation that is being deleted, waits for its deletion', async () => {
     jobs.set(jobOf(echoOf(), {}, { deletionTimestamp: '2026-01-01T00:00:00Z' }));
     echos.set(echoOf({ metadata: { generation: 2 } }));
     const outcome = reconcile();
@@ -357,7 +357,7 @@ describe('where there is a Job', () => {
     expect(server.unclaimed).toBe(0);
   });
 
-  test('of an earlier Echo of this name, it is waited for: the garbage collector deletes it', async () => {
+  test('of an earlier Echo of this name, waits for the garbage collector', async () => {
     jobs.set(jobOf(echoOf({ metadata: { uid: 'uid-before' } })));
     echos.set(echoOf());
     const outcome = reconcile();
@@ -367,7 +367,7 @@ describe('where there is a Job', () => {
     expect(server.unclaimed).toBe(0);
   });
 
-  test('that is not ours, it is left alone and reported', async () => {
+  test('of another owner, changes nothing and reports it', async () => {
     jobs.set(jobOf(echoOf(), {}, { ownerReferences: [] }));
     echos.set(echoOf());
     const outcome = reconcile();
@@ -387,7 +387,7 @@ describe('the report', () => {
     lastTransitionTime: '2026-01-01T00:00:00Z',
   } as const;
 
-  test('comes with an Event only where the reason is another', async () => {
+  test('records an Event only if the reason changes', async () => {
     const echo = echoOf({ status: { conditions: [ready] } });
     echos.set(echo);
     jobs.set(jobOf(echo));
@@ -398,7 +398,7 @@ describe('the report', () => {
     expect(server.unclaimed).toBe(0);
   });
 
-  test('holds the version that it was computed from', async () => {
+  test('has the resourceVersion that it was computed from', async () => {
     const echo = echoOf();
     echos.set(echo);
     jobs.set(jobOf(echo, complete));
@@ -410,7 +410,7 @@ describe('the report', () => {
     expect(server.unclaimed).toBe(0);
   });
 
-  test('to an Echo whose definition has no status says what to do, and is tried again', async () => {
+  test('fails with advice and is retried if the CRD has no status', async () => {
     const echo = echoOf();
     echos.set(echo);
     jobs.set(jobOf(echo));
@@ -420,7 +420,7 @@ describe('the report', () => {
     expect(await outcome).toMatchObject({ message: expect.stringContaining('CustomResourceDefinition') });
   });
 
-  test('to an Echo that is gone by now is nobody’s failure, and no Event', async () => {
+  test('of an Echo that is gone is neither an error nor an Event', async () => {
     const echo = echoOf();
     echos.set(echo);
     jobs.set(jobOf(echo, complete));
@@ -434,7 +434,7 @@ describe('the report', () => {
 });
 
 describe('an Echo', () => {
-  test('that is gone leaves nothing in memory', async () => {
+  test('that is gone is removed from DeletedJobs', async () => {
     const echo = echoOf();
     deletedJobs.observe(echo, { type: 'deleted', object: jobOf(echo, complete) });
     expect(await reconcile()).toEqual(done);
@@ -442,7 +442,7 @@ describe('an Echo', () => {
     expect(server.unclaimed).toBe(0);
   });
 
-  test('on its way out gets no Job', async () => {
+  test('that is being deleted gets no Job', async () => {
     echos.set(echoOf({ metadata: { deletionTimestamp: '2026-01-01T00:00:00Z' } }));
     expect(await reconcile()).toEqual(done);
     expect(server.unclaimed).toBe(0);

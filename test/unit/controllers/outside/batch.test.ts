@@ -30,12 +30,12 @@ const come = (batch: Batch<number, string>, item: number): Promise<string> =>
   inFlight.during(() => inFlight.waiting(() => batch.add(item)));
 
 describe('a batch', () => {
-  test('goes at once with its only item where nobody else is on the way', async () => {
+  test('is executed at once if no operation is in flight', async () => {
     expect(await come(makeBatch(), 1)).toBe('done 1');
     expect(batches).toEqual([[1]]);
   });
 
-  test('waits for those on the way', async () => {
+  test('waits for operations in flight', async () => {
     const batch = makeBatch();
     const arrival = Promise.withResolvers<void>();
     const late = inFlight.during(async () => {
@@ -49,7 +49,7 @@ describe('a batch', () => {
     expect(batches).toEqual([[1, 2]]);
   });
 
-  test('goes when those on the way have gone elsewhere', async () => {
+  test('is executed when the operations in flight have ended without an item', async () => {
     const batch = makeBatch();
     const elsewhere = Promise.withResolvers<void>();
     const other = inFlight.during(() => elsewhere.promise);
@@ -59,7 +59,7 @@ describe('a batch', () => {
     expect(await item).toBe('done 1');
   });
 
-  test('goes when its first item has waited long enough', async () => {
+  test('is executed when its first item has waited for maxWaitMs', async () => {
     const batch = makeBatch();
     void inFlight.during(() => new Promise(() => {}));
     const item = come(batch, 1);
@@ -69,7 +69,7 @@ describe('a batch', () => {
     expect(await item).toBe('done 1');
   });
 
-  test('is never larger than it may be, and one goes after the other', async () => {
+  test('has at most maxItems, and batches run one at a time', async () => {
     const batch = makeBatch();
     const opened = Promise.withResolvers<void>();
     gate = opened.promise;
@@ -88,7 +88,7 @@ describe('a batch', () => {
     expect(await settled).toMatchObject([{ value: 'done 1' }, { reason: { message: 'not 2' } }, { value: 'done 3' }]);
   });
 
-  test('that fails fails for all of its items, and for no later one', async () => {
+  test('that fails rejects all of its items, but not those of later batches', async () => {
     let calls = 0;
     const batch = makeBatch(async (items) => {
       calls += 1;
@@ -100,7 +100,7 @@ describe('a batch', () => {
   });
 });
 
-test('a batch that gathers nothing is executed at once; items that come meanwhile go together with the next', async () => {
+test('without gather a batch is executed at once; items that are added meanwhile form the next one', async () => {
   const opened = Promise.withResolvers<void>();
   gate = opened.promise;
   const batch = new Batch<number, string>({
@@ -117,7 +117,7 @@ test('a batch that gathers nothing is executed at once; items that come meanwhil
   expect(batches).toEqual([[1], [2, 3, 4]]);
 });
 
-test('work in flight is counted, except while it waits for a batch', async () => {
+test('operations in flight count, except while they wait for a batch', async () => {
   const inFlight = new InFlightCount();
   const seen: boolean[] = [];
   let calls = 0;
@@ -137,7 +137,7 @@ test('work in flight is counted, except while it waits for a batch', async () =>
   expect(calls).toBe(2);
 });
 
-test('the listeners are called when the last of several works ends', async () => {
+test('the listeners are called when the last operation ends', async () => {
   const inFlight = new InFlightCount();
   let calls = 0;
   inFlight.onZero(() => (calls += 1));

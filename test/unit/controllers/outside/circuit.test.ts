@@ -40,7 +40,7 @@ const error = (call: Promise<unknown>): Promise<unknown> =>
   );
 
 describe('a circuit', () => {
-  test('hands on what the work returns, and what it throws where that is no outage', async () => {
+  test('returns the result of the work, and throws its error if that means no outage', async () => {
     const circuit = makeCircuit();
     expect(await circuit.call(up)).toBe('answer');
     const refusal = new Error('there is no such pet');
@@ -49,7 +49,7 @@ describe('a circuit', () => {
     expect(changes).toEqual([]);
   });
 
-  test('is cut by an outage: the next calls fail at once, in the same words', async () => {
+  test('opens at an outage: the next calls fail at once with the same message', async () => {
     const circuit = makeCircuit();
     const first = await error(circuit.call(down));
     expect(first).toBeInstanceOf(OutsideDownError);
@@ -65,12 +65,12 @@ describe('a circuit', () => {
       expect((refused as Error).message).toBe('the store: connect ECONNREFUSED');
     }
     expect(works).toBe(0);
-    expect(circuit.isCut).toBe(true);
+    expect(circuit.isOpen).toBe(true);
     expect(changes).toEqual([false]);
-    expect(log.messages('warn')).toEqual(['what is outside cannot be used: calls wait']);
+    expect(log.messages('warn')).toEqual(['the external system cannot be used: calls fail until a probe succeeds']);
   });
 
-  test('lets one probe through when it is due, and no other beside it', async () => {
+  test('sends one probe when it is due, and no other call meanwhile', async () => {
     const circuit = makeCircuit();
     await error(circuit.call(down));
     elapsedMs = 99;
@@ -81,35 +81,35 @@ describe('a circuit', () => {
     expect(await error(circuit.call(up))).toBeInstanceOf(OutsideDownError);
     answer.resolve('back');
     expect(await probe).toBe('back');
-    expect(circuit.isCut).toBe(false);
+    expect(circuit.isOpen).toBe(false);
     expect(await circuit.call(up)).toBe('answer');
     expect(changes).toEqual([false, true]);
-    expect(log.messages('info')).toEqual(['what is outside can be used again']);
+    expect(log.messages('info')).toEqual(['the external system can be used again']);
   });
 
-  test('that refuses this one thing has answered too', async () => {
+  test('closes when the system refuses a request, because that is an answer too', async () => {
     const circuit = makeCircuit();
     await error(circuit.call(down));
     elapsedMs = 100;
     const refusal = new RefusalError('no');
     expect(await error(circuit.call(() => Promise.reject(refusal)))).toBe(refusal);
-    expect(circuit.isCut).toBe(false);
+    expect(circuit.isOpen).toBe(false);
     expect(changes).toEqual([false, true]);
   });
 
-  test('is not closed by an error that is not an answer of the system, and the next call probes', async () => {
+  test('is not closed by an error that is not an answer of the system; the next call is a probe', async () => {
     const circuit = makeCircuit();
     await error(circuit.call(down));
     elapsedMs = 100;
     const conflict = new Error('409 of the API server');
     expect(await error(circuit.call(() => Promise.reject(conflict)))).toBe(conflict);
-    expect(circuit.isCut).toBe(true);
+    expect(circuit.isOpen).toBe(true);
     expect(changes).toEqual([false]);
     expect(await circuit.call(up)).toBe('answer');
     expect(changes).toEqual([false, true]);
   });
 
-  test('waits longer after each probe that fails, up to a limit', async () => {
+  test('doubles the pause after each failed probe, up to a limit', async () => {
     const circuit = makeCircuit();
     await error(circuit.call(down));
     const pauses: number[] = [];
@@ -121,7 +121,7 @@ describe('a circuit', () => {
     expect(pauses).toEqual([100, 200, 400, 400, 400]);
   });
 
-  test('spreads those who come back over one pause', async () => {
+  test('spreads the retries over one pause', async () => {
     const circuit = makeCircuit({ random: () => 0.5 });
     await error(circuit.call(down));
     elapsedMs = 40;
@@ -132,7 +132,7 @@ describe('a circuit', () => {
     expect(circuit.retryAfterMs).toBe(50);
   });
 
-  test('keeps the first words of an outage, but for those of another reason', async () => {
+  test('keeps the first message of an outage until the reason changes', async () => {
     const circuit = makeCircuit({
       reasonOf: (thrown) =>
         thrown instanceof Error && thrown.message.includes('password') ? 'AccessDenied' : 'StoreDown',
@@ -147,7 +147,7 @@ describe('a circuit', () => {
     expect(changes).toEqual([false]);
   });
 
-  test('is not cut by what began before the last good answer', async () => {
+  test('is not opened by a call that began before the last answer', async () => {
     const circuit = makeCircuit();
     const late = Promise.withResolvers<string>();
     const stale = error(circuit.call(() => late.promise));
@@ -159,7 +159,7 @@ describe('a circuit', () => {
     expect(changes).toEqual([]);
   });
 
-  test('is told nothing by who gives up', async () => {
+  test('ignores calls that are aborted', async () => {
     const circuit = makeCircuit();
     const stop = new AbortController();
     const given = error(
@@ -174,7 +174,7 @@ describe('a circuit', () => {
     expect(await error(circuit.call(up, stop.signal))).toMatchObject({ message: 'enough' });
   });
 
-  test('a probe that is given up leaves the next call to probe', async () => {
+  test('lets the next call probe if a probe is aborted', async () => {
     const circuit = makeCircuit();
     await error(circuit.call(down));
     elapsedMs = 100;
@@ -188,7 +188,7 @@ describe('a circuit', () => {
     expect(await circuit.call(up)).toBe('answer');
   });
 
-  test('that is open within another says nothing of that one', async () => {
+  test('does not open because of the open circuit of another system', async () => {
     const outer = makeCircuit();
     const inner = makeCircuit({ system: 'the shelf', probeAfterMs: 200 });
     await error(inner.call(down));

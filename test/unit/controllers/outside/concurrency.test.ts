@@ -3,7 +3,7 @@ import { describe, expect, test } from '@jest/globals';
 import { KeyedMutex, LinkedSignal, Semaphore, untilAborted } from '../../../../src/controllers/outside/index.ts';
 
 describe('a linked signal', () => {
-  test('is aborted with the first of others, for its reason', () => {
+  test('is aborted with the first of the others, and with its reason', () => {
     const [one, other] = [new AbortController(), new AbortController()];
     using linked = new LinkedSignal(one.signal, undefined, other.signal);
     expect(linked.signal.aborted).toBe(false);
@@ -12,12 +12,12 @@ describe('a linked signal', () => {
     expect(linked.signal.reason).toEqual(new Error('other'));
   });
 
-  test('is aborted from the start where one of them is', () => {
+  test('is aborted from the start if one of them is', () => {
     using linked = new LinkedSignal(new AbortController().signal, AbortSignal.abort('before'));
     expect(linked.signal.reason).toBe('before');
   });
 
-  test('leaves no listener behind', () => {
+  test('removes its listeners', () => {
     const { signal } = new AbortController();
     const linked = new LinkedSignal(signal);
     expect(getEventListeners(signal, 'abort')).toHaveLength(1);
@@ -27,7 +27,7 @@ describe('a linked signal', () => {
 });
 
 describe('waiting until a signal is aborted', () => {
-  test('gives up the wait with its reason, and leaves no listener behind', async () => {
+  test('rejects with the reason and removes the listener', async () => {
     const stop = new AbortController();
     expect(await untilAborted(Promise.resolve('done'), stop.signal)).toBe('done');
     const waiting = untilAborted(new Promise(() => {}), stop.signal);
@@ -41,7 +41,7 @@ describe('waiting until a signal is aborted', () => {
 const never = new AbortController().signal;
 
 describe('a keyed mutex', () => {
-  test('those of one key come one after the other, in their order; others do not wait', async () => {
+  test('runs operations of one key in order, one at a time; other keys do not wait', async () => {
     const mutex = new KeyedMutex();
     const happened: string[] = [];
     const gates = [Promise.withResolvers<void>(), Promise.withResolvers<void>()] as const;
@@ -62,7 +62,7 @@ describe('a keyed mutex', () => {
     expect(happened.slice(3)).toEqual(['first ends', 'second begins', 'second ends', 'third begins', 'third ends']);
   });
 
-  test('one that fails does not hold up the next', async () => {
+  test('continues after an operation that fails', async () => {
     const mutex = new KeyedMutex();
     const failed = mutex.run('a', never, () => Promise.reject(new Error('no')));
     const next = mutex.run('a', never, async () => 'next');
@@ -70,7 +70,7 @@ describe('a keyed mutex', () => {
     expect(await next).toBe('next');
   });
 
-  test('one that gives up its turn leaves the order as it is', async () => {
+  test('keeps the order when a waiting operation is aborted', async () => {
     const mutex = new KeyedMutex();
     const gate = Promise.withResolvers<void>();
     const leaving = new AbortController();
@@ -88,7 +88,7 @@ describe('a keyed mutex', () => {
     expect(await third).toBe(true);
   });
 
-  test('keeps nothing of keys that nobody works on', async () => {
+  test('keeps no entry for unused keys', async () => {
     const mutex = new KeyedMutex();
     await Promise.all([mutex.run('a', never, async () => 1), mutex.run('b', never, async () => 2)]);
     await Promise.resolve();
@@ -96,7 +96,7 @@ describe('a keyed mutex', () => {
     expect(mutex.size).toBe(0);
   });
 
-  test('leaves no listener with the signal of those who have waited', async () => {
+  test('removes the listeners of operations that have waited', async () => {
     const mutex = new KeyedMutex();
     const { signal } = new AbortController();
     const gate = Promise.withResolvers<void>();
@@ -108,7 +108,7 @@ describe('a keyed mutex', () => {
   });
 });
 
-test('a semaphore runs so many works at once, and the others in their order, whatever becomes of the first', async () => {
+test('a semaphore limits concurrency and keeps the order, also after a failure', async () => {
   const semaphore = new Semaphore(2);
   const begun: number[] = [];
   const works = Array.from({ length: 5 }, () => Promise.withResolvers<number>());

@@ -27,11 +27,11 @@ test('an error of the connection itself means that the store is down, whatever c
   expect(failureOf(broken)).toBe('down');
 });
 
-test('another error is no failed call', () => {
+test('another error is not a failed call', () => {
   expect(failureOf(new TypeError('no'))).toBeUndefined();
 });
 
-test('a refusal of one pet, or of a search, is no outage', () => {
+test('a refusal of one pet or of a search is not an outage', () => {
   expect([failureOf(new RefusedError('no')), outageOf(new RefusedError('no'))]).toEqual(['refused', undefined]);
   expect([failureOf(new SearchRefusedError('no')), outageOf(new SearchRefusedError('no'))]).toEqual([
     'failed',

@@ -48,11 +48,11 @@ const namesOf = (keys: readonly ObjectKey[]) => keys.map(({ name }) => name).sor
 
 beforeEach(() => pets.clear());
 
-describe('taking stock', () => {
-  test('finds what is missing and what was changed, by id, and leaves out what is nobody’s', async () => {
+describe('comparing the store with the Pets', () => {
+  test('finds missing and changed pets by id, and ignores pets without a Pet', async () => {
     put(pet('same', '1'), pet('changed', '2'), pet('missing', '3'));
     const inventory = new Inventory(store);
-    const keys = await inventory.take(all(stored('1', 'same'), stored('2', 'other'), stored('9', 'missing')));
+    const keys = await inventory.compare(all(stored('1', 'same'), stored('2', 'other'), stored('9', 'missing')));
     expect(namesOf(keys)).toEqual(['changed', 'missing']);
     expect(['1', '2', '3', '9'].map((id) => inventory.deviation(id))).toEqual([
       undefined,
@@ -60,52 +60,52 @@ describe('taking stock', () => {
       'missing',
       undefined,
     ]);
-    inventory.settled('3');
+    inventory.markCorrected('3');
     expect(inventory.deviation('3')).toBeUndefined();
   });
 
-  test('leaves out Pets on their way out, without an id, and with an update on its way', async () => {
+  test('omits Pets that are being deleted, have no id, or have a pending update', async () => {
     put(pet('leaving', '1', { leaving: true }), pet('new', undefined), pet('changing', '2', { generation: 2 }));
     const inventory = new Inventory(store);
-    expect(await inventory.take(all(stored('2', 'before')))).toEqual([]);
+    expect(await inventory.compare(all(stored('2', 'before')))).toEqual([]);
   });
 
-  test('leaves out what got its id while it was taken', async () => {
+  test('omits Pets that get their id meanwhile', async () => {
     const inventory = new Inventory(store);
     async function* slowly(): AsyncGenerator<FoundPet> {
       yield stored('9', 'nobody');
       put(pet('new', '1'));
     }
-    expect(await inventory.take(slowly())).toEqual([]);
+    expect(await inventory.compare(slowly())).toEqual([]);
     expect(inventory.deviation('1')).toBeUndefined();
   });
 
-  test('leaves out what is changed while it is taken: the store shows what was before', async () => {
+  test('omits Pets that are corrected meanwhile, because the search may return an earlier state', async () => {
     put(pet('renamed', '1'), pet('restored', '2'), pet('changed', '3'));
     const inventory = new Inventory(store);
     async function* slowly(): AsyncGenerator<FoundPet> {
       put({ ...pet('renamed', '1'), spec: { name: 'new name', type: 'dog', birthday: '2021-04-01T00:00:00Z' } });
-      inventory.settled('1');
+      inventory.markCorrected('1');
       yield stored('1', 'renamed');
       yield stored('2', 'other');
       yield stored('3', 'other');
-      inventory.settled('2');
+      inventory.markCorrected('2');
     }
-    expect(namesOf(await inventory.take(slowly()))).toEqual(['changed']);
+    expect(namesOf(await inventory.compare(slowly()))).toEqual(['changed']);
     expect(['1', '2', '3'].map((id) => inventory.deviation(id))).toEqual([undefined, undefined, 'changed']);
-    expect(namesOf(await inventory.take(all(stored('1', 'new name'), stored('2', 'other'))))).toEqual([
+    expect(namesOf(await inventory.compare(all(stored('1', 'new name'), stored('2', 'other'))))).toEqual([
       'changed',
       'restored',
     ]);
   });
 
-  test('that breaks off says nothing of what is missing, and what was known stays', async () => {
+  test('keeps the last deviations if the search fails', async () => {
     put(pet('missing', '1'), pet('other', '2'));
     const inventory = new Inventory(store);
-    await inventory.take(all(stored('2', 'other')));
-    await expect(inventory.take(all(stored('1', 'missing'), new Error('cut')))).rejects.toThrow('cut');
+    await inventory.compare(all(stored('2', 'other')));
+    await expect(inventory.compare(all(stored('1', 'missing'), new Error('cut')))).rejects.toThrow('cut');
     expect([inventory.deviation('1'), inventory.deviation('2')]).toEqual(['missing', undefined]);
-    await inventory.take(all(stored('1', 'missing'), stored('2', 'other')));
+    await inventory.compare(all(stored('1', 'missing'), stored('2', 'other')));
     expect(inventory.deviation('1')).toBeUndefined();
   });
 });
@@ -119,14 +119,14 @@ async function run(times: number, take: (turn: number, sweep: Sweep) => readonly
   const enqueued: ObjectKey[] = [];
   let turns = 0;
   const sweep: Sweep = new Sweep({
-    take: async () => {
+    search: async () => {
       turns += 1;
       if (turns === times) stop.abort();
       return take(turns, sweep);
     },
     everyMs,
     retryAfterMs: 1000,
-    failed: (error) => failures.push(error),
+    onError: (error) => failures.push(error),
   });
   const startedAtMs = performance.now();
   await sweep.run((each, { priority }) => priority === 'low' && enqueued.push(each), stop.signal);
@@ -134,13 +134,13 @@ async function run(times: number, take: (turn: number, sweep: Sweep) => readonly
 }
 
 describe('a sweep', () => {
-  test('takes stock at once, then again and again, and has what it found reconciled when there is time', async () => {
+  test('searches at once and periodically, and enqueues with low priority', async () => {
     const { enqueued, failures } = await run(3, () => [key]);
     expect(enqueued).toEqual([key, key, key]);
     expect(failures).toEqual([]);
   });
 
-  test('tells of a failure, and goes on', async () => {
+  test('reports a failure and continues', async () => {
     const { enqueued, failures } = await run(2, (turn) => {
       if (turn === 1) throw new Error('cut');
       return [key];
@@ -149,11 +149,11 @@ describe('a sweep', () => {
     expect(enqueued).toEqual([key]);
   });
 
-  test('comes early where it is asked for, also while it runs, but not at once', async () => {
+  test('runs early on request, also during a sweep, but not at once', async () => {
     const { tookMs } = await run(
       2,
       (turn, sweep) => {
-        if (turn === 1) sweep.ask();
+        if (turn === 1) sweep.requestEarly();
         return [];
       },
       3_600_000,

@@ -96,7 +96,7 @@ describe('a pet that the store refuses', () => {
     throw new RefusedError('no dogs');
   };
 
-  test('is tried again without a write or an Event, where the store remembers requests', async () => {
+  test('is retried without a status write or an Event if the store remembers request ids', async () => {
     onAdd = refused;
     await reconcile();
     expect(readyOf()?.reason).toBe('PetRefused');
@@ -115,7 +115,7 @@ describe('a pet that the store refuses', () => {
     expect(pet.status).not.toHaveProperty('intent');
   });
 
-  test('stays refused while it is tried again in another store, and leaves no intent', async () => {
+  test('stays PetRefused during retries with another store, and leaves no intent', async () => {
     remembersRequests = false;
     onAdd = refused;
     await reconcile();
@@ -127,7 +127,7 @@ describe('a pet that the store refuses', () => {
     expect(pet.status).not.toHaveProperty('intent');
   });
 
-  test('gives way to the pet of another spec', async () => {
+  test('is replaced by the pet of a new spec', async () => {
     onAdd = refused;
     await reconcile();
     let attempts = 0;
@@ -149,7 +149,7 @@ test('a conflict of the API server does not close the circuit of the store', asy
     throw new ConnectError('the disk is full', Code.ResourceExhausted);
   };
   await reconcile();
-  expect(circuit.isCut).toBe(true);
+  expect(circuit.isOpen).toBe(true);
   expect(readyOf()?.reason).toBe('PetStoreFailed');
   elapsedMs = 1_000_000;
   onStatusWrite = () => {
@@ -157,10 +157,10 @@ test('a conflict of the API server does not close the circuit of the store', asy
   };
   pet = { ...pet, status: {} };
   expect(await reconcile()).toBeInstanceOf(ApiError);
-  expect(circuit.isCut).toBe(true);
+  expect(circuit.isOpen).toBe(true);
 });
 
-test('a Pet that was stored under an older definition, without a field, says which', async () => {
+test('a Pet that lacks a field is reported with the name of the field', async () => {
   const { type: _, ...rest } = pet.spec;
   pet = { ...pet, spec: rest as Pet['spec'] };
   await reconcile();

@@ -31,13 +31,13 @@ describe('the pet that a spec asks for', () => {
     expect(() => wantedPet({ ...spec, birthday })).toThrow(`spec.birthday: got ${JSON.stringify(birthday)}`);
   });
 
-  test('has no white space around its name, as the store has it', () => {
+  test('has no white space around its name, like in the store', () => {
     expect(wantedPet({ ...spec, name: ' \u00a0Thor \u3000 ' }).name).toBe('Thor');
     expect(wantedPet({ ...spec, name: 'Thor Odinson' }).name).toBe('Thor Odinson');
     expect(() => wantedPet({ ...spec, name: '\u2003' })).toThrow(InvalidPetError);
   });
 
-  test('is alike another by all of its fields, whatever is in them', () => {
+  test('is alike another only if all fields are equal', () => {
     const pet = wantedPet(spec);
     expect(isAlike(pet, { ...pet })).toBe(true);
     expect(isAlike(pet, { ...pet, type: 'cat' })).toBe(false);

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { all, slowStart } from '../../../../src/controllers/pod-set/batches.ts';
+import { inFullBatches, slowStart } from '../../../../src/controllers/pod-set/batches.ts';
 
 /** Counts, and fails for these numbers; `together` is how many were under way at once. */
 function work(fails: (number: number) => boolean = () => false) {
@@ -20,7 +20,7 @@ function work(fails: (number: number) => boolean = () => false) {
 const numbers = (count: number): readonly number[] => Array.from({ length: count }, (_, index) => index);
 
 describe('slowStart', () => {
-  test('has batches that grow, and the last one is what is left', async () => {
+  test('sends batches that grow, and the rest in the last one', async () => {
     const { counts, act } = work();
     const { results, failures } = await slowStart(numbers(10), act);
     expect(results).toEqual(numbers(10).map((number) => `did ${number}`));
@@ -28,7 +28,7 @@ describe('slowStart', () => {
     expect(counts.together).toEqual([1, 2, 2, 4, 4, 4, 4, 3, 3, 3]);
   });
 
-  test('ends after the batch of the first error, and tells whose it was', async () => {
+  test('stops after the batch with the first error, and returns its item', async () => {
     const { counts, act } = work((number) => number >= 2);
     expect(await slowStart(numbers(500), act)).toEqual({
       results: ['did 0', 'did 1'],
@@ -37,31 +37,31 @@ describe('slowStart', () => {
     expect(counts.tried).toBe(3);
   });
 
-  test('asks a full quota once', async () => {
+  test('sends one request to a full quota', async () => {
     const { counts, act } = work(() => true);
     expect((await slowStart(numbers(500), act)).failures).toHaveLength(1);
     expect(counts.tried).toBe(1);
   });
 });
 
-describe('all', () => {
-  test('goes on past those that fail', async () => {
+describe('inFullBatches', () => {
+  test('continues after failures', async () => {
     const { counts, act } = work((number) => number % 2 === 0);
-    const { results, failures } = await all(numbers(100), act);
+    const { results, failures } = await inFullBatches(numbers(100), act);
     expect([results.length, failures.length, counts.tried]).toEqual([50, 50, 100]);
   });
 
-  test('ends after the first batch in which all failed', async () => {
+  test('stops after the first batch in which all failed', async () => {
     const { counts, act } = work((number) => number >= 32);
-    expect((await all(numbers(500), act)).results).toHaveLength(32);
+    expect((await inFullBatches(numbers(500), act)).results).toHaveLength(32);
     expect(counts.tried).toBe(64);
   });
 });
 
 test.each([
   ['slowStart', slowStart],
-  ['all', all],
-])('%s has 32 under way at the most, and none when it ends; nothing to do is done at once', async (_, act) => {
+  ['inFullBatches', inFullBatches],
+])('%s has at most 32 requests in flight and none when it ends; without items it ends at once', async (_, act) => {
   const { counts, act: one } = work((number) => number === 499);
   await act(numbers(500), one);
   expect(Math.max(...counts.together)).toBe(32);

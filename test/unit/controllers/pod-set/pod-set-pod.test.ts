@@ -6,7 +6,7 @@ const spec = { containers: [{ name: 'c', image: 'busybox:1.36' }] };
 const hashOf = (template: NonNullable<ReturnType<typeof podSetOf>['spec']['template']>): string =>
   templateHash(podSetOf({ spec: { template } }));
 
-test('another template has another hash, and one that says the same the same', () => {
+test('different templates have different hashes, and equal templates the same', () => {
   expect(hashOf({ spec })).toBe(hashOf({ spec, metadata: { labels: {}, annotations: {} } }));
   expect(hashOf({ spec })).not.toBe(hashOf({ spec, metadata: { labels: { a: 'b' } } }));
   expect(hashOf({ spec, metadata: { annotations: { a: 'b' } } })).not.toBe(
@@ -15,11 +15,11 @@ test('another template has another hash, and one that says the same the same', (
 });
 
 // An operator whose default pod is another must not roll every PodSet that has none of its own.
-test('no template has a hash that does not depend on what the pods are then', () => {
+test('the hash without a template does not depend on the default pod', () => {
   expect(templateHash(podSetOf())).toBe('default');
 });
 
-test('the pod of no template fits restricted namespaces, and quotas on CPU and memory', () => {
+test('the default pod fits restricted namespaces and quotas on CPU and memory', () => {
   const pod = newPod(podSetOf(), 'default', 'web-pod-1', 'registry.example/busybox:1').spec;
   const [container] = pod?.containers ?? [];
   expect(container).toMatchObject({ image: 'registry.example/busybox:1', command: ['sleep', '3600'] });
@@ -36,7 +36,7 @@ test('the pod of no template fits restricted namespaces, and quotas on CPU and m
   }
 });
 
-test('names are those that were tried before, as far as they are free, and new ones', () => {
+test('names are free names that were tried before, and new ones', () => {
   const names = podNames(podSetOf(), 3, ['web-pod-taken', 'web-pod-tried'], (name) => name === 'web-pod-taken');
   expect(names).toHaveLength(3);
   expect(names[0]).toBe('web-pod-tried');
@@ -44,7 +44,7 @@ test('names are those that were tried before, as far as they are free, and new o
   for (const name of names.slice(1)) expect(name).toMatch(/^web-pod-[0-9a-f]{5}$/);
 });
 
-test('a name that is long leaves room for the rest', () => {
+test('a long name is shortened', () => {
   const [name = ''] = podNames(podSetOf({ metadata: { name: 'x'.repeat(253) } }), 1, [], () => false);
   expect(name.length).toBeLessThanOrEqual(253);
   expect(name).toMatch(/^x+-[0-9a-f]{10}-pod-[0-9a-f]{5}$/);

@@ -74,8 +74,8 @@ const exceeded = {
   message: 'pods "x" is forbidden: exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2',
 };
 
-describe('pods that are missing', () => {
-  test('are made, one, then two, and told of', async () => {
+describe('missing pods', () => {
+  test('are created, one, then two, and reported', async () => {
     const set = podSetOf({ spec: { replicas: 3 } });
     sets.set(set);
     const outcome = reconcile();
@@ -89,7 +89,7 @@ describe('pods that are missing', () => {
     expect(await outcome).toEqual(done);
   });
 
-  test('are no more than 500 a turn, 32 at once', async () => {
+  test('are created up to 500 per reconcile, 32 at a time', async () => {
     const set = podSetOf({ spec: { replicas: 4000 } });
     sets.set(set);
     const outcome = reconcile();
@@ -103,7 +103,7 @@ describe('pods that are missing', () => {
     expect(server.unclaimed).toBe(0);
   });
 
-  test('whose answer is lost are asked for under the same name: the first request may be under way still', async () => {
+  test('are requested under the same name after a lost answer, because the first request may still be in flight', async () => {
     const set = podSetOf();
     sets.set(set);
     const outcome = reconcile();
@@ -124,7 +124,7 @@ describe('pods that are missing', () => {
     expect(await again).toEqual(done);
   });
 
-  test('are not asked for under a name whose pod is there by now', async () => {
+  test('are not requested under a name whose pod exists', async () => {
     const set = podSetOf({ spec: { replicas: 2 } });
     sets.set(set);
     const outcome = reconcile();
@@ -142,7 +142,7 @@ describe('pods that are missing', () => {
     expect(await again).toEqual(done);
   });
 
-  test('that are refused for a quota are told, in the same words each time, and tried again', async () => {
+  test('that a quota refuses are reported with a constant message and retried', async () => {
     sets.set(podSetOf({ spec: { replicas: 9 } }));
     const quoting = (request: Exchange): void =>
       request.refuse(403, 'Forbidden', { message: `pods "${nameOf(request)}" is forbidden: exceeded quota: q` });
@@ -161,7 +161,7 @@ describe('pods that are missing', () => {
   });
 });
 
-describe('a template that no pod can be made of', () => {
+describe('an invalid template', () => {
   const invalid: [string, (request: Exchange) => void, string][] = [
     [
       'for a bad value',
@@ -201,7 +201,7 @@ describe('a template that no pod can be made of', () => {
     },
   );
 
-  test('is another thing than a webhook that says no: that is tried again', async () => {
+  test('is not the reason when a webhook refuses the pod', async () => {
     sets.set(podSetOf());
     const outcome = reconcile();
     (await asked()).refuse(400, 'BadRequest', { message: 'admission webhook "policy" denied the request' });
@@ -220,7 +220,7 @@ describe('a template that no pod can be made of', () => {
     },
   ] as const;
 
-  test('is not forgotten because something else is refused too', async () => {
+  test('is reported even if another request is refused too', async () => {
     const set = podSetOf({ status: { conditions } });
     sets.set(set);
     for (let index = 0; index < 6; index += 1) pods.set(podOf(set, `p-${index}`, { phase: 'Failed' }));
@@ -234,7 +234,7 @@ describe('a template that no pod can be made of', () => {
     expect(server.unclaimed).toBe(0);
   });
 
-  test('still lets pods be removed that are too many', async () => {
+  test('does not prevent the deletion of surplus pods', async () => {
     const set = podSetOf({ spec: { replicas: 0 }, status: { conditions } });
     sets.set(set);
     const pod = podOf(set, 'a');
@@ -246,7 +246,7 @@ describe('a template that no pod can be made of', () => {
   });
 });
 
-describe('pods that are too many', () => {
+describe('surplus pods', () => {
   const three = (): readonly Pod[] => {
     const set = podSetOf({ spec: { replicas: 1 } });
     sets.set(set);
@@ -263,7 +263,7 @@ describe('pods that are too many', () => {
     return dear;
   };
 
-  test('are removed by uid, the first in order, and none that is leaving already or is not its own', async () => {
+  test('are deleted by uid and in order, except pods that are being deleted or have another owner', async () => {
     const [a, b, c] = three() as [Pod, Pod, Pod];
     pods.set({ ...a, metadata: { ...a.metadata, resourceVersion: '7', deletionTimestamp: creationTimestamp } });
     const reference = { apiVersion: 'v1', kind: 'ConfigMap', name: 'c', uid: 'other', controller: true };
@@ -277,17 +277,17 @@ describe('pods that are too many', () => {
     expect(server.unclaimed).toBe(0);
   });
 
-  test('that are gone already are not told as removed', async () => {
+  test('that are already gone are not reported as deleted', async () => {
     const [, b] = three() as [Pod, Pod, Pod];
     const outcome = reconcile();
     (await removal('a')).refuse(404, 'NotFound');
     (await removal('b')).json(200, leaving(b));
     expect((await reported()).status.podNames).toEqual(['c']);
     expect(await outcome).toEqual(done);
-    expect(world.log.lines.map(({ message }) => message)).toContain('removed b');
+    expect(world.log.lines.map(({ message }) => message)).toContain('deleted b');
   });
 
-  test('are told of where one cannot be removed, and the others are removed', async () => {
+  test('are deleted even if one deletion is refused, and the refusal is reported', async () => {
     const [, b] = three() as [Pod, Pod, Pod];
     const outcome = reconcile();
     (await removal('a')).refuse(403, 'Forbidden', { message: 'protected' });
@@ -298,7 +298,7 @@ describe('pods that are too many', () => {
     expect(server.unclaimed).toBe(0);
   });
 
-  test('whose removal has no answer are asked to go before any other: it may be under way still', async () => {
+  test('whose deletion had no answer are deleted first, because that request may still be in flight', async () => {
     const [a, b, c] = three() as [Pod, Pod, Pod];
     const outcome = reconcile();
     (await removal('b')).json(200, leaving(b));
@@ -316,7 +316,7 @@ describe('pods that are too many', () => {
     expect(server.unclaimed).toBe(0);
   });
 
-  test('are no more than 500 a turn', async () => {
+  test('are deleted up to 500 per reconcile', async () => {
     const set = podSetOf({ spec: { replicas: 0 } });
     sets.set(set);
     for (let index = 0; index < 510; index += 1) pods.set(podOf(set, `p-${index}`));
@@ -343,7 +343,7 @@ describe('another template', () => {
     sets.set(after);
   });
 
-  test('is tried before a pod is given up for it', async () => {
+  test('is validated by a dry run before it replaces a pod', async () => {
     const [a, b] = [podOf(before, 'a'), podOf(before, 'b')];
     pods.replace([a, b]);
     const outcome = reconcile();
@@ -372,7 +372,7 @@ describe('another template', () => {
   test.each([
     ['in a quota that its pods fill', 403, exceeded.message],
     ['under a webhook that cannot be tried', 400, 'admission webhook "w" does not support dry run'],
-  ])('%s is rolled out all the same', async (_, code, message) => {
+  ])('%s is still rolled out', async (_, code, message) => {
     const [a, b] = [podOf(before, 'a'), podOf(before, 'b')];
     pods.replace([a, b]);
     const outcome = reconcile();
@@ -382,7 +382,7 @@ describe('another template', () => {
     expect(await outcome).toEqual(done);
   });
 
-  test('is not tried again where a pod of it is ready: the next is replaced', async () => {
+  test('is not validated again if one of its pods exists', async () => {
     const old = podOf(before, 'a');
     pods.replace([old, podOf(after, 'b')]);
     const outcome = reconcile();
@@ -402,7 +402,7 @@ describe('another template', () => {
     expect(server.unclaimed).toBe(0);
   });
 
-  test('that mends a broken one replaces the broken pod first', async () => {
+  test('that corrects a broken one replaces the broken pod first', async () => {
     const broken = podOf(before, 'b', { ready: false });
     pods.replace([podOf(podSetOf({ spec: images('zero') }), 'a'), broken]);
     const outcome = reconcile();
@@ -412,7 +412,7 @@ describe('another template', () => {
     expect(await outcome).toEqual(done);
   });
 
-  test('in a full quota, with a pod missing, takes the place of one that serves nobody, and of no other', async () => {
+  test('in a full quota with a missing pod, replaces a pod only if that is not ready', async () => {
     const broken = podOf(before, 'b', { ready: false });
     const wanted = podSetOf({ ...after, spec: { ...after.spec, replicas: 3 } });
     sets.set(podSetOf({ ...wanted, metadata: { ...wanted.metadata, resourceVersion: '7' } }));
@@ -431,7 +431,7 @@ describe('another template', () => {
     expect(server.unclaimed).toBe(0);
   });
 
-  test('is not for pods that were adopted: they stay, and do not count as updated', async () => {
+  test('does not replace adopted pods, which do not count as updated', async () => {
     const { labels } = podOf(before, 'a').metadata;
     const adopted = ['a', 'b'].map((name) =>
       podOf(before, name, { metadata: { labels: { app: labels?.app ?? '', version: 'v0.1' } } }),
@@ -465,24 +465,24 @@ describe('pods that have ended', () => {
     expect(await outcome).toEqual(done);
   });
 
-  test('early are told with why the youngest ended', async () => {
+  test('early are reported with the reason of the youngest', async () => {
     const evicted = ended('b', nowMinute());
     const status = { ...evicted.status, reason: 'OutOfcpu', message: 'Node has not enough cpu' };
     pods.replace([ended('a', nowMinute() - 5), { ...evicted, status }]);
     const outcome = reconcile();
     expect((await reported()).message).toBe(
-      '2 pods in a row have ended within ten minutes: another is made after 10 s; pod b: OutOfcpu: Node has not enough cpu',
+      '2 pods in a row have ended within ten minutes: the next one is created after 10 s; pod b: OutOfcpu: Node has not enough cpu',
     );
     await outcome;
   });
 
-  test('one after the other, early and just now, are replaced after a pause', async () => {
+  test('in a row, early and recently, are replaced after a pause', async () => {
     pods.replace([ended('a', nowMinute() - 9), ended('b', nowMinute() - 5), ended('c', nowMinute())]);
     const outcome = reconcile();
     const { reason, message } = await reported();
     expect([reason, message]).toEqual([
       'PodsEndEarly',
-      '3 pods in a row have ended within ten minutes: another is made after 40 s',
+      '3 pods in a row have ended within ten minutes: the next one is created after 40 s',
     ]);
     const result = (await outcome) as Result & { type: 'requeueAfter' };
     expect(result.type).toBe('requeueAfter');
@@ -502,7 +502,7 @@ describe('pods that have ended', () => {
     expect(await outcome).toEqual(done);
   });
 
-  test('of another template are no reason to wait', async () => {
+  test('of another template cause no pause', async () => {
     pods.replace([ended('a', nowMinute() - 1), ended('b', nowMinute())]);
     const mended = podSetOf({ metadata: { generation: 2, resourceVersion: '7' }, spec: images('two') });
     sets.set(mended);
@@ -512,7 +512,7 @@ describe('pods that have ended', () => {
     expect(await outcome).toEqual(done);
   });
 
-  test('are kept, five of them, for their logs; the older are removed', async () => {
+  test('are kept for their logs, up to five; older ones are deleted', async () => {
     pods.replace([podOf(set, 'running'), ...Array.from({ length: 7 }, (_, index) => ended(`p-${index}`, index))]);
     const outcome = reconcile();
     (await removal('p-0')).refuse(404, 'NotFound');
@@ -522,7 +522,7 @@ describe('pods that have ended', () => {
     expect(server.unclaimed).toBe(0);
   });
 
-  test('and are nobody’s are not adopted', async () => {
+  test('without an owner are not adopted', async () => {
     pods.replace([{ ...ended('a', 0), metadata: { ...ended('a', 0).metadata, ownerReferences: [] } }]);
     const outcome = reconcile();
     await makes(set);
@@ -532,10 +532,10 @@ describe('pods that have ended', () => {
   });
 });
 
-describe('a pod that is nobody’s', () => {
+describe('a pod without an owner', () => {
   const orphan = (set: PodSet): Pod => podOf(set, 'orphan', { metadata: { ownerReferences: [] } });
 
-  test('and may not be adopted is told of, and another made', async () => {
+  test('is reported if its adoption is refused, and another pod is created', async () => {
     const set = podSetOf();
     sets.set(set);
     pods.set(orphan(set));
@@ -548,7 +548,27 @@ describe('a pod that is nobody’s', () => {
     expect(await outcome).toMatchObject({ type: 'retry', error: { code: 403 } });
   });
 
-  test('and has changed since it was seen is waited for: it may be ours by now', async () => {
+  test('is not adopted while the PodSet may not be read; the status still counts the pods that are ours', async () => {
+    const set = podSetOf({ spec: { replicas: 2 } });
+    sets.set(set);
+    pods.replace([
+      podOf(set, 'a'),
+      podOf(set, 'b', { ready: false }),
+      podOf(set, 'c', { phase: 'Failed' }),
+      orphan(set),
+      podOf(podSetOf({ metadata: { uid: 'other' } }), 'other'),
+    ]);
+    const outcome = reconcile();
+    (await server.next({ method: 'GET', path: setPath })).refuse(403, 'Forbidden', { message: 'no' });
+    expect(await reported()).toMatchObject({
+      reason: 'AdoptionRefused',
+      message: 'no',
+      status: { replicas: 2, readyReplicas: 1, updatedReplicas: 2, podNames: ['a', 'b'] },
+    });
+    expect(await outcome).toMatchObject({ type: 'retry', error: { code: 403 } });
+  });
+
+  test('that has changed meanwhile is read again before anything else, because it may be ours', async () => {
     const set = podSetOf();
     sets.set(set);
     pods.set(orphan(set));
@@ -576,11 +596,11 @@ describe('a pod that does not start', () => {
       'RollingOut',
       '1 of 2 pods are of an earlier template',
     ],
-  ])('and %s is named, with what keeps it', async (_, before, set, reason, words) => {
+  ])('that %s is named with its problem', async (_, before, set, reason, words) => {
     sets.set(set);
     const waiting = podOf(set, 'b', { ready: false });
     const state = { waiting: { reason: 'ImagePullBackOff', message: 'Back-off pulling image "busybox:nil"' } };
-    const container = { name: 'c', image: '', imageID: '', ready: false, restartCount: 0, state };
+    const container = { name: 'c', image: 'busybox:nil', imageID: '', ready: false, restartCount: 0, state };
     pods.replace([podOf(before, 'a'), { ...waiting, status: { ...waiting.status, containerStatuses: [container] } }]);
     const outcome = reconcile();
     expect(await reported()).toMatchObject({
@@ -593,21 +613,21 @@ describe('a pod that does not start', () => {
 
 describe('a PodSet', () => {
   test.each([{}, { replicas: 'three' }, undefined])(
-    'without replicas, stored under an older definition, gets a reason, and its pods are left alone: spec %j',
+    'without replicas is reported, and its pods are not changed: spec %j',
     async (spec) => {
       const set = podSetOf();
       pods.set(podOf(set, 'a'));
       const { spec: _, ...bare } = set;
       sets.set({ ...bare, ...(spec && { spec }) } as unknown as PodSet);
       const outcome = reconcile();
-      const message = spec?.replicas === undefined ? 'spec.replicas is missing' : 'spec.replicas is no number';
+      const message = spec?.replicas === undefined ? 'spec.replicas is missing' : 'spec.replicas is not a number';
       expect(await reported()).toMatchObject({ reason: 'InvalidSpec', message });
       expect(await outcome).toEqual(done);
       expect(server.unclaimed).toBe(0);
     },
   );
 
-  test('that lacks another field names it', async () => {
+  test('that lacks another field is reported with its name', async () => {
     sets.set({ ...podSetOf(), spec: { replicas: 1, template: {} } } as unknown as PodSet);
     const outcome = reconcile();
     expect(await reported()).toMatchObject({
@@ -617,7 +637,7 @@ describe('a PodSet', () => {
     expect(await outcome).toEqual(done);
   });
 
-  test('that is gone, or on its way out, is left alone', async () => {
+  test('that is gone or being deleted is not changed', async () => {
     expect(await reconcile()).toEqual(done);
     sets.set(podSetOf({ metadata: { deletionTimestamp: creationTimestamp } }));
     expect(await reconcile()).toEqual(done);

@@ -47,14 +47,14 @@ test('one line feed at the end of a file is none of the password, other spaces a
 
 test('a certificate is read for verify-full alone', async () => {
   const settings = { user: 'writer', sslrootcert: join(folder, 'ca.crt') };
-  await expect(read(settings)).rejects.toThrow(`there is no file ${settings.sslrootcert}`);
+  await expect(read(settings)).rejects.toThrow(`the file ${settings.sslrootcert} does not exist`);
   expect((await read({ ...settings, sslmode: 'require' })).ca).toBeUndefined();
   await write('ca.crt', 'certificate');
   expect((await read(settings)).ca).toBe('certificate');
 });
 
 test('what cannot be read is named', async () => {
-  await expect(read({ credentialsDir: folder })).rejects.toThrow(`there is no file PSQL_USER in ${folder}`);
+  await expect(read({ credentialsDir: folder })).rejects.toThrow(`the file PSQL_USER in ${folder} does not exist`);
   await expect(read({ user: 'writer', credentialsDir: join(folder, 'x'), sslrootcert: folder })).rejects.toThrow(
     CredentialsError,
   );

@@ -46,7 +46,7 @@ describe('a name of a table', () => {
   });
 
   test('that is refused is quoted, with why', () => {
-    expect(() => parseTableName('a.b.c')).toThrow('"a.b.c" is no name of a table: it has more than two parts');
+    expect(() => parseTableName('a.b.c')).toThrow('"a.b.c" is not the name of a table: it has more than two parts');
     expect(() => parseTableName('n'.repeat(64))).toThrow('63 bytes');
   });
 

@@ -74,7 +74,7 @@ describe('where there is no CronJob', () => {
     (await applied()).refuse(422, 'Invalid', { message: 'CronJob is invalid', details: { causes } });
     const { reason, message, status } = await reported();
     expect(reason).toBe('InvalidSchedule');
-    expect(message).toBe('spec.schedule: no cron; the CronJob is left as it is');
+    expect(message).toBe('spec.schedule: no cron; the CronJob keeps its last valid schedule');
     expect(await noted()).toBe('Warning InvalidSchedule');
     expect(await outcome).toMatchObject({ type: 'retry', error: { code: 422 } });
 
@@ -147,7 +147,7 @@ describe('where there is a CronJob', () => {
     await noted();
     expect(await outcome).toEqual(done);
     expect(world.log.messages('info')).toContainEqual(
-      expect.stringMatching(/^CronJob hello was not as the spec asks in \..*: applied$/),
+      expect.stringMatching(/^applied CronJob hello, which differed from the spec in \../),
     );
   });
 
@@ -228,7 +228,7 @@ describe('a ScheduledEcho', () => {
     },
   );
 
-  test('that is gone, or on its way out, is left alone', async () => {
+  test('that is gone or being deleted is not changed', async () => {
     expect(await reconcile()).toEqual(done);
     echos.set(scheduledEchoOf({ metadata: { deletionTimestamp: '2026-01-01T00:00:00Z' } }));
     expect(await reconcile()).toEqual(done);
