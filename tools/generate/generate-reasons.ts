@@ -6,7 +6,7 @@ import { podSetReasons } from '../../src/controllers/pod-set/pod-set-reconciler.
 import { scheduledEchoReasons } from '../../src/controllers/scheduled-echo/scheduled-echo-reconciler.ts';
 import type { Reasons } from '../../src/runtime/index.ts';
 
-/** The pages that have a table of the reasons of a kind. */
+/** The pages with a generated table of reasons. */
 const pages: readonly (readonly [page: string, reasons: Reasons])[] = [
   ['docs/echo.md', echoReasons],
   ['docs/scheduled-echo.md', scheduledEchoReasons],
@@ -17,13 +17,13 @@ const pages: readonly (readonly [page: string, reasons: Reasons])[] = [
 const begin = '<!-- The reasons of Ready: generated from src/controllers by `make generate`. -->\n\n';
 const end = '\n<!-- The end of the reasons. -->\n';
 
-/** The paths of the pages that have generated parts. */
+/** The paths of these pages. */
 export const reasonPages: readonly string[] = pages.map(([page]) => page);
 
 /**
- * The pages with their tables as the code declares the reasons, by path.
+ * Returns the content of each page, with its table generated from the reasons in the code.
  *
- * @throws Error if a page does not have the two comments that the table stands between.
+ * @throws Error if a page lacks the two comments around the table
  */
 export async function reasonTables(root: string): Promise<readonly [path: string, content: string][]> {
   return Promise.all(
@@ -32,7 +32,7 @@ export async function reasonTables(root: string): Promise<readonly [path: string
       const [before, rest] = text.split(begin, 2);
       const after = rest?.slice(rest.indexOf(end));
       if (before === undefined || after === undefined || !after.startsWith(end)) {
-        throw new Error(`${page} lacks the comments that its table of reasons stands between`);
+        throw new Error(`${page} lacks the comments around its table of reasons`);
       }
       return [page, before + begin + tableOf(reasons) + after];
     }),

@@ -22,7 +22,7 @@ export interface EnsureOptions {
 }
 
 /** The programs, and where they are built from. */
-export interface Workshop {
+export interface ProgramSource {
   readonly binaries: readonly Binary[];
   /** Has a folder with a go.mod for each group. */
   readonly folder: string;
@@ -65,7 +65,7 @@ export async function ensureBinaries(
 ): Promise<ReadonlyMap<BinaryName, string>> {
   const workshop = { binaries: catalogue, folder: import.meta.dirname, environment: process.env };
   // Its keys are the names that were asked for.
-  return (await ensureIn(workshop, names, options)) as ReadonlyMap<BinaryName, string>;
+  return (await ensureBinariesIn(workshop, names, options)) as ReadonlyMap<BinaryName, string>;
 }
 
 /** As ensureBinaries. @returns a folder with a link to each program, for PATH: the same for the same programs */
@@ -79,8 +79,8 @@ export async function ensureBinFolder(names: readonly BinaryName[], options: Ens
 }
 
 /** As ensureBinaries, for programs of another catalogue. @throws RangeError for a name that is not in it */
-export async function ensureIn(
-  { binaries, folder, environment }: Workshop,
+export async function ensureBinariesIn(
+  { binaries, folder, environment }: ProgramSource,
   names: readonly string[],
   { signal, display = standardDisplay() }: EnsureOptions = {},
 ): Promise<ReadonlyMap<string, string>> {

@@ -1,11 +1,10 @@
 /**
- * Builds the npm package of the controller runtime: compiled, with its types, and with a manifest of its own that names
- * just what the runtime imports. `npm pack dist/package` and `npm publish ./dist/package` take it from there.
+ * Builds the npm package of the controller runtime: the compiled code, its types, and a manifest that depends only on what the runtime
+ * imports. Pass the folder to `npm pack` or `npm publish`.
  *
- *     node tools/release/npm-package.ts [FOLDER]     into dist/package/ where no folder is named
+ *     node tools/release/npm-package.ts [FOLDER]     default: dist/package/
  *
- * Source maps are left out: what is compiled is the source without its types, line breaks and comments included, so a
- * stack trace leads to code that can be read.
+ * There are no source maps: the compiled code keeps its lines and comments, so a stack trace points to readable code.
  */
 import { cp, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { builtinModules } from 'node:module';
@@ -14,29 +13,26 @@ import { execa } from 'execa';
 
 const repository = join(import.meta.dirname, '../..');
 
-/** What may be imported from the package, and the module that answers. */
+/** The package's entry points and their modules. */
 const entries = { './runtime': './runtime/index', './runtime/testing': './runtime/testing/index' } as const;
 
-/** Below this folder is what tests alone import: its packages are installed by those who want it. */
+/** Only tests import this folder, so the packages that it imports are optional peers. */
 const optionalFolder = join('runtime', 'testing');
 
-/**
- * What an application makes with these packages it hands to the runtime (a schema, a registry): both must have the same
- * copy, the application's.
- */
+/** An application passes objects of these packages to the runtime (a schema, a registry), so both must use the same copy. */
 const peers: readonly string[] = ['prom-client', 'typebox'];
 
-/** The types of Node stand in the declarations; an application in plain JavaScript needs none. */
+/** The declarations use Node's types. An application in plain JavaScript does not need them. */
 const typesOfNode = { '@types/node': '>=24' } as const;
 
-/** The runtime imports what the repository's manifest does not name. */
+/** The runtime imports a package that the repository's manifest does not contain. */
 export class ManifestError extends Error {
   override readonly name = 'ManifestError';
 }
 
 type Versions = Readonly<Record<string, string>>;
 
-/** As much of the repository's manifest as the package's is made from. */
+/** The part of the repository's manifest that the package's manifest is made from. */
 export interface RepositoryManifest {
   readonly name: string;
   readonly version: string;
@@ -47,13 +43,13 @@ export interface RepositoryManifest {
   readonly devDependencies: Versions;
 }
 
-/** A compiled file, JavaScript or declarations, by its path in the package. */
+/** A compiled file, JavaScript or declarations, with its path in the package. */
 export interface CompiledFile {
   readonly path: string;
   readonly text: string;
 }
 
-/** The packages that compiled code names in its imports. Node's own modules are none, nor is what lies beside it. */
+/** Returns the packages that compiled code imports, without Node's modules and relative imports. */
 export function importedPackages(text: string): ReadonlySet<string> {
   const code = text.replaceAll(/^\s*(?:\/\*\*|\*|\/\/).*$/gm, '');
   const specifiers = [...code.matchAll(/(?:\bfrom|\bimport)\s*\(?\s*(['"])([^'"\n]+)\1/g)].map(
@@ -71,10 +67,10 @@ export function importedPackages(text: string): ReadonlySet<string> {
 }
 
 /**
- * The package's manifest: each package that the compiled runtime imports, in code or in types, with the versions that
- * agree with the one it was tested with, and none else.
+ * Returns the package's manifest. It depends on exactly the packages that the compiled code or its types import, in versions compatible
+ * with the tested one.
  *
- * @throws ManifestError for an import that the repository's manifest does not name.
+ * @throws ManifestError for an import that the repository's manifest does not contain
  */
 export function runtimeManifest(repository: RepositoryManifest, files: readonly CompiledFile[]): object {
   const imports = (from: readonly CompiledFile[]): readonly string[] =>
@@ -88,8 +84,7 @@ export function runtimeManifest(repository: RepositoryManifest, files: readonly 
     Object.fromEntries(
       names.map((name) => {
         const version = tested[name];
-        if (version === undefined)
-          throw new ManifestError(`src/runtime imports ${name}, which package.json does not name`);
+        if (version === undefined) throw new ManifestError(`src/runtime imports ${name}, which is not in package.json`);
         return [name, `^${version}`];
       }),
     );
@@ -122,8 +117,10 @@ export function runtimeManifest(repository: RepositoryManifest, files: readonly 
 }
 
 /**
- * @param folder where the package goes; what is there is removed
- * @throws ManifestError; what the compiler has to say, as execa throws it
+ * Builds the package.
+ *
+ * @param folder the output folder; its old content is removed
+ * @throws ManifestError; ExecaError with the compiler's output
  */
 export async function packageRuntime(folder = join(repository, 'dist/package')): Promise<void> {
   await rm(folder, { recursive: true, force: true });
@@ -142,7 +139,7 @@ async function compiledFiles(folder: string): Promise<readonly CompiledFile[]> {
   return Promise.all(paths.map(async (path) => ({ path, text: await readFile(join(folder, path), 'utf8') })));
 }
 
-// Without a top-level await: jest requires what its set-up imports.
+// No top-level await: jest's global setup imports this module, and cannot load one that has it.
 if (import.meta.main) {
   const [folder] = process.argv.slice(2);
   void packageRuntime(folder === undefined ? undefined : resolve(folder));
