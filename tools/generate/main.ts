@@ -1,6 +1,6 @@
 /**
  * Writes the generated files: the kinds' CRDs in crds/ and in the chart, the rules of the chart's roles, the tables of reasons in
- * docs/, the pet store's protobuf code, and the merge rules of Kubernetes' built-in kinds.
+ * docs/, the pet store's protobuf code, the merge rules of Kubernetes' built-in kinds, and the report of the runtime's public API.
  *
  *   node tools/generate/main.ts           writes the files that differ
  *   node tools/generate/main.ts --check   writes nothing; fails and names the files that differ
@@ -12,6 +12,7 @@ import { guardedKinds, kinds } from '../../src/api/index.ts';
 import type { PolicyRule } from '../../src/controllers/index.ts';
 import { controllers } from '../../src/operator.ts';
 import { type CustomKind, customResourceDefinition } from '../../src/runtime/index.ts';
+import { apiReport, apiReportFile } from './generate-api-report.ts';
 import { builtInTypes, builtInTypesFile } from './generate-built-in-types.ts';
 import { filesIn, wireFiles, wireFolder } from './generate-protobuf.ts';
 import { reasonPages, reasonTables } from './generate-reasons.ts';
@@ -67,6 +68,7 @@ async function expectedFiles(): Promise<ReadonlyMap<string, string>> {
     ...(await reasonTables(root)),
     ...(await wireFiles()),
     [builtInTypesFile, await builtInTypes()],
+    [apiReportFile, await apiReport(root)],
   ]);
 }
 
@@ -74,6 +76,7 @@ async function expectedFiles(): Promise<ReadonlyMap<string, string>> {
 async function currentFiles(): Promise<ReadonlyMap<string, string>> {
   const found = new Map(await filesIn(join(root, wireFolder), wireFolder));
   found.set(builtInTypesFile, await readFile(join(root, builtInTypesFile), 'utf8').catch(() => ''));
+  found.set(apiReportFile, await readFile(join(root, apiReportFile), 'utf8').catch(() => ''));
   for (const page of reasonPages) found.set(page, await readFile(join(root, page), 'utf8'));
   for (const folder of [...crdFolders, rulesFolder]) {
     for (const name of await readdir(join(root, folder)).catch(() => [])) {

@@ -1,10 +1,11 @@
 /**
- * Builds the npm package of the controller runtime: the compiled code, its types, and a manifest that depends only on what the runtime
- * imports. Pass the folder to `npm pack` or `npm publish`.
+ * Builds the npm package of the controller runtime: the compiled code with its declarations, and a manifest that names
+ * the packages that the runtime imports. `npm pack dist/package` and `npm publish ./dist/package` publish it.
  *
  *     node tools/release/npm-package.ts [FOLDER]     default: dist/package/
  *
- * There are no source maps: the compiled code keeps its lines and comments, so a stack trace points to readable code.
+ * There are no source maps: the compiled code is the source without its types, with the same lines and comments, so a
+ * stack trace leads to readable code.
  */
 import { cp, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { builtinModules } from 'node:module';
@@ -13,28 +14,44 @@ import { execa } from 'execa';
 
 const repository = join(import.meta.dirname, '../..');
 
-/** The package's entry points and their modules. */
-const entries = { './runtime': './runtime/index', './runtime/testing': './runtime/testing/index' } as const;
+/** The package's name. The repository's own package.json, which is private, has another. */
+export const packageName = '@echoperator/runtime';
 
-/** Only tests import this folder, so the packages that it imports are optional peers. */
-const optionalFolder = join('runtime', 'testing');
+/** The modules that can be imported from the package, by their path in src/runtime. All other modules are internals. */
+export const entries = {
+  '.': 'index',
+  './client': 'client/index',
+  './cache': 'cache/index',
+  './controller': 'controller/index',
+  './process': 'process/index',
+  './leader-election': 'leader-election/index',
+  './testing': 'testing/index',
+} as const;
 
-/** An application passes objects of these packages to the runtime (a schema, a registry), so both must use the same copy. */
+/** The compiled runtime, in the package. */
+const compiled = 'dist';
+
+/** Only tests import this folder: who needs it installs the packages that it imports. */
+const optionalFolder = join(compiled, 'testing');
+
+/**
+ * An application passes objects of these packages (a schema, a registry) to the runtime, so both must use the same copy:
+ * the application's.
+ */
 const peers: readonly string[] = ['prom-client', 'typebox'];
 
 /** The declarations use Node's types. An application in plain JavaScript does not need them. */
 const typesOfNode = { '@types/node': '>=24' } as const;
 
-/** The runtime imports a package that the repository's manifest does not contain. */
+/** The runtime imports a package that the repository's manifest does not name. */
 export class ManifestError extends Error {
   override readonly name = 'ManifestError';
 }
 
 type Versions = Readonly<Record<string, string>>;
 
-/** The part of the repository's manifest that the package's manifest is made from. */
+/** The fields of the repository's manifest that the package's manifest is made from. */
 export interface RepositoryManifest {
-  readonly name: string;
   readonly version: string;
   readonly license: string;
   readonly repository: object;
@@ -43,13 +60,13 @@ export interface RepositoryManifest {
   readonly devDependencies: Versions;
 }
 
-/** A compiled file, JavaScript or declarations, with its path in the package. */
+/** A compiled file, JavaScript or declarations, by its path in the package. */
 export interface CompiledFile {
   readonly path: string;
   readonly text: string;
 }
 
-/** Returns the packages that compiled code imports, without Node's modules and relative imports. */
+/** The packages that compiled code imports, without Node's own modules and relative imports. */
 export function importedPackages(text: string): ReadonlySet<string> {
   const code = text.replaceAll(/^\s*(?:\/\*\*|\*|\/\/).*$/gm, '');
   const specifiers = [...code.matchAll(/(?:\bfrom|\bimport)\s*\(?\s*(['"])([^'"\n]+)\1/g)].map(
@@ -67,10 +84,10 @@ export function importedPackages(text: string): ReadonlySet<string> {
 }
 
 /**
- * Returns the package's manifest. It depends on exactly the packages that the compiled code or its types import, in versions compatible
- * with the tested one.
+ * The package's manifest. It names exactly the packages that the compiled runtime imports, in code or in types, each with
+ * the versions that are compatible with the tested one.
  *
- * @throws ManifestError for an import that the repository's manifest does not contain
+ * @throws ManifestError for an import that the repository's manifest does not name.
  */
 export function runtimeManifest(repository: RepositoryManifest, files: readonly CompiledFile[]): object {
   const imports = (from: readonly CompiledFile[]): readonly string[] =>
@@ -84,13 +101,14 @@ export function runtimeManifest(repository: RepositoryManifest, files: readonly 
     Object.fromEntries(
       names.map((name) => {
         const version = tested[name];
-        if (version === undefined) throw new ManifestError(`src/runtime imports ${name}, which is not in package.json`);
+        if (version === undefined)
+          throw new ManifestError(`src/runtime imports ${name}, which package.json does not name`);
         return [name, `^${version}`];
       }),
     );
-  const { name, version, license, engines } = repository;
+  const { version, license, engines } = repository;
   return {
-    name,
+    name: packageName,
     version,
     description: 'A Kubernetes controller runtime for TypeScript: client, cache, work queue, controllers, manager',
     keywords: ['kubernetes', 'operator', 'controller', 'controller-runtime', 'crd', 'informer', 'reconcile'],
@@ -100,9 +118,12 @@ export function runtimeManifest(repository: RepositoryManifest, files: readonly 
     type: 'module',
     sideEffects: false,
     engines,
-    files: ['runtime'],
+    files: [compiled],
     exports: Object.fromEntries(
-      Object.entries(entries).map(([entry, module]) => [entry, { types: `${module}.d.ts`, default: `${module}.js` }]),
+      Object.entries(entries).map(([entry, module]) => [
+        entry,
+        { types: `./${compiled}/${module}.d.ts`, default: `./${compiled}/${module}.js` },
+      ]),
     ),
     dependencies: versions(required.filter((each) => !peers.includes(each))),
     peerDependencies: {
@@ -117,16 +138,15 @@ export function runtimeManifest(repository: RepositoryManifest, files: readonly 
 }
 
 /**
- * Builds the package.
+ * Compiles the runtime and writes the package.
  *
- * @param folder the output folder; its old content is removed
- * @throws ManifestError; ExecaError with the compiler's output
+ * @param folder is emptied first.
+ * @throws ManifestError; execa's error, with the compiler's output, if the runtime does not compile.
  */
 export async function packageRuntime(folder = join(repository, 'dist/package')): Promise<void> {
   await rm(folder, { recursive: true, force: true });
   await mkdir(folder, { recursive: true });
-  const tsc = join(repository, 'node_modules/.bin/tsc');
-  await execa(tsc, ['--project', join(repository, 'tsconfig.runtime.json'), '--outDir', folder]);
+  await compileRuntime(join(folder, compiled));
   const manifest = JSON.parse(await readFile(join(repository, 'package.json'), 'utf8')) as RepositoryManifest;
   const runtime = runtimeManifest(manifest, await compiledFiles(folder));
   await writeFile(join(folder, 'package.json'), `${JSON.stringify(runtime, null, 2)}\n`);
@@ -134,12 +154,18 @@ export async function packageRuntime(folder = join(repository, 'dist/package')):
   await cp(join(repository, 'src/runtime/README.md'), join(folder, 'README.md'));
 }
 
+/** Writes the runtime's JavaScript and declarations. @throws execa's error, with the compiler's output, if it fails. */
+export async function compileRuntime(folder: string): Promise<void> {
+  const tsc = join(repository, 'node_modules/.bin/tsc');
+  await execa(tsc, ['--project', join(repository, 'tsconfig.runtime.json'), '--outDir', folder]);
+}
+
 async function compiledFiles(folder: string): Promise<readonly CompiledFile[]> {
   const paths = (await readdir(folder, { recursive: true })).filter((path) => /\.(?:js|d\.ts)$/.test(path));
   return Promise.all(paths.map(async (path) => ({ path, text: await readFile(join(folder, path), 'utf8') })));
 }
 
-// No top-level await: jest's global setup imports this module, and cannot load one that has it.
+// Without a top-level await: jest requires what its set-up imports.
 if (import.meta.main) {
   const [folder] = process.argv.slice(2);
   void packageRuntime(folder === undefined ? undefined : resolve(folder));

@@ -1,4 +1,4 @@
-import type { Controller } from '../controller/index.ts';
+import type { Controller } from '../controller/controller.ts';
 import type { KubeObject } from '../kind/index.ts';
 
 /** As much of a controller as can be said of all of them at once. */

@@ -5,8 +5,8 @@ import {
   GateClosedError,
   NoAnswerError,
   type RequestObserver,
-  Transport,
 } from '../../../../src/runtime/client/index.ts';
+import { Transport } from '../../../../src/runtime/client/transport.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
 import { ScriptedServer } from '../../environment/scripted-server.ts';
 
@@ -465,6 +465,27 @@ describe('a stream', () => {
       expect(await answer).toBe('there');
     } finally {
       await narrow.close();
+    }
+  });
+
+  test('is not ended by a silence that would end a request', async () => {
+    const impatient = new Transport(server.connection, { userAgent: 'test/1', timeoutMs: 300 });
+    try {
+      const opening = impatient.stream({ ...get, path: '/watch' });
+      const watch = (await server.next({ path: '/watch' })).stream();
+      watch.write('first\n');
+      const body = (await opening).setEncoding('utf8')[Symbol.asyncIterator]();
+      expect(await body.next()).toMatchObject({ value: 'first\n' });
+      // Requests that begin later have come to their end: the stream's own timer would have, too.
+      for (const path of ['/x', '/y']) {
+        const request = expect(impatient.request({ ...get, path })).rejects.toThrow('silent for too long');
+        (await server.next({ path })).stream().write('{"half":');
+        await request;
+      }
+      watch.write('second\n');
+      expect(await body.next()).toMatchObject({ value: 'second\n' });
+    } finally {
+      await impatient.close();
     }
   });
 

@@ -2,21 +2,13 @@ import { setImmediate as tick } from 'node:timers/promises';
 import { expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { Registry } from 'prom-client';
-import {
-  type CacheObserver,
-  compareResourceVersions,
-  type DeltaHandler,
-  Store,
-} from '../../../../src/runtime/cache/index.ts';
+import { type CacheObserver, type DeltaHandler, Store } from '../../../../src/runtime/cache/index.ts';
+import { compareResourceVersions } from '../../../../src/runtime/cache/resource-version.ts';
 import { ApiError, type Client, type RequestScope } from '../../../../src/runtime/client/index.ts';
-import {
-  Controller,
-  deletion,
-  generationChanged,
-  type InformerSource,
-  owns,
-  requeueAfter,
-} from '../../../../src/runtime/controller/index.ts';
+import { Controller } from '../../../../src/runtime/controller/controller.ts';
+import type { InformerSource } from '../../../../src/runtime/controller/index.ts';
+import { owns } from '../../../../src/runtime/controller/watch.ts';
+import { predicates, requeueAfter } from '../../../../src/runtime/index.ts';
 import { controllerReference, type Kind, type KubeObject, type ObjectKey } from '../../../../src/runtime/kind/index.ts';
 import { Metrics } from '../../../../src/runtime/observability/index.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
@@ -130,10 +122,10 @@ class World {
     this.widgets.list();
     this.parts.list();
     this.widgets.addHandler((delta) => {
-      if (generationChanged(delta)) this.#caused(delta.object.metadata.name);
+      if (predicates.generationChanged(delta)) this.#caused(delta.object.metadata.name);
     });
     this.parts.addHandler((delta) => {
-      if (deletion(delta)) this.#caused(delta.object.metadata.name);
+      if (predicates.deletion(delta)) this.#caused(delta.object.metadata.name);
     });
   }
 
@@ -153,8 +145,8 @@ class World {
     return new Controller<Widget>(
       Widget,
       {
-        predicate: generationChanged,
-        watches: [owns(Widget, Part, { predicate: deletion })],
+        predicate: predicates.generationChanged,
+        watches: [owns(Widget, Part, { predicate: predicates.deletion })],
         reconcile: (key, { client }) => this.#reconcile(key, client),
         observationTimeoutMs,
         retries: { initialBackoffMs: 1, maxBackoffMs: 2, retriesPerSecond: Number.POSITIVE_INFINITY },
