@@ -111,7 +111,7 @@ function rejectHeavyStart(metafile: Metafile, start: readonly string[]): void {
       )
       .map(([path]) => path);
     throw new HeavyStartError(
-      `main.js would load ${heavy} at every start: import ${importers.join(' and ')} dynamically.`,
+      `main.js would load ${heavy} at every start: import ${importers.join(' and ')} on demand.`,
     );
   }
 }

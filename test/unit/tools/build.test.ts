@@ -24,7 +24,7 @@ afterEach(async () => {
 });
 
 describe('ensureBinariesIn', () => {
-  it('builds what is missing, once, below the cache folder', async () => {
+  it('builds each missing program once, in the cache folder', async () => {
     const display = recordingDisplay();
     const paths = await ensureBinariesIn(source, ['alpha', 'one'], { display });
 
@@ -46,13 +46,13 @@ describe('ensureBinariesIn', () => {
     expect(await source.builds()).toBe(2);
   });
 
-  it('refuses a name that is not in the catalogue', async () => {
+  it('rejects a name that is not in the catalogue', async () => {
     await expect(ensureBinariesIn(source, ['alpha', 'gamma'])).rejects.toThrow(
       new RangeError('no such program: gamma'),
     );
   });
 
-  it('builds a group again when it changed, and only that', async () => {
+  it('rebuilds only a group that has changed', async () => {
     const display = recordingDisplay();
     const before = await ensureBinariesIn(source, ['alpha', 'one'], { display });
     await source.write('programs/digits/one/main.go', 'package main');
@@ -62,7 +62,7 @@ describe('ensureBinariesIn', () => {
     expect(await source.builds()).toBe(3);
   });
 
-  it('lets a second builder wait, who says so and does not build again', async () => {
+  it('makes a second builder wait, which reports it and does not build again', async () => {
     await source.hold();
     const first = ensureBinariesIn(source, ['alpha'], { display: recordingDisplay() });
     await source.held();
@@ -75,7 +75,7 @@ describe('ensureBinariesIn', () => {
     expect(await source.builds()).toBe(1);
   });
 
-  it('lets a builder that waits be aborted', async () => {
+  it('aborts a builder that waits', async () => {
     await source.hold();
     const first = ensureBinariesIn(source, ['alpha'], { display: recordingDisplay() });
     await source.held();
@@ -89,7 +89,7 @@ describe('ensureBinariesIn', () => {
     await first;
   });
 
-  it('leaves nothing behind when it is aborted: no program, no compiler; the next one builds', async () => {
+  it('leaves no program and no compiler when aborted, and the next builder builds', async () => {
     await source.hold();
     const abort = new AbortController();
     const build = ensureBinariesIn(source, ['alpha'], { display: recordingDisplay(), signal: abort.signal });
@@ -104,7 +104,7 @@ describe('ensureBinariesIn', () => {
     expect(await readdir(dirname(paths.get('alpha') ?? ''))).toEqual(['alpha']);
   });
 
-  it('is not in the way of the next one when it is killed with -9, and neither is its compiler', async () => {
+  it('leaves no lock and no compiler when killed with SIGKILL', async () => {
     await source.hold();
     const { binaries, folder, environment } = source;
     const builder = spawn(
@@ -128,23 +128,23 @@ describe('ensureBinariesIn', () => {
     expect(await readdir(dirname(paths.get('alpha') ?? ''))).toEqual(['alpha']);
   });
 
-  it('tells the last lines of a build that failed', async () => {
+  it('fails with the last lines of a failed build', async () => {
     const packages = Array.from({ length: 100 }, (_, index) => `example.com/package${index}`).join('\n');
     await source.write('fail', `${packages}\n# letters/alpha\nmain.go:3:2: undefined: greeting here\n`);
     const build = ensureBinariesIn(source, ['alpha'], { display: recordingDisplay() });
     await expect(build).rejects.toMatchObject({
       name: 'BuildError',
-      message: `can't build alpha in ${join(source.folder, 'letters')}:\n  # letters/alpha\n  main.go:3:2: undefined: greeting here`,
+      message: `cannot build alpha in ${join(source.folder, 'letters')}:\n  # letters/alpha\n  main.go:3:2: undefined: greeting here`,
     });
   });
 
-  it('names Go where there is none', async () => {
+  it('fails with a hint if Go is missing', async () => {
     const environment = { ...source.environment, PATH: join(source.root, 'empty') };
     const { binaries, folder } = source;
     await expect(ensureBinariesIn({ binaries, folder, environment }, ['alpha'])).rejects.toThrow(/no `go` on PATH/);
   });
 
-  it('removes the programs of a group that nobody has asked for in 90 days, and nothing else', async () => {
+  it('removes only programs that were not used for 90 days', async () => {
     const cache = join(source.root, 'cache/echoperator/bin');
     const dayMs = 24 * 60 * 60 * 1000;
     for (const [name, days] of Object.entries({
@@ -257,7 +257,7 @@ describe('KUBEBUILDER_ASSETS', () => {
     if (mode !== undefined) await addAsset('alpha', mode);
     await expect(ensureBinariesIn(withAssets(assets), ['alpha', 'beta', 'one'])).rejects.toThrow(
       new BuildError(
-        `KUBEBUILDER_ASSETS is ${JSON.stringify(assets)}, a folder without alpha: point it at one that has it, or unset it to have it built.`,
+        `KUBEBUILDER_ASSETS is ${JSON.stringify(assets)}, which has no executable alpha: set it to a folder with it, or unset it to build the program.`,
       ),
     );
     expect(existsSync(join(source.root, 'builds'))).toBe(false);
