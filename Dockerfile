@@ -1,11 +1,11 @@
-# The images of the operator and of the pet store: Node, the program's bundle, and nothing else.
+# The images of the operator and the pet store. They contain only Node and the program's bundle.
 #
-#   docker build .                      where a registry answers (for several platforms: docker buildx build)
-#   docker build --target petstore .    the pet store's
-#   make image        where none does: folders made on the host take the place of the first two stages (named build
-#                     contexts of the same names and shapes), a local image that of the last stage's base
+#   docker build .                      builds the operator's image (for several platforms: docker buildx build)
+#   docker build --target petstore .    builds the pet store's image
+#   make image                          builds both without an image registry: named build contexts replace the first two
+#                                       stages, and a local image replaces the base image of the last stages
 #
-# Node's version is the one that package-lock.json pins and the tests run on; a unit test holds the two together.
+# Node's version is the one that package-lock.json pins. A unit test compares them.
 
 FROM --platform=$BUILDPLATFORM docker.io/library/node:26.10.0-trixie-slim AS bundle
 WORKDIR /src
@@ -19,8 +19,8 @@ RUN node tools/release/bundle.ts /app \
  && node tools/release/bundle.ts /petstore src/petstore/main.ts
 
 FROM docker.io/library/node:26.10.0-trixie-slim AS node-binary
-# libatomic is the one library that Node asks for and the base of the last stage lacks; its licence, gcc's, is there.
-# Node asks that its own goes along.
+# Node needs libatomic, which the base image of the last stages lacks; it contains libatomic's licence, which is gcc's. Node's licence
+# requires that copies include it.
 RUN library=$(readlink -f "$(ldd /usr/local/bin/node | awk '/libatomic/ { print $3 }')") \
  && install -D "$library" "/rootfs${library%/*}/libatomic.so.1" \
  && install -D /usr/local/bin/node /rootfs/usr/local/bin/node \
@@ -31,11 +31,11 @@ COPY --from=node-binary /rootfs/usr /usr
 COPY --from=bundle /petstore /app
 ARG VERSION=dev
 LABEL org.opencontainers.image.title="petstore" \
-      org.opencontainers.image.description="A pet store, by gRPC: what the operator keeps Pets in" \
+      org.opencontainers.image.description="A pet store with a gRPC API, in which the operator keeps Pets" \
       org.opencontainers.image.source="https://github.com/echoperator/echoperator" \
       org.opencontainers.image.licenses="MIT" \
       org.opencontainers.image.version="${VERSION}"
-# The volume goes to /data, and belongs to this user.
+# Mount the volume at /data, writable for this user.
 ENV NODE_ENV=production PETSTORE_DATABASE=/data/petstore.db
 WORKDIR /app
 USER 65532:65532
@@ -54,6 +54,6 @@ LABEL org.opencontainers.image.title="echoperator" \
 ENV NODE_ENV=production
 WORKDIR /app
 USER 65532:65532
-# For a small process: the operator gives back what its first lists left behind (--expose-gc), undici's HTTP parser is
-# compiled once and not a second time to be a little faster, and the young generation stays small.
+# These flags save memory: the operator collects garbage after its first lists (--expose-gc), V8 compiles undici's HTTP parser only once
+# (--liftoff-only), and the young generation of the heap stays small.
 ENTRYPOINT ["/usr/local/bin/node", "--expose-gc", "--liftoff-only", "--max-semi-space-size=8", "/app/main.js"]

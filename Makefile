@@ -1,16 +1,16 @@
-# The front door. `make` alone lists what there is; everything is written in TypeScript behind npm scripts and runs on
-# the Node 26 that package-lock.json pins, whatever Node the machine has.
+# `make` lists the targets. They run TypeScript programs on the Node 26 that package-lock.json pins, whichever Node the machine
+# has.
 
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
-# npm itself runs on the machine's Node, because `npm ci` removes the pinned one before it installs it again.
+# npm itself runs on the machine's Node, because `npm ci` removes the pinned one before it reinstalls it.
 machine_path := $(PATH)
 export PATH := $(CURDIR)/node_modules/.bin:$(machine_path)
 
-# npm writes this file last, so an interrupted installation is repeated.
+# npm writes this file last, so make repeats an interrupted installation.
 installed := node_modules/.package-lock.json
 
 ##@ Start here
@@ -22,77 +22,77 @@ help: ## List the targets
 	  /^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: $(installed) ## A cluster of two nodes, the operator installed on it by Helm, and an Echo that prints Hola, 世界!
+demo: $(installed) ## Bring up a cluster with two nodes, install the operator with Helm, and run an Echo that prints Hola, 世界!
 	@node tools/demo/main.ts up
 
 .PHONY: clean-demo
-clean-demo: $(installed) ## Remove all that the demo made, the binaries in the cache excepted
+clean-demo: $(installed) ## Remove everything from the demo except the programs in the cache
 	@node tools/demo/main.ts down
 
 ##@ Tests
 
 .PHONY: test
-test: $(installed) ## What every change must pass: lint, types, generated files, unit, chart, integration, package, kinds, e2e
+test: $(installed) ## Run every suite that a change must pass: lint, types, generated, unit, chart, integration, package, kinds, e2e
 	@node test/run.ts
 
 .PHONY: lint
-lint: $(installed) ## Biome: format, lint, and the direction of imports
+lint: $(installed) ## Check format, lint rules and the direction of imports with Biome
 	@node test/run.ts lint
 
 .PHONY: types
-types: $(installed) ## TypeScript's own check
+types: $(installed) ## Check the types with TypeScript
 	@node test/run.ts types
 
 .PHONY: unit
-unit: $(installed) ## Unit tests: no cluster, no network
+unit: $(installed) ## Run the unit tests, which need no cluster and no network
 	@node test/run.ts unit
 
 .PHONY: chart
-chart: $(installed) ## The chart: helm lint, its rendered manifests, and releases on an API server
+chart: $(installed) ## Test the chart: helm lint, rendered manifests, and releases on an API server
 	@node test/run.ts chart
 
 .PHONY: integration
-integration: $(installed) ## Integration tests: a real API server, etcd and kube-controller-manager
+integration: $(installed) ## Run the integration tests with a real API server, etcd and kube-controller-manager
 	@node test/run.ts integration
 
 .PHONY: package
-package: $(installed) ## The runtime's npm package in an empty project on Node 24, and what the guide shows done with it
+package: $(installed) ## Test the runtime's npm package in an empty project on Node 24, with the code of the guide
 	@node test/run.ts package
 
 .PHONY: kinds
-kinds: $(installed) ## Each kind as its users see it: a real cluster with nodes, pods and volumes (Linux, root)
+kinds: $(installed) ## Test each kind on a real cluster with nodes, pods and volumes (Linux, root)
 	@node test/run.ts kinds
 
 .PHONY: e2e
-e2e: $(installed) ## The operator's life: installed, upgraded, its nodes lost, high availability (Linux, root)
+e2e: $(installed) ## Test installation, upgrades, lost nodes and high availability on a real cluster (Linux, root)
 	@node test/run.ts e2e
 
 .PHONY: quick
-quick: $(installed) ## A first verdict in about a minute: lint, types, the unit tests of what changed since SINCE (main)
+quick: $(installed) ## Run lint, types, and the unit tests of files changed since SINCE (main), in about a minute
 	@node test/run.ts --quick "$${SINCE:-main}"
 
 .PHONY: test-nightly
-test-nightly: $(installed) ## What takes too long for every change: random faults, many objects, lost nodes; SUITE= for one
+test-nightly: $(installed) ## Run the suites that take too long for every change: random faults, many objects, lost nodes; SUITE= selects one
 	@node test/run.ts --nightly $(SUITE)
 
 .PHONY: soak
-soak: $(installed) ## Random faults for SOAK_MINUTES (10): memory stays flat, and the store is the cluster (Go)
+soak: $(installed) ## Check for SOAK_MINUTES (10) that memory stays flat and the store equals the cluster under random faults
 	@node test/soak.ts
 
 ##@ Measure
 
 .PHONY: bench
-bench: $(installed) ## The operator beside three peers on one API server (Linux, root, Go, Rust); QUICK=1: within 5 minutes
+bench: $(installed) ## Compare the operator with three peers on one API server (Linux, root, Go, Rust); QUICK=1 takes at most 5 minutes
 	@node bench/main.ts
 
 ##@ Build
 
 .PHONY: generate
-generate: $(installed) ## Write crds/ and the chart's copy of them from src/api
+generate: $(installed) ## Write the generated files: CRDs, the chart's rules, tables in docs, protobuf code, merge rules
 	@npm run --silent generate
 
 .PHONY: format
-format: $(installed) ## Let Biome format the tree
+format: $(installed) ## Format all files with Biome
 	@npm run --silent format
 
 .PHONY: binaries
@@ -104,30 +104,30 @@ build: $(installed) ## Bundle the operator into dist/
 	@npm run --silent build
 
 .PHONY: image
-image: $(installed) ## Build the operator's and the pet store's image without a registry (Linux, root; with one: docker build .)
+image: $(installed) ## Build the images of the operator and the pet store without a registry (Linux, root)
 	@node tools/release/image.ts
 	@node tools/release/image.ts petstore
 
 ##@ Housekeeping
 
 .PHONY: clean
-clean: ## Remove what is built in the tree: dist/, coverage/, node_modules/
+clean: ## Remove dist/, coverage/ and node_modules/
 	rm -rf dist coverage node_modules
 
 # Node 26's official binary needs libatomic, which a minimal Debian does not have.
 $(installed): package-lock.json
-	@echo "Installing what package-lock.json names (npm ci)"
+	@echo "Installing the packages in package-lock.json (npm ci)"
 	@PATH="$(machine_path)" npm ci --loglevel=error
 	@if ! node --version > /dev/null; then \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
 	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends libatomic1; \
 	  else \
-	    echo "Node 26 does not start here: it needs the library libatomic.so.1 (Debian, Ubuntu: apt-get install libatomic1; Fedora: dnf install libatomic)." >&2; \
+	    echo "Node 26 does not start, because the library libatomic.so.1 is missing. Install it (Debian, Ubuntu: apt-get install libatomic1; Fedora: dnf install libatomic)." >&2; \
 	    exit 1; \
 	  fi; \
 	fi
 	@if [ "$$(node --print 'Number.parseInt(process.versions.node) >= 24')" != true ]; then \
-	  echo "No Node is pinned for this platform, and its own is $$(node --version): install Node 24 or later." >&2; \
+	  echo "The project pins no Node for this platform, and the installed Node is $$(node --version). Install Node 24 or later." >&2; \
 	  exit 1; \
 	fi
 	@touch $@

@@ -1,6 +1,6 @@
 import { availableParallelism } from 'node:os';
 
-/** A jest project per suite, and one for what its folder runs nightly: `npm run jest -- --selectProjects unit`. */
+/** Each suite is two jest projects, one for each push and one nightly: `npm run jest -- --selectProjects unit`. */
 const shared = {
   testEnvironment: '<rootDir>/test/open-handles-environment.ts',
   modulePathIgnorePatterns: ['<rootDir>/dist/'],
@@ -34,23 +34,23 @@ const suite = (name, { folders = [`test/${name}`], ...rest } = {}) => {
   ];
 };
 
-const withSetUp = (name) => ({
+const withSetup = (name) => ({
   globalSetup: `<rootDir>/test/${name}/global-setup.ts`,
   globalTeardown: `<rootDir>/test/${name}/global-teardown.ts`,
 });
 
 export default {
-  // Each worker of the integration suite has an API server of its own: a second worker pays even on a single core.
+  // Each worker of the integration suite has its own API server, so a second worker is faster even on a single core.
   maxWorkers: Math.max(2, availableParallelism()),
-  // A worker that has not ended by then cannot, and fails the run. Half a second, the default, a busy machine may take.
+  // A worker that has not exited by then fails the run. The default of 500 ms is too short for a busy machine.
   workerGracefulExitTimeout: 20_000,
   testSequencer: '<rootDir>/test/run/file-order.ts',
   projects: [
     ...suite('unit', { folders: ['test/unit', 'bench/test'] }),
     ...suite('chart', { globalSetup: '<rootDir>/test/chart/global-setup.ts' }),
-    ...suite('integration', withSetUp('integration')),
-    ...suite('package', withSetUp('package')),
-    ...suite('kinds', withSetUp('kinds')),
-    ...suite('e2e', withSetUp('e2e')),
+    ...suite('integration', withSetup('integration')),
+    ...suite('package', withSetup('package')),
+    ...suite('kinds', withSetup('kinds')),
+    ...suite('e2e', withSetup('e2e')),
   ],
 };

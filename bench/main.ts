@@ -14,7 +14,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { exitCodeOf, interruption } from '../tools/interruption.ts';
+import { abortOnInterrupt, exitCodeOf } from '../tools/abort-on-interrupt.ts';
 import { besidePage } from './benchmark-page.ts';
 import { machine, versions } from './machine.ts';
 import { buildOperators, type OperatorName, operatorNames } from './operators.ts';
@@ -53,7 +53,7 @@ async function main(args: readonly string[]): Promise<number> {
     );
     return 2;
   }
-  const signal = interruption();
+  const signal = abortOnInterrupt();
   const folder = await mkdtemp(join(tmpdir(), 'echoperator-bench-'));
   // What the API server's environment makes for itself goes with the folder too.
   process.env.TMPDIR = folder;

@@ -1,16 +1,16 @@
 /**
- * The runner behind `make test`, `make quick` and `make test-nightly`: runs each suite whatever fails before it, and ends
- * with the slowest files and tests, a table of the suites, and a line of sums.
+ * The runner behind `make test`, `make quick` and `make test-nightly`. Runs every suite, even if an earlier one failed. Then prints the
+ * slowest files and tests, a table of the suites, and the sums.
  *
- *     node test/run.ts                        what every change must pass
- *     node test/run.ts unit integration       these suites alone
- *     node test/run.ts --quick [REVISION]     lint, types, and the unit tests of what changed since REVISION (main)
- *     node test/run.ts --nightly [SUITE…]     what takes longer
+ *     node test/run.ts                        the suites that every change must pass
+ *     node test/run.ts unit integration       only these suites
+ *     node test/run.ts --quick [REVISION]     lint, types, and the unit tests of files that changed since REVISION (main)
+ *     node test/run.ts --nightly [SUITE…]     the suites that take longer
  *
- * TEST_SEED repeats the order of the files of another run. With TEST_COMPLETE=1 a suite that was left out or a test that was skipped
- * fails the run.
+ * TEST_SEED repeats the order of the files of another run. With TEST_COMPLETE=1 a suite that was left out or a skipped test fails the
+ * run.
  *
- * Exits with 0 when no suite failed, 1 when one did, 2 for an unknown suite, 128 + n after signal n.
+ * Exits with 0 if no suite failed, 1 if one failed, 2 for an unknown suite, 128 + n after signal n.
  */
 import { randomInt } from 'node:crypto';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
@@ -26,12 +26,12 @@ import {
   judgeCheck,
   judgeJest,
   lastLines,
-  neverEnds,
   type Outcome,
+  reportsHang,
+  reportsOpenHandles,
   type SuiteOutcome,
   slowest,
   table,
-  tellsOfOpenHandles,
 } from './run/outcome.ts';
 import {
   type Machine,
@@ -44,7 +44,7 @@ import {
   withBinaries,
 } from './run/suites.ts';
 
-/** How long a suite gets, after a signal, to take down what it brought up. */
+/** How long a suite may clean up after a signal. */
 const graceMs = 60_000;
 
 const repository = join(import.meta.dirname, '..');
@@ -52,17 +52,17 @@ const repository = join(import.meta.dirname, '..');
 const machine: Machine = { platform: process.platform, root: process.getuid?.() === 0 };
 
 type RunnerOptions = {
-  /** For the JSON results of the jest suites. */
+  /** The folder for the JSON results of the jest suites. */
   readonly folder: string;
-  /** Decides the order of the files of each suite. */
+  /** Determines the order of the files of each suite. */
   readonly seed: number;
-  /** After which a suite is ended and has failed. Default: none. */
+  /** The time limit of a suite. Default: none. */
   readonly timeoutMs?: number;
 };
 
-/** A signal reaches the suites that run, and no other is started after it. */
+/** Runs suites and forwards signals to them. Starts no suite after a signal. */
 class Runner {
-  /** Every test file that has run. */
+  /** The test files that have run. */
   readonly files: JestFile[] = [];
   readonly #running = new Set<Pick<Subprocess, 'kill'>>();
   readonly #options: RunnerOptions;
@@ -78,46 +78,45 @@ class Runner {
 
   interrupt(signal: NodeJS.Signals): void {
     this.#signal = signal;
-    // A terminal sends Ctrl-C to the suites as well: a second one would read as "at once, and leave everything".
+    // A terminal also sends Ctrl-C to the suites, and a second signal would make them exit without clean-up.
     if (!(signal === 'SIGINT' && process.stdin.isTTY)) this.#kill(signal);
     setTimeout(() => this.#kill('SIGKILL'), graceMs).unref();
   }
 
-  /** One suite after the other. */
-  async runAll(lane: readonly Suite[], hasCompany: boolean): Promise<readonly SuiteOutcome[]> {
+  /** Runs the suites of a lane one after the other. @param prefixesLines whether each line starts with the suite's name */
+  async runAll(lane: readonly Suite[], prefixesLines: boolean): Promise<readonly SuiteOutcome[]> {
     const outcomes: SuiteOutcome[] = [];
     for (const suite of lane) {
       if (this.#signal !== undefined) break;
       console.log(`\n── ${suite.name} ${'─'.repeat(Math.max(0, 76 - suite.name.length))}`);
       const started = performance.now();
-      const outcome = await this.#run(suite, hasCompany);
+      const outcome = await this.#run(suite, prefixesLines);
       outcomes.push({ ...outcome, suite: suite.name, durationMs: performance.now() - started });
       if (outcome.result !== 'passed') console.log(`${suite.name}: ${outcome.result}: ${outcome.why}`);
     }
     return outcomes;
   }
 
-  async #run(suite: Suite, hasCompany: boolean): Promise<Outcome> {
+  async #run(suite: Suite, prefixesLines: boolean): Promise<Outcome> {
     const leftOut = suite.leftOut?.(machine);
     if (leftOut !== undefined) return { result: 'left out', why: leftOut };
-    if (suite.kind === 'check') return judgeCheck(await this.#spawn(suite, [], hasCompany));
+    if (suite.kind === 'check') return judgeCheck(await this.#spawn(suite, [], prefixesLines));
     const resultsFile = join(this.#options.folder, `${suite.name}.json`);
     const flags = ['--json', `--outputFile=${resultsFile}`, `--seed=${this.#options.seed}`];
-    const exit = await this.#spawn(suite, flags, hasCompany);
+    const exit = await this.#spawn(suite, flags, prefixesLines);
     const results = await readResults(resultsFile);
     this.files.push(...(results?.testResults ?? []));
     return judgeJest(results, exit, suite);
   }
 
-  /** @param hasCompany whether each line is to begin with the suite's name, because another suite writes too */
-  async #spawn(suite: Suite, flags: readonly string[], hasCompany: boolean): Promise<Exit> {
+  async #spawn(suite: Suite, flags: readonly string[], prefixesLines: boolean): Promise<Exit> {
     const [program, ...words] = suite.command;
     const [file, args] = dieWithParent(program, [...words, ...flags]);
     let leftHandlesOpen = false;
     function* watched(line: unknown): Generator<string> {
-      leftHandlesOpen ||= tellsOfOpenHandles(String(line));
-      if (neverEnds(String(line))) child.kill('SIGTERM');
-      yield hasCompany ? `${suite.name} │ ${line}` : String(line);
+      leftHandlesOpen ||= reportsOpenHandles(String(line));
+      if (reportsHang(String(line))) child.kill('SIGTERM');
+      yield prefixesLines ? `${suite.name} │ ${line}` : String(line);
     }
     const { timeoutMs } = this.#options;
     const child = execa(file, args, {
@@ -166,33 +165,33 @@ async function readResults(file: string): Promise<JestResults | undefined> {
   }
 }
 
-/** @throws RangeError for a name that is no suite */
+/** Selects suites by name, or all without names. @throws RangeError for an unknown name */
 function choose(suites: readonly Suite[], names: readonly string[]): readonly Suite[] {
   const known = suites.map((suite) => suite.name);
   const unknown = names.find((name) => !known.includes(name));
-  if (unknown !== undefined) throw new RangeError(`No suite is called "${unknown}". There are: ${known.join(', ')}.`);
+  if (unknown !== undefined) throw new RangeError(`Unknown suite "${unknown}". The suites are ${known.join(', ')}.`);
   return names.length === 0 ? suites : suites.filter((suite) => names.includes(suite.name));
 }
 
 type Run = {
   readonly suites: readonly Suite[];
-  /** Whether suites may run beside one another. */
+  /** Whether suites may run at the same time. */
   readonly inLanes: boolean;
   readonly timeoutMs?: number;
 };
 
-/** @throws RangeError for arguments that name nothing */
+/** Parses the arguments. @throws RangeError for an unknown suite */
 function runOf([mode, ...rest]: readonly string[]): Run {
   if (mode === '--quick') return { suites: quickSuites(rest[0] ?? 'main'), inLanes: false };
   if (mode === '--nightly') return { suites: choose(nightlySuites, rest), inLanes: false, timeoutMs: nightlyLimitMs };
   return { suites: choose(pushSuites, mode === undefined ? [] : [mode, ...rest]), inLanes: true };
 }
 
-/** @throws RangeError for a TEST_SEED that is not a number jest takes */
+/** @throws RangeError for a TEST_SEED that jest does not accept */
 function seedOf({ TEST_SEED }: NodeJS.ProcessEnv): number {
   const seed = TEST_SEED === undefined ? randomInt(2 ** 31) : Number(TEST_SEED);
   if (!Number.isInteger(seed) || Math.abs(seed) >= 2 ** 31)
-    throw new RangeError(`TEST_SEED "${TEST_SEED}" is no seed.`);
+    throw new RangeError(`TEST_SEED: got "${TEST_SEED}", takes a whole number between -2147483647 and 2147483647`);
   return seed;
 }
 
@@ -205,7 +204,7 @@ async function main(args: readonly string[]): Promise<number> {
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => runner.interrupt(signal));
 
   const outcomes: SuiteOutcome[] = [];
-  console.log(`The order of the test files follows from TEST_SEED=${seed}.`);
+  console.log(`To repeat this order of test files, set TEST_SEED=${seed}.`);
   try {
     for (const stage of inLanes ? stagesOf(chosen) : [[chosen]]) {
       const lanes = await Promise.all(stage.map((lane) => runner.runAll(lane, stage.length > 1)));

@@ -1,13 +1,13 @@
 /**
- * The soak behind `make soak`: minutes of random faults between a manager and an API server of its own.
+ * The soak test behind `make soak`: random faults between a manager and an API server.
  *
- *     node test/soak.ts        10 minutes, or SOAK_MINUTES; FAULTS_SEED repeats the faults of another run
+ *     node test/soak.ts        runs for SOAK_MINUTES (10); FAULTS_SEED repeats the faults of another run
  *
- * It passes when after each round of faults the stores equal the cluster and all changes are reconciled, and when the
- * heap is flat: the line of least squares through what is in use after a collection, one value a round, rises by less
- * than a tenth over the whole time. The first fifth does not count: what runs for the first time takes memory for good.
+ * After each round of faults the stores must equal the cluster, and all changes must be reconciled. The heap must stay flat: its size after
+ * a garbage collection, measured once per round, must increase by less than a tenth over the whole time, by least squares. The first
+ * fifth does not count, because code that runs for the first time allocates memory permanently.
  *
- * Exits with 0 when it has passed, 1 when not.
+ * Exits with 0 if the test passes, 1 if it fails.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -21,11 +21,11 @@ import { freePorts } from '../testkit/free-ports.ts';
 import { steps, take, watching } from './integration/faults/environment/random-faults.ts';
 import { SubjectProcess } from './integration/faults/environment/subject-process.ts';
 import { World } from './integration/faults/environment/world.ts';
-import { rise, type Sample } from './run/heap-line.ts';
+import { relativeIncrease, type Sample } from './run/heap-trend.ts';
 
 const minutes = Number(process.env.SOAK_MINUTES ?? 10);
 const seed = Number(process.env.FAULTS_SEED ?? Math.floor(Math.random() * 2 ** 30));
-const allowedRise = 0.1;
+const maxIncrease = 0.1;
 const namespace = 'default';
 
 async function soak(folder: string): Promise<boolean> {
@@ -42,24 +42,24 @@ async function soak(folder: string): Promise<boolean> {
   try {
     await world.populate();
     const { server: url, tls } = proxy.connection;
-    const [how] = fc.sample(watching, { seed, numRuns: 1 });
-    console.log(`the informers: ${JSON.stringify(how)}`);
+    const [options] = fc.sample(watching, { seed, numRuns: 1 });
+    console.log(`Informers: ${JSON.stringify(options)}`);
     await using subject = await SubjectProcess.start({
       server: url.href,
       tls,
       namespace,
-      ...(how && { watching: how }),
+      ...(options && { watching: options }),
     });
     const samples = await rounds(proxy, world, subject);
-    const relative = rise(samples);
-    console.log(`the heap has risen by ${(relative * 100).toFixed(1)} % of itself; allowed are ${allowedRise * 100} %`);
-    return relative < allowedRise;
+    const increase = relativeIncrease(samples);
+    console.log(`The heap increased by ${(increase * 100).toFixed(1)} %. The limit is ${maxIncrease * 100} %.`);
+    return increase < maxIncrease;
   } finally {
     await transport.close();
   }
 }
 
-/** Round after round until the time is over; a line a minute. */
+/** Runs rounds until the time is over. Prints a line per minute. */
 async function rounds(proxy: FaultProxy, world: World, subject: SubjectProcess): Promise<readonly Sample[]> {
   const startedAtMs = performance.now();
   const samples: Sample[] = [];
@@ -78,11 +78,11 @@ async function rounds(proxy: FaultProxy, world: World, subject: SubjectProcess):
       console.log(`minute ${lines}: ${round + 1} rounds, ${faults} faults, ${reconciles} reconciles, heap ${heap} MiB`);
     }
   }
-  if (faults === 0) throw new Error('no fault has happened: nothing was tested');
+  if (faults === 0) throw new Error('no fault happened, so nothing was tested');
   return samples;
 }
 
-console.log(`${minutes} minutes of faults at random: FAULTS_SEED=${seed}`);
+console.log(`Random faults for ${minutes} minutes, FAULTS_SEED=${seed}`);
 const folder = await mkdtemp(join(tmpdir(), 'echoperator-soak-'));
 try {
   process.exitCode = (await soak(folder)) ? 0 : 1;

@@ -35,7 +35,7 @@ export class TestCluster {
 
   static async at(kubeconfig: string, auditLog: string): Promise<TestCluster> {
     const transport = new Transport(await kubeconfigConnection(kubeconfig), { userAgent: 'test' });
-    return new TestCluster(transport, kubeconfig, await AuditLog.fromNowOn(auditLog));
+    return new TestCluster(transport, kubeconfig, await AuditLog.fromEnd(auditLog));
   }
 
   /** Those of the test's own. */

@@ -6,44 +6,44 @@ import { cacheFolder } from './cache-folder.ts';
 import { ExclusiveLock } from './exclusive-lock.ts';
 import { type Display, type Report, runSteps, standardDisplay } from './progress.ts';
 
-/** What the test cluster needs of Debian, beside what every Debian has. */
+/** The Debian packages that the cluster needs in addition to a minimal installation. */
 export const clusterPackages = [
   'btrfs-progs', // the filesystems of volumes: btrfs, mkfs.btrfs
   'buildah', // builds images without a daemon
-  'busybox-static', // what the busybox and pause images are made of
-  'containernetworking-plugins', // the pods' network
+  'busybox-static', // the program in the busybox and pause images
+  'containernetworking-plugins', // CNI plugins for the pods' network
   'iproute2', // ip: namespaces and links
   'mount', // losetup, mount and umount: volumes
-  'nftables', // nft: what kube-proxy writes its rules with
+  'nftables', // nft, with which kube-proxy writes its rules
   'openssl', // the cluster's certificates
-  'runc', // containers
+  'runc', // runs containers
   'util-linux', // nsenter, unshare
 ] as const;
 
-/** The packages can't be installed here, or apt failed. The message says which they are and what to do. */
+/** The packages cannot be installed here, or apt failed. The message names the packages and says what to do. */
 export class PackagesError extends Error {
   override readonly name = 'PackagesError';
 }
 
 export interface PackagesOptions {
-  /** Ends the wait for another installation. An installation that has begun is not interrupted. */
+  /** Aborts the wait for another installation. An installation that has started continues. */
   readonly signal?: AbortSignal;
-  /** Who is shown the progress, if anything has to be installed; by default standard error. */
+  /** Shows the progress if anything has to be installed. Default: standard error. */
   readonly display?: Display;
   readonly environment?: NodeJS.ProcessEnv;
 }
 
-/** How long another package manager may hold dpkg's or apt's locks before this gives up. */
+/** How long to wait while another package manager holds the locks of dpkg or apt. */
 const lockTimeoutSeconds = 600;
 const pollMs = 1000;
 const lastLines = 15;
 
 /**
- * Installs those of the packages that are missing. Needs root only if one is.
+ * Installs the missing packages. Requires root only if a package is missing.
  *
- * Guarantee: any number of processes may call it at once, beside any other user of apt: one installs, the others wait.
+ * Guarantee: any number of processes may call this at the same time, also next to other users of apt. One installs, the others wait.
  *
- * @throws PackagesError on a system without dpkg or apt-get, if one is missing and the user is not root, or if apt fails
+ * @throws PackagesError on a system without dpkg, if a package is missing and the user is not root, or if apt-get fails
  */
 export async function ensureDebianPackages(
   packages: readonly string[] = clusterPackages,
@@ -53,7 +53,7 @@ export async function ensureDebianPackages(
   if (missing.length === 0) return;
   if (process.getuid?.() !== 0) {
     throw new PackagesError(
-      `Debian's packages ${missing.join(', ')} are needed, and only root can install them: sudo apt-get install --no-install-recommends ${missing.join(' ')}`,
+      `the Debian packages ${missing.join(', ')} are missing, and only root can install them: sudo apt-get install --no-install-recommends ${missing.join(' ')}`,
     );
   }
   await mkdir(cacheFolder(environment), { recursive: true });
@@ -68,7 +68,7 @@ interface Apt {
   readonly signal: AbortSignal | undefined;
 }
 
-/** A package that another one provides is not missing: to install runc beside Docker's own would remove Docker. */
+/** A package that another package provides is not missing: installing runc next to Docker's containerd.io would remove Docker. */
 async function findMissing(packages: readonly string[], environment: NodeJS.ProcessEnv): Promise<readonly string[]> {
   const query = await execa(
     'dpkg-query',
@@ -81,7 +81,7 @@ async function findMissing(packages: readonly string[], environment: NodeJS.Proc
   );
   if (query.code === 'ENOENT') {
     throw new PackagesError(
-      `This is not Debian or one of its family, where the packages ${packages.join(', ')} could be installed: use a machine that is, or a cluster of your own (KUBECONFIG).`,
+      `the packages ${packages.join(', ')} can be installed only on Debian or a derivative: use such a machine, or another cluster (KUBECONFIG)`,
     );
   }
   const lines = query.stdout.split('\n').filter((line) => line.startsWith('installed '));
@@ -89,7 +89,7 @@ async function findMissing(packages: readonly string[], environment: NodeJS.Proc
   return packages.filter((name) => !present.has(name));
 }
 
-/** Names separated by commas, each perhaps with a version: `containerd.io, containerd, runc (= 1.3.0)`. */
+/** Parses names separated by commas, with optional versions: `containerd.io, containerd, runc (= 1.3.0)`. */
 function namesIn(list: string): readonly string[] {
   return list.split(',').map((item) => item.trim().replace(/ .*$/, ''));
 }
@@ -112,7 +112,7 @@ async function installUnlessDone(packages: readonly string[], apt: Apt, report: 
   }
 }
 
-/** The list of packages may be missing or old, or an earlier dpkg interrupted: seen to only if the first try fails. */
+/** If the first attempt fails, repairs an interrupted dpkg, updates the package lists and tries again. */
 async function install(packages: readonly string[], apt: Apt, report: Report): Promise<void> {
   const command = ['install', '--yes', '--no-install-recommends', ...packages];
   const first = await aptGet(command, apt, report);
@@ -123,19 +123,19 @@ async function install(packages: readonly string[], apt: Apt, report: Report): P
   const second = await aptGet(command, apt, report);
   if (!second.failed) return;
   const output = [...update.tail, ...second.tail].slice(-lastLines);
-  throw new PackagesError([`apt-get can't install ${packages.join(', ')}:`, ...output].join('\n  '), {
+  throw new PackagesError([`apt-get cannot install ${packages.join(', ')}:`, ...output].join('\n  '), {
     cause: second.cause,
   });
 }
 
 interface AptResult {
   readonly failed: boolean;
-  /** The last lines of what it printed. */
+  /** The last lines of apt-get's output. */
   readonly tail: readonly string[];
   readonly cause: unknown;
 }
 
-/** apt-get waits for dpkg's lock by itself, but fails at once when another `apt-get update` is at work. */
+/** Runs apt-get. It waits for dpkg's lock itself, but fails at once during another `apt-get update`, so that is retried. */
 async function aptGet(command: readonly string[], apt: Apt, report: Report): Promise<AptResult> {
   const deadline = performance.now() + lockTimeoutSeconds * 1000;
   for (;;) {
@@ -154,7 +154,7 @@ async function aptGet(command: readonly string[], apt: Apt, report: Report): Pro
   }
 }
 
-/** No signal: dpkg interrupted half-way leaves a system that has to be repaired. */
+/** The settings include no signal, because an interrupted dpkg leaves a broken system. */
 function settings({ environment }: Apt) {
   return {
     env: { ...environment, DEBIAN_FRONTEND: 'noninteractive' },

@@ -1,10 +1,10 @@
 /**
- * Runs a command that must not outlive the process that started it, whichever way that ends:
+ * Runs a command that must not outlive its parent, even if the parent is killed with SIGKILL:
  *
- *     node tools/die-with-parent.ts COMMAND [ARGUMENT…]     with a pipe as standard input, held open by the starter
+ *     node tools/die-with-parent.ts COMMAND [ARGUMENT…]     with a pipe as standard input, which the parent keeps open
  *
- * When the pipe is closed, which the operating system does for a process killed with -9 too, or on SIGTERM, the command
- * and all that it started are killed. Otherwise it ends as the command ends: with its exit code, 128 + n after signal n.
+ * Kills the command and its children when the pipe closes or on SIGTERM. The operating system closes the pipe when the parent ends.
+ * Exits with the command's exit code, or 128 + n after signal n.
  */
 import { spawn } from 'node:child_process';
 import { constants } from 'node:os';
@@ -25,12 +25,11 @@ function killGroup(): void {
 }
 
 process.on('SIGTERM', killGroup);
-// A terminal sends these to this process as well. What follows from them is for the starter to decide: if it ends, the
-// pipe says so.
+// A terminal sends these signals to this process too. The parent decides what to do: if it exits, the pipe closes.
 for (const signal of ['SIGINT', 'SIGHUP', 'SIGQUIT'] as const) process.on(signal, () => undefined);
 
-// After the listeners: a signal that came between the two would end this process and leave the command running. It has a
-// process group of its own, so that what it starts is killed with it.
+// Spawned after the listeners exist: a signal in between would end this process and leave the command running. The command gets its own
+// process group, so that its children can be killed with it.
 const child = spawn(command, args, { detached: true, stdio: ['ignore', 'inherit', 'inherit'] });
 process.stdin.on('close', killGroup);
 process.stdin.resume();

@@ -1,15 +1,14 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 
-/** SQLite's result code for a database that somebody else has locked. */
+/** SQLite's result code for a database that is locked. */
 const sqliteBusy = 5;
 
 /**
- * A lock between processes that ends with its holder, also when that is killed with -9: the operating system's own
- * lock on a file. Node has no call for it, but SQLite, which is part of Node, takes one on Linux and on macOS alike.
+ * A lock between processes, which the operating system releases when its holder ends, even by SIGKILL. It is a lock on a file. Node has
+ * no API for file locks, but Node's SQLite takes one, on Linux and on macOS.
  *
- * Assumes a file system with locks (a home folder over NFS has them where its server does). It excludes a second
- * holder in the same process too.
+ * Also excludes a second holder in the same process. Assumes a file system with locks; NFS has them if the server supports them.
  */
 export class ExclusiveLock implements Disposable {
   readonly #database: DatabaseSync;
@@ -19,10 +18,11 @@ export class ExclusiveLock implements Disposable {
   }
 
   /**
-   * Takes the lock if it is free; does not wait.
+   * Acquires the lock if it is free. Does not wait.
    *
-   * @param file made if it is missing; its folder must be there
-   * @param purpose what the holder does, for those who wait
+   * @param file created if it is missing; its folder must exist
+   * @param purpose shown to waiting processes
+   * @returns undefined if another holder has the lock
    */
   static tryAcquire(file: string, purpose: string): ExclusiveLock | undefined {
     const database = new DatabaseSync(file, { timeout: 0 });
@@ -31,13 +31,13 @@ export class ExclusiveLock implements Disposable {
     } catch (error) {
       database.close();
       if ((error as { errcode?: unknown }).errcode === sqliteBusy) return undefined;
-      throw new Error(`can't lock ${file}`, { cause: error });
+      throw new Error(`cannot lock ${file}`, { cause: error });
     }
     writeFileSync(holderFile(file), `process ${process.pid}, ${purpose}\n`);
     return new ExclusiveLock(database);
   }
 
-  /** What the last holder of the lock said of itself. It may have ended since: good for a message, not for a decision. */
+  /** Describes the last holder of the lock. It may have released the lock since, so use this only in messages. */
   static lastHolder(file: string): string {
     try {
       return readFileSync(holderFile(file), 'utf8').trim();

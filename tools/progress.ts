@@ -1,31 +1,31 @@
 import { DefaultRenderer, Listr, ListrLogger, ProcessOutput } from 'listr2';
 
-/** How a step tells what is going on. */
+/** Receives the progress of a step. */
 export interface Report {
-  /** What it is doing now, in place of what it said before: shown live, or with the next sign of life. */
+  /** Replaces the current activity. A terminal shows it at once, other displays with the next heartbeat. */
   readonly doing: (what: string) => void;
-  /** What has to be known at once, such as what it waits for. */
+  /** Shows a text at once, for example what the step waits for. */
   readonly notice: (what: string) => void;
 }
 
-/** A piece of work that may take minutes. */
+/** An action that may take minutes. */
 export interface Step {
   readonly title: string;
-  /** About how long it takes on two cores, in milliseconds; undefined where nobody knows. */
+  /** Estimated duration on two cores, in milliseconds. Undefined if unknown. */
   readonly expectedMs?: number;
   readonly run: (report: Report) => Promise<void>;
 }
 
-/** Where those who watch look. */
+/** Shows the progress of steps. */
 export interface Display {
-  /** A terminal that shows the steps live; without one, `line` is called. */
+  /** A terminal on which the steps are updated live. Without one, each change calls `line`. */
   readonly terminal?: NodeJS.WriteStream;
   readonly line: (text: string) => void;
-  /** The longest silence between two lines, in milliseconds. */
+  /** The longest time between two lines, in milliseconds. */
   readonly heartbeatMs: number;
 }
 
-/** Standard error: live on a terminal; elsewhere (CI) a line at least every 15 seconds. */
+/** Returns a display on standard error: live on a terminal; otherwise (CI) a line at least every 15 seconds. */
 export function standardDisplay(): Display {
   const stream = process.stderr;
   return {
@@ -35,13 +35,13 @@ export function standardDisplay(): Display {
   };
 }
 
-/** Runs the steps one after the other and shows how each goes on. @throws what the first step that fails throws */
+/** Runs the steps one after the other and shows their progress. Stops at the first failure. @throws the step's error */
 export async function runSteps(steps: readonly Step[], display: Display): Promise<void> {
   if (display.terminal) await runLive(steps, display.terminal);
   else await runInLines(steps, display);
 }
 
-/** Listr's own renderer gives way to plain lines unless standard output is a terminal; here another stream is. */
+/** Listr uses its live renderer only if standard output is a terminal, but this display may use another stream. */
 class TerminalRenderer extends DefaultRenderer {
   static override nonTTY = true;
 }
@@ -67,7 +67,7 @@ async function runLive(steps: readonly Step[], terminal: NodeJS.WriteStream): Pr
     },
   }));
   await new Listr(tasks, {
-    // The caller's signal ends a step; a handler here would end the whole process and skip all cleaning up.
+    // The caller's signal aborts a step. Listr's handler would end the process without clean-up.
     registerSignalListeners: false,
     renderer: TerminalRenderer,
     rendererOptions: {
@@ -110,7 +110,7 @@ function elapsedOf({ expectedMs }: Step, started: number): string {
   return expectedMs === undefined ? elapsed : `${elapsed} of about ${duration(expectedMs)}`;
 }
 
-/** `42 s`, `3 min 5 s`. */
+/** Formats a duration: `42 s`, `3 min 5 s`. */
 export function duration(ms: number): string {
   const seconds = Math.round(ms / 1000);
   if (seconds < 60) return `${seconds} s`;

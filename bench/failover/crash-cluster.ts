@@ -6,7 +6,7 @@ import type { Client } from '../../src/runtime/index.ts';
 import {
   Cluster,
   ClusterError,
-  removeWhenWeDie,
+  removeClusterOnExit,
   UnsupportedMachineError,
   type Watchdog,
 } from '../../tools/cluster/index.ts';
@@ -70,7 +70,7 @@ export class CrashCluster {
   static async #up(who: readonly Electing[], { folder, signal }: RunContext): Promise<CrashCluster> {
     const images = [];
     for (const { operator } of who) images.push({ of: operator.name, ...(await imageOf(operator, folder, signal)) });
-    const watchdog = await removeWhenWeDie(clusterName);
+    const watchdog = await removeClusterOnExit(clusterName);
     try {
       // What a killed run has left under the name.
       await Cluster.down(clusterName, signal);

@@ -10,7 +10,7 @@ import { build } from 'esbuild';
 import { ExecaError, execa } from 'execa';
 import { cacheFolder } from '../../tools/cache-folder.ts';
 import { ExclusiveLock } from '../../tools/exclusive-lock.ts';
-import { ensureIn } from '../../tools/programs/index.ts';
+import { ensureBinariesIn } from '../../tools/programs/index.ts';
 
 /** A peer's program can't be built. The message says why. */
 export class PeerError extends Error {
@@ -27,7 +27,7 @@ export async function controllerRuntimePeer(signal: AbortSignal): Promise<string
     folder: import.meta.dirname,
     environment: process.env,
   };
-  const path = (await ensureIn(workshop, [name], { signal })).get(name);
+  const path = (await ensureBinariesIn(workshop, [name], { signal })).get(name);
   if (path === undefined) throw new PeerError(`no program came of bench/peers/${name}`);
   return path;
 }

@@ -17,7 +17,7 @@ describe.each(helmNames)('the Job that applies the CustomResourceDefinitions, by
     'helm.sh/hook-delete-policy': 'before-hook-creation,hook-succeeded',
   };
 
-  it('runs the image with its subcommand, with the settings that it needs', async () => {
+  it('runs the image with its subcommand and the settings that it needs', async () => {
     const job = (await render({ env: 'say "hi"', logLevel: 'warn' })).one('Job', 'demo-echoperator-crds').spec!;
     expect(job).toMatchObject({ backoffLimit: 3, activeDeadlineSeconds: 240, ttlSecondsAfterFinished: 86_400 });
     const { restartPolicy, serviceAccountName, containers } = job.template.spec!;
@@ -27,7 +27,7 @@ describe.each(helmNames)('the Job that applies the CustomResourceDefinitions, by
     });
     expect(containers).toHaveLength(1);
     expect(containers[0]).not.toHaveProperty('command');
-    // The ConfigMap is not there yet.
+    // The ConfigMap does not exist yet.
     expect(containers[0]).not.toHaveProperty('envFrom');
     expect(containers[0]).toMatchObject({
       args: ['apply-crds'],
@@ -39,14 +39,14 @@ describe.each(helmNames)('the Job that applies the CustomResourceDefinitions, by
     });
   });
 
-  it('gets the further environment variables too', async () => {
+  it('gets the additional environment variables too', async () => {
     const extraEnv = [{ name: 'LOG_LEVEL', value: 'trace' }];
     const env = (await render({ extraEnv })).one('Job', 'demo-echoperator-crds').spec?.template.spec?.containers[0]
       ?.env;
     expect(env?.filter(({ name: variable }) => variable === 'LOG_LEVEL')).toEqual(extraEnv);
   });
 
-  it('comes after the rights that it needs, and all of it goes when it has succeeded', async () => {
+  it('runs after its permissions exist, and Helm deletes all hooks when it succeeds', async () => {
     const rendering = await render({ networkPolicy: { enabled: true } });
     const parts = rendering.manifests
       .filter(({ metadata }) => metadata?.annotations?.['helm.sh/hook'] === hooks['helm.sh/hook'])
@@ -68,7 +68,7 @@ describe.each(helmNames)('the Job that applies the CustomResourceDefinitions, by
     });
   });
 
-  it("may do that to the chart's CustomResourceDefinitions alone", async () => {
+  it("may change only the chart's CustomResourceDefinitions", async () => {
     const rendering = await render();
     const resource = { apiGroups: ['apiextensions.k8s.io'], resources: ['customresourcedefinitions'] };
     const names = (await shippedCrds()).map(({ metadata }) => metadata.name);
@@ -83,12 +83,12 @@ describe.each(helmNames)('the Job that applies the CustomResourceDefinitions, by
     });
   });
 
-  it('can be switched off, with all that belongs to it', async () => {
+  it('can be switched off together with its permissions', async () => {
     const rendering = await render({ crds: { upgradeJob: { enabled: false } }, networkPolicy: { enabled: true } });
     expect(rendering.names().filter((found) => found.includes('-crds'))).toEqual([]);
   });
 
-  it('has a stand-in: `helm show crds` prints what kubectl can apply', async () => {
+  it('can be replaced by `helm show crds`, whose output kubectl can apply', async () => {
     const shown = parseAllDocuments(await (await Helm.find(name)).showCrds()).map((document) => document.toJSON());
     expect(shown.filter((document) => document !== null)).toEqual(await shippedCrds());
   });

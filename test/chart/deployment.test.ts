@@ -10,14 +10,14 @@ const checksum = (rendering: Rendering) => deployment(rendering).template.metada
 describe.each(helmNames)('the operator, by %s', (name) => {
   const render = async (values: object = {}) => (await Helm.find(name)).render({ values });
 
-  it('is found by the labels that the original chart selected by, and by no others', async () => {
+  it('has exactly the selector labels of the original chart', async () => {
     const spec = deployment(await render());
     const selector = { 'app.kubernetes.io/name': 'echoperator', 'app.kubernetes.io/instance': 'demo' };
     expect(spec.selector).toEqual({ matchLabels: selector });
     expect(spec.template.metadata?.labels).toMatchObject(selector);
   });
 
-  it('runs the image of the chart, with nothing but its entry point', async () => {
+  it("runs the chart's image with the image's entry point", async () => {
     const { image, imagePullPolicy, command, args } = container(await render());
     expect({ image, imagePullPolicy, command, args }).toEqual({
       image: 'ghcr.io/echoperator/echoperator:0.1.0',
@@ -83,7 +83,7 @@ describe.each(helmNames)('the operator, by %s', (name) => {
     });
   });
 
-  it('is started anew by a changed setting, and by nothing else', async () => {
+  it('restarts when a setting changes, and only then', async () => {
     const before = await render();
     expect(checksum(before)).toMatch(/^[0-9a-f]{64}$/);
     expect(checksum(await render({ logLevel: 'debug' }))).not.toBe(checksum(before));
@@ -93,7 +93,7 @@ describe.each(helmNames)('the operator, by %s', (name) => {
     expect(labels).not.toHaveProperty(['helm.sh/chart']);
   });
 
-  it('gets the time to finish its work', async () => {
+  it('gets time to finish its reconciles', async () => {
     const rendering = await render({ shutdownTimeoutSeconds: 54, terminationGracePeriodSeconds: 60 });
     expect(pod(rendering).terminationGracePeriodSeconds).toBe(60);
     expect(rendering.one('ConfigMap').data?.SHUTDOWN_TIMEOUT_SECONDS).toBe('54');
@@ -114,7 +114,7 @@ describe.each(helmNames)('the operator, by %s', (name) => {
     expect(readinessProbe?.httpGet).toEqual({ path: '/readyz', port: 'health' });
   });
 
-  it('gets further environment variables, of which one may take the place of a variable of the chart', async () => {
+  it('gets additional environment variables, which override those of the chart', async () => {
     const extraEnv = [
       { name: 'HA_NODE_ID', value: 'me' },
       { name: 'TOKEN', valueFrom: { secretKeyRef: { name: 'token', key: 'token' } } },
@@ -130,7 +130,7 @@ describe.each(helmNames)('the operator, by %s', (name) => {
     expect(env.slice(-2)).toEqual(extraEnv);
   });
 
-  it('is placed where the values say', async () => {
+  it('is scheduled as the values say', async () => {
     const constraint = { maxSkew: 1, topologyKey: 'zone', whenUnsatisfiable: 'ScheduleAnyway' };
     const values = {
       imagePullSecrets: [{ name: 'registry' }],
@@ -146,7 +146,7 @@ describe.each(helmNames)('the operator, by %s', (name) => {
     expect(pod(rendering).topologySpreadConstraints).toEqual([{ ...constraint, labelSelector: selector }]);
   });
 
-  it('leaves out what is empty', async () => {
+  it('omits empty fields', async () => {
     for (const spec of (await render()).podSpecs().values()) {
       for (const field of ['imagePullSecrets', 'priorityClassName', 'nodeSelector', 'tolerations', 'affinity']) {
         expect(spec).not.toHaveProperty(field);
@@ -154,7 +154,7 @@ describe.each(helmNames)('the operator, by %s', (name) => {
     }
   });
 
-  it("takes the user's labels and annotations on its pods, but for those that the chart needs", async () => {
+  it("adds the user's labels and annotations to its pods, but keeps those that the chart needs", async () => {
     const rendering = await render({
       podLabels: { team: 'platform', 'app.kubernetes.io/name': 'stolen' },
       podAnnotations: { note: 'hello', 'checksum/config': 'stolen' },
@@ -168,7 +168,7 @@ describe.each(helmNames)('the operator, by %s', (name) => {
     }
   });
 
-  it('is reached by a Service for its health, also when it is not ready', async () => {
+  it('has a Service for health that includes pods which are not ready', async () => {
     const service = (await render()).one('Service', 'demo-echoperator-health').spec!;
     expect(service.publishNotReadyAddresses).toBe(true);
     expect(service.ports).toEqual([{ name: 'health', port: 8081, targetPort: 'health' }]);
@@ -186,11 +186,11 @@ describe('names', () => {
     ['demo', { nameOverride: 'voice' }, 'demo-voice'],
     ['demo', { fullnameOverride: 'voice' }, 'voice'],
     ['v1.2', {}, 'v1-2-echoperator'],
-  ])('release %s with %j makes %s', async (release, values, expected) => {
+  ])('of release %s with %j start with %s', async (release, values, expected) => {
     expect((await render(release, values)).one('Deployment').metadata?.name).toBe(expected);
   });
 
-  it('fit into a label and a Service, however long the release is called, and stay apart', async () => {
+  it('fit into labels and Services and stay distinct for a long release name', async () => {
     const rendering = await render('r'.repeat(53), { networkPolicy: { enabled: true } });
     const names = rendering.names();
     expect(new Set(names).size).toBe(names.length);
@@ -208,11 +208,11 @@ describe('names', () => {
   });
 });
 
-describe('releases of one name in two namespaces', () => {
+describe('releases with the same name in two namespaces', () => {
   it.each([
     ['all namespaces', {}],
     ['some namespaces', { watchNamespaces: ['team-a'] }],
-  ])('with %s have no name in common where they meet', async (_, scope) => {
+  ])('that watch %s have no object in common', async (_, scope) => {
     const values = { ...scope, networkPolicy: { enabled: true }, monitoring: { serviceMonitor: 'always' } };
     const helm = await Helm.find('helm');
     const [one, other] = await Promise.all(
@@ -226,7 +226,7 @@ describe('releases of one name in two namespaces', () => {
 });
 
 describe('labels', () => {
-  it('are the recommended ones, on everything', async () => {
+  it('are the recommended ones on every object', async () => {
     const values = {
       networkPolicy: { enabled: true },
       monitoring: { serviceMonitor: 'always' },
@@ -245,7 +245,7 @@ describe('labels', () => {
     }
   });
 
-  it("give no other pod what the operator's pods are selected by", async () => {
+  it('give no other pod the selector labels of the operator', async () => {
     const rendering = await (await Helm.find('helm')).render();
     const selected = Object.entries(deployment(rendering).selector.matchLabels!);
     const others = [rendering.one('Pod').metadata, ...rendering.all('Job').map(({ spec }) => spec?.template.metadata)];

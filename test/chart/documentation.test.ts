@@ -5,7 +5,7 @@ import { parse } from 'yaml';
 import { chart } from './helm.ts';
 import { documentedValues, readReadme, readValues, withTable } from './values-table.ts';
 
-/** As much of a JSON Schema as finding a key takes. */
+/** The parts of a JSON Schema that are needed to find a key. */
 interface Schema {
   readonly $ref?: string;
   readonly properties?: Readonly<Record<string, Schema>>;
@@ -26,18 +26,18 @@ const keysOf = (part: Schema, prefix = ''): readonly string[] =>
   });
 
 describe('every value', () => {
-  it('stands in the README, with its default and its comment', async () => {
+  it('is in the README with its default and its comment', async () => {
     const readme = await readReadme();
     expect(readme).toBe(withTable(readme, documentedValues(await readValues())));
   });
 
-  it('stands in the schema', async () => {
+  it('is in the schema', async () => {
     const known = keysOf(schema);
     const missing = documentedValues(await readValues()).filter(({ path }) => !known.includes(path));
     expect(missing).toEqual([]);
   });
 
-  it('of the schema stands in values.yaml, or belongs to one that does', async () => {
+  it('of the schema is in values.yaml, or is part of a value that is', async () => {
     const documented = documentedValues(await readValues()).map(({ path }) => path);
     const forParentCharts = ['global', 'enabled'];
     const unknown = keysOf(schema).filter(
@@ -50,7 +50,7 @@ describe('every value', () => {
 });
 
 describe('the table of values', () => {
-  it('takes a comment for the key below it, a commented map for a value, another map for a group', () => {
+  it('treats a map with a comment as a value, and a map without one as a group', () => {
     const text = '# About the file.\n\n# First.\na: 1\n\nb:\n  # Of\n  # two lines.\n  c: x\n# Whole.\nd:\n  e: 1\n';
     expect(documentedValues(text)).toEqual([
       { path: 'a', default: 1, description: 'First.' },
@@ -59,13 +59,13 @@ describe('the table of values', () => {
     ]);
   });
 
-  it('refuses a value without a comment, by name', () => {
+  it('rejects a value without a comment and names it', () => {
     expect(() => documentedValues('# First.\na: 1\nb:\n  # Second.\n  c: 1\n  d: 2\n')).toThrow('b.d has no comment');
   });
 });
 
 describe('versions', () => {
-  it("are one: the package's, the chart's, the image's", async () => {
+  it('of the package, the chart and the image are the same', async () => {
     const { version, appVersion } = parse(await readFile(join(chart, 'Chart.yaml'), 'utf8'));
     const manifest = JSON.parse(await readFile(join(chart, '../../package.json'), 'utf8'));
     expect({ version, appVersion }).toEqual({ version: manifest.version, appVersion: manifest.version });

@@ -7,7 +7,7 @@ import { Helm, helmNames } from './helm.ts';
 describe.each(helmNames)('the pod of `helm test`, by %s', (name) => {
   const render = async (values: object = {}) => (await Helm.find(name)).render({ values });
 
-  it('asks for health and metrics by their Services', async () => {
+  it('requests health and metrics from their Services', async () => {
     const rendering = await render({ health: { port: 9000 }, monitoring: { port: 9090, path: '/stats' } });
     const { metadata, spec } = rendering.one('Pod', 'demo-echoperator-test');
     expect(metadata?.annotations).toEqual({
@@ -24,12 +24,12 @@ describe.each(helmNames)('the pod of `helm test`, by %s', (name) => {
     );
   });
 
-  it('asks for health alone where there are no metrics', async () => {
+  it('requests only health if metrics are off', async () => {
     const { spec } = (await render({ monitoring: { enabled: false } })).one('Pod');
     expect(spec?.containers[0]?.args?.slice(1)).toEqual(['http://demo-echoperator-health:8081/readyz']);
   });
 
-  it('has no text that the kubelet would expand', async () => {
+  it('contains no text that the kubelet would expand', async () => {
     const { spec } = (await render()).one('Pod');
     expect(spec?.containers[0]?.args?.join('\n')).not.toContain('$(');
   });
@@ -53,17 +53,17 @@ describe('the script of `helm test`', () => {
     return `http://127.0.0.1:${(server.address() as AddressInfo).port}/readyz`;
   }
 
-  /** Runs the very arguments that the pod has, but for the addresses and, in the script, how long it tries. */
-  async function run(addresses: readonly string[], patienceMs: number) {
+  /** Runs the pod's arguments with other URLs and another time limit in the script. */
+  async function run(addresses: readonly string[], timeoutMs: number) {
     const [container] = (await (await Helm.find('helm')).render()).one('Pod').spec!.containers;
     const [node, ...options] = container?.command ?? [];
     expect(node).toBe('/usr/local/bin/node');
-    const script = container!.args![0]!.replace('patienceMs = 60_000', `patienceMs = ${patienceMs}`);
-    expect(script).toContain(`patienceMs = ${patienceMs};`);
+    const script = container!.args![0]!.replace('timeoutMs = 60_000', `timeoutMs = ${timeoutMs}`);
+    expect(script).toContain(`timeoutMs = ${timeoutMs};`);
     return execa(process.execPath, [...options, script, ...addresses], { reject: false });
   }
 
-  it('succeeds, and says what it got, as soon as all have answered', async () => {
+  it('succeeds and prints the answers as soon as every URL has answered', async () => {
     const addresses = [await answering([503, 'waiting'], [200, 'ok\n']), await answering([200, 'up 1\n'])];
     const { exitCode, stdout } = await run(addresses, 30_000);
     expect(stdout.split('\n')).toEqual([`${addresses[0]}: 200, 3 bytes`, `${addresses[1]}: 200, 5 bytes`]);
@@ -72,12 +72,12 @@ describe('the script of `helm test`', () => {
 
   it.each([
     [
-      'an operator that is not ready',
+      'the answer of an operator that is not ready',
       [503, 'waiting for the cache of echos'] as const,
       'waiting for the cache of echos',
     ],
-    ['an empty answer', [200, ''] as const, 'answered 200, but nothing more'],
-  ])('fails at %s and says why', async (_, answer, reason) => {
+    ['an empty answer', [200, ''] as const, 'answered 200 with an empty body'],
+  ])('fails with the reason if it gets %s', async (_, answer, reason) => {
     const address = await answering([...answer]);
     const { exitCode, stderr } = await run([address], 1);
     expect(stderr).toContain(address);

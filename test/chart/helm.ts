@@ -9,23 +9,23 @@ import { Rendering } from './rendering.ts';
 /** The chart's folder. */
 export const chart = join(import.meta.dirname, '../../charts/echoperator');
 
-/** Helm refused; the message is what it told the user. */
+/** Helm failed. The message is Helm's output. */
 export class HelmError extends Error {
   override readonly name = 'HelmError';
 }
 
 export interface RenderOptions {
   readonly values?: object | undefined;
-  /** Further values files, by path. */
+  /** Paths of additional values files. */
   readonly valuesFiles?: readonly string[];
   readonly release?: string;
   readonly namespace?: string;
   readonly kubeVersion?: string;
-  /** What the cluster knows besides Kubernetes' own: `group/version/Kind`. */
+  /** Kinds that the cluster serves besides Kubernetes' own: `group/version/Kind`. */
   readonly apiVersions?: readonly string[];
-  /** As for an upgrade rather than an installation. */
+  /** Renders an upgrade instead of an installation. */
   readonly upgrade?: boolean;
-  /** Asks the cluster, as an installation does: the chart's `lookup` finds what is there. */
+  /** `server` asks the cluster, as an installation does, so that the chart's `lookup` finds objects. */
   readonly dryRun?: 'server';
 }
 
@@ -36,22 +36,22 @@ export interface ReleaseOptions {
   readonly flags?: readonly string[];
 }
 
-/** The Helms that the chart is for. */
+/** The versions of Helm that the chart supports. */
 export const everyHelm = ['helm', 'helm4'] as const;
 export type HelmName = (typeof everyHelm)[number];
 
 /**
- * The Helms that each test runs with: Helm 4, and nightly, with `HELMS=every`, Helm 3 as well. lint.test.ts always asserts that
- * both render the same.
+ * The versions of Helm that each test runs with: Helm 4, and with `HELMS=every` (nightly) also Helm 3. lint.test.ts always checks
+ * that both render the same manifests.
  */
 export const helmNames: readonly HelmName[] = process.env.HELMS === 'every' ? everyHelm : ['helm4'];
 
-/** One of them. */
+/** One version of Helm. */
 export class Helm {
   readonly #program: string;
   readonly #chart: string;
   readonly #kubeconfig: string;
-  /** What was rendered without a cluster, by the arguments: most tests of a file look at the same few renderings. */
+  /** Caches renderings without a cluster by their arguments, because most tests of a file use the same few. */
   static readonly #renderings = new Map<string, Promise<Rendering>>();
 
   private constructor(program: string, chartPath: string, kubeconfig: string) {
@@ -61,8 +61,8 @@ export class Helm {
   }
 
   /**
-   * @param chartPath the chart that it works on, a folder or a package; ours by default
-   * @param kubeconfig the cluster that it works on; none by default
+   * @param chartPath a folder or package. Default: this repository's chart
+   * @param kubeconfig of the cluster. Default: no cluster
    */
   static async find(name: HelmName, chartPath = chart, kubeconfig = ''): Promise<Helm> {
     const program = (await ensureBinaries([name])).get(name);
@@ -70,12 +70,12 @@ export class Helm {
     return new Helm(program, chartPath, kubeconfig);
   }
 
-  /** @returns what `helm lint --strict` said. @throws HelmError if it found fault */
+  /** @returns the output of `helm lint --strict`. @throws HelmError if it fails */
   async lint(values: object = {}): Promise<string> {
     return this.#run(['lint', '--strict', this.#chart], values);
   }
 
-  /** @throws HelmError if the chart refuses the values or the cluster's version */
+  /** @throws HelmError if the chart rejects the values or the cluster's version */
   async render({
     values = {},
     valuesFiles = [],
@@ -105,7 +105,7 @@ export class Helm {
     return known;
   }
 
-  /** Installs the release or upgrades it. Waits for no pod and runs no hook, so that a cluster without nodes is enough. */
+  /** Installs or upgrades the release, without hooks and without waiting for pods, so the cluster needs no nodes. */
   async upgrade({ release = 'demo', namespace, values = {}, flags = [] }: ReleaseOptions): Promise<void> {
     const options = [`--namespace=${namespace}`, '--reset-values', '--no-hooks', ...flags];
     await this.#run(['upgrade', '--install', release, this.#chart, ...options], values);
@@ -119,20 +119,20 @@ export class Helm {
     await this.#run(['uninstall', release, `--namespace=${namespace}`, '--no-hooks', '--ignore-not-found']);
   }
 
-  /** As a user does, with the check before it. @throws HelmError if that has not passed in time */
+  /** Uninstalls the release after its check, as a user does. @throws HelmError if the check does not pass in time */
   async uninstallAfterCheck({ release = 'demo', namespace }: ReleaseOptions, timeout: string): Promise<void> {
     await this.#run(['uninstall', release, `--namespace=${namespace}`, `--timeout=${timeout}`]);
   }
 
-  /** @returns what `helm show crds` prints, for kubectl to apply */
+  /** @returns the output of `helm show crds`, which kubectl can apply */
   async showCrds(): Promise<string> {
     return this.#run(['show', 'crds', this.#chart]);
   }
 
   /**
-   * Helm 4 alone: Helm 3 asks a cluster even for a dry run.
+   * Renders the notes. Only for Helm 4: Helm 3 asks a cluster even in a dry run.
    *
-   * @returns what a user is told after the installation
+   * @returns the notes that a user sees after the installation
    */
   async notes(values: object = {}): Promise<string> {
     const output = await this.#run(
@@ -154,7 +154,7 @@ export class Helm {
       const file = join(folder, 'values.yaml');
       if (values !== undefined) await writeFile(file, stringify(values));
       const options = values === undefined ? [] : [`--values=${file}`];
-      // A folder of its own for what Helm keeps, so that the user's plugins and repositories play no part.
+      // Isolates Helm from the user's plugins and repositories.
       const env = {
         HELM_CACHE_HOME: folder,
         HELM_CONFIG_HOME: folder,

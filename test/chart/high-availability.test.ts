@@ -5,7 +5,7 @@ describe.each(helmNames)('high availability, by %s', (name) => {
   const render = async (ha: object = {}, values: object = {}) =>
     (await Helm.find(name)).render({ values: { ...values, ha } });
 
-  it('is the default: three replicas, of which a new one is ready before an old one goes', async () => {
+  it('is the default: three replicas, and a new pod is ready before an old one stops', async () => {
     const rendering = await render();
     expect(rendering.one('Deployment').spec).toMatchObject({
       replicas: 3,
@@ -14,13 +14,13 @@ describe.each(helmNames)('high availability, by %s', (name) => {
     expect(rendering.one('ConfigMap').data).toMatchObject({ HA_ENABLED: 'true', HA_WARM_STANDBY: 'false' });
   });
 
-  it('has as many replicas as asked for, and standbys as warm', async () => {
+  it('takes the number of replicas and warm standbys from the values', async () => {
     const rendering = await render({ replicaCount: 5, warmStandby: true });
     expect(rendering.one('Deployment').spec?.replicas).toBe(5);
     expect(rendering.one('ConfigMap').data?.HA_WARM_STANDBY).toBe('true');
   });
 
-  it('switched off, is one replica that is gone before its successor starts', async () => {
+  it('when off, runs one replica that stops before its successor starts', async () => {
     const rendering = await render({ enabled: false, replicaCount: 5 });
     const { replicas, strategy, template } = rendering.one('Deployment').spec!;
     expect({ replicas, strategy }).toEqual({ replicas: 1, strategy: { type: 'Recreate' } });
@@ -29,7 +29,7 @@ describe.each(helmNames)('high availability, by %s', (name) => {
     expect(rendering.one('ConfigMap').data?.HA_ENABLED).toBe('false');
   });
 
-  it('lets one replica at a time be evicted, and any that does not work', async () => {
+  it('allows the eviction of one replica at a time, and of any that is not ready', async () => {
     const rendering = await render({ replicaCount: 2 });
     expect(rendering.one('PodDisruptionBudget', 'demo-echoperator').spec).toEqual({
       maxUnavailable: 1,
@@ -39,7 +39,7 @@ describe.each(helmNames)('high availability, by %s', (name) => {
     expect((await render({ replicaCount: 1 })).all('PodDisruptionBudget')).toEqual([]);
   });
 
-  it('spreads the replicas of a revision over the nodes, unless the values spread them', async () => {
+  it('spreads the replicas of a revision over the nodes unless the values define constraints', async () => {
     const rendering = await render();
     const { selector, template } = rendering.one('Deployment').spec!;
     expect(template.spec?.topologySpreadConstraints).toEqual([
@@ -62,7 +62,7 @@ describe.each(helmNames)('high availability, by %s', (name) => {
   });
 
   it.each([true, false])(
-    'with ha.enabled=%s lets the operator hold its one Lease, and see pods, beside itself',
+    'with ha.enabled=%s permits only its own Lease, and reading pods, in its own namespace',
     async (enabled) => {
       const rendering = await render({ enabled });
       const leases = { apiGroups: ['coordination.k8s.io'], resources: ['leases'] };

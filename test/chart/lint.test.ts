@@ -34,21 +34,21 @@ beforeAll(async () => {
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
 describe.each(everyHelm)('%s', (name) => {
-  it.each(combinations)('finds no fault with %s', async (_, values) => {
+  it.each(combinations)('passes helm lint with %s', async (_, values) => {
     const helm = await Helm.find(name);
     const said = await helm.lint(values);
     expect(said).toContain('1 chart(s) linted, 0 chart(s) failed');
     expect(said).not.toMatch(/\[(INFO|WARNING|ERROR)\]/);
   });
 
-  it('renders the same of the package as of the folder', async () => {
+  it('renders the package and the folder identically', async () => {
     const helm = await Helm.find(name);
     const packaged = await Helm.find(name, await helm.package(folder));
     expect((await packaged.render()).manifests).toEqual((await helm.render()).manifests);
     expect(await packaged.showCrds()).toEqual(await helm.showCrds());
   });
 
-  it('refuses a chart without CustomResourceDefinitions, whose Job could be allowed to change any', async () => {
+  it('rejects a chart without CustomResourceDefinitions, whose Job could change any of them', async () => {
     const copy = join(folder, `without-crds-${name}`);
     await cp(chart, copy, { recursive: true });
     for (const file of await readdir(join(copy, 'crds'))) await rm(join(copy, 'crds', file));
@@ -56,7 +56,7 @@ describe.each(everyHelm)('%s', (name) => {
   });
 });
 
-it.each(combinations)('both Helms render the same of %s', async (_, values) => {
+it.each(combinations)('Helm 3 and Helm 4 render the same manifests with %s', async (_, values) => {
   const [three, four] = await Promise.all(
     everyHelm.map(async (name) => {
       const { manifests } = await (await Helm.find(name)).render({ values });

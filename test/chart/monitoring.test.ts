@@ -15,7 +15,7 @@ describe.each(helmNames)('monitoring, by %s', (name) => {
   const render = async (monitoring: object = {}, apiVersions: readonly string[] = []) =>
     (await Helm.find(name)).render({ values: { monitoring }, apiVersions });
 
-  it('has a Service that leads to the metrics', async () => {
+  it('has a Service for the metrics', async () => {
     const rendering = await render({ port: 9090 });
     const service = rendering.one('Service', 'demo-echoperator-metrics').spec!;
     expect(service).toMatchObject({
@@ -27,11 +27,11 @@ describe.each(helmNames)('monitoring, by %s', (name) => {
     expect(template.spec?.containers[0]?.ports).toContainEqual({ name: 'metrics', containerPort: 9090 });
   });
 
-  it('makes no ServiceMonitor where the cluster does not know that kind', async () => {
+  it('creates no ServiceMonitor if the cluster does not serve that kind', async () => {
     expect((await render()).all('ServiceMonitor')).toEqual([]);
   });
 
-  it('makes one where the cluster does', async () => {
+  it('creates one if the cluster does', async () => {
     const values = { path: '/stats', interval: '1m30s', labels: { release: 'prom', 'app.kubernetes.io/name': 'mine' } };
     const rendering = await render(values, prometheusOperator);
     const { metadata, spec } = rendering.one('ServiceMonitor');
@@ -45,7 +45,7 @@ describe.each(helmNames)('monitoring, by %s', (name) => {
     expect(selectedBy(spec, rendering).map((service) => service.metadata?.name)).toEqual(['demo-echoperator-metrics']);
   });
 
-  it("makes another for the pet store's metrics, where there is a pet store", async () => {
+  it("creates another one for the pet store's metrics if the chart runs a pet store", async () => {
     const monitoring = { path: '/stats', interval: '30s', labels: { release: 'prom' } };
     const values = { monitoring, petstore: { enabled: true } };
     const rendering = await (await Helm.find(name)).render({ values, apiVersions: prometheusOperator });
@@ -55,7 +55,7 @@ describe.each(helmNames)('monitoring, by %s', (name) => {
     ]);
     const { metadata, spec } = rendering.one('ServiceMonitor', 'demo-echoperator-petstore.operators');
     expect(metadata).toMatchObject({ namespace: 'monitoring', labels: { release: 'prom' } });
-    // The path is the pet store's own.
+    // The pet store has its own path.
     expect(spec.endpoints).toEqual([{ port: 'http', path: '/metrics', interval: '30s' }]);
     const [service, ...others] = selectedBy(spec, rendering);
     expect(others).toEqual([]);
@@ -65,17 +65,17 @@ describe.each(helmNames)('monitoring, by %s', (name) => {
     expect((await (await Helm.find(name)).render({ values: withoutMonitor })).all('ServiceMonitor')).toEqual([]);
   });
 
-  it("puts it into the release's namespace where none is named", async () => {
+  it("creates it in the release's namespace if the values name none", async () => {
     const { metadata } = (await render({ namespace: '' }, prometheusOperator)).one('ServiceMonitor');
     expect(metadata.namespace).toBe('operators');
   });
 
-  it('makes one in any case where it is forced, none where it is forbidden', async () => {
+  it('always creates one with `always`, and none with `never`', async () => {
     expect((await render({ serviceMonitor: 'always' })).all('ServiceMonitor')).toHaveLength(1);
     expect((await render({ serviceMonitor: 'never' }, prometheusOperator)).all('ServiceMonitor')).toEqual([]);
   });
 
-  it('switched off, leaves the probes and takes the rest away', async () => {
+  it('when off, keeps only the probes', async () => {
     const rendering = await render({ enabled: false, serviceMonitor: 'always' }, prometheusOperator);
     expect(rendering.names()).not.toContain('Service/demo-echoperator-metrics');
     expect(rendering.all('ServiceMonitor')).toEqual([]);

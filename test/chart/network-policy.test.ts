@@ -12,11 +12,11 @@ describe.each(helmNames)('network policies, by %s', (name) => {
   const render = async (networkPolicy: object = {}, values: object = {}) =>
     (await Helm.find(name)).render({ values: { ...values, networkPolicy: { enabled: true, ...networkPolicy } } });
 
-  it('are not made unless asked for', async () => {
+  it('are off by default', async () => {
     expect((await render({ enabled: false })).all('NetworkPolicy')).toEqual([]);
   });
 
-  it('let the operator reach the API server, and be asked for health and metrics', async () => {
+  it('allow the operator to reach the API server and to serve health and metrics', async () => {
     const rendering = await render();
     expect(rendering.one('NetworkPolicy', 'demo-echoperator').spec).toEqual({
       podSelector: rendering.one('Deployment').spec?.selector,
@@ -26,7 +26,7 @@ describe.each(helmNames)('network policies, by %s', (name) => {
     });
   });
 
-  it('can be narrowed and widened', async () => {
+  it('can be restricted and extended by the values', async () => {
     const scraper = { namespaceSelector: { matchLabels: { name: 'monitoring' } } };
     const database = { ports: [tcp(5432)] };
     const rendering = await render({
@@ -43,13 +43,13 @@ describe.each(helmNames)('network policies, by %s', (name) => {
     });
   });
 
-  it('do not open the port of metrics that are switched off', async () => {
+  it('do not open the metrics port if metrics are off', async () => {
     const rendering = await render({}, { monitoring: { enabled: false } });
     expect(rendering.one('NetworkPolicy', 'demo-echoperator').spec?.ingress).toEqual([{ ports: [tcp('health')] }]);
   });
 
   it.each(['demo-echoperator-crds', 'demo-echoperator-uninstall'])(
-    'let the Job %s reach the API server, and nothing reach the Job',
+    'allow the Job %s to reach the API server, and nothing to reach the Job',
     async (job) => {
       const rendering = await render();
       const { podSelector, policyTypes, ingress, egress } = rendering.one('NetworkPolicy', job).spec!;
@@ -62,7 +62,7 @@ describe.each(helmNames)('network policies, by %s', (name) => {
     },
   );
 
-  it('let `helm test` resolve names and reach the operator', async () => {
+  it('allow `helm test` to resolve names and reach the operator', async () => {
     const rendering = await render();
     const { podSelector, egress } = rendering.one('NetworkPolicy', 'demo-echoperator-test').spec!;
     expect(podSelector).toEqual(testPod.podSelector);

@@ -1,13 +1,13 @@
 import { describe, expect, it } from '@jest/globals';
 import { Helm } from './helm.ts';
 
-const noServiceMonitor = 'There is no ServiceMonitor';
+const noServiceMonitor = 'created no ServiceMonitor';
 const crdWarning = 'WARNING: crds.upgradeJob.enabled is false';
 
-describe('what a user is told', () => {
+describe('the notes', () => {
   const notes = async (values: object = {}) => (await Helm.find('helm4')).notes(values);
 
-  it('is how to see that it runs, how to make an Echo, and where its message is', async () => {
+  it('show how to check the operator, create an Echo and read its message', async () => {
     const said = await notes();
     for (const command of [
       'kubectl --namespace operators rollout status deployment/demo-echoperator',
@@ -19,19 +19,19 @@ describe('what a user is told', () => {
     }
   });
 
-  it('is what uninstalling leaves, and the command that removes it', async () => {
+  it('show the command that deletes what an uninstallation keeps', async () => {
     expect(await notes()).toMatch(/^ {2}kubectl delete customresourcedefinition( \S+)* echos\.mmontes\.io( \S+)*$/m);
   });
 
-  it('is who leads, and an Echo in a namespace that is watched', async () => {
+  it('show who leads, and an Echo in a namespace that is watched', async () => {
     expect(await notes()).toContain('kubectl --namespace operators get lease demo-echoperator');
     const said = await notes({ watchNamespaces: ['team-a', 'team-b'] });
-    expect(said).toContain('no other namespaces than team-a, team-b.');
+    expect(said).toContain('watches only these namespaces: team-a, team-b.');
     expect(said).toContain('kubectl --namespace team-a logs job/hello');
     expect(said).not.toMatch(/namespace:? default/);
   });
 
-  it('is what switches on the kinds that live outside, and where theirs are when it has', async () => {
+  it('name the values that enable Pets and PostgresWriters, or else their addresses', async () => {
     const off = await notes();
     expect(off).toContain('set controllers.pet.enabled, and petstore.enabled or pet.address.');
     expect(off).toContain('set controllers.postgresWriter.enabled');
@@ -41,7 +41,7 @@ describe('what a user is told', () => {
       petstore: { enabled: true },
       postgresWriter: { host: 'db.example', credentials: { existingSecret: 'db' } },
     });
-    expect(on).toContain('kept in the pet store at petstore-service.operators.svc:6742.');
+    expect(on).toContain('keeps Pets in the pet store at petstore-service.operators.svc:6742.');
     expect(on).toContain(
       'kubectl --namespace operators exec statefulset/demo-echoperator-petstore -- /usr/local/bin/node /app/main.js list',
     );
@@ -50,7 +50,7 @@ describe('what a user is told', () => {
     expect(on).not.toContain('switched off');
   });
 
-  it('warns where nothing upgrades the CustomResourceDefinitions, with the command that does', async () => {
+  it('warn if nothing upgrades the CustomResourceDefinitions, with the command that does', async () => {
     expect(await notes()).not.toContain(crdWarning);
     const said = await notes({ crds: { upgradeJob: { enabled: false } } });
     expect(said).toContain(crdWarning);
@@ -62,7 +62,7 @@ describe('what a user is told', () => {
     ['never', false],
     ['always', false],
   ])(
-    'with monitoring.serviceMonitor=%s, on a cluster without that kind, mentions that: %s',
+    'with monitoring.serviceMonitor=%s say that the cluster lacks the kind ServiceMonitor: %s',
     async (mode, mentioned) => {
       expect((await notes({ monitoring: { serviceMonitor: mode } })).includes(noServiceMonitor)).toBe(mentioned);
     },

@@ -10,14 +10,14 @@ const selector = { 'app.kubernetes.io/name': 'echoperator-petstore', 'app.kubern
 describe.each(helmNames)('the pet store, by %s', (name) => {
   const render = async (values: object = {}) => (await Helm.find(name)).render({ values });
 
-  it('is not there unless asked for, nor is a word of it in the settings', async () => {
+  it('is off by default, and the settings do not mention it', async () => {
     const rendering = await render();
     expect(rendering.all('StatefulSet')).toEqual([]);
     expect(rendering.names().filter((each) => each.includes('petstore'))).toEqual([]);
     expect(Object.keys(rendering.one('ConfigMap').data ?? {}).filter((key) => key.startsWith('PETSTORE'))).toEqual([]);
   });
 
-  it('is one pod with a claim, reached by its Service, which the operator is told', async () => {
+  it('is one pod with a volume claim and a Service, whose address the operator gets', async () => {
     const rendering = await render(on);
     const { spec } = rendering.one('StatefulSet', 'demo-echoperator-petstore');
     expect(spec).toMatchObject({
@@ -51,7 +51,7 @@ describe.each(helmNames)('the pet store, by %s', (name) => {
     });
   });
 
-  it('has a volume that belongs to its user, and all that the Pod Security Standard `restricted` asks for', async () => {
+  it('can write to its volume, and satisfies the Pod Security Standard `restricted`', async () => {
     const rendering = await render({ ...on, podSecurityContext: { fsGroup: 1 } });
     const pod = rendering.one('StatefulSet').spec!.template.spec!;
     expect(pod.securityContext).toMatchObject({ runAsNonRoot: true, runAsUser: 65532, fsGroup: 1 });
@@ -66,7 +66,7 @@ describe.each(helmNames)('the pet store, by %s', (name) => {
     });
   });
 
-  it('is looked for elsewhere where there is another', async () => {
+  it('is not used if the values name another pet store', async () => {
     const elsewhere = { pet: { address: 'pets.example:443', tls: { enabled: true, caSecret: 'pets-ca' } } };
     const rendering = await render({ controllers: on.controllers, ...elsewhere });
     expect(rendering.one('ConfigMap').data).toMatchObject({
@@ -84,7 +84,7 @@ describe.each(helmNames)('the pet store, by %s', (name) => {
     expect(original.one('Deployment').spec!.template.spec!.volumes).toBeUndefined();
   });
 
-  it('can be called otherwise, speak TLS, and have another volume', async () => {
+  it('takes another service name, TLS and another volume from the values', async () => {
     const rendering = await render({
       ...on,
       pet: { tls: { enabled: true, caSecret: 'pets-tls' } },
@@ -109,7 +109,7 @@ describe.each(helmNames)('the pet store, by %s', (name) => {
     expect(rendering.one('ConfigMap').data?.PETSTORE_ADDRESS).toBe('pets.operators.svc:443');
   });
 
-  it('is let through by the network policies, to the operator alone', async () => {
+  it('accepts connections only from the operator if there are network policies', async () => {
     const rendering = await render({ ...on, networkPolicy: { enabled: true } });
     const operator = rendering.one('NetworkPolicy', 'demo-echoperator').spec!;
     const dns = {
@@ -130,7 +130,7 @@ describe.each(helmNames)('the pet store, by %s', (name) => {
     });
   });
 
-  it('is for others too, and its metrics for some alone, where the values say so', async () => {
+  it('accepts other clients, and limits access to its metrics, if the values say so', async () => {
     const [mesh, scraper] = ['mesh', 'monitoring'].map((name) => ({ namespaceSelector: { matchLabels: { name } } }));
     const rendering = await render({
       ...on,
@@ -145,7 +145,7 @@ describe.each(helmNames)('the pet store, by %s', (name) => {
     await expect(render({ petstore: { networkPolicy: { from: [{ pods: {} }] } } })).rejects.toThrow('pods');
   });
 
-  it('is reached by the port of its pod, whatever that of its Service, and another by that of its address', async () => {
+  it('is reached on its pod port, and another pet store on the port of its address', async () => {
     const egress = async (values: object) => {
       const rendering = await render({ ...on, networkPolicy: { enabled: true }, ...values });
       return rendering.one('NetworkPolicy', 'demo-echoperator').spec?.egress?.map(({ ports }) => ports?.[0]?.port);
@@ -155,11 +155,14 @@ describe.each(helmNames)('the pet store, by %s', (name) => {
   });
 
   it.each([
-    [{ petstore: { enabled: true, tls: { secretName: 'pets-tls' } } }, 'petstore.tls.secretName needs pet.tls.enabled'],
-    [{ pet: { tls: { enabled: true } } }, 'pet.tls.enabled needs petstore.tls.secretName'],
-  ])('with TLS at one end alone, %j, is refused', async (values, why) => {
+    [
+      { petstore: { enabled: true, tls: { secretName: 'pets-tls' } } },
+      'petstore.tls.secretName requires pet.tls.enabled',
+    ],
+    [{ pet: { tls: { enabled: true } } }, 'pet.tls.enabled requires petstore.tls.secretName'],
+  ])('rejects TLS on only one side: %j', async (values, why) => {
     await expect(render({ ...on, ...values })).rejects.toThrow(why);
-    // Of a store elsewhere nobody knows.
+    // The chart does not know what another pet store serves.
     const rendering = await render({
       ...on,
       ...values,
@@ -170,16 +173,16 @@ describe.each(helmNames)('the pet store, by %s', (name) => {
 
   it.each([
     ['an address without a port', { pet: { address: 'petstore' } }, 'address'],
-    ['a service name that is none', { petstore: { service: { name: '-' } } }, 'name'],
-    ['a size that is none', { petstore: { storage: { size: 'much' } } }, 'size'],
+    ['an invalid service name', { petstore: { service: { name: '-' } } }, 'name'],
+    ['an invalid size', { petstore: { storage: { size: 'much' } } }, 'size'],
     ['a misspelt value', { petstore: { enable: true } }, 'enable'],
-  ])('%s is refused', async (_, values, named) => {
+  ])('rejects %s', async (_, values, named) => {
     await expect(render(values)).rejects.toThrow(named);
   });
 });
 
-describe('the manifests of the pet store alone', () => {
-  it("are those of the chart's, but for their names", async () => {
+describe('examples/pet-store.yaml', () => {
+  it("has the chart's pod, under other names", async () => {
     const text = await readFile(join(chart, '../../examples/pet-store.yaml'), 'utf8');
     const [, service, set] = parseAllDocuments(text).map((document) => document.toJS());
     const rendering = await (await Helm.find('helm')).render({ values: on });

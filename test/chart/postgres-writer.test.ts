@@ -9,7 +9,7 @@ const on = (postgresWriter: object = {}) => ({
 describe.each(helmNames)('the controller of PostgresWriters, by %s', (name) => {
   const render = async (values: object = {}) => (await Helm.find(name)).render({ values });
 
-  it('is off by default: nothing is mounted, and the operator may just say so', async () => {
+  it('is off by default: nothing is mounted, and the operator may only write the status', async () => {
     const rendering = await render();
     expect(rendering.one('ConfigMap').data?.CONTROLLERS).not.toContain('postgresWriter');
     expect(rendering.one('Deployment').spec?.template.spec).not.toHaveProperty('volumes');
@@ -20,7 +20,7 @@ describe.each(helmNames)('the controller of PostgresWriters, by %s', (name) => {
     });
   });
 
-  it('is told where the database is, and reads the role from a Secret that is mounted', async () => {
+  it("gets the database's address, and the role from a mounted Secret", async () => {
     const rendering = await render(on());
     const { data } = rendering.one('ConfigMap');
     expect(data?.CONTROLLERS).toContain('postgresWriter');
@@ -45,12 +45,12 @@ describe.each(helmNames)('the controller of PostgresWriters, by %s', (name) => {
     ]);
   });
 
-  it('is told which tables it may touch, whatever their names hold', async () => {
+  it('gets the permitted tables, even if their names are quoted', async () => {
     const rendering = await render(on({ tables: ['public.students', 'school."year.2026, ""new"""'] }));
     expect(rendering.one('ConfigMap').data?.PSQL_TABLES).toBe('public.students,school."year.2026, ""new"""');
   });
 
-  it('takes other keys of the Secret, and the certificate of an authority', async () => {
+  it("takes other keys of the Secret, and a CA's certificate", async () => {
     const rendering = await render(
       on({
         credentials: { existingSecret: 'writer', userKey: 'username', passwordKey: 'password' },
@@ -81,7 +81,7 @@ describe.each(helmNames)('the controller of PostgresWriters, by %s', (name) => {
     ]);
   });
 
-  it('may reach the database, where there are network policies', async () => {
+  it('may reach the database if there are network policies', async () => {
     const rendering = await render({ ...on({ port: 6432 }), networkPolicy: { enabled: true } });
     const ports = [
       { protocol: 'TCP', port: 6432 },
@@ -91,7 +91,7 @@ describe.each(helmNames)('the controller of PostgresWriters, by %s', (name) => {
     expect(rendering.one('NetworkPolicy', 'demo-echoperator').spec?.egress).toContainEqual({ ports });
   });
 
-  it('takes the role from the environment too', async () => {
+  it('also takes the role from the environment', async () => {
     const extraEnv = [{ name: 'PSQL_USER', value: 'writer' }];
     const rendering = await render({ ...on({ credentials: { existingSecret: '' } }), extraEnv });
     expect(rendering.one('Deployment').spec?.template.spec).not.toHaveProperty('volumes');

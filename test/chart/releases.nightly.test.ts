@@ -22,7 +22,7 @@ afterEach(() => uninstallAll());
 afterAll(() => tearDown());
 
 describe.each(everyHelm)('ha.enabled, by %s', (name) => {
-  test('is switched on for a release of the original chart, which left the strategy to the cluster', async () => {
+  test('can be switched on for a release of the original chart, which leaves the strategy to the API server', async () => {
     await upgrade(await helmOf(name, await chartWithoutStrategy()), { namespace: first, values: off });
     expect((await state(first)).strategy?.rollingUpdate).toEqual({ maxSurge: '25%', maxUnavailable: '25%' });
     const helm = await helmOf(name);
@@ -33,7 +33,7 @@ describe.each(everyHelm)('ha.enabled, by %s', (name) => {
   });
 });
 
-test('ha.enabled stays off for such a release of Helm 4 if it applies on the client', async () => {
+test('ha.enabled stays off for such a release of Helm 4 only with client-side apply', async () => {
   await upgrade(await helmOf('helm4', await chartWithoutStrategy()), { namespace: first, values: off });
   const helm = await helmOf('helm4');
   await expect(upgrade(helm, { namespace: first, values: off })).rejects.toThrow('spec.strategy.rollingUpdate');
@@ -42,7 +42,7 @@ test('ha.enabled stays off for such a release of Helm 4 if it applies on the cli
 });
 
 test.each([[[]], [['--server-side=true', '--force-conflicts']]])(
-  'ha.enabled of a release that Helm 3 made is switched by Helm 4, with %j',
+  'Helm 4 switches ha.enabled of a release of Helm 3, with %j',
   async (flags) => {
     await upgrade(await helmOf('helm'), { namespace: first });
     const helm = await helmOf('helm4');
@@ -53,10 +53,10 @@ test.each([[[]], [['--server-side=true', '--force-conflicts']]])(
   },
 );
 
-describe.each(everyHelm)('a scope that overlaps, by %s', (name) => {
-  test('with a release that watches some namespaces is refused; of one name, with no namespace in common, both are', async () => {
+describe.each(everyHelm)('an overlap of watched namespaces, by %s', (name) => {
+  test('is rejected for a list of namespaces, and for releases with the same name only while they overlap', async () => {
     const helm = await helmOf(name);
-    const words = `release "demo" in namespace "${first}" watches namespace "${second}" already`;
+    const words = `release "demo" in namespace "${first}" already watches namespace "${second}"`;
     await upgrade(helm, { namespace: first, values: { watchNamespaces: [first, second] } });
     const sharing = { namespace: third, values: { watchNamespaces: [third, second] } };
     expect(await refusal(upgrade(helm, sharing))).toContain(words);

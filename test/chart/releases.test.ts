@@ -25,7 +25,7 @@ afterEach(() => uninstallAll());
 afterAll(() => tearDown());
 
 describe.each(helmNames)('ha.enabled, by %s', (name) => {
-  test('is switched off and on by an upgrade, and by a rollback', async () => {
+  test('can be switched off and on by an upgrade, and by a rollback', async () => {
     const helm = await helmOf(name);
     await upgrade(helm, { namespace: first });
     expect(await state(first)).toEqual(highlyAvailable);
@@ -39,12 +39,12 @@ describe.each(helmNames)('ha.enabled, by %s', (name) => {
 });
 
 test.each(helmNames)(
-  'an uninstallation that is not let pass takes nothing away, and the release can go on, by %s',
+  'a failed uninstall check removes nothing, and a rollback revives the release, by %s',
   async (name) => {
     const helm = await helmOf(name);
     const release = { namespace: first };
     await upgrade(helm, release);
-    // There is no node: the check never ends.
+    // The check never finishes without a node.
     await expect(helm.uninstallAfterCheck(release, '3s')).rejects.toThrow(HelmError);
     expect(await state(first)).toEqual(highlyAvailable);
     await expect(upgrade(helm, release)).rejects.toThrow('has no deployed releases');
@@ -54,26 +54,26 @@ test.each(helmNames)(
   },
 );
 
-describe.each(helmNames)('a scope that overlaps, by %s', (name) => {
-  test('with a release that watches every namespace is refused where Helm asks the cluster', async () => {
+describe.each(helmNames)('an overlap of watched namespaces, by %s', (name) => {
+  test('with a release that watches every namespace is rejected if Helm can ask the cluster', async () => {
     const helm = await helmOf(name);
     await upgrade(helm, { release: 'whole', namespace: first });
-    const words = `release "whole" in namespace "${first}" watches every namespace already`;
+    const words = `release "whole" in namespace "${first}" already watches every namespace`;
     const sameName = { release: 'whole', namespace: second };
     const sameNamespace = { release: 'other', namespace: first, values: { nameOverride: 'voice' } };
     const list = { release: 'other', namespace: second, values: { watchNamespaces: [second] } };
     for (const other of [sameName, sameNamespace, list]) expect(await refusal(upgrade(helm, other))).toContain(words);
     expect(await refusal(helm.render({ ...sameName, dryRun: 'server' }))).toContain(words);
     expect((await helm.render(sameName)).all('Deployment')).toHaveLength(1);
-    // The release itself is no other, whatever its objects are called.
+    // A release does not conflict with itself, even under another name for its objects.
     await upgrade(helm, { release: 'whole', namespace: first, values: { nameOverride: 'voice' } });
   });
 });
 
-describe('the rights of the operator', () => {
+describe('the permissions of the operator', () => {
   const user = () => `system:serviceaccount:${first}:demo-echoperator`;
 
-  /** Which of the verbs it may do. */
+  /** Returns the permitted verbs. */
   const allowed = async (
     verbs: readonly string[],
     namespace: string,
@@ -82,7 +82,7 @@ describe('the rights of the operator', () => {
     const answers = await Promise.all(
       verbs.map(async (verb) => {
         const spec = { user: user(), resourceAttributes: { verb, namespace, group, resource, name } };
-        // Reviews have no name.
+        // A SubjectAccessReview has no name.
         const metadata = {} as { readonly name: string };
         const { status } = await cluster.client.create(SubjectAccessReview, { metadata, spec });
         return status?.allowed ? [verb] : [];
@@ -91,7 +91,7 @@ describe('the rights of the operator', () => {
     return answers.flat();
   };
 
-  test('are in the namespaces that it watches, and for its Lease in its own', async () => {
+  test('apply in the watched namespaces, and for its Lease in its own namespace', async () => {
     await upgrade(await helmOf('helm4'), { namespace: first, values: { watchNamespaces: [second] } });
     const verbs = ['get', 'list', 'watch', 'create', 'update', 'patch', 'delete'];
     const watched = ['get', 'list', 'watch'];
@@ -115,7 +115,7 @@ describe('the rights of the operator', () => {
     expect(await allowed(verbs, third, pods)).toEqual([]);
   });
 
-  test('let it list the one Lease by its name, and no others', async () => {
+  test('let it list its own Lease by name, and no other Lease', async () => {
     await upgrade(await helmOf('helm4'), { namespace: first });
     const kubectl = (await ensureBinaries(['kubectl'])).get('kubectl') ?? '';
     const list = (...selector: readonly string[]) =>

@@ -17,7 +17,7 @@ import type {
 } from '@kubernetes/client-node';
 import { parseAllDocuments } from 'yaml';
 
-/** A kind that no library of ours has types for. */
+/** A kind for which no dependency has types. */
 export interface ServiceMonitor {
   readonly metadata: V1ObjectMeta;
   readonly spec: {
@@ -47,11 +47,11 @@ export interface Kinds {
 
 export type Manifest = { readonly [K in keyof Kinds]: { readonly kind: K } & Kinds[K] }[keyof Kinds];
 
-/** What Helm made of the chart. */
+/** The manifests that Helm rendered. */
 export class Rendering {
   readonly manifests: readonly Manifest[];
 
-  /** @throws YAMLParseError if the text is not valid YAML, a key that is there twice included */
+  /** @throws YAMLParseError if the text is not valid YAML, or has a duplicate key */
   constructor(text: string) {
     const documents = parseAllDocuments(text);
     for (const { errors } of documents) if (errors[0] !== undefined) throw errors[0];
@@ -64,19 +64,19 @@ export class Rendering {
     return this.manifests.filter((manifest) => manifest.kind === kind) as readonly Manifest[] as readonly Kinds[K][];
   }
 
-  /** @throws RangeError unless there is exactly one, of that name where one is given */
+  /** @throws RangeError unless there is exactly one manifest of the kind, and of the name if given */
   one<K extends keyof Kinds>(kind: K, name?: string): Kinds[K] {
     const found = this.all(kind).filter(({ metadata }) => name === undefined || metadata?.name === name);
     if (found.length === 1 && found[0] !== undefined) return found[0];
     throw new RangeError(`${found.length} of ${kind} ${name ?? ''} among ${this.names().join(', ')}`);
   }
 
-  /** `kind/name` of all, sorted. */
+  /** `kind/name` of all manifests, sorted. */
   names(): readonly string[] {
     return this.manifests.map(({ kind, metadata }) => `${kind}/${metadata?.name}`).sort();
   }
 
-  /** The specs of all pods, by the manifest that they stand in: `Job/demo-echoperator-crds`. */
+  /** The specs of all pods, by their manifest: `Job/demo-echoperator-crds`. */
   podSpecs(): ReadonlyMap<string, V1PodSpec> {
     return new Map(
       this.manifests.flatMap((manifest): [string, V1PodSpec][] => {

@@ -4,23 +4,23 @@ import type { Rendering } from './rendering.ts';
 
 const scope = 'demo-echoperator.operators';
 
-/** `kind namespace` of what gives the operator its rights where it reconciles. */
+/** Lists `kind namespace` of the bindings that permit reconciles. */
 const rights = (rendering: Rendering): readonly string[] =>
   rendering.manifests
     .filter(({ metadata }) => metadata?.name === scope)
     .map(({ kind, metadata }) => [kind, metadata?.namespace].filter((part) => part !== undefined).join(' '))
     .sort();
 
-describe.each(helmNames)('the namespaces that the operator watches, by %s', (name) => {
+describe.each(helmNames)('the watched namespaces, by %s', (name) => {
   const render = async (values: object = {}) => (await Helm.find(name)).render({ values });
 
-  it('are all by default', async () => {
+  it('are all namespaces by default', async () => {
     const rendering = await render();
     expect(rendering.one('ConfigMap').data?.WATCH_NAMESPACES).toBe('');
     expect(rights(rendering)).toEqual(['ClusterRole', 'ClusterRoleBinding']);
   });
 
-  it('can be a list, and then it has rights in just those', async () => {
+  it('can be a list, and then the operator has permissions only in them', async () => {
     const rendering = await render({ watchNamespaces: ['team-b', 'operators'] });
     expect(rendering.one('ConfigMap').data?.WATCH_NAMESPACES).toBe('team-b,operators');
     expect(rights(rendering)).toEqual(['Role operators', 'Role team-b', 'RoleBinding operators', 'RoleBinding team-b']);
@@ -34,13 +34,13 @@ describe.each(helmNames)('the namespaces that the operator watches, by %s', (nam
     }
   });
 
-  it('as a list leave the operator no right in the whole cluster', async () => {
+  it('as a list leave the operator no cluster-wide permission', async () => {
     const rendering = await render({ watchNamespaces: ['team-a'] });
     const bound = rendering.all('ClusterRoleBinding').flatMap(({ subjects = [] }) => subjects.map((one) => one.name));
     expect(bound).toEqual(['demo-echoperator-crds', 'demo-echoperator-uninstall']);
   });
 
-  it('are all again where the list is taken away', async () => {
+  it('are all namespaces again when the list is removed', async () => {
     const rendering = await render({ watchNamespaces: null });
     expect(rendering.one('ConfigMap').data?.WATCH_NAMESPACES).toBe('');
     expect(rights(rendering)).toEqual(['ClusterRole', 'ClusterRoleBinding']);

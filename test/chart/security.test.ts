@@ -4,7 +4,7 @@ import { Helm, helmNames } from './helm.ts';
 describe.each(helmNames)('security, by %s', (name) => {
   const render = async (values: object = {}) => (await Helm.find(name)).render({ values });
 
-  it('every pod fits the Pod Security Standard `restricted`, and more', async () => {
+  it('every pod satisfies more than the Pod Security Standard `restricted`', async () => {
     const specs = (await render()).podSpecs();
     expect([...specs.keys()].sort()).toEqual([
       'Deployment/demo-echoperator',
@@ -32,7 +32,7 @@ describe.each(helmNames)('security, by %s', (name) => {
     }
   });
 
-  it('every container has requests and a limit of memory', async () => {
+  it('every container has requests and a memory limit', async () => {
     for (const { containers } of (await render()).podSpecs().values()) {
       for (const { resources } of containers) {
         expect(resources).toEqual({ requests: { cpu: '50m', memory: '128Mi' }, limits: { memory: '512Mi' } });
@@ -40,7 +40,7 @@ describe.each(helmNames)('security, by %s', (name) => {
     }
   });
 
-  it('a default can be taken away with null', async () => {
+  it('null removes a default', async () => {
     const rendering = await render({
       podSecurityContext: { runAsUser: null, runAsGroup: null },
       resources: { limits: null },
@@ -51,7 +51,7 @@ describe.each(helmNames)('security, by %s', (name) => {
     }
   });
 
-  it('only who talks to the API server has a token, and no environment comes from Services', async () => {
+  it('only pods that call the API server have a token, and no pod has service links', async () => {
     const specs = (await render()).podSpecs();
     for (const spec of specs.values()) expect(spec.enableServiceLinks).toBe(false);
     expect(Object.fromEntries([...specs].map(([pod, spec]) => [pod, spec.automountServiceAccountToken]))).toEqual({
@@ -65,7 +65,7 @@ describe.each(helmNames)('security, by %s', (name) => {
     }
   });
 
-  it('the operator runs as the ServiceAccount that is made', async () => {
+  it('the operator runs as the ServiceAccount that the chart creates', async () => {
     const rendering = await render({ serviceAccount: { name: 'echo', annotations: { 'example.com/role': 'r' } } });
     expect(rendering.one('ServiceAccount', 'echo').metadata?.annotations).toEqual({ 'example.com/role': 'r' });
     expect(rendering.one('Deployment').spec?.template.spec?.serviceAccountName).toBe('echo');
@@ -77,7 +77,7 @@ describe.each(helmNames)('security, by %s', (name) => {
   it.each([
     [{ create: false }, 'default'],
     [{ create: false, name: 'given' }, 'given'],
-  ])('makes no ServiceAccount with %j', async (serviceAccount, expected) => {
+  ])('creates no ServiceAccount with %j', async (serviceAccount, expected) => {
     const rendering = await render({ serviceAccount });
     expect(rendering.all('ServiceAccount').map(({ metadata }) => metadata?.name)).toEqual([
       'demo-echoperator-crds',
@@ -87,7 +87,7 @@ describe.each(helmNames)('security, by %s', (name) => {
     expect(rendering.one('ClusterRoleBinding', 'demo-echoperator.operators').subjects?.[0]?.name).toBe(expected);
   });
 
-  it('the operator may do exactly what it does', async () => {
+  it('the operator may do exactly what its controllers declare', async () => {
     const rendering = await render();
     const readAndPatch = ['get', 'list', 'watch', 'patch', 'delete'];
     const all = ['get', 'list', 'watch', 'create', 'patch', 'delete'];
@@ -106,14 +106,14 @@ describe.each(helmNames)('security, by %s', (name) => {
       { apiGroups: ['mmontes.io'], resources: ['echos/finalizers'], verbs: ['update'] },
       { apiGroups: ['batch'], resources: ['jobs'], verbs: ['list', 'watch', 'create', 'delete'] },
       { apiGroups: [''], resources: ['pods'], verbs: ['list', 'watch'] },
-      // Of Pets it says that nobody keeps them.
+      // The Pet controller is off and only writes a status.
       { apiGroups: ['petstore.example.com'], resources: ['pets'], verbs: ['get', 'list', 'watch'] },
       { apiGroups: ['petstore.example.com'], resources: ['pets/status'], verbs: ['patch'] },
       { apiGroups: ['app.example.com'], resources: ['podsets'], verbs: ['get', 'list', 'watch'] },
       { apiGroups: ['app.example.com'], resources: ['podsets/status'], verbs: ['patch'] },
       { apiGroups: ['app.example.com'], resources: ['podsets/finalizers'], verbs: ['update'] },
       { apiGroups: [''], resources: ['pods'], verbs: ['get', 'list', 'watch', 'create', 'patch', 'delete'] },
-      // Of a controller that is off by default, so much as to say so.
+      // The PostgresWriter controller is off and only writes a status.
       { apiGroups: ['demo.yash.com'], resources: ['postgreswriters'], verbs: ['get', 'list', 'watch'] },
       { apiGroups: ['demo.yash.com'], resources: ['postgreswriters/status'], verbs: ['patch'] },
       { apiGroups: ['mmontes.io'], resources: ['scheduledechos'], verbs: ['get', 'list', 'watch'] },
@@ -130,7 +130,7 @@ describe.each(helmNames)('security, by %s', (name) => {
     });
   });
 
-  it('the operator may do nothing for a controller that is switched off', async () => {
+  it('the operator has no permissions for a controller that is off', async () => {
     const controllers = {
       scheduledEcho: { enabled: false },
       podSet: { enabled: false },
@@ -153,7 +153,7 @@ describe.each(helmNames)('security, by %s', (name) => {
     expect(rendering.one('ConfigMap').data?.CONTROLLERS).toBe('echo');
   });
 
-  it("adds Echos to the cluster's own roles for people, and nothing more", async () => {
+  it("adds only Echos to the cluster's roles for users", async () => {
     const rendering = await render();
     const aggregated = rendering
       .all('ClusterRole')

@@ -1,4 +1,4 @@
 import { jest } from '@jest/globals';
 
-// Each test runs Helm several times, which a busy machine makes slow; the limit is there to end what hangs.
+// Each test runs Helm several times, which is slow on a busy machine. The limit only ends tests that hang.
 jest.setTimeout(120_000);

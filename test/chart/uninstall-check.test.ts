@@ -4,10 +4,10 @@ import { Helm, helmNames } from './helm.ts';
 
 const job = 'demo-echoperator-uninstall';
 
-describe.each(helmNames)('the Job that may refuse `helm uninstall`, by %s', (name) => {
+describe.each(helmNames)('the Job that can block `helm uninstall`, by %s', (name) => {
   const render = async (values: object = {}) => (await Helm.find(name)).render({ values });
 
-  it('runs the image with its subcommand, for the namespaces that are watched', async () => {
+  it('runs the image with its subcommand for the watched namespaces', async () => {
     const { spec } = (await render({ logLevel: 'warn', watchNamespaces: ['team-a', 'team-b'] })).one('Job', job);
     expect(spec).toMatchObject({ backoffLimit: 1, activeDeadlineSeconds: 120, ttlSecondsAfterFinished: 86_400 });
     expect(spec?.template.spec).toMatchObject({ restartPolicy: 'Never', serviceAccountName: job });
@@ -25,7 +25,7 @@ describe.each(helmNames)('the Job that may refuse `helm uninstall`, by %s', (nam
     ]);
   });
 
-  it('comes after the rights that it needs, and all of it goes when it has succeeded', async () => {
+  it('runs after its permissions exist, and Helm deletes all hooks when it succeeds', async () => {
     const rendering = await render({ networkPolicy: { enabled: true } });
     const parts = rendering.manifests.filter(
       ({ metadata }) => metadata?.annotations?.['helm.sh/hook'] === 'pre-delete',
@@ -48,7 +48,7 @@ describe.each(helmNames)('the Job that may refuse `helm uninstall`, by %s', (nam
     });
   });
 
-  it('may list what the operator cleans up after, and nothing else', async () => {
+  it('may list the kinds that the operator finalizes, and nothing else', async () => {
     const rendering = await render();
     expect(rendering.one('ClusterRole', `${job}.operators`).rules).toEqual(
       guardedKinds.map(({ kind }) => ({ apiGroups: [kind.group], resources: [kind.plural], verbs: ['list'] })),
@@ -59,7 +59,7 @@ describe.each(helmNames)('the Job that may refuse `helm uninstall`, by %s', (nam
     });
   });
 
-  it('can be switched off, with all that belongs to it', async () => {
+  it('can be switched off together with its permissions', async () => {
     const rendering = await render({ uninstallCheck: { enabled: false }, networkPolicy: { enabled: true } });
     expect(rendering.names().filter((found) => found.includes('uninstall'))).toEqual([]);
   });

@@ -8,8 +8,8 @@ const originalValues = join(import.meta.dirname, 'original-values.yaml');
 
 const leaderElection = (times: object) => ({ ha: { leaderElection: times } });
 
-/** A change that has to be refused, and what the refusal has to name. */
-const refused: readonly (readonly [what: string, values: object, names: readonly string[]])[] = [
+/** Values that the chart must reject, and the names that the message must contain. */
+const rejected: readonly (readonly [what: string, values: object, names: readonly string[]])[] = [
   ['a misspelt key', { numWorker: 4 }, ['numWorker']],
   ['a misspelt key in a group', { image: { tga: '1' } }, ['image', 'tga']],
   [
@@ -25,36 +25,40 @@ const refused: readonly (readonly [what: string, values: object, names: readonly
   ['a misspelt key of a toleration', { tolerations: [{ kee: 'a' }] }, ['tolerations', 'kee']],
   ['a misspelt key of an affinity', { affinity: { podAfinity: {} } }, ['affinity', 'podAfinity']],
   ['a misspelt key of a resource list', { resources: { limit: {} } }, ['resources', 'limit']],
-  ['a text for a number', { numWorkers: 'four' }, ['numWorkers']],
-  ['a number for a text', { image: { tag: 1.5 } }, ['image', 'tag']],
-  ['a text for a truth', { monitoring: { enabled: 'yes please' } }, ['monitoring', 'enabled']],
+  ['a string for a number', { numWorkers: 'four' }, ['numWorkers']],
+  ['a number for a string', { image: { tag: 1.5 } }, ['image', 'tag']],
+  ['a string for a boolean', { monitoring: { enabled: 'yes please' } }, ['monitoring', 'enabled']],
   ['no workers', { numWorkers: 0 }, ['numWorkers']],
   ['more workers than the operator takes', { numWorkers: 1001 }, ['numWorkers']],
-  ['half a second', { shutdownTimeoutSeconds: 0.5 }, ['shutdownTimeoutSeconds']],
-  ['a port that there is not', { monitoring: { port: 65_536 } }, ['monitoring', 'port']],
-  ['a level that there is not', { logLevel: 'verbose' }, ['logLevel']],
-  ['a policy that there is not', { image: { pullPolicy: 'Sometimes' } }, ['pullPolicy']],
-  ['a digest that is none', { image: { digest: 'latest' } }, ['digest']],
-  ['a path that is none', { monitoring: { path: 'metrics' } }, ['monitoring', 'path']],
+  ['a fraction of a second', { shutdownTimeoutSeconds: 0.5 }, ['shutdownTimeoutSeconds']],
+  ['a port that is too large', { monitoring: { port: 65_536 } }, ['monitoring', 'port']],
+  ['an unknown log level', { logLevel: 'verbose' }, ['logLevel']],
+  ['an unknown pull policy', { image: { pullPolicy: 'Sometimes' } }, ['pullPolicy']],
+  ['an invalid digest', { image: { digest: 'latest' } }, ['digest']],
+  ['an invalid path', { monitoring: { path: 'metrics' } }, ['monitoring', 'path']],
   ['an interval without a unit', { monitoring: { interval: '10' } }, ['monitoring', 'interval']],
-  ['a name that is none', { fullnameOverride: 'Echo_Operator' }, ['fullnameOverride']],
+  ['an invalid name', { fullnameOverride: 'Echo_Operator' }, ['fullnameOverride']],
   ['a variable without a name', { extraEnv: [{ value: 'a' }] }, ['extraEnv', 'name']],
-  ['a variable that is not a text', { extraEnv: [{ name: 'A', value: 1 }] }, ['extraEnv', 'value']],
-  ['a pull secret as a text', { imagePullSecrets: ['registry'] }, ['imagePullSecrets']],
-  ['a label that is not a text', { podLabels: { tier: 1 } }, ['podLabels', 'tier']],
+  ['a variable that is not a string', { extraEnv: [{ name: 'A', value: 1 }] }, ['extraEnv', 'value']],
+  ['a pull secret as a string', { imagePullSecrets: ['registry'] }, ['imagePullSecrets']],
+  ['a label that is not a string', { podLabels: { tier: 1 } }, ['podLabels', 'tier']],
   ['no replicas', { ha: { replicaCount: 0 } }, ['ha', 'replicaCount']],
   ['no pause between attempts', leaderElection({ retryPeriodSeconds: 0 }), ['leaderElection', 'retryPeriodSeconds']],
-  ['half a second of a Lease', leaderElection({ leaseDurationSeconds: 15.5 }), ['leaseDurationSeconds']],
-  ['a warmth that is no truth', { ha: { warmStandby: 'warm' } }, ['ha', 'warmStandby']],
-  ['high availability taken away', { ha: { enabled: null } }, ['ha', 'enabled']],
-  ['a namespace as a text', { watchNamespaces: 'team-a' }, ['watchNamespaces']],
-  ['a namespace that is none', { watchNamespaces: ['Team_A'] }, ['watchNamespaces']],
-  ['a namespace that two would be', { watchNamespaces: ['team-a,team-b'] }, ['watchNamespaces']],
-  ['a namespace that is there twice', { watchNamespaces: ['team-a', 'team-a'] }, ['watchNamespaces']],
+  [
+    'a Lease duration with a fraction of a second',
+    leaderElection({ leaseDurationSeconds: 15.5 }),
+    ['leaseDurationSeconds'],
+  ],
+  ['a warmStandby that is not a boolean', { ha: { warmStandby: 'warm' } }, ['ha', 'warmStandby']],
+  ['a required value set to null', { ha: { enabled: null } }, ['ha', 'enabled']],
+  ['a namespace as a string', { watchNamespaces: 'team-a' }, ['watchNamespaces']],
+  ['an invalid namespace', { watchNamespaces: ['Team_A'] }, ['watchNamespaces']],
+  ['two namespaces in one string', { watchNamespaces: ['team-a,team-b'] }, ['watchNamespaces']],
+  ['a duplicate namespace', { watchNamespaces: ['team-a', 'team-a'] }, ['watchNamespaces']],
   ['a table without a schema', { postgresWriter: { tables: ['students'] } }, ['postgresWriter', 'tables']],
-  ['a TLS mode that there is not', { postgresWriter: { tls: { mode: 'prefer' } } }, ['postgresWriter', 'mode']],
+  ['an unknown TLS mode', { postgresWriter: { tls: { mode: 'prefer' } } }, ['postgresWriter', 'mode']],
   ['a password among the values', { postgresWriter: { credentials: { password: 'x' } } }, ['credentials', 'password']],
-  ['a mode that there is not', { monitoring: { serviceMonitor: true } }, ['serviceMonitor']],
+  ['an unknown serviceMonitor mode', { monitoring: { serviceMonitor: true } }, ['serviceMonitor']],
 ];
 
 describe.each(helmNames)('values, by %s', (name) => {
@@ -65,7 +69,7 @@ describe.each(helmNames)('values, by %s', (name) => {
     return (outcome as HelmError).message;
   };
 
-  it.each(refused)('%s is refused by name', async (_, values, names) => {
+  it.each(rejected)('rejects %s and names it', async (_, values, names) => {
     const said = await refusal(values);
     for (const named of names) expect(said).toContain(named);
   });
@@ -83,7 +87,7 @@ describe.each(helmNames)('values, by %s', (name) => {
         },
       },
       'controllers',
-      'enable one of them at least',
+      'enable at least one controller',
     ],
     [
       { controllers: { postgresWriter: { enabled: true } } },
@@ -102,7 +106,7 @@ describe.each(helmNames)('values, by %s', (name) => {
       'ha.leaderElection.leaseDurationSeconds (10)',
       'ha.leaderElection.renewDeadlineSeconds (10)',
     ],
-    // Also without high availability, where the one replica holds the Lease.
+    // This also applies without high availability, because the single replica holds the Lease.
     [
       { ha: { enabled: false, leaderElection: { renewDeadlineSeconds: 16 } } },
       'ha.leaderElection.leaseDurationSeconds (15)',
@@ -113,12 +117,12 @@ describe.each(helmNames)('values, by %s', (name) => {
       'ha.leaderElection.renewDeadlineSeconds (6)',
       '1.2 times ha.leaderElection.retryPeriodSeconds (5)',
     ],
-  ])('%j, which does not fit another value, is refused with both', async (values, ...both) => {
+  ])('rejects %j, which contradicts another value, and names both', async (values, ...both) => {
     const said = await refusal(values);
     for (const named of both) expect(said).toContain(named);
   });
 
-  it('times of the election that just fit are taken', async () => {
+  it('accepts the smallest valid times of leader election', async () => {
     const times = { leaseDurationSeconds: 8, renewDeadlineSeconds: 7, retryPeriodSeconds: 5 };
     expect((await render(leaderElection(times))).one('ConfigMap').data).toMatchObject({
       HA_LEASE_DURATION_SECONDS: '8',
@@ -127,17 +131,17 @@ describe.each(helmNames)('values, by %s', (name) => {
     });
   });
 
-  it('two servers may have the same port where only one of them runs', async () => {
+  it('accepts equal ports if only one of the servers runs', async () => {
     const rendering = await render({ health: { port: 2112 }, monitoring: { enabled: false } });
     expect(rendering.one('ConfigMap').data?.HEALTH_PORT).toBe('2112');
   });
 
-  it('what a parent chart hands down is taken', async () => {
+  it('accepts the values of a parent chart', async () => {
     const { manifests } = await render({ global: { imageRegistry: 'example.com' }, enabled: true });
     expect(manifests.length).toBeGreaterThan(0);
   });
 
-  it("the original chart's values file works unchanged", async () => {
+  it("accepts the original chart's values file unchanged", async () => {
     const rendering = await (await Helm.find(name)).render({
       valuesFiles: [originalValues],
       apiVersions: ['monitoring.coreos.com/v1/ServiceMonitor'],
@@ -168,7 +172,7 @@ describe.each(helmNames)('values, by %s', (name) => {
     });
   });
 
-  it("the original's keys and defaults are the chart's, but for the image", async () => {
+  it('has the keys and defaults of the original chart, except for the image', async () => {
     const values = parse(await readFile(join(chart, 'values.yaml'), 'utf8'));
     expect(values).toMatchObject({
       nameOverride: '',
@@ -205,7 +209,7 @@ describe.each(helmNames)("the cluster's version, by %s", (name) => {
     },
   );
 
-  it.each(['v1.29.15', 'v1.29.9-gke.200'])('%s is refused', async (version) => {
+  it.each(['v1.29.15', 'v1.29.9-gke.200'])('rejects %s', async (version) => {
     await expect(render(version)).rejects.toThrow('>=1.30.0-0');
   });
 });

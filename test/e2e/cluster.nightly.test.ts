@@ -80,7 +80,7 @@ test('two clusters side by side: names resolve, services answer, volumes hold, a
     await succeeded(cluster, 'read');
     expect(await cluster.kubectl(['logs', 'read'])).toBe(`I am ${cluster.name}`);
   }
-  const audited = (await AuditLog.of(one.auditLog).events('default')).map(
+  const audited = (await AuditLog.fromStart(one.auditLog).events('default')).map(
     ({ verb, objectRef }) => `${verb} ${objectRef?.resource} ${objectRef?.name}`,
   );
   expect(audited).toContain('create persistentvolumeclaims data');
@@ -137,7 +137,7 @@ test('the control plane takes further flags, and its programs can be stopped and
   await cluster.stopProgram('apiserver');
   await expect(cluster.kubectl(['version', '--request-timeout=2s'])).rejects.toThrow('was refused');
   for (const name of ['etcd', 'apiserver'] as const) await cluster.startProgram(name);
-  await cluster.apiServerReady();
+  await cluster.waitUntilApiServerReady();
   expect(await cluster.kubectl(['get', 'nodes', '--output=name'])).toBe('node/node1');
   await cluster.stopProgram('controller-manager');
   expect(await cluster.programProcesses('controller-manager')).toEqual([]);
@@ -212,7 +212,7 @@ test('without root it says in one sentence what is needed and what to do instead
     try { requireRootOnLinux(); } catch (error) { console.log(error.message); }`;
   const { stdout } = await execa(process.execPath, ['--input-type=module', '--eval', script]);
   expect(stdout).toMatch(
-    /^the cluster needs root on Linux, and this is Linux as user 65534: install the chart .* KUBECONFIG .* kind .*\.$/,
+    /^the cluster requires root on Linux, but this is Linux as user 65534\. .* KUBECONFIG .* kind .*\.$/,
   );
 });
 

@@ -86,7 +86,7 @@ describe('20 Echos a second', () => {
           await trials.cluster.startProgram('apiserver');
         }
         expect(await Promise.all(pids.map(hasEnded))).not.toContain(false);
-        await trials.cluster.apiServerReady();
+        await trials.cluster.waitUntilApiServerReady();
         await trials.replicas.holderOtherThan(leader);
         await trials.replicas.settled(3);
         // Those that did not lead have waited for it.
@@ -144,7 +144,7 @@ describe('20 Echos a second', () => {
         } finally {
           await trials.cluster.startNode(node);
         }
-        await trials.cluster.nodesReady();
+        await trials.cluster.waitUntilNodesReady();
         await trials.startedAgain(leader.pod, before);
       },
     });
@@ -168,7 +168,7 @@ describe('20 Echos a second', () => {
         } finally {
           await trials.cluster.restoreNetwork(node);
         }
-        await trials.cluster.nodesReady();
+        await trials.cluster.waitUntilNodesReady();
         expect(await trials.startedAgain(leader.pod, before)).toMatchObject({ exitCode: 1 });
       },
     });

@@ -78,7 +78,7 @@ test('a PodSet has as many pods elsewhere when a node is powered off, and no mor
   } finally {
     await nodes.startNode(victim);
   }
-  await nodes.nodesReady();
+  await nodes.waitUntilNodesReady();
   await eventually('the lost are gone', async () => (await pods()).length === replicas, 90_000);
   const { podNames } = await allReady();
   expect(podNames).toEqual(namesOf(await pods()));

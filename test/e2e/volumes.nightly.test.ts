@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import type { V1PersistentVolume, V1PersistentVolumeClaim, V1Pod } from '@kubernetes/client-node';
 import { eventually } from '../../testkit/eventually.ts';
 import { cacheFolder } from '../../tools/cache-folder.ts';
-import { Cluster, removeWhenWeDie, type Watchdog } from '../../tools/cluster/index.ts';
+import { Cluster, removeClusterOnExit, type Watchdog } from '../../tools/cluster/index.ts';
 import { attachedVolumes } from '../../tools/cluster/volumes.ts';
 import { processesMentioning, tracesOf } from './environment/host.ts';
 import { signalAll } from './environment/process-state.ts';
@@ -18,7 +18,7 @@ let watchdog: Watchdog;
 let cluster: Cluster;
 
 beforeAll(async () => {
-  watchdog = await removeWhenWeDie(clusterName);
+  watchdog = await removeClusterOnExit(clusterName);
   await Cluster.down(clusterName);
   cluster = await Cluster.up({ name: clusterName, nodes: 2 });
 });
@@ -131,7 +131,7 @@ describe('a cluster that is killed with volumes mounted', () => {
   let own: Watchdog;
 
   beforeAll(async () => {
-    own = await removeWhenWeDie(name);
+    own = await removeClusterOnExit(name);
   });
 
   afterAll(async () => {

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { createRequire } from 'node:module';
 import type { TestSequencerOptions } from '@jest/test-sequencer';
 
-// The package's types describe its CommonJS form, whose `default` is not what an import would give.
+// The package's types describe its CommonJS export. An ES import would return another `default`.
 const { default: TestSequencer } = createRequire(import.meta.url)(
   '@jest/test-sequencer',
 ) as typeof import('@jest/test-sequencer');
@@ -10,8 +10,8 @@ const { default: TestSequencer } = createRequire(import.meta.url)(
 type TestFile = { readonly path: string; readonly context: { readonly config: { readonly rootDir: string } } };
 
 /**
- * Runs the files of a suite in an order that follows from jest's `--seed` alone: no file can come to rely on another, and
- * a failure that depends on the order can be repeated.
+ * Runs the files of a suite in an order that depends only on jest's `--seed`. So no file can rely on another one, and a failure that
+ * depends on the order can be repeated.
  */
 export default class FileOrder extends TestSequencer {
   readonly #seed: number;
@@ -22,7 +22,7 @@ export default class FileOrder extends TestSequencer {
   }
 
   override sort<T extends TestFile>(files: readonly T[]): T[] {
-    // Ranked by the path below the root, so that the order is the same in another checkout.
+    // Ranks files by their path relative to the root, so that the order is the same in every checkout.
     const rankOf = ({ path, context }: T): string =>
       createHash('sha256')
         .update(`${this.#seed} ${path.slice(context.config.rootDir.length)}`)

@@ -1,4 +1,4 @@
-/** What one suite did, and what a whole run amounts to. Pure: test/run.ts does the running. */
+/** The outcome of a suite and of a whole run. Pure functions; test/run.ts runs the suites. */
 
 export type Counts = { readonly passed: number; readonly failed: number; readonly skipped: number };
 
@@ -9,7 +9,7 @@ export type Outcome =
 
 export type SuiteOutcome = Outcome & { readonly suite: string; readonly durationMs: number };
 
-/** The part of `jest --json` that is judged or shown here. */
+/** The fields of `jest --json` that are used here. */
 export type JestResults = {
   readonly success: boolean;
   readonly numPassedTests: number;
@@ -34,32 +34,31 @@ export type JestFile = {
 export type Exit = {
   /** Undefined for exit code 0. */
   readonly why: string | undefined;
-  /** Whether jest told that it or a worker could not end. */
+  /** Whether jest reported that it or a worker could not exit. */
   readonly leftHandlesOpen?: boolean;
 };
 
-/** What jest says when it waits for open handles of its own: for ever, but its results are written. */
-const waits = 'Jest did not exit one second after the test run has completed';
+/** Jest's message when open handles keep it running forever. Its results are already written. */
+const mainProcessHangs = 'Jest did not exit one second after the test run has completed';
 
-/** What jest says of a worker that has not ended in `workerGracefulExitTimeout`, which is long enough for a busy machine. */
-const forced = 'A worker process has failed to exit gracefully';
+/** Jest's message when a worker has not exited within `workerGracefulExitTimeout`. */
+const workerHangs = 'A worker process has failed to exit gracefully';
 
-/** Whether jest says in this line of its output that it or a worker of its cannot end. */
-export const tellsOfOpenHandles = (line: string): boolean => line.includes(forced) || neverEnds(line);
+/** Tells whether this line of jest's output reports that jest or a worker cannot exit. */
+export const reportsOpenHandles = (line: string): boolean => line.includes(workerHangs) || reportsHang(line);
 
-/** Whether it will not end by itself. */
-export const neverEnds = (line: string): boolean => line.includes(waits);
+/** Tells whether this line of jest's output reports that jest itself will not exit. */
+export const reportsHang = (line: string): boolean => line.includes(mainProcessHangs);
 
-/** For a linter, a compiler, a generator the exit code is the result. */
+/** Judges a linter, compiler or generator by its exit code. */
 export function judgeCheck({ why }: Exit): Outcome {
   return why === undefined ? { result: 'passed' } : { result: 'failed', why };
 }
 
 /**
- * Jest's own verdict is not enough: a suite in which no test was executed proves nothing, and one that leaves handles open
- * hides what its tests have left behind. Both have failed.
+ * Judges a jest suite more strictly than jest does: a suite also fails if it executed no test, or if it left handles open.
  *
- * @param results undefined where jest died before it could write them
+ * @param results undefined if jest died before it wrote them
  */
 export function judgeJest(
   results: JestResults | undefined,
@@ -78,15 +77,15 @@ export function judgeJest(
     return failed(`${results.numRuntimeErrorTestSuites} files did not load or left handles open`);
   if (counts.failed > 0) return failed(`${counts.failed} failed`);
   if (counts.passed === 0 && options.mayBeEmpty !== true) return failed('no test was executed');
-  if (leftHandlesOpen) return failed('handles are left open: jest or one of its workers could not end');
-  if (why !== undefined || !results.success) return failed(`jest: ${why ?? 'no success'}`);
+  if (leftHandlesOpen) return failed('open handles: jest or one of its workers could not exit');
+  if (why !== undefined || !results.success) return failed(`jest: ${why ?? 'reported no success'}`);
   return { result: 'passed', counts };
 }
 
 /**
- * A run has failed when one suite has.
+ * Tells whether a run failed, which it does if a suite failed.
  *
- * @param options.mustBeComplete whether a suite that was left out, or a test that was skipped, fails the run too
+ * @param options.mustBeComplete whether a suite that was left out or a skipped test also fails the run
  */
 export function hasFailed(
   outcomes: readonly SuiteOutcome[],
@@ -100,8 +99,8 @@ export function hasFailed(
 const isComplete = (outcome: Outcome): boolean => outcome.result !== 'left out' && (outcome.counts?.skipped ?? 0) === 0;
 
 /**
- * The sums of all suites. A suite that failed without a failed test (the linter, a file that did not load, no test
- * executed) counts as one failure, so that the sums never look better than the run was.
+ * Sums the tests of all suites. A suite that failed without a failed test (the linter, a file that did not load, no test executed) counts
+ * as one failure, so that the sum never shows 0 failures for a failed run.
  */
 export function sum(outcomes: readonly SuiteOutcome[]): Counts {
   let passed = 0;
@@ -116,17 +115,17 @@ export function sum(outcomes: readonly SuiteOutcome[]): Counts {
   return { passed, failed, skipped };
 }
 
-/** The sums of a run, alone and plain on a line; a second and last line names the suites that were left out. */
+/** Returns the last lines of a run: its sums, and a line with the suites that were left out, if any. */
 export function lastLines(outcomes: readonly SuiteOutcome[]): readonly string[] {
   const { passed, failed, skipped } = sum(outcomes);
   const sums = `${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}`;
   const leftOut = outcomes.flatMap((outcome) => (outcome.result === 'left out' ? [outcome] : []));
   if (leftOut.length === 0) return [sums];
   const names = leftOut.map(({ suite, why }) => `${suite} (${why})`);
-  return [sums, `NOT COMPLETE, left out: ${names.join(', ')}`];
+  return [sums, `INCOMPLETE, left out: ${names.join(', ')}`];
 }
 
-/** One row a suite: its name, its result, its tests, its time, and why where there is a why. */
+/** Formats a table with a row per suite: name, result, number of tests, time and reason. */
 export function table(outcomes: readonly SuiteOutcome[]): string {
   return columns([
     ['suite', 'result', 'tests', 'time', ''],
@@ -143,7 +142,7 @@ export function table(outcomes: readonly SuiteOutcome[]): string {
   ]);
 }
 
-/** The time of each test file, longest first, and of the slowest tests: what to make faster next. */
+/** Formats the time of each test file, longest first, and the slowest tests. */
 export function slowest(files: readonly JestFile[], root: string, count = 20): string {
   const path = ({ name }: JestFile): string => (name.startsWith(root) ? name.slice(root.length + 1) : name);
   const byFile = files
@@ -160,11 +159,11 @@ export function slowest(files: readonly JestFile[], root: string, count = 20): s
     .slice(0, count);
   const rows = (heading: string, timed: readonly { readonly name: string; readonly durationMs: number }[]): string =>
     [heading, ...timed.map(({ name, durationMs }) => `${seconds(durationMs).padStart(8)}  ${name}`)].join('\n');
-  const notable = byFile.filter(({ durationMs }) => durationMs >= 1000);
-  const brief = byFile.length - notable.length;
+  const slow = byFile.filter(({ durationMs }) => durationMs >= 1000);
+  const fastCount = byFile.length - slow.length;
   return [
-    rows('Time per file', notable),
-    ...(brief > 0 ? [`          and ${brief} files of less than a second each`] : []),
+    rows('Time per file', slow),
+    ...(fastCount > 0 ? [`          and ${fastCount} files that take less than a second each`] : []),
     '',
     rows(`The ${byTest.length} slowest tests`, byTest),
   ].join('\n');
@@ -172,7 +171,7 @@ export function slowest(files: readonly JestFile[], root: string, count = 20): s
 
 const seconds = (durationMs: number): string => `${(durationMs / 1000).toFixed(1)} s`;
 
-/** Five columns, the third and the fourth aligned to the right. */
+/** Formats five columns. The third and the fourth are aligned to the right. */
 function columns(rows: readonly (readonly [string, string, string, string, string])[]): string {
   const width = (column: 0 | 1 | 2 | 3): number => Math.max(...rows.map((row) => row[column].length));
   return rows

@@ -1,31 +1,31 @@
-/** The suites of `make test`, `make quick` and `make test-nightly`, each in the order in which it runs. */
+/** The suites of `make test`, `make quick` and `make test-nightly`, in the order in which they run. */
 import { type BinaryName, catalogue } from '../../tools/programs/index.ts';
 
 export type Suite = {
   readonly name: string;
-  /** `check`: a program whose exit code is the result. `jest`: a project of jest.config.js. */
+  /** `check`: a program whose exit code is the result. `jest`: projects of jest.config.js. */
   readonly kind: 'check' | 'jest';
   readonly command: readonly [string, ...string[]];
-  /** Added to the environment of the command. */
+  /** Additional environment variables of the command. */
   readonly environment?: Readonly<Record<string, string>>;
-  /** The cluster's programs that the suite runs. */
+  /** The cluster's programs that the suite needs. */
   readonly programs?: readonly BinaryName[];
-  /** Why this machine cannot run the suite; undefined where it can, and then it must. */
+  /** Returns the reason why this machine cannot run the suite, or undefined if it can. */
   readonly leftOut?: (machine: Machine) => string | undefined;
-  /** Runs beside the integration tests, which take about as long as all such suites together. */
+  /** Runs at the same time as the integration tests, which take about as long as all such suites together. */
   readonly besideIntegration?: true;
-  /** No test is needed for success: `make quick` may find that no test is affected. */
+  /** The suite may pass without a test: `make quick` may find no affected test. */
   readonly mayBeEmpty?: true;
 };
 
 export type Machine = { readonly platform: NodeJS.Platform; readonly root: boolean };
 
-/** How long a nightly suite may take. */
+/** The time limit of a nightly suite. */
 export const nightlyLimitMs = 60 * 60_000;
 
 const check = (name: string, ...command: readonly [string, ...string[]]): Suite => ({ name, kind: 'check', command });
 
-/** What `npm run jest` does, without npm and its shell in between: a signal must reach jest itself. */
+/** The command of `npm run jest` without npm and its shell, so that a signal reaches jest. */
 const jestCommand = [
   process.execPath,
   '--experimental-vm-modules',
@@ -34,7 +34,7 @@ const jestCommand = [
 ] as const;
 
 type JestSuite = Omit<Suite, 'name' | 'kind' | 'command'> & {
-  /** Projects of jest.config.js. Default: that of the suite's name. */
+  /** Projects of jest.config.js. Default: the project with the suite's name. */
   readonly projects?: readonly string[];
   readonly flags?: readonly string[];
 };
@@ -52,7 +52,7 @@ const onControlPlane: JestSuite = { programs: [...apiServer, 'kwok', 'election-c
 
 const onApiServer: JestSuite = { besideIntegration: true, programs: apiServer };
 
-/** Most tests of the chart render it; those of releases install it on an API server. */
+/** Most tests of the chart only render it. The tests of releases install it on an API server. */
 const onReleases: JestSuite = { besideIntegration: true, programs: [...apiServer, 'helm', 'helm4'] };
 
 const onCluster: JestSuite = {
@@ -61,7 +61,7 @@ const onCluster: JestSuite = {
   leftOut: ({ platform, root }) =>
     platform === 'linux' && root
       ? undefined
-      : `needs a cluster, which needs root on Linux (this is ${root ? 'root' : 'not root'} on ${platform})`,
+      : `needs a cluster, which requires root on Linux (this is ${root ? 'root' : 'not root'} on ${platform})`,
 };
 
 const checks = [
@@ -70,20 +70,20 @@ const checks = [
   check('generated', 'npm', 'run', '--silent', 'generate', '--', '--check'),
 ];
 
-/** What every change must pass. */
+/** The suites that every change must pass. */
 export const pushSuites: readonly Suite[] = [
   ...checks,
   jest('unit'),
   jest('chart', onReleases),
   jest('integration', onControlPlane),
   jest('package', onApiServer),
-  // Several files at a time: most of what they do is to wait for pods.
+  // Several files run at a time, because they mostly wait for pods.
   jest('kinds', { ...onCluster, flags: ['--maxWorkers=3'] }),
-  // One file after the other: they share a cluster, take its CustomResourceDefinitions away, and look at the whole host.
+  // One file runs at a time, because the files share a cluster, delete its CustomResourceDefinitions and inspect the host.
   jest('e2e', { ...onCluster, flags: ['--runInBand'] }),
 ];
 
-/** A first verdict in about a minute: the unit tests of what has changed since a revision. */
+/** The suites of `make quick`: the checks, and the unit tests of files that changed since a revision. */
 export const quickSuites = (since: string): readonly Suite[] => [
   ...checks,
   jest('unit', { flags: [`--changedSince=${since}`, '--passWithNoTests'], mayBeEmpty: true }),
@@ -97,13 +97,13 @@ const nightlyNeeds = {
 } as const;
 
 type NightlyFiles = {
-  /** Of whose nightly files the suite is a part. */
+  /** The folder that contains the suite's nightly files. */
   readonly folder: keyof typeof nightlyNeeds;
-  /** Matched against the path of each file. Default: every nightly file of the folder. */
+  /** A regular expression for the paths of the files. Default: every nightly file of the folder. */
   readonly paths?: string;
 };
 
-/** Nightly files, one after the other. */
+/** A suite that runs nightly files one after the other. */
 const nightly = (name: string, { folder, paths = `test/${folder}/` }: NightlyFiles): Suite =>
   jest(name, {
     ...nightlyNeeds[folder],
@@ -111,7 +111,7 @@ const nightly = (name: string, { folder, paths = `test/${folder}/` }: NightlyFil
     flags: ['--runInBand', '--testPathPatterns', paths],
   });
 
-/** What takes too long for every change: each suite within `nightlyLimitMs`. */
+/** The suites that take too long for every change. */
 export const nightlySuites: readonly Suite[] = [
   nightly('nightly-faults', { folder: 'integration', paths: '/faults/' }),
   nightly('nightly-elections', { folder: 'integration', paths: '/elections/' }),
@@ -136,8 +136,8 @@ export const nightlySuites: readonly Suite[] = [
 ];
 
 /**
- * The suites, and before the first that needs them the building of the cluster's programs: ten minutes on a new
- * machine, which are not the suite's own.
+ * Inserts a step that builds the cluster's programs before the first suite that needs them. The build takes ten minutes on a new machine,
+ * which should not count as the suite's time.
  */
 export function withBinaries(chosen: readonly Suite[], machine: Machine): readonly Suite[] {
   const needs = (suite: Suite): readonly BinaryName[] =>
@@ -149,10 +149,10 @@ export function withBinaries(chosen: readonly Suite[], machine: Machine): readon
   return chosen.toSpliced(first, 0, check('binaries', process.execPath, 'tools/programs/main.ts', ...programs));
 }
 
-/** What runs beside one another, each a sequence. */
+/** Lanes that run at the same time. The suites of a lane run one after the other. */
 type Stage = readonly (readonly Suite[])[];
 
-/** First those that need no program of the cluster, and what builds these; then the others, in two lanes where there are two. */
+/** Divides the suites into two stages: first those that need no program of the cluster, then the others in up to two lanes. */
 export function stagesOf(chosen: readonly Suite[]): readonly Stage[] {
   const first = chosen.findIndex(({ programs = [] }) => programs.length > 0);
   if (first === -1) return [[chosen]];

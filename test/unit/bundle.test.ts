@@ -8,9 +8,9 @@ import { bundle, HeavyStartError } from '../../tools/release/bundle.ts';
 const undici = join(import.meta.dirname, '../../node_modules/undici/lib');
 const clientNode = join(import.meta.dirname, '../../node_modules/@kubernetes/client-node/dist/index.js');
 
-/** The tests' own. */
+/** Contains all files of these tests. */
 let parent: string;
-/** The operator's bundle, made over one that had a file more. */
+/** The operator's bundle, built over an earlier bundle with one more file. */
 let folder: string;
 let lazyBytes: number;
 
@@ -24,7 +24,7 @@ beforeAll(async () => {
 afterAll(() => rm(parent, { recursive: true }));
 
 describe('the bundle', () => {
-  test('runs with nothing beside it, and knows its version', async () => {
+  test('runs without other files and knows its version', async () => {
     const { version } = JSON.parse(await readFile(join(folder, 'package.json'), 'utf8')) as { version: string };
     const { stdout } = await execa(process.execPath, [join(folder, 'main.js'), 'version'], {
       cwd: '/',
@@ -34,7 +34,7 @@ describe('the bundle', () => {
     expect(stdout).toBe(version);
   }, 60_000);
 
-  test('carries the licences of what is in it, and nothing of a former bundle', async () => {
+  test('contains the licences of its packages, and no file of an earlier bundle', async () => {
     expect(await readdir(join(folder, 'chunks'))).not.toContain('former.js');
     const licenses = await readFile(join(folder, 'LICENSES.txt'), 'utf8');
     for (const name of ['undici', 'pino', 'prom-client', 'envalid'])
@@ -42,7 +42,7 @@ describe('the bundle', () => {
     expect(licenses).not.toMatch(/^(jest|typescript|esbuild) \d/m);
   }, 60_000);
 
-  test('is refused where the generated API would be loaded at every start', async () => {
+  test('is rejected if it would load the generated API at every start', async () => {
     const entry = join(parent, 'entry.ts');
     await writeFile(entry, `import { KubeConfig } from '${clientNode}';\nconsole.log(new KubeConfig());\n`);
     const refused = bundle({ folder: join(parent, 'out'), entry });
@@ -50,7 +50,7 @@ describe('the bundle', () => {
     await expect(refused).rejects.toThrow(/entry\.ts on demand/);
   }, 60_000);
 
-  test('may load it on demand', async () => {
+  test('may load the generated API on demand', async () => {
     const entry = join(parent, 'entry.ts');
     await writeFile(entry, `const { KubeConfig } = await import('${clientNode}');\nconsole.log(new KubeConfig());\n`);
     const { startBytes, lazyBytes } = await bundle({ folder: join(parent, 'out'), entry });
@@ -58,7 +58,7 @@ describe('the bundle', () => {
     expect(lazyBytes).toBeGreaterThan(100_000);
   }, 60_000);
 
-  test('takes no module of Node by an import, which would load more than is asked for', async () => {
+  test('imports no built-in module of Node, because an import loads more than needed', async () => {
     const chunks = (await readdir(join(folder, 'chunks'))).filter((name) => name.endsWith('.js'));
     for (const script of ['main.js', ...chunks.map((name) => join('chunks', name))]) {
       const text = await readFile(join(folder, script), 'utf8');
@@ -67,7 +67,7 @@ describe('the bundle', () => {
     }
   }, 60_000);
 
-  test('has of undici what a client of the API server runs', async () => {
+  test('contains the parts of undici that a client of the API server runs', async () => {
     const scripts = [join(folder, 'main.js')];
     for (const name of await readdir(join(folder, 'chunks'))) scripts.push(join(folder, 'chunks', name));
     const text = (await Promise.all(scripts.map((script) => readFile(script, 'utf8')))).join('\n');
@@ -78,9 +78,9 @@ describe('the bundle', () => {
     expect(text).not.toContain('MockAgent');
   }, 60_000);
 
-  test('leaves out what is not used of it', async () => {
+  test('omits unused parts of the generated API', async () => {
     expect(lazyBytes).toBeGreaterThan(100_000);
-    // The ways to authenticate, and the client of the pet store.
+    // The authentication methods and the client of the pet store.
     expect(lazyBytes).toBeLessThan(750_000);
   }, 60_000);
 });

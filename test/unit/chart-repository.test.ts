@@ -13,7 +13,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(folder, { recursive: true }));
 
-test('serves the files of its folder, on loopback, until it is disposed of', async () => {
+test('serves the files of its folder on loopback until it is disposed', async () => {
   const repository = await serveChartRepository(join(folder, 'served'));
   const index = await fetch(`${repository.url}/index.yaml?some=query`);
   expect([index.status, await index.text()]).toEqual([200, 'entries: {}\n']);

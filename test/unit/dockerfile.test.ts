@@ -5,28 +5,28 @@ import { describe, expect, test } from '@jest/globals';
 const repository = join(import.meta.dirname, '../..');
 const read = (path: string): string => readFileSync(join(repository, path), 'utf8');
 
-/** Instructions with their continuation lines joined, comments gone. */
+/** The instructions, with continuation lines joined and without comments. */
 const instructions = read('Dockerfile')
   .replaceAll(/^#.*\n/gm, '')
   .replaceAll(/\\\n\s*/g, '')
   .split('\n')
   .filter((line) => line !== '');
 const of = (keyword: string): readonly string[] => instructions.filter((line) => line.startsWith(`${keyword} `));
-/** The instructions of the stage whose FROM has this index among all. */
+/** Returns the instructions of the stage with this index. */
 const stage = (index: number): readonly string[] => {
   const from = instructions.indexOf(of('FROM').at(index) ?? '');
   const rest = instructions.slice(from + 1);
   const end = rest.findIndex((line) => line.startsWith('FROM '));
   return end === -1 ? rest : rest.slice(0, end);
 };
-/** The stages that become images: the last is the operator's. */
+/** The stages that become images. */
 const images: readonly (readonly [name: string, stage: readonly string[]])[] = [
   ['pet store', stage(-2)],
   ['operator', stage(-1)],
 ];
 
 describe('the Dockerfile', () => {
-  test('has the very Node that the tests run on', () => {
+  test('uses the Node version of the tests', () => {
     const { optionalDependencies } = JSON.parse(read('package.json')) as {
       optionalDependencies: Record<string, string>;
     };
@@ -37,16 +37,16 @@ describe('the Dockerfile', () => {
     expect(process.versions.node).toBe(pinned[0]?.[1]);
   });
 
-  test('names every base image with its registry and a tag', () => {
+  test('names every base image with registry and tag', () => {
     for (const line of of('FROM'))
       expect(line).toMatch(/^FROM (--platform=\S+ )?[a-z.]+\.[a-z]+\/[\w./-]+:[\w.-]+( AS [a-z-]+)?$/);
   });
 
-  test.each(images)('runs the %s as a number that is not root, so that runAsNonRoot can be checked', (_, lines) => {
+  test.each(images)('runs the %s as a numeric user that is not root, which runAsNonRoot requires', (_, lines) => {
     expect(lines.filter((line) => line.startsWith('USER '))).toEqual(['USER 65532:65532']);
   });
 
-  test.each(images)('has no shell in the image of the %s to run anything with', (_, lines) => {
+  test.each(images)('runs nothing in a shell in the image of the %s', (_, lines) => {
     expect(lines.filter((line) => /^(RUN|ADD|CMD [^[]|ENTRYPOINT [^[])/.test(line))).toEqual([]);
     const entryPoint = lines.find((line) => line.startsWith('ENTRYPOINT '))?.replace(/^ENTRYPOINT /, '') ?? '';
     const [program, ...rest] = JSON.parse(entryPoint) as string[];
@@ -54,14 +54,14 @@ describe('the Dockerfile', () => {
     for (const flag of rest) expect(flag).toMatch(/^--/);
   });
 
-  test('has the pet store as a target, and the operator where none is named', () => {
+  test('builds the pet store as a target, and the operator by default', () => {
     expect(of('FROM').at(-2)).toMatch(/ AS petstore$/);
     expect(of('FROM').at(-1)).not.toMatch(/ AS /);
     expect(stage(-2)).toContain('CMD ["serve"]');
     expect(stage(-1).filter((line) => line.startsWith('CMD '))).toEqual([]);
   });
 
-  test('copies what is there, and .dockerignore lets it through', () => {
+  test('copies only existing files that .dockerignore includes', () => {
     const ignore = read('.dockerignore').split('\n');
     const sources = of('COPY')
       .filter((line) => !line.includes('--from='))

@@ -4,7 +4,7 @@ import { describe, expect, test } from '@jest/globals';
 
 const repository = join(import.meta.dirname, '../..');
 
-const ours = readdirSync(repository, { withFileTypes: true })
+const files = readdirSync(repository, { withFileTypes: true })
   .filter((entry) => !entry.name.startsWith('.') && !['node_modules', 'dist', 'coverage'].includes(entry.name))
   .flatMap((entry) => {
     if (!entry.isDirectory()) return [entry.name];
@@ -12,7 +12,7 @@ const ours = readdirSync(repository, { withFileTypes: true })
       join(entry.name, path),
     );
   });
-const documents = ours
+const documents = files
   .filter((path) => path.endsWith('.md'))
   .map((path) => ({ path, text: readFileSync(join(repository, path), 'utf8') }));
 
@@ -23,19 +23,19 @@ const { scripts } = JSON.parse(readFileSync(join(repository, 'package.json'), 'u
 };
 
 describe('the documents', () => {
-  test('are found', () => {
+  test('include the main pages', () => {
     expect(documents.map(({ path }) => path)).toEqual(
       expect.arrayContaining(['README.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'charts/echoperator/README.md']),
     );
   });
 
-  test.each(documents)('$path links to files that are there', ({ path, text }) => {
+  test.each(documents)('$path links only to existing files', ({ path, text }) => {
     const links = [...text.matchAll(/\]\(([^)#\s]+)[^)]*\)/g)].map((match) => String(match[1]));
     const local = links.filter((link) => !/^[a-z]+:/.test(link));
     expect(local.filter((link) => !existsSync(join(repository, dirname(path), link)))).toEqual([]);
   });
 
-  test.each(documents)('$path names targets of make and scripts of npm that there are', ({ text }) => {
+  test.each(documents)('$path names only existing targets of make and scripts of npm', ({ text }) => {
     const made = [...text.matchAll(/(?:`|^ {4})make ([a-z0-9-]+)/gm)].map((match) => match[1]);
     const run = [...text.matchAll(/npm run ([a-z:-]+)/g)].map((match) => String(match[1]));
     expect(made.filter((target) => !targets.includes(target))).toEqual([]);
@@ -44,12 +44,12 @@ describe('the documents', () => {
 });
 
 describe('the Makefile', () => {
-  test('explains every target that a person calls', () => {
+  test('describes every target', () => {
     const explained = [...makefile.matchAll(/^([a-z0-9-]+):.*## .+$/gm)].map((match) => match[1]);
     expect(targets.filter((target) => !explained.includes(target))).toEqual([]);
   });
 
-  test('runs only files that are there', () => {
+  test('runs only existing files', () => {
     const files = [...makefile.matchAll(/@node (\S+\.ts)/g)].map((match) => String(match[1]));
     expect(files.length).toBeGreaterThan(3);
     expect(files.filter((file) => !existsSync(join(repository, file)))).toEqual([]);

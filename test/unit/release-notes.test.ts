@@ -20,7 +20,7 @@ const changelog = `# Changelog
 `;
 
 describe('the notes of a release', () => {
-  test('are the section of its version, without heading and links', () => {
+  test('are the section of the version, without heading and links', () => {
     expect(sectionOf(changelog, '1.1.0')).toBe('### Added\n\n- A thing.');
     expect(sectionOf(changelog, '1.0.0')).toBe('- The first.');
   });
@@ -28,12 +28,12 @@ describe('the notes of a release', () => {
   test.each([
     ['1.2.0', 'CHANGELOG.md has no section "## [1.2.0]".'],
     ['1.1', 'CHANGELOG.md has no section "## [1.1]".'],
-    ['Unreleased', 'CHANGELOG.md says nothing of Unreleased.'],
-  ])('are refused for %s', (version, message) => {
+    ['Unreleased', 'CHANGELOG.md has an empty section for Unreleased.'],
+  ])('fail for %s', (version, message) => {
     expect(() => sectionOf(changelog, version)).toThrow(new ReleaseError(message));
   });
 
-  test('are refused where a file is at another version', () => {
+  test('fail if a file has another version', () => {
     expect(() => checkVersions({ 'package.json': '1.1.0' }, '1.1.0')).not.toThrow();
     expect(() => checkVersions({ 'package.json': '1.1.0', 'Chart.yaml version': '1.0.0' }, '1.1.0')).toThrow(
       new ReleaseError('The release is 1.1.0, but Chart.yaml version has 1.0.0.'),

@@ -10,12 +10,12 @@ import {
   judgeCheck,
   judgeJest,
   lastLines,
-  neverEnds,
   type Outcome,
+  reportsHang,
+  reportsOpenHandles,
   type SuiteOutcome,
   slowest,
   table,
-  tellsOfOpenHandles,
 } from '../run/outcome.ts';
 import { nightlySuites, pushSuites, quickSuites, stagesOf, withBinaries } from '../run/suites.ts';
 
@@ -35,7 +35,7 @@ const well = { why: undefined };
 const ran = (suite: string, outcome: Outcome, durationMs = 1000): SuiteOutcome => ({ ...outcome, suite, durationMs });
 
 describe('the result of a jest suite', () => {
-  test('is passed when tests ran and none failed', () => {
+  test('is passed if tests ran and none failed', () => {
     expect(judgeJest(clean, well)).toEqual({ result: 'passed', counts: { passed: 3, failed: 0, skipped: 0 } });
   });
 
@@ -59,15 +59,15 @@ describe('the result of a jest suite', () => {
     ['Jest did not exit one second after the test run has completed.', true],
     ['A worker process has failed to exit gracefully and has been force exited.', false],
   ])('is failed when jest says: %s', (line, isForEver) => {
-    expect(tellsOfOpenHandles(line)).toBe(true);
-    expect(neverEnds(line)).toBe(isForEver);
+    expect(reportsOpenHandles(line)).toBe(true);
+    expect(reportsHang(line)).toBe(isForEver);
     expect(judgeJest(clean, { why: undefined, leftHandlesOpen: true })).toMatchObject({
       result: 'failed',
-      why: 'handles are left open: jest or one of its workers could not end',
+      why: 'open handles: jest or one of its workers could not exit',
     });
   });
 
-  test('is passed without a test only where no test may be affected', () => {
+  test('is passed without tests only if the suite may be empty', () => {
     const empty = { ...clean, numPassedTests: 0 };
     expect(judgeJest(empty, well, { mayBeEmpty: true })).toMatchObject({ result: 'passed' });
     expect(quickSuites('main').filter(({ mayBeEmpty }) => mayBeEmpty)).toHaveLength(1);
@@ -79,23 +79,23 @@ describe('a whole run', () => {
   const unit = ran('unit', judgeJest({ ...clean, numPendingTests: 1 }, well));
   const leftOut = ran('e2e', { result: 'left out', why: 'no root' });
 
-  test('adds up the tests of all suites', () => {
+  test('sums the tests of all suites', () => {
     expect(lastLines([ran('lint', judgeCheck(well)), unit, unit])).toEqual(['6 passed, 0 failed, 2 skipped']);
     expect(lastLines([ran('unit', judgeJest(clean, well))])).toEqual(['3 passed, 0 failed']);
   });
 
-  test('never says 0 failed when a suite failed without a failed test', () => {
+  test('counts a suite that failed without a failed test', () => {
     const exit = { why: 'exit code 1' };
     const outcomes = [ran('lint', judgeCheck(exit)), unit, ran('chart', judgeJest(undefined, exit))];
     expect(hasFailed(outcomes)).toBe(true);
     expect(lastLines(outcomes)).toEqual(['3 passed, 2 failed, 1 skipped']);
   });
 
-  test('names in its last line the suites that were left out, and why', () => {
-    expect(lastLines([unit, leftOut]).at(-1)).toBe('NOT COMPLETE, left out: e2e (no root)');
+  test('names in its last line the suites that were left out, and the reasons', () => {
+    expect(lastLines([unit, leftOut]).at(-1)).toBe('INCOMPLETE, left out: e2e (no root)');
   });
 
-  test('fails for a suite that was left out only where it must be complete', () => {
+  test('fails for a suite that was left out only if the run must be complete', () => {
     expect(hasFailed([unit, leftOut])).toBe(false);
     expect(hasFailed([leftOut], { mustBeComplete: true })).toBe(true);
     expect(table([unit, leftOut]).split('\n')).toEqual([
@@ -105,13 +105,13 @@ describe('a whole run', () => {
     ]);
   });
 
-  test('fails for a test that was skipped only where it must be complete', () => {
+  test('fails for a skipped test only if the run must be complete', () => {
     expect(hasFailed([unit])).toBe(false);
     expect(hasFailed([unit], { mustBeComplete: true })).toBe(true);
     expect(hasFailed([ran('unit', judgeJest(clean, well))], { mustBeComplete: true })).toBe(false);
   });
 
-  test('shows the time of each file, longest first, and the slowest tests of all', () => {
+  test('shows the time of each file, longest first, and the slowest tests', () => {
     const file = (name: string, durationsMs: readonly number[]): JestFile => ({
       name: `/repository/test/${name}`,
       startTime: 5000,
@@ -123,7 +123,7 @@ describe('a whole run', () => {
       'Time per file',
       '   2.0 s  test/b',
       '   1.3 s  test/a',
-      '          and 1 files of less than a second each',
+      '          and 1 files that take less than a second each',
       '',
       'The 2 slowest tests',
       '   2.0 s  test/b: b 0',
@@ -141,7 +141,7 @@ describe('the order of the files', () => {
     return order.sort(tests).map(({ path }) => path.slice(rootDir.length));
   };
 
-  test('follows from the seed, in any checkout', () => {
+  test('depends on the seed and not on the checkout', () => {
     expect(ordered(1)).toEqual(ordered(1, '/another'));
     expect([...ordered(1)].sort()).toEqual([...ordered(2)].sort());
     expect(ordered(1)).not.toEqual(ordered(2));
@@ -152,26 +152,26 @@ describe("the cluster's programs", () => {
   const named = (...names: readonly string[]) => pushSuites.filter((suite) => names.includes(suite.name));
   const root = { platform: 'linux', root: true } as const;
 
-  test('are built before the first suite that runs them, and only those that are run', () => {
+  test('are built before the first suite that needs them, and only if a suite needs them', () => {
     const chosen = withBinaries(named('unit', 'chart', 'integration'), root);
     expect(chosen.map(({ name }) => name)).toEqual(['unit', 'binaries', 'chart', 'integration']);
     const control = ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kwok', 'kubectl'];
     expect(chosen[1]?.command.slice(2)).toEqual([...control, 'election-candidate', 'helm', 'helm4']);
   });
 
-  test('are not built for nobody', () => {
+  test('are not built if no suite needs them', () => {
     expect(withBinaries(named('lint', 'unit'), root)).toEqual(named('lint', 'unit'));
     expect(withBinaries(named('e2e'), { platform: 'darwin', root: false })).toEqual(named('e2e'));
   });
 
-  test("are all of them for e2e, with what the control plane's suites wait for first", () => {
+  test("are all built for e2e, and first those of the control plane's suites", () => {
     const [binaries] = withBinaries(named('e2e'), root);
     expect(binaries?.command).toEqual(expect.arrayContaining(['kubelet', 'containerd', 'coredns', 'kubectl']));
     expect(binaries?.command.slice(2, 4)).toEqual(['etcd', 'kube-apiserver']);
   });
 });
 
-describe('what runs beside one another', () => {
+describe('the stages', () => {
   const namesOf = (...names: readonly string[]) => {
     const chosen = withBinaries(
       pushSuites.filter(({ name }) => names.length === 0 || names.includes(name)),
@@ -180,14 +180,14 @@ describe('what runs beside one another', () => {
     return stagesOf(chosen).map((lanes) => lanes.map((lane) => lane.map(({ name }) => name)));
   };
 
-  test('is integration and what needs a cluster or Helm, once the programs are there', () => {
+  test('run integration next to the suites that need a cluster or Helm, after the programs are built', () => {
     expect(namesOf()).toEqual([
       [['lint', 'types', 'generated', 'unit', 'binaries']],
       [['integration'], ['chart', 'package', 'kinds', 'e2e']],
     ]);
   });
 
-  test('is nothing where there is one lane', () => {
+  test('run one suite after the other if there is one lane', () => {
     expect(namesOf('types', 'unit')).toEqual([[['types', 'unit']]]);
     expect(namesOf('e2e')).toEqual([[['binaries']], [['e2e']]]);
   });
@@ -196,7 +196,7 @@ describe('what runs beside one another', () => {
 describe.each(['kinds', 'e2e'])('%s', (name) => {
   const suite = pushSuites.find((one) => one.name === name);
 
-  test('must run as root on Linux', () => {
+  test('is not left out for root on Linux', () => {
     expect(suite?.leftOut?.({ platform: 'linux', root: true })).toBeUndefined();
   });
 
@@ -204,11 +204,11 @@ describe.each(['kinds', 'e2e'])('%s', (name) => {
     { platform: 'linux', root: false },
     { platform: 'darwin', root: true },
   ] as const)('is left out with a reason on $platform, root $root', (machine) => {
-    expect(suite?.leftOut?.(machine)).toMatch(/needs root on Linux/);
+    expect(suite?.leftOut?.(machine)).toMatch(/requires root on Linux/);
   });
 });
 
-test('no other suite may be left out', () => {
+test('no other suite is ever left out', () => {
   expect(pushSuites.filter(({ leftOut }) => leftOut !== undefined).map(({ name }) => name)).toEqual(['kinds', 'e2e']);
 });
 
@@ -227,7 +227,7 @@ describe('the nightly suites', () => {
     expect(running.map(({ name }) => name)).toHaveLength(1);
   });
 
-  test('have a name each, which no suite of every push has', () => {
+  test('have unique names that differ from those of the other suites', () => {
     const names = [...pushSuites, ...nightlySuites].map(({ name }) => name);
     expect(new Set(names).size).toBe(names.length);
   });

@@ -36,7 +36,7 @@ const matches = (pattern: RegExp): readonly { readonly where: string; readonly n
   commands.flatMap(({ where, run }) => [...run.matchAll(pattern)].map((match) => ({ where, name: String(match[1]) })));
 
 describe('the workflows', () => {
-  test('are the three that there are', () => {
+  test('are ci, nightly and release', () => {
     expect(workflows.map(({ file }) => file).sort()).toEqual(['ci.yml', 'nightly.yml', 'release.yml']);
   });
 
@@ -60,7 +60,7 @@ describe('the workflows', () => {
       expect({ where, name, there: name in scripts }).toEqual({ where, name, there: true });
   });
 
-  test('call only files that are there', () => {
+  test('call only existing files', () => {
     const called = matches(/(?:^|\s)((?:\.ci|charts|tools|test)\/[\w./-]+)/gm);
     expect(called.map(({ name }) => name)).toContain('.ci/run');
     for (const { where, name } of called) {
@@ -68,11 +68,11 @@ describe('the workflows', () => {
     }
   });
 
-  test.each(workflows)('$file may only read, but for jobs that say otherwise', ({ workflow }) => {
+  test.each(workflows)('$file has read permission only, except for jobs that declare more', ({ workflow }) => {
     expect(workflow.permissions).toEqual({ contents: 'read' });
   });
 
-  test('give a job no more than it publishes with', () => {
+  test('give a job only the permissions that it needs to publish', () => {
     const granted = Object.fromEntries(
       jobs.filter(({ job }) => job.permissions !== undefined).map(({ where, job }) => [where, job.permissions]),
     );
@@ -84,7 +84,7 @@ describe('the workflows', () => {
     });
   });
 
-  test('publish nothing before the tests have passed', () => {
+  test('publish only after the tests have passed', () => {
     const release = workflows.find(({ file }) => file === 'release.yml')?.workflow.jobs ?? {};
     const reaches = (name: string, goal: string): boolean =>
       [release[name]?.needs ?? []].flat().some((need) => need === goal || reaches(need, goal));
@@ -94,13 +94,13 @@ describe('the workflows', () => {
     expect(release.nightly?.uses).toBe('./.github/workflows/nightly.yml');
   });
 
-  test('publish the package that the tests have installed, not the repository', () => {
+  test('publish the package that the tests install, not the repository', () => {
     const published = commands.flatMap(({ run }) => [...run.matchAll(/\bnpm publish (\S+)/g)].map(([, what]) => what));
     expect(published).toEqual(['./dist/package']);
     expect(JSON.parse(read('package.json'))).toMatchObject({ private: true });
   });
 
-  test('pin each action by its commit, with its version beside it', () => {
+  test('pin each action by commit, with its version in a comment', () => {
     const uses = workflows.flatMap(({ text }) =>
       [...text.matchAll(/^\s*(?:- )?uses: (.+)$/gm)].map((match) => match[1]),
     );
@@ -109,7 +109,7 @@ describe('the workflows', () => {
     for (const action of foreign) expect(action).toMatch(/^[\w.-]+\/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/);
   });
 
-  test('install a Go that is new enough for each module', () => {
+  test('install a Go version that every module accepts', () => {
     const goOf = (file: string): readonly number[] =>
       (/^go ([\d.]+)$/m.exec(read(file))?.[1] ?? '').split('.').map(Number);
     const isOlder = (one: readonly number[], other: readonly number[]): boolean => {
@@ -127,19 +127,19 @@ describe('the workflows', () => {
     }
   });
 
-  test('agree on the commit of each action', () => {
+  test('use the same commit of each action', () => {
     const all = workflows.flatMap(({ text }) => [...text.matchAll(/uses: (\S+)@([0-9a-f]{40})/g)]);
     const commits = new Map<string, Set<string>>();
     for (const [, action = '', commit = ''] of all) commits.set(action, (commits.get(action) ?? new Set()).add(commit));
     expect([...commits].filter(([, found]) => found.size > 1)).toEqual([]);
   });
 
-  test('paste nothing that a stranger writes into a shell', () => {
+  test('insert no untrusted text into a shell script', () => {
     for (const { where, run } of commands)
       expect({ where, run }).toEqual({ where, run: expect.not.stringContaining('${{') });
   });
 
-  test('end by themselves, and one at a time', () => {
+  test('have a time limit and run one at a time', () => {
     const endless = jobs.filter(({ job }) => job.uses === undefined && job['timeout-minutes'] === undefined);
     expect(endless.map(({ where }) => where)).toEqual([]);
     expect(workflows.filter(({ workflow }) => workflow.concurrency === undefined)).toEqual([]);

@@ -1,24 +1,24 @@
-/** Pods and services are seen inside the cluster's namespaces alone, so every cluster may use the same addresses. */
+/** Addresses of pods and Services are visible only in the cluster's network namespaces, so all clusters use the same ones. */
 export const podNetwork = '10.244.0.0/16';
 export const serviceNetwork = '10.96.0.0/16';
 export const apiServerServiceIp = '10.96.0.1';
 export const dnsServiceIp = '10.96.0.10';
 
-/** The networks of the machines of all clusters, of which each has one: what the host sees of them. */
+/** Contains the network of every cluster's nodes. These are the only addresses that the host sees. */
 export const addressesOfAllClusters = '10.213.0.0/16';
 
-/** The addresses of one cluster's machines. */
+/** The addresses of one cluster's control plane and nodes. */
 export interface Addresses {
-  /** With its prefix length, for the host's end of the link. */
+  /** The address of the host's end of the link, with its prefix length. */
   readonly host: string;
   readonly controlPlane: string;
-  /** @param index from 0 */
+  /** The address of a node. @param index from 0 */
   node(index: number): string;
-  /** The pods of a node. @param index from 0 */
+  /** The subnet of a node's pods. @param index from 0 */
   pods(index: number): string;
 }
 
-/** @param network see ClusterState */
+/** @param network the third byte of the addresses, see ClusterState */
 export function addressesOf(network: number): Addresses {
   return {
     host: `10.213.${network}.254/24`,

@@ -1,7 +1,7 @@
 import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 
-/** Writes with who sent them and what was answered; reads are of no interest to anybody here. */
+/** Logs who sent each write and the response code. Reads are not logged. */
 export const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -11,15 +11,15 @@ rules:
   - level: None
 `;
 
-/** One line of an API server's audit log under {@link auditPolicy}: a write that was answered. */
+/** A line of an API server's audit log under {@link auditPolicy}: a write and its response. */
 export interface AuditEvent {
   readonly verb: string;
   readonly user: {
     readonly username: string;
-    /** Of a pod's token: which pod's, under `authentication.kubernetes.io/pod-name`. */
+    /** For a pod's token, `authentication.kubernetes.io/pod-name` holds the name of the pod. */
     readonly extra?: Readonly<Record<string, readonly string[]>>;
   };
-  /** Absent where the client sent none. */
+  /** Absent if the client sent none. */
   readonly userAgent?: string;
   readonly requestURI: string;
   readonly requestReceivedTimestamp: string;
@@ -33,7 +33,7 @@ export interface AuditEvent {
   readonly responseStatus?: { readonly code?: number };
 }
 
-/** An API server's audit log under {@link auditPolicy}. Each of its lines is read once, however often it is asked. */
+/** Reads an API server's audit log under {@link auditPolicy}. Reads each line once and keeps the events in memory. */
 export class AuditLog {
   readonly #file: string;
   readonly #byNamespace = new Map<string, AuditEvent[]>();
@@ -45,14 +45,14 @@ export class AuditLog {
     this.#offset = offset;
   }
 
-  /** From its beginning. */
-  static of(file: string): AuditLog {
+  /** Reads the log from its beginning. */
+  static fromStart(file: string): AuditLog {
     return new AuditLog(file, 0);
   }
 
-  /** What is written from now on. */
-  static async fromNowOn(file: string): Promise<AuditLog> {
-    // The server writes a line by one write, and creates the file by its first.
+  /** Reads only what the API server writes from now on. */
+  static async fromEnd(file: string): Promise<AuditLog> {
+    // The API server creates the file with its first line, and writes each line with one system call.
     const size = await stat(file).then(
       ({ size }) => size,
       () => 0,
@@ -60,19 +60,19 @@ export class AuditLog {
     return new AuditLog(file, size);
   }
 
-  /** The events of a namespace until now, in the order of the log. */
+  /** Returns the events of a namespace until now, in the order of the log. */
   async events(namespace: string): Promise<readonly AuditEvent[]> {
-    // Of two who ask at once the second reads on where the first has come to.
-    this.#reading = this.#reading.catch(() => {}).then(() => this.#readOn());
+    // Concurrent calls read one after the other, so that no line is read twice.
+    this.#reading = this.#reading.catch(() => {}).then(() => this.#readNewLines());
     await this.#reading;
     return [...(this.#byNamespace.get(namespace) ?? [])];
   }
 
-  async #readOn(): Promise<void> {
+  async #readNewLines(): Promise<void> {
     const chunks: Buffer[] = [];
     for await (const chunk of createReadStream(this.#file, { start: this.#offset })) chunks.push(chunk as Buffer);
     const bytes = Buffer.concat(chunks);
-    // The server may be writing the last one.
+    // The last line may be incomplete.
     const end = bytes.lastIndexOf('\n') + 1;
     this.#offset += end;
     for (const line of bytes.toString('utf8', 0, end).split('\n').slice(0, -1))

@@ -10,13 +10,13 @@ interface Subject {
   readonly file: string;
   readonly commonName: string;
   readonly organization?: string;
-  /** `DNS:…` and `IP:…`, for those who serve. */
+  /** `DNS:…` and `IP:…`, for servers. */
   readonly alternativeNames?: readonly string[];
 }
 
 const validDays = '365';
 
-/** Makes the cluster's certificate authority, a certificate for everyone in it, and a kubeconfig for every client. */
+/** Creates the cluster's CA, a certificate for every server and client, and a kubeconfig for every client. */
 export async function makeCredentials(layout: Layout, { nodes, network }: ClusterState): Promise<void> {
   const addresses = addressesOf(network);
   await mkdir(layout.pki, { recursive: true, mode: 0o700 });

@@ -5,22 +5,21 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { ClusterError } from './errors.ts';
 
 /**
- * The machine's cgroup hierarchies: one for each controller under v1, a single one under v2. Every process of a
- * cluster is in one of the cluster's groups, and its children too, so a group is also the list of what is to be ended,
- * whatever has become of those who started it.
+ * The machine's cgroup hierarchies: one for each controller under v1, a single one under v2. Every process of a cluster and its
+ * children are in one of the cluster's groups, so a group lists the processes to kill even if their parents are gone.
  */
 export interface Cgroups {
   readonly version: 1 | 2;
   /** The mount points of all hierarchies. */
   readonly roots: readonly string[];
-  /** The hierarchy that is asked which processes a group has. */
+  /** The hierarchy from which a group's processes are read. */
   readonly trackingRoot: string;
 }
 
-/** The controllers that the kubelet asks for, where the kernel has them. */
+/** The controllers that the kubelet requires, if the kernel has them. */
 const controllers = ['cpu', 'cpuset', 'hugetlb', 'io', 'memory', 'pids'];
 
-/** @throws ClusterError on a machine without cgroups */
+/** Finds the mounted cgroup hierarchies. @throws ClusterError on a machine without cgroups */
 export async function detectCgroups(): Promise<Cgroups> {
   const mounts = (await readFile('/proc/self/mountinfo', 'utf8')).split('\n').map((line) => line.split(' '));
   const roots = (type: string): string[] =>
@@ -36,7 +35,7 @@ export async function detectCgroups(): Promise<Cgroups> {
   return { version: 2, roots: [unified], trackingRoot: unified };
 }
 
-/** Makes a group in every hierarchy, and those above it. */
+/** Creates a group and its parents in every hierarchy. */
 export async function makeCgroup(cgroups: Cgroups, group: string): Promise<void> {
   for (const root of cgroups.roots) {
     let folder = root;
@@ -49,17 +48,17 @@ export async function makeCgroup(cgroups: Cgroups, group: string): Promise<void>
   }
 }
 
-/** Under v2 a group's children have only the controllers that it hands down. */
+/** Under v2 a group's children have only the controllers that the group delegates. */
 async function delegateControllers(folder: string): Promise<void> {
   const available = new Set((await readFile(join(folder, 'cgroup.controllers'), 'utf8')).trim().split(' '));
-  const handedDown = new Set((await readFile(join(folder, 'cgroup.subtree_control'), 'utf8')).trim().split(' '));
+  const delegated = new Set((await readFile(join(folder, 'cgroup.subtree_control'), 'utf8')).trim().split(' '));
   for (const controller of controllers) {
-    if (!available.has(controller) || handedDown.has(controller)) continue;
+    if (!available.has(controller) || delegated.has(controller)) continue;
     await writeFile(join(folder, 'cgroup.subtree_control'), `+${controller}`);
   }
 }
 
-/** Under v1 a new cpuset is empty, and takes no process until it has processors and memory. */
+/** Under v1 a new cpuset is empty, and accepts no process until it has CPUs and memory nodes. */
 async function inheritCpus(folder: string): Promise<void> {
   for (const file of ['cpuset.cpus', 'cpuset.mems']) {
     const own = join(folder, file);
@@ -68,11 +67,11 @@ async function inheritCpus(folder: string): Promise<void> {
   }
 }
 
-/** The words of a shell that move it into a group, in every hierarchy. */
+/** Shell commands that move the shell into a group, in every hierarchy. */
 export const enterCgroup = (cgroups: Cgroups, group: string): string =>
   cgroups.roots.map((root) => `echo $$ > '${join(root, group)}/cgroup.procs'`).join('\n');
 
-/** The processes in a group and below it. */
+/** Returns the processes in a group and its descendants. */
 export async function processesIn(cgroups: Cgroups, group: string): Promise<readonly number[]> {
   const folder = join(cgroups.trackingRoot, group);
   const found: number[] = [];
@@ -83,13 +82,13 @@ export async function processesIn(cgroups: Cgroups, group: string): Promise<read
   return found;
 }
 
-/** The group of this name somewhere below another, undefined where there is none. */
+/** Finds the group with this name among the descendants of another. */
 export async function findCgroup(cgroups: Cgroups, below: string, name: string): Promise<string | undefined> {
   const folder = (await foldersBelow(join(cgroups.trackingRoot, below))).find((path) => basename(path) === name);
   return folder === undefined ? undefined : relative(cgroups.trackingRoot, folder);
 }
 
-/** Ends every process in a group and below it, and waits until they are gone. */
+/** Kills every process in a group and its descendants, and waits until they are gone. */
 export async function killAll(cgroups: Cgroups, group: string, signal?: AbortSignal): Promise<void> {
   for (;;) {
     const pids = await processesIn(cgroups, group);
@@ -103,16 +102,16 @@ function kill(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL');
   } catch {
-    // It has ended by itself.
+    // The process has already exited.
   }
 }
 
-/** Removes a group and those below it in every hierarchy. Nothing may run in them. */
+/** Removes a group and its descendants in every hierarchy. They must contain no process. */
 export async function removeCgroup(cgroups: Cgroups, group: string): Promise<void> {
   for (const root of cgroups.roots) {
     const folder = join(root, group);
     if (!existsSync(folder)) continue;
-    // The deepest first. The kernel may hold a group for a moment after its last process has ended.
+    // Children come before their parents. A group can stay busy for a moment after its last process has exited.
     for (const below of [folder, ...(await foldersBelow(folder))].reverse()) await removeWhenFree(below);
   }
 }

@@ -8,9 +8,8 @@ import { ensureDebianPackages } from '../debian.ts';
 import { runSteps, type Step, standardDisplay } from '../progress.ts';
 import { makeCredentials } from './certificates.ts';
 import { type Cgroups, detectCgroups, findCgroup, killAll, processesIn, removeCgroup } from './cgroups.ts';
-import { apiServerReady, isApiServerReady, startControlPlane, startProgram } from './control-plane.ts';
+import { isApiServerReady, startControlPlane, startProgram, waitUntilApiServerReady } from './control-plane.ts';
 import { ClusterError, requireRootOnLinux, UsageError } from './errors.ts';
-import { exclusively } from './exclusively.ts';
 import { baseImageArchives } from './images.ts';
 import { kubectl } from './kubectl.ts';
 import { controlPlaneCgroup, type Layout, layoutOf, nodeLayout, nodeNames } from './layout.ts';
@@ -18,28 +17,29 @@ import { makeNetwork, removeNetwork, setNodeLink } from './network.ts';
 import { importImage, killNode, startNode } from './node.ts';
 import { findPrograms, type Programs } from './programs.ts';
 import { type ClusterState, type ControlPlaneFlags, type ControlPlaneProgram, readState, writeState } from './state.ts';
-import { volumesDetached } from './volumes.ts';
+import { waitUntilVolumesDetached } from './volumes.ts';
+import { withExclusiveLock } from './with-exclusive-lock.ts';
 
-/** What to bring up. */
+/** The cluster to bring up. */
 export interface UpOptions {
-  /** Clusters of different names live side by side. Default `demo`. */
+  /** Clusters with different names can run at the same time. Default `demo`. */
   readonly name?: string;
   /** 1 to 5. Default 2. */
   readonly nodes?: number;
-  /** Further arguments for the control plane's programs. Default none. */
+  /** Additional arguments of the control plane's programs. Default none. */
   readonly flags?: ControlPlaneFlags;
   readonly signal?: AbortSignal;
 }
 
 const maxNodes = 5;
 
-/** How long all nodes together get until they are Ready. */
+/** The time limit until all nodes are Ready. */
 const nodesTimeoutMs = 120_000;
 
 /**
  * A real Kubernetes cluster on this machine: etcd, kube-apiserver, kube-controller-manager, kube-scheduler and CoreDNS;
- * on each node containerd, kubelet, kube-proxy and a volume driver. It lives in network, mount and process
- * namespaces of its own and reaches nothing outside; the host sees one link and the cluster's cgroups.
+ * on each node containerd, kubelet, kube-proxy and a volume driver. It has its own network, mount and process namespaces and no
+ * route to the outside. The host sees one network link and the cluster's cgroups.
  */
 export class Cluster {
   readonly name: string;
@@ -63,11 +63,11 @@ export class Cluster {
   }
 
   /**
-   * Brings the cluster up and returns when every node is ready. One that runs already in this shape stays; one that
-   * does not, or that was interrupted, is removed first.
+   * Brings the cluster up and returns when every node is ready. Keeps a running cluster with the same nodes and flags, and replaces
+   * any other cluster of that name. Removes the cluster, except for its logs, if it fails.
    *
-   * @throws UsageError for a bad name or number of nodes; UnsupportedMachineError; ClusterError when it does not get
-   *   ready; the signal's reason. What was begun is removed then.
+   * @throws UsageError for a bad name or number of nodes; UnsupportedMachineError; ClusterError if the cluster does not become
+   *   ready; the signal's reason.
    */
   static async up({ name = 'demo', nodes = 2, flags = {}, signal }: UpOptions = {}): Promise<Cluster> {
     const layout = layoutOf(name);
@@ -79,7 +79,7 @@ export class Cluster {
     await ensureDebianPackages(undefined, context);
     const programs = await findPrograms(signal);
     const cgroups = await detectCgroups();
-    return exclusively(layout.lockFile, `cluster ${name}: up`, signal, async () => {
+    return withExclusiveLock(layout.lockFile, `cluster ${name}: up`, signal, async () => {
       const running = await findRunning(layout, programs, cgroups);
       if (running !== undefined && isDeepStrictEqual(shapeOf(running.#state), { nodes, flags })) return running;
       await remove(layout, cgroups);
@@ -92,29 +92,29 @@ export class Cluster {
     });
   }
 
-  /** @throws ClusterError where no cluster of that name runs */
+  /** Finds a running cluster. @throws ClusterError if no cluster with that name runs */
   static async find(name = 'demo'): Promise<Cluster> {
     const layout = layoutOf(name);
     requireRootOnLinux();
     const state = await readState(layout);
     if (state === undefined) {
       throw new ClusterError(
-        `there is no cluster "${name}": bring it up with \`npm run cluster -- up --name ${name}\``,
+        `no cluster "${name}" is running: bring it up with \`npm run cluster -- up --name ${name}\``,
       );
     }
     return new Cluster(layout, state, await findPrograms(undefined), await detectCgroups());
   }
 
-  /** Removes every trace of the cluster of that name, whatever state it is in; nothing where there is none. */
+  /** Removes every trace of the cluster with that name, in any state. Does nothing if there is none. */
   static async down(name = 'demo', signal?: AbortSignal): Promise<void> {
     const layout = layoutOf(name);
     requireRootOnLinux();
-    await exclusively(layout.lockFile, `cluster ${name}: down`, signal, async () => {
+    await withExclusiveLock(layout.lockFile, `cluster ${name}: down`, signal, async () => {
       await remove(layout, await detectCgroups());
     });
   }
 
-  /** @internal for {@link up} */
+  /** @internal Used by {@link up}. */
   static of(layout: Layout, state: ClusterState, programs: Programs, cgroups: Cgroups): Cluster {
     return new Cluster(layout, state, programs, cgroups);
   }
@@ -123,16 +123,16 @@ export class Cluster {
     return Cluster.down(this.name);
   }
 
-  /** Runs kubectl as the cluster's administrator. @throws ExecaError with kubectl's words when it fails */
+  /** Runs kubectl as the cluster's administrator. @returns its output. @throws ExecaError with kubectl's error output */
   kubectl(args: readonly string[], input?: string): Promise<string> {
     return kubectl(this.#layout, this.#programs, args, input);
   }
 
   /**
-   * Puts an image on every node: those that run, and those that are started later.
+   * Loads an image on every node. A stopped node loads it when it starts.
    *
-   * @param archive a docker-archive or an OCI archive
-   * @throws UsageError where there is no such file
+   * @param archive the path of a docker-archive or an OCI archive
+   * @throws UsageError if the file does not exist
    */
   async loadImage(archive: string): Promise<void> {
     const isFile = await stat(archive).then(
@@ -143,71 +143,71 @@ export class Cluster {
     await Promise.all(this.nodes.map((name) => this.#loadOnNode(name, resolve(archive))));
   }
 
-  /** Cuts a node's power: all its processes end at once. It stays in the cluster, and is NotReady after about 15 s. */
+  /** Kills all processes of a node at once, like a power failure. The Node object becomes NotReady after about 15 s. */
   async killNode(name: string): Promise<void> {
-    await killNode(this.#layout, this.#known(name), this.#cgroups);
+    await killNode(this.#layout, this.#checkNode(name), this.#cgroups);
   }
 
-  /** Starts a node that was killed; one that runs stays as it is. Returns when its containerd answers. */
+  /** Starts a killed node, and does nothing if it runs. Returns when containerd answers. */
   async startNode(name: string, signal?: AbortSignal): Promise<void> {
-    const node = nodeLayout(this.#layout, this.#known(name));
+    const node = nodeLayout(this.#layout, this.#checkNode(name));
     if ((await processesIn(this.#cgroups, node.systemCgroup)).length > 0) return;
     await startNode(this.#layout, this.#state, name, this.#programs, this.#cgroups, signal);
     await this.#importPending(name);
   }
 
-  /** Cuts a node off from all others, the API server too; its pods go on. */
+  /** Disconnects a node from the other nodes and the API server. Its pods keep running. */
   async cutNetwork(name: string): Promise<void> {
-    await setNodeLink(this.#layout, this.#known(name), 'down');
+    await setNodeLink(this.#layout, this.#checkNode(name), 'down');
   }
 
   /** Undoes {@link cutNetwork}. */
   async restoreNetwork(name: string): Promise<void> {
-    await setNodeLink(this.#layout, this.#known(name), 'up');
+    await setNodeLink(this.#layout, this.#checkNode(name), 'up');
   }
 
-  /** Kills one of the control plane's programs. Nobody starts it again but {@link startProgram}. */
+  /** Kills a program of the control plane. It stays stopped until {@link startProgram}. */
   async stopProgram(name: ControlPlaneProgram): Promise<void> {
     await killAll(this.#cgroups, controlPlaneCgroup(this.#layout, name));
   }
 
   /**
-   * Starts a program that was stopped; one that runs stays as it is. Does not wait until it is ready.
+   * Starts a stopped program of the control plane, and does nothing if it runs. Does not wait until the program is ready.
    *
-   * @param flags further arguments for this run of it, behind those that the cluster was brought up with
+   * @param flags additional arguments for this run, after those that the cluster was brought up with
    */
   async startProgram(name: ControlPlaneProgram, flags: readonly string[] = []): Promise<void> {
     await startProgram(name, this.#layout, this.#state, this.#programs, this.#cgroups, flags);
   }
 
-  /** The processes of one of the control plane's programs, as the host counts them. */
+  /** The host's process ids of a program of the control plane. */
   programProcesses(name: ControlPlaneProgram): Promise<readonly number[]> {
     return processesIn(this.#cgroups, controlPlaneCgroup(this.#layout, name));
   }
 
   /**
-   * The processes of a pod's container, as the host counts them: what they are sent from here comes from nobody in the
-   * cluster. None where no node runs it.
+   * The host's process ids of a pod's container, for signals that do not come from the kubelet. Empty if no node runs the
+   * container.
    *
-   * @param id as the pod's status has it: `containerd://…`
+   * @param id the container ID in the pod's status: `containerd://…`
    */
   async containerProcesses(id: string): Promise<readonly number[]> {
     const group = await findCgroup(this.#cgroups, this.#layout.cgroup, id.replace(/^containerd:\/\//, ''));
     return group === undefined ? [] : processesIn(this.#cgroups, group);
   }
 
-  /** All of the cluster's processes, as the host counts them. */
+  /** The host's process ids of the whole cluster. */
   processes(): Promise<readonly number[]> {
     return processesIn(this.#cgroups, this.#layout.cgroup);
   }
 
-  /** Waits until the API server is ready. @throws ClusterError when it is not after a minute */
-  async apiServerReady(signal?: AbortSignal): Promise<void> {
-    await apiServerReady(this.#layout, this.#programs, signal);
+  /** Waits until the API server is ready. @throws ClusterError after two minutes */
+  async waitUntilApiServerReady(signal?: AbortSignal): Promise<void> {
+    await waitUntilApiServerReady(this.#layout, this.#programs, signal);
   }
 
-  /** Waits until every node is Ready. @throws ClusterError when one is not after a minute */
-  async nodesReady(signal?: AbortSignal): Promise<void> {
+  /** Waits until every node is Ready. @throws ClusterError after two minutes */
+  async waitUntilNodesReady(signal?: AbortSignal): Promise<void> {
     const deadlineMs = performance.now() + nodesTimeoutMs;
     for (const name of this.nodes) {
       while (!(await this.#isReady(name))) {
@@ -227,12 +227,12 @@ export class Cluster {
     );
   }
 
-  #known(name: string): string {
+  #checkNode(name: string): string {
     if (this.nodes.includes(name)) return name;
     throw new UsageError(`NODE: got "${name}", takes one of ${this.nodes.join(', ')}`);
   }
 
-  /** A node that is down imports it when it is started. */
+  /** Loads an image on a running node, or saves it for the next start of a stopped one. */
   async #loadOnNode(name: string, archive: string): Promise<void> {
     const node = nodeLayout(this.#layout, name);
     if (existsSync(node.containerdSocket)) return importImage(node, archive, this.#programs);
@@ -250,7 +250,7 @@ export class Cluster {
   }
 }
 
-/** What decides whether a running cluster is the one that is asked for. */
+/** The options that a running cluster must share with the requested one to be kept. */
 type Shape = Pick<ClusterState, 'nodes' | 'flags'>;
 
 const shapeOf = ({ nodes, flags }: ClusterState): Shape => ({ nodes, flags });
@@ -284,20 +284,20 @@ async function bringUp(
       step(shape.nodes === 1 ? '1 node' : `${shape.nodes} nodes`, async () => {
         await Promise.all(cluster.nodes.map((node) => startNode(layout, state, node, programs, cgroups, signal)));
         for (const archive of await baseImageArchives(signal)) await cluster.loadImage(archive);
-        await cluster.nodesReady(signal);
-        // Without it no pod is taken.
+        await cluster.waitUntilNodesReady(signal);
+        // The API server rejects pods until this ServiceAccount exists.
         await cluster.kubectl(['wait', '--for=create', 'serviceaccount/default', '--timeout=60s']);
       }),
     ],
     display,
   );
-  // Last of all: one that was killed in the middle of this is not taken for a cluster that can be used.
+  // The state is written last, so that a cluster whose start was interrupted is not used.
   await writeState(layout, state);
   display.line(`cluster ${layout.name} is ready after ${((performance.now() - startedAtMs) / 1000).toFixed(1)} s`);
   return cluster;
 }
 
-/** The cluster if all of it runs. */
+/** Returns the cluster if all of its parts run. */
 async function findRunning(layout: Layout, programs: Programs, cgroups: Cgroups): Promise<Cluster | undefined> {
   const state = await readState(layout);
   if (state === undefined || !(await isApiServerReady(layout, programs))) return undefined;
@@ -305,18 +305,18 @@ async function findRunning(layout: Layout, programs: Programs, cgroups: Cgroups)
     if ((await processesIn(cgroups, nodeLayout(layout, name).systemCgroup)).length === 0) return undefined;
   }
   const cluster = Cluster.of(layout, state, programs, cgroups);
-  const ready = await cluster.nodesReady().then(
+  const ready = await cluster.waitUntilNodesReady().then(
     () => true,
     () => false,
   );
   return ready ? cluster : undefined;
 }
 
-/** Ends and removes all that there is of the cluster. What it needs to know it reads off the machine, not off a file. */
+/** Kills and removes every part of the cluster. Relies on the state of the machine, not on a state file. */
 async function remove(layout: Layout, cgroups: Cgroups, { keepLogs = false } = {}): Promise<void> {
   await killAll(cgroups, layout.cgroup);
   await removeCgroup(cgroups, layout.cgroup);
-  await volumesDetached(layout.folder);
+  await waitUntilVolumesDetached(layout.folder);
   await removeNetwork(layout);
   for (const name of await readdir(layout.folder).catch(() => [])) {
     if (keepLogs && name === basename(layout.logs)) continue;

@@ -12,8 +12,8 @@ import type { Programs } from './programs.ts';
 import type { ClusterState, ControlPlaneProgram } from './state.ts';
 
 /**
- * Names of services and pods; every other name does not exist, and nothing is forwarded. In a block of its own,
- * because CoreDNS asks its template plugin before kubernetes.
+ * Resolves the names of Services and pods. Every other name is NXDOMAIN, in a server block of its own because CoreDNS calls its
+ * template plugin before kubernetes.
  */
 const corefile = (kubeconfig: string, address: string): string => `cluster.local in-addr.arpa ip6.arpa {
     bind ${address}
@@ -51,7 +51,7 @@ function commands(
       '--listen-client-urls=http://127.0.0.1:2379',
       '--advertise-client-urls=http://127.0.0.1:2379',
       '--listen-peer-urls=http://127.0.0.1:2380',
-      // The data need not outlive this machine.
+      // The data need not survive a crash of this machine.
       '--unsafe-no-fsync',
     ],
     apiserver: [
@@ -70,14 +70,14 @@ function commands(
       '--authorization-mode=Node,RBAC',
       '--enable-admission-plugins=NodeRestriction,OwnerReferencesPermissionEnforcement',
       '--allow-privileged',
-      // A webhook behind a Service is called at its pods: no kube-proxy rewrites the Service's address here.
+      // Calls a webhook at its pods, because no kube-proxy runs here to route the Service's address.
       '--enable-aggregator-routing',
       `--kubelet-client-certificate=${kubeletCertificate}`,
       `--kubelet-client-key=${kubeletKey}`,
       `--kubelet-certificate-authority=${pki}/ca.crt`,
       '--kubelet-preferred-address-types=InternalIP',
       `--audit-log-path=${layout.auditLog}`,
-      // In one file: from 100 MB on it would be rotated.
+      // The default rotates the file at 100 MB.
       '--audit-log-maxsize=10000',
       `--audit-policy-file=${join(folder, 'audit-policy.yaml')}`,
     ],
@@ -106,7 +106,7 @@ function commands(
   };
 }
 
-/** Starts all of it and returns when the API server is ready. */
+/** Starts the control plane's programs and returns when the API server is ready. */
 export async function startControlPlane(
   layout: Layout,
   state: ClusterState,
@@ -121,12 +121,12 @@ export async function startControlPlane(
   const start = (name: ControlPlaneProgram) => startProgram(name, layout, state, programs, cgroups);
   await start('etcd');
   await start('apiserver');
-  await apiServerReady(layout, programs, signal);
+  await waitUntilApiServerReady(layout, programs, signal);
   await applyAddons(layout, state, programs);
   for (const name of ['controller-manager', 'scheduler', 'coredns'] as const) await start(name);
 }
 
-/** Starts one of the control plane's programs, with further arguments; one that runs stays as it is. */
+/** Starts a program of the control plane with additional arguments. Does nothing if the program runs. */
 export async function startProgram(
   name: ControlPlaneProgram,
   layout: Layout,
@@ -148,8 +148,8 @@ export async function startProgram(
 
 const readyTimeoutMs = 120_000;
 
-/** Waits until the API server is ready. @throws ClusterError when it is not after a minute */
-export async function apiServerReady(
+/** Waits until the API server is ready. @throws ClusterError after two minutes */
+export async function waitUntilApiServerReady(
   layout: Layout,
   programs: Programs,
   signal: AbortSignal | undefined,
@@ -165,7 +165,7 @@ export async function apiServerReady(
   }
 }
 
-/** Whether the API server answers and its caches have synced. */
+/** Tells whether the API server answers and its caches have synced. */
 export async function isApiServerReady(layout: Layout, programs: Pick<Programs, 'kubectl'>): Promise<boolean> {
   return kubectl(layout, programs, ['get', '--raw=/readyz', '--request-timeout=5s']).then(
     (answer) => answer === 'ok',
@@ -173,7 +173,7 @@ export async function isApiServerReady(layout: Layout, programs: Pick<Programs, 
   );
 }
 
-/** Names for services, rights for the API server's kubelet client, and what the volume driver needs. */
+/** Applies the DNS Service, the permissions of the API server's kubelet client, and the volume driver's manifest. */
 async function applyAddons(layout: Layout, state: ClusterState, programs: Programs): Promise<void> {
   const storage = join(import.meta.dirname, '../programs/extras/volume-driver/manifest.yaml');
   const files = ['--filename=-', `--filename=${storage}`];
@@ -181,7 +181,7 @@ async function applyAddons(layout: Layout, state: ClusterState, programs: Progra
   await kubectl(layout, programs, ['apply', '--server-side', ...files], input);
 }
 
-/** CoreDNS is no pod, so its Service names its address itself. */
+/** CoreDNS does not run in a pod, so its Service has an EndpointSlice with its address. */
 const addons = (dnsAddress: string): string => `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding

@@ -1,20 +1,20 @@
-/** The cluster can't be had as asked for; the message says why and what to do. */
+/** The cluster could not be brought up, found or changed. The message says why and what to do. */
 export class ClusterError extends Error {
   override readonly name = 'ClusterError';
 }
 
-/** The command line or the call asks for something that can't be. */
+/** An argument is invalid. */
 export class UsageError extends Error {
   override readonly name = 'UsageError';
 }
 
-/** This machine can't run a cluster. */
+/** This machine cannot run a cluster. */
 export class UnsupportedMachineError extends Error {
   override readonly name = 'UnsupportedMachineError';
 
   constructor(found: string) {
     super(
-      `the cluster needs root on Linux, and this is ${found}: install the chart on any other cluster instead, with KUBECONFIG set to it, for example on one made by kind (https://kind.sigs.k8s.io).`,
+      `the cluster requires root on Linux, but this is ${found}. Instead, set KUBECONFIG and install the chart on another cluster, for example one made by kind (https://kind.sigs.k8s.io).`,
     );
   }
 }

@@ -6,51 +6,51 @@ import { cacheFolder } from '../cache-folder.ts';
 import { buildahIn } from '../release/image/buildah.ts';
 import { librariesOf } from '../release/image.ts';
 
-/** What holds a pod's namespaces; pinned in containerd's configuration. */
+/** The image of a pod's sandbox, which containerd's configuration pins. */
 export const pauseImage = 'localhost/pause:1';
 
-/** For a Dockerfile: what does not end at SIGTERM, as whatever is its container's first process, is not waited for. */
-export const endsAtOnce = 'STOPSIGNAL SIGKILL\n';
+/** A Dockerfile instruction for programs that ignore SIGTERM, so that their pods stop at once. */
+export const stopImmediately = 'STOPSIGNAL SIGKILL\n';
 
-/** The images that every node has, each as a Dockerfile over a root folder that is one static program. */
+/** The images on every node. Each Dockerfile copies a root folder with one static program. */
 const baseImages: Readonly<Record<string, string>> = {
-  'docker.io/library/busybox:1.36': `FROM scratch\nCOPY root /\n${endsAtOnce}CMD ["sh"]\n`,
+  'docker.io/library/busybox:1.36': `FROM scratch\nCOPY root /\n${stopImmediately}CMD ["sh"]\n`,
   [pauseImage]: 'FROM scratch\nCOPY root /\nENTRYPOINT ["/bin/sleep", "2147483647"]\n',
 };
 
-/** Raised when {@link makeBusyboxRoot} makes another root of the same program. */
+/** Increment when {@link makeBusyboxRoot} creates a different root from the same program. */
 const rootVersion = '2';
 
 /** Debian's busybox-static. */
 const busybox = '/bin/busybox';
 
-/** The archives of the base images, built where the cache lacks them. */
+/** Returns the archives of the base images. Builds those that are not in the cache. */
 export async function baseImageArchives(signal: AbortSignal | undefined): Promise<readonly string[]> {
-  const madeOf = [await readFile(busybox), rootVersion];
+  const inputs = [await readFile(busybox), rootVersion];
   const archives: string[] = [];
   for (const [name, dockerfile] of Object.entries(baseImages)) {
-    archives.push(await imageArchive({ name, dockerfile, madeOf, makeRoot: makeBusyboxRoot }, signal));
+    archives.push(await imageArchive({ name, dockerfile, inputs, makeRoot: makeBusyboxRoot }, signal));
   }
   return archives;
 }
 
-/** An image that is made on this machine. */
+/** An image that is built on this machine. */
 export interface LocalImage {
   /** Registry, repository and tag. */
   readonly name: string;
-  /** Finds what {@link makeRoot} has made in the folder `root`. */
+  /** Its build context contains the folder `root`, filled by {@link makeRoot}. */
   readonly dockerfile: string;
-  /** What decides what is in the image, beside name and Dockerfile: where it is other, the image is made anew. */
-  readonly madeOf: readonly (string | Buffer)[];
-  /** Fills the folder `root`, which is not there yet. */
+  /** Together with name and Dockerfile, the cache key. The image is built again when an input changes. */
+  readonly inputs: readonly (string | Buffer)[];
+  /** Creates and fills the folder `root`. */
   readonly makeRoot: (root: string) => Promise<void>;
 }
 
-/** The docker-archive of an image, built where the cache lacks it. */
+/** Returns the docker-archive of an image. Builds the image if it is not in the cache. */
 export async function imageArchive(image: LocalImage, signal: AbortSignal | undefined): Promise<string> {
   const cache = join(cacheFolder(), 'base-images');
   await mkdir(cache, { recursive: true });
-  const key = [...image.madeOf, image.name, image.dockerfile]
+  const key = [...image.inputs, image.name, image.dockerfile]
     .reduce((hash, part) => hash.update(part), createHash('sha256'))
     .digest('hex')
     .slice(0, 16);
@@ -72,14 +72,14 @@ async function build(
     const buildah = buildahIn(work, signal);
     await buildah('build', '--quiet', '--tag', name, context);
     await buildah('push', '--quiet', name, `docker-archive:${join(work, 'image.tar')}:${name}`);
-    // Whole or not at all, whoever builds beside us.
+    // The rename is atomic, so that another process never reads a partial archive.
     await rename(join(work, 'image.tar'), archive);
   } finally {
     await rm(work, { recursive: true, force: true });
   }
 }
 
-/** Busybox under all of its names. A link for each is made here, because nothing can run in an image being built. */
+/** Creates a root folder with busybox and a link for each of its names. The image build itself cannot run programs. */
 export async function makeBusyboxRoot(root: string): Promise<void> {
   await mkdir(join(root, 'bin'), { recursive: true });
   await mkdir(join(root, 'tmp'));
@@ -90,7 +90,7 @@ export async function makeBusyboxRoot(root: string): Promise<void> {
   await Promise.all(names.map((name) => symlink('busybox', join(root, 'bin', name))));
 }
 
-/** Copies a program, or a library, with the libraries that it asks for. @param path where it is to be; as it is here by default */
+/** Copies a program or library with its shared libraries. @param path in the image. Default: the same path as here */
 export async function addProgram(root: string, program: string, path = program): Promise<void> {
   const copies = [[program, path], ...(await librariesOf(program, undefined)).map((library) => [library, library])];
   for (const [from = '', to = ''] of copies) {

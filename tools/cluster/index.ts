@@ -1,7 +1,7 @@
-/** A real Kubernetes cluster on one Linux machine, without Docker or an image registry: as a library and a command. */
+/** A real Kubernetes cluster on one Linux machine, without Docker or an image registry, as a library and a command. */
 export { addressesOfAllClusters } from './addresses.ts';
 export { type AuditEvent, AuditLog, auditPolicy } from './audit-log.ts';
 export { Cluster, type UpOptions } from './cluster.ts';
 export { ClusterError, UnsupportedMachineError, UsageError } from './errors.ts';
 export type { ControlPlaneFlags, ControlPlaneProgram } from './state.ts';
-export { removeWhenWeDie, type Watchdog } from './watchdog.ts';
+export { removeClusterOnExit, type Watchdog } from './watchdog.ts';

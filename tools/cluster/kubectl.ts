@@ -4,10 +4,10 @@ import type { Layout } from './layout.ts';
 import type { Programs } from './programs.ts';
 
 /**
- * Runs kubectl as the cluster's administrator and returns what it prints. It caches within the cluster's folder, and
- * asks no proxy for an address that only this machine has.
+ * Runs kubectl as the cluster's administrator and returns its output. Keeps its cache in the cluster's folder and uses no proxy,
+ * because only this machine can reach the cluster's addresses.
  *
- * @throws ExecaError with kubectl's words when it fails
+ * @throws ExecaError with kubectl's error output
  */
 export async function kubectl(
   layout: Layout,

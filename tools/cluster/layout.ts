@@ -4,23 +4,23 @@ import { cacheFolder } from '../cache-folder.ts';
 import { UsageError } from './errors.ts';
 import type { ControlPlaneProgram } from './state.ts';
 
-/** Where a node sees folders of its own in the place of the host's. */
-export const hiddenFolders = ['/run', '/var/lib', '/var/log'] as const;
+/** The folders that each node replaces with its own. */
+export const perNodeFolders = ['/run', '/var/lib', '/var/log'] as const;
 
-/** The longest path that a Unix socket can have on Linux. */
+/** The longest path of a Unix socket on Linux. */
 const maxSocketPath = 107;
 
-/** Where everything of one cluster is, and how it is called: all of it follows from the cluster's name and the cache. */
+/** The paths and names of everything in one cluster. They follow from the cluster's name and the cache folder. */
 export interface Layout {
   readonly name: string;
   /**
-   * Six hex digits of the folder's hash: what links and cgroups, whose names are short or shared, are called by. Of the
-   * folder's and not of the name's, because another user's cache may hold a cluster of the same name.
+   * Six hex digits of a hash, part of the names of links and cgroups, which must be short and unique on the machine. The hash
+   * is of the folder, because another user's cache may contain a cluster with the same name.
    */
   readonly id: string;
-  /** Everything that the cluster writes on the host's disk. */
+  /** The folder that contains everything that the cluster writes on the host's disk. */
   readonly folder: string;
-  /** The host's one link; at most 15 characters. */
+  /** The name of the host's link to the cluster. At most 15 characters. */
   readonly hostLink: string;
   /** The cluster's folder in every cgroup hierarchy, without a leading slash. */
   readonly cgroup: string;
@@ -31,7 +31,7 @@ export interface Layout {
   readonly kubeconfigs: string;
   readonly adminKubeconfig: string;
   readonly auditLog: string;
-  /** The network namespaces, as files to enter them by. */
+  /** The folder with a file for each network namespace, by which a process enters it. */
   readonly namespaces: string;
 }
 
@@ -39,41 +39,41 @@ export interface Layout {
 export interface NodeLayout {
   readonly name: string;
   readonly folder: string;
-  /** What the node sees as /run, emptied when it starts, as on a machine that is switched on. */
+  /** The node's /run. It is emptied when the node starts, as on a real machine. */
   readonly run: string;
-  /** What the node sees as /var/lib. */
+  /** The node's /var/lib. */
   readonly varLib: string;
-  /** What the node sees as /var/log. */
+  /** The node's /var/log. */
   readonly varLog: string;
   /**
-   * The files of the node's volumes, which it sees under the same path: so the path of a file that a loop device has
-   * says on the host too which node it is of.
+   * The files of the node's volumes. The node sees them under the same path as the host, so the path of a loop device's file
+   * identifies the node.
    */
   readonly volumes: string;
   readonly namespace: string;
-  /** The node's pods. */
+  /** The cgroup of the node's pods. */
   readonly cgroup: string;
-  /** The node's own processes: beside the pods' group, because under cgroup v2 a group with children has none itself. */
+  /** The cgroup of the node's own processes. It is separate because under cgroup v2 a group with children has no processes. */
   readonly systemCgroup: string;
-  /** containerd's socket, as the host sees it. */
+  /** containerd's socket, as a path on the host. */
   readonly containerdSocket: string;
 }
 
-/** The folder that holds a folder for each cluster. */
+/** Returns the folder that contains a folder for each cluster. */
 export const clustersFolder = (): string => join(cacheFolder(), 'clusters');
 
-/** @throws UsageError for a name that can't be one, or a cache that a node could not see */
+/** @throws UsageError for an invalid name, or a cache folder that nodes cannot see */
 export function layoutOf(name: string): Layout {
   if (!/^[a-z]([-a-z0-9]{0,18}[a-z0-9])?$/.test(name)) {
     throw new UsageError(
-      `--name: got "${name}", takes 1 to 20 lower-case letters, digits and "-", a letter first and no "-" last`,
+      `--name: got "${name}", takes 1 to 20 lower-case letters, digits and "-" that start with a letter and do not end with "-"`,
     );
   }
   const folder = join(clustersFolder(), name);
-  const hidden = hiddenFolders.find((path) => folder.startsWith(`${path}/`));
+  const hidden = perNodeFolders.find((path) => folder.startsWith(`${path}/`));
   if (hidden !== undefined) {
     throw new UsageError(
-      `${folder} is below ${hidden}, of which each node has its own: set XDG_CACHE_HOME to another one`,
+      `${folder} is below ${hidden}, which each node replaces with its own: set XDG_CACHE_HOME to another folder`,
     );
   }
   const id = createHash('sha256').update(folder).digest('hex').slice(0, 6);
@@ -94,21 +94,21 @@ export function layoutOf(name: string): Layout {
   };
 }
 
-/** The network namespace of the API server and its companions. */
+/** The network namespace of the control plane. */
 export const controlPlaneNamespace = (layout: Layout): string => join(layout.namespaces, 'control-plane');
 
-/** The cgroup of one of the control plane's programs. */
+/** The cgroup of a program of the control plane. */
 export const controlPlaneCgroup = (layout: Layout, program: ControlPlaneProgram): string =>
   `${layout.cgroup}/control-plane/${program}`;
 
-/** @throws UsageError where the cache's path is so long that a node's socket can't be made */
+/** @throws UsageError if the cache's path is too long for a node's socket */
 export function nodeLayout(layout: Layout, name: string): NodeLayout {
   const folder = join(layout.folder, name);
   const run = join(folder, 'run');
   const containerdSocket = join(run, 'containerd/containerd.sock');
   if (containerdSocket.length > maxSocketPath) {
     throw new UsageError(
-      `${containerdSocket} is longer than the ${maxSocketPath} characters of a socket's path: set XDG_CACHE_HOME to a shorter one`,
+      `${containerdSocket} is longer than ${maxSocketPath} characters, the limit for a socket: set XDG_CACHE_HOME to a shorter path`,
     );
   }
   return {
@@ -125,5 +125,5 @@ export function nodeLayout(layout: Layout, name: string): NodeLayout {
   };
 }
 
-/** node1, node2 … */
+/** Returns node1, node2 and so on. */
 export const nodeNames = (count: number): readonly string[] => Array.from({ length: count }, (_, i) => `node${i + 1}`);

@@ -1,23 +1,23 @@
 import { parseArgs } from 'node:util';
+import { abortOnInterrupt, exitCodeOf } from '../abort-on-interrupt.ts';
 import { PackagesError } from '../debian.ts';
-import { exitCodeOf, interruption } from '../interruption.ts';
 import { BuildError } from '../programs/index.ts';
 import { Cluster, ClusterError, UnsupportedMachineError, UsageError } from './index.ts';
 
 const usage = `Usage: npm run cluster -- COMMAND [--name NAME]
 
-A real Kubernetes cluster on this machine, without Docker. Needs root on Linux.
+Runs a real Kubernetes cluster on this machine, without Docker. Requires root on Linux.
 
 Commands:
-  up [--nodes N]      bring it up, with 1 to 5 nodes (default 2)
-  down                remove every trace of it
-  kubeconfig          print the path of its kubeconfig
-  load IMAGE.tar      put an image (docker-archive or OCI archive) on every node
-  kill-node NODE      cut a node's power: node1, node2 …
-  start-node NODE     start it again
+  up [--nodes N]      bring up the cluster with 1 to 5 nodes (default 2)
+  down                remove the cluster and all its data
+  kubeconfig          print the path of the cluster's kubeconfig
+  load IMAGE.tar      load an image (docker-archive or OCI archive) on every node
+  kill-node NODE      kill all processes of a node: node1, node2 …
+  start-node NODE     start a killed node
 
 Options:
-  --name NAME         which cluster (default demo); clusters of different names live side by side
+  --name NAME         the cluster's name (default demo); several clusters can run at the same time
 `;
 
 type Arguments = { readonly name: string; readonly nodes: number; readonly operand: string | undefined };
@@ -77,7 +77,7 @@ async function main(argv: string[], signal: AbortSignal): Promise<number> {
   }
 }
 
-/** What their messages say is all that a person needs. */
+/** Errors whose message is enough for the user, without a stack trace. */
 const expected = [ClusterError, UnsupportedMachineError, PackagesError, BuildError];
 
 function report(error: unknown, signal: AbortSignal): number {
@@ -94,4 +94,4 @@ function report(error: unknown, signal: AbortSignal): number {
   return 1;
 }
 
-process.exitCode = await main(process.argv.slice(2), interruption());
+process.exitCode = await main(process.argv.slice(2), abortOnInterrupt());

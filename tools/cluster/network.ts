@@ -3,14 +3,14 @@ import { join } from 'node:path';
 import { execa } from 'execa';
 import { addressesOf, serviceNetwork } from './addresses.ts';
 import { ClusterError } from './errors.ts';
-import { exclusively } from './exclusively.ts';
 import { clustersFolder, controlPlaneNamespace, type Layout, nodeLayout, nodeNames } from './layout.ts';
+import { withExclusiveLock } from './with-exclusive-lock.ts';
 
 interface InterfaceAddresses {
   readonly addr_info: readonly { readonly local: string }[];
 }
 
-/** A network for the machines that no link of this host has; the name decides where the search begins. */
+/** Finds a network that no link of this host uses. The search starts at a number that follows from the cluster's id. */
 async function freeNetwork(layout: Layout): Promise<number> {
   const { stdout } = await execa('ip', ['-json', '-4', 'address']);
   const taken = new Set(
@@ -27,22 +27,22 @@ async function freeNetwork(layout: Layout): Promise<number> {
 }
 
 /**
- * A network namespace for the control plane and one for each node, joined by a bridge in the first. The host has one
- * link to that bridge, and no route leads through it to anywhere else: what runs in the cluster can't reach out.
+ * Creates a network namespace for the control plane and one for each node, connected by a bridge in the first. The host has one link
+ * to that bridge. There is no default route, so the cluster cannot reach other networks.
  *
- * @returns the machines' network, as ClusterState has it
+ * @returns the number of the cluster's network, see ClusterState
  */
 export function makeNetwork(layout: Layout, nodes: number, signal: AbortSignal | undefined): Promise<number> {
-  return alone(layout, signal, async () => {
+  return withNetworkLock(layout, signal, async () => {
     const network = await freeNetwork(layout);
     await makeNetworkOf(layout, nodes, network);
     return network;
   });
 }
 
-/** Two clusters that look for a free network at once would find the same one. */
-function alone<T>(layout: Layout, signal: AbortSignal | undefined, action: () => Promise<T>): Promise<T> {
-  return exclusively(join(clustersFolder(), 'network.lock'), `cluster ${layout.name}: network`, signal, action);
+/** Without a lock, two clusters that start at the same time would find the same free network. */
+function withNetworkLock<T>(layout: Layout, signal: AbortSignal | undefined, action: () => Promise<T>): Promise<T> {
+  return withExclusiveLock(join(clustersFolder(), 'network.lock'), `cluster ${layout.name}: network`, signal, action);
 }
 
 async function makeNetworkOf(layout: Layout, nodes: number, network: number): Promise<void> {
@@ -67,7 +67,7 @@ async function makeNetworkOf(layout: Layout, nodes: number, network: number): Pr
     await ipIn(hub, `route add ${addresses.pods(index)} via ${addresses.node(index)}`);
     await ipIn(namespace, `address add ${addresses.node(index)}/24 dev eth0`);
     await ipIn(namespace, 'link set eth0 up');
-    // Never routed: kube-proxy rewrites these first. But without a route the kernel refuses them before that.
+    // kube-proxy rewrites these addresses before routing, but the kernel rejects addresses without a route even earlier.
     await ipIn(namespace, `route add ${serviceNetwork} dev eth0`);
     for (const other of nodeNames(nodes).keys()) {
       if (other !== index) await ipIn(namespace, `route add ${addresses.pods(other)} via ${addresses.node(other)}`);
@@ -76,14 +76,14 @@ async function makeNetworkOf(layout: Layout, nodes: number, network: number): Pr
   }
 }
 
-/** Plugs a node's cable in or out, at the bridge. */
+/** Connects a node to the bridge or disconnects it. */
 export async function setNodeLink(layout: Layout, node: string, state: 'up' | 'down'): Promise<void> {
   await ipIn(controlPlaneNamespace(layout), `link set ${node} ${state}`);
 }
 
-/** Takes down what {@link makeNetwork} made, as far as it is there. */
+/** Removes whatever exists of a network made by {@link makeNetwork}. */
 export async function removeNetwork(layout: Layout): Promise<void> {
-  await alone(layout, undefined, async () => {
+  await withNetworkLock(layout, undefined, async () => {
     await execa('ip', ['link', 'delete', layout.hostLink], { reject: false });
     for (const name of await readdir(layout.namespaces).catch(() => [])) {
       const path = join(layout.namespaces, name);
@@ -93,7 +93,7 @@ export async function removeNetwork(layout: Layout): Promise<void> {
   });
 }
 
-/** A namespace that lives as long as it is mounted on its file; below /run/netns it would leave that mount behind. */
+/** Creates a namespace that exists while it is mounted on its file. `ip netns` would leave a mount in /run/netns behind. */
 async function makeNamespace(path: string): Promise<void> {
   await writeFile(path, '');
   await execa('unshare', [`--net=${path}`, 'true']);

@@ -8,14 +8,14 @@ import { type Cgroups, killAll, makeCgroup, removeCgroup } from './cgroups.ts';
 import { startDaemon } from './daemon.ts';
 import { ClusterError } from './errors.ts';
 import { pauseImage } from './images.ts';
-import { type hiddenFolders, type Layout, type NodeLayout, nodeLayout, nodeNames } from './layout.ts';
+import { type Layout, type NodeLayout, nodeLayout, nodeNames, type perNodeFolders } from './layout.ts';
 import type { Programs } from './programs.ts';
 import type { ClusterState } from './state.ts';
-import { volumesDetached } from './volumes.ts';
+import { waitUntilVolumesDetached } from './volumes.ts';
 
 /**
- * What the kubelet wants these to be, and would write. They are the host's own, whatever the namespace, so the node
- * sees files that hold these values already in their place.
+ * The values that the kubelet would write to these sysctls. The host's kernel does not separate them by namespace, so the node sees
+ * files with these values instead.
  */
 const kubeletSysctls = {
   'vm/overcommit_memory': 1,
@@ -26,12 +26,12 @@ const kubeletSysctls = {
   'kernel/keys/root_maxbytes': 25_000_000,
 } as const;
 
-/** Debian's place for them. */
+/** Debian's folder of the CNI plugins. */
 const cniPlugins = '/usr/lib/cni';
 
 /**
- * Starts a node: containerd, kubelet, kube-proxy and the volume driver in namespaces of their own (network, mounts,
- * processes). Returns when containerd answers.
+ * Starts containerd, kubelet, kube-proxy and the volume driver in the node's network, mount and process namespaces. Returns when
+ * containerd answers.
  */
 export async function startNode(
   layout: Layout,
@@ -53,30 +53,30 @@ export async function startNode(
     cgroup: node.systemCgroup,
     namespace: node.namespace,
     logFile: join(layout.logs, `${name}.log`),
-    // All of the node's processes end with the first of its PID namespace, which --kill-child ends with unshare.
+    // When unshare dies, --kill-child kills the first process of the PID namespace, and with it all of the node's processes.
     command: [
       ...(['unshare', '--uts', '--mount', '--propagation=private', '--mount-proc'] as const),
       ...['--pid', '--fork', '--kill-child', 'bash', join(node.folder, 'start.sh')],
     ],
   });
-  await containerdAnswers(layout, node, programs, signal);
+  await waitForContainerd(layout, node, programs, signal);
 }
 
-/** Ends a node as a power cut does: every process at once, nothing is told. Its volumes keep what was written. */
+/** Kills all of a node's processes without notice, like a power failure. Its volumes keep their data. */
 export async function killNode(layout: Layout, name: string, cgroups: Cgroups): Promise<void> {
   const node = nodeLayout(layout, name);
   for (const group of [node.systemCgroup, node.cgroup]) {
     await killAll(cgroups, group);
     await removeCgroup(cgroups, group);
   }
-  await volumesDetached(node.volumes);
-  // So that nobody takes a socket that nobody listens to for a node that runs.
+  await waitUntilVolumesDetached(node.volumes);
+  // A leftover containerd socket would make the node look as if it were running.
   await rm(node.run, { recursive: true, force: true });
 }
 
 const containerdTimeoutMs = 90_000;
 
-async function containerdAnswers(
+async function waitForContainerd(
   layout: Layout,
   node: NodeLayout,
   programs: Programs,
@@ -124,7 +124,7 @@ state = "/run/containerd"
 [grpc]
   address = "/run/containerd/containerd.sock"
 
-# Its default is a folder in the host's /opt.
+# The default is a folder in the host's /opt.
 [plugins."io.containerd.internal.v1.opt"]
   path = "/var/lib/containerd/opt"
 
@@ -134,9 +134,9 @@ state = "/run/containerd"
     sandbox = "${pauseImage}"
 
 [plugins."io.containerd.cri.v1.runtime"]
-  # Without CAP_SYS_RESOURCE no process may lower its own oom_score_adj, and no sandbox would start.
+  # Without CAP_SYS_RESOURCE a process cannot lower its oom_score_adj, and no sandbox would start.
   restrict_oom_score_adj = true
-  # Its profile would be loaded into the host's kernel, and stay there.
+  # containerd's profile would stay loaded in the host's kernel.
   disable_apparmor = true
   [plugins."io.containerd.cri.v1.runtime".cni]
     bin_dirs = ["${cniPlugins}"]
@@ -144,7 +144,7 @@ state = "/run/containerd"
   [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
     runtime_type = "io.containerd.runc.v2"
     [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
-      # From the PATH: Debian's runc is in /usr/sbin, Docker's in /usr/bin.
+      # Found on the PATH: Debian's runc is in /usr/sbin, Docker's in /usr/bin.
       BinaryName = "runc"
       SystemdCgroup = false
 `;
@@ -154,10 +154,10 @@ const podNetworkConfig = (subnet: string): object => ({
   name: 'pods',
   plugins: [
     {
-      // Every packet is routed by the node, where kube-proxy's rules see it. On a bridge, a pod's answer to another of
-      // the same node would pass them by, unless the host has loaded br_netfilter.
+      // The node routes every packet, so that kube-proxy's rules apply. On a bridge, replies between pods of one node would
+      // bypass the rules unless the host has loaded br_netfilter.
       type: 'ptp',
-      // Below /run: a node that lost its power has no pods, and their addresses are free again.
+      // Below /run, because a killed node has no pods and all addresses are free when it starts.
       ipam: { type: 'host-local', dataDir: '/run/cni', ranges: [[{ subnet }]], routes: [{ dst: '0.0.0.0/0' }] },
     },
     { type: 'portmap', capabilities: { portMappings: true } },
@@ -183,12 +183,12 @@ const kubeletConfig = ({ pki }: Layout, node: NodeLayout, cgroups: Cgroups): obj
   clusterDNS: [dnsServiceIp],
   clusterDomain: 'cluster.local',
   resolvConf: '',
-  // The host's disk is whatever it is: its being full is not this node's pressure.
+  // A full disk on the host must not evict pods.
   evictionHard: { 'memory.available': '100Mi', 'nodefs.available': '0%', 'imagefs.available': '0%' },
   imageGCHighThresholdPercent: 100,
   enforceNodeAllocatable: [],
   nodeStatusUpdateFrequency: '5s',
-  // That a volume has grown is noticed when its pod is looked at, by default every minute.
+  // The kubelet notices a grown volume when it syncs the pod, by default every minute.
   syncFrequency: '10s',
   registryPullQPS: 0,
   kubeAPIQPS: 200,
@@ -203,15 +203,15 @@ const proxyConfig = ({ kubeconfigs }: Layout, node: NodeLayout): object => ({
   clientConnection: { kubeconfig: join(kubeconfigs, 'proxy') },
   clusterCIDR: podNetwork,
   hostnameOverride: node.name,
-  // Zero leaves the host's connection tracking as it is.
+  // Zero leaves the host's connection tracking unchanged.
   conntrack: { maxPerCore: 0, min: 0, tcpEstablishedTimeout: '0s', tcpCloseWaitTimeout: '0s' },
 });
 
-/** The first process of the node. As such it also reaps what containerd's shims leave behind. */
+/** The script of the node's first process, which also reaps the orphans of containerd's shims. */
 function startScript(layout: Layout, node: NodeLayout, programs: Programs): string {
   const log = (name: string) => `>> '${layout.logs}/${node.name}-${name}.log' 2>&1 &`;
   const kubeconfig = (name: string) => `'--kubeconfig=${join(layout.kubeconfigs, name)}'`;
-  const own: Record<(typeof hiddenFolders)[number], string> = {
+  const own: Record<(typeof perNodeFolders)[number], string> = {
     '/run': node.run,
     '/var/lib': node.varLib,
     '/var/log': node.varLog,
@@ -224,14 +224,13 @@ ${Object.entries(own)
 ${Object.keys(kubeletSysctls)
   .map((path) => `mount --bind '${node.folder}/sysctls/${path}' /proc/sys/${path}`)
   .join('\n')}
-# Volumes that a driver mounts must be seen by the pods that are started after.
+# Pods must see volumes that the driver mounts later.
 mount --make-rshared /
 export PATH='${dirname(programs.containerd)}':$PATH
 '${programs.containerd}' --config='${node.folder}/containerd.toml' ${log('containerd')}
 until [ -S /run/containerd/containerd.sock ]; do sleep 0.05; done
 '${programs['kube-proxy']}' --config='${node.folder}/proxy.yaml' ${log('proxy')}
-# These again and again, as systemd does. The kubelet ends where containerd, which looks after its old containers first,
-# does not answer.
+# Restart these like systemd does. The kubelet exits while containerd restores its old containers and does not answer yet.
 until '${programs.kubelet}' ${kubeconfig(node.name)} --config='${node.folder}/kubelet.yaml' --hostname-override=${node.name} \\
   --node-ip="$(cat '${node.folder}/address')" --root-dir=/var/lib/kubelet; do sleep 0.2; done ${log('kubelet')}
 until '${programs['volume-driver']}' ${kubeconfig('volume-driver')} --node-name=${node.name} --root='${node.volumes}'; do

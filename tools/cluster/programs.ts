@@ -15,10 +15,10 @@ const names = [
   'volume-driver',
 ] as const satisfies readonly BinaryName[];
 
-/** The absolute path of each program of a cluster. */
+/** The absolute paths of a cluster's programs. */
 export type Programs = Readonly<Record<(typeof names)[number], string>>;
 
-/** Finds the programs, building those that are not there. @throws as ensureBinaries does */
+/** Returns the programs and builds missing ones. @throws like ensureBinaries */
 export async function findPrograms(signal: AbortSignal | undefined): Promise<Programs> {
   const paths = await ensureBinaries(names, { ...(signal && { signal }) });
   return Object.fromEntries(paths) as Programs;

@@ -1,21 +1,21 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import type { Layout } from './layout.ts';
 
-/** What was asked for, written down so that other commands find the cluster. */
+/** The options of a cluster, saved in a file so that other commands find the cluster. */
 export interface ClusterState {
   readonly nodes: number;
-  /** The third number of the machines' addresses, 10.213.N.0/24: the one network of the cluster that the host sees. */
+  /** N in 10.213.N.0/24, the network of the control plane and the nodes. The host sees no other network of the cluster. */
   readonly network: number;
   readonly flags: ControlPlaneFlags;
 }
 
-/** What runs in the control plane, by name. */
+/** The names of the control plane's programs. */
 export type ControlPlaneProgram = 'etcd' | 'apiserver' | 'controller-manager' | 'scheduler' | 'coredns';
 
-/** Arguments for these programs, behind their own: of a flag that is there twice, the last one counts. */
+/** Arguments that follow the default arguments of a program and override them: the last value of a flag applies. */
 export type ControlPlaneFlags = Readonly<Partial<Record<ControlPlaneProgram, readonly string[]>>>;
 
-/** Undefined where there is no cluster of that name, or none that was brought up far enough to have one. */
+/** Returns undefined if there is no cluster with that name, or if its start was interrupted. */
 export async function readState(layout: Layout): Promise<ClusterState | undefined> {
   try {
     return JSON.parse(await readFile(layout.stateFile, 'utf8')) as ClusterState;

@@ -4,17 +4,17 @@ import { join } from 'node:path';
 
 const main = join(import.meta.dirname, 'main.ts');
 
-/** Ends the watch. */
+/** A process that removes a cluster when this process ends. */
 export interface Watchdog {
-  /** Resolves when the watch has ended; the cluster stays as it is. */
+  /** Stops the watchdog without removing the cluster. Resolves when the watchdog has exited. */
   release(): Promise<void>;
 }
 
 /**
- * Has a cluster removed should this process end without {@link Watchdog.release}, however it ends: a process of its
- * own reads from a pipe, which the kernel closes with us.
+ * Starts a process that removes the cluster when this process ends without {@link Watchdog.release}, even if it is killed. The
+ * process reads from a pipe that the kernel closes when this process ends.
  */
-export async function removeWhenWeDie(clusterName: string): Promise<Watchdog> {
+export async function removeClusterOnExit(clusterName: string): Promise<Watchdog> {
   const script = 'read -r line || exec "$0" "$1" down --name "$2"';
   const child = spawn('bash', ['-c', script, process.execPath, main, clusterName], {
     detached: true,

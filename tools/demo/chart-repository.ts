@@ -3,12 +3,12 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { basename, join } from 'node:path';
 
-/** A chart repository is a folder with an index.yaml, served over HTTP. */
+/** An HTTP server for a folder with an index.yaml, which is all that a Helm chart repository is. */
 export interface ChartRepository extends AsyncDisposable {
   readonly url: string;
 }
 
-/** Serves a folder's files, and no folder below it, on loopback alone and on a port that is free. */
+/** Serves the files of a folder, without its subfolders, on a free port of the loopback interface. */
 export async function serveChartRepository(folder: string): Promise<ChartRepository> {
   const server = createServer((request, response) => {
     const pathname = URL.parse(request.url ?? '/', 'http://localhost')?.pathname ?? '/';

@@ -2,15 +2,15 @@ import { join } from 'node:path';
 import { execa, type Options } from 'execa';
 import { folder } from './settings.ts';
 
-/** What helm and kubectl work with: the demo's own, never the user's. */
+/** The programs and the kubeconfig of the demo, which are never the user's. */
 export type Commands = {
-  /** The folder with helm and kubectl. */
+  /** The folder that contains helm and kubectl. */
   readonly bin: string;
   readonly kubeconfig: string;
   readonly signal: AbortSignal;
 };
 
-/** @returns what it wrote to standard output, byte for byte. @throws ExecaError with what it wrote to standard error */
+/** Runs helm or kubectl. @returns its exact standard output. @throws ExecaError with its standard error */
 export async function run(
   { bin, kubeconfig, signal }: Commands,
   command: 'helm' | 'kubectl',

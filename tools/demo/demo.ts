@@ -7,17 +7,17 @@ import { catalogue, ensureBinaries, ensureBinFolder } from '../programs/index.ts
 import { buildImage } from '../release/index.ts';
 import { serveChartRepository } from './chart-repository.ts';
 import { type Commands, run } from './commands.ts';
-import { diagnose } from './diagnosis.ts';
-import { isDeployed } from './helm-release.ts';
+import { diagnose } from './diagnose.ts';
+import { prepareInstallation } from './helm-release.ts';
+import type { RunStep } from './run-step.ts';
 import { chart, chartRepository, clusterName, example, folder, namespace, nodes, release } from './settings.ts';
-import type { Show } from './step.ts';
 
-/** The pod printed something else than the Echo's message. */
+/** The pod printed a text that is not the Echo's message. */
 export class WrongLogError extends Error {
   override readonly name = 'WrongLogError';
 }
 
-/** The cluster was there, and something on it went wrong: the cause says what, the message what it looks like. */
+/** A step failed after the cluster was up. The cause is the error; the message shows the state of the cluster. */
 export class DemoError extends Error {
   override readonly name = 'DemoError';
 }
@@ -25,58 +25,59 @@ export class DemoError extends Error {
 export type Demo = { readonly kubeconfig: string; readonly bin: string; readonly log: string };
 
 /**
- * From nothing to a pod's log. Every step is one that can be repeated: interrupted anywhere, the next run goes on with
- * what is there.
- * @throws UnsupportedMachineError where no cluster can run; DemoError where the operator does not get ready, or the pod did
- *   not print the message of examples/echo.yaml; what building throws
+ * Brings up a cluster, installs the operator and runs an Echo. Every step can be repeated, so a run after an interruption continues
+ * with what exists.
+ *
+ * @throws UnsupportedMachineError if this machine cannot run a cluster; DemoError if the operator does not become ready or the pod
+ *   does not print the message of examples/echo.yaml; the errors of the builds
  */
-export async function demo(show: Show, signal: AbortSignal): Promise<Demo> {
+export async function runDemo(runStep: RunStep, signal: AbortSignal): Promise<Demo> {
   requireRootOnLinux();
   await ensureBinaries(
     catalogue.map(({ name }) => name).filter((name) => name !== 'helm4'),
     { signal },
   );
   const cluster = await Cluster.up({ name: clusterName, nodes, signal });
-  const image = await show("Build the operator's image", () => buildImage({ signal }));
-  await show(`Load it into the nodes: ${image.name}`, () => cluster.loadImage(image.archive));
+  const image = await runStep("Build the operator's image", () => buildImage({ signal }));
+  await runStep(`Load the image on the nodes: ${image.name}`, () => cluster.loadImage(image.archive));
   const bin = await ensureBinFolder(['helm', 'kubectl'], { signal });
   const commands: Commands = { bin, kubeconfig: cluster.kubeconfigPath, signal };
   try {
-    await installByHelm(commands, image.archive, show);
-    return { ...commands, log: await applyExample(commands, show) };
+    await installWithHelm(commands, image.archive, runStep);
+    return { ...commands, log: await applyExample(commands, runStep) };
   } catch (cause) {
     signal.throwIfAborted();
     throw new DemoError(await diagnose(commands), { cause });
   }
 }
 
-/** As from a chart repository on the web, but that it is on loopback and ends with this. */
-async function installByHelm(commands: Commands, archive: string, show: Show): Promise<void> {
+/** Installs or upgrades the release from a temporary chart repository on this machine. */
+async function installWithHelm(commands: Commands, archive: string, runStep: RunStep): Promise<void> {
   const packages = join(folder, 'chart-repository');
   const helm = (...args: readonly string[]): Promise<string> => run(commands, 'helm', ...args);
-  await show('Package the chart, and serve it as a chart repository', async () => {
+  await runStep('Package the chart and create a chart repository', async () => {
     await rm(packages, { recursive: true, force: true });
     await mkdir(packages, { recursive: true });
     await helm('package', chart, '--destination', packages);
     await helm('repo', 'index', packages);
   });
   await using server = await serveChartRepository(packages);
-  await show(`helm repo add ${chartRepository} ${server.url}`, () =>
+  await runStep(`helm repo add ${chartRepository} ${server.url}`, () =>
     helm('repo', 'add', chartRepository, server.url, '--force-update'),
   );
-  await show('helm repo update', () => helm('repo', 'update', chartRepository));
-  const verb = (await isDeployed(commands, release, namespace)) ? ['upgrade'] : ['install', '--create-namespace'];
-  await show(`helm ${verb[0]} ${release} ${chartRepository}/echoperator --namespace ${namespace}`, () =>
+  await runStep('helm repo update', () => helm('repo', 'update', chartRepository));
+  const verb = await prepareInstallation(commands, release, namespace);
+  await runStep(`helm ${verb} ${release} ${chartRepository}/echoperator --namespace ${namespace}`, () =>
     helm(
-      ...[...verb, release, `${chartRepository}/echoperator`],
+      ...[verb, release, `${chartRepository}/echoperator`, ...(verb === 'install' ? ['--create-namespace'] : [])],
       ...['--namespace', namespace, '--wait', '--timeout', '3m'],
-      // The tag of an image that was built anew is the same: without this, a demo that is run again would not show it.
+      // A rebuilt image has the same tag. The changed annotation makes a repeated demo start pods with the new image.
       ...['--set-string', `podAnnotations.demo/image=${basename(archive, '.tar')}`],
     ),
   );
 }
 
-async function applyExample(commands: Commands, show: Show): Promise<string> {
+async function applyExample(commands: Commands, runStep: RunStep): Promise<string> {
   const kubectl = (...args: readonly string[]): Promise<string> => run(commands, 'kubectl', ...args);
   const echo = parse(await readFile(example, 'utf8')) as {
     readonly metadata: { readonly name: string; readonly namespace: string };
@@ -84,19 +85,19 @@ async function applyExample(commands: Commands, show: Show): Promise<string> {
   };
   const { name, namespace: where } = echo.metadata;
   const file = relative(process.cwd(), example);
-  await show(`kubectl apply --filename ${file}`, () => kubectl('apply', '--filename', example));
-  await show(`kubectl wait --for=condition=Ready echo/${name}`, () =>
+  await runStep(`kubectl apply --filename ${file}`, () => kubectl('apply', '--filename', example));
+  await runStep(`kubectl wait --for=condition=Ready echo/${name}`, () =>
     kubectl('wait', '--for=condition=Ready', `echo/${name}`, '--namespace', where, '--timeout=120s'),
   );
-  const log = await show(`kubectl logs job/${name}`, () => kubectl('logs', `job/${name}`, '--namespace', where));
+  const log = await runStep(`kubectl logs job/${name}`, () => kubectl('logs', `job/${name}`, '--namespace', where));
   if (log === `${echo.spec.message}\n`) return log;
   throw new WrongLogError(
-    `The pod of job/${name} printed ${JSON.stringify(log)}, and not ${JSON.stringify(`${echo.spec.message}\n`)}.`,
+    `The pod of job/${name} printed ${JSON.stringify(log)} instead of ${JSON.stringify(`${echo.spec.message}\n`)}.`,
   );
 }
 
-/** Removes the cluster and all that the demo wrote; the programs and the image stay in the cache. */
-export async function removeDemo(show: Show): Promise<void> {
-  await show('Remove the cluster', () => Cluster.down(clusterName));
+/** Removes the cluster and the demo's folder. The programs and the image stay in the cache. */
+export async function removeDemo(runStep: RunStep): Promise<void> {
+  await runStep('Remove the cluster', () => Cluster.down(clusterName));
   await rm(folder, { recursive: true, force: true });
 }

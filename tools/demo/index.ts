@@ -1,2 +1,2 @@
-/** `make demo`: a cluster on this machine, the operator installed on it by Helm, and an Echo that prints its message. */
-export { type Demo, DemoError, demo, removeDemo, WrongLogError } from './demo.ts';
+/** `make demo`: brings up a cluster on this machine, installs the operator with Helm, and runs an Echo. */
+export { type Demo, DemoError, removeDemo, runDemo, WrongLogError } from './demo.ts';

@@ -1,36 +1,36 @@
 /**
- * From a bare machine to a pod that prints `Hola, 世界!`, as `make demo` and `make clean-demo` call it.
+ * The command behind `make demo` and `make clean-demo`: takes a bare machine to a pod that prints `Hola, 世界!`.
  *
- *     node tools/demo/main.ts [up]     runs the demo and leaves its cluster; DEMO_KEEP=0: removes it at the end
- *     node tools/demo/main.ts down     removes it
+ *     node tools/demo/main.ts [up]     runs the demo and keeps its cluster; with DEMO_KEEP=0 removes it at the end
+ *     node tools/demo/main.ts down     removes the cluster
  *
- * A KUBECONFIG that is set is passed over: the demo touches its own cluster and no other. Exits with 0 when the pod
- * printed what it had to, 1 when it did not or something failed, 2 for an unknown command, 128 + n after signal n.
+ * Ignores KUBECONFIG: the demo changes only its own cluster. Exits with 0 if the pod printed the message, 1 if a step failed, 2 for
+ * an unknown command, 128 + n after signal n.
  */
 import { ExecaError } from 'execa';
+import { abortOnInterrupt, exitCodeOf } from '../abort-on-interrupt.ts';
 import { UnsupportedMachineError } from '../cluster/index.ts';
-import { exitCodeOf, interruption } from '../interruption.ts';
 import { duration, standardDisplay } from '../progress.ts';
-import { farewell } from './farewell.ts';
-import { DemoError, demo, removeDemo } from './index.ts';
-import { type Show, showOn } from './step.ts';
+import { DemoError, removeDemo, runDemo } from './index.ts';
+import { nextSteps } from './next-steps.ts';
+import { type RunStep, stepRunner } from './run-step.ts';
 
-async function up(show: Show, keep: boolean, signal: AbortSignal): Promise<void> {
+async function up(runStep: RunStep, keep: boolean, signal: AbortSignal): Promise<void> {
   const started = performance.now();
   try {
-    const { log, ...rest } = await demo(show, signal);
-    console.log(`\nThe pod printed, ${duration(performance.now() - started)} after the start:\n\n    ${log}`);
-    if (keep) console.log(farewell(rest));
+    const { log, ...rest } = await runDemo(runStep, signal);
+    console.log(`\nDone after ${duration(performance.now() - started)}. The pod printed:\n\n    ${log}`);
+    if (keep) console.log(nextSteps(rest));
   } finally {
-    if (!keep) await removeDemo(show);
+    if (!keep) await removeDemo(runStep);
   }
 }
 
 function explain(error: unknown): string {
   if (error instanceof UnsupportedMachineError) {
-    return `${error.message}\nThe demo touches no cluster but its own; on yours, install the chart as README.md says.`;
+    return `${error.message}\nThe demo changes only its own cluster. To install the chart on yours, follow README.md.`;
   }
-  // What the program said, and not the whole of how it was called.
+  // The program's own error output is clearer than its full command line.
   if (error instanceof DemoError) return `${error.message}\n\n${explain(error.cause)}`;
   if (error instanceof ExecaError) return `${error.shortMessage}\n${error.stderr}`;
   if (error instanceof Error) return error.message;
@@ -42,19 +42,19 @@ async function main([command = 'up', ...rest]: readonly string[]): Promise<numbe
     console.error(`Unknown arguments: ${[command, ...rest].join(' ')}\nUsage: node tools/demo/main.ts [up | down]`);
     return 2;
   }
-  const signal = interruption();
-  const show = showOn(standardDisplay());
+  const signal = abortOnInterrupt();
+  const runStep = stepRunner(standardDisplay());
   const keep = process.env.DEMO_KEEP !== '0';
   try {
-    if (command === 'up') await up(show, keep, signal);
-    else await removeDemo(show);
+    if (command === 'up') await up(runStep, keep, signal);
+    else await removeDemo(runStep);
     return 0;
   } catch (error) {
     if (!signal.aborted) {
       console.error(explain(error));
       return 1;
     }
-    if (keep) console.error('\nInterrupted. `make demo` goes on from here, `make clean-demo` removes what there is.');
+    if (keep) console.error('\nInterrupted. `make demo` continues from here, `make clean-demo` removes everything.');
     return exitCodeOf(signal.reason as NodeJS.Signals);
   }
 }

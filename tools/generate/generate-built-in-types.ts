@@ -1,8 +1,9 @@
 /**
- * Makes src/runtime/apply/built-in-types.ts: how the API server merges the fields of its own kinds, and which of them it
- * stores when they are zero. From the schema that client-go carries for server-side apply and the Go types of k8s.io/api,
- * in the versions that tools/programs/kubernetes pins.
+ * Generates src/runtime/apply/built-in-types.ts: how the API server merges the fields of built-in kinds, and which fields it stores
+ * when they are zero. The sources are client-go's schema for server-side apply and the Go types of k8s.io/api, in the versions that
+ * tools/programs/kubernetes pins.
  */
+
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parse } from 'yaml';
@@ -13,12 +14,12 @@ import { goModuleFolders } from './go-modules.ts';
 /** The generated file, as a path in the repository. */
 export const builtInTypesFile = 'src/runtime/apply/built-in-types.ts';
 
-/** The Go modules that are read. */
+/** The Go modules that contain the sources. */
 const modules = ['k8s.io/api', 'k8s.io/apimachinery', 'k8s.io/client-go'] as const;
 
 type Folders = Readonly<Record<(typeof modules)[number], string>>;
 
-/** What an operator makes. */
+/** The built-in kinds that operators usually create. */
 const kinds = [
   'apps.v1.DaemonSet',
   'apps.v1.Deployment',
@@ -80,7 +81,7 @@ async function namedTypes(folders: Folders): Promise<ReadonlyMap<string, Typed>>
   return new Map(types.map((type) => [type.name, type]));
 }
 
-/** The fields of each Go struct of a package that are pointers: of a scalar only these keep a zero. */
+/** Returns the pointer fields of each Go struct in a package. The API server keeps a zero scalar only in these fields. */
 async function pointerFields(name: string, folders: Folders): Promise<ReadonlyMap<string, ReadonlySet<string>>> {
   const [group = '', version = ''] = name.split('.');
   const folder =
@@ -90,7 +91,7 @@ async function pointerFields(name: string, folders: Folders): Promise<ReadonlyMa
   const source = await readFile(join(folder, 'types.go'), 'utf8');
   const structs = new Map<string, { readonly pointers: Set<string>; readonly inlined: string[] }>();
   for (const [, struct = '', body = ''] of source.matchAll(/^type (\w+) struct \{\n([\s\S]*?)^\}/gm)) {
-    // A field that is always written keeps its zero too.
+    // A field without omitempty keeps a zero too.
     const own = [...body.matchAll(/^\t(?:\w+\s+)(\S+)\s+`json:"(\w+)([^"]*)"/gm)].filter(
       ([, type = '', , options = '']) => type.startsWith('*') || !/omitempty|omitzero/.test(options),
     );
@@ -106,7 +107,7 @@ async function pointerFields(name: string, folders: Folders): Promise<ReadonlyMa
 
 const dropsZero: Schema = { type: 'scalar', keepsZero: false };
 
-/** The structs that a kind is made of, as schemas. */
+/** Converts the structs of kinds to schemas. */
 class Structs {
   readonly #folders: Folders;
   readonly #types: ReadonlyMap<string, Typed>;
@@ -118,7 +119,7 @@ class Structs {
     this.#types = types;
   }
 
-  /** By their short names, in order. */
+  /** The schemas sorted by their short names. */
   get schemas(): readonly (readonly [name: string, schema: Schema])[] {
     return [...this.#written].sort(([a], [b]) => (a < b ? -1 : 1));
   }
@@ -147,7 +148,7 @@ class Structs {
       if (named?.map?.fields === undefined) return { type: 'scalar', keepsZero };
       const { elementRelationship = named.map.elementRelationship ?? 'separable' } = type;
       const isAsNamed = elementRelationship === (named.map.elementRelationship ?? 'separable');
-      // A field may be merged in another way than its type: a PersistentVolume's claimRef.
+      // A field can override how its type is merged, for example a PersistentVolume's claimRef.
       const name = isAsNamed ? shortName(namedType) : `${shortName(namedType)}.${elementRelationship}`;
       await this.#write(name, { map: { ...named.map, elementRelationship } });
       return { type: 'ref', name };
@@ -174,15 +175,15 @@ class Structs {
     });
   }
 
-  /** @param short `core.v1.Pod`; with the relationship after it where that is not the type's own. */
+  /** @param short for example `core.v1.Pod`, with a suffix if a field overrides how the type is merged */
   async #write(short: string, type: Typed): Promise<void> {
     if (this.#written.has(short)) return;
     const fields: Record<string, Schema> = {};
     const atomic = type.map?.elementRelationship === 'atomic';
-    // At once: types may hold themselves.
+    // Set before the fields are converted, because types can be recursive.
     this.#written.set(short, { type: 'struct', fields, others: dropsZero, ...(atomic && { atomic }) });
     for (const field of type.map?.fields ?? []) {
-      // A status is applied through its subresource, by those who own it; the rest the server alone sets.
+      // A status is applied only through its subresource. The server itself sets apiVersion and kind.
       if (kinds.includes(short) && ['status', 'apiVersion', 'kind'].includes(field.name)) continue;
       if (field.name === 'managedFields') continue;
       const schema = await this.#schemaOf(field.type, await this.#isPointer(short, field.name));
@@ -237,7 +238,7 @@ ${schemas.map(([name, schema]) => `'${name}': ${literal(schema)},`).join('\n')}
 };
 `;
 
-/** What the generated file must hold. */
+/** Returns the content of the generated file. */
 export async function builtInTypes(): Promise<string> {
   const folders = await goModuleFolders(modules);
   const structs = new Structs(folders, await namedTypes(folders));

@@ -1,4 +1,4 @@
-/** The code of the pet store's wire, made by buf from the proto files beside it. No network is asked: the plugin is a package. */
+/** Generates the pet store's protobuf code with buf. Needs no network, because the plugin is an npm package. */
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
@@ -7,10 +7,10 @@ import { execa } from 'execa';
 const repository = join(import.meta.dirname, '../..');
 const wire = join(repository, 'src/petstore-wire');
 
-/** The folder that holds generated files and nothing else. */
+/** The folder of the generated files. It contains nothing else. */
 export const wireFolder = 'src/petstore-wire/generated';
 
-/** Every generated file by its path in the repository. Nothing is written there. */
+/** Returns the content of each generated file by its path in the repository. Does not write to the repository. */
 export async function wireFiles(): Promise<ReadonlyMap<string, string>> {
   const folder = await mkdtemp(join(tmpdir(), 'petstore-wire-'));
   try {
@@ -23,7 +23,7 @@ export async function wireFiles(): Promise<ReadonlyMap<string, string>> {
   }
 }
 
-/** What the files of a folder hold, by their paths below another. */
+/** Reads the files of a folder, by their paths relative to it with the prefix `as`. */
 export async function filesIn(folder: string, as: string): Promise<ReadonlyMap<string, string>> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch(() => []);
   const found = new Map<string, string>();

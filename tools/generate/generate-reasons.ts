@@ -17,7 +17,7 @@ const controllerDisabled = {
   ControllerDisabled: { ready: 'False', event: 'Warning', meaning: 'The operator runs without this controller.' },
 } satisfies Rows;
 
-/** The pages that have a table of the reasons of a kind. */
+/** The pages with a generated table of reasons. */
 const pages: readonly (readonly [page: string, reasons: Rows])[] = [
   ['docs/echo.md', echoReasons],
   ['docs/scheduled-echo.md', scheduledEchoReasons],
@@ -31,13 +31,13 @@ const pages: readonly (readonly [page: string, reasons: Rows])[] = [
 const begin = '<!-- The reasons of Ready: generated from src/controllers by `make generate`. -->\n\n';
 const end = '\n<!-- The end of the reasons. -->\n';
 
-/** The paths of the pages that have generated parts. */
+/** The paths of these pages. */
 export const reasonPages: readonly string[] = pages.map(([page]) => page);
 
 /**
- * The pages with their tables as the code declares the reasons, by path.
+ * Returns the content of each page, with its table generated from the reasons in the code.
  *
- * @throws Error if a page does not have the two comments that the table stands between.
+ * @throws Error if a page lacks the two comments around the table
  */
 export async function reasonTables(root: string): Promise<readonly [path: string, content: string][]> {
   return Promise.all(
@@ -46,7 +46,7 @@ export async function reasonTables(root: string): Promise<readonly [path: string
       const [before, rest] = text.split(begin, 2);
       const after = rest?.slice(rest.indexOf(end));
       if (before === undefined || after === undefined || !after.startsWith(end)) {
-        throw new Error(`${page} lacks the comments that its table of reasons stands between`);
+        throw new Error(`${page} lacks the comments around its table of reasons`);
       }
       return [page, before + begin + tableOf(reasons) + after];
     }),

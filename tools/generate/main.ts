@@ -1,10 +1,9 @@
 /**
- * Writes what is generated from the code: the kinds' CRDs, in crds/ and in the chart, the rules of the chart's roles from
- * what each controller declares, the tables of reasons, settings, metrics and log lines in docs/, the code of the pet
- * store's wire from its proto files, Kubernetes' own kinds with their merge rules from its Go modules, and the report of the
- * runtime's public API.
+ * Writes the generated files: the kinds' CRDs in crds/ and in the chart, the rules of the chart's roles, the tables of
+ * reasons, settings, metrics and log lines in docs/, the pet store's protobuf code, Kubernetes' built-in kinds with their
+ * merge rules, and the report of the runtime's public API.
  *
- *   node tools/generate/main.ts           writes
+ *   node tools/generate/main.ts           writes the files that differ
  *   node tools/generate/main.ts --check   writes nothing; fails and names the files that differ
  */
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
@@ -24,7 +23,7 @@ import { reasonPages, reasonTables } from './generate-reasons.ts';
 
 const root = join(import.meta.dirname, '../..');
 
-/** Folders that hold generated files and nothing else. */
+/** Folders that contain only generated files. */
 const crdFolders = ['crds', 'charts/echoperator/crds'];
 const rulesFolder = 'charts/echoperator/files/rules';
 
@@ -35,7 +34,7 @@ function crdFile(kind: CustomKind): [name: string, content: string] {
   return [`${kind.group}_${kind.plural}.yaml`, `---\n${banner('src/api')}${content}`];
 }
 
-/** A line a list, as roles are written by hand; JSON is YAML too. */
+/** Formats a rule like a hand-written role, with one line per field. JSON lists are valid YAML. */
 const ruleText = (rule: PolicyRule): string =>
   Object.entries(rule)
     .map(
@@ -49,7 +48,7 @@ const rulesFile = (name: string, permissions: readonly PolicyRule[]): [path: str
   banner('src/controllers') + permissions.map(ruleText).join(''),
 ];
 
-/** The rules of each controller, and of what takes its place where it is switched off, by the file's path. */
+/** Returns the rules of each controller, and those that apply when it is switched off, by file path. */
 function ruleFiles(): readonly [path: string, content: string][] {
   return Object.entries(controllers).flatMap(([name, { permissions, disabled }]) => [
     rulesFile(name, permissions),
@@ -57,8 +56,8 @@ function ruleFiles(): readonly [path: string, content: string][] {
   ]);
 }
 
-/** Every generated file by its path. */
-async function wanted(): Promise<ReadonlyMap<string, string>> {
+/** Returns the content that each generated file must have, by path. */
+async function expectedFiles(): Promise<ReadonlyMap<string, string>> {
   const files = kinds.map(crdFile);
   const crds = crdFolders.flatMap((folder) => files.map(([name, content]) => [`${folder}/${name}`, content] as const));
   const listed = guardedKinds.map(({ kind }) => ({
@@ -80,8 +79,8 @@ async function wanted(): Promise<ReadonlyMap<string, string>> {
   ]);
 }
 
-/** What the folders hold now by its path. */
-async function present(): Promise<ReadonlyMap<string, string>> {
+/** Returns the current content of the generated files, by path. */
+async function currentFiles(): Promise<ReadonlyMap<string, string>> {
   const found = new Map(await filesIn(join(root, wireFolder), wireFolder));
   for (const file of [builtInTypesFile, builtInKindsFile, apiReportFile]) {
     found.set(file, await readFile(join(root, file), 'utf8').catch(() => ''));
@@ -97,15 +96,15 @@ async function present(): Promise<ReadonlyMap<string, string>> {
 }
 
 async function generate(check: boolean): Promise<number> {
-  const [want, have] = [await wanted(), await present()];
+  const [want, have] = [await expectedFiles(), await currentFiles()];
   const paths = [...new Set([...want.keys(), ...have.keys()])].filter((path) => want.get(path) !== have.get(path));
   if (check) {
-    for (const path of paths) console.error(`${path} is not what src says: run \`make generate\``);
+    for (const path of paths) console.error(`${path} is out of date: run \`make generate\``);
     return paths.length === 0 ? 0 : 1;
   }
   for (const path of paths) {
     const content = want.get(path);
-    console.log(`${content === undefined ? 'removed' : 'written'} ${path}`);
+    console.log(`${content === undefined ? 'removed' : 'wrote'} ${path}`);
     if (content === undefined) await rm(join(root, path));
     else await mkdir(join(root, path, '..'), { recursive: true }).then(() => writeFile(join(root, path), content));
   }

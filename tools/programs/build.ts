@@ -9,27 +9,27 @@ import { ExclusiveLock } from '../exclusive-lock.ts';
 import { type Display, duration, type Report, runSteps, standardDisplay } from '../progress.ts';
 import { type Binary, type BinaryName, catalogue } from './catalogue.ts';
 
-/** A program can't be had. The message says why, and what to do. */
+/** A program cannot be built or found. The message says why and what to do. */
 export class BuildError extends Error {
   override readonly name = 'BuildError';
 }
 
 export interface EnsureOptions {
-  /** Ends the wait and the build; what is built so far stays. */
+  /** Aborts the wait and the build. Programs built so far stay. */
   readonly signal?: AbortSignal;
-  /** Shows the progress, if anything has to be built. Default: standard error. */
+  /** Shows the progress if anything has to be built. Default: standard error. */
   readonly display?: Display;
 }
 
-/** The programs, and where they are built from. */
-export interface Workshop {
+/** The programs and the folder of their Go modules. */
+export interface ProgramSource {
   readonly binaries: readonly Binary[];
-  /** Has a folder with a go.mod for each group. */
+  /** Contains a folder with a go.mod for each group. */
   readonly folder: string;
   readonly environment: NodeJS.ProcessEnv;
 }
 
-/** How to build a program, and its place in the cache. */
+/** How to build a program and where to put it in the cache. */
 interface Build {
   readonly binary: Binary;
   /** The folder of its group's go.mod. */
@@ -44,31 +44,31 @@ const dieWithParent = join(import.meta.dirname, '../die-with-parent.ts');
 const lockPollMs = 200;
 const lastLines = 25;
 
-/** Other branches ask for other keys and come back, and a cluster of an old key may still run. */
+/** Unused programs stay this long, because other branches may need them and a running cluster may use them. */
 const unusedForMs = 90 * 24 * 60 * 60 * 1000;
 
-/** GOTOOLCHAIN=local: a go.mod that asks for a newer Go fails with Go's own message instead of a download. */
+/** With GOTOOLCHAIN=local a go.mod that requires a newer Go fails with Go's message instead of a download. */
 const goSettings = { GOTOOLCHAIN: 'local', GOWORK: 'off', GOFLAGS: '' } as const;
 
 /**
- * Builds the programs that are not yet in the user's cache: ten minutes for all of them the first time, no time after that.
+ * Builds the programs that are not in the user's cache. All of them take ten minutes.
  *
- * Guarantees: a program is whole when its path is returned. Any number of processes may ask at once: one builds, the
- * others wait and say so. An interrupted or killed call leaves no compiler running, and the next call starts afresh.
+ * Guarantees: a returned path is a complete program. Any number of processes may call this at the same time: one builds, the others wait.
+ * An interrupted or killed call leaves no compiler running, and the next call builds again.
  *
- * @returns the absolute path of each program; from KUBEBUILDER_ASSETS, as envtest has it, where the variable is set
+ * @returns the absolute path of each program, from the folder KUBEBUILDER_ASSETS (as in envtest) if it is set and has the program
  * @throws BuildError; the signal's reason
  */
 export async function ensureBinaries(
   names: readonly BinaryName[],
   options: EnsureOptions = {},
 ): Promise<ReadonlyMap<BinaryName, string>> {
-  const workshop = { binaries: catalogue, folder: import.meta.dirname, environment: process.env };
-  // Its keys are the names that were asked for.
-  return (await ensureIn(workshop, names, options)) as ReadonlyMap<BinaryName, string>;
+  const source = { binaries: catalogue, folder: import.meta.dirname, environment: process.env };
+  // The keys are the requested names.
+  return (await ensureBinariesIn(source, names, options)) as ReadonlyMap<BinaryName, string>;
 }
 
-/** As ensureBinaries. @returns a folder with a link to each program, for PATH: the same for the same programs */
+/** Like ensureBinaries. @returns a folder for the PATH with a link to each program; equal programs give an equal folder */
 export async function ensureBinFolder(names: readonly BinaryName[], options: EnsureOptions = {}): Promise<string> {
   const paths = [...(await ensureBinaries(names, options))];
   const folder = join(cacheFolder(), 'bin', `links-${hashOf(paths)}`);
@@ -78,9 +78,9 @@ export async function ensureBinFolder(names: readonly BinaryName[], options: Ens
   return folder;
 }
 
-/** As ensureBinaries, for programs of another catalogue. @throws RangeError for a name that is not in it */
-export async function ensureIn(
-  { binaries, folder, environment }: Workshop,
+/** Like ensureBinaries, for other programs than the catalogue's. @throws RangeError for an unknown name */
+export async function ensureBinariesIn(
+  { binaries, folder, environment }: ProgramSource,
   names: readonly string[],
   { signal, display = standardDisplay() }: EnsureOptions = {},
 ): Promise<ReadonlyMap<string, string>> {
@@ -127,8 +127,8 @@ async function findAssets(binaries: readonly Binary[], folder: string | undefine
     if (isExecutable) found.set(name, path);
     else if (assets === 'required') {
       throw new BuildError(
-        `KUBEBUILDER_ASSETS is ${JSON.stringify(folder)}, a folder without ${name}: ` +
-          'point it at one that has it, or unset it to have it built.',
+        `KUBEBUILDER_ASSETS is ${JSON.stringify(folder)}, which has no executable ${name}: ` +
+          'set it to a folder with it, or unset it to build the program.',
       );
     }
   }
@@ -136,7 +136,7 @@ async function findAssets(binaries: readonly Binary[], folder: string | undefine
 }
 
 interface GoVersion {
-  /** As Go says it: `go1.26.8`. */
+  /** For example `go1.26.8`. */
   readonly version: string;
   readonly os: string;
   readonly architecture: string;
@@ -154,8 +154,8 @@ async function goVersion(environment: NodeJS.ProcessEnv, signal: AbortSignal | u
   } catch (cause) {
     signal?.throwIfAborted();
     const isMissing = cause instanceof ExecaError && cause.code === 'ENOENT';
-    const found = isMissing ? 'there is no `go` on PATH' : '`go env` fails';
-    throw new BuildError(`Go is needed to build programs, and ${found}: install Go (https://go.dev/dl).`, { cause });
+    const problem = isMissing ? 'there is no `go` on PATH' : '`go env` failed';
+    throw new BuildError(`Go is needed to build programs, but ${problem}: install Go (https://go.dev/dl).`, { cause });
   }
 }
 
@@ -178,7 +178,7 @@ async function planBuild(
   return { binary, source, args: buildArguments(binary, goMod), target, path: join(target, binary.name) };
 }
 
-/** Arguments of `go`, without the output. -v names each package as it is compiled. */
+/** Returns the arguments of `go` without the output path. -v prints each package when it is compiled. */
 function buildArguments({ name, package: main, tags = [], stamp }: Binary, goMod: string): readonly string[] {
   const versionOf = (module: string): string => {
     const required = goMod.split('\n').map((line) => line.trim().replace(/^require /, ''));
@@ -192,7 +192,7 @@ function buildArguments({ name, package: main, tags = [], stamp }: Binary, goMod
   return ['build', ...flags, `-ldflags=${ldflags}`, main];
 }
 
-/** Builds unless the program is there: waits while another process builds, and looks again. */
+/** Builds the program unless it exists. While another process builds, waits and checks again. */
 async function buildOnce(
   build: Build,
   lockFile: string,
@@ -215,7 +215,7 @@ async function buildOnce(
   }
 }
 
-/** Compiles in a folder beside the program's place, and moves the program there at the end. Needs the lock. */
+/** Compiles in a temporary folder and renames the program at the end. The caller must hold the lock. */
 async function compile(
   { binary, source, args: [verb = '', ...args], target, path }: Build,
   environment: NodeJS.ProcessEnv,
@@ -238,7 +238,7 @@ async function compile(
   });
   const tail: string[] = [];
   for await (const line of go.iterable({ from: 'all' })) {
-    // A package has a line of its own; messages have a space in them.
+    // A line with a package name contains no space, unlike a message.
     if (/^[\w./~-]+$/.test(line)) report.doing(`compiling ${line}`);
     else if (line.startsWith('go: downloading ')) report.doing(line.slice('go: '.length));
     else tail.push(line);
@@ -246,7 +246,7 @@ async function compile(
   const result = await go;
   signal?.throwIfAborted();
   if (result.failed) {
-    throw new BuildError([`can't build ${binary.name} in ${source}:`, ...tail.slice(-lastLines)].join('\n  '), {
+    throw new BuildError([`cannot build ${binary.name} in ${source}:`, ...tail.slice(-lastLines)].join('\n  '), {
       cause: result,
     });
   }
@@ -256,7 +256,7 @@ async function compile(
   await rm(unfinished, { recursive: true });
 }
 
-/** The time of change of a folder is the last time that somebody asked for it. */
+/** Sets a folder's modification time to now. removeUnused reads it as the time of the last use. */
 async function markAsUsed(folder: string): Promise<void> {
   await mkdir(folder, { recursive: true });
   const now = new Date();

@@ -1,28 +1,28 @@
-/** One program that the clusters and tests run, built from the Go module in the folder `tools/programs/<group>`. */
+/** A program for clusters and tests, built from the Go module in `tools/programs/<group>`. */
 export interface Binary {
   readonly name: string;
-  /** The folder below `tools/programs` whose go.mod pins it; one group shares dependencies, and so a key in the cache. */
+  /** The folder in `tools/programs` whose go.mod pins the program. Programs of a group share dependencies and a cache key. */
   readonly group: string;
-  /** The main package: an import path, or a folder of the group's own sources. */
+  /** The main package: an import path, or a folder with the group's own sources. */
   readonly package: string;
   /** Build tags. */
   readonly tags?: readonly string[];
-  /** Go variables that are given a value by the linker, so that the program knows its own version. */
+  /** Go variables that the linker sets, so that the program knows its version. */
   readonly stamp?: (versionOf: VersionOf) => Readonly<Record<string, string>>;
-  /** True for what KUBEBUILDER_ASSETS may hold instead: always (`required`), or where the file is there. */
+  /** Whether KUBEBUILDER_ASSETS, if set, must contain the program (`required`) or may contain it (`optional`). */
   readonly assets?: 'required' | 'optional';
-  /** Seconds that the build takes on two cores. What a group shares is counted with its first program. */
+  /** Estimated build time on two cores. The first program of a group includes the shared dependencies. */
   readonly seconds: number;
 }
 
 /**
- * The version of a module in the group's go.mod.
+ * Returns the version of a module in the group's go.mod.
  *
- * @throws Error if go.mod does not require the module
+ * @throws BuildError if go.mod does not require the module
  */
 export type VersionOf = (module: string) => string;
 
-/** As Kubernetes' own build does: without it every component calls itself v0.0.0-master. */
+/** Sets the same variables as Kubernetes' build. Without them every component reports the version v0.0.0-master. */
 const kubernetesVersion = (versionOf: VersionOf): Record<string, string> => {
   const version = versionOf('k8s.io/kubernetes');
   const [major = '', minor = ''] = version.slice(1).split('.');
@@ -55,7 +55,7 @@ const containerd = <const Name extends string>(name: Name, seconds: number) => (
   seconds,
 });
 
-/** Helm 3 takes the Kubernetes version that charts are rendered for from the linker; Helm 4 reads it from its modules. */
+/** Also sets the Kubernetes version for which Helm 3 renders charts. Helm 4 reads it from its modules. */
 const helm3Version = (versionOf: VersionOf): Record<string, string> => {
   const [, minor = ''] = versionOf('k8s.io/client-go').split('.');
   return {
@@ -72,10 +72,10 @@ const helm4Version = (versionOf: VersionOf): Record<string, string> => ({
 });
 
 /**
- * All programs, in the order in which they are built: what the integration tests wait for comes first.
+ * All programs in build order: first those that the integration tests need.
  *
- * Most of the time goes into libraries, client-go above all. So what can be built with Kubernetes' own versions of them is
- * of its group, and what asks for later ones, of `extras`: each library is compiled once a group.
+ * Most of the build time goes into libraries such as client-go, which are compiled once per group. Therefore programs that work with
+ * Kubernetes' versions of these libraries are in the group `kubernetes`, and those that require later versions in `extras`.
  */
 export const catalogue = [
   { name: 'etcd', group: 'etcd', package: 'go.etcd.io/etcd/server/v3', assets: 'required', seconds: 47 },

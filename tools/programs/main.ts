@@ -1,13 +1,13 @@
 /**
- * Builds the programs of the test cluster that are not yet in the user's cache, and prints where each is.
+ * Builds the cluster's programs that are not in the user's cache, and prints their paths.
  *
- *     node tools/programs/main.ts                        all of them
- *     node tools/programs/main.ts etcd kube-apiserver    these alone
+ *     node tools/programs/main.ts                        all programs
+ *     node tools/programs/main.ts etcd kube-apiserver    only these
  *
- * Exits with 0 when they are there, 1 when one can't be built, 2 for an unknown name, 128 + n after signal n.
+ * Exits with 0 on success, 1 if a build fails, 2 for an unknown name, 128 + n after signal n.
  */
 
-import { exitCodeOf, interruption } from '../interruption.ts';
+import { abortOnInterrupt, exitCodeOf } from '../abort-on-interrupt.ts';
 import { BuildError, ensureBinaries } from './build.ts';
 import { type BinaryName, catalogue } from './catalogue.ts';
 
@@ -19,16 +19,16 @@ function isBinaryName(name: string): name is BinaryName {
 
 async function main(args: readonly string[]): Promise<number> {
   if (args.includes('--help')) {
-    console.log(`usage: node tools/programs/main.ts [PROGRAM…]\n\nPrograms: ${all.join(', ')}`);
+    console.log(`Usage: node tools/programs/main.ts [PROGRAM…]\n\nPrograms: ${all.join(', ')}`);
     return 0;
   }
   const names = args.filter(isBinaryName);
   if (names.length < args.length) {
     const unknown = args.filter((name) => !isBinaryName(name));
-    console.error(`no such program: ${unknown.join(', ')}. There are ${all.join(', ')}.`);
+    console.error(`unknown programs: ${unknown.join(', ')}. The programs are ${all.join(', ')}.`);
     return 2;
   }
-  const signal = interruption();
+  const signal = abortOnInterrupt();
   try {
     const paths = await ensureBinaries(names.length > 0 ? names : all, { signal });
     const width = Math.max(...[...paths.keys()].map((name) => name.length));
@@ -36,7 +36,7 @@ async function main(args: readonly string[]): Promise<number> {
     return 0;
   } catch (error) {
     if (signal.aborted) {
-      console.error('interrupted: what was built so far is kept');
+      console.error('interrupted: the programs built so far are kept');
       return exitCodeOf(signal.reason as NodeJS.Signals);
     }
     if (error instanceof BuildError) {

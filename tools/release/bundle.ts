@@ -1,9 +1,9 @@
 /**
- * Bundles a program: dist/main.js and its chunks, which a pod runs with nothing beside them but Node.
+ * Bundles a program into main.js and its chunks, which need only Node to run.
  *
- *     node tools/release/bundle.ts [FOLDER [ENTRY]]     into dist/ where no folder is named; the operator where no entry is
+ *     node tools/release/bundle.ts [FOLDER [ENTRY]]     default: the operator, into dist/
  *
- * Identifiers stay as they are written, so that a stack trace in a log is readable without a source map.
+ * Identifiers are not minified, so that a stack trace in a log is readable without a source map.
  */
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
@@ -17,21 +17,23 @@ const repository = join(import.meta.dirname, '../..');
 
 export type Bundle = {
   readonly folder: string;
-  /** All that Node reads at the start: main.js and what it imports statically. */
+  /** The size of the files that Node reads at start: main.js and its static imports. */
   readonly startBytes: number;
-  /** What it reads on demand alone. */
+  /** The size of the files that Node reads on demand. */
   readonly lazyBytes: number;
 };
 
-/** The bundle would load, at every start, what a pod never needs. */
+/** The bundle would load at every start a package that a pod does not need. */
 export class HeavyStartError extends Error {
   override readonly name = 'HeavyStartError';
 }
 
 /**
- * @param options.folder where the bundle goes; what a former bundle left there is removed
- * @param options.entry the program
- * @throws HeavyStartError where @kubernetes/client-node is reached by static imports
+ * Bundles a program.
+ *
+ * @param options.folder the output folder; files of an earlier bundle are removed
+ * @param options.entry the program's main module
+ * @throws HeavyStartError if static imports reach @kubernetes/client-node
  */
 export async function bundle({
   folder = join(repository, 'dist'),
@@ -68,8 +70,8 @@ export async function bundle({
     plugins: [leanBuiltins, leanUndici, leanClientNode],
   });
   const start = staticClosure(metafile);
-  refuseHeavyStart(metafile, start);
-  // Node takes main.js for an ES module without a second look, and scanners read here what this is.
+  rejectHeavyStart(metafile, start);
+  // The manifest makes Node treat main.js as an ES module, and scanners read the name and version.
   await writeFile(
     join(folder, 'package.json'),
     `${JSON.stringify({ name, version, license, type: 'module', private: true }, null, 2)}\n`,
@@ -82,7 +84,7 @@ export async function bundle({
   return { folder, startBytes, lazyBytes: allBytes - startBytes };
 }
 
-/** The outputs that are loaded before the program's first line runs. */
+/** Returns the outputs that Node loads before the program's first line runs. */
 function staticClosure(metafile: Metafile): readonly string[] {
   const main = Object.keys(metafile.outputs).find(
     (output) => metafile.outputs[output]?.entryPoint !== undefined && output.endsWith('/main.js'),
@@ -97,15 +99,15 @@ function staticClosure(metafile: Metafile): readonly string[] {
   return [...reached];
 }
 
-function refuseHeavyStart(metafile: Metafile, start: readonly string[]): void {
+function rejectHeavyStart(metafile: Metafile, start: readonly string[]): void {
   for (const output of start) {
-    const heavy = Object.keys(metafile.outputs[output]?.inputs ?? {}).find(isGenerated);
+    const heavy = Object.keys(metafile.outputs[output]?.inputs ?? {}).find(isClientNode);
     if (heavy === undefined) continue;
     const importers = Object.entries(metafile.inputs)
       .filter(
         ([path, { imports }]) =>
-          !isGenerated(path) &&
-          imports.some((imported) => imported.kind === 'import-statement' && isGenerated(imported.path)),
+          !isClientNode(path) &&
+          imports.some((imported) => imported.kind === 'import-statement' && isClientNode(imported.path)),
       )
       .map(([path]) => path);
     throw new HeavyStartError(
@@ -114,7 +116,7 @@ function refuseHeavyStart(metafile: Metafile, start: readonly string[]): void {
   }
 }
 
-const isGenerated = (path: string): boolean => path.includes('node_modules/@kubernetes/client-node/');
+const isClientNode = (path: string): boolean => path.includes('node_modules/@kubernetes/client-node/');
 
 const kilobytes = (bytes: number): string => `${Math.round(bytes / 1000)} kB`;
 
@@ -123,8 +125,8 @@ async function main([folder, entry]: readonly string[]): Promise<void> {
     ...(folder !== undefined && { folder: resolve(folder) }),
     ...(entry !== undefined && { entry: resolve(entry) }),
   });
-  console.log(`${made.folder}: ${kilobytes(made.startBytes)} at the start, ${kilobytes(made.lazyBytes)} on demand`);
+  console.log(`${made.folder}: ${kilobytes(made.startBytes)} at start, ${kilobytes(made.lazyBytes)} on demand`);
 }
 
-// No await at the top: jest's global set-up, which imports this, can't load a module that has one.
+// No top-level await: jest's global setup imports this module, and cannot load one that has it.
 if (import.meta.main) void main(process.argv.slice(2));

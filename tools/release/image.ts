@@ -1,37 +1,37 @@
 /**
- * Builds an image where no registry answers, from the Dockerfile that users build it from: the operator's, or the pet store's.
+ * Builds the image of the operator or the pet store from the Dockerfile, without an image registry.
  *
- *     node tools/release/image.ts [petstore]     prints the image's name and the docker-archive that holds it
+ *     node tools/release/image.ts [petstore]     prints the image's name and its docker-archive
  *
- * The bundle and Node's binary are taken from this machine and stand in for the Dockerfile's stages of those names; the
- * base of its last stage is made of the libraries that Node asks for. Nothing is left outside our cache.
+ * Folders with this machine's bundle and Node binary replace the Dockerfile's stages `bundle` and `node-binary`. An image with Node's
+ * shared libraries replaces the base image of the last stage. All files stay in the cache folder.
  */
 import { createHash } from 'node:crypto';
 import { cp, mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { execa } from 'execa';
+import { abortOnInterrupt, exitCodeOf } from '../abort-on-interrupt.ts';
 import { cacheFolder } from '../cache-folder.ts';
 import { ensureDebianPackages, PackagesError } from '../debian.ts';
-import { exitCodeOf, interruption } from '../interruption.ts';
 import { bundle } from './bundle.ts';
 import { buildahIn } from './image/buildah.ts';
 
 const repository = join(import.meta.dirname, '../..');
 
 export type Image = {
-  /** As the chart asks for it: repository and tag. */
+  /** Repository and tag, as in the chart. */
   readonly name: string;
   /** A docker-archive, for `npm run cluster -- load`, `docker load`, `kind load image-archive`. */
   readonly archive: string;
   readonly bytes: number;
 };
 
-/** This machine cannot build the image; the message says what can be done instead. */
+/** This machine cannot build the image. The message says what to do instead. */
 export class ImageError extends Error {
   override readonly name = 'ImageError';
 }
 
-/** All in the repository that decides what is in the image, the Dockerfile aside. */
+/** The files, besides the Dockerfile, that determine the content of the image. */
 const sources = [
   'src',
   'tools/release/bundle.ts',
@@ -44,7 +44,7 @@ const sources = [
   'LICENSE',
 ].map((path) => join(repository, path));
 
-/** The images, each with its program and where the Dockerfile takes its bundle from. */
+/** The images, each with its main module and its folder in the Dockerfile's stage `bundle`. */
 const programs = {
   echoperator: { entry: 'src/main.ts', folder: 'app', target: [] },
   petstore: { entry: 'src/petstore/main.ts', folder: 'petstore', target: ['--target', 'petstore'] },
@@ -52,13 +52,14 @@ const programs = {
 
 export type ImageName = keyof typeof programs;
 
-/** How many archives the cache keeps: one that is being loaded while a newer one is built must not vanish. */
-const kept = 6;
+/** The cache keeps several archives, because one may be loading while a newer one is built. */
+const cachedArchives = 6;
 
 /**
- * Builds the image, or finds it in the cache where nothing that goes into it has changed.
- * Two builds at once are safe: each works in a folder of its own, and the finished archive is moved into its place.
- * @throws ImageError where this machine cannot build it; PackagesError where buildah is missing and cannot be installed
+ * Builds the image, unless an image of the same sources is in the cache. Concurrent builds are safe: each has its own folder, and
+ * renames its archive at the end.
+ *
+ * @throws ImageError if this machine cannot build it; PackagesError if buildah cannot be installed
  */
 export async function buildImage({
   signal,
@@ -68,7 +69,9 @@ export async function buildImage({
   readonly image?: ImageName;
 } = {}): Promise<Image> {
   if (process.platform !== 'linux' || process.getuid?.() !== 0) {
-    throw new ImageError('Building the image without a registry needs root on Linux; with a registry: docker build .');
+    throw new ImageError(
+      'Building the image without a registry requires root on Linux. With a registry, run: docker build .',
+    );
   }
   const cache = join(cacheFolder(), 'images');
   await mkdir(cache, { recursive: true });
@@ -140,7 +143,7 @@ async function build({
   await buildah('push', name, `docker-archive:${join(work, 'image.tar')}:${name}`);
 }
 
-/** @throws ImageError where the Dockerfile's Node is not the one that runs this */
+/** @throws ImageError if the Dockerfile's Node is not the one that runs this */
 async function readDockerfile(): Promise<{ readonly text: string; readonly base: string }> {
   const text = await readFile(join(repository, 'Dockerfile'), 'utf8');
   const images = [...text.matchAll(/^FROM (?:--\S+ )*(\S+)/gm)].map((match) => match[1]);
@@ -148,21 +151,21 @@ async function readDockerfile(): Promise<{ readonly text: string; readonly base:
   if (base === undefined) throw new ImageError('The Dockerfile has no FROM.');
   if (!images.some((image) => image?.startsWith(`docker.io/library/node:${process.versions.node}-`))) {
     throw new ImageError(
-      `This is Node ${process.versions.node}, and not the one that the Dockerfile names: run it with make image.`,
+      `This is Node ${process.versions.node}, but the Dockerfile uses another version: run \`make image\`.`,
     );
   }
   return { text, base };
 }
 
-/** The shared libraries that the program asks for, and its loader, as absolute paths. */
+/** Returns the absolute paths of a program's shared libraries and its loader. @throws ImageError if one is missing */
 export async function librariesOf(program: string, signal: AbortSignal | undefined): Promise<readonly string[]> {
   const { stdout } = await execa('ldd', [program], signal === undefined ? {} : { cancelSignal: signal });
   const missing = /^\s*(\S+) => not found/m.exec(stdout);
-  if (missing !== null) throw new ImageError(`${program} asks for ${missing[1]}, which this machine does not have.`);
+  if (missing !== null) throw new ImageError(`${program} needs ${missing[1]}, which this machine does not have.`);
   return [...stdout.matchAll(/(?:=>|^)\s+(\/\S+) \(0x/gm)].map((match) => String(match[1])).sort();
 }
 
-/** A hash of some words and of the contents of some files and folders. */
+/** Returns a hash of texts and of the contents of files and folders. */
 async function fingerprint(words: readonly string[], paths: readonly string[]): Promise<string> {
   const hash = createHash('sha256').update(JSON.stringify(words));
   for (const path of paths) {
@@ -188,7 +191,7 @@ async function exists(path: string): Promise<boolean> {
   );
 }
 
-/** A build that was killed leaves its folder; the process that is named there is gone. */
+/** Removes the folders of killed builds. A folder's name contains the process id of its build. */
 async function removeAbandoned(cache: string): Promise<void> {
   for (const entry of await readdir(cache)) {
     const pid = /^building-(\d+)-/.exec(entry)?.[1];
@@ -200,18 +203,18 @@ async function removeAbandoned(cache: string): Promise<void> {
 async function removeOld(cache: string): Promise<void> {
   const archives = (await readdir(cache)).filter((entry) => entry.endsWith('.tar')).map((entry) => join(cache, entry));
   const dated = await Promise.all(archives.map(async (archive) => ({ archive, time: (await stat(archive)).mtimeMs })));
-  const old = dated.sort((a, b) => b.time - a.time).slice(kept);
+  const old = dated.sort((a, b) => b.time - a.time).slice(cachedArchives);
   for (const { archive } of old) await rm(archive, { force: true });
 }
 
 async function main([argument = 'echoperator']: readonly string[]): Promise<void> {
   const image = (Object.keys(programs) as ImageName[]).find((name) => name === argument);
   if (image === undefined) {
-    console.error(`There is no image ${argument}: name one of ${Object.keys(programs).join(', ')}.`);
+    console.error(`Unknown image ${argument}. The images are ${Object.keys(programs).join(', ')}.`);
     process.exitCode = 2;
     return;
   }
-  const signal = interruption();
+  const signal = abortOnInterrupt();
   const started = performance.now();
   try {
     const { name, archive, bytes } = await buildImage({ signal, image });
@@ -228,5 +231,5 @@ async function main([argument = 'echoperator']: readonly string[]): Promise<void
   }
 }
 
-// No await at the top: jest's global set-up, which imports this, can't load a module that has one.
+// No top-level await: jest's global setup imports this module, and cannot load one that has it.
 if (import.meta.main) void main(process.argv.slice(2));

@@ -1,5 +1,5 @@
 /**
- * Prints what CHANGELOG.md says of a version, and refuses a version that the repository is not at.
+ * Prints the section of CHANGELOG.md for a version. Fails if the repository has another version.
  *
  *     node tools/release/release-notes.ts 1.2.3
  */
@@ -7,14 +7,15 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parse } from 'yaml';
 
-/** The repository cannot be released as the version that was asked for. */
+/** The repository cannot be released as this version. */
 export class ReleaseError extends Error {
   override readonly name = 'ReleaseError';
 }
 
 /**
- * The body of the changelog's section for a version, without its heading and without the links at the file's end.
- * @throws ReleaseError where there is none, or it is empty
+ * Returns the body of the changelog's section for a version, without its heading and without the links at the end of the file.
+ *
+ * @throws ReleaseError if the section is missing or empty
  */
 export function sectionOf(changelog: string, version: string): string {
   const lines = changelog.split('\n');
@@ -23,11 +24,11 @@ export function sectionOf(changelog: string, version: string): string {
   const rest = lines.slice(start + 1);
   const end = rest.findIndex((line) => /^## |^\[[^\]]+\]: /.test(line));
   const body = (end === -1 ? rest : rest.slice(0, end)).join('\n').trim();
-  if (body === '') throw new ReleaseError(`CHANGELOG.md says nothing of ${version}.`);
+  if (body === '') throw new ReleaseError(`CHANGELOG.md has an empty section for ${version}.`);
   return body;
 }
 
-/** @throws ReleaseError that names every file whose version is another one */
+/** @throws ReleaseError that names every file with another version */
 export function checkVersions(versions: Readonly<Record<string, unknown>>, version: string): void {
   const others = Object.entries(versions).filter(([, found]) => found !== version);
   if (others.length === 0) return;

@@ -1,29 +1,29 @@
-// `helm test`: every address given has to answer with 200 and a text. Tried again for a while: a release that was
-// installed without `--wait` may still be starting.
-const patienceMs = 60_000;
-const pauseMs = 500;
+// Run by `helm test`: every URL in the arguments must answer with status 200 and a body. Failed requests are retried, because
+// a release that was installed without `--wait` may still be starting.
+const timeoutMs = 60_000;
+const retryDelayMs = 500;
 
-async function ask(address) {
-  const answer = await fetch(address, { signal: AbortSignal.timeout(5_000) });
+async function request(url) {
+  const answer = await fetch(url, { signal: AbortSignal.timeout(5_000) });
   const text = await answer.text();
   if (answer.status !== 200) throw new Error(`answered ${answer.status}: ${text.trim()}`);
-  if (text === '') throw new Error('answered 200, but nothing more');
+  if (text === '') throw new Error('answered 200 with an empty body');
   return text;
 }
 
-async function untilAnswered(address, deadline) {
+async function requestUntilAnswered(url, deadline) {
   for (;;) {
     try {
-      return await ask(address);
+      return await request(url);
     } catch (error) {
-      if (Date.now() >= deadline) throw new Error(`${address}: ${[error.message, error.cause?.message].join(' ')}`);
-      await new Promise((resolve) => setTimeout(resolve, pauseMs));
+      if (Date.now() >= deadline) throw new Error(`${url}: ${[error.message, error.cause?.message].join(' ')}`);
+      await new Promise((resolve) => setTimeout(resolve, retryDelayMs));
     }
   }
 }
 
-const deadline = Date.now() + patienceMs;
-for (const address of process.argv.slice(1)) {
-  const text = await untilAnswered(address, deadline);
-  console.log(`${address}: 200, ${Buffer.byteLength(text)} bytes`);
+const deadline = Date.now() + timeoutMs;
+for (const url of process.argv.slice(1)) {
+  const text = await requestUntilAnswered(url, deadline);
+  console.log(`${url}: 200, ${Buffer.byteLength(text)} bytes`);
 }

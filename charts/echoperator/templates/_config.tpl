@@ -1,4 +1,4 @@
-{{/* The operator's settings, as they stand in its environment. */}}
+{{/* The operator's settings as environment variables. */}}
 {{- define "echoperator.config" -}}
 NAMESPACE: {{ .Release.Namespace | quote }}
 WATCH_NAMESPACES: {{ .Values.watchNamespaces | join "," | quote }}
@@ -40,7 +40,7 @@ PSQL_CONNECT_TIMEOUT_SECONDS: {{ .Values.postgresWriter.connectTimeoutSeconds | 
 PSQL_STATEMENT_TIMEOUT_SECONDS: {{ .Values.postgresWriter.statementTimeoutSeconds | quote }}
 {{- end }}
 
-{{/* The names of the controllers that are enabled, with commas between them. */}}
+{{/* The names of the enabled controllers, separated by commas. */}}
 {{- define "echoperator.controllers" -}}
 {{- $names := list -}}
 {{- range $name, $controller := .Values.controllers }}
@@ -49,7 +49,7 @@ PSQL_STATEMENT_TIMEOUT_SECONDS: {{ .Values.postgresWriter.statementTimeoutSecond
 {{- join "," $names }}
 {{- end }}
 
-{{/* What of Secrets is mounted for the way to the database; empty where there is nothing. */}}
+{{/* The Secrets to mount for the database connection, as volume sources. Empty if there are none. */}}
 {{- define "echoperator.postgresSecrets" -}}
 {{- if .Values.controllers.postgresWriter.enabled }}
 {{- with .Values.postgresWriter.credentials }}

@@ -1,20 +1,20 @@
 {{/*
-What the Deployment and the Services find the operator's pods by. A Deployment's selector cannot be changed, so this is
-what it was in the chart's first version. No other pod of the chart may carry all of it.
+The labels by which the Deployment and the Services select the operator's pods. A Deployment's selector is immutable, so these
+labels must stay as in the chart's first version. No other pod of the chart may have all of them.
 */}}
 {{- define "echoperator.selectorLabels" -}}
 app.kubernetes.io/name: {{ include "echoperator.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
-{{/* The same for a part that has pods of its own: (list . "crds"). */}}
+{{/* The selector labels of a component with its own pods: (list . "crds"). */}}
 {{- define "echoperator.partSelectorLabels" -}}
 {{- $context := first . -}}
 app.kubernetes.io/name: {{ printf "%s-%s" (include "echoperator.name" $context | trunc 50 | trimSuffix "-") (index . 1) }}
 app.kubernetes.io/instance: {{ $context.Release.Name | quote }}
 {{- end }}
 
-{{/* What every object carries besides what it is selected by: (list . "component"). */}}
+{{/* The labels of every object besides its selector labels: (list . "component"). */}}
 {{- define "echoperator.commonLabels" -}}
 {{- $context := first . -}}
 app.kubernetes.io/component: {{ index . 1 }}
@@ -24,21 +24,21 @@ app.kubernetes.io/managed-by: {{ $context.Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" $context.Chart.Name $context.Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
 {{- end }}
 
-{{/* The labels of what belongs to the running operator: (list . "component"). */}}
+{{/* The labels of an object of the operator itself: (list . "component"). */}}
 {{- define "echoperator.labels" -}}
 {{ include "echoperator.selectorLabels" (first .) }}
 {{ include "echoperator.commonLabels" . }}
 {{- end }}
 
-{{/* The labels of a part that has pods of its own: (list . "crds"). */}}
+{{/* The labels of an object of a component with its own pods: (list . "crds"). */}}
 {{- define "echoperator.partLabels" -}}
 {{ include "echoperator.partSelectorLabels" . }}
 {{ include "echoperator.commonLabels" . }}
 {{- end }}
 
 {{/*
-A pod's labels: the user's and the chart's, of which the chart's win: (list . labelsAsText). Without the chart's version:
-a new chart of the same operator does not start pods anew.
+A pod's labels: podLabels overridden by the chart's labels: (list . labelsAsYaml). Omits the chart's version, so that a new chart
+for the same operator does not restart pods.
 */}}
 {{- define "echoperator.podLabels" -}}
 {{- mustMergeOverwrite (deepCopy (first .).Values.podLabels) (omit (index . 1 | fromYaml) "helm.sh/chart") | toYaml }}

@@ -1,4 +1,4 @@
-{{/* Not empty where a ServiceMonitor is made of what has metrics. */}}
+{{/* Not empty if the chart creates ServiceMonitors. */}}
 {{- define "echoperator.hasServiceMonitor" -}}
 {{- $known := .Capabilities.APIVersions.Has "monitoring.coreos.com/v1/ServiceMonitor" -}}
 {{- with .Values.monitoring }}
@@ -7,8 +7,8 @@
 {{- end }}
 
 {{/*
-A ServiceMonitor: (list . "name" labels selectorLabels endpoint), of which the last three are YAML. It scrapes the Service of
-those labels in the release's namespace.
+A ServiceMonitor: (list . "name" labels selectorLabels endpoint), where the last three are YAML. It scrapes the Service with the
+selector labels in the release's namespace.
 */}}
 {{- define "echoperator.serviceMonitor" -}}
 {{- $context := first . -}}

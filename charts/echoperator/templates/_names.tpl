@@ -1,11 +1,11 @@
-{{/* The chart's name, or what takes its place. */}}
+{{/* The chart's name, or nameOverride. */}}
 {{- define "echoperator.name" -}}
 {{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
 {{- end }}
 
 {{/*
-The name of what the release makes. A release whose name holds the chart's (`helm install echoperator …`) is not
-called echoperator-echoperator. 63 characters and no dots, since Services and labels hold no more.
+The prefix of the names of the release's objects. A release whose name contains the chart's (`helm install echoperator …`) does not
+become echoperator-echoperator. At most 63 characters and no dots, because names of Services and labels allow no more.
 */}}
 {{- define "echoperator.fullname" -}}
 {{- $name := default .Chart.Name .Values.nameOverride -}}
@@ -13,7 +13,7 @@ called echoperator-echoperator. 63 characters and no dots, since Services and la
 {{- default $made .Values.fullnameOverride | replace "." "-" | trunc 63 | trimSuffix "-" }}
 {{- end }}
 
-{{/* The full name with a suffix: (list . "metrics"). The suffix is never what is cut off. */}}
+{{/* The full name with a suffix: (list . "metrics"). A long name is truncated before the suffix. */}}
 {{- define "echoperator.fullnameWith" -}}
 {{- $suffix := index . 1 -}}
 {{- $room := int (sub 62 (len $suffix)) -}}
@@ -21,14 +21,14 @@ called echoperator-echoperator. 63 characters and no dots, since Services and la
 {{- end }}
 
 {{/*
-The name of what the release makes outside of its own namespace: (list . name). Two releases of one name may stand in two
-namespaces, and meet where these objects are. Written as a Service's name in DNS: neither part holds a dot.
+The name of an object outside of the release's namespace: (list . name). It contains the namespace, because releases with the same
+name may exist in several namespaces. The dot is unambiguous: neither part contains one.
 */}}
 {{- define "echoperator.nameOutside" -}}
 {{- printf "%s.%s" (index . 1) (first .).Release.Namespace }}
 {{- end }}
 
-{{/* The operator's ServiceAccount: the one made, or the one that is there. */}}
+{{/* The name of the operator's ServiceAccount, created by the chart or existing. */}}
 {{- define "echoperator.serviceAccountName" -}}
 {{- $own := ternary (include "echoperator.fullname" .) "default" .Values.serviceAccount.create -}}
 {{- default $own .Values.serviceAccount.name }}

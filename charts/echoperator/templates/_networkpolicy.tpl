@@ -1,4 +1,4 @@
-{{/* The egress rule for the API server. */}}
+{{/* The egress rule that allows the API server. */}}
 {{- define "echoperator.apiServerEgress" -}}
 - ports:
     {{- range .Values.networkPolicy.apiServer.ports }}

@@ -1,6 +1,5 @@
 {{/*
-An image: by digest where one is given, since not every container runtime takes a tag and a digest together:
-(list . .Values.image).
+An image reference: (list . .Values.image). With a digest it has no tag, because not every container runtime accepts both.
 */}}
 {{- define "echoperator.imageOf" -}}
 {{- $context := first . -}}
@@ -9,14 +8,14 @@ An image: by digest where one is given, since not every container runtime takes 
 {{- end }}
 {{- end }}
 
-{{/* The operator's. */}}
+{{/* The operator's image. */}}
 {{- define "echoperator.image" -}}
 {{- include "echoperator.imageOf" (list . .Values.image) }}
 {{- end }}
 
 {{/*
-What all pods of the chart have in common. No service links: a Service called `metrics` in the namespace would put
-METRICS_PORT=tcp://… into the environment.
+The fields that all pods of the chart share. Service links are off, because a Service called `metrics` in the namespace would set
+METRICS_PORT=tcp://… in the environment.
 */}}
 {{- define "echoperator.podSpec" -}}
 enableServiceLinks: false
@@ -41,7 +40,7 @@ tolerations:
 {{- end }}
 {{- end }}
 
-{{/* What all containers of the chart have in common. */}}
+{{/* The fields that all containers of the chart share. */}}
 {{- define "echoperator.containerSpec" -}}
 image: {{ include "echoperator.image" . | quote }}
 imagePullPolicy: {{ .Values.image.pullPolicy }}
@@ -56,8 +55,8 @@ resources:
 {{- end }}
 
 {{/*
-A container's environment: what the chart sets, as text, and extraEnv, which wins: (list . envAsText). A name that is
-in there twice would be refused by server-side apply, with which Helm 4 installs.
+A container's environment: the chart's variables overridden by extraEnv: (list . envAsYaml). Each name appears once, because
+server-side apply, which Helm 4 uses, rejects duplicates.
 */}}
 {{- define "echoperator.env" -}}
 {{- $extra := (first .).Values.extraEnv -}}
@@ -71,8 +70,8 @@ in there twice would be refused by server-side apply, with which Helm 4 installs
 {{- end }}
 
 {{/*
-Who the replica is, as its container's environment: (list . container). By the pod's uid and the container's name it finds
-itself in the pod's status.
+The environment variables that identify a replica: (list . container). With the pod's UID and the container's name the replica finds
+its own container in the pod's status.
 */}}
 {{- define "echoperator.identity" -}}
 - name: HA_NODE_ID
@@ -86,8 +85,8 @@ itself in the pod's status.
 {{- end }}
 
 {{/*
-How the replicas are spread: as the values say, or with high availability over the nodes, where there are enough. That
-counts the pods of one revision: those that a rolling update replaces would keep their successors away.
+The topology spread constraints: those of the values, or with high availability a preference for different nodes. The default counts
+only pods of the same revision; otherwise old pods would keep new ones off their nodes during a rolling update.
 */}}
 {{- define "echoperator.spread" -}}
 {{- $constraints := .Values.topologySpreadConstraints -}}

@@ -1,9 +1,9 @@
 {{/*
-Refuses to watch a namespace that another release of this chart watches. What that one watches is where its ServiceAccount
-is bound to the operator's rules (rbac/operator.yaml); the bindings are found by labels that no value changes, and name the
-release and its namespace. Where Helm asks no cluster (`helm template`, `helm lint`) `lookup` finds nothing.
+Fails if another release of this chart watches one of this release's namespaces. A release watches the namespaces where its
+ServiceAccount is bound to the operator's rules (rbac/operator.yaml). Such a binding has labels that no value changes; they and its
+subject name the release and its namespace. Without a cluster (`helm template`, `helm lint`) `lookup` finds nothing.
 */}}
-{{- define "echoperator.refuseOverlap" -}}
+{{- define "echoperator.rejectOverlap" -}}
 {{- $rbac := "rbac.authorization.k8s.io/v1" -}}
 {{- $bindings := (lookup $rbac "ClusterRoleBinding" "" "").items | default list -}}
 {{- range .Values.watchNamespaces | default (list "") }}
@@ -17,7 +17,7 @@ release and its namespace. Where Helm asks no cluster (`helm template`, `helm li
 {{- if not (and (eq $release $.Release.Name) (eq .namespace $.Release.Namespace)) }}
 {{- $watched := "every namespace" }}
 {{- with $binding.metadata.namespace }}{{ $watched = printf "namespace %q" . }}{{ end }}
-{{- fail (printf "release %q in namespace %q watches %s already, and no two releases may watch the same: give each of them watchNamespaces that the other has not, or uninstall one." $release .namespace $watched) }}
+{{- fail (printf "release %q in namespace %q already watches %s. Two releases must not watch the same namespace: set watchNamespaces of both releases to different namespaces, or uninstall one of them." $release .namespace $watched) }}
 {{- end }}
 {{- end }}
 {{- end }}

@@ -8,13 +8,13 @@ import { TestCluster } from '../../../testkit/test-cluster.ts';
 import { chart, Helm, HelmError, type HelmName, type ReleaseOptions } from '../helm.ts';
 
 export let cluster: TestCluster;
-/** Namespaces for releases. */
+/** The namespaces of the releases. */
 export let [first, second, third] = ['', '', ''];
 let folder: string;
 let controlPlane: ControlPlane;
 const installed = new Map<string, ReleaseOptions>();
 
-/** A server of its own: releases find one another in the whole cluster. */
+/** Starts a separate API server, because a release finds every other release in the cluster. */
 export async function setUp(): Promise<void> {
   folder = await makeRunFolder();
   controlPlane = await startControlPlane(folder, []);
@@ -36,13 +36,13 @@ export async function tearDown(): Promise<void> {
 
 export const helmOf = (name: HelmName, chartFolder = chart) => Helm.find(name, chartFolder, cluster.kubeconfig);
 
-/** Installs a release or upgrades it, until {@link uninstallAll}. */
+/** Installs or upgrades a release. {@link uninstallAll} removes it. */
 export async function upgrade(helm: Helm, release: ReleaseOptions): Promise<void> {
   await helm.upgrade(release);
   installed.set(`${release.namespace}/${release.release}`, release);
 }
 
-/** What Helm said when it refused. */
+/** Returns the message with which Helm rejected the attempt. */
 export async function refusal(attempt: Promise<unknown>): Promise<string> {
   const outcome = await attempt.catch((error: unknown) => error);
   expect(outcome).toBeInstanceOf(HelmError);
@@ -60,18 +60,18 @@ export const alone = { replicas: 1, strategy: { type: 'Recreate' }, budgets: 0 }
 interface ReleaseState {
   readonly replicas: number | undefined;
   readonly strategy: { readonly type?: string; readonly rollingUpdate?: object } | undefined;
-  /** How many PodDisruptionBudgets. */
+  /** The number of PodDisruptionBudgets. */
   readonly budgets: number;
 }
 
-/** What the API server has of the release `demo`. */
+/** Reads the release `demo` from the API server. */
 export async function state(namespace: string): Promise<ReleaseState> {
   const { spec } = await cluster.client.get(Deployment, { namespace, name: 'demo-echoperator' });
   const budgets = await cluster.client.list(PodDisruptionBudget, { namespace });
   return { replicas: spec?.replicas, strategy: spec?.strategy, budgets: budgets.items.length };
 }
 
-/** The chart with a Deployment as the original's: no word of its strategy. */
+/** Copies the chart without the Deployment's strategy, like the original chart. @returns the folder */
 export async function chartWithoutStrategy(): Promise<string> {
   const copy = await mkdtemp(join(folder, 'original-'));
   await cp(chart, copy, { recursive: true });

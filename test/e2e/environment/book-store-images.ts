@@ -1,6 +1,6 @@
 import { chmod, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { addProgram, endsAtOnce, imageArchive, makeBusyboxRoot } from '../../../tools/cluster/images.ts';
+import { addProgram, imageArchive, makeBusyboxRoot, stopImmediately } from '../../../tools/cluster/images.ts';
 import { ensureDebianPackages } from '../../../tools/debian.ts';
 
 /** Where Debian has Redis: one program, which is server or client by the name it is called by. */
@@ -27,7 +27,7 @@ fi
 
 const appDockerfile = `FROM scratch
 COPY root /
-${endsAtOnce}CMD ["httpd", "-f", "-p", "3000", "-h", "/srv"]
+${stopImmediately}CMD ["httpd", "-f", "-p", "3000", "-h", "/srv"]
 `;
 
 /** Each write is on the volume before it is answered. */
@@ -45,7 +45,7 @@ export async function bookStoreImages(): Promise<readonly string[]> {
       {
         name: 'docker.io/akash125/pyapp:latest',
         dockerfile: appDockerfile,
-        madeOf: [client, books],
+        inputs: [client, books],
         makeRoot: async (root) => {
           await makeBusyboxRoot(root);
           await addProgram(root, redisClient, '/bin/redis-cli');
@@ -60,7 +60,7 @@ export async function bookStoreImages(): Promise<readonly string[]> {
       {
         name: 'docker.io/library/mongo:latest',
         dockerfile: databaseDockerfile,
-        madeOf: [server],
+        inputs: [server],
         makeRoot: async (root) => {
           await makeBusyboxRoot(root);
           await addProgram(root, redisServer, '/bin/redis-server');

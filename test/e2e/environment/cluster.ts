@@ -25,7 +25,7 @@ export class E2eCluster {
     if (kubeconfig === undefined || auditLog === undefined) throw new Error('the global set-up has not run');
     const binaries = await ensureBinaries(['kubectl', 'helm']);
     const [kubectl, helm] = [binaries.get('kubectl') ?? '', binaries.get('helm') ?? ''];
-    return new E2eCluster({ kubeconfig, auditLog: await AuditLog.fromNowOn(auditLog), kubectl, helm });
+    return new E2eCluster({ kubeconfig, auditLog: await AuditLog.fromEnd(auditLog), kubectl, helm });
   }
 
   /** Runs kubectl. @throws ExecaError with kubectl's words when it fails. */

@@ -1,8 +1,8 @@
 /** A program that holds a cluster as a test run does, and is killed by cluster.test.ts. Its argument is the name. */
-import { Cluster, removeWhenWeDie } from '../../../tools/cluster/index.ts';
+import { Cluster, removeClusterOnExit } from '../../../tools/cluster/index.ts';
 
 const name = process.argv[2] ?? '';
-await removeWhenWeDie(name);
+await removeClusterOnExit(name);
 await Cluster.up({ name, nodes: 1 });
 process.stdout.write('up\n');
 setInterval(() => {}, 60_000);

@@ -47,7 +47,7 @@ export async function postgresImage(): Promise<string> {
     {
       name: 'docker.io/library/postgres:18',
       dockerfile: dockerfile(version),
-      madeOf: [await readFile(server), entry(version), rootVersion],
+      inputs: [await readFile(server), entry(version), rootVersion],
       makeRoot: async (root) => {
         await makeBusyboxRoot(root);
         for (const program of [server, join(programs, 'initdb'), join(programs, 'psql')])

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { cacheFolder } from '../../../tools/cache-folder.ts';
-import { addressesOfAllClusters, Cluster, removeWhenWeDie, type Watchdog } from '../../../tools/cluster/index.ts';
+import { addressesOfAllClusters, Cluster, removeClusterOnExit, type Watchdog } from '../../../tools/cluster/index.ts';
 import { ExclusiveLock } from '../../../tools/exclusive-lock.ts';
 
 /** What a suite's cluster is made of. */
@@ -28,7 +28,7 @@ export class SharedCluster {
 
   static async up({ suite, nodes, images }: SharedClusterOptions): Promise<SharedCluster> {
     const lock = lockOutOtherRuns(suite);
-    const watchdog = await removeWhenWeDie(suite);
+    const watchdog = await removeClusterOnExit(suite);
     await Cluster.down(suite);
     const [cluster, archives] = await Promise.all([Cluster.up({ name: suite, nodes }), images()]);
     for (const archive of archives) await cluster.loadImage(archive);

@@ -21,8 +21,8 @@ async function names(log: AuditLog, namespace: string): Promise<readonly (string
   return (await log.events(namespace)).map(({ objectRef }) => objectRef?.name);
 }
 
-test('a line counts once, when it is whole, for its own namespace', async () => {
-  const log = AuditLog.of(file);
+test('reads each complete line once and returns the events of a namespace', async () => {
+  const log = AuditLog.fromStart(file);
   await writeFile(file, line('a', 'one') + line('b', 'other'));
   expect(await Promise.all([names(log, 'a'), names(log, 'a')])).toEqual([['one'], ['one']]);
   const whole = line('a', 'é');
@@ -33,10 +33,10 @@ test('a line counts once, when it is whole, for its own namespace', async () => 
   expect(await names(log, 'b')).toEqual(['other', 'last']);
 });
 
-test('from now on what was written before does not count, and a file that is not there yet is an empty one', async () => {
-  const early = await AuditLog.fromNowOn(file);
+test('fromEnd ignores earlier lines, and treats a missing file as empty', async () => {
+  const early = await AuditLog.fromEnd(file);
   await writeFile(file, line('a', 'one'));
-  const late = await AuditLog.fromNowOn(file);
+  const late = await AuditLog.fromEnd(file);
   await appendFile(file, line('a', 'two'));
   expect(await names(early, 'a')).toEqual(['one', 'two']);
   expect(await names(late, 'a')).toEqual(['two']);

@@ -3,12 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it, jest } from '@jest/globals';
 import { ensureDebianPackages, PackagesError } from '../../../tools/debian.ts';
-import { recordingDisplay } from './fake-workshop.ts';
+import { recordingDisplay } from './fake-program-source.ts';
 
-/**
- * Knows the packages that the file `installed` lists, each behind it with what it provides; apt-get installs into that
- * file, and notes its calls.
- */
+/** Fake commands. The file `installed` lists each installed package with what it provides; apt-get appends to it and logs its calls. */
 const commands = {
   'dpkg-query': 'sed "s/^/installed /" installed; echo "config-files gone, "',
   'apt-get': `
@@ -43,26 +40,26 @@ afterEach(async () => {
 const beUser = (id: number) => jest.spyOn(process, 'getuid').mockReturnValue(id);
 const read = (name: string) => readFile(join(folder, name), 'utf8').catch(() => '');
 
-it('does nothing, and needs no root, where all is there', async () => {
+it('does nothing and needs no root if no package is missing', async () => {
   beUser(1000);
   await ensureDebianPackages(['runc'], { environment, display: recordingDisplay() });
   expect(await read('calls')).toBe('');
 });
 
-it('installs just what is missing, without what is only recommended', async () => {
+it('installs only missing packages, without recommended ones', async () => {
   beUser(0);
   await ensureDebianPackages(['runc', 'nftables', 'gone'], { environment, display: recordingDisplay() });
   expect(await read('calls')).toBe('install --yes --no-install-recommends nftables gone\n');
 });
 
-it('leaves alone what provides a package in its own way, as Docker does runc', async () => {
+it('does not install a package that another one provides, like runc from Docker', async () => {
   beUser(0);
   await writeFile(join(folder, 'installed'), 'containerd.io, containerd, runc (= 1.3.0)\n');
   await ensureDebianPackages(['runc'], { environment, display: recordingDisplay() });
   expect(await read('calls')).toBe('');
 });
 
-it('updates the lists where they are missing or old', async () => {
+it('updates the package lists if they are missing or old', async () => {
   beUser(0);
   await writeFile(join(folder, 'stale'), '');
   await ensureDebianPackages(['nftables'], { environment, display: recordingDisplay() });
@@ -75,31 +72,31 @@ it('updates the lists where they are missing or old', async () => {
   ]);
 });
 
-it('installs once when it is asked twice at the same time', async () => {
+it('installs once for two concurrent calls', async () => {
   beUser(0);
   const ask = () => ensureDebianPackages(['nftables'], { environment, display: recordingDisplay() });
   await Promise.all([ask(), ask()]);
   expect(await read('installed')).toBe('runc, \nnftables, \n');
 });
 
-it('tells one who is not root what to install', async () => {
+it('without root, fails with the command that installs the packages', async () => {
   beUser(1000);
   const asked = ensureDebianPackages(['runc', 'nftables', 'openssl'], { environment });
   await expect(asked).rejects.toThrow(
     new PackagesError(
-      "Debian's packages nftables, openssl are needed, and only root can install them: sudo apt-get install --no-install-recommends nftables openssl",
+      'the Debian packages nftables, openssl are missing, and only root can install them: sudo apt-get install --no-install-recommends nftables openssl',
     ),
   );
 });
 
-it('tells one whose system is not Debian what is needed', async () => {
+it('on another system, fails with the names of the packages', async () => {
   const asked = ensureDebianPackages(['runc'], { environment: { ...environment, PATH: join(folder, 'empty') } });
-  await expect(asked).rejects.toThrow(/^This is not Debian or one of its family, where the packages runc/);
+  await expect(asked).rejects.toThrow(/^the packages runc can be installed only on Debian/);
 });
 
-it('tells what apt-get said when it fails', async () => {
+it("fails with apt-get's last output", async () => {
   beUser(0);
   await writeFile(join(folder, 'bin', 'apt-get'), "#!/bin/sh\necho 'E: no room on the disk'; exit 100\n");
   const asked = ensureDebianPackages(['nftables'], { environment, display: recordingDisplay() });
-  await expect(asked).rejects.toThrow(/^apt-get can't install nftables:\n {2}E: no room on the disk/);
+  await expect(asked).rejects.toThrow(/^apt-get cannot install nftables:\n {2}E: no room on the disk/);
 });

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it, jest } from '@jest/globals';
 import { ExclusiveLock } from '../../../tools/exclusive-lock.ts';
 
-// Other processes are started and waited for, on a machine that may be busy.
+// The tests wait for other processes, on a machine that may be busy.
 jest.setTimeout(60_000);
 
 let folder: string;
@@ -21,7 +21,7 @@ afterEach(async () => {
   await rm(folder, { recursive: true });
 });
 
-it('has one holder at a time, who says who it is', () => {
+it('has one holder at a time and describes it', () => {
   {
     using first = ExclusiveLock.tryAcquire(file, 'counting');
     expect(first).toBeDefined();
@@ -33,7 +33,7 @@ it('has one holder at a time, who says who it is', () => {
   expect(ExclusiveLock.lastHolder(file)).toBe(`process ${process.pid}, counting too`);
 });
 
-it('keeps other processes out, and ends with its holder, also when that is killed with -9', async () => {
+it('excludes other processes, and is released when its holder is killed with SIGKILL', async () => {
   const source = new URL('../../../tools/exclusive-lock.ts', import.meta.url).href;
   const holder = spawn(
     process.execPath,
@@ -56,7 +56,7 @@ it('keeps other processes out, and ends with its holder, also when that is kille
   expect(lock).toBeDefined();
 });
 
-it('tells a lock that can not be had from one that is held', () => {
+it('throws for a file that cannot be locked, unlike for a lock that is held', () => {
   expect(() => ExclusiveLock.tryAcquire(join(folder, 'missing', 'lock'), 'trying')).toThrow(/unable to open|missing/);
   expect(ExclusiveLock.lastHolder(join(folder, 'other'))).toBe('another process');
 });

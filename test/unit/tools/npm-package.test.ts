@@ -19,15 +19,15 @@ const file = (path: string, ...specifiers: readonly string[]) => ({
   text: specifiers.map((name) => `import { it } from '${name}';\n`).join(''),
 });
 
-describe('the packages that code imports', () => {
+describe('importedPackages', () => {
   test.each<[string, string, readonly string[]]>([
     ['a static import', "import { Pool } from 'undici';", ['undici']],
-    ['an export', "export { KubeConfig } from '@kubernetes/client-node';", ['@kubernetes/client-node']],
-    ['one for its effects', "import 'undici';", ['undici']],
-    ['one on demand', "const { ApiServer } = await import('@scope/kit');", ['@scope/kit']],
+    ['a re-export', "export { KubeConfig } from '@kubernetes/client-node';", ['@kubernetes/client-node']],
+    ['a side-effect import', "import 'undici';", ['undici']],
+    ['a dynamic import', "const { ApiServer } = await import('@scope/kit');", ['@scope/kit']],
     ['a type in a declaration', 'type A = import("typebox").TSchema;', ['typebox']],
-    ['a part of a package', "import { Check } from 'typebox/value';", ['typebox']],
-    ['what lies beside it', "import { Store } from './store.js';", []],
+    ['a subpath of a package', "import { Check } from 'typebox/value';", ['typebox']],
+    ['a relative import', "import { Store } from './store.js';", []],
     ['a module of Node', "import 'node:net';\nimport 'fs';", []],
     ['an example in a comment', "/**\n * import { it } from 'nothing';\n */", []],
   ])('%s', (_what, text, expected) => {
@@ -36,7 +36,7 @@ describe('the packages that code imports', () => {
 });
 
 describe("the package's manifest", () => {
-  test('names what the runtime imports and nothing else', () => {
+  test('names exactly the packages that the runtime imports', () => {
     const manifest = runtimeManifest(repository, [
       file('dist/index.js', 'undici', './kind/index.js'),
       file('dist/kind/index.d.ts', 'typebox'),
@@ -51,7 +51,7 @@ describe("the package's manifest", () => {
     expect(JSON.stringify(manifest)).not.toMatch(/envalid|jest/);
   });
 
-  test('is refused for what the repository does not depend on itself', () => {
+  test('rejects a package that the repository does not depend on', () => {
     const build = () => runtimeManifest(repository, [file('dist/index.js', 'left-pad')]);
     expect(build).toThrow(ManifestError);
     expect(build).toThrow('src/runtime imports left-pad');

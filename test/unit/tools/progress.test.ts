@@ -1,7 +1,7 @@
 import { PassThrough } from 'node:stream';
 import { expect, it } from '@jest/globals';
 import { duration, runSteps, type Step } from '../../../tools/progress.ts';
-import { recordingDisplay, until } from './fake-workshop.ts';
+import { recordingDisplay, until } from './fake-program-source.ts';
 
 it('runs one step after the other and shows a notice at once', async () => {
   const display = recordingDisplay();
@@ -27,7 +27,7 @@ it('runs one step after the other and shows a notice at once', async () => {
   ]);
 });
 
-it('gives a sign of life, with what is being done', async () => {
+it('prints a heartbeat with the current activity', async () => {
   const display = recordingDisplay(5);
   const run: Step['run'] = async ({ doing }) => {
     doing('compiling fmt');
@@ -38,7 +38,7 @@ it('gives a sign of life, with what is being done', async () => {
   expect(display.lines.slice(1, 3)).toEqual([beat, beat]);
 });
 
-it('stops at the first step that fails, with its error, on a terminal too', async () => {
+it("stops at the first failing step with the step's error, also on a terminal", async () => {
   const failure = new Error('no');
   const ran: string[] = [];
   const steps: Step[] = [
@@ -58,6 +58,6 @@ it.each([
   [59_400, '59 s'],
   [60_000, '1 min'],
   [185_000, '3 min 5 s'],
-])('says %d ms as %s', (ms, text) => {
+])('formats %d ms as %s', (ms, text) => {
   expect(duration(ms)).toBe(text);
 });

@@ -2,7 +2,7 @@ import type { Plugin } from 'esbuild';
 
 const library = 'undici/lib';
 
-/** What the program may import from undici, each from the module that has it. */
+/** The parts of undici that a program may import. */
 const entry = `
 import Dispatcher from '${library}/dispatcher/dispatcher.js';
 import request from '${library}/api/api-request.js';
@@ -15,15 +15,14 @@ export { default as ProxyAgent } from '${library}/dispatcher/proxy-agent.js';
 export { default as errors } from '${library}/core/errors.js';
 export { default as buildConnector } from '${library}/core/connect.js';
 export { Dispatcher };
-// For the modules of @kubernetes/client-node that are left out of the bundle in the end.
+// Imported by modules of @kubernetes/client-node that the bundle omits in the end.
 export const { fetch } = globalThis;
 `;
 
 /**
- * Leaves out of the bundle what a client of the API server never runs, and what undici's entry loads all the same:
- * fetch, WebSocket, caches, mocks; the HTTP parser for processors without the SIMD that WebAssembly asks for (SSE4.1 on
- * amd64, of 2008), on which the bundle therefore does not run; an experimental second parser; HTTP/2, which the transport
- * turns off. Each byte of it would be read at every start.
+ * Omits the parts of undici that a client of the API server never runs, because Node would read them at every start: fetch,
+ * WebSocket, caches and mocks; HTTP/2, which the transport disables; an experimental second HTTP parser; and the HTTP parser for
+ * processors without WebAssembly SIMD. The bundle therefore requires SSE4.1 on amd64 (since 2008).
  */
 export const leanUndici: Plugin = {
   name: 'lean-undici',

@@ -2,7 +2,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Metafile } from 'esbuild';
 
-/** The licence of every package that has a part in the bundle: they all ask that it goes along. */
+/** Returns the licences of all packages in the bundle, which require that copies include them. */
 export async function licenses(repository: string, metafile: Metafile): Promise<string> {
   const own = await readFile(join(repository, 'LICENSE'), 'utf8');
   const sections = await Promise.all(bundledPackages(metafile).map((folder) => section(repository, folder)));
@@ -11,7 +11,7 @@ export async function licenses(repository: string, metafile: Metafile): Promise<
     .concat('\n');
 }
 
-/** Folders like node_modules/pino, also where they are nested in another package. */
+/** Returns folders such as node_modules/pino, also nested ones. */
 function bundledPackages(metafile: Metafile): readonly string[] {
   const folders = Object.values(metafile.outputs)
     .flatMap((output) => Object.entries(output.inputs))

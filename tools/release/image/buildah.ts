@@ -2,12 +2,11 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { execa } from 'execa';
 
-/** Runs buildah with some arguments. @throws ExecaError with buildah's own words where it fails */
+/** Runs buildah. @throws ExecaError with buildah's error output */
 export type Buildah = (...args: readonly string[]) => Promise<void>;
 
 /**
- * Buildah without a daemon and without namespaces, with all of its storage in one folder: remove it, and nothing is left.
- * Needs root on Linux.
+ * Returns a buildah that keeps all of its files in one folder and uses no namespaces. Requires root on Linux.
  */
 export function buildahIn(folder: string, signal: AbortSignal | undefined): Buildah {
   const runtimeFolder = join(folder, 'run-user');
@@ -18,11 +17,11 @@ export function buildahIn(folder: string, signal: AbortSignal | undefined): Buil
         BUILDAH_ISOLATION: 'chroot',
         STORAGE_DRIVER: 'vfs',
         TMPDIR: folder,
-        // For root, the cache of blob locations is /var/lib/containers/cache and no option moves it; for the user whom
-        // buildah believes to have been before `buildah unshare`, it is below XDG_DATA_HOME.
+        // The cache of blob locations: root's is always in /var/lib/containers/cache. With this variable buildah believes that
+        // another user ran `buildah unshare`, and uses XDG_DATA_HOME.
         _CONTAINERS_ROOTLESS_UID: '65532',
         XDG_DATA_HOME: join(folder, 'data'),
-        // What that user's processes share, otherwise in /run/user; passed over unless it is there.
+        // Replaces /run/user. buildah ignores it unless the folder exists.
         XDG_RUNTIME_DIR: runtimeFolder,
       },
       ...(signal === undefined ? {} : { cancelSignal: signal }),

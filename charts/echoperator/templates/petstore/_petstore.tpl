@@ -1,20 +1,20 @@
-{{/* Where the operator finds the pet store. Without the cluster's domain, which is not the same everywhere. */}}
+{{/* The pet store's address. It omits the cluster's domain, which differs between clusters. */}}
 {{- define "echoperator.petstoreAddress" -}}
 {{- $own := printf "%s.%s.svc:%v" .Values.petstore.service.name .Release.Namespace .Values.petstore.service.port -}}
 {{- .Values.pet.address | default (ternary $own "petstore-service.petstore.svc.cluster.local:6742" .Values.petstore.enabled) }}
 {{- end }}
 
-{{/* Not empty where Pets are kept in this release's own store. */}}
+{{/* Not empty if the operator keeps Pets in the release's own pet store. */}}
 {{- define "echoperator.petstoreIsOwn" -}}
 {{- if and .Values.controllers.pet.enabled .Values.petstore.enabled (not .Values.pet.address) }}true{{ end }}
 {{- end }}
 
-{{/* The Secret with whose authority the operator trusts the pet store; nothing where it is not asked to. */}}
+{{/* The Secret with the CA of the pet store's certificate. Empty if the operator does not use TLS or uses the public CAs. */}}
 {{- define "echoperator.petstoreAuthority" -}}
 {{- if and .Values.controllers.pet.enabled .Values.pet.tls.enabled }}{{ .Values.pet.tls.caSecret }}{{ end }}
 {{- end }}
 
-{{/* The port of gRPC in the pet store's pod, whatever its Service has. */}}
+{{/* The gRPC port of the pet store's pod, which does not depend on the Service's port. */}}
 {{- define "echoperator.petstoreGrpcPort" -}}
 6742
 {{- end }}
@@ -24,14 +24,14 @@
 8080
 {{- end }}
 
-{{/* The pet store's pod has all that the chart's pods have in common, and a group to which its volume belongs. */}}
+{{/* The fields that all pods of the chart share, and an fsGroup that can write to the volume. */}}
 {{- define "echoperator.petstorePodSpec" -}}
 {{- $group := dict "fsGroup" 65532 "fsGroupChangePolicy" "OnRootMismatch" -}}
 {{- $common := include "echoperator.podSpec" . | fromYaml -}}
 {{- merge (dict "securityContext" (merge (deepCopy .Values.podSecurityContext) $group)) $common | toYaml }}
 {{- end }}
 
-{{/* Its container likewise: with an image and resources of its own. */}}
+{{/* The fields that all containers of the chart share, with the pet store's own image and resources. */}}
 {{- define "echoperator.petstoreContainerSpec" -}}
 {{- $own := dict "image" (include "echoperator.imageOf" (list . .Values.petstore.image)) "imagePullPolicy" .Values.petstore.image.pullPolicy -}}
 {{- $common := omit (include "echoperator.containerSpec" . | fromYaml) "resources" -}}

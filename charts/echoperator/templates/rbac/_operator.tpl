@@ -1,7 +1,7 @@
-{{/* What the operator may do where it reconciles. All of it is in namespaces: with watchNamespaces it needs no ClusterRole. */}}
+{{/* The rules for reconciles. All resources are namespaced, so with watchNamespaces the operator needs no ClusterRole. */}}
 {{- define "echoperator.rules" -}}
 {{- range $name, $controller := .Values.controllers -}}
-{{- /* Of most kinds there is no second file, and nothing is read. */ -}}
+{{- /* Most controllers have no .disabled.yaml; Files.Get then returns an empty text. */ -}}
 {{- $file := printf "files/rules/%s%s.yaml" $name (ternary "" ".disabled" $controller.enabled) -}}
 {{- regexReplaceAll "(?m)^#.*\n" ($.Files.Get $file) "" -}}
 {{- end -}}

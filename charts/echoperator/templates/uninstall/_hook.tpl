@@ -1,6 +1,6 @@
 {{/*
-Annotations of what runs before `helm uninstall`: (list . weight). Helm deletes each when all of them have succeeded; when
-the Job fails, nothing is uninstalled, and it stays, to be looked at, until the next attempt.
+Annotations of the hooks that run before `helm uninstall`: (list . weight). Helm deletes the hooks when all have succeeded. If the
+Job fails, Helm uninstalls nothing and the Job stays until the next attempt, for diagnosis.
 */}}
 {{- define "echoperator.uninstallHook" -}}
 helm.sh/hook: pre-delete
@@ -8,7 +8,7 @@ helm.sh/hook-weight: {{ index . 1 | quote }}
 helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
 {{- end }}
 
-{{/* What the Job may do: list what the operator has to clean up after. */}}
+{{/* The rules of the Job: list the kinds whose objects the operator finalizes. */}}
 {{- define "echoperator.uninstallRules" -}}
 {{- regexReplaceAll "(?m)^#.*\n" (.Files.Get "files/rules/uninstall.yaml") "" }}
 {{- end }}

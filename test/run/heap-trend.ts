@@ -1,21 +1,21 @@
-/** The heap in use after a collection, at one moment. */
+/** The size of the heap after a garbage collection. */
 export interface Sample {
   readonly elapsedMs: number;
   readonly heapBytes: number;
 }
 
-/** The part of the time that does not count. */
+/** The fraction of the time that does not count. */
 const warmUp = 0.2;
 
 /**
- * By how much of itself the heap has risen from the end of the warm-up to the end, on the line of least squares.
+ * Returns the increase of the heap from the end of the warm-up to the end, as a fraction of its mean, by least squares.
  *
- * @throws RangeError for less than three samples: any two lie on a line.
+ * @throws RangeError for fewer than three samples after the warm-up
  */
-export function rise(samples: readonly Sample[]): number {
+export function relativeIncrease(samples: readonly Sample[]): number {
   const endMs = samples.at(-1)?.elapsedMs ?? 0;
   const counted = samples.filter(({ elapsedMs }) => elapsedMs >= endMs * warmUp);
-  if (counted.length < 3) throw new RangeError(`${counted.length} samples make no line`);
+  if (counted.length < 3) throw new RangeError(`${counted.length} samples are too few for a trend`);
   const meanMs = mean(counted.map(({ elapsedMs }) => elapsedMs));
   const meanBytes = mean(counted.map(({ heapBytes }) => heapBytes));
   const covariance = mean(counted.map(({ elapsedMs, heapBytes }) => (elapsedMs - meanMs) * (heapBytes - meanBytes)));

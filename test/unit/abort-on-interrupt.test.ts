@@ -5,11 +5,11 @@ import { execa } from 'execa';
 
 const repository = join(import.meta.dirname, '../..');
 
-/** A program with a child of execa's, as all of ours have, that needs a moment to clean up. */
+/** A program with a child process of execa that cleans up after an interrupt. */
 const program = (cleanUp: string): string => `
   import { execa } from 'execa';
-  import { interruption } from '${join(repository, 'tools/interruption.ts')}';
-  const signal = interruption();
+  import { abortOnInterrupt } from '${join(repository, 'tools/abort-on-interrupt.ts')}';
+  const signal = abortOnInterrupt();
   const child = execa('sleep', ['60'], { reject: false });
   signal.addEventListener('abort', async () => { child.kill(); ${cleanUp} });
   console.log('ready');
@@ -25,7 +25,7 @@ async function start(cleanUp: string) {
   return { running };
 }
 
-test.each(['SIGINT', 'SIGTERM'] as const)('%s leaves the time to clean up, and is the reason', async (name) => {
+test.each(['SIGINT', 'SIGTERM'] as const)('%s leaves time to clean up and is the reason of the abort', async (name) => {
   const { running } = await start(
     "await new Promise((done) => setTimeout(done, 100)); console.log('clean after', signal.reason);",
   );
@@ -34,7 +34,7 @@ test.each(['SIGINT', 'SIGTERM'] as const)('%s leaves the time to clean up, and i
   expect([exitCode, stdout]).toEqual([0, `ready\nclean after ${name}`]);
 });
 
-test('a second one ends the process, whatever it is doing', async () => {
+test('a second signal ends the process at once', async () => {
   const { running } = await start('setInterval(() => undefined, 1000);');
   const again = setInterval(() => running.kill('SIGINT'), 100);
   const { exitCode } = await running;

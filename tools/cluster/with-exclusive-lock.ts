@@ -8,12 +8,12 @@ import { standardDisplay } from '../progress.ts';
 const pollMs = 200;
 
 /**
- * Runs an action that nobody else may run at the same time, and leaves no lock file behind.
+ * Runs an action while no other process holds the lock. Removes the lock file afterwards.
  *
- * @param purpose what the action does, for those who wait
- * @param signal ends the wait, not the action
+ * @param purpose shown to waiting processes
+ * @param signal aborts the wait, not the action
  */
-export async function exclusively<T>(
+export async function withExclusiveLock<T>(
   lockFile: string,
   purpose: string,
   signal: AbortSignal | undefined,
@@ -23,20 +23,20 @@ export async function exclusively<T>(
   try {
     return await action();
   } finally {
-    // While it is held: those who wait open the file anew each time.
+    // Safe while the lock is held, because waiting processes open the file again for each attempt.
     for (const file of [lockFile, `${lockFile}-holder`]) await rm(file, { force: true });
   }
 }
 
 async function acquire(lockFile: string, purpose: string, signal: AbortSignal | undefined): Promise<ExclusiveLock> {
   await mkdir(dirname(lockFile), { recursive: true });
-  for (let told = false; ; ) {
+  for (let hasNotified = false; ; ) {
     const lock = ExclusiveLock.tryAcquire(lockFile, purpose);
-    // Its last holder may have removed the file after it was opened here: a lock on a file that nobody else sees.
+    // The last holder may have removed the file after it was opened here. Such a lock excludes nobody.
     if (lock !== undefined && existsSync(lockFile)) return lock;
     lock?.[Symbol.dispose]();
-    if (!told) standardDisplay().line(`waiting for ${ExclusiveLock.lastHolder(lockFile)}`);
-    told = true;
+    if (!hasNotified) standardDisplay().line(`waiting for ${ExclusiveLock.lastHolder(lockFile)}`);
+    hasNotified = true;
     await delay(pollMs, undefined, { signal });
   }
 }

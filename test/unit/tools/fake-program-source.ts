@@ -2,12 +2,12 @@ import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Workshop } from '../../../tools/programs/build.ts';
+import type { ProgramSource } from '../../../tools/programs/build.ts';
 import type { Binary } from '../../../tools/programs/catalogue.ts';
 import type { Display } from '../../../tools/progress.ts';
 
 /**
- * A workshop in a folder of its own, with a `go` that writes a script in place of compiling: it notes each build,
+ * A source in a folder of its own, with a `go` that writes a script in place of compiling: it notes each build,
  * stops while the file `hold` is there, and fails with the text in the file `fail`.
  */
 const fakeGo = `#!/bin/sh
@@ -23,7 +23,7 @@ printf '#!/bin/sh\\necho built\\n' > "$3"
 chmod +x "$3"
 `;
 
-export class FakeWorkshop implements Workshop, AsyncDisposable {
+export class FakeProgramSource implements ProgramSource, AsyncDisposable {
   readonly binaries: readonly Binary[] = [
     { name: 'alpha', group: 'letters', package: './alpha', assets: 'required', seconds: 1 },
     { name: 'beta', group: 'letters', package: './beta', assets: 'optional', seconds: 1 },
@@ -40,16 +40,16 @@ export class FakeWorkshop implements Workshop, AsyncDisposable {
     };
   }
 
-  static async make(): Promise<FakeWorkshop> {
-    const workshop = new FakeWorkshop(await mkdtemp(join(tmpdir(), 'workshop-')));
+  static async make(): Promise<FakeProgramSource> {
+    const source = new FakeProgramSource(await mkdtemp(join(tmpdir(), 'source-')));
     for (const group of ['letters', 'digits']) {
-      await workshop.write(`programs/${group}/go.mod`, `module ${group}\n\ngo 1.26.0\n`);
-      await workshop.write(`programs/${group}/go.sum`, '');
+      await source.write(`programs/${group}/go.mod`, `module ${group}\n\ngo 1.26.0\n`);
+      await source.write(`programs/${group}/go.sum`, '');
     }
-    await workshop.write('go-env', 'go1.26.8\nlinux\namd64\n');
-    await workshop.write('bin/go', fakeGo);
-    await chmod(join(workshop.root, 'bin/go'), 0o755);
-    return workshop;
+    await source.write('go-env', 'go1.26.8\nlinux\namd64\n');
+    await source.write('bin/go', fakeGo);
+    await chmod(join(source.root, 'bin/go'), 0o755);
+    return source;
   }
 
   get folder(): string {

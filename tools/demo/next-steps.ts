@@ -1,16 +1,13 @@
 import { namespace, release } from './settings.ts';
 
-/** What the demo leaves behind, and what a person may want to do with it. */
-export type Kept = {
-  readonly kubeconfig: string;
-  /** The folder with kubectl and helm. */
-  readonly bin: string;
-};
-
-/** Commands to paste: every one of them works as it stands. */
-export function farewell({ kubeconfig, bin }: Kept): string {
+/**
+ * Returns commands for the demo's cluster that the user can paste.
+ *
+ * @param demo.bin the folder that contains kubectl and helm
+ */
+export function nextSteps({ kubeconfig, bin }: { readonly kubeconfig: string; readonly bin: string }): string {
   return `
-The cluster is still there. Look around:
+The cluster is still running. To look around:
 
     export KUBECONFIG=${quote(kubeconfig)} PATH=${quote(bin)}:"$PATH"
     kubectl get nodes
@@ -21,13 +18,13 @@ The cluster is still there. Look around:
     kubectl patch echo hello-world --type merge --patch '{"spec": {"message": "Hi there"}}'
     kubectl get pods --watch
 
-Remove it all:
+To remove the cluster:
 
     make clean-demo
 `;
 }
 
-/** As a shell takes it for one word. */
+/** Quotes a text so that a shell takes it as one word. */
 export function quote(word: string): string {
   return /^[\w./:@%+=-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }

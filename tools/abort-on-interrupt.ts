@@ -1,15 +1,14 @@
 import { constants } from 'node:os';
 
-/** One Ctrl-C may arrive twice: from the terminal, and from npm, which passes on what it gets. */
+/** One Ctrl-C can arrive twice: from the terminal, and from npm, which forwards signals. */
 const sameKeyPressMs = 500;
 
 /**
- * Aborted by SIGINT or SIGTERM, with the signal's name as the reason. A second one ends the process at once.
+ * Returns an AbortSignal that SIGINT or SIGTERM aborts, with the signal's name as the reason. A second signal ends the process at once.
  *
- * The listeners stay, unlike those of `process.once`: execa ends the process by itself, before anything is cleaned up,
- * when a signal arrives that nobody else listens to.
+ * The listeners stay, unlike those of `process.once`: for a signal without listeners, execa ends the process before it can clean up.
  */
-export function interruption(): AbortSignal {
+export function abortOnInterrupt(): AbortSignal {
   const controller = new AbortController();
   let firstMs: number | undefined;
   for (const name of ['SIGINT', 'SIGTERM'] as const) {
@@ -23,7 +22,7 @@ export function interruption(): AbortSignal {
   return controller.signal;
 }
 
-/** What a shell reports for a process that a signal ended. */
+/** Returns the exit code that a shell reports for a process ended by this signal. */
 export function exitCodeOf(signal: NodeJS.Signals): number {
   return 128 + constants.signals[signal];
 }
