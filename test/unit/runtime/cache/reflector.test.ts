@@ -225,7 +225,7 @@ describe('the watch', () => {
     expect(from(await nextWatch())).toBe('90');
     expect(pauses()).toEqual([8]);
     expect(told).toEqual(['replace  @5', 'replace a @90']);
-    expect(log.messages('info')).toEqual(['the resource version has expired: listing anew']);
+    expect(log.messages('info')).toEqual(['the resourceVersion has expired: relisting']);
   });
 
   test('on which nothing comes is resumed 15 s after its time, not before, without a list or a warning', async () => {
@@ -239,7 +239,7 @@ describe('the watch', () => {
     timers[1]?.[0]();
     expect(from(await nextWatch())).toBe('5');
     expect(log.messages('warn')).toEqual([]);
-    const line = log.lines.find(({ message }) => message.startsWith('the server has not ended a watch in time'));
+    const line = log.lines.find(({ message }) => message.startsWith('the server did not end the watch in time'));
     expect(line).toMatchObject({ level: 'debug', details: { resourceVersion: '5' } });
   });
 
@@ -247,7 +247,7 @@ describe('the watch', () => {
     (await watching()).refuse(429, 'TooManyRequests', { message: 'storage is (re)initializing' });
     (await nextWatch()).stream();
     expect(log.messages('warn')).toEqual([]);
-    expect(log.messages('debug')).toContain('the server prepares the kind: trying again');
+    expect(log.messages('debug')).toContain('the server is preparing the kind: trying again');
   });
 
   test.each(['<html>', 'null', '{}', '{"type":"ADDED","object":{"metadata":{}}}'])(
@@ -308,7 +308,7 @@ describe('a server restored from a backup', () => {
     expect(from(await nextWatch())).toBe('4');
     expect(told).toEqual(['replace  @5', 'replace a @4']);
     expect(log.messages('warn')).toContain(
-      'the server is older than what was seen of it (restored from a backup?): listing anew',
+      'the server is older than the cache (restored from a backup?): relisting',
     );
   });
 
