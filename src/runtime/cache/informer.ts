@@ -113,6 +113,11 @@ export class Informer<T extends KubeObject> {
     return this.#unsynced === 0;
   }
 
+  /** Whether the last request failed because of a programming error: the store is stale until a retry succeeds. */
+  get isDefective(): boolean {
+    return [...this.#parts.values()].some((part) => part.isDefective);
+  }
+
   /** Resolves once the store has held a whole list. */
   get synced(): Promise<void> {
     return this.#synced.promise;
@@ -220,6 +225,10 @@ export class Informer<T extends KubeObject> {
       refused: (error, verb) => this.#refused(part, error, verb),
       notRefused: () => {
         part.refusal = undefined;
+        part.isDefective = false;
+      },
+      defective: () => {
+        part.isDefective = true;
       },
     };
     const selection = {
@@ -237,7 +246,14 @@ export class Informer<T extends KubeObject> {
       ...(watchTimeoutSeconds !== undefined && { watchTimeoutSeconds }),
       ...(backoff !== undefined && { backoff }),
     });
-    const part: Part<T> = { namespace, reflector, resourceVersion: undefined, synced: false, refusal: undefined };
+    const part: Part<T> = {
+      namespace,
+      reflector,
+      resourceVersion: undefined,
+      synced: false,
+      refusal: undefined,
+      isDefective: false,
+    };
     return part;
   }
 
@@ -348,6 +364,7 @@ interface Part<T extends KubeObject> {
   synced: boolean;
   /** Why the server did not let it list or watch, if it did not the last time that it was asked. */
   refusal: MissingPermission | undefined;
+  isDefective: boolean;
 }
 
 interface Registration<T extends KubeObject> {

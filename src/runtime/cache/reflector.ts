@@ -13,6 +13,7 @@ import { type Kind, type KubeObject, resourceName } from '../kind/index.ts';
 import type { Logger } from '../observability/index.ts';
 import { Backoff } from './backoff.ts';
 import { InitialEvents } from './initial-events.ts';
+import { isDefect } from './is-defect.ts';
 import { LinkedController } from './linked-controller.ts';
 import { compareResourceVersions } from './resource-version.ts';
 
@@ -33,6 +34,8 @@ export interface ReflectorTarget<T extends KubeObject> {
   refused?(error: ApiError, verb: 'list' | 'watch'): void;
   /** A request was accepted, or failed for another reason. A watch is accepted before its first event. */
   notRefused?(): void;
+  /** Reading failed because of a programming error. The reflector retries, but until it succeeds the target is stale. */
+  defective?(error: unknown): void;
 }
 
 /** Options of a {@link Reflector}. */
@@ -205,6 +208,7 @@ export class Reflector<T extends KubeObject> {
     } else if (isFailedConnection(error)) {
       this.#state = { type: 'verify', resourceVersion: state.resourceVersion };
     }
+    if (isDefect(error)) this.#target.defective?.(error);
     const waitMs = Math.max(Math.round(this.#backoff.next()), retryAfterMs(error));
     this.#logFailure(error, waitMs);
     await delay(waitMs, undefined, { signal }).catch(() => {});
@@ -213,6 +217,8 @@ export class Reflector<T extends KubeObject> {
   #logFailure(error: unknown, waitMs: number): void {
     const details = { err: error, waitMs };
     if (isInitializing(error)) this.#log.debug(details, 'the server is preparing the kind: trying again');
+    else if (isDefect(error))
+      this.#log.error(details, 'list or watch failed on a programming error: the cache is stale');
     else this.#log.warn(details, 'list or watch failed: trying again');
   }
 

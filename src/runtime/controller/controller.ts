@@ -1,6 +1,7 @@
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises';
 import { inspect } from 'node:util';
 import type { CacheProgress, Informer, InformerOptions } from '../cache/index.ts';
+import { isDefect } from '../cache/is-defect.ts';
 import { type Client, GateClosedError, isAlreadyExists, isConflict, isNamespaceTerminating } from '../client/index.ts';
 import { type Kind, type KubeObject, keyString, type ObjectKey } from '../kind/index.ts';
 import type { Logger, Metrics, ReconcileFailure, ReconcileObserver, ReconcileOutcome } from '../observability/index.ts';
@@ -316,13 +317,6 @@ interface Ending {
   readonly outcome: ReconcileOutcome;
   readonly failure?: ReconcileFailure;
 }
-
-/** What would be a panic in Go: a value that is not what the program takes it for. It is tried again all the same. */
-const isDefect = (error: unknown): boolean =>
-  !(error instanceof Error) ||
-  error instanceof TypeError ||
-  error instanceof ReferenceError ||
-  error instanceof RangeError;
 
 const asError = (thrown: unknown): Error =>
   thrown instanceof Error ? thrown : new Error(`no Error was thrown, but ${inspect(thrown)}`, { cause: thrown });

@@ -42,7 +42,7 @@ export interface ManagerRunOptions {
 /** Whether the manager can do its work, and if not what it waits for. */
 export interface Readiness {
   readonly ready: boolean;
-  /** The resources whose caches have not synced. */
+  /** The resources whose caches have not synced, or are stale because of a programming error. */
   readonly waitingFor: readonly string[];
   /** The Lease of which it is not known yet who holds it, in a process that contends for one. */
   readonly lease?: string;
@@ -205,8 +205,8 @@ export class Manager {
 
   /** For a readiness probe. */
   readiness(): Readiness {
-    const unsynced = [...this.#informers.values()].filter(({ informer }) => !informer.hasSynced);
-    const waitingFor = namesOf(unsynced);
+    const stale = [...this.#informers.values()].filter(({ informer }) => !informer.hasSynced || informer.isDefective);
+    const waitingFor = namesOf(stale);
     return { ready: this.#state === 'running' && waitingFor.length === 0, waitingFor };
   }
 

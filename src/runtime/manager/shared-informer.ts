@@ -5,7 +5,7 @@ import { type KubeObject, resourceName } from '../kind/index.ts';
 /** As much of an informer as can be said of all of them at once. */
 type AnyInformer = Pick<
   Informer<KubeObject>,
-  'kind' | 'run' | 'observe' | 'synced' | 'hasSynced' | 'missingPermission'
+  'kind' | 'run' | 'observe' | 'synced' | 'hasSynced' | 'isDefective' | 'missingPermission'
 >;
 
 /** An informer, how many hold it, and its run. */

@@ -13,6 +13,8 @@ let stop: AbortController;
 let running: Promise<void>;
 /** What the target was told: `replace a,b @5`, `ADDED a @6`. */
 let told: string[];
+/** What the target throws for every change. */
+let applyError: unknown;
 
 beforeEach(async () => {
   // Chance as it never is makes pauses a hundredth of their base: 8 ms after a first failure.
@@ -22,6 +24,7 @@ beforeEach(async () => {
   log = new RecordingLog();
   stop = new AbortController();
   told = [];
+  applyError = undefined;
 });
 afterEach(async () => {
   stop.abort();
@@ -43,6 +46,7 @@ function run(selection: Selection = {}, options: ReflectorOptions = {}): void {
         told.push(`replace ${objects.map(({ metadata }) => metadata.name).join()} @${resourceVersion}`),
       prepare: (object) => object,
       apply: (events) => {
+        if (applyError !== undefined) throw applyError;
         for (const { type, object } of events) {
           told.push(`${type} ${object.metadata.name} @${object.metadata.resourceVersion}`);
         }
@@ -264,6 +268,24 @@ describe('the watch', () => {
     },
   );
 
+  test.each([new TypeError('x is not a function'), 'not an Error'])(
+    'that fails on a programming error (%s) is resumed, which is logged as an error with the kind',
+    async (error) => {
+      const stream = (await watching()).stream();
+      applyError = error;
+      stream.send('ADDED', stored('a', '6'));
+      await check('6');
+      expect(from(await nextWatch())).toBe('5');
+      expect(log.lines.filter(({ level }) => level === 'error' || level === 'warn')).toMatchObject([
+        {
+          level: 'error',
+          message: 'list or watch failed on a programming error: the cache is stale',
+          details: { resource: 'widgets.test.example', err: error, waitMs: 8 },
+        },
+      ]);
+    },
+  );
+
   test('waits as long as the server asks for', async () => {
     (await watching()).refuse(429, 'TooManyRequests', { details: { retryAfterSeconds: 1 } });
     await eventually('it waits', async () => pauses().length === 1);
@@ -307,9 +329,7 @@ describe('a server restored from a backup', () => {
     (await nextList()).list('4', [stored('a', '3')]);
     expect(from(await nextWatch())).toBe('4');
     expect(told).toEqual(['replace  @5', 'replace a @4']);
-    expect(log.messages('warn')).toContain(
-      'the server is older than the cache (restored from a backup?): relisting',
-    );
+    expect(log.messages('warn')).toContain('the server is older than the cache (restored from a backup?): relisting');
   });
 
   test('is asked again until it answers, and nothing is watched before', async () => {

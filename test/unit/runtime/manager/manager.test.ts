@@ -314,6 +314,28 @@ describe('informers', () => {
     expect(managed.manager.readiness()).toEqual({ ready: true, waitingFor: [] });
   });
 
+  test('that fail on a programming error make /readyz fail until a retry succeeds', async () => {
+    managed = await Managed.start();
+    managed.run();
+    const informer = managed.manager.informer(Widget);
+    const { [widgetsPath]: stream } = await managed.sync({ [widgetsPath]: oneWidget });
+    await informer.synced;
+    const removeObserver = informer.observe({
+      progressed: () => {
+        throw new TypeError('x is not a function');
+      },
+      listed: () => {},
+      reset: () => {},
+    });
+    stream.send('MODIFIED', stored('a', '11'));
+    await eventually('it is not ready', async () => !managed.manager.readiness().ready);
+    expect(managed.manager.readiness()).toEqual({ ready: false, waitingFor: ['widgets.test.example'] });
+    removeObserver();
+    (await managed.server.next({ path: widgetsPath, watch: false })).list('11', []);
+    (await managed.server.next({ path: widgetsPath, watch: true })).stream();
+    await eventually('it is ready again', async () => managed.manager.readiness().ready);
+  });
+
   test('stop when the last who holds them has given them back', async () => {
     managed = await Managed.start();
     managed.manager.informer(Widget);
