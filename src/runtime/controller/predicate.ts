@@ -4,17 +4,16 @@ import type { KubeObject } from '../kind/index.ts';
 import type { ReportingObject } from './outcome.ts';
 
 /**
- * Whether a change can matter to a reconcile. Must not throw, wait or write.
+ * Whether a change should cause a reconcile. Synchronous; must not throw or write.
  *
- * Those whose name ends in `Changed` look at modifications: what comes and what goes passes, for there is nothing to
- * compare it with.
+ * Predicates whose name ends in `Changed` compare modifications. They return true for `added` and `deleted`.
  */
 export type Predicate<T extends KubeObject> = (delta: Delta<T>) => boolean;
 
 /**
- * The desired state has changed: `metadata.generation`, which the API server raises with the spec and when the
- * deletion of an object that waits for finalizers is asked for, but neither with the status nor with labels,
- * annotations and other metadata. For kinds that do not count generations every modification passes.
+ * True if `metadata.generation` changed. The API server increments it when the spec changes and when the deletion of an
+ * object with finalizers is requested, but not when the status, labels or other metadata change. For kinds without a
+ * generation, every modification returns true.
  */
 export const generationChanged: Predicate<KubeObject> = (delta) =>
   delta.type !== 'modified' ||
@@ -22,23 +21,23 @@ export const generationChanged: Predicate<KubeObject> = (delta) =>
   delta.object.metadata.generation !== delta.previous.metadata.generation ||
   isOtherObject(delta);
 
-/** A label has come, changed or gone. */
+/** True if a label was added, changed or removed. */
 export const labelsChanged: Predicate<KubeObject> = (delta) =>
   delta.type !== 'modified' ||
   !isDeepStrictEqual(delta.previous.metadata.labels ?? {}, delta.object.metadata.labels ?? {});
 
-/** An annotation has come, changed or gone. */
+/** True if an annotation was added, changed or removed. */
 export const annotationsChanged: Predicate<KubeObject> = (delta) =>
   delta.type !== 'modified' ||
   !isDeepStrictEqual(delta.previous.metadata.annotations ?? {}, delta.object.metadata.annotations ?? {});
 
-/** Anything has changed at all. */
+/** True if anything changed. */
 export const resourceVersionChanged: Predicate<KubeObject> = (delta) =>
   delta.type !== 'modified' || delta.previous.metadata.resourceVersion !== delta.object.metadata.resourceVersion;
 
 /**
- * Anything has changed but the messages of the conditions. A controller writes those itself: if it passed its own new message,
- * a refusal that is worded differently each time (a policy may quote the clock) would be retried at once, without back-off.
+ * True if anything but the messages of the conditions changed. Without it, a refusal with a new message each time (a policy
+ * may quote the clock) would be retried immediately, without backoff: the controller writes the message itself.
  */
 export const ignoringConditionMessages: Predicate<ReportingObject> = (delta) =>
   delta.type !== 'modified' || !isDeepStrictEqual(withoutMessages(delta.previous), withoutMessages(delta.object));
@@ -49,19 +48,19 @@ function withoutMessages({ metadata, status, ...rest }: ReportingObject): object
   return { ...rest, metadata: lasting, status: { ...status, conditions } };
 }
 
-/** The object is gone, or its deletion has been asked for: also one that comes with a deletionTimestamp. */
+/** True if the object was deleted or its deletion was requested, also if it is added with a deletionTimestamp. */
 export const deletion: Predicate<KubeObject> = (delta) =>
   delta.type === 'deleted' ||
   (delta.object.metadata.deletionTimestamp !== undefined &&
     (delta.type === 'added' || delta.previous.metadata.deletionTimestamp === undefined));
 
-/** Passes what all of them pass. */
+/** True if all predicates return true. */
 export function and<T extends KubeObject>(...predicates: readonly Predicate<T>[]): Predicate<T> {
   return (delta) => predicates.every((predicate) => predicate(delta));
 }
 
 /**
- * Passes what one of them passes.
+ * True if any predicate returns true.
  *
  * @example or(generationChanged, annotationsChanged)
  */
@@ -69,11 +68,11 @@ export function or<T extends KubeObject>(...predicates: readonly Predicate<T>[])
   return (delta) => predicates.some((predicate) => predicate(delta));
 }
 
-/** Passes what it does not pass: `not(generationChanged)` passes neither what comes nor what goes. */
+/** Negates a predicate. `not(generationChanged)` is false for `added` and `deleted`. */
 export function not<T extends KubeObject>(predicate: Predicate<T>): Predicate<T> {
   return (delta) => !predicate(delta);
 }
 
-/** Under one name, but made anew: two deletions and creations may look like one change. */
+/** The object was deleted and recreated under its name, and both events were observed as one modification. */
 const isOtherObject = (delta: { readonly object: KubeObject; readonly previous: KubeObject }): boolean =>
   delta.object.metadata.uid !== delta.previous.metadata.uid;

@@ -327,21 +327,25 @@ type Step = typeof step extends fc.Arbitrary<infer S> ? S : never;
 function take(world: World, current: Step): void {
   switch (current.type) {
     case 'idle':
-      return;
+      break;
     case 'spec':
     case 'noise':
-      return world.change(current.key, current.type === 'spec');
+      world.change(current.key, current.type === 'spec');
+      break;
     case 'remove':
-      return world.parts.remove(partOf(current.key, current.namespace));
+      world.parts.remove(partOf(current.key, current.namespace));
+      break;
     case 'deliver':
-      return void world[current.which].deliverOne(current.namespace);
+      world[current.which].deliverOne(current.namespace);
+      break;
     case 'silence':
       world[current.which].watches[current.namespace].isSilent = true;
-      return;
+      break;
     case 'list':
     case 'refuse':
     case 'admit':
-      return world[current.which][current.type](current.namespace);
+      world[current.which][current.type](current.namespace);
+      break;
   }
 }
 

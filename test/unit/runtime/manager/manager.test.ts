@@ -148,7 +148,7 @@ describe('the stop', () => {
     managed.abort();
     await managed.ended;
     await request.closed;
-    expect(managed.log.messages('info')).toContain('reconcile given up: the time to drain is over');
+    expect(managed.log.messages('info')).toContain('reconcile aborted: the drain timeout is over');
     expect(managed.log.messages('error')).toEqual([]);
     expect(begun).toEqual(['a']);
   });
@@ -163,7 +163,7 @@ describe('the stop', () => {
     await managed.ended;
     const [line] = managed.log.lines.filter(({ level }) => level === 'warn');
     expect(line).toMatchObject({
-      message: 'a reconcile goes on though its signal is aborted: it is left behind',
+      message: 'a reconcile did not end after its signal was aborted: not waiting for it',
       details: { controllers: ['widget'] },
     });
   });
