@@ -1,7 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type Client, HttpClient, kubeconfigConnection, Transport } from '../src/runtime/index.ts';
+import { HttpClient } from '../src/runtime/client/http-client.ts';
+import { kubeconfigConnection } from '../src/runtime/client/index.ts';
+import { Transport } from '../src/runtime/client/transport.ts';
+import type { Client } from '../src/runtime/index.ts';
 import { ClusterRoleBinding, Namespace, ServiceAccount } from '../testkit/kinds.ts';
 import { startEnvironment } from '../testkit/test-environment.ts';
 

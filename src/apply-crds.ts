@@ -1,21 +1,14 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import {
-  type Client,
-  type CustomKind,
-  CustomResourceDefinition,
-  customResourceDefinition,
-  type Logger,
-  type ObjectOf,
-} from './runtime/index.ts';
+import { CustomResourceDefinition } from './runtime/client/index.ts';
+import { type Client, type CustomKind, customResourceDefinition, type Logger, type ObjectOf } from './runtime/index.ts';
 
 const pollMs = 200;
 
 /**
- * Applies the CustomResourceDefinitions of the kinds, over whatever is there under their names, and waits until the
- * API server calls each established, which may be a moment before it serves its objects. Objects stay as they are. Needs
- * get, create and patch on those CustomResourceDefinitions.
+ * Applies the kinds' CustomResourceDefinitions and waits until each is Established. (The API server may start to serve the
+ * objects a moment later.) Existing objects do not change. Needs get, create and patch on these CustomResourceDefinitions.
  *
- * @throws ApiError when the server refuses one; an Error that tells the definition's state when the signal ends the wait.
+ * @throws ApiError if the API server refuses one; an Error with the definition's state if the signal ends the wait.
  */
 export async function applyCustomResourceDefinitions(
   client: Client,
@@ -24,19 +17,19 @@ export async function applyCustomResourceDefinitions(
   signal: AbortSignal,
 ): Promise<void> {
   for (const kind of kinds) {
-    // By force: helm, kubectl or an older release may own the fields, and the definition is ours to give.
+    // Force: helm, kubectl or an older release may own fields of the definition, which is ours.
     const manifest = customResourceDefinition(kind);
     await client.apply(CustomResourceDefinition, manifest, { force: true, signal });
     log.info({ crd: manifest.metadata.name }, 'applied');
   }
   for (const kind of kinds) {
     const { metadata } = customResourceDefinition(kind);
-    await established(client, metadata.name, signal);
+    await waitUntilEstablished(client, metadata.name, signal);
     log.info({ crd: metadata.name }, 'established');
   }
 }
 
-async function established(client: Client, name: string, signal: AbortSignal): Promise<void> {
+async function waitUntilEstablished(client: Client, name: string, signal: AbortSignal): Promise<void> {
   let state = 'unknown';
   try {
     for (;;) {
@@ -47,13 +40,13 @@ async function established(client: Client, name: string, signal: AbortSignal): P
     }
   } catch (error) {
     if (!signal.aborted) throw error;
-    throw new Error(`${name} was applied, but the API server does not serve it; its state: ${state}`, { cause: error });
+    throw new Error(`${name} was applied but did not become Established: ${state}`, { cause: error });
   }
 }
 
 type Definition = ObjectOf<typeof CustomResourceDefinition>;
 
-/** One on its way out is served still, but not for long. */
+/** False for a definition that is being deleted, although the API server still serves it. */
 function isEstablished({ metadata, status }: Definition): boolean {
   if (metadata.deletionTimestamp !== undefined) return false;
   return status?.conditions?.some(({ type, status }) => type === 'Established' && status === 'True') ?? false;

@@ -1,28 +1,28 @@
-import { ApiError, type Client, type Kind, keyOf, keyString, resourceName } from './runtime/index.ts';
+import { ApiError, resourceName } from './runtime/client/index.ts';
+import { type Client, type Kind, keyOf, keyString } from './runtime/index.ts';
 
-/** A kind whose objects do not go before the operator has removed what does not go by itself. */
+/** A kind whose objects have a finalizer that only the operator removes. */
 export interface GuardedKind {
   readonly kind: Kind;
-  /** What holds an object until then. */
   readonly finalizer: string;
 }
 
-/** There are objects that nobody could delete any more without the operator. The message lists them. */
+/** Objects exist that could not be deleted without the operator. The message lists them. */
 export class StillNeededError extends Error {
   override readonly name = 'StillNeededError';
 }
 
 const pageSize = 500;
 
-/** More is not read by anybody. */
+/** Nobody reads a longer list. */
 const maxListed = 100;
 
 /**
- * Makes sure that nothing waits for the operator, or would when it is deleted. Needs `list` on the kinds. A kind that the
- * API server does not serve has no objects.
+ * Checks that no object has a finalizer of the operator. Needs `list` on the kinds. A kind that the API server does not serve
+ * has no objects.
  *
- * @param options.namespaces where to look. Default: everywhere.
- * @throws StillNeededError when there is such an object; ApiError and NoAnswerError as every request.
+ * @param options.namespaces the namespaces to check. Default: all.
+ * @throws StillNeededError if such an object exists; ApiError and NoAnswerError as every request.
  */
 export async function checkUninstall(
   client: Client,
@@ -39,9 +39,9 @@ export async function checkUninstall(
   if (found.length > maxListed) listed.push(`  and ${found.length - maxListed} more`);
   throw new StillNeededError(
     [
-      'it is still needed: only while it runs can these objects be deleted, for it removes what does not go by itself.',
+      'the operator is still needed: these objects have a finalizer that only the operator removes.',
       ...listed,
-      'Delete them first. To leave them, and what they made, for an operator to come: helm uninstall --no-hooks',
+      'Delete them first. To keep them for a later installation: helm uninstall --no-hooks',
     ].join('\n'),
   );
 }

@@ -1,10 +1,10 @@
-/** How settings are read from environment variables, by the operator and by the pet store alike. */
+/** Reads settings from environment variables, for the operator and the pet store. */
 import { type CleanedEnv, cleanEnv, makeValidator } from 'envalid';
 
 /**
- * Makes a validator that says what it takes; envalid adds the rest.
+ * Makes an envalid validator whose error says what the setting takes.
  *
- * @param parse the value, or undefined where the text is none.
+ * @param parse returns undefined for an invalid text.
  */
 export function accept<T>(takes: string, parse: (text: string) => T | undefined) {
   return makeValidator<T>((text) => {
@@ -22,14 +22,14 @@ export const integer = (min: number, max: number) =>
 
 export const port = integer(1, 65_535);
 
-/** Above 0; fractions too. */
+/** A number above 0, which may have a fraction. */
 export const amount = (unit: string, max: number) =>
   accept(`a number of ${unit} above 0, ${max} at most`, (text) => {
     const value = Number(text);
     return /^\d+(\.\d+)?$/.test(text) && value > 0 && value <= max ? value : undefined;
   });
 
-/** Up to a day. */
+/** Up to one day. */
 export const seconds = amount('seconds', 86_400);
 
 export const matching = (takes: string, pattern: RegExp) =>
@@ -40,20 +40,20 @@ export const text = matching('a text that is not empty', /\S/);
 export const oneOf = <const T extends string>(choices: readonly T[]) =>
   accept(`one of ${choices.join(', ')}`, (text) => choices.find((choice) => choice === text));
 
-/** As pino has them. */
+/** pino's levels. */
 const logLevels = ['trace', 'debug', 'info', 'warn', 'error', 'fatal'] as const;
 export type LogLevel = (typeof logLevels)[number];
 export const logLevel = oneOf(logLevels);
 
 /**
- * Reads variables. An empty one counts as absent: a ConfigMap can't unset one.
+ * Reads the variables. An empty variable counts as unset, because a ConfigMap cannot unset one.
  *
- * @param Refusal what is thrown for bad values, with a line for each: the variable, what it got, what it takes.
+ * @param SettingsError thrown for invalid values. Its message has one line per variable: its name, its value, what it takes.
  */
 export function readEnvironment<S>(
   environment: NodeJS.ProcessEnv,
   validators: S,
-  Refusal: new (message: string) => Error,
+  SettingsError: new (message: string) => Error,
 ): CleanedEnv<S> {
   const present = Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== ''));
   return cleanEnv(present, validators, {
@@ -61,7 +61,7 @@ export function readEnvironment<S>(
       const lines = Object.entries(errors as Readonly<Record<string, Error>>).map(
         ([variable, { message }]) => `${variable}: got ${JSON.stringify(present[variable])}, takes ${message}`,
       );
-      if (lines.length > 0) throw new Refusal(lines.join('\n'));
+      if (lines.length > 0) throw new SettingsError(lines.join('\n'));
     },
   });
 }

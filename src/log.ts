@@ -1,21 +1,21 @@
 import { destination, type Logger, pino } from 'pino';
 
-/** A storm of lines is written in pieces of this size, bytes, in place of a system call for each line. */
+/** Lines are buffered up to this many bytes, to save a system call per line. */
 const pieceBytes = 4096;
 
-/** No line waits longer. */
+/** A line stays in the buffer for at most this long. */
 const flushMs = 100;
 
-/** What is used of a process. */
+/** The part of `process` that {@link openLog} uses. */
 interface Exiting {
   once(event: 'exit', listener: () => void): unknown;
 }
 
 /**
- * A log whose lines are gathered for a moment and written together; what waits when the process exits is written then.
- * Only a process that is killed loses lines, those of its last 100 ms.
+ * Opens a log with a buffer, which is flushed when the process exits. A process that is killed loses at most the lines of its
+ * last 100 ms.
  *
- * @param bindings stand in each line.
+ * @param bindings fields of every line.
  */
 export function openLog(process: Exiting, level: string, bindings: Readonly<Record<string, unknown>>): Logger {
   const lines = destination({ fd: 1, sync: true, minLength: pieceBytes, periodicFlush: flushMs });

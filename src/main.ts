@@ -4,15 +4,10 @@ import { checkUninstall, StillNeededError } from './check-uninstall.ts';
 import { type Config, ConfigError, readConfig } from './config.ts';
 import { openLog } from './log.ts';
 import { fieldManager, run } from './runner.ts';
-import {
-  ConnectionError,
-  connect,
-  HttpClient,
-  LeadershipLostError,
-  type Logger,
-  Transport,
-  untilTerminated,
-} from './runtime/index.ts';
+import { ConnectionError, connect, createClient } from './runtime/client/index.ts';
+import type { Logger } from './runtime/index.ts';
+import { LeadershipLostError } from './runtime/leader-election/index.ts';
+import { untilTerminated } from './runtime/process/index.ts';
 
 /** Set by the bundler to the package's version. */
 declare const ECHOPERATOR_VERSION: string | undefined;
@@ -71,14 +66,13 @@ async function perform(
   },
 ): Promise<void> {
   const connection = await connect({ environment, kubeconfigPath: config.kubeconfig });
-  const transport = new Transport(connection, { userAgent });
-  const client = new HttpClient(transport, fieldManager);
+  const client = createClient(connection, { fieldManager, userAgent });
   const limited = AbortSignal.any([signal, AbortSignal.timeout(commandTimeoutMs)]);
   try {
     if (command === 'apply-crds') await applyCustomResourceDefinitions(client, kinds, log, limited);
     else await checkUninstall(client, guardedKinds, { namespaces: config.watchNamespaces, signal: limited });
   } finally {
-    await transport.close();
+    await client.close();
   }
 }
 

@@ -1,22 +1,19 @@
 import { randomUUID } from 'node:crypto';
 import { type Config, ConfigError } from './config.ts';
 import { addControllers } from './operator.ts';
+import { isInCluster } from './runtime/client/index.ts';
+import type { Logger, Operator } from './runtime/index.ts';
+import { checkedTimings, type LeaseTimings, PodContainers } from './runtime/leader-election/index.ts';
 import {
-  checkedTimings,
   connectOperator,
-  isInCluster,
   type LeaderElectionOptions,
-  type LeaseTimings,
   type Listening,
   Liveness,
-  type Logger,
   metricsRoute,
-  type Operator,
-  PodContainers,
   probeRoutes,
   type Route,
   serve,
-} from './runtime/index.ts';
+} from './runtime/process/index.ts';
 
 /** The name under which the API server tracks the fields that the operator sets. */
 export const fieldManager = 'echoperator';

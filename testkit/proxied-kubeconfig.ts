@@ -1,7 +1,7 @@
 import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parse, stringify } from 'yaml';
-import { kubeconfigConnection } from '../src/runtime/index.ts';
+import { kubeconfigConnection } from '../src/runtime/client/index.ts';
 import { FaultProxy } from '../src/runtime/testing/index.ts';
 import { certificate, certificateKey } from './certificate.ts';
 

@@ -1,4 +1,4 @@
-import type { Logger } from '../src/runtime/observability/index.ts';
+import type { Logger } from '../src/runtime/index.ts';
 
 /** A line as it was logged, with the bindings of the logger that it came through. */
 export interface LogLine {

@@ -2,18 +2,10 @@ import { randomBytes } from 'node:crypto';
 import { text } from 'node:stream/consumers';
 import { kinds } from '../src/api/index.ts';
 import { Job, Pod } from '../src/controllers/built-in-kinds.ts';
-import {
-  type Client,
-  HttpClient,
-  isNotFound,
-  type Kind,
-  type KubeObject,
-  kubeconfigConnection,
-  type Manifest,
-  type ObjectKey,
-  type ObjectOf,
-  Transport,
-} from '../src/runtime/index.ts';
+import { HttpClient } from '../src/runtime/client/http-client.ts';
+import { isNotFound, kubeconfigConnection } from '../src/runtime/client/index.ts';
+import { Transport } from '../src/runtime/client/transport.ts';
+import type { Client, Kind, KubeObject, Manifest, ObjectKey, ObjectOf } from '../src/runtime/index.ts';
 import { AuditLog } from '../tools/cluster/index.ts';
 import { eventually } from './eventually.ts';
 import { forEachOf } from './for-each-of.ts';

@@ -1,4 +1,5 @@
-import { builtInKind, type ObjectMeta, type ObjectOf } from '../src/runtime/kind/index.ts';
+import type { ObjectMeta } from '../src/runtime/client/index.ts';
+import { builtInKind, type ObjectOf } from '../src/runtime/index.ts';
 
 /** Two kinds of which the tests are made: a Widget has Parts. */
 export const Widget = builtInKind<{ spec?: { size: number } }>({

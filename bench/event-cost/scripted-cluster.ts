@@ -6,7 +6,8 @@ import type { Echo } from '../../src/api/index.ts';
 import type { Job } from '../../src/controllers/built-in-kinds.ts';
 import { echoJob } from '../../src/controllers/echo/echo-job.ts';
 import { echoReasons, outcomeOf } from '../../src/controllers/echo/echo-reconciler.ts';
-import { desiredStatus, type KubeObject, statusPatch } from '../../src/runtime/index.ts';
+import { desiredStatus, statusPatch } from '../../src/runtime/controller/index.ts';
+import type { KubeObject } from '../../src/runtime/index.ts';
 
 /** There are no pods: nobody runs the Jobs. */
 type Resource = 'echos' | 'jobs' | 'pods';

@@ -1,5 +1,8 @@
 import { join } from 'node:path';
-import { type Client, HttpClient, kubeconfigConnection, Transport } from '../../src/runtime/index.ts';
+import { HttpClient } from '../../src/runtime/client/http-client.ts';
+import { kubeconfigConnection } from '../../src/runtime/client/index.ts';
+import { Transport } from '../../src/runtime/client/transport.ts';
+import type { Client } from '../../src/runtime/index.ts';
 import {
   Cluster,
   ClusterError,

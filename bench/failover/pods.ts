@@ -1,7 +1,7 @@
 import { text } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Pod } from '../../src/controllers/built-in-kinds.ts';
-import { Lease } from '../../src/runtime/index.ts';
+import { Lease } from '../../src/runtime/leader-election/index.ts';
 import { namespace } from '../api-server.ts';
 import { syncedMark, TurnError, workers } from '../running-operator.ts';
 import type { CrashCluster } from './crash-cluster.ts';

@@ -3,9 +3,9 @@ import { Pet, PostgresWriter, petFinalizer, postgresWriterFinalizer } from '../.
 import { petReasons } from '../../src/controllers/pet/pet-reconciler.ts';
 import { wantedPet } from '../../src/controllers/pet/store-pet.ts';
 import { postgresWriterReasons } from '../../src/controllers/postgres-writer/postgres-writer-reconciler.ts';
+import { desiredStatus } from '../../src/runtime/controller/index.ts';
 import {
   type Client,
-  desiredStatus,
   done,
   finalizer,
   type Kind,

@@ -1,7 +1,10 @@
 import { afterEach, expect, test } from '@jest/globals';
 import { Registry } from 'prom-client';
 import { addEchoController } from '../../src/controllers/echo/index.ts';
-import { EventRecorder, HttpClient, Manager, Metrics, Transport } from '../../src/runtime/index.ts';
+import { HttpClient } from '../../src/runtime/client/http-client.ts';
+import { Transport } from '../../src/runtime/client/transport.ts';
+import { EventRecorder, Manager } from '../../src/runtime/index.ts';
+import { Metrics } from '../../src/runtime/process/index.ts';
 import { RecordingLog } from '../../testkit/recording-log.ts';
 import { ScriptedCluster } from '../event-cost/scripted-cluster.ts';
 

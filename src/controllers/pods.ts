@@ -1,4 +1,5 @@
-import type { InformerOptions, Predicate } from '../runtime/index.ts';
+import type { InformerOptions } from '../runtime/cache/index.ts';
+import type { Predicate } from '../runtime/index.ts';
 import type { Pod } from './built-in-kinds.ts';
 import { type ControllerSettings, scopeOf } from './controller-settings.ts';
 

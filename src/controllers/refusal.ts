@@ -1,4 +1,4 @@
-import { ApiError, isInvalid, isRefusal } from '../runtime/index.ts';
+import { ApiError, isInvalid, isRefusal } from '../runtime/client/index.ts';
 
 // For the kinds that do not use OutcomeReporter yet.
 export { isRefusal };

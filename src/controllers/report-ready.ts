@@ -1,13 +1,11 @@
+import { type DesiredStatus, isCurrent, writeStatus } from '../runtime/controller/index.ts';
 import {
   type Condition,
-  type DesiredStatus,
   type EventRecorder,
   findCondition,
-  isCurrent,
   type Kind,
   type KubeObject,
   type ReconcileContext,
-  writeStatus,
 } from '../runtime/index.ts';
 
 // For the kinds that do not use OutcomeReporter yet.

@@ -1,29 +1,29 @@
-/** A day of the Gregorian calendar, from 0001-01-01 to 9999-12-31, without a time zone. */
+/** A day of the Gregorian calendar from 0001-01-01 to 9999-12-31, without a time zone. */
 export interface CalendarDay {
   readonly year: number;
-  /** From 1 on. */
+  /** 1 to 12. */
   readonly month: number;
   readonly day: number;
 }
 
-/** Whether there is such a day: no February 30, and nothing left out. */
+/** Whether the day exists: false for February 30, and for a date whose year, month or day is 0. */
 export function isCalendarDay({ year, month, day }: CalendarDay): boolean {
   if (!(year >= 1 && year <= 9999 && month >= 1 && month <= 12 && day >= 1)) return false;
   return day <= daysIn(year, month);
 }
 
-/** As ISO 8601 has it: 2020-01-31. */
+/** Formats the day as ISO 8601: 2020-01-31. */
 export const dayText = ({ year, month, day }: CalendarDay): string =>
   `${String(year).padStart(4, '0')}-${String(month).padStart(2, '0')}-${String(day).padStart(2, '0')}`;
 
-/** The inverse of {@link dayText}; undefined for another text, and for a day that there is not. */
+/** Parses what {@link dayText} formats; undefined for any other text and for a day that does not exist. */
 export function dayFromText(text: string): CalendarDay | undefined {
   const [, year, month, day] = /^(\d{4})-(\d{2})-(\d{2})$/.exec(text) ?? [];
   const found = { year: Number(year), month: Number(month), day: Number(day) };
   return isCalendarDay(found) ? found : undefined;
 }
 
-/** The day after; undefined after the last of all. */
+/** The next day; undefined after 9999-12-31. */
 export function nextDay({ year, month, day }: CalendarDay): CalendarDay | undefined {
   const candidates = [
     { year, month, day: day + 1 },

@@ -10,46 +10,48 @@ import {
 import { createGrpcTransport, Http2SessionManager } from '@connectrpc/connect-node';
 import { PetStore } from './generated/petstore_pb.js';
 
-/** How a pet store is reached. */
+/** How to connect to a pet store. */
 export interface ChannelOptions {
   /** `host:port`. */
   readonly address: string;
   /**
-   * Absent: plain text. With `ca`, in PEM, the store's certificate has to be signed by that one, and not by a public one; it is
-   * got for each connection, so that it may change.
+   * Absent: plain text. `ca` is a PEM certificate that replaces the public authorities. It is read for each new connection, so
+   * it may change.
    */
   readonly tls?: { readonly ca?: string } | undefined;
   /**
-   * How long an answer may take, in milliseconds, unless a call says otherwise; and whatever it says, how long each next pet of
-   * a search.
+   * The default timeout of a call, in milliseconds. It is also the limit for each further message of a search, whatever
+   * timeout the call sets.
    */
   readonly timeoutMs: number;
   readonly interceptors?: readonly Interceptor[];
-  /** Called where a call leaves, when its connection is there. The call fails with what it throws. Must not wait. */
+  /** Called synchronously before each request is sent, once its connection is open. If it throws, the call fails with that error. */
   readonly beforeCall?: () => void;
 }
 
-/** The client's end of the way to a pet store: one connection, made when it is first needed, and made again when it broke. */
+/** A client connection to a pet store. It is opened on first use and reopened after it breaks. */
 export interface PetStoreChannel {
   readonly transport: Transport;
-  /** The connection of the last request, by identity, while it is open. The next request may open another one. */
+  /**
+   * Identifies the connection that carried the last request, while it is open. The next request may use another one.
+   */
   connection(): object | undefined;
-  /** Ends the connection and what is under way on it. */
+  /** Closes the connection and fails the calls in flight. */
   close(): void;
 }
 
 /**
- * On a connection that is idle the system asks for a sign of life after so long, in milliseconds: that keeps it in the tables of
- * gateways on the way, and finds out that it is dead within half a minute.
+ * TCP keep-alive starts after this many idle milliseconds. It keeps the connection in the tables of gateways and detects a dead
+ * peer within half a minute.
  */
 const keepAliveInitialDelay = 15_000;
 
-/** Opens nothing yet. */
+/** Makes the channel without connecting. */
 export function openChannel(options: ChannelOptions): PetStoreChannel {
   const { address, tls, timeoutMs, interceptors = [], beforeCall = () => {} } = options;
   const baseUrl = `${tls === undefined ? 'http' : 'https'}://${address}`;
-  // Without its pings: one that is due on a session that was destroyed while it went away is thrown at nobody, and ends the
-  // process (conn.ping in commonPing of its http2-session-manager, after a GOAWAY). TCP has its own, and Node takes its options.
+  // Connect's own HTTP/2 pings stay off. A ping on a session that was destroyed after a GOAWAY throws where nothing catches it,
+  // and ends the process (conn.ping in commonPing of its http2-session-manager). TCP keep-alive does the same job.
   const sessionOptions = {
     keepAlive: true,
     keepAliveInitialDelay,
@@ -63,12 +65,12 @@ export function openChannel(options: ChannelOptions): PetStoreChannel {
     baseUrl,
     sessionManager,
     defaultTimeoutMs: timeoutMs,
-    interceptors: [...interceptors, leavingTheDead(timeoutMs, () => sessionManager.abort())],
+    interceptors: [...interceptors, abortDeadConnections(timeoutMs, () => sessionManager.abort())],
   });
   return { transport, connection: () => sessionManager.connection, close: () => sessionManager.abort() };
 }
 
-/** Checks each call as it is sent, and tells on which connection the last one went. */
+/** Runs a check before each request is sent, and remembers the connection of the last request. */
 class CheckedSessionManager extends Http2SessionManager {
   /** See {@link ChannelOptions.beforeCall}. */
   beforeCall: () => void = () => {};
@@ -79,10 +81,10 @@ class CheckedSessionManager extends Http2SessionManager {
   }
 
   override async request(...request: Parameters<Http2SessionManager['request']>) {
-    // A connection may take seconds to be made, and what allowed the call may be over by then.
+    // Connecting may take seconds, so the check comes after it: a permission from before may have ended.
     if ((await this.connect()) === 'error') throw this.error() ?? new Error('the connection broke');
     this.beforeCall();
-    // With a connection this waits for nothing more than its own promises.
+    // The connection is open, so this does no I/O before it sends.
     const stream = await super.request(...request);
     this.#last = stream.session;
     return stream;
@@ -90,61 +92,67 @@ class CheckedSessionManager extends Http2SessionManager {
 }
 
 /**
- * Gives up searches on which nothing comes for too long, and leaves connections that are dead. When something comes back on a
- * connection, it lives: a call that waits in vain after that was only slow.
+ * Fails a search that receives no message for `idleMs`, and aborts a connection that looks dead. A connection looks dead if a
+ * call times out and no call has received anything since that call began to wait. Otherwise only that call was slow.
  */
-function leavingTheDead(idleMs: number, leave: () => void): Interceptor {
-  let heardAtMs = Number.NEGATIVE_INFINITY;
-  const judge = (error: unknown, waitingSinceMs: number): unknown => {
-    if (ConnectError.from(error).code === Code.DeadlineExceeded && heardAtMs <= waitingSinceMs) leave();
-    return error;
+function abortDeadConnections(idleMs: number, abort: () => void): Interceptor {
+  let lastReceivedAtMs = Number.NEGATIVE_INFINITY;
+  const abortIfDead = (error: unknown, waitingSinceMs: number): void => {
+    if (ConnectError.from(error).code === Code.DeadlineExceeded && lastReceivedAtMs <= waitingSinceMs) abort();
   };
   return (next) => async (request) => {
     const begunAtMs = performance.now();
-    // Health may be watched for as long as nothing happens.
-    if (!request.stream || request.service.typeName !== PetStore.typeName) return answered(next(request), begunAtMs);
-    const idle = new IdleLimit(idleMs);
+    // A watch of Health may stay silent for any length of time.
+    if (!request.stream || request.service.typeName !== PetStore.typeName)
+      return observeAnswer(next(request), begunAtMs);
+    const idle = new IdleTimeout(idleMs);
     const signal = AbortSignal.any([request.signal, idle.signal]);
-    return answered(next({ ...request, signal }), begunAtMs, idle);
+    return observeAnswer(next({ ...request, signal }), begunAtMs, idle);
   };
 
-  async function answered<T extends UnaryResponse | StreamResponse>(
+  async function observeAnswer<T extends UnaryResponse | StreamResponse>(
     answer: Promise<T>,
     begunAtMs: number,
-    idle?: IdleLimit,
+    idle?: IdleTimeout,
   ): Promise<T> {
     try {
       const response = await answer;
-      heardAtMs = performance.now();
+      lastReceivedAtMs = performance.now();
       if (!response.stream) return response;
-      return { ...response, message: heard(response.message, begunAtMs, idle) };
+      return { ...response, message: observeMessages(response.message, begunAtMs, idle) };
     } catch (error) {
       idle?.stop();
-      throw judge(error, begunAtMs);
+      abortIfDead(error, begunAtMs);
+      throw error;
     }
   }
 
-  async function* heard<T>(messages: AsyncIterable<T>, begunAtMs: number, idle?: IdleLimit): AsyncIterable<T> {
+  async function* observeMessages<T>(
+    messages: AsyncIterable<T>,
+    begunAtMs: number,
+    idle?: IdleTimeout,
+  ): AsyncIterable<T> {
     try {
       for await (const message of messages) {
-        heardAtMs = performance.now();
-        // The time that the reader takes does not count.
+        lastReceivedAtMs = performance.now();
+        // The reader's own time does not count.
         idle?.stop();
         yield message;
         idle?.start();
       }
     } catch (error) {
-      throw judge(error, idle?.signal.aborted ? idle.startedAtMs : begunAtMs);
+      abortIfDead(error, idle?.signal.aborted ? idle.startedAtMs : begunAtMs);
+      throw error;
     } finally {
       idle?.stop();
     }
   }
 }
 
-/** A time after which a wait is given up: it begins with each {@link start}, and first with the limit itself. */
-class IdleLimit {
+/** A timeout that starts when it is made and starts again with each {@link start}. */
+class IdleTimeout {
   readonly #ms: number;
-  readonly #over = new AbortController();
+  readonly #expired = new AbortController();
   #timer: NodeJS.Timeout | undefined;
   #startedAtMs = 0;
 
@@ -153,12 +161,12 @@ class IdleLimit {
     this.start();
   }
 
-  /** Aborted when the time is over. */
+  /** Aborted when the timeout expires. */
   get signal(): AbortSignal {
-    return this.#over.signal;
+    return this.#expired.signal;
   }
 
-  /** By `performance.now()`. */
+  /** On the clock of `performance.now()`. */
   get startedAtMs(): number {
     return this.#startedAtMs;
   }
@@ -166,7 +174,7 @@ class IdleLimit {
   start(): void {
     this.#startedAtMs = performance.now();
     this.#timer = setTimeout(() => {
-      this.#over.abort(new ConnectError(`nothing has come for ${this.#ms} ms`, Code.DeadlineExceeded));
+      this.#expired.abort(new ConnectError(`no message for ${this.#ms} ms`, Code.DeadlineExceeded));
     }, this.#ms);
   }
 

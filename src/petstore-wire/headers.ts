@@ -1,11 +1,11 @@
 /**
- * Names a request that changes something, for all of its attempts: 1 to 200 visible characters of ASCII. A store that
- * remembers it does what is asked once, and answers each further attempt as it answered the first.
+ * The idempotency key of a request that changes something, the same for all of its attempts: 1 to 200 visible ASCII characters.
+ * A pet store that remembers the id carries the request out once, and repeats its first answer to every further attempt.
  */
 export const requestIdHeader = 'request-id';
 
 /**
- * In the answer to a search, from a store that remembers request ids: for how many seconds at the least. A store that does not
- * send it knows nothing of them.
+ * Response header of a search: for how many seconds, at least, the pet store remembers request ids. A pet store that does not
+ * send it ignores request ids.
  */
 export const requestIdsKeptHeader = 'request-ids-kept-seconds';

@@ -1,6 +1,6 @@
 /**
- * What is spoken between the pet store and its clients: the messages and services, generated from `proto/`, what is said in
- * headers, and the client's end of the connection. The store and the operator have this in common, and nothing else.
+ * The protocol between the pet store and its clients: messages and services generated from `proto/`, the headers, and the client
+ * connection. The pet store and the operator share only this folder.
  */
 export { type CalendarDay, dayFromText, dayText, isCalendarDay, nextDay } from './calendar-day.ts';
 export { type ChannelOptions, openChannel, type PetStoreChannel } from './channel.ts';

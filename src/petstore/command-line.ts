@@ -14,14 +14,14 @@ Commands:
 
 Types: dog, cat, bird, reptile.
 
-add, list and delete speak to the store at PETSTORE_ADDRESS (localhost:6742), with PETSTORE_TLS=true by TLS, which
-PETSTORE_CA_FILE says whom to trust for.
+add, list and delete connect to PETSTORE_ADDRESS (default localhost:6742). PETSTORE_TLS=true switches TLS on;
+PETSTORE_CA_FILE names a certificate authority to trust instead of the public ones.
 `;
 
-/** How long the store may take to answer, but for lists. */
+/** The timeout of every call except a list. */
 const timeoutMs = 10_000;
 
-/** What a command prints, piece by piece. */
+/** Writes a piece of a command's output. */
 export type Print = (text: string) => void;
 
 const commands: Readonly<Record<string, (pets: RemotePets, args: readonly string[], print: Print) => Promise<void>>> = {
@@ -29,7 +29,7 @@ const commands: Readonly<Record<string, (pets: RemotePets, args: readonly string
     const options = { name: { type: 'string' }, type: { type: 'string' }, birthday: { type: 'string' } } as const;
     const { name, type, birthday } = parsed(() => parseArgs({ args: [...args], options })).values;
     if (name === undefined || type === undefined || birthday === undefined) {
-      throw new UsageError('add takes --name, --type and --birthday');
+      throw new UsageError('add needs --name, --type and --birthday');
     }
     print(`${await pets.add({ name, type, birthday })}\n`);
   },
@@ -51,19 +51,19 @@ const commands: Readonly<Record<string, (pets: RemotePets, args: readonly string
   },
   delete: async (pets, args) => {
     const { positionals } = parsed(() => parseArgs({ args: [...args], allowPositionals: true }));
-    if (positionals.length === 0) throw new UsageError('delete takes the ids of pets');
+    if (positionals.length === 0) throw new UsageError('delete needs the ids of pets');
     await pets.delete(positionals);
   },
 };
 
-/** Whether it is one of the commands that speak to a store. */
+/** Whether the command is one that connects to a pet store. */
 export const isClientCommand = (command: string | undefined): command is string =>
   command !== undefined && Object.hasOwn(commands, command);
 
 /**
- * Runs a command that speaks to a store.
+ * Runs a command that connects to a pet store.
  *
- * @throws UsageError for words that it does not know; ConnectError for what the store says, and where it is not reached.
+ * @throws UsageError for unknown arguments; ConnectError for an error answer, and if the pet store cannot be reached.
  */
 export async function runCommand(
   command: string,
@@ -87,7 +87,7 @@ async function channelOf(environment: NodeJS.ProcessEnv) {
   return { address: PETSTORE_ADDRESS || 'localhost:6742', tls, timeoutMs };
 }
 
-/** Node's words about an argument are good; only their class is not ours. */
+/** Keeps Node's message, and changes only the error's class. */
 function parsed<T>(parse: () => T): T {
   try {
     return parse();

@@ -1,19 +1,19 @@
 import { Code, ConnectError } from '@connectrpc/connect';
 import { InvalidRequestError, RequestIdTakenError, TooBusyError, UnknownPetError } from './errors.ts';
 
-/** SQLite's results that are no defect of this program (https://www.sqlite.org/rescode.html). */
+/** SQLite's result codes that do not point to a defect of this program (https://www.sqlite.org/rescode.html). */
 const sqliteCodes: ReadonlyMap<number, Code> = new Map([
-  // Busy, locked, read-only, a failure to read or write, a file that cannot be opened.
+  // SQLITE_BUSY, SQLITE_LOCKED, SQLITE_READONLY, SQLITE_IOERR, SQLITE_CANTOPEN.
   ...[5, 6, 8, 10, 14].map((result) => [result, Code.Unavailable] as const),
-  // Full.
+  // SQLITE_FULL.
   [13, Code.ResourceExhausted],
-  // Corrupt, and no database at all.
+  // SQLITE_CORRUPT, SQLITE_NOTADB.
   ...[11, 26].map((result) => [result, Code.DataLoss] as const),
 ]);
 
 /**
- * What a client is told of an error: its code, and where the client can do something about it, why. It has a cause where the
- * store is at fault.
+ * Converts an error into the answer for the client. The message gives the reason if the client can act on it. `cause` is set
+ * only if the pet store is at fault.
  */
 export function asConnectError(error: unknown): ConnectError {
   if (error instanceof ConnectError) return error;
@@ -23,10 +23,10 @@ export function asConnectError(error: unknown): ConnectError {
   if (error instanceof TooBusyError) return new ConnectError(error.message, Code.ResourceExhausted);
   const code = sqliteCodes.get(sqliteResult(error) & 0xff);
   if (code !== undefined) return new ConnectError(`the database: ${String(error)}`, code, undefined, undefined, error);
-  return new ConnectError('the store failed: its log says why', Code.Internal, undefined, undefined, error);
+  return new ConnectError('internal error: see the log of the pet store', Code.Internal, undefined, undefined, error);
 }
 
-/** Its extended result code; 0 for what is no error of SQLite. */
+/** SQLite's extended result code; 0 for any other error. */
 function sqliteResult(error: unknown): number {
   return error instanceof Error && 'errcode' in error && typeof error.errcode === 'number' ? error.errcode : 0;
 }

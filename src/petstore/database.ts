@@ -1,6 +1,6 @@
 import { DatabaseSync } from 'node:sqlite';
 
-/** What each version of the schema adds to the one before. Once released, one stays as it is: files of any age are opened. */
+/** One migration per schema version. A released migration never changes, because the pet store opens files of any age. */
 const migrations: readonly string[] = [
   `CREATE TABLE pets (
      id TEXT PRIMARY KEY,
@@ -23,28 +23,29 @@ const migrations: readonly string[] = [
    ) STRICT, WITHOUT ROWID;`,
 ];
 
-/** Another process that has the file is waited for so long. */
+/** How long SQLite waits for another process that has locked the file. */
 const busyTimeoutMs = 5000;
 
-/** The file cannot be used as a database of this program. */
+/** The file cannot be used as the pet store's database. */
 export class DatabaseError extends Error {
   override readonly name = 'DatabaseError';
 }
 
 /**
- * Opens the file, or makes it, and brings its schema up to date.
+ * Opens the file, creates it if it is missing, and migrates its schema.
  *
- * What is committed has reached the disk: the write-ahead log is synchronised at each commit (synchronous=FULL), so neither a
- * kill nor a loss of power takes it back (https://www.sqlite.org/pragma.html#pragma_synchronous).
+ * A committed transaction is on the disk: SQLite syncs the write-ahead log at each commit (synchronous=FULL), so a commit
+ * survives a kill and a loss of power (https://www.sqlite.org/pragma.html#pragma_synchronous).
  *
- * @throws DatabaseError where it cannot be opened, keeps no write-ahead log (some network file systems), or was written by a
- *   newer version of this program.
+ * @throws DatabaseError if the file cannot be opened, its file system supports no write-ahead log (some network file systems),
+ *   or a newer version of this program wrote it.
  */
 export function openDatabase(path: string): DatabaseSync {
   const database = opened(path, { timeout: busyTimeoutMs });
   try {
     const [mode] = Object.values(database.prepare('PRAGMA journal_mode = WAL').get() ?? {});
-    if (mode !== 'wal') throw new DatabaseError(`${path}: keeps no write-ahead log, its journal is ${mode}`);
+    if (mode !== 'wal')
+      throw new DatabaseError(`${path}: no write-ahead log on this file system (journal_mode is ${mode})`);
     database.exec('PRAGMA synchronous = FULL');
     migrate(path, database);
     return database;
@@ -55,15 +56,15 @@ export function openDatabase(path: string): DatabaseSync {
   }
 }
 
-/** A second connection to a file that is open already, which sees the state of one moment for as long as a query runs. */
+/** Opens another, read-only connection to an open database. A query on it sees one snapshot until it ends. */
 export function openReader(path: string): DatabaseSync {
   return opened(path, { readOnly: true, timeout: busyTimeoutMs });
 }
 
 /**
- * Does all of the work, or none of it.
+ * Runs `work` in a transaction: commits when it returns, rolls back when it throws.
  *
- * @throws whatever the work throws, and the database's own error where it cannot be committed.
+ * @throws what `work` throws; SQLite's error if the commit fails.
  */
 export function transact<T>(database: DatabaseSync, work: () => T): T {
   database.exec('BEGIN IMMEDIATE');
@@ -72,7 +73,7 @@ export function transact<T>(database: DatabaseSync, work: () => T): T {
     database.exec('COMMIT');
     return result;
   } catch (error) {
-    // Some errors, as a full disk, have ended the transaction already.
+    // SQLite itself rolls back after some errors, for example a full disk.
     if (database.isTransaction) database.exec('ROLLBACK');
     throw error;
   }
@@ -91,7 +92,7 @@ function migrate(path: string, database: DatabaseSync): void {
     const [version = 0] = Object.values(database.prepare('PRAGMA user_version').get() ?? {});
     if (Number(version) > migrations.length) {
       throw new DatabaseError(
-        `${path}: its schema is ${version}, and this program knows ${migrations.length} at the most`,
+        `${path}: schema version ${version} is newer than ${migrations.length}, the latest that this program knows`,
       );
     }
     for (const migration of migrations.slice(Number(version))) database.exec(migration);

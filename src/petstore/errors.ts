@@ -1,19 +1,19 @@
-/** A request that asks for what the store does not take: it quotes the value. */
+/** An invalid request. The message names the field and the value. */
 export class InvalidRequestError extends Error {
   override readonly name = 'InvalidRequestError';
 }
 
-/** An update of pets that the store does not have. */
+/** An update of a pet that does not exist. */
 export class UnknownPetError extends Error {
   override readonly name = 'UnknownPetError';
 }
 
-/** A request by the id of another, which was done: it is no word about the pets that are asked for. */
+/** A request that reuses the id of a different request. It says nothing about the pets of the request. */
 export class RequestIdTakenError extends Error {
   override readonly name = 'RequestIdTakenError';
 }
 
-/** More is going on than the store takes at once. */
+/** Too many searches run at once. */
 export class TooBusyError extends Error {
   override readonly name = 'TooBusyError';
 }

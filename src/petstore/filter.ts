@@ -2,17 +2,17 @@ import { dayText, type PetType, type SearchPetsReq } from '../petstore-wire/inde
 import { InvalidRequestError } from './errors.ts';
 import { checkedDay, checkedType } from './stored-pet.ts';
 
-/** What is searched for: a pet fits if it fits each of these. */
+/** The criteria of a search: a pet must meet all of them. */
 export interface Filter {
   /** Empty: any. */
   readonly names: readonly string[];
   /** Empty: any. */
   readonly types: readonly PetType[];
-  /** As texts: the first day, and the one after the last. Absent: any. */
+  /** `from` is inclusive, `before` exclusive; both as ISO 8601. Absent: any. */
   readonly born?: { readonly from: string; readonly before: string } | undefined;
 }
 
-/** @throws InvalidRequestError for a type that there is not, and for half a range of days. */
+/** @throws InvalidRequestError for an unknown type, and for a range without a start or an end. */
 export function checkedFilter({ names, types, birthdateRange }: SearchPetsReq): Filter {
   return {
     names,
@@ -24,7 +24,7 @@ export function checkedFilter({ names, types, birthdateRange }: SearchPetsReq): 
 function checkedRange({ start, end }: NonNullable<SearchPetsReq['birthdateRange']>): NonNullable<Filter['born']> {
   if (start === undefined || end === undefined) {
     const missing = start === undefined ? 'start' : 'end';
-    throw new InvalidRequestError(`birthdate_range.${missing}: is absent, takes a date where there is a range`);
+    throw new InvalidRequestError(`birthdate_range.${missing}: is missing; a range needs a start and an end`);
   }
   return {
     from: dayText(checkedDay('birthdate_range.start', start)),
@@ -32,7 +32,7 @@ function checkedRange({ start, end }: NonNullable<SearchPetsReq['birthdateRange'
   };
 }
 
-/** The filter as a query. Any number of names is one parameter. */
+/** Builds the query. All names go into one parameter, since SQLite limits the number of parameters. */
 export function queryOf({ names, types, born }: Filter): {
   readonly sql: string;
   readonly parameters: readonly string[];

@@ -2,13 +2,13 @@ import { EventEmitter, once } from 'node:events';
 import { Code, ConnectError, type ServiceImpl } from '@connectrpc/connect';
 import { type Health, ServingStatus } from '../petstore-wire/index.ts';
 
-/** Says by gRPC's health protocol whether the services are served: yes, until {@link HealthState.stop}. */
+/** Serves gRPC's health protocol: every service is SERVING until {@link HealthState.stop}. */
 export class HealthState {
   readonly #services: ReadonlySet<string>;
   readonly #changes = new EventEmitter().setMaxListeners(0);
   #isServing = true;
 
-  /** @param services by their full names; the empty one, the server as a whole, is added. */
+  /** @param services full names. The empty name, which stands for the whole server, is added. */
   constructor(services: readonly string[]) {
     this.#services = new Set(['', ...services]);
   }
@@ -17,18 +17,18 @@ export class HealthState {
     return this.#isServing;
   }
 
-  /** From now on nothing is served; who watches is told. */
+  /** Switches every service to NOT_SERVING and notifies the watchers. */
   stop(): void {
     this.#isServing = false;
     this.#changes.emit('change');
   }
 
-  /** The service itself. */
+  /** The implementation of the health service. */
   service(): ServiceImpl<typeof Health> {
     return {
       check: ({ service }) => {
         if (this.#services.has(service)) return { status: this.#status() };
-        throw new ConnectError(`there is no service ${JSON.stringify(service)}`, Code.NotFound);
+        throw new ConnectError(`unknown service ${JSON.stringify(service)}`, Code.NotFound);
       },
       watch: (request, { signal }) => this.#watch(request.service, signal),
     };
@@ -41,11 +41,11 @@ export class HealthState {
   async *#watch(service: string, signal: AbortSignal): AsyncGenerator<{ status: ServingStatus }> {
     const isKnown = this.#services.has(service);
     const stopped = this.#isServing ? once(this.#changes, 'change', { signal }) : undefined;
-    // It is waited for below, where the client still listens.
+    // Marks the rejection as handled: the client may leave before the await below.
     stopped?.catch(() => {});
     yield { status: isKnown ? this.#status() : ServingStatus.SERVICE_UNKNOWN };
     await stopped;
-    // The last word: a stream that stayed open would hold up the stop.
+    // The last message: an open stream would delay the shutdown.
     if (isKnown && stopped !== undefined) yield { status: this.#status() };
   }
 }

@@ -1,7 +1,7 @@
-/** The pet store: a process of its own, and a command line that speaks to one. */
+/** The pet store's server and its command-line client. */
 import { ConnectError } from '@connectrpc/connect';
 import { pino } from 'pino';
-import { untilTerminated } from '../runtime/index.ts';
+import { untilTerminated } from '../runtime/process/index.ts';
 import { isClientCommand, runCommand, usage } from './command-line.ts';
 import { DatabaseError } from './database.ts';
 import { UsageError } from './remote-pets.ts';
@@ -13,7 +13,7 @@ declare const ECHOPERATOR_VERSION: string | undefined;
 
 const version = typeof ECHOPERATOR_VERSION === 'string' ? ECHOPERATOR_VERSION : 'dev';
 
-/** What the process ends with: 0 done, 1 failed, 2 asked for something that can't be. */
+/** 0: done. 1: failed. 2: bad arguments or settings. */
 type ExitCode = 0 | 1 | 2;
 
 async function main(args: readonly string[], environment: NodeJS.ProcessEnv): Promise<ExitCode> {
@@ -49,5 +49,5 @@ function reportFailure(error: unknown): ExitCode {
   return 1;
 }
 
-// Not by force: what was printed may still be on its way through a pipe.
+// Not process.exit(), which would lose output that is still in a pipe.
 process.exitCode = await main(process.argv.slice(2), process.env).catch(reportFailure);

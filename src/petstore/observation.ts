@@ -4,12 +4,12 @@ import { asConnectError } from './connect-error.ts';
 import type { PetStoreMetrics } from './pet-store-metrics.ts';
 import type { Sampler } from './sampler.ts';
 
-/** As gRPC writes them: `InvalidArgument`. */
+/** The code's name as in gRPC: `InvalidArgument`. */
 const nameOf = (code: Code | undefined): string => (code === undefined ? 'OK' : Code[code]);
 
 /**
- * Sees every request from its beginning to its end, a stream's too: makes of an error what the client is told, counts, and
- * has a line in the log for each request that is traced and for each that failed by the store's own fault.
+ * Counts every request until its end (a stream: until its last message), converts errors with {@link asConnectError}, and logs
+ * sampled requests and those that failed through the pet store's own fault.
  */
 export function observation(options: {
   readonly metrics: PetStoreMetrics;
@@ -20,50 +20,49 @@ export function observation(options: {
   return (next) => async (request) => {
     const method = request.method.name;
     const traceparent = request.header.get('traceparent');
-    const isTraced = sampler.samples(traceparent);
+    const isTraced = sampler.isSampled(traceparent);
     const startedAtMs = performance.now();
-    const finished = (error?: ConnectError): void => {
+    const recordEnd = (error?: ConnectError): void => {
       const durationMs = performance.now() - startedAtMs;
       const code = nameOf(error?.code);
-      metrics.finished(method, code, durationMs / 1000);
-      if (error?.cause !== undefined && code !== 'Canceled')
-        log.error({ err: error.cause, method }, 'a request failed');
-      if (isTraced) log.info({ method, code, durationMs, traceparent, why: error?.rawMessage }, 'a request was traced');
+      metrics.recordRequest(method, code, durationMs / 1000);
+      if (error?.cause !== undefined && code !== 'Canceled') log.error({ err: error.cause, method }, 'request failed');
+      if (isTraced) log.info({ method, code, durationMs, traceparent, why: error?.rawMessage }, 'request traced');
     };
-    const failed = (error: unknown): ConnectError => {
-      const told = request.signal.aborted
+    const recordFailure = (error: unknown): ConnectError => {
+      const answer = request.signal.aborted
         ? ConnectError.from(request.signal.reason, Code.Canceled)
         : asConnectError(error);
-      finished(told);
-      return told;
+      recordEnd(answer);
+      return answer;
     };
     let response: UnaryResponse | StreamResponse;
     try {
       response = await next(request);
     } catch (error) {
-      throw failed(error);
+      throw recordFailure(error);
     }
-    if (response.stream) return { ...response, message: watched(response.message, finished, failed) };
-    finished();
+    if (response.stream) return { ...response, message: observeMessages(response.message, recordEnd, recordFailure) };
+    recordEnd();
     return response;
   };
 }
 
-/** The same messages. A reader that goes away before the last has also finished. */
-async function* watched<T>(
+/** Passes the messages on, and records the end of the stream, also if the client leaves early. */
+async function* observeMessages<T>(
   messages: AsyncIterable<T>,
-  finished: (error?: ConnectError) => void,
-  failed: (error: unknown) => ConnectError,
+  recordEnd: (error?: ConnectError) => void,
+  recordFailure: (error: unknown) => ConnectError,
 ): AsyncGenerator<T> {
-  let end: 'left' | 'failed' | 'whole' = 'left';
+  let end: 'abandoned' | 'failed' | 'complete' = 'abandoned';
   try {
     for await (const message of messages) yield message;
-    end = 'whole';
+    end = 'complete';
   } catch (error) {
     end = 'failed';
-    throw failed(error);
+    throw recordFailure(error);
   } finally {
-    if (end === 'whole') finished();
-    if (end === 'left') finished(new ConnectError('the client went away', Code.Canceled));
+    if (end === 'complete') recordEnd();
+    if (end === 'abandoned') recordEnd(new ConnectError('the client closed the stream', Code.Canceled));
   }
 }

@@ -7,23 +7,23 @@ import { type Filter, queryOf } from './filter.ts';
 import { type NamedRequest, RequestLog } from './request-log.ts';
 import { type PetFields, type PetRow, petOfRow, type StoredPet } from './stored-pet.ts';
 
-/** What a {@link PetDatabase} is told. */
+/** Options of {@link PetDatabase}. */
 export interface PetDatabaseOptions {
-  /** The file. */
+  /** The database file. */
   readonly path: string;
-  /** For how long named requests are remembered, in milliseconds. */
+  /** How long request ids are remembered, in milliseconds. */
   readonly requestsKeptMs: number;
-  /** Milliseconds since 1970. Default: the clock. */
+  /** The current time in milliseconds since 1970. Default: `Date.now`. */
   readonly now?: () => number;
 }
 
-/** Each search under way has a connection of its own. */
+/** Each search holds a connection of its own. */
 const maxSearches = 64;
 
 /**
- * The pets, in a file. What a method has returned is on the disk. A method that throws has changed nothing.
+ * The pets, in a SQLite file. When a method returns, its change is on the disk; when it throws, nothing has changed.
  *
- * Named requests ({@link NamedRequest}) are done once, however often they come within the time for which they are remembered.
+ * A request with an id ({@link NamedRequest}) is carried out once, however often it is repeated while the id is remembered.
  */
 export class PetDatabase implements Disposable {
   readonly #path: string;
@@ -35,7 +35,7 @@ export class PetDatabase implements Disposable {
   readonly #delete: StatementSync;
   readonly #searches = new Set<DatabaseSync>();
 
-  /** @throws DatabaseError where the file cannot be used. */
+  /** @throws DatabaseError if the file cannot be used. */
   constructor({ path, requestsKeptMs, now = Date.now }: PetDatabaseOptions) {
     this.#path = path;
     this.#now = now;
@@ -46,7 +46,7 @@ export class PetDatabase implements Disposable {
     this.#delete = this.#database.prepare('DELETE FROM pets WHERE id = ?');
   }
 
-  /** @returns the new pets' ids, in their order. */
+  /** @returns the ids of the new pets, in the order of `pets`. */
   add(pets: readonly PetFields[], request?: NamedRequest): readonly string[] {
     return this.#write(request, () =>
       pets.map(({ name, type, birthday }) => {
@@ -57,7 +57,7 @@ export class PetDatabase implements Disposable {
     );
   }
 
-  /** @throws UnknownPetError with the ids of those that are not there. */
+  /** @throws UnknownPetError with the ids that do not exist. */
   update(pets: readonly StoredPet[], request?: NamedRequest): void {
     this.#write(request, () => {
       const unknown = pets.filter(
@@ -68,7 +68,7 @@ export class PetDatabase implements Disposable {
     });
   }
 
-  /** Passes over ids that no pet has. */
+  /** Ignores ids that do not exist. */
   delete(ids: readonly string[], request?: NamedRequest): void {
     this.#write(request, () => {
       for (const id of ids) this.#delete.run(id);
@@ -77,13 +77,13 @@ export class PetDatabase implements Disposable {
   }
 
   /**
-   * The pets that fit, as they are when the first is asked for, whatever is written meanwhile. They are read one by one; leave
-   * the iteration, or bring it to its end, to let go of its connection.
+   * Yields the matching pets of one snapshot, taken at the first `next()`. The search holds a connection until the iteration
+   * ends or is left.
    *
-   * @throws TooBusyError where too many are under way.
+   * @throws TooBusyError if 64 searches are in flight.
    */
   *search(filter: Filter): Generator<StoredPet, void> {
-    if (this.#searches.size >= maxSearches) throw new TooBusyError(`${maxSearches} searches are under way already`);
+    if (this.#searches.size >= maxSearches) throw new TooBusyError(`${maxSearches} searches are already in flight`);
     const reader = openReader(this.#path);
     this.#searches.add(reader);
     try {
@@ -95,27 +95,27 @@ export class PetDatabase implements Disposable {
     }
   }
 
-  /** How many searches are under way. */
+  /** The number of searches in flight. */
   get searches(): number {
     return this.#searches.size;
   }
 
-  /** How many pets there are. */
+  /** The number of pets. */
   count(): number {
     return Number(Object.values(this.#database.prepare('SELECT count(*) FROM pets').get() ?? {})[0] ?? 0);
   }
 
-  /** What was kept under the name. */
+  /** The setting's value; undefined if it was never set. */
   setting(name: string): string | undefined {
     const row = this.#database.prepare('SELECT value FROM settings WHERE name = ?').get(name);
     return row === undefined ? undefined : String(row.value);
   }
 
-  keepSetting(name: string, value: string): void {
+  setSetting(name: string, value: string): void {
     this.#database.prepare('INSERT OR REPLACE INTO settings (name, value) VALUES (?, ?)').run(name, value);
   }
 
-  /** Ends what is under way and closes the file; its write-ahead log is taken into it. */
+  /** Ends the searches and closes the file, which also merges the write-ahead log into it. */
   [Symbol.dispose](): void {
     for (const reader of this.#searches) reader.close();
     this.#database.close();

@@ -8,20 +8,20 @@ import type { NamedRequest } from './request-log.ts';
 import type { Sampler } from './sampler.ts';
 import { checkedNewPet, checkedPet, type StoredPet } from './stored-pet.ts';
 
-/** What the service stands on. */
+/** Options of {@link petService}. */
 export interface PetServiceOptions {
   readonly database: PetDatabase;
   readonly sampler: Sampler;
-  /** What clients are told of how long request ids are remembered. */
+  /** How long request ids are remembered, in milliseconds. Clients learn it from a header. */
   readonly requestsKeptMs: number;
   /**
-   * A client may read what it has searched for so slowly, in milliseconds, and no slower: a search keeps old pages of the file.
-   * One that reads on later is told; one that does not is for the server to break off.
+   * How long a client may take to read a search, in milliseconds: an open search keeps old pages of the file. A client that
+   * reads on after that gets DeadlineExceeded; {@link cancelStalledSearches} ends one that does not read.
    */
   readonly searchTimeoutMs: number;
 }
 
-/** The five calls. What they throw is made an answer by {@link asConnectError}. */
+/** The five calls. {@link observation} converts what they throw into an answer. */
 export function petService(options: PetServiceOptions): ServiceImpl<typeof PetStore> {
   const { database, sampler, requestsKeptMs, searchTimeoutMs } = options;
   return {
@@ -45,7 +45,10 @@ export function petService(options: PetServiceOptions): ServiceImpl<typeof PetSt
       for (const pet of database.search(filter)) {
         context.signal.throwIfAborted();
         if (performance.now() > deadlineMs) {
-          throw new ConnectError(`the search was not read within ${searchTimeoutMs} ms`, Code.DeadlineExceeded);
+          throw new ConnectError(
+            `the client did not read the search within ${searchTimeoutMs} ms`,
+            Code.DeadlineExceeded,
+          );
         }
         yield wirePet(pet);
       }
@@ -57,13 +60,13 @@ export function petService(options: PetServiceOptions): ServiceImpl<typeof PetSt
   };
 }
 
-/** @throws InvalidRequestError for a request id that is none. */
-function namedRequest({ requestHeader, method }: HandlerContext, asked: unknown): NamedRequest | undefined {
+/** @throws InvalidRequestError for an invalid request id. */
+function namedRequest({ requestHeader, method }: HandlerContext, content: unknown): NamedRequest | undefined {
   const id = requestHeader.get(requestIdHeader);
   if (id === null) return undefined;
-  if (/^[!-~]{1,200}$/.test(id)) return { id, asked: JSON.stringify([method.name, asked]) };
+  if (/^[!-~]{1,200}$/.test(id)) return { id, content: JSON.stringify([method.name, content]) };
   throw new InvalidRequestError(
-    `${requestIdHeader}: got ${JSON.stringify(id)}, takes 1 to 200 visible characters of ASCII`,
+    `${requestIdHeader}: got ${JSON.stringify(id)}, takes 1 to 200 visible ASCII characters`,
   );
 }
 

@@ -1,10 +1,10 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { PetDatabase } from './pet-database.ts';
 
-/** From half a millisecond, a read, to ten seconds, a long search. */
+/** In seconds: a read takes half a millisecond, a long search ten seconds. */
 const buckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
-/** The store's metrics, beside those of Node. */
+/** The pet store's metrics and the default ones of Node. */
 export class PetStoreMetrics {
   readonly registry = new Registry();
   readonly #requests: Counter<'method' | 'code'>;
@@ -15,20 +15,20 @@ export class PetStoreMetrics {
     collectDefaultMetrics({ register: this.registry });
     this.#requests = new Counter({
       name: 'petstore_requests_total',
-      help: 'Requests that have ended, by method and code of gRPC.',
+      help: 'Completed requests, by method and gRPC code.',
       labelNames: ['method', 'code'],
       registers,
     });
     this.#durations = new Histogram({
       name: 'petstore_request_duration_seconds',
-      help: 'How long requests took, a stream to its end.',
+      help: 'Duration of requests; of a stream, until its end.',
       labelNames: ['method'],
       buckets,
       registers,
     });
     new Gauge({
       name: 'petstore_pets',
-      help: 'Pets in the store.',
+      help: 'Pets in the pet store.',
       registers,
       collect() {
         this.set(database.count());
@@ -36,7 +36,7 @@ export class PetStoreMetrics {
     });
     new Gauge({
       name: 'petstore_searches',
-      help: 'Searches under way.',
+      help: 'Searches in flight.',
       registers,
       collect() {
         this.set(database.searches);
@@ -44,8 +44,7 @@ export class PetStoreMetrics {
     });
   }
 
-  /** A request has ended. */
-  finished(method: string, code: string, seconds: number): void {
+  recordRequest(method: string, code: string, seconds: number): void {
     this.#requests.inc({ method, code });
     this.#durations.observe({ method }, seconds);
   }

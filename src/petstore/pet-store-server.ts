@@ -18,39 +18,39 @@ import { petService } from './pet-service.ts';
 import { PetStoreMetrics } from './pet-store-metrics.ts';
 import { reflectionService } from './reflection.ts';
 import { Sampler } from './sampler.ts';
-import { breakingOffSearches } from './search-limit.ts';
+import { cancelStalledSearches } from './stalled-searches.ts';
 
-/** A certificate and its key. */
-interface Pair {
+/** PEM. */
+interface KeyPair {
   readonly cert: string;
   readonly key: string;
 }
 
-/** What a {@link PetStoreServer} is told. */
+/** Options of {@link PetStoreServer}. */
 export interface PetStoreServerOptions {
   readonly host: string;
-  /** 0: the system chooses. */
+  /** 0: a free port of the system's choice. */
   readonly port: number;
-  /** The file that holds the pets. */
+  /** The database file. */
   readonly databasePath: string;
-  /** For how long request ids are remembered, in milliseconds. */
+  /** How long request ids are remembered, in milliseconds. */
   readonly requestsKeptMs: number;
-  /** Reads certificate and key, in PEM: at the start, and for each connection. Absent: plain text. */
-  readonly tls?: (() => Pair) | undefined;
+  /** Reads certificate and key: at the start, and for each connection. Absent: plain text. */
+  readonly tls?: (() => KeyPair) | undefined;
   /** See {@link petService}. Default 300,000. */
   readonly searchTimeoutMs?: number;
   readonly log: Logger;
 }
 
-/** One message, in bytes: what gRPC's own servers take. */
+/** The largest message, in bytes: gRPC's own default. */
 const maxMessageBytes = 4 * 1024 * 1024;
 
-/** How long a request that was told to end may take to notice. */
+/** How long an aborted request may take to end. */
 const abortTimeoutMs = 1000;
 
 const services = [PetStore, Health, ServerReflection] as const;
 
-/** The pet store: its database, and the gRPC services before it. */
+/** The pet store: its database and the gRPC services on top of it. */
 export class PetStoreServer {
   readonly port: number;
   readonly metrics: PetStoreMetrics;
@@ -80,7 +80,7 @@ export class PetStoreServer {
   /**
    * Opens the database and listens.
    *
-   * @throws DatabaseError where the file cannot be used; the system's error when the port is taken; what `tls` throws.
+   * @throws DatabaseError if the file cannot be used; the system's error if the port is taken; what `tls` throws.
    */
   static async start(options: PetStoreServerOptions): Promise<PetStoreServer> {
     const { databasePath, requestsKeptMs, tls, searchTimeoutMs = 300_000, log } = options;
@@ -102,9 +102,9 @@ export class PetStoreServer {
         interceptors: [observation({ metrics, sampler, log })],
         shutdownSignal: shutdown.signal,
       });
-      const handler = breakingOffSearches(adapter, searchTimeoutMs + abortTimeoutMs);
+      const handler = cancelStalledSearches(adapter, searchTimeoutMs + abortTimeoutMs);
       const server = tls === undefined ? createServer(handler) : secureServer(tls, handler, log);
-      const sessions = sessionsOf(server);
+      const sessions = trackSessions(server);
       server.listen(options.port, options.host);
       await once(server, 'listening');
       return new PetStoreServer({ server, sessions, database, health, metrics, shutdown });
@@ -114,66 +114,66 @@ export class PetStoreServer {
     }
   }
 
-  /** For a readiness probe. */
+  /** Whether the server is ready: true until {@link stop}. */
   get isServing(): boolean {
     return this.#health.isServing;
   }
 
   /**
-   * Takes no more requests, brings those under way to their end, and closes the database.
+   * Accepts no more requests, lets those in flight finish, and closes the database.
    *
-   * @param graceMs after so long those that are left are told to end, in milliseconds.
+   * @param graceMs how long requests may take to finish, in milliseconds. Later they are aborted.
    */
   async stop(graceMs: number): Promise<void> {
     this.#health.stop();
     const closed = once(this.#server, 'close');
     this.#server.close();
-    // Says GOAWAY: a client opens its next request elsewhere.
+    // Sends GOAWAY: clients send their next request on another connection.
     for (const session of this.#sessions) session.close();
     const grace = setTimeout(() => {
       this.#shutdown.abort(new ConnectError('the pet store is stopping', Code.Unavailable));
     }, graceMs);
-    const last = setTimeout(() => {
+    const destruction = setTimeout(() => {
       for (const session of this.#sessions) session.destroy();
     }, graceMs + abortTimeoutMs);
     await closed;
     clearTimeout(grace);
-    clearTimeout(last);
+    clearTimeout(destruction);
     this.#database[Symbol.dispose]();
   }
 }
 
-/** Each connection gets the certificate that is there then: one that is renewed needs no restart. */
+/** Reads the certificate for each connection, so that a renewed one needs no restart. */
 function secureServer(
-  read: () => Pair,
+  read: () => KeyPair,
   handler: ReturnType<typeof connectNodeAdapter>,
   log: Logger,
 ): Http2SecureServer {
-  let present = read();
-  const server = createSecureServer({ ...present, allowHTTP1: false }, handler);
-  // Before the server's own listener, which begins the handshake.
+  let current = read();
+  const server = createSecureServer({ ...current, allowHTTP1: false }, handler);
+  // Runs before the server's own listener, which starts the handshake.
   server.prependListener('connection', () => {
     try {
       const { cert, key } = read();
-      if (cert === present.cert && key === present.key) return;
+      if (cert === current.cert && key === current.key) return;
       server.setSecureContext({ cert, key });
-      present = { cert, key };
-      log.info({}, 'the certificate was renewed');
+      current = { cert, key };
+      log.info({}, 'certificate reloaded');
     } catch (error) {
-      log.warn({ err: error }, 'the certificate cannot be renewed: the one before stays');
+      log.warn({ err: error }, 'cannot reload the certificate: keeping the previous one');
     }
   });
   return server;
 }
 
-/** The connections that are open. */
-function sessionsOf(server: Http2Server | Http2SecureServer): ReadonlySet<Http2Session> {
+/** Tracks the open connections. */
+function trackSessions(server: Http2Server | Http2SecureServer): ReadonlySet<Http2Session> {
   const sessions = new Set<Http2Session>();
   server.on('session', (session: Http2Session) => {
     sessions.add(session);
     session.on('close', () => sessions.delete(session));
   });
-  // A client that breaks off is no error of ours; without a listener it would end the process.
+  // A client that resets its connection is not our error. Without a listener the event would end the process.
   server.on('sessionError', () => {});
   return sessions;
 }

@@ -14,7 +14,7 @@ type Answer = NonNullable<
   MessageInitShape<(typeof ServerReflection)['method']['serverReflectionInfo']['output']>['messageResponse']
 >;
 
-/** Tells who asks by gRPC's reflection (grpcurl, for one) which services there are, and how their messages look. */
+/** Serves gRPC's reflection, which lets clients such as grpcurl discover services and messages. */
 export function reflectionService(services: readonly DescService[]): ServiceImpl<typeof ServerReflection> {
   const described = new DescribedFiles(services.map(({ file }) => file));
   const answer = (request: ServerReflectionRequest): Answer => {
@@ -23,14 +23,14 @@ export function reflectionService(services: readonly DescService[]): ServiceImpl
       case 'listServices':
         return { case: 'listServicesResponse', value: { service: services.map(({ typeName: name }) => ({ name })) } };
       case 'fileByFilename':
-        return described.answer(described.named(asked.value), asked.value);
+        return described.answer(described.fileByName(asked.value), asked.value);
       case 'fileContainingSymbol':
-        return described.answer(described.declaring(asked.value), asked.value);
+        return described.answer(described.fileOfSymbol(asked.value), asked.value);
       case 'fileContainingExtension':
       case 'allExtensionNumbersOfType':
-        return notFound('there are no extensions');
+        return notFound('no extensions');
       default:
-        return { case: 'errorResponse', value: { errorCode: Code.InvalidArgument, errorMessage: 'nothing is asked' } };
+        return { case: 'errorResponse', value: { errorCode: Code.InvalidArgument, errorMessage: 'empty request' } };
     }
   };
   return {
@@ -47,7 +47,7 @@ const notFound = (errorMessage: string): Answer => ({
   value: { errorCode: Code.NotFound, errorMessage },
 });
 
-/** Files, with all that they import. */
+/** Descriptor files with everything that they import. */
 class DescribedFiles {
   readonly #byName = new Map<string, DescFile>();
   readonly #registry: Registry;
@@ -57,12 +57,12 @@ class DescribedFiles {
     this.#registry = createRegistry(...this.#byName.values());
   }
 
-  named(name: string): DescFile | undefined {
+  fileByName(name: string): DescFile | undefined {
     return this.#byName.get(name);
   }
 
-  /** A method is declared where its service is, a field where its message is. */
-  declaring(symbol: string): DescFile | undefined {
+  /** The file that declares the symbol. A method belongs to its service's file, a field to its message's. */
+  fileOfSymbol(symbol: string): DescFile | undefined {
     for (let name = symbol; name !== ''; name = name.slice(0, Math.max(name.lastIndexOf('.'), 0))) {
       const found = this.#registry.get(name);
       if (found !== undefined) return found.file;
@@ -71,7 +71,7 @@ class DescribedFiles {
   }
 
   answer(file: DescFile | undefined, asked: string): Answer {
-    if (file === undefined) return notFound(`there is no ${asked}`);
+    if (file === undefined) return notFound(`not found: ${asked}`);
     const fileDescriptorProto = withImports(file).map(({ proto }) => toBinary(FileDescriptorProtoSchema, proto));
     return { case: 'fileDescriptorResponse', value: { fileDescriptorProto } };
   }

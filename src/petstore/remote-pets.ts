@@ -12,7 +12,7 @@ import {
   PetType,
 } from '../petstore-wire/index.ts';
 
-/** Types, as people call them. */
+/** The words of the command line for the types. */
 const typeNames: ReadonlyMap<string, PetType> = new Map([
   ['dog', PetType.PTCanine],
   ['cat', PetType.PTFeline],
@@ -20,7 +20,7 @@ const typeNames: ReadonlyMap<string, PetType> = new Map([
   ['reptile', PetType.PTReptile],
 ]);
 
-/** Words of a command line that say nothing the program knows. */
+/** Invalid command-line arguments. */
 export class UsageError extends Error {
   override readonly name = 'UsageError';
 }
@@ -30,19 +30,19 @@ export interface ShownPet {
   readonly id: string;
   readonly name: string;
   readonly type: string;
-  /** 2020-01-31 */
+  /** ISO 8601: 2020-01-31. */
   readonly birthday: string;
 }
 
-/** What pets are looked for by; what is absent does not matter. */
-export interface Wanted {
+/** The criteria of a list. Empty or absent: any. */
+export interface ListCriteria {
   readonly names: readonly string[];
   readonly types: readonly string[];
   readonly bornFrom?: string | undefined;
   readonly bornBefore?: string | undefined;
 }
 
-/** The pets of a store, from afar. */
+/** A client of a pet store. */
 export class RemotePets implements Disposable {
   readonly #channel: ReturnType<typeof openChannel>;
   readonly #client: ReturnType<typeof createClient<typeof PetStore>>;
@@ -53,8 +53,8 @@ export class RemotePets implements Disposable {
   }
 
   /**
-   * @returns the new pet's id.
-   * @throws UsageError for a type or a birthday that is none; ConnectError for what the store says.
+   * @returns the id of the new pet.
+   * @throws UsageError for an invalid type or birthday; ConnectError for an error answer.
    */
   async add(pet: Omit<ShownPet, 'id'>): Promise<string> {
     const { name } = pet;
@@ -64,24 +64,24 @@ export class RemotePets implements Disposable {
     return ids[0] ?? '';
   }
 
-  /** One by one, as they come. Throws as {@link add} does. */
-  async *list({ names, types, bornFrom, bornBefore }: Wanted): AsyncGenerator<ShownPet> {
+  /** Yields the pets as they arrive. Throws as {@link add} does. */
+  async *list({ names, types, bornFrom, bornBefore }: ListCriteria): AsyncGenerator<ShownPet> {
     const isRange = bornFrom !== undefined || bornBefore !== undefined;
     const range = {
       start: bornFrom === undefined ? dayMessage({ year: 1, month: 1, day: 1 }) : dayOf(bornFrom),
       end: bornBefore === undefined ? dayMessage({ year: 9999, month: 12, day: 31 }) : dayOf(bornBefore),
     };
     const filter = { names: [...names], types: types.map(typeOf), ...(isRange && { birthdateRange: range }) };
-    // As long as it takes.
-    for await (const pet of this.#client.searchPets(filter, { timeoutMs: 0 })) yield shown(pet);
+    // No timeout: a long list takes its time.
+    for await (const pet of this.#client.searchPets(filter, { timeoutMs: 0 })) yield toShownPet(pet);
   }
 
-  /** Replaces the pet with that id. Throws as {@link add} does. */
+  /** Replaces the pet with this id. Throws as {@link add} does. */
   async update({ id, name, type, birthday }: ShownPet): Promise<void> {
     await this.#client.updatePets({ pets: [{ id, name, type: typeOf(type), birthday: dayOf(birthday) }] });
   }
 
-  /** Passes over ids that no pet has. */
+  /** Ignores ids that do not exist. */
   async delete(ids: readonly string[]): Promise<void> {
     await this.#client.deletePets({ ids: [...ids] });
   }
@@ -91,7 +91,7 @@ export class RemotePets implements Disposable {
   }
 }
 
-function shown({ id, name, type, birthday }: Pet): ShownPet {
+function toShownPet({ id, name, type, birthday }: Pet): ShownPet {
   const [word = String(type)] = [...typeNames].find(([, each]) => each === type) ?? [];
   return { id, name, type: word, birthday: birthday === undefined ? '' : dayText(birthday) };
 }
@@ -105,7 +105,7 @@ function typeOf(word: string): PetType {
 function dayOf(text: string) {
   const day = dayFromText(text);
   if (day !== undefined) return dayMessage(day);
-  throw new UsageError(`date: got ${JSON.stringify(text)}, takes a day, as 2020-01-31`);
+  throw new UsageError(`date: got ${JSON.stringify(text)}, takes a day like 2020-01-31`);
 }
 
 const dayMessage = (day: CalendarDay) => create(DateSchema, day);

@@ -2,20 +2,20 @@ import { createHash } from 'node:crypto';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { RequestIdTakenError } from './errors.ts';
 
-/** A request that may come again, because its answer was lost. */
+/** A request with an id. The client may repeat it after a lost answer. */
 export interface NamedRequest {
-  /** The client's name for it, the same for all of its attempts. */
+  /** Chosen by the client, the same for all attempts. */
   readonly id: string;
-  /** What is asked for, as a text. */
-  readonly asked: string;
+  /** The method and its arguments, serialised. */
+  readonly content: string;
 }
 
-/** So many that have expired are forgotten with each new one: the table shrinks as fast as it grows, and no request waits. */
-const forgottenAtOnce = 50;
+/** Each new request removes up to this many expired ones, so no single request pays for all of them. */
+const expiredPerRequest = 50;
 
 /**
- * Remembers named requests and their answers, for a while, in the transaction that does what they ask. Of what was asked it keeps
- * a digest: a request has up to 4 MiB.
+ * Remembers the ids of requests and their answers for a time, in the transaction of the request itself. It stores a digest of the
+ * content, because a request may have 4 MiB.
  */
 export class RequestLog {
   readonly #keptMs: number;
@@ -23,7 +23,7 @@ export class RequestLog {
   readonly #remember: StatementSync;
   readonly #forget: StatementSync;
 
-  /** @param keptMs for how long, in milliseconds. */
+  /** @param keptMs how long a request is remembered, in milliseconds. */
   constructor(database: DatabaseSync, keptMs: number) {
     this.#keptMs = keptMs;
     this.#find = database.prepare('SELECT asked, answer FROM requests WHERE id = ? AND expires_at > ?');
@@ -32,28 +32,27 @@ export class RequestLog {
     );
     this.#forget = database.prepare(
       `DELETE FROM requests WHERE id IN
-         (SELECT id FROM requests WHERE expires_at <= ? ORDER BY expires_at LIMIT ${forgottenAtOnce})`,
+         (SELECT id FROM requests WHERE expires_at <= ? ORDER BY expires_at LIMIT ${expiredPerRequest})`,
     );
   }
 
   /**
-   * Answers as the request was answered before, or does the work and remembers its answer. To be called in the transaction of
-   * the work.
+   * Returns the remembered answer, or does the work and remembers its answer. The caller must have opened the transaction.
    *
-   * @throws RequestIdTakenError where the id is that of a request for something else; what the work throws.
+   * @throws RequestIdTakenError if the id belongs to a request with other content; what `work` throws.
    */
   once(request: NamedRequest, nowMs: number, work: () => readonly string[]): readonly string[] {
-    const asked = createHash('sha256').update(request.asked).digest('base64');
+    const digest = createHash('sha256').update(request.content).digest('base64');
     const before = this.#find.get(request.id, nowMs);
     if (before !== undefined) {
-      if (before.asked !== asked) {
-        throw new RequestIdTakenError(`request-id: ${JSON.stringify(request.id)} is that of another request`);
+      if (before.asked !== digest) {
+        throw new RequestIdTakenError(`request-id: ${JSON.stringify(request.id)} belongs to another request`);
       }
       return JSON.parse(String(before.answer));
     }
     const answer = work();
     this.#forget.run(nowMs);
-    this.#remember.run(request.id, asked, JSON.stringify(answer), nowMs + this.#keptMs);
+    this.#remember.run(request.id, digest, JSON.stringify(answer), nowMs + this.#keptMs);
     return answer;
   }
 }

@@ -2,43 +2,43 @@ import { type ChangeSamplerReq, SamplerType } from '../petstore-wire/index.ts';
 import { InvalidRequestError } from './errors.ts';
 import type { PetDatabase } from './pet-database.ts';
 
-/** Under which the setting is kept. */
+/** The key of the setting in the database. */
 const settingName = 'sampler';
 
-/** Of a trace id the last 14 hexadecimal digits are random (https://www.w3.org/TR/trace-context-2/); a number holds 13 of them. */
+/** The last 14 hexadecimal digits of a trace id are random (https://www.w3.org/TR/trace-context-2/); a number holds 13 exactly. */
 const randomDigits = 13;
 
 /**
- * Says which requests are traced: a share of them from 0 to 1, none at first. What it is told it keeps, over restarts too.
+ * Decides which requests are traced: a share from 0 (the default) to 1, which survives restarts.
  *
- * A request that carries a trace id (`traceparent`, https://www.w3.org/TR/trace-context/) is judged by that, so that of one
- * trace all requests are traced or none; others by chance.
+ * A request with a trace id (`traceparent`, https://www.w3.org/TR/trace-context/) is sampled by that id, so that a trace is
+ * sampled whole or not at all. Other requests are sampled at random.
  */
 export class Sampler {
-  readonly #database: Pick<PetDatabase, 'setting' | 'keepSetting'>;
+  readonly #database: Pick<PetDatabase, 'setting' | 'setSetting'>;
   readonly #random: () => number;
   #share: number;
 
-  constructor(database: Pick<PetDatabase, 'setting' | 'keepSetting'>, random: () => number = Math.random) {
+  constructor(database: Pick<PetDatabase, 'setting' | 'setSetting'>, random: () => number = Math.random) {
     this.#database = database;
     this.#random = random;
     this.#share = Number(database.setting(settingName) ?? 0);
   }
 
-  /** The share of the requests that are traced. */
+  /** The share of requests that are traced, 0 to 1. */
   get share(): number {
     return this.#share;
   }
 
-  /** @throws InvalidRequestError for no sampler, a type that there is not, and a share that is none. */
+  /** @throws InvalidRequestError for a missing sampler, an unknown type, and a share outside of 0 to 1. */
   change({ sampler }: Pick<ChangeSamplerReq, 'sampler'>): void {
     const share = shareOf(sampler);
-    this.#database.keepSetting(settingName, String(share));
+    this.#database.setSetting(settingName, String(share));
     this.#share = share;
   }
 
-  /** Whether a request with this header is traced. */
-  samples(traceparent: string | null): boolean {
+  /** Whether to trace a request with this `traceparent` header. */
+  isSampled(traceparent: string | null): boolean {
     const [, traceId] = /^[0-9a-f]{2}-([0-9a-f]{32})-/.exec(traceparent ?? '') ?? [];
     const chance =
       traceId === undefined ? this.#random() : Number.parseInt(traceId.slice(-randomDigits), 16) / 16 ** randomDigits;
@@ -55,7 +55,7 @@ function shareOf(sampler: ChangeSamplerReq['sampler']): number {
     case SamplerType.STFloat:
       if (sampler.floatValue > 0 && sampler.floatValue <= 1) return sampler.floatValue;
       throw new InvalidRequestError(
-        `sampler.float_value: got ${sampler.floatValue}, takes a number above 0, 1 at most`,
+        `sampler.float_value: got ${sampler.floatValue}, takes a number above 0 and at most 1`,
       );
     default:
       throw new InvalidRequestError('sampler.type: takes STNever, STAlways or STFloat');

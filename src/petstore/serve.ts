@@ -1,12 +1,13 @@
 import { readFileSync } from 'node:fs';
-import { type Listening, type Logger, serve as serveHttp } from '../runtime/index.ts';
+import type { Logger } from '../runtime/index.ts';
+import { type Listening, serve as serveHttp } from '../runtime/process/index.ts';
 import { PetStoreServer } from './pet-store-server.ts';
 import type { Settings } from './settings.ts';
 
 /**
- * Runs the pet store until the signal is aborted, then stops it in order.
+ * Runs the pet store until the signal is aborted, then shuts it down gracefully.
  *
- * @throws DatabaseError where the file cannot be used; the system's error where a port is taken or a certificate cannot be read.
+ * @throws DatabaseError if the file cannot be used; the system's error if a port is taken or a certificate cannot be read.
  */
 export async function serve(settings: Settings, log: Logger, signal: AbortSignal): Promise<void> {
   const { listen, databasePath, requestIdsKeptHours, shutdownTimeoutSeconds, httpPort } = settings;
@@ -26,12 +27,12 @@ export async function serve(settings: Settings, log: Logger, signal: AbortSignal
     await server.stop(0);
     throw error;
   });
-  log.info({ ...listen, database: databasePath, http: http.port, tls: tls !== undefined }, 'the pet store serves');
+  log.info({ ...listen, database: databasePath, http: http.port, tls: tls !== undefined }, 'pet store ready');
   await aborted(signal);
-  log.info({}, 'the pet store stops: requests under way are brought to their end');
+  log.info({}, 'pet store shutting down: waiting for requests in flight');
   await server.stop(shutdownTimeoutSeconds * 1000);
   await http.close();
-  log.info({}, 'the pet store has stopped');
+  log.info({}, 'pet store stopped');
 }
 
 function listenHttp(port: number, server: PetStoreServer): Promise<Listening> {

@@ -1,26 +1,26 @@
 import { accept, amount, type LogLevel, logLevel, port, readEnvironment, seconds, text } from '../environment.ts';
 
-/** The pet store's settings; each comes from an environment variable (docs/pet-store.md). */
+/** The pet store's settings, one per environment variable (docs/pet-store.md). */
 export interface Settings {
-  /** PETSTORE_LISTEN: where it is served. */
+  /** PETSTORE_LISTEN: the address of the gRPC server. */
   readonly listen: { readonly host: string; readonly port: number };
-  /** PETSTORE_DATABASE: the file that holds the pets. */
+  /** PETSTORE_DATABASE: the database file. */
   readonly databasePath: string;
-  /** PETSTORE_HTTP_PORT: where /healthz, /readyz and /metrics answer. */
+  /** PETSTORE_HTTP_PORT: the port of /healthz, /readyz and /metrics. */
   readonly httpPort: number;
-  /** PETSTORE_REQUEST_IDS_KEPT_HOURS: for how long request ids are remembered. */
+  /** PETSTORE_REQUEST_IDS_KEPT_HOURS: how long request ids are remembered. */
   readonly requestIdsKeptHours: number;
-  /** PETSTORE_TLS_CERT_FILE and PETSTORE_TLS_KEY_FILE: the paths of certificate and key. Absent: plain text. */
+  /** PETSTORE_TLS_CERT_FILE and PETSTORE_TLS_KEY_FILE: paths of PEM files. Absent: plain text. */
   readonly tls: { readonly certFile: string; readonly keyFile: string } | undefined;
-  /** SHUTDOWN_TIMEOUT_SECONDS: how long requests under way may take to end after SIGTERM. */
+  /** SHUTDOWN_TIMEOUT_SECONDS: how long requests in flight may take to finish after SIGTERM. */
   readonly shutdownTimeoutSeconds: number;
-  /** ENV: the environment's name, in each line of the log. */
+  /** ENV: the environment's name, which every log line carries. */
   readonly env: string;
   /** LOG_LEVEL */
   readonly logLevel: LogLevel;
 }
 
-/** The environment holds values that the pet store can't take. The message has one line for each. */
+/** Invalid settings. The message has one line per setting. */
 export class SettingsError extends Error {
   override readonly name = 'SettingsError';
 }
@@ -68,7 +68,5 @@ function tlsOf(certFile: string | undefined, keyFile: string | undefined): Setti
   if (certFile !== undefined && keyFile !== undefined) return { certFile, keyFile };
   if (certFile === undefined && keyFile === undefined) return undefined;
   const [given, missing] = certFile === undefined ? ['KEY', 'CERT'] : ['CERT', 'KEY'];
-  throw new SettingsError(
-    `PETSTORE_TLS_${missing}_FILE: is absent, takes a path where PETSTORE_TLS_${given}_FILE is set`,
-  );
+  throw new SettingsError(`PETSTORE_TLS_${missing}_FILE: is missing; PETSTORE_TLS_${given}_FILE needs it`);
 }

@@ -2,19 +2,19 @@ import type { CalendarDay, Pet, WireDate } from '../petstore-wire/index.ts';
 import { dayFromText, dayText, isCalendarDay, PetType } from '../petstore-wire/index.ts';
 import { InvalidRequestError } from './errors.ts';
 
-/** What is kept of a pet beside its id. */
+/** A pet without its id. */
 export interface PetFields {
   readonly name: string;
   readonly type: PetType;
   readonly birthday: CalendarDay;
 }
 
-/** A pet in the store. */
+/** A pet in the pet store. */
 export interface StoredPet extends PetFields {
   readonly id: string;
 }
 
-/** As a row of the table has them: days compare as texts as they do as days. */
+/** A row of the table. ISO 8601 days compare as text in their chronological order. */
 export interface PetRow {
   readonly id: string;
   readonly name: string;
@@ -24,19 +24,20 @@ export interface PetRow {
 
 const types: readonly PetType[] = [PetType.PTCanine, PetType.PTFeline, PetType.PTBird, PetType.PTReptile];
 
-/** @throws InvalidRequestError for an id, which the store itself gives, and for what {@link checkedFields} refuses. */
+/** @throws InvalidRequestError if the pet has an id, which only the pet store assigns, and as {@link checkedFields} does. */
 export function checkedNewPet(pet: Pet): PetFields {
-  if (pet.id !== '') throw new InvalidRequestError(`pets.id: got ${JSON.stringify(pet.id)}, a new pet has none`);
+  if (pet.id !== '')
+    throw new InvalidRequestError(`pets.id: got ${JSON.stringify(pet.id)}, a new pet must not have an id`);
   return checkedFields(pet);
 }
 
-/** @throws InvalidRequestError for a pet without an id, and for what {@link checkedFields} refuses. */
+/** @throws InvalidRequestError if the pet has no id, and as {@link checkedFields} does. */
 export function checkedPet(pet: Pet): StoredPet {
   if (pet.id === '') throw new InvalidRequestError('pets.id: got "", takes the id of a pet');
   return { id: pet.id, ...checkedFields(pet) };
 }
 
-/** @throws InvalidRequestError for a blank name, one with NUL in it, a type or a day that there is not. */
+/** @throws InvalidRequestError for a blank name, a name with NUL, an unknown type, and a day that does not exist. */
 function checkedFields({ name, type, birthday }: Pet): PetFields {
   return {
     name: checkedName(name),
@@ -45,7 +46,7 @@ function checkedFields({ name, type, birthday }: Pet): PetFields {
   };
 }
 
-/** White space is what Unicode calls so, as in the original. */
+/** Trims Unicode white space, as the original pet store does. */
 function checkedName(name: string): string {
   const trimmed = name.replaceAll(/^\p{White_Space}+|\p{White_Space}+$/gu, '');
   if (trimmed === '')
@@ -54,7 +55,7 @@ function checkedName(name: string): string {
   return trimmed;
 }
 
-/** @throws InvalidRequestError for PTUnknown, and for a number that is no type. */
+/** @throws InvalidRequestError for PTUnknown and for an unknown number. */
 export function checkedType(field: string, type: PetType): PetType {
   if (types.includes(type)) return type;
   throw new InvalidRequestError(
@@ -62,18 +63,18 @@ export function checkedType(field: string, type: PetType): PetType {
   );
 }
 
-/** @throws InvalidRequestError for a day that there is not, or that is not whole. */
+/** @throws InvalidRequestError for a missing or incomplete date, and for a day that does not exist. */
 export function checkedDay(field: string, date: WireDate | undefined): CalendarDay {
-  if (date === undefined) throw new InvalidRequestError(`${field}: is absent, takes a date`);
+  if (date === undefined) throw new InvalidRequestError(`${field}: is missing, takes a date`);
   const { year, month, day } = date;
   if (isCalendarDay(date)) return { year, month, day };
-  throw new InvalidRequestError(`${field}: got ${dayText(date)}, takes a day that there is, of the years 1 to 9999`);
+  throw new InvalidRequestError(`${field}: got ${dayText(date)}, takes an existing day in the years 1 to 9999`);
 }
 
-/** @throws RangeError for a day that no version of the store has written. */
+/** @throws RangeError if the row's birthday is not a day. */
 export function petOfRow({ id, name, type, birthday }: PetRow): StoredPet {
   const day = dayFromText(birthday);
   if (day === undefined)
-    throw new RangeError(`the birthday of pet ${id} is ${JSON.stringify(birthday)}, which is no day`);
+    throw new RangeError(`the birthday of pet ${id} is ${JSON.stringify(birthday)}, which is not a day`);
   return { id, name, type, birthday: day };
 }

@@ -1,28 +1,65 @@
 /**
- * The controller runtime: what an operator in TypeScript needs, importable alone.
+ * `@echoperator/runtime`: a Kubernetes controller runtime for TypeScript.
  *
- * The parts, in the order in which a change travels:
- * - A **Kind** names a resource type of the API; `defineKind` declares one of your own, with its schema and its CRD.
- * - The **Client** reads and writes objects, typed by kind.
- * - A **Reflector** lists and watches a kind and keeps a **Store** equal to it; an **Index** finds objects in the store.
- * - An **Informer** is a kind's reflector and store, shared by all who watch it.
- * - A **Predicate** tells whether a change matters; what matters becomes a key in the **WorkQueue**.
- * - A **Controller** takes keys from its queue and has a **Reconciler** bring each object's world to what it asks for.
- * - An **Outcome** is how a reconcile ended: an **OutcomeReporter** turns it into the status, an Event and the next try.
- * - An **Applier** makes the objects that a controller owns be as they are wanted, and writes only what differs.
- * - The **Manager** owns informers and controllers, starts and stops them in order.
- * - A **LeaderElector** contends for a **Lease**, so that of several processes one works, and has the fence that its requests
- *   pass.
- * - The **EventRecorder**, **Metrics** and probes tell what is going on.
- * - **runOperator** puts all of them together, in a process of its own.
+ * The terms, in the order in which a change travels:
+ * - **Kind**: a resource type of the API. `defineKind` declares a custom one: type, schema, CRD and printer columns.
+ * - **Client**: reads and writes objects at the API server, typed by kind.
+ * - **Reflector**: lists and watches one kind and keeps a store equal to the API server.
+ * - **Store**: the cached objects of one kind, by key and by index. Read-only for reconcilers.
+ * - **Informer**: a kind's reflector and store, shared by all controllers. It passes each change to its handlers.
+ * - **Delta**: one change in a store: added, modified or deleted.
+ * - **Predicate**: decides whether a delta matters to a controller. See `predicates`.
+ * - **Key**: the namespace and name of an object. Deltas become keys; a reconciler gets a key, not a delta.
+ * - **WorkQueue**: the keys to reconcile, each at most once, with priorities, delays and backoff.
+ * - **Controller**: takes keys from its queue; its workers call the reconciler.
+ * - **Reconciler**: reads the stores, compares actual and desired state, and acts. Level-based and idempotent.
+ * - **Applier**: server-side applies an owned object, and sends nothing if the object does not differ.
+ * - **Finalizer**: keeps an object until the reconciler has cleaned up what the garbage collector cannot delete.
+ * - **Outcome**: how a reconcile ended. The `OutcomeReporter` turns it into status, Event and requeue.
+ * - **EventRecorder**: writes Events, which `kubectl describe` shows.
+ * - **Manager**: owns informers and controllers, and starts and stops them in order.
+ * - **Lease**, **leader**, **standby**: of several processes the holder of the Lease reconciles, the others wait.
+ * - **Operator**: the manager with its client, recorder, metrics and leader election. `runOperator` runs one as a process.
+ *
+ * The other entries: `/kinds` (built-in kinds), `/client`, `/cache`, `/controller`, `/process`, `/leader-election` and
+ * `/testing`. Each begins with a comment that says when you need it.
  */
-export * from './apply/index.ts';
-export * from './cache/index.ts';
-export * from './client/index.ts';
-export * from './controller/index.ts';
-export * from './kind/index.ts';
-export * from './leader-election/index.ts';
-export * from './manager/index.ts';
-export * from './observability/index.ts';
-export * from './process/index.ts';
-export * from './queue/index.ts';
+export { type Applied, Applier } from './apply/applier.ts';
+export type { ReadonlyStore } from './cache/store.ts';
+export type { Client } from './client/client.ts';
+export { deleteIfPresent } from './controller/children.ts';
+export type { ControllerOptions, Reconcile, ReconcileContext } from './controller/controller.ts';
+export { finalizer } from './controller/finalizer.ts';
+export { defineReasons, type Outcome, OutcomeReporter, type ReasonOf } from './controller/outcome.ts';
+export type { Predicate } from './controller/predicate.ts';
+export * as predicates from './controller/predicates.ts';
+export { reportStatus } from './controller/report-status.ts';
+export { done, type Result, requeueAfter, retry, TerminalError } from './controller/result.ts';
+export { ownsByName, watches } from './controller/watch.ts';
+export { type Condition, findCondition, setCondition } from './kind/condition.ts';
+export { customResourceDefinition } from './kind/custom-resource-definition.ts';
+export {
+  type CustomKind,
+  type CustomObject,
+  defineKind,
+  type KindDefinition,
+  missingField,
+  type PrinterColumn,
+  type ScaleSubresource,
+  type StandardStatus,
+} from './kind/define-kind.ts';
+export {
+  builtInKind,
+  controllerOf,
+  controllerReference,
+  isControlledBy,
+  type Kind,
+  type ObjectOf,
+} from './kind/kind.ts';
+export { type KubeObject, keyOf, keyString, type Manifest, type ObjectKey } from './kind/object.ts';
+export { NotStructuralError } from './kind/structural-schema.ts';
+export { Manager } from './manager/manager.ts';
+export { EventRecorder } from './observability/event-recorder.ts';
+export type { Logger } from './observability/logger.ts';
+export type { Operator } from './process/connect-operator.ts';
+export { runOperator } from './process/run-operator.ts';

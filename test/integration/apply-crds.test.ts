@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { Echo } from '../../src/api/index.ts';
-import { CustomResourceDefinition } from '../../src/runtime/index.ts';
+import { CustomResourceDefinition } from '../../src/runtime/client/index.ts';
 import { type ControlPlane, startControlPlane } from '../../testkit/control-plane.ts';
 import { echoManifest, echoWithReason } from '../../testkit/echos.ts';
 import { eventually } from '../../testkit/eventually.ts';

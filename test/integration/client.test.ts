@@ -1,16 +1,15 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { Deployment } from '../../src/controllers/built-in-kinds.ts';
+import { Discovery, NotServedError } from '../../src/runtime/client/discovery.ts';
 import {
-  Discovery,
   isAlreadyExists,
   isConflict,
   isInvalid,
   isNotFound,
   isOtherUid,
   kubeconfigConnection,
-  NotServedError,
-  Transport,
-} from '../../src/runtime/index.ts';
+} from '../../src/runtime/client/index.ts';
+import { Transport } from '../../src/runtime/client/transport.ts';
 import { ConfigMap, Namespace } from '../../testkit/kinds.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
 

@@ -1,17 +1,11 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import { Registry } from 'prom-client';
-import {
-  claim,
-  controllerReference,
-  done,
-  finalizer,
-  HttpClient,
-  isControlledBy,
-  kubeconfigConnection,
-  Manager,
-  Metrics,
-  Transport,
-} from '../../src/runtime/index.ts';
+import { HttpClient } from '../../src/runtime/client/http-client.ts';
+import { kubeconfigConnection } from '../../src/runtime/client/index.ts';
+import { Transport } from '../../src/runtime/client/transport.ts';
+import { claim } from '../../src/runtime/controller/index.ts';
+import { controllerReference, done, finalizer, isControlledBy, Manager } from '../../src/runtime/index.ts';
+import { Metrics } from '../../src/runtime/process/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { ConfigMap, Namespace, Secret } from '../../testkit/kinds.ts';
 import { RecordingLog } from '../../testkit/recording-log.ts';

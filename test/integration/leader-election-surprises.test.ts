@@ -1,18 +1,16 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from '@jest/globals';
+import { HttpClient } from '../../src/runtime/client/http-client.ts';
+import { ApiError, kubeconfigConnection } from '../../src/runtime/client/index.ts';
+import { Transport } from '../../src/runtime/client/transport.ts';
+import type { KubeObject, Manifest } from '../../src/runtime/index.ts';
 import {
-  ApiError,
   type HolderContainer,
-  HttpClient,
-  type KubeObject,
-  kubeconfigConnection,
   LeaderElector,
   type LeaderElectorOptions,
   LeadershipLostError,
   Lease,
-  type Manifest,
-  Transport,
-} from '../../src/runtime/index.ts';
+} from '../../src/runtime/leader-election/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { RecordingLog } from '../../testkit/recording-log.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';

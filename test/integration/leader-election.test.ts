@@ -1,14 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { HttpClient } from '../../src/runtime/client/http-client.ts';
+import { kubeconfigConnection } from '../../src/runtime/client/index.ts';
+import { Transport } from '../../src/runtime/client/transport.ts';
 import {
-  HttpClient,
-  kubeconfigConnection,
   LeaderElector,
   LeadershipLostError,
   Lease,
   type LeaseTimings,
-  Transport,
-} from '../../src/runtime/index.ts';
+} from '../../src/runtime/leader-election/index.ts';
 import { eventually, FaultProxy, isWatch, type RequestFilter } from '../../src/runtime/testing/index.ts';
 import { RecordingLog } from '../../testkit/recording-log.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';

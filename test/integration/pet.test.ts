@@ -1,7 +1,8 @@
 import { Code } from '@connectrpc/connect';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import { Pet, petFinalizer } from '../../src/api/index.ts';
-import { findCondition, isInvalid } from '../../src/runtime/index.ts';
+import { isInvalid } from '../../src/runtime/client/index.ts';
+import { findCondition } from '../../src/runtime/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { Event } from '../../testkit/kinds.ts';
 import { customManifest } from '../../testkit/with-reason.ts';

@@ -5,21 +5,18 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { execa } from 'execa';
 import { parse, stringify } from 'yaml';
 import { Pod } from '../../src/controllers/built-in-kinds.ts';
+import { HttpClient } from '../../src/runtime/client/http-client.ts';
+import { kubeconfigConnection, type WatchEvent } from '../../src/runtime/client/index.ts';
+import { Transport } from '../../src/runtime/client/transport.ts';
+import type { Client, KubeObject, ObjectOf } from '../../src/runtime/index.ts';
 import {
-  type Client,
   type HolderContainer,
-  HttpClient,
-  type KubeObject,
-  kubeconfigConnection,
   LeaderElector,
   type LeaderElectorOptions,
   Lease,
-  type ObjectOf,
   PodContainers,
   type PodContainersOptions,
-  Transport,
-  type WatchEvent,
-} from '../../src/runtime/index.ts';
+} from '../../src/runtime/leader-election/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { RecordingLog } from '../../testkit/recording-log.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';

@@ -3,7 +3,9 @@ import { pino } from 'pino';
 import { PodSet } from '../../src/api/index.ts';
 import { Pod } from '../../src/controllers/built-in-kinds.ts';
 import { addPodSetController } from '../../src/controllers/pod-set/index.ts';
-import { connectOperator, kubeconfigConnection, type ObjectKey } from '../../src/runtime/index.ts';
+import { kubeconfigConnection } from '../../src/runtime/client/index.ts';
+import type { ObjectKey } from '../../src/runtime/index.ts';
+import { connectOperator } from '../../src/runtime/process/index.ts';
 import {
   type Fault,
   FaultProxy,

@@ -1,13 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { ScheduledEcho } from '../../src/api/index.ts';
 import { CronJob, Job } from '../../src/controllers/built-in-kinds.ts';
-import {
-  controllerReference,
-  findCondition,
-  isControlledBy,
-  isNotFound,
-  type ObjectKey,
-} from '../../src/runtime/index.ts';
+import { isNotFound } from '../../src/runtime/client/index.ts';
+import { controllerReference, findCondition, isControlledBy, type ObjectKey } from '../../src/runtime/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { failPull } from '../../testkit/failing-pull.ts';
 import { Event } from '../../testkit/kinds.ts';

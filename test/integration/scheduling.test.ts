@@ -1,16 +1,11 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from '@jest/globals';
 import { Registry } from 'prom-client';
 import { Echo } from '../../src/api/index.ts';
-import {
-  type Client,
-  generationChanged,
-  HttpClient,
-  kubeconfigConnection,
-  Manager,
-  Metrics,
-  requeueAfter,
-  Transport,
-} from '../../src/runtime/index.ts';
+import { HttpClient } from '../../src/runtime/client/http-client.ts';
+import { kubeconfigConnection } from '../../src/runtime/client/index.ts';
+import { Transport } from '../../src/runtime/client/transport.ts';
+import { type Client, Manager, predicates, requeueAfter } from '../../src/runtime/index.ts';
+import { Metrics } from '../../src/runtime/process/index.ts';
 import { FaultProxy, isWatch } from '../../src/runtime/testing/index.ts';
 import { echoManifest } from '../../testkit/echos.ts';
 import { eventually } from '../../testkit/eventually.ts';
@@ -48,7 +43,7 @@ function startHeartbeat(client: Client, log: RecordingLog): { readonly beganMs: 
   const manager = new Manager({ client, log, metrics: new Metrics(new Registry()) });
   const { store } = manager.informer(Echo, { namespaces: [namespace] });
   manager.controller(Echo, {
-    predicate: generationChanged,
+    predicate: predicates.generationChanged,
     reconcile: async (key, context) => {
       const beganMs = performance.now();
       const echo = store.get(key);

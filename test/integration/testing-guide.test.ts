@@ -6,6 +6,7 @@ import { execa } from 'execa';
 import { programs } from '../../testkit/api-server-programs.ts';
 import { dieWithParent } from '../../testkit/die-with-parent.ts';
 import { codeBlocks } from '../../testkit/markdown.ts';
+import { entries, packageName } from '../../tools/release/npm-package.ts';
 
 const root = join(import.meta.dirname, '../..');
 
@@ -15,10 +16,14 @@ test('the example of docs/testing.md runs', async () => {
   expect(others).toEqual([]);
   const folder = await mkdtemp(join(process.env.INTEGRATION_FOLDER!, 'guide-'));
   await symlink(join(root, 'node_modules'), join(folder, 'node_modules'));
-  const source = (path: string) => `'${pathToFileURL(join(root, 'src', path)).href}'`;
-  const text = example!.text
-    .replace("'echoperator/runtime'", source('runtime/index.ts'))
-    .replace("'echoperator/runtime/testing'", source('runtime/testing/index.ts'));
+  const text = Object.entries(entries).reduce(
+    (source, [entry, module]) =>
+      source.replace(
+        `'${join(packageName, entry)}'`,
+        `'${pathToFileURL(join(root, 'src/runtime', `${module}.ts`)).href}'`,
+      ),
+    example!.text,
+  );
   await writeFile(join(folder, 'example.mts'), text);
   const [file, args] = dieWithParent(process.execPath, [join(folder, 'example.mts')]);
   const { all, exitCode } = await execa(file, args, {

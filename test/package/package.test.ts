@@ -2,9 +2,11 @@ import { hostname } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { execa } from 'execa';
+import { publint } from 'publint';
 import { type ControlPlane, startControlPlane } from '../../testkit/control-plane.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { ensureBinaries } from '../../tools/programs/index.ts';
+import { entries, packageName } from '../../tools/release/npm-package.ts';
 import { guideCommands } from './environment/guide.ts';
 import { installPackage, offlineEnvironment, prepared } from './environment/prepared.ts';
 import { EmptyProject } from './environment/project.ts';
@@ -34,9 +36,27 @@ describe('the package', () => {
   test('holds the compiled runtime with its types, and nothing of the operator or of the tests', async () => {
     const { stdout } = await execa('tar', ['--list', '--file', tarball]);
     const files = stdout.split('\n').map((path) => path.replace(/^package\//, ''));
-    const others = files.filter((path) => !/^runtime\/(?!.*\.test\.).+(?:\.js|\.d\.ts)$/.test(path));
+    const others = files.filter((path) => !/^dist\/(?!.*\.test\.).+(?:\.js|\.d\.ts)$/.test(path));
     expect(others.sort()).toEqual(['LICENSE', 'README.md', 'package.json']);
-    expect(files).toEqual(expect.arrayContaining(['runtime/index.js', 'runtime/index.d.ts']));
+    expect(files).toEqual(
+      expect.arrayContaining(Object.values(entries).flatMap((module) => [`dist/${module}.js`, `dist/${module}.d.ts`])),
+    );
+  });
+});
+
+describe("the package's manifest", () => {
+  test('leads Node and bundlers to files that exist, says publint', async () => {
+    const { messages } = await publint({ pkgDir: join(folder, 'package'), pack: false });
+    expect(messages).toEqual([]);
+  });
+
+  test('leads TypeScript to the right declarations of every entry, says attw', async () => {
+    const attw = join(import.meta.dirname, '../../node_modules/.bin/attw');
+    const { exitCode, stdout } = await execa(attw, [tarball, '--profile', 'esm-only', '--format', 'ascii'], {
+      reject: false,
+    });
+    expect({ exitCode, stdout }).toMatchObject({ exitCode: 0 });
+    for (const entry of Object.keys(entries)) expect(stdout).toContain(`"${join(packageName, entry)}"`);
   });
 });
 
@@ -45,13 +65,13 @@ describe('in an empty project on Node 24', () => {
     expect(await project.run('node --version')).toMatch(/^v24\./);
     await installPackage(project);
     const { dependencies } = JSON.parse(await project.read('package.json'));
-    expect(Object.keys(dependencies)).toEqual(['@kubernetes/client-node', 'echoperator', 'pino', 'typebox']);
+    expect(Object.keys(dependencies)).toEqual(['@echoperator/runtime', '@kubernetes/client-node', 'pino', 'typebox']);
   });
 
-  test('it can be imported, and nothing beside its two entries', async () => {
-    const names = await project.run(`node -p "import('echoperator/runtime').then((all) => Object.keys(all).length)"`);
-    expect(names).toContain('Promise');
-    await expect(project.run(`node -e "import('echoperator/runtime/client/index.js')"`)).rejects.toThrow(
+  test('every entry can be imported, except the one for tests, whose packages are not installed', async () => {
+    const importable = Object.keys(entries).filter((entry) => entry !== './testing');
+    for (const entry of importable) await project.run(`node -e "import('${join(packageName, entry)}')"`);
+    await expect(project.run(`node -e "import('${packageName}/dist/client/transport.js')"`)).rejects.toThrow(
       'ERR_PACKAGE_PATH_NOT_EXPORTED',
     );
   });

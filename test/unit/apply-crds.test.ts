@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { Echo } from '../../src/api/index.ts';
 import { applyCustomResourceDefinitions } from '../../src/apply-crds.ts';
-import { HttpClient, Transport } from '../../src/runtime/index.ts';
+import { HttpClient } from '../../src/runtime/client/http-client.ts';
+import { Transport } from '../../src/runtime/client/transport.ts';
 import { RecordingLog } from '../../testkit/recording-log.ts';
 import { ScriptedServer } from './environment/scripted-server.ts';
 
@@ -58,6 +59,8 @@ test.each([
     await show(metadata, conditions);
     await server.next({ method: 'GET', path });
     giveUp.abort();
-    expect(String(await outcome)).toMatch(new RegExp(`echos.mmontes.io was applied, but .*${told}`));
+    expect(String(await outcome)).toMatch(
+      new RegExp(`echos.mmontes.io was applied but did not become Established: .*${told}`),
+    );
   },
 );

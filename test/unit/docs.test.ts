@@ -16,9 +16,10 @@ import { petReasons } from '../../src/controllers/pet/pet-reconciler.ts';
 import { podSetReasons } from '../../src/controllers/pod-set/pod-set-reconciler.ts';
 import { postgresWriterReasons } from '../../src/controllers/postgres-writer/postgres-writer-reconciler.ts';
 import { scheduledEchoReasons } from '../../src/controllers/scheduled-echo/scheduled-echo-reconciler.ts';
-import { Metrics } from '../../src/runtime/index.ts';
+import { Metrics } from '../../src/runtime/process/index.ts';
 import { codeBlocks, codeIn, headingAnchors, linksOf, tableAfter } from '../../testkit/markdown.ts';
 import { clusterPackages } from '../../tools/debian.ts';
+import { entries, packageName } from '../../tools/release/npm-package.ts';
 import { guideFiles } from '../package/environment/guide.ts';
 
 const root = join(import.meta.dirname, '../..');
@@ -340,10 +341,12 @@ describe('docs/writing-an-operator.md', () => {
         compilerOptions: {
           noEmit: true,
           rootDir: '/',
-          paths: {
-            'echoperator/runtime': [join(root, 'src/runtime/index.ts')],
-            'echoperator/runtime/testing': [join(root, 'src/runtime/testing/index.ts')],
-          },
+          paths: Object.fromEntries(
+            Object.entries(entries).map(([entry, module]) => [
+              join(packageName, entry),
+              [join(root, 'src/runtime', `${module}.ts`)],
+            ]),
+          ),
         },
         include: ['*.ts'],
       };

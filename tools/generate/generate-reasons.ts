@@ -4,7 +4,7 @@ import { bookStoreReasons } from '../../src/controllers/book-store/status.ts';
 import { echoReasons } from '../../src/controllers/echo/echo-reconciler.ts';
 import { podSetReasons } from '../../src/controllers/pod-set/pod-set-reconciler.ts';
 import { scheduledEchoReasons } from '../../src/controllers/scheduled-echo/scheduled-echo-reconciler.ts';
-import type { Reasons } from '../../src/runtime/index.ts';
+import type { Reasons } from '../../src/runtime/controller/index.ts';
 
 /** The pages that have a table of the reasons of a kind. */
 const pages: readonly (readonly [page: string, reasons: Reasons])[] = [

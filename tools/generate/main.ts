@@ -1,7 +1,7 @@
 /**
  * Writes what is generated from the code: the kinds' CRDs, in crds/ and in the chart, the rules of the chart's roles from
- * what each controller declares, the tables of reasons in docs/, the code of the pet store's wire from its proto files, and
- * the merge rules of Kubernetes' own kinds from its Go modules.
+ * what each controller declares, the tables of reasons in docs/, the code of the pet store's wire from its proto files,
+ * the merge rules of Kubernetes' own kinds from its Go modules, and the report of the runtime's public API.
  *
  *   node tools/generate/main.ts           writes
  *   node tools/generate/main.ts --check   writes nothing; fails and names the files that differ
@@ -13,6 +13,7 @@ import { guardedKinds, kinds } from '../../src/api/index.ts';
 import type { PolicyRule } from '../../src/controllers/index.ts';
 import { controllers } from '../../src/operator.ts';
 import { type CustomKind, customResourceDefinition } from '../../src/runtime/index.ts';
+import { apiReport, apiReportFile } from './generate-api-report.ts';
 import { builtInTypes, builtInTypesFile } from './generate-built-in-types.ts';
 import { filesIn, wireFiles, wireFolder } from './generate-protobuf.ts';
 import { reasonPages, reasonTables } from './generate-reasons.ts';
@@ -68,6 +69,7 @@ async function wanted(): Promise<ReadonlyMap<string, string>> {
     ...(await reasonTables(root)),
     ...(await wireFiles()),
     [builtInTypesFile, await builtInTypes()],
+    [apiReportFile, await apiReport(root)],
   ]);
 }
 
@@ -75,6 +77,7 @@ async function wanted(): Promise<ReadonlyMap<string, string>> {
 async function present(): Promise<ReadonlyMap<string, string>> {
   const found = new Map(await filesIn(join(root, wireFolder), wireFolder));
   found.set(builtInTypesFile, await readFile(join(root, builtInTypesFile), 'utf8').catch(() => ''));
+  found.set(apiReportFile, await readFile(join(root, apiReportFile), 'utf8').catch(() => ''));
   for (const page of reasonPages) found.set(page, await readFile(join(root, page), 'utf8'));
   for (const folder of [...crdFolders, rulesFolder]) {
     for (const name of await readdir(join(root, folder)).catch(() => [])) {

@@ -1,11 +1,11 @@
 /**
- * Builds the npm package of the controller runtime: compiled, with its types, and with a manifest of its own that names
- * just what the runtime imports. `npm pack dist/package` and `npm publish ./dist/package` take it from there.
+ * Builds the npm package of the controller runtime: the compiled code with its declarations, and a manifest that names
+ * the packages that the runtime imports. `npm pack dist/package` and `npm publish ./dist/package` publish it.
  *
- *     node tools/release/npm-package.ts [FOLDER]     into dist/package/ where no folder is named
+ *     node tools/release/npm-package.ts [FOLDER]     default: dist/package/
  *
- * Source maps are left out: what is compiled is the source without its types, line breaks and comments included, so a
- * stack trace leads to code that can be read.
+ * There are no source maps: the compiled code is the source without its types, with the same lines and comments, so a
+ * stack trace leads to readable code.
  */
 import { cp, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { builtinModules } from 'node:module';
@@ -14,31 +14,44 @@ import { execa } from 'execa';
 
 const repository = join(import.meta.dirname, '../..');
 
-/** What may be imported from the package, and the module that answers. */
-const entries = { './runtime': './runtime/index', './runtime/testing': './runtime/testing/index' } as const;
+/** The package's name. The repository's own package.json, which is private, has another. */
+export const packageName = '@echoperator/runtime';
 
-/** Below this folder is what tests alone import: its packages are installed by those who want it. */
-const optionalFolder = join('runtime', 'testing');
+/** The modules that can be imported from the package, by their path in src/runtime. All other modules are internals. */
+export const entries = {
+  '.': 'index',
+  './client': 'client/index',
+  './cache': 'cache/index',
+  './controller': 'controller/index',
+  './process': 'process/index',
+  './leader-election': 'leader-election/index',
+  './testing': 'testing/index',
+} as const;
+
+/** The compiled runtime, in the package. */
+const compiled = 'dist';
+
+/** Only tests import this folder: who needs it installs the packages that it imports. */
+const optionalFolder = join(compiled, 'testing');
 
 /**
- * What an application makes with these packages it hands to the runtime (a schema, a registry): both must have the same
- * copy, the application's.
+ * An application passes objects of these packages (a schema, a registry) to the runtime, so both must use the same copy:
+ * the application's.
  */
 const peers: readonly string[] = ['prom-client', 'typebox'];
 
-/** The types of Node stand in the declarations; an application in plain JavaScript needs none. */
+/** The declarations use Node's types. An application in plain JavaScript does not need them. */
 const typesOfNode = { '@types/node': '>=24' } as const;
 
-/** The runtime imports what the repository's manifest does not name. */
+/** The runtime imports a package that the repository's manifest does not name. */
 export class ManifestError extends Error {
   override readonly name = 'ManifestError';
 }
 
 type Versions = Readonly<Record<string, string>>;
 
-/** As much of the repository's manifest as the package's is made from. */
+/** The fields of the repository's manifest that the package's manifest is made from. */
 export interface RepositoryManifest {
-  readonly name: string;
   readonly version: string;
   readonly license: string;
   readonly repository: object;
@@ -53,7 +66,7 @@ export interface CompiledFile {
   readonly text: string;
 }
 
-/** The packages that compiled code names in its imports. Node's own modules are none, nor is what lies beside it. */
+/** The packages that compiled code imports, without Node's own modules and relative imports. */
 export function importedPackages(text: string): ReadonlySet<string> {
   const code = text.replaceAll(/^\s*(?:\/\*\*|\*|\/\/).*$/gm, '');
   const specifiers = [...code.matchAll(/(?:\bfrom|\bimport)\s*\(?\s*(['"])([^'"\n]+)\1/g)].map(
@@ -71,8 +84,8 @@ export function importedPackages(text: string): ReadonlySet<string> {
 }
 
 /**
- * The package's manifest: each package that the compiled runtime imports, in code or in types, with the versions that
- * agree with the one it was tested with, and none else.
+ * The package's manifest. It names exactly the packages that the compiled runtime imports, in code or in types, each with
+ * the versions that are compatible with the tested one.
  *
  * @throws ManifestError for an import that the repository's manifest does not name.
  */
@@ -93,9 +106,9 @@ export function runtimeManifest(repository: RepositoryManifest, files: readonly 
         return [name, `^${version}`];
       }),
     );
-  const { name, version, license, engines } = repository;
+  const { version, license, engines } = repository;
   return {
-    name,
+    name: packageName,
     version,
     description: 'A Kubernetes controller runtime for TypeScript: client, cache, work queue, controllers, manager',
     keywords: ['kubernetes', 'operator', 'controller', 'controller-runtime', 'crd', 'informer', 'reconcile'],
@@ -105,9 +118,12 @@ export function runtimeManifest(repository: RepositoryManifest, files: readonly 
     type: 'module',
     sideEffects: false,
     engines,
-    files: ['runtime'],
+    files: [compiled],
     exports: Object.fromEntries(
-      Object.entries(entries).map(([entry, module]) => [entry, { types: `${module}.d.ts`, default: `${module}.js` }]),
+      Object.entries(entries).map(([entry, module]) => [
+        entry,
+        { types: `./${compiled}/${module}.d.ts`, default: `./${compiled}/${module}.js` },
+      ]),
     ),
     dependencies: versions(required.filter((each) => !peers.includes(each))),
     peerDependencies: {
@@ -122,19 +138,26 @@ export function runtimeManifest(repository: RepositoryManifest, files: readonly 
 }
 
 /**
- * @param folder where the package goes; what is there is removed
- * @throws ManifestError; what the compiler has to say, as execa throws it
+ * Compiles the runtime and writes the package.
+ *
+ * @param folder is emptied first.
+ * @throws ManifestError; execa's error, with the compiler's output, if the runtime does not compile.
  */
 export async function packageRuntime(folder = join(repository, 'dist/package')): Promise<void> {
   await rm(folder, { recursive: true, force: true });
   await mkdir(folder, { recursive: true });
-  const tsc = join(repository, 'node_modules/.bin/tsc');
-  await execa(tsc, ['--project', join(repository, 'tsconfig.runtime.json'), '--outDir', folder]);
+  await compileRuntime(join(folder, compiled));
   const manifest = JSON.parse(await readFile(join(repository, 'package.json'), 'utf8')) as RepositoryManifest;
   const runtime = runtimeManifest(manifest, await compiledFiles(folder));
   await writeFile(join(folder, 'package.json'), `${JSON.stringify(runtime, null, 2)}\n`);
   await cp(join(repository, 'LICENSE'), join(folder, 'LICENSE'));
   await cp(join(repository, 'src/runtime/README.md'), join(folder, 'README.md'));
+}
+
+/** Writes the runtime's JavaScript and declarations. @throws execa's error, with the compiler's output, if it fails. */
+export async function compileRuntime(folder: string): Promise<void> {
+  const tsc = join(repository, 'node_modules/.bin/tsc');
+  await execa(tsc, ['--project', join(repository, 'tsconfig.runtime.json'), '--outDir', folder]);
 }
 
 async function compiledFiles(folder: string): Promise<readonly CompiledFile[]> {

@@ -1,4 +1,5 @@
 import { BookStore } from '../../api/index.ts';
+import { isRefusal } from '../../runtime/client/index.ts';
 import {
   type Applier,
   builtInKind,
@@ -6,7 +7,6 @@ import {
   controllerReference,
   deleteIfPresent,
   isControlledBy,
-  isRefusal,
   keyOf,
   type Manifest,
   type ReadonlyStore,

@@ -1,9 +1,9 @@
 import { BookStore } from '../../api/index.ts';
+import { isRefusal } from '../../runtime/client/index.ts';
 import {
   type Applier,
   done,
   type EventRecorder,
-  isRefusal,
   type ObjectKey,
   OutcomeReporter,
   type ReadonlyStore,

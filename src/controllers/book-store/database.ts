@@ -1,12 +1,11 @@
 import { BookStore } from '../../api/index.ts';
+import { type ApiError, isRefusal } from '../../runtime/client/index.ts';
 import {
-  type ApiError,
   type Applied,
   type Applier,
   controllerReference,
   type EventRecorder,
   isControlledBy,
-  isRefusal,
   type Manifest,
   type ReadonlyStore,
   type ReconcileContext,

@@ -11,12 +11,12 @@ import { BookStore } from '../../api/index.ts';
 import {
   type Applier,
   controllerOf,
-  generationChanged,
   type KubeObject,
   keyOf,
   keyString,
   type Manager,
   ownsByName,
+  predicates,
   watches,
 } from '../../runtime/index.ts';
 import { Deployment, PersistentVolumeClaim, Pod, Service, StatefulSet } from '../built-in-kinds.ts';
@@ -83,7 +83,7 @@ export function addBookStoreController(
       ),
     ],
     // Its own status writes are not among the causes: a refusal would otherwise be retried at once.
-    predicate: generationChanged,
+    predicate: predicates.generationChanged,
     workers,
     resyncEveryMs,
     reconcile: (key, context) => reconciler.reconcile(key, context),

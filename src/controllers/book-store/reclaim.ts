@@ -1,4 +1,6 @@
 import { BookStore, bookStoreFinalizer } from '../../api/index.ts';
+import { isNotFound } from '../../runtime/client/index.ts';
+import { removeFinalizer } from '../../runtime/controller/index.ts';
 import {
   type Client,
   deleteIfPresent,
@@ -6,10 +8,8 @@ import {
   type EventRecorder,
   finalizer,
   isControlledBy,
-  isNotFound,
   keyOf,
   type Result,
-  removeFinalizer,
 } from '../../runtime/index.ts';
 import { PersistentVolumeClaim, StatefulSet } from '../built-in-kinds.ts';
 import { bookStoreUidLabel, statefulSetKey } from './desired.ts';

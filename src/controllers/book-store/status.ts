@@ -1,13 +1,7 @@
 import { BookStore } from '../../api/index.ts';
-import {
-  type ApiError,
-  defineReasons,
-  isPredecessors,
-  type Kind,
-  type KubeObject,
-  type Outcome,
-  type ReasonOf,
-} from '../../runtime/index.ts';
+import type { ApiError } from '../../runtime/client/index.ts';
+import { isPredecessors } from '../../runtime/controller/index.ts';
+import { defineReasons, type Kind, type KubeObject, type Outcome, type ReasonOf } from '../../runtime/index.ts';
 import type { Deployment, PersistentVolumeClaim, StatefulSet } from '../built-in-kinds.ts';
 import { wordsOf } from '../refusal.ts';
 import { deploymentKey, type Settings, statefulSetKey } from './desired.ts';

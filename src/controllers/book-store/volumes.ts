@@ -1,15 +1,12 @@
 import { BookStore } from '../../api/index.ts';
+import { type ApiError, isNotFound, isRefusal } from '../../runtime/client/index.ts';
+import { compareQuantities, isCurrent } from '../../runtime/controller/index.ts';
 import {
-  type ApiError,
   type Client,
-  compareQuantities,
   controllerOf,
   deleteIfPresent,
   type EventRecorder,
   isControlledBy,
-  isCurrent,
-  isNotFound,
-  isRefusal,
   type KubeObject,
   keyOf,
   type ObjectKey,

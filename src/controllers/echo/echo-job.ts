@@ -1,7 +1,7 @@
 import { Echo } from '../../api/index.ts';
+import type { Delta } from '../../runtime/cache/index.ts';
 import {
   controllerReference,
-  type Delta,
   isControlledBy,
   keyOf,
   keyString,

@@ -1,4 +1,5 @@
 import { Echo } from '../../api/index.ts';
+import { isCurrent, isPredecessors } from '../../runtime/controller/index.ts';
 import {
   defineReasons,
   deleteIfPresent,
@@ -6,8 +7,6 @@ import {
   type EventRecorder,
   findCondition,
   isControlledBy,
-  isCurrent,
-  isPredecessors,
   keyOf,
   missingField,
   type ObjectKey,

@@ -1,13 +1,6 @@
 /** Echo: one Job per generation prints the message. */
 import { Echo } from '../../api/index.ts';
-import {
-  controllerOf,
-  ignoringConditionMessages,
-  keyOf,
-  type Manager,
-  ownsByName,
-  watches,
-} from '../../runtime/index.ts';
+import { controllerOf, keyOf, type Manager, ownsByName, predicates, watches } from '../../runtime/index.ts';
 import { Job, Pod } from '../built-in-kinds.ts';
 import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
 import { podInformer, podProblemChanged } from '../pods.ts';
@@ -44,7 +37,7 @@ export function addEchoController(manager: Manager, options: ControllerSettings 
   });
   manager.controller(Echo, {
     watches: [byJob, troubledPods],
-    predicate: ignoringConditionMessages,
+    predicate: predicates.ignoringConditionMessages,
     workers,
     resyncEveryMs,
     reconcile: (key, context) => reconciler.reconcile(key, context),

@@ -1,14 +1,12 @@
+import { desiredStatus, type ReportingObject, writeStatus } from '../../runtime/controller/index.ts';
 import {
   defineReasons,
-  desiredStatus,
   done,
   findCondition,
-  ignoringConditionMessages,
   type Kind,
   type Manager,
   OutcomeReporter,
-  type ReportingObject,
-  writeStatus,
+  predicates,
 } from '../../runtime/index.ts';
 import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
 import { may, type PolicyRule } from '../permissions.ts';
@@ -36,7 +34,7 @@ export function addDisabledController(
   const message = `the controller of ${kind.kind} is switched off (${setting}): nothing outside is written or removed`;
   const reporter = new OutcomeReporter({ kind, reasons, events });
   manager.controller(kind, {
-    predicate: ignoringConditionMessages,
+    predicate: predicates.ignoringConditionMessages,
     reconcile: async (key, context) => {
       const object = objects.get(key);
       if (object === undefined) return done;

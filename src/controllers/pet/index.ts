@@ -1,7 +1,8 @@
 /** Pet: a pet in the pet store, a service outside of what Kubernetes knows. */
 import type { Registry } from 'prom-client';
 import { Pet } from '../../api/index.ts';
-import { type Gate, generationChanged, type Manager } from '../../runtime/index.ts';
+import type { Gate } from '../../runtime/client/index.ts';
+import { type Manager, predicates } from '../../runtime/index.ts';
 import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
 import { Circuit, OutsideDownError, outsideUp } from '../outside/index.ts';
 import { failureOf, outageOf } from './errors.ts';
@@ -78,7 +79,7 @@ export function addPetController(
   manager.controller(Pet, {
     sources: [(enqueue, signal) => sweep.run(enqueue, signal)],
     // The status is written by this controller.
-    predicate: generationChanged,
+    predicate: predicates.generationChanged,
     workers: Math.max(workers, minWorkers),
     resyncEveryMs,
     reconcile: (key, context) => reconciler.reconcile(key, context),

@@ -1,10 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { Pet, petFinalizer } from '../../api/index.ts';
+import { type DesiredStatus, desiredStatus } from '../../runtime/controller/index.ts';
 import {
   type Client,
-  type DesiredStatus,
   defineReasons,
-  desiredStatus,
   done,
   type EventRecorder,
   finalizer,

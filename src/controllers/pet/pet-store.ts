@@ -13,7 +13,7 @@ import {
   type Pet as WirePet,
   PetStore as WirePetStore,
 } from '../../petstore-wire/index.ts';
-import { type Gate, GateClosedError } from '../../runtime/index.ts';
+import { type Gate, GateClosedError } from '../../runtime/client/index.ts';
 import { Batch, LinkedSignal, untilAborted } from '../outside/index.ts';
 import { failureOf, RefusedError, SearchRefusedError } from './errors.ts';
 import type { StorePet } from './store-pet.ts';

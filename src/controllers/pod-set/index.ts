@@ -1,14 +1,6 @@
 /** PodSet: a number of like pods, kept running. */
 import { PodSet } from '../../api/index.ts';
-import {
-  type Applier,
-  controllerOf,
-  generationChanged,
-  keyOf,
-  type Manager,
-  owns,
-  watches,
-} from '../../runtime/index.ts';
+import { type Applier, controllerOf, keyOf, type Manager, predicates, watches } from '../../runtime/index.ts';
 import { Pod } from '../built-in-kinds.ts';
 import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
 import { podInformer } from '../pods.ts';
@@ -42,9 +34,10 @@ export function addPodSetController(
     return sameApp.filter((set) => isSelected(set, pod)).map(keyOf);
   });
   manager.controller(PodSet, {
-    watches: [owns(PodSet, Pod), orphans],
+    owns: [Pod],
+    watches: [orphans],
     // Not the status, which this controller writes: its own write after a refusal would retry at once.
-    predicate: generationChanged,
+    predicate: predicates.generationChanged,
     workers,
     resyncEveryMs,
     reconcile: (key, context) => reconciler.reconcile(key, context),

@@ -1,11 +1,11 @@
 import { PodSet } from '../../api/index.ts';
+import { isRefusal } from '../../runtime/client/index.ts';
+import { claim } from '../../runtime/controller/index.ts';
 import {
   type Applier,
-  claim,
   defineReasons,
   done,
   type EventRecorder,
-  isRefusal,
   keyString,
   missingField,
   type ObjectKey,

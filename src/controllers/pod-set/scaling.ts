@@ -1,13 +1,6 @@
 import type { PodSet } from '../../api/index.ts';
-import {
-  ApiError,
-  type Applier,
-  type Client,
-  deleteIfPresent,
-  isRefusal,
-  keyOf,
-  type ReadonlyStore,
-} from '../../runtime/index.ts';
+import { ApiError, isRefusal } from '../../runtime/client/index.ts';
+import { type Applier, type Client, deleteIfPresent, keyOf, type ReadonlyStore } from '../../runtime/index.ts';
 import { Pod } from '../built-in-kinds.ts';
 import { isReady, podProblem } from '../pods.ts';
 import { isDryRunUnsupported, isInvalidField, wordsOf } from '../refusal.ts';

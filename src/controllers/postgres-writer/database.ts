@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
-import type { Gate, Logger } from '../../runtime/index.ts';
+import type { Gate } from '../../runtime/client/index.ts';
+import type { Logger } from '../../runtime/index.ts';
 import { Circuit, Semaphore } from '../outside/index.ts';
 import { ConnectionFailedError, databaseReasonOf, sqlStateOf, tableReasonOf, UnfitTableError } from './errors.ts';
 import {

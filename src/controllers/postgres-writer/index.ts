@@ -1,7 +1,8 @@
 /** PostgresWriter: a row in a table of a PostgreSQL database. */
 import { Counter, type Registry } from 'prom-client';
 import { PostgresWriter } from '../../api/index.ts';
-import { type Gate, generationChanged, type Manager } from '../../runtime/index.ts';
+import type { Gate } from '../../runtime/client/index.ts';
+import { type Manager, predicates } from '../../runtime/index.ts';
 import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
 import { InFlightCount, outsideUp } from '../outside/index.ts';
 import { Database } from './database.ts';
@@ -58,7 +59,7 @@ export function addPostgresWriterController(
   });
   manager.controller(PostgresWriter, {
     // Not its status, which is our own word. What others do to that, or to our finalizer, the resync mends.
-    predicate: generationChanged,
+    predicate: predicates.generationChanged,
     workers: Math.max(workers, minWorkers),
     resyncEveryMs,
     reconcile: (key, context) => reconciler.reconcile(key, context),

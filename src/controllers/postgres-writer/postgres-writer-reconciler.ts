@@ -1,4 +1,5 @@
 import { PostgresWriter, postgresWriterFinalizer } from '../../api/index.ts';
+import { writeStatus } from '../../runtime/controller/index.ts';
 import {
   defineReasons,
   done,
@@ -14,7 +15,6 @@ import {
   type ReasonOf,
   type ReconcileContext,
   type Result,
-  writeStatus,
 } from '../../runtime/index.ts';
 import { type InFlightCount, OutsideDownError, untilAborted } from '../outside/index.ts';
 import { InvalidSpecError, RowBusyError, RowRefusedError, TableNotAllowedError } from './errors.ts';

@@ -3,10 +3,10 @@ import { ScheduledEcho } from '../../api/index.ts';
 import {
   type Applier,
   controllerOf,
-  ignoringConditionMessages,
   keyOf,
   type Manager,
   ownsByName,
+  predicates,
   watches,
 } from '../../runtime/index.ts';
 import { CronJob, Pod } from '../built-in-kinds.ts';
@@ -48,7 +48,7 @@ export function addScheduledEchoController(
   });
   manager.controller(ScheduledEcho, {
     watches: [byCronJob, troubledPods],
-    predicate: ignoringConditionMessages,
+    predicate: predicates.ignoringConditionMessages,
     workers,
     resyncEveryMs,
     reconcile: (key, context) => reconciler.reconcile(key, context),

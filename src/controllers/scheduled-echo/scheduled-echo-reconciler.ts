@@ -1,6 +1,7 @@
 import { ScheduledEcho } from '../../api/index.ts';
+import type { ApiError } from '../../runtime/client/index.ts';
+import { isPredecessors } from '../../runtime/controller/index.ts';
 import {
-  type ApiError,
   type Applied,
   type Applier,
   defineReasons,
@@ -8,7 +9,6 @@ import {
   type EventRecorder,
   findCondition,
   isControlledBy,
-  isPredecessors,
   keyOf,
   missingField,
   type ObjectKey,

@@ -1,5 +1,9 @@
-/** The cache: a reflector keeps a store equal to the API server, an informer tells who asked what changed. */
-export { Backoff } from './backoff.ts';
+/**
+ * `@echoperator/runtime/cache`: the informer, which lists and watches a kind, and the store, which holds its objects.
+ *
+ * `Manager.informer` returns the shared informer of a kind. Import this entry to name the types of an informer's options,
+ * handlers and deltas, or to fill a `Store` by hand in the unit test of a reconciler.
+ */
 export {
   type CacheObserver,
   type CacheProgress,
@@ -10,7 +14,6 @@ export {
   type MissingPermission,
 } from './informer.ts';
 export type { IndexFunction } from './object-index.ts';
-export { Reflector, type ReflectorOptions, type ReflectorTarget, type ReplaceWatchOptions } from './reflector.ts';
-export { compareResourceVersions } from './resource-version.ts';
+export type { ReflectorOptions, ReplaceWatchOptions } from './reflector.ts';
 export type { ScopeOptions } from './scope.ts';
 export { type Delta, type ReadonlyStore, type ReplaceOptions, Store } from './store.ts';

@@ -1,4 +1,12 @@
-/** The client: one small typed way to the API server, over pooled HTTP and raw JSON. */
+/**
+ * `@echoperator/runtime/client`: the typed client of the Kubernetes API, and the objects it reads and writes.
+ *
+ * A reconciler is given a client. Import this entry to tell errors apart (`isNotFound`, `isConflict`), to name the
+ * options of a request, or to make a client outside of an operator: `connect` finds the API server, `createClient` makes the client.
+ */
+export { CustomResourceDefinition } from '../kind/custom-resource-definition.ts';
+export { apiVersionOf, groupOf, resourceName, versionedResource } from '../kind/kind.ts';
+export type { BuiltIn, ObjectMeta, OwnerReference } from '../kind/object.ts';
 export {
   ApiError,
   isAlreadyExists,
@@ -42,11 +50,10 @@ export type {
 } from './client.ts';
 export { connect } from './connect.ts';
 export { type AuthenticationHeaders, type Connection, ConnectionError, type TlsOptions } from './connection.ts';
-export { Discovery, type KindReference, NotServedError, type RestMapping } from './discovery.ts';
+export { type ConnectedClient, type CreateClientOptions, createClient } from './create-client.ts';
 export type { RequestObserver } from './exchange.ts';
 export { type Gate, GateClosedError } from './gate.ts';
-export { HttpClient, WatchOverdueError } from './http-client.ts';
+export { WatchOverdueError } from './http-client.ts';
 export { inClusterConnection, isInCluster } from './in-cluster.ts';
 export { kubeconfigConnection } from './kubeconfig.ts';
 export { NoAnswerError } from './no-answer-error.ts';
-export { type HttpRequest, Transport, type TransportOptions } from './transport.ts';

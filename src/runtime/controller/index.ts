@@ -1,49 +1,36 @@
-/** Controllers: from a change to a key, from a key to a reconcile, from its result to the next one. */
+/**
+ * `@echoperator/runtime/controller`: parts of a controller that only some controllers need.
+ *
+ * Import this entry to adopt objects (`claim`), to write a status without an `OutcomeReporter` (`desiredStatus`,
+ * `writeStatus`), to enqueue keys from outside the cluster (`EventSource`), to write a `Watch` of your
+ * own, or to name the types of the options that the root entry takes.
+ */
+export type { ApplyChildOptions } from '../apply/applier.ts';
+export { compareQuantities } from '../apply/quantity.ts';
+export type { DesiredCondition } from '../kind/condition.ts';
+export { type DesiredStatus, statusPatch } from '../kind/status-patch.ts';
+export type { ControllerHandle } from '../manager/manager.ts';
+export type { EventNotice } from '../observability/event-recorder.ts';
+export type { Priority } from '../queue/fair-queue.ts';
+export type { RetryOptions } from '../queue/work-queue.ts';
 export { type Claim, type ClaimOptions, claim } from './adoption.ts';
-export { deleteIfPresent, isPredecessors } from './children.ts';
+export { isPredecessors } from './children.ts';
+export { type FinalizerOptions, removeFinalizer } from './finalizer.ts';
 export {
-  Controller,
-  type ControllerEnvironment,
-  type ControllerOptions,
-  type Reconcile,
-  type ReconcileContext,
-} from './controller.ts';
-export { type FinalizerOptions, finalizer, removeFinalizer } from './finalizer.ts';
-export {
-  defineReasons,
   desiredStatus,
-  type Outcome,
-  OutcomeReporter,
   type OutcomeReporterOptions,
   type Reason,
-  type ReasonOf,
   type Reasons,
   type ReportingObject,
 } from './outcome.ts';
-export {
-  and,
-  annotationsChanged,
-  deletion,
-  generationChanged,
-  ignoringConditionMessages,
-  labelsChanged,
-  not,
-  or,
-  type Predicate,
-  resourceVersionChanged,
-} from './predicate.ts';
-export { isCurrent, reportStatus, writeStatus } from './report-status.ts';
-export { done, type Result, requeueAfter, retry, TerminalError } from './result.ts';
+export { isCurrent, writeStatus } from './report-status.ts';
 export type { EventSource } from './source.ts';
-export {
-  type Attachment,
-  type Enqueue,
-  type InformerSource,
-  type NamedChildren,
-  type NamedChildrenOptions,
-  owns,
-  ownsByName,
-  type Watch,
-  type WatchFilter,
-  watches,
+export type {
+  Attachment,
+  Enqueue,
+  InformerSource,
+  NamedChildren,
+  NamedChildrenOptions,
+  Watch,
+  WatchFilter,
 } from './watch.ts';

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { Backoff } from '../cache/index.ts';
+import { Backoff } from '../cache/backoff.ts';
 import type { ObjectKey } from '../kind/index.ts';
 import type { Logger } from '../observability/index.ts';
 import type { Enqueue } from './watch.ts';

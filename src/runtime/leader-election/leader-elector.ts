@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { type Client, isAlreadyExists, isConflict, isNotFound } from '../client/index.ts';
+import { type Client, type Gate, isAlreadyExists, isConflict, isNotFound } from '../client/index.ts';
 import type { ObjectKey } from '../kind/index.ts';
 import type { LeaderObserver, Logger } from '../observability/index.ts';
 import { NotLeadingError } from './errors.ts';
@@ -52,7 +52,8 @@ export interface LeaderElectorOptions {
  */
 export class LeaderElector {
   /** Open while this candidate leads. Once closed it stays so: a candidate leads once. */
-  readonly fence: Fence;
+  readonly fence: Gate;
+  readonly #fence: Fence;
   readonly #options: LeaderElectorOptions;
   readonly #timings: LeaseTimings;
   readonly #log: Logger;
@@ -68,9 +69,10 @@ export class LeaderElector {
     this.#options = options;
     this.#timings = checkedTimings(timings);
     this.#log = options.log.child({ lease: `${lease.namespace}/${lease.name}`, identity });
-    this.fence = new Fence(timings.renewDeadlineSeconds * 1000);
+    this.#fence = new Fence(timings.renewDeadlineSeconds * 1000);
+    this.fence = this.#fence;
     const shared = { client, lease, identity, timings, log: this.#log };
-    this.#keeper = new LeaseKeeper({ ...shared, fence: this.fence });
+    this.#keeper = new LeaseKeeper({ ...shared, fence: this.#fence });
     this.#standby = new Standby({
       ...shared,
       containers,
@@ -162,7 +164,7 @@ export class LeaderElector {
       this.fence.signal.removeEventListener('abort', losing);
       const isLost = this.fence.signal.aborted;
       stop.abort(this.fence.signal.reason);
-      this.fence.close(new NotLeadingError('this process has given its lease back'));
+      this.#fence.close(new NotLeadingError('this process has given its lease back'));
       renewing.abort();
       this.#options.observer?.changed(false);
       if (!isLost) {
@@ -174,7 +176,7 @@ export class LeaderElector {
 
   /** Stopped while the Lease was being taken, or without an answer to that. */
   async #giveBack(): Promise<void> {
-    this.fence.close(new NotLeadingError('this process was stopped before it led'));
+    this.#fence.close(new NotLeadingError('this process was stopped before it led'));
     await this.#keeper.release();
   }
 

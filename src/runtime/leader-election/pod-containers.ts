@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { Reflector } from '../cache/index.ts';
+import { Reflector } from '../cache/reflector.ts';
 import type { Client } from '../client/index.ts';
 import type { ObjectKey } from '../kind/index.ts';
 import type { Logger } from '../observability/index.ts';

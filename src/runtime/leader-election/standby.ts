@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { Reflector, type ReflectorTarget } from '../cache/index.ts';
+import { Reflector, type ReflectorTarget } from '../cache/reflector.ts';
 import { type Client, isNotFound } from '../client/index.ts';
 import type { ObjectKey } from '../kind/index.ts';
 import type { Logger } from '../observability/index.ts';

@@ -1,7 +1,7 @@
 import { Informer, type InformerOptions } from '../cache/index.ts';
 import type { Client } from '../client/index.ts';
-import { checked } from '../controller/controller.ts';
-import { Controller, type ControllerOptions, type InformerSource } from '../controller/index.ts';
+import { Controller, type ControllerOptions, checked } from '../controller/controller.ts';
+import type { InformerSource } from '../controller/index.ts';
 import { type Kind, type KubeObject, resourceName, versionedResource } from '../kind/index.ts';
 import type { Logger, Metrics } from '../observability/index.ts';
 import { CacheSyncError } from './cache-sync-error.ts';

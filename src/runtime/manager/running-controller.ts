@@ -1,4 +1,4 @@
-import type { Controller } from '../controller/index.ts';
+import type { Controller } from '../controller/controller.ts';
 import type { KubeObject } from '../kind/index.ts';
 
 /** The members of a controller that do not depend on its objects' type. */

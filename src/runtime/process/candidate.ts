@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
-import { type Client, type Connection, HttpClient, type RequestObserver, Transport } from '../client/index.ts';
+import { HttpClient } from '../client/http-client.ts';
+import type { Client, Connection, RequestObserver } from '../client/index.ts';
+import { Transport } from '../client/transport.ts';
 import type { ObjectKey } from '../kind/index.ts';
 import {
   type HolderContainers,

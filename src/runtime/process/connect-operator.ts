@@ -1,7 +1,9 @@
 import { hostname } from 'node:os';
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import { Applier } from '../apply/index.ts';
-import { type Client, type Connection, connect, HttpClient, Transport } from '../client/index.ts';
+import { HttpClient } from '../client/http-client.ts';
+import { type Client, type Connection, connect } from '../client/index.ts';
+import { Transport } from '../client/transport.ts';
 import type { LeaderElector } from '../leader-election/index.ts';
 import { Manager, type Readiness } from '../manager/index.ts';
 import { EventRecorder, type Logger, Metrics } from '../observability/index.ts';

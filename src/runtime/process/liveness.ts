@@ -1,3 +1,5 @@
+import type { Manager } from '../manager/index.ts';
+
 /** How often the event loop's delay is measured. */
 const tickMs = 100;
 
@@ -22,15 +24,9 @@ export interface LivenessOptions {
   readonly checkTimeoutMs?: number;
 }
 
-/** What is told of workers: a manager. */
-interface Workers {
-  /** Of each controller how long, in milliseconds, its slowest reconcile has gone on after its time limit. */
-  overruns?(): ReadonlyMap<string, number>;
-}
-
 /** Whether a process works as it should, or had better be restarted. */
 export class Liveness {
-  readonly #workers: Workers;
+  readonly #manager: Partial<Pick<Manager, 'overruns'>>;
   readonly #options: LivenessOptions;
   readonly #maxDelayMs: number;
   readonly #timer: NodeJS.Timeout;
@@ -41,8 +37,9 @@ export class Liveness {
   /** The checks under way, by name. */
   readonly #runs = new Map<string, Promise<void>>();
 
-  constructor(workers: Workers, options: LivenessOptions = {}) {
-    this.#workers = workers;
+  /** @param manager whose reconciles must respect their time limit. */
+  constructor(manager: Partial<Pick<Manager, 'overruns'>>, options: LivenessOptions = {}) {
+    this.#manager = manager;
     this.#options = options;
     this.#maxDelayMs = options.maxEventLoopDelayMs ?? 10_000;
     this.#timer = setInterval(() => this.#tick(), tickMs).unref();
@@ -74,7 +71,7 @@ export class Liveness {
 
   #overrun(): readonly string[] {
     const { maxOverrunMs = 30_000 } = this.#options;
-    const overruns = [...(this.#workers.overruns?.() ?? [])].filter(([, overMs]) => overMs > maxOverrunMs);
+    const overruns = [...(this.#manager.overruns?.() ?? [])].filter(([, overMs]) => overMs > maxOverrunMs);
     return overruns.map(
       ([name, overMs]) =>
         `workers: controller ${name}: a reconcile runs on ${Math.round(overMs / 1000)} s after its time limit`,

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Echo } from '../../../src/api/index.ts';
-import { type Client, isAlreadyExists } from '../../../src/runtime/index.ts';
+import { isAlreadyExists } from '../../../src/runtime/client/index.ts';
+import type { Client } from '../../../src/runtime/index.ts';
 import { echoManifest } from '../../../testkit/echos.ts';
 
 /** Where the Echos come, and how fast. */

@@ -1,7 +1,8 @@
 import { text } from 'node:stream/consumers';
 import type { V1Lease } from '@kubernetes/client-node';
 import { Pod } from '../../../src/controllers/built-in-kinds.ts';
-import { builtInKind, type Client, type HttpRequest, type Transport } from '../../../src/runtime/index.ts';
+import type { HttpRequest, Transport } from '../../../src/runtime/client/transport.ts';
+import { builtInKind, type Client } from '../../../src/runtime/index.ts';
 import { eventually } from '../../../testkit/eventually.ts';
 
 const Lease = builtInKind<V1Lease>({ group: 'coordination.k8s.io', version: 'v1', kind: 'Lease', plural: 'leases' });

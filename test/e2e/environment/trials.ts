@@ -1,7 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from '@jest/globals';
 import { Job, Pod } from '../../../src/controllers/built-in-kinds.ts';
-import { type Client, HttpClient, kubeconfigConnection, Transport } from '../../../src/runtime/index.ts';
+import { HttpClient } from '../../../src/runtime/client/http-client.ts';
+import { kubeconfigConnection } from '../../../src/runtime/client/index.ts';
+import { Transport } from '../../../src/runtime/client/transport.ts';
+import type { Client } from '../../../src/runtime/index.ts';
 import { eventually } from '../../../testkit/eventually.ts';
 import { Cluster } from '../../../tools/cluster/index.ts';
 import { E2eCluster } from './cluster.ts';

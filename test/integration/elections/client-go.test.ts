@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
-import { Lease, type LeaseTimings } from '../../../src/runtime/index.ts';
+import { Lease, type LeaseTimings } from '../../../src/runtime/leader-election/index.ts';
 import { eventually, FaultProxy, type RequestFilter } from '../../../src/runtime/testing/index.ts';
 import { Arena } from './environment/arena.ts';
 import { CandidateProcess, clientGo, ours } from './environment/candidate-process.ts';

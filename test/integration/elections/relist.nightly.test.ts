@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import type { LeaseTimings } from '../../../src/runtime/index.ts';
+import type { LeaseTimings } from '../../../src/runtime/leader-election/index.ts';
 import { eventually, FaultProxy, isWatch } from '../../../src/runtime/testing/index.ts';
 import { ConfigMap } from '../../../testkit/kinds.ts';
 import { Arena } from './environment/arena.ts';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import type { LeaseTimings } from '../../../src/runtime/index.ts';
+import type { LeaseTimings } from '../../../src/runtime/leader-election/index.ts';
 import { eventually } from '../../../src/runtime/testing/index.ts';
 import { removeClocksOfTheDead } from '../../../testkit/fake-clock.ts';
 import { ConfigMap } from '../../../testkit/kinds.ts';

@@ -1,17 +1,9 @@
 import { expect } from '@jest/globals';
-import {
-  ApiError,
-  Applier,
-  type Client,
-  HttpClient,
-  type Kind,
-  type KubeObject,
-  keyOf,
-  kubeconfigConnection,
-  type Manifest,
-  Store,
-  Transport,
-} from '../../../src/runtime/index.ts';
+import { Store } from '../../../src/runtime/cache/index.ts';
+import { HttpClient } from '../../../src/runtime/client/http-client.ts';
+import { ApiError, kubeconfigConnection } from '../../../src/runtime/client/index.ts';
+import { Transport } from '../../../src/runtime/client/transport.ts';
+import { Applier, type Client, type Kind, type KubeObject, keyOf, type Manifest } from '../../../src/runtime/index.ts';
 import type { TestCluster } from '../../../testkit/test-cluster.ts';
 import { type ChildExample, childExamples } from './child-examples.ts';
 import { RandomEdits, randomNumbers } from './random-edits.ts';

@@ -4,14 +4,8 @@ import { expect } from '@jest/globals';
 import type { V1StorageClass } from '@kubernetes/client-node';
 import { BookStore } from '../../../src/api/index.ts';
 import { Deployment, PersistentVolumeClaim, Pod, StatefulSet } from '../../../src/controllers/built-in-kinds.ts';
-import {
-  builtInKind,
-  findCondition,
-  isNotFound,
-  type Kind,
-  type KubeObject,
-  type ObjectKey,
-} from '../../../src/runtime/index.ts';
+import { isNotFound } from '../../../src/runtime/client/index.ts';
+import { builtInKind, findCondition, type Kind, type KubeObject, type ObjectKey } from '../../../src/runtime/index.ts';
 import { ChartRole } from '../../../testkit/chart-role.ts';
 import { eventually } from '../../../testkit/eventually.ts';
 import { namespaceWithNode } from '../../../testkit/kwok.ts';

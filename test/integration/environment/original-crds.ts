@@ -1,4 +1,5 @@
-import type { CustomResourceDefinition, Manifest, ObjectOf } from '../../../src/runtime/index.ts';
+import type { CustomResourceDefinition } from '../../../src/runtime/client/index.ts';
+import type { Manifest, ObjectOf } from '../../../src/runtime/index.ts';
 
 /** Echo's definition as the tutorial's operator has it: a message and nothing else, no status subresource. */
 export const originalEchoCrd: Manifest<ObjectOf<typeof CustomResourceDefinition>> = {

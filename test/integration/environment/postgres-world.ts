@@ -1,7 +1,8 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { PostgresWriter } from '../../../src/api/index.ts';
-import { type Client, findCondition, isNotFound, type List, type ObjectKey } from '../../../src/runtime/index.ts';
+import { isNotFound, type List } from '../../../src/runtime/client/index.ts';
+import { type Client, findCondition, type ObjectKey } from '../../../src/runtime/index.ts';
 import type { FaultProxy } from '../../../src/runtime/testing/index.ts';
 import { ChartRole } from '../../../testkit/chart-role.ts';
 import { eventually } from '../../../testkit/eventually.ts';

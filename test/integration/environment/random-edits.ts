@@ -1,4 +1,6 @@
-import { apiVersionOf, type Kind, type KubeObject, type Transport } from '../../../src/runtime/index.ts';
+import { apiVersionOf } from '../../../src/runtime/client/index.ts';
+import type { Transport } from '../../../src/runtime/client/transport.ts';
+import type { Kind, KubeObject } from '../../../src/runtime/index.ts';
 
 /** JSON of the API server's OpenAPI document. */
 type Json = Readonly<Record<string, unknown>>;

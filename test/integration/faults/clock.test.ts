@@ -1,7 +1,7 @@
 import { mkdtemp, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect } from '@jest/globals';
-import { kubeconfigConnection } from '../../../src/runtime/index.ts';
+import { kubeconfigConnection } from '../../../src/runtime/client/index.ts';
 import { eventually, FaultProxy, isWatch } from '../../../src/runtime/testing/index.ts';
 import { fakeClock, removeClocksOfTheDead } from '../../../testkit/fake-clock.ts';
 import { testOnLinux } from '../../../testkit/on-linux.ts';

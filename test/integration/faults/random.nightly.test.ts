@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, test } from '@jest/globals';
-import { kubeconfigConnection, type ReflectorOptions } from '../../../src/runtime/index.ts';
+import type { ReflectorOptions } from '../../../src/runtime/cache/index.ts';
+import { kubeconfigConnection } from '../../../src/runtime/client/index.ts';
 import { FaultProxy } from '../../../src/runtime/testing/index.ts';
 import { nightlyPlan, runAtRandom } from '../../../testkit/random-runs.ts';
 import { TestCluster } from '../../../testkit/test-cluster.ts';

@@ -4,7 +4,7 @@ import { installCommands, prepared } from './prepared.ts';
 import type { EmptyProject } from './project.ts';
 
 /** Would be an error, of a comment that expects one in vain, if the declarations were not found or said nothing. */
-const misuse = `import { requeueAfter } from 'echoperator/runtime';
+const misuse = `import { requeueAfter } from '@echoperator/runtime';
 // @ts-expect-error milliseconds
 requeueAfter('a minute');
 `;
@@ -18,7 +18,7 @@ export async function typeCheckGuide(project: EmptyProject, options: object): Pr
   await project.run((await installCommands(prepared().tarball)).types);
   for (const [name, text] of Object.entries(guideFiles)) await project.write(name, text);
   await project.write('wrong.ts', misuse);
-  const readme = await project.read('node_modules/echoperator/README.md');
+  const readme = await project.read('node_modules/@echoperator/runtime/README.md');
   for (const { language, text } of codeBlocks(readme)) if (language === 'ts') await project.write('readme.ts', text);
   return project.typeCheck(options);
 }

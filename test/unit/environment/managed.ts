@@ -1,12 +1,8 @@
 import { Registry } from 'prom-client';
-import {
-  HttpClient,
-  Manager,
-  type ManagerOptions,
-  type ManagerRunOptions,
-  Metrics,
-  Transport,
-} from '../../../src/runtime/index.ts';
+import { HttpClient } from '../../../src/runtime/client/http-client.ts';
+import { Transport } from '../../../src/runtime/client/transport.ts';
+import { Manager } from '../../../src/runtime/index.ts';
+import { type ManagerOptions, type ManagerRunOptions, Metrics } from '../../../src/runtime/process/index.ts';
 import { RecordingLog } from '../../../testkit/recording-log.ts';
 import { ScriptedServer, type Stream } from './scripted-server.ts';
 

@@ -1,11 +1,11 @@
+import { HttpClient } from '../../../src/runtime/client/http-client.ts';
+import { Transport } from '../../../src/runtime/client/transport.ts';
 import {
   type Condition,
   EventRecorder,
-  HttpClient,
   type ObjectKey,
   type ReconcileContext,
   type Result,
-  Transport,
 } from '../../../src/runtime/index.ts';
 import { RecordingLog } from '../../../testkit/recording-log.ts';
 import { ScriptedServer } from './scripted-server.ts';

@@ -113,8 +113,8 @@ describe('the database', () => {
   });
 
   test('keeps settings', () => {
-    database.keepSetting('a', '1');
-    database.keepSetting('a', '2');
+    database.setSetting('a', '1');
+    database.setSetting('a', '2');
     expect([database.setting('a'), database.setting('b')]).toEqual(['2', undefined]);
   });
 });
@@ -137,12 +137,12 @@ describe('a file that cannot be used is refused by its name', () => {
     const newer = new DatabaseSync(path);
     newer.exec('PRAGMA user_version = 99');
     newer.close();
-    expect(() => open()).toThrow(/its schema is 99/);
+    expect(() => open()).toThrow(/schema version 99 is newer/);
   });
 });
 
 describe('a named request', () => {
-  const request = { id: 'one', asked: 'thor' };
+  const request = { id: 'one', content: 'thor' };
 
   test('is done once', () => {
     const ids = database.add([thor], request);
@@ -165,7 +165,7 @@ describe('a named request', () => {
   });
 
   test('is kept as a digest, however large it is', () => {
-    const large = { id: 'large', asked: 'x'.repeat(4 * 1024 * 1024) };
+    const large = { id: 'large', content: 'x'.repeat(4 * 1024 * 1024) };
     const ids = database.add([thor], large);
     const reader = new DatabaseSync(path, { readOnly: true });
     const [bytes] = Object.values(reader.prepare('SELECT length(asked) FROM requests').get() ?? {});
@@ -176,7 +176,7 @@ describe('a named request', () => {
 
   test('is refused as another', () => {
     database.add([thor], request);
-    expect(() => database.add([tron], { id: 'one', asked: 'tron' })).toThrow(RequestIdTakenError);
+    expect(() => database.add([tron], { id: 'one', content: 'tron' })).toThrow(RequestIdTakenError);
     expect(names()).toEqual(['Thor']);
   });
 
@@ -189,9 +189,9 @@ describe('a named request', () => {
   });
 
   test('that is forgotten takes no room', () => {
-    for (let index = 0; index < 120; index += 1) database.delete([], { id: `old ${index}`, asked: '' });
+    for (let index = 0; index < 120; index += 1) database.delete([], { id: `old ${index}`, content: '' });
     nowMs += hourMs;
-    for (let index = 0; index < 5; index += 1) database.delete([], { id: `new ${index}`, asked: '' });
+    for (let index = 0; index < 5; index += 1) database.delete([], { id: `new ${index}`, content: '' });
     const reader = new DatabaseSync(path, { readOnly: true });
     expect(reader.prepare('SELECT count(*) AS count FROM requests').get()).toEqual({ count: 5 });
     reader.close();

@@ -8,7 +8,7 @@ const memory = () => {
   const settings = new Map<string, string>();
   return {
     setting: (name: string) => settings.get(name),
-    keepSetting: (name: string, value: string) => void settings.set(name, value),
+    setSetting: (name: string, value: string) => void settings.set(name, value),
   };
 };
 const told = (type: SamplerType, floatValue = 0) => ({ sampler: create(SamplerSchema, { type, floatValue }) });
@@ -17,25 +17,25 @@ describe('the sampler', () => {
   test('samples nothing at first, then as it is told, and remembers that', () => {
     const settings = memory();
     const sampler = new Sampler(settings, () => 0.3);
-    expect(sampler.samples(null)).toBe(false);
+    expect(sampler.isSampled(null)).toBe(false);
     sampler.change(told(SamplerType.STAlways));
-    expect(sampler.samples(null)).toBe(true);
+    expect(sampler.isSampled(null)).toBe(true);
     sampler.change(told(SamplerType.STFloat, 0.25));
-    expect(sampler.samples(null)).toBe(false);
+    expect(sampler.isSampled(null)).toBe(false);
     sampler.change(told(SamplerType.STFloat, 0.31));
-    expect(new Sampler(settings, () => 0.3).samples(null)).toBe(true);
+    expect(new Sampler(settings, () => 0.3).isSampled(null)).toBe(true);
     sampler.change(told(SamplerType.STNever));
-    expect(sampler.samples(null)).toBe(false);
+    expect(sampler.isSampled(null)).toBe(false);
   });
 
   test('judges requests of one trace alike', () => {
     const sampler = new Sampler(memory(), () => 0.999);
     sampler.change(told(SamplerType.STFloat, 0.5));
     const trace = (random: string) => `00-0123456789abcdef012${random}-0123456789abcdef-01`;
-    expect(sampler.samples(trace('0000000000000'))).toBe(true);
-    expect(sampler.samples(trace('7ffffffffffff'))).toBe(true);
-    expect(sampler.samples(trace('8000000000000'))).toBe(false);
-    expect(sampler.samples('nonsense')).toBe(false);
+    expect(sampler.isSampled(trace('0000000000000'))).toBe(true);
+    expect(sampler.isSampled(trace('7ffffffffffff'))).toBe(true);
+    expect(sampler.isSampled(trace('8000000000000'))).toBe(false);
+    expect(sampler.isSampled('nonsense')).toBe(false);
   });
 
   test.each<[string, Pick<ChangeSamplerReq, 'sampler'>]>([

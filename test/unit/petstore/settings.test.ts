@@ -42,7 +42,7 @@ describe("the pet store's settings", () => {
       certFile: 'c',
       keyFile: 'k',
     });
-    expect(() => readSettings({ PETSTORE_TLS_CERT_FILE: 'c' })).toThrow('PETSTORE_TLS_KEY_FILE: is absent');
-    expect(() => readSettings({ PETSTORE_TLS_KEY_FILE: 'k' })).toThrow('PETSTORE_TLS_CERT_FILE: is absent');
+    expect(() => readSettings({ PETSTORE_TLS_CERT_FILE: 'c' })).toThrow('PETSTORE_TLS_KEY_FILE: is missing');
+    expect(() => readSettings({ PETSTORE_TLS_KEY_FILE: 'k' })).toThrow('PETSTORE_TLS_CERT_FILE: is missing');
   });
 });

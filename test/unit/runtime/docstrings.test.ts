@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
+import { entries } from '../../../tools/release/npm-package.ts';
 
 const runtime = join(import.meta.dirname, '../../../src/runtime');
 
@@ -9,11 +10,13 @@ interface Exported {
   readonly file: string;
 }
 
-/** What a folder's index exports, down to the files that declare it. Indexes have `export … from` and nothing else. */
+/** The names that an entry exports, each with the file that declares it. An entry only has `export … from`. */
 function exportsOf(index: string): readonly Exported[] {
   const text = readFileSync(index, 'utf8');
   const file = (from: string | undefined): string => join(dirname(index), from ?? '');
-  const folders = [...text.matchAll(/^export \* from '(.+)';$/gm)].flatMap(([, from]) => exportsOf(file(from)));
+  const namespaces = [...text.matchAll(/^export \* as \w+ from '(.+)';$/gm)].flatMap(([, from]) =>
+    declaredIn(file(from)),
+  );
   const named = [...text.matchAll(/^export (?:type )?\{([^}]*)\} from '(.+)';$/gm)].flatMap(([, names = '', from]) =>
     names
       .split(',')
@@ -21,7 +24,12 @@ function exportsOf(index: string): readonly Exported[] {
       .filter((name) => name !== '')
       .map((name) => ({ name, file: file(from) })),
   );
-  return [...folders, ...named];
+  return [...namespaces, ...named];
+}
+
+function declaredIn(file: string): readonly Exported[] {
+  const names = readFileSync(file, 'utf8').matchAll(/^export (?:const|function) (\w+)/gm);
+  return [...names].map(([, name = '']) => ({ name, file }));
 }
 
 /** Whether a docstring stands right above the declaration of a name. @throws Error where it is not declared */
@@ -37,8 +45,8 @@ function isDocumented({ name, file }: Exported): boolean {
   return opening?.startsWith('/**') ?? false;
 }
 
-describe.each(['index.ts', 'testing/index.ts'])('what src/runtime/%s exports', (index) => {
-  const exported = exportsOf(join(runtime, index));
+describe.each(Object.values(entries))('what src/runtime/%s.ts exports', (module) => {
+  const exported = exportsOf(join(runtime, `${module}.ts`));
 
   test('is found', () => {
     expect(exported.length).toBeGreaterThan(8);

@@ -7,7 +7,6 @@ import {
 } from '../../../tools/release/npm-package.ts';
 
 const repository: RepositoryManifest = {
-  name: 'echoperator',
   version: '1.2.3',
   license: 'MIT',
   repository: { type: 'git' },
@@ -39,12 +38,11 @@ describe('the packages that code imports', () => {
 describe("the package's manifest", () => {
   test('names what the runtime imports and nothing else', () => {
     const manifest = runtimeManifest(repository, [
-      file('runtime/index.js', 'undici', './kind/index.js'),
-      file('runtime/kind/index.d.ts', 'typebox'),
-      file('runtime/testing/index.js', '@scope/kit', 'undici'),
+      file('dist/index.js', 'undici', './kind/index.js'),
+      file('dist/kind/index.d.ts', 'typebox'),
+      file('dist/testing/index.js', '@scope/kit', 'undici'),
     ]);
     expect(manifest).toMatchObject({
-      name: 'echoperator',
       version: '1.2.3',
       dependencies: { undici: '^8.12.4' },
       peerDependencies: { typebox: '^1.4.3', '@scope/kit': '^2.0.0' },
@@ -54,7 +52,7 @@ describe("the package's manifest", () => {
   });
 
   test('is refused for what the repository does not depend on itself', () => {
-    const build = () => runtimeManifest(repository, [file('runtime/index.js', 'left-pad')]);
+    const build = () => runtimeManifest(repository, [file('dist/index.js', 'left-pad')]);
     expect(build).toThrow(ManifestError);
     expect(build).toThrow('src/runtime imports left-pad');
   });

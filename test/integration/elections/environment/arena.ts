@@ -1,6 +1,9 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { HttpClient, Lease, NoAnswerError, Transport } from '../../../../src/runtime/index.ts';
+import { HttpClient } from '../../../../src/runtime/client/http-client.ts';
+import { NoAnswerError } from '../../../../src/runtime/client/index.ts';
+import { Transport } from '../../../../src/runtime/client/transport.ts';
+import { Lease } from '../../../../src/runtime/leader-election/index.ts';
 import { ApiServer, eventually } from '../../../../src/runtime/testing/index.ts';
 import { programs } from '../../../../testkit/api-server-programs.ts';
 import { freePorts } from '../../../../testkit/free-ports.ts';

@@ -8,19 +8,17 @@ import { randomUUID } from 'node:crypto';
 import { subscribe } from 'node:diagnostics_channel';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Registry } from 'prom-client';
+import type { ReflectorOptions } from '../../../../src/runtime/cache/index.ts';
+import { HttpClient } from '../../../../src/runtime/client/http-client.ts';
+import type { Gate } from '../../../../src/runtime/client/index.ts';
+import { Transport } from '../../../../src/runtime/client/transport.ts';
+import { type Client, type Logger, Manager } from '../../../../src/runtime/index.ts';
 import {
-  type Client,
-  type Gate,
-  HttpClient,
   LeaderElector,
   LeadershipLostError,
   type LeaseTimings,
-  type Logger,
-  Manager,
-  Metrics,
-  type ReflectorOptions,
-  Transport,
-} from '../../../../src/runtime/index.ts';
+} from '../../../../src/runtime/leader-election/index.ts';
+import { Metrics } from '../../../../src/runtime/process/index.ts';
 import { ConfigMap } from '../../../../testkit/kinds.ts';
 import { markLabel, namespace, writerAnnotation } from './history.ts';
 import { Journal } from './journal.ts';

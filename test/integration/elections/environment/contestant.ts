@@ -1,6 +1,6 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Lease } from '../../../../src/runtime/index.ts';
+import { Lease } from '../../../../src/runtime/leader-election/index.ts';
 import { FaultProxy } from '../../../../src/runtime/testing/index.ts';
 import type { Arena } from './arena.ts';
 import { type CandidateCommand, CandidateProcess } from './candidate-process.ts';

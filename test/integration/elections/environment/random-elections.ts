@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { Lease, type LeaseTimings } from '../../../../src/runtime/index.ts';
+import { Lease, type LeaseTimings } from '../../../../src/runtime/leader-election/index.ts';
 import { eventually } from '../../../../src/runtime/testing/index.ts';
 import { canFakeClock } from '../../../../testkit/fake-clock.ts';
 import { ConfigMap } from '../../../../testkit/kinds.ts';

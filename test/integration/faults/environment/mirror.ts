@@ -1,14 +1,7 @@
 import { Echo } from '../../../../src/api/index.ts';
-import {
-  type Client,
-  done,
-  type Informer,
-  isNotFound,
-  type Manager,
-  type ObjectKey,
-  type Reconcile,
-  type ReflectorOptions,
-} from '../../../../src/runtime/index.ts';
+import type { Informer, ReflectorOptions } from '../../../../src/runtime/cache/index.ts';
+import { isNotFound } from '../../../../src/runtime/client/index.ts';
+import { type Client, done, type Manager, type ObjectKey, type Reconcile } from '../../../../src/runtime/index.ts';
 import { ConfigMap } from '../../../../testkit/kinds.ts';
 
 /** What a mirror has reconciled last under a name: the Echo's message, or that there is no such Echo. */

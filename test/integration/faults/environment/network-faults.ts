@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect } from '@jest/globals';
-import { kubeconfigConnection, type ReflectorOptions } from '../../../../src/runtime/index.ts';
+import type { ReflectorOptions } from '../../../../src/runtime/cache/index.ts';
+import { kubeconfigConnection } from '../../../../src/runtime/client/index.ts';
 import {
   eventually,
   type Fault,

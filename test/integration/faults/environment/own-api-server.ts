@@ -1,6 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { HttpClient, Transport } from '../../../../src/runtime/index.ts';
+import { HttpClient } from '../../../../src/runtime/client/http-client.ts';
+import { Transport } from '../../../../src/runtime/client/transport.ts';
 import { ApiServer } from '../../../../src/runtime/testing/index.ts';
 import { programs } from '../../../../testkit/api-server-programs.ts';
 import { freePorts } from '../../../../testkit/free-ports.ts';

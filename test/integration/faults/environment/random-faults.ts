@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import type { ReflectorOptions } from '../../../../src/runtime/index.ts';
+import type { ReflectorOptions } from '../../../../src/runtime/cache/index.ts';
 import {
   type Fault,
   type FaultProxy,

@@ -3,18 +3,12 @@
  * and its clock can be turned. It answers the questions of the test that has started it.
  */
 import { Registry } from 'prom-client';
-import {
-  type Connection,
-  HttpClient,
-  inClusterConnection,
-  type KubeObject,
-  type Logger,
-  Manager,
-  Metrics,
-  type ReadonlyStore,
-  type ReflectorOptions,
-  Transport,
-} from '../../../../src/runtime/index.ts';
+import type { ReflectorOptions } from '../../../../src/runtime/cache/index.ts';
+import { HttpClient } from '../../../../src/runtime/client/http-client.ts';
+import { type Connection, inClusterConnection } from '../../../../src/runtime/client/index.ts';
+import { Transport } from '../../../../src/runtime/client/transport.ts';
+import { type KubeObject, type Logger, Manager, type ReadonlyStore } from '../../../../src/runtime/index.ts';
+import { Metrics } from '../../../../src/runtime/process/index.ts';
 import { Mirror, type Reconciled } from './mirror.ts';
 
 export interface SubjectSettings {

@@ -1,12 +1,6 @@
 import { Echo } from '../../../../src/api/index.ts';
-import {
-  type Client,
-  isNotFound,
-  type Kind,
-  type KubeObject,
-  type List,
-  type ObjectKey,
-} from '../../../../src/runtime/index.ts';
+import { isNotFound, type List } from '../../../../src/runtime/client/index.ts';
+import type { Client, Kind, KubeObject, ObjectKey } from '../../../../src/runtime/index.ts';
 import { eventually } from '../../../../src/runtime/testing/index.ts';
 import { echoManifest } from '../../../../testkit/echos.ts';
 import { ConfigMap } from '../../../../testkit/kinds.ts';

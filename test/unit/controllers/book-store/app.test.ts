@@ -2,7 +2,8 @@ import { expect, test } from '@jest/globals';
 import { type AppOptions, earlierServices, reconcileApp } from '../../../../src/controllers/book-store/app.ts';
 import { settingsOf } from '../../../../src/controllers/book-store/desired.ts';
 import { type Deployment, type Pod, Service } from '../../../../src/controllers/built-in-kinds.ts';
-import { ApiError, type Kind } from '../../../../src/runtime/index.ts';
+import { ApiError } from '../../../../src/runtime/client/index.ts';
+import type { Kind } from '../../../../src/runtime/index.ts';
 import { bookStore } from './objects.ts';
 
 const store = bookStore({ bookApp: { serviceName: 'app' }, bookDB: { serviceName: 'db' } });

@@ -2,14 +2,8 @@ import { expect, test } from '@jest/globals';
 import { type BookStore, bookStoreFinalizer } from '../../../../src/api/index.ts';
 import { reconcileReclaimPolicy } from '../../../../src/controllers/book-store/reclaim.ts';
 import { PersistentVolumeClaim, StatefulSet } from '../../../../src/controllers/built-in-kinds.ts';
-import {
-  ApiError,
-  type Client,
-  done,
-  type Kind,
-  type KubeObject,
-  requeueAfter,
-} from '../../../../src/runtime/index.ts';
+import { ApiError } from '../../../../src/runtime/client/index.ts';
+import { type Client, done, type Kind, type KubeObject, requeueAfter } from '../../../../src/runtime/index.ts';
 import { bookStore, claim } from './objects.ts';
 
 const deletionTimestamp = '2026-01-02T03:04:05Z';

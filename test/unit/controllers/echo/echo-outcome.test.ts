@@ -1,7 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
 import type { Echo } from '../../../../src/api/index.ts';
 import { echoReasons, outcomeOf } from '../../../../src/controllers/echo/echo-reconciler.ts';
-import { type Condition, desiredStatus, statusPatch } from '../../../../src/runtime/index.ts';
+import { desiredStatus, statusPatch } from '../../../../src/runtime/controller/index.ts';
+import type { Condition } from '../../../../src/runtime/index.ts';
 import { complete, completionTime, echoOf, failed, jobOf, startTime } from './echos.ts';
 
 const now = new Date('2026-02-02T00:00:00.5Z');

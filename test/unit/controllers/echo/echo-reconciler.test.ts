@@ -3,14 +3,9 @@ import type { Echo } from '../../../../src/api/index.ts';
 import type { Job, Pod } from '../../../../src/controllers/built-in-kinds.ts';
 import { DeletedJobs } from '../../../../src/controllers/echo/echo-job.ts';
 import { EchoReconciler } from '../../../../src/controllers/echo/echo-reconciler.ts';
-import {
-  type Condition,
-  isAlreadyExists,
-  isNamespaceTerminating,
-  NoAnswerError,
-  type Result,
-  Store,
-} from '../../../../src/runtime/index.ts';
+import { Store } from '../../../../src/runtime/cache/index.ts';
+import { isAlreadyExists, isNamespaceTerminating, NoAnswerError } from '../../../../src/runtime/client/index.ts';
+import type { Condition, Result } from '../../../../src/runtime/index.ts';
 import { ReconcilerWorld, type Report } from '../../environment/reconciler-world.ts';
 import type { Exchange, ScriptedServer } from '../../environment/scripted-server.ts';
 import { complete, echoOf, failed, jobOf } from './echos.ts';

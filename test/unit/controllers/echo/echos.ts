@@ -1,7 +1,7 @@
 import type { Echo } from '../../../../src/api/index.ts';
 import type { Job } from '../../../../src/controllers/built-in-kinds.ts';
 import { echoJob } from '../../../../src/controllers/echo/echo-job.ts';
-import type { ObjectMeta } from '../../../../src/runtime/index.ts';
+import type { ObjectMeta } from '../../../../src/runtime/client/index.ts';
 
 const creationTimestamp = '2026-01-01T00:00:00Z';
 

@@ -7,14 +7,8 @@ import { failureOf, outageOf } from '../../../../src/controllers/pet/errors.ts';
 import { Inventory } from '../../../../src/controllers/pet/inventory.ts';
 import { PetReconciler } from '../../../../src/controllers/pet/pet-reconciler.ts';
 import { type StorePet, tripleOf, wantedPet } from '../../../../src/controllers/pet/store-pet.ts';
-import type {
-  Client,
-  EventRecorder,
-  JsonPatchOperation,
-  Logger,
-  ObjectKey,
-  ReadonlyStore,
-} from '../../../../src/runtime/index.ts';
+import type { JsonPatchOperation } from '../../../../src/runtime/client/index.ts';
+import type { Client, EventRecorder, Logger, ObjectKey, ReadonlyStore } from '../../../../src/runtime/index.ts';
 
 /** The process has been killed: nothing that it does from now on has an effect. */
 class Killed extends Error {}

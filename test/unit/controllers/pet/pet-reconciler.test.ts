@@ -5,10 +5,10 @@ import { Circuit } from '../../../../src/controllers/outside/index.ts';
 import { failureOf, outageOf, RefusedError } from '../../../../src/controllers/pet/errors.ts';
 import { Inventory } from '../../../../src/controllers/pet/inventory.ts';
 import { PetReconciler } from '../../../../src/controllers/pet/pet-reconciler.ts';
+import { ApiError } from '../../../../src/runtime/client/index.ts';
+import type { EventNotice } from '../../../../src/runtime/controller/index.ts';
 import {
-  ApiError,
   type Client,
-  type EventNotice,
   type EventRecorder,
   findCondition,
   type Logger,

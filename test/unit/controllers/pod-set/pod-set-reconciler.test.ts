@@ -3,14 +3,10 @@ import type { PodSet } from '../../../../src/api/index.ts';
 import type { Pod } from '../../../../src/controllers/built-in-kinds.ts';
 import { isSelected } from '../../../../src/controllers/pod-set/pod.ts';
 import { PodSetReconciler } from '../../../../src/controllers/pod-set/pod-set-reconciler.ts';
-import {
-  Applier,
-  EventRecorder,
-  type HttpClient,
-  NoAnswerError,
-  type Result,
-  Store,
-} from '../../../../src/runtime/index.ts';
+import { Store } from '../../../../src/runtime/cache/index.ts';
+import type { HttpClient } from '../../../../src/runtime/client/http-client.ts';
+import { NoAnswerError } from '../../../../src/runtime/client/index.ts';
+import { Applier, EventRecorder, type Result } from '../../../../src/runtime/index.ts';
 import { ReconcilerWorld, type Report } from '../../environment/reconciler-world.ts';
 import type { Exchange, ScriptedServer } from '../../environment/scripted-server.ts';
 import { creationTimestamp, podOf, podSetOf } from './pod-sets.ts';

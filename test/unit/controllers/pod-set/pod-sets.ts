@@ -1,7 +1,7 @@
 import type { PodSet } from '../../../../src/api/index.ts';
 import type { Pod } from '../../../../src/controllers/built-in-kinds.ts';
 import { newPod, templateHash } from '../../../../src/controllers/pod-set/pod.ts';
-import type { ObjectMeta } from '../../../../src/runtime/index.ts';
+import type { ObjectMeta } from '../../../../src/runtime/client/index.ts';
 
 export const creationTimestamp = '2026-01-01T00:00:00Z';
 

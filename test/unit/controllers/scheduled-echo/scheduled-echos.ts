@@ -1,7 +1,7 @@
 import type { ScheduledEcho } from '../../../../src/api/index.ts';
 import type { CronJob } from '../../../../src/controllers/built-in-kinds.ts';
 import { cronJobOf } from '../../../../src/controllers/scheduled-echo/cron-job.ts';
-import type { ObjectMeta } from '../../../../src/runtime/index.ts';
+import type { ObjectMeta } from '../../../../src/runtime/client/index.ts';
 
 const creationTimestamp = '2026-01-01T00:00:00Z';
 

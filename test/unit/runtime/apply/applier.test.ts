@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { Applier } from '../../../../src/runtime/apply/index.ts';
 import { Store } from '../../../../src/runtime/cache/index.ts';
-import { HttpClient, Transport } from '../../../../src/runtime/client/index.ts';
+import { HttpClient } from '../../../../src/runtime/client/http-client.ts';
+import { Transport } from '../../../../src/runtime/client/transport.ts';
 import {
   builtInKind,
   controllerReference,

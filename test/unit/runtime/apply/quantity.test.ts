@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { compareQuantities } from '../../../../src/runtime/index.ts';
+import { compareQuantities } from '../../../../src/runtime/controller/index.ts';
 
 describe('quantities', () => {
   test.each([

@@ -1,5 +1,5 @@
 import { afterEach, expect, jest, test } from '@jest/globals';
-import { Backoff } from '../../../../src/runtime/cache/index.ts';
+import { Backoff } from '../../../../src/runtime/cache/backoff.ts';
 
 afterEach(() => {
   jest.restoreAllMocks();

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { Discovery, NotServedError, Transport } from '../../../../src/runtime/client/index.ts';
+import { Discovery, NotServedError } from '../../../../src/runtime/client/discovery.ts';
+import { Transport } from '../../../../src/runtime/client/transport.ts';
 import { ScriptedServer } from '../../environment/scripted-server.ts';
 
 let server: ScriptedServer;

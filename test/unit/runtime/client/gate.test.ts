@@ -1,5 +1,7 @@
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
-import { type Gate, HttpClient, Transport } from '../../../../src/runtime/client/index.ts';
+import { HttpClient } from '../../../../src/runtime/client/http-client.ts';
+import type { Gate } from '../../../../src/runtime/client/index.ts';
+import { Transport } from '../../../../src/runtime/client/transport.ts';
 import { stored, Widget } from '../../../../testkit/widgets.ts';
 import { ScriptedServer } from '../../environment/scripted-server.ts';
 

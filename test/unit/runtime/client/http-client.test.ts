@@ -1,13 +1,13 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { HttpClient } from '../../../../src/runtime/client/http-client.ts';
 import {
-  HttpClient,
   isExpired,
   isNotFound,
   type Patch,
   type SubresourceOptions,
-  Transport,
   type WatchEvent,
 } from '../../../../src/runtime/client/index.ts';
+import { Transport } from '../../../../src/runtime/client/transport.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
 import { Planet, stored, Widget, widgetsPath } from '../../../../testkit/widgets.ts';
 import { ScriptedServer, type Stream } from '../../environment/scripted-server.ts';

@@ -2,8 +2,9 @@ import { createServer as createHttpServer, type IncomingMessage, type Server } f
 import { createServer } from 'node:https';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { type Connection, ConnectionError, Transport } from '../../../../src/runtime/client/index.ts';
+import { type Connection, ConnectionError } from '../../../../src/runtime/client/index.ts';
 import { environmentProxy, parseProxy } from '../../../../src/runtime/client/proxy.ts';
+import { Transport } from '../../../../src/runtime/client/transport.ts';
 import { certificate, certificateKey } from '../../../../testkit/certificate.ts';
 
 describe('the proxy of the environment', () => {

@@ -2,7 +2,8 @@ import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
-import { type TlsOptions, Transport } from '../../../../src/runtime/client/index.ts';
+import type { TlsOptions } from '../../../../src/runtime/client/index.ts';
+import { Transport } from '../../../../src/runtime/client/transport.ts';
 import { certificate, certificateKey } from '../../../../testkit/certificate.ts';
 
 let server: ReturnType<typeof createServer>;

@@ -5,8 +5,8 @@ import {
   GateClosedError,
   NoAnswerError,
   type RequestObserver,
-  Transport,
 } from '../../../../src/runtime/client/index.ts';
+import { Transport } from '../../../../src/runtime/client/transport.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
 import { ScriptedServer } from '../../environment/scripted-server.ts';
 

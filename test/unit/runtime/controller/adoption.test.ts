@@ -1,5 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { HttpClient, isConflict, Transport } from '../../../../src/runtime/client/index.ts';
+import { HttpClient } from '../../../../src/runtime/client/http-client.ts';
+import { isConflict } from '../../../../src/runtime/client/index.ts';
+import { Transport } from '../../../../src/runtime/client/transport.ts';
 import { claim } from '../../../../src/runtime/controller/index.ts';
 import { controllerReference, type ObjectMeta, type OwnerReference } from '../../../../src/runtime/kind/index.ts';
 import { Part, stored, Widget } from '../../../../testkit/widgets.ts';

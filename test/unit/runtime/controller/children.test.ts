@@ -1,6 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { HttpClient, Transport } from '../../../../src/runtime/client/index.ts';
-import { deleteIfPresent, isPredecessors } from '../../../../src/runtime/controller/index.ts';
+import { HttpClient } from '../../../../src/runtime/client/http-client.ts';
+import { Transport } from '../../../../src/runtime/client/transport.ts';
+import { isPredecessors } from '../../../../src/runtime/controller/index.ts';
+import { deleteIfPresent } from '../../../../src/runtime/index.ts';
 import { controllerReference, type OwnerReference } from '../../../../src/runtime/kind/index.ts';
 import { Part, stored, Widget } from '../../../../testkit/widgets.ts';
 import { ScriptedServer } from '../../environment/scripted-server.ts';

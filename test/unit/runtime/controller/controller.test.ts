@@ -8,7 +8,7 @@ import {
   requeueAfter,
   retry,
   TerminalError,
-} from '../../../../src/runtime/controller/index.ts';
+} from '../../../../src/runtime/index.ts';
 import { keyString, type ObjectKey } from '../../../../src/runtime/kind/index.ts';
 import { LeadershipLostError } from '../../../../src/runtime/leader-election/index.ts';
 import { eventually } from '../../../../testkit/eventually.ts';

@@ -1,12 +1,9 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { HttpClient, isConflict, Transport } from '../../../../src/runtime/client/index.ts';
-import {
-  done,
-  finalizer,
-  type Result,
-  removeFinalizer,
-  requeueAfter,
-} from '../../../../src/runtime/controller/index.ts';
+import { HttpClient } from '../../../../src/runtime/client/http-client.ts';
+import { isConflict } from '../../../../src/runtime/client/index.ts';
+import { Transport } from '../../../../src/runtime/client/transport.ts';
+import { removeFinalizer } from '../../../../src/runtime/controller/index.ts';
+import { done, finalizer, type Result, requeueAfter } from '../../../../src/runtime/index.ts';
 import type { ObjectMeta } from '../../../../src/runtime/kind/index.ts';
 import { stored, Widget } from '../../../../testkit/widgets.ts';
 import { ScriptedServer } from '../../environment/scripted-server.ts';

@@ -1,8 +1,10 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { ApiError, HttpClient, Transport } from '../../../../src/runtime/client/index.ts';
+import { HttpClient } from '../../../../src/runtime/client/http-client.ts';
+import { ApiError } from '../../../../src/runtime/client/index.ts';
+import { Transport } from '../../../../src/runtime/client/transport.ts';
+import { desiredStatus } from '../../../../src/runtime/controller/index.ts';
 import {
   defineReasons,
-  desiredStatus,
   done,
   type Outcome,
   OutcomeReporter,
@@ -10,7 +12,7 @@ import {
   type Result,
   requeueAfter,
   retry,
-} from '../../../../src/runtime/controller/index.ts';
+} from '../../../../src/runtime/index.ts';
 import { builtInKind, type Condition, type ObjectOf } from '../../../../src/runtime/kind/index.ts';
 import type { EventNotice } from '../../../../src/runtime/observability/index.ts';
 import { RecordingLog } from '../../../../testkit/recording-log.ts';

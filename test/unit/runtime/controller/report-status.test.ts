@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
-import { HttpClient, Transport } from '../../../../src/runtime/client/index.ts';
-import { reportStatus } from '../../../../src/runtime/controller/index.ts';
+import { HttpClient } from '../../../../src/runtime/client/http-client.ts';
+import { Transport } from '../../../../src/runtime/client/transport.ts';
+import { reportStatus } from '../../../../src/runtime/index.ts';
 import { builtInKind, type ObjectOf } from '../../../../src/runtime/kind/index.ts';
 import { stored, Widget } from '../../../../testkit/widgets.ts';
 import { ScriptedServer } from '../../environment/scripted-server.ts';

@@ -2,21 +2,13 @@ import { setImmediate as tick } from 'node:timers/promises';
 import { expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { Registry } from 'prom-client';
-import {
-  type CacheObserver,
-  compareResourceVersions,
-  type DeltaHandler,
-  Store,
-} from '../../../../src/runtime/cache/index.ts';
+import { type CacheObserver, type DeltaHandler, Store } from '../../../../src/runtime/cache/index.ts';
+import { compareResourceVersions } from '../../../../src/runtime/cache/resource-version.ts';
 import { ApiError, type Client, type RequestScope } from '../../../../src/runtime/client/index.ts';
-import {
-  Controller,
-  deletion,
-  generationChanged,
-  type InformerSource,
-  requeueAfter,
-  watches,
-} from '../../../../src/runtime/controller/index.ts';
+import { Controller } from '../../../../src/runtime/controller/controller.ts';
+import type { InformerSource } from '../../../../src/runtime/controller/index.ts';
+import { watches } from '../../../../src/runtime/controller/watch.ts';
+import { predicates, requeueAfter } from '../../../../src/runtime/index.ts';
 import { type Kind, type KubeObject, keyString, type ObjectKey } from '../../../../src/runtime/kind/index.ts';
 import { Metrics } from '../../../../src/runtime/observability/index.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
@@ -181,10 +173,10 @@ class World {
     }
     for (const cached of [this.widgets, this.parts]) for (const namespace of namespaces) cached.list(namespace);
     this.widgets.addHandler((delta) => {
-      if (generationChanged(delta)) this.#caused(delta.object.metadata);
+      if (predicates.generationChanged(delta)) this.#caused(delta.object.metadata);
     });
     this.parts.addHandler((delta) => {
-      if (deletion(delta)) this.#caused(widgetOf(delta.object));
+      if (predicates.deletion(delta)) this.#caused(widgetOf(delta.object));
     });
   }
 
@@ -204,8 +196,8 @@ class World {
     return new Controller<Widget>(
       Widget,
       {
-        predicate: generationChanged,
-        watches: [watches(Part, (delta) => [widgetOf(delta.object)], { predicate: deletion })],
+        predicate: predicates.generationChanged,
+        watches: [watches(Part, (delta) => [widgetOf(delta.object)], { predicate: predicates.deletion })],
         reconcile: (key, { client }) => this.#reconcile(key, client),
         observationTimeoutMs,
         retries: { initialBackoffMs: 1, maxBackoffMs: 2, retriesPerSecond: Number.POSITIVE_INFINITY },

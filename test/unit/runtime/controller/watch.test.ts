@@ -1,7 +1,10 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { type Delta, Informer, Store } from '../../../../src/runtime/cache/index.ts';
-import { HttpClient, Transport } from '../../../../src/runtime/client/index.ts';
-import { owns, ownsByName, type Watch, watches } from '../../../../src/runtime/controller/index.ts';
+import { HttpClient } from '../../../../src/runtime/client/http-client.ts';
+import { Transport } from '../../../../src/runtime/client/transport.ts';
+import type { Watch } from '../../../../src/runtime/controller/index.ts';
+import { owns } from '../../../../src/runtime/controller/watch.ts';
+import { ownsByName, watches } from '../../../../src/runtime/index.ts';
 import { controllerReference, type Kind, keyString, type OwnerReference } from '../../../../src/runtime/kind/index.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
 import { RecordingLog } from '../../../../testkit/recording-log.ts';

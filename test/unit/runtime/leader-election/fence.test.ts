@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
-import { Fence, LeadershipLostError, NotLeadingError } from '../../../../src/runtime/leader-election/index.ts';
+import { Fence } from '../../../../src/runtime/leader-election/fence.ts';
+import { LeadershipLostError, NotLeadingError } from '../../../../src/runtime/leader-election/index.ts';
 import { now } from '../../../../src/runtime/leader-election/instant.ts';
 
 const termMs = 10_000;

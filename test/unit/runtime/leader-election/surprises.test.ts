@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
-import { Fence, type HolderContainer } from '../../../../src/runtime/leader-election/index.ts';
+import { Fence } from '../../../../src/runtime/leader-election/fence.ts';
+import type { HolderContainer } from '../../../../src/runtime/leader-election/index.ts';
 import { now } from '../../../../src/runtime/leader-election/instant.ts';
 import { claimed, type Lease, released } from '../../../../src/runtime/leader-election/lease.ts';
 import { ObservedLease } from '../../../../src/runtime/leader-election/observed-lease.ts';

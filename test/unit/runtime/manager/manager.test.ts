@@ -1,7 +1,8 @@
 import { getEventListeners } from 'node:events';
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { Registry } from 'prom-client';
-import { done, Manager, Metrics, type Reconcile, watches } from '../../../../src/runtime/index.ts';
+import { done, Manager, type Reconcile, watches } from '../../../../src/runtime/index.ts';
+import { Metrics } from '../../../../src/runtime/process/index.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
 import { Part, Planet, partsPath, stored, Widget, widgetsPath } from '../../../../testkit/widgets.ts';
 import { Managed } from '../../environment/managed.ts';

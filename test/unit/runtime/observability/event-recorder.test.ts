@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { HttpClient } from '../../../../src/runtime/client/http-client.ts';
 import type { Client } from '../../../../src/runtime/client/index.ts';
-import { HttpClient, Transport } from '../../../../src/runtime/client/index.ts';
+import { Transport } from '../../../../src/runtime/client/transport.ts';
 import {
   type EventNotice,
   EventRecorder,

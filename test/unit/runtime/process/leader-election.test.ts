@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
-import { connectOperator, done, type Operator } from '../../../../src/runtime/index.ts';
+import { done, type Operator } from '../../../../src/runtime/index.ts';
+import { connectOperator } from '../../../../src/runtime/process/index.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
 import { RecordingLog } from '../../../../testkit/recording-log.ts';
 import { stored, Widget, widgetsPath } from '../../../../testkit/widgets.ts';

@@ -4,14 +4,9 @@ import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { stringify } from 'yaml';
-import {
-  done,
-  LeadershipLostError,
-  type Operator,
-  type OperatorProcess,
-  type Result,
-  runOperator,
-} from '../../../../src/runtime/index.ts';
+import { done, type Operator, type Result, runOperator } from '../../../../src/runtime/index.ts';
+import { LeadershipLostError } from '../../../../src/runtime/leader-election/index.ts';
+import type { OperatorProcess } from '../../../../src/runtime/process/index.ts';
 import { freePorts } from '../../../../testkit/free-ports.ts';
 import { RecordingLog } from '../../../../testkit/recording-log.ts';
 import { stored, Widget, widgetsPath } from '../../../../testkit/widgets.ts';

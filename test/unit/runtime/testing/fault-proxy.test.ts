@@ -1,5 +1,7 @@
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
-import { HttpClient, Transport, type WatchEvent } from '../../../../src/runtime/index.ts';
+import { HttpClient } from '../../../../src/runtime/client/http-client.ts';
+import type { WatchEvent } from '../../../../src/runtime/client/index.ts';
+import { Transport } from '../../../../src/runtime/client/transport.ts';
 import { eventually, FaultProxy, isList, isWatch, isWrite } from '../../../../src/runtime/testing/index.ts';
 import { stored, Widget, widgetsPath } from '../../../../testkit/widgets.ts';
 import { ScriptedServer, type Stream } from '../../environment/scripted-server.ts';

@@ -7,11 +7,11 @@ type Handler = ReturnType<typeof connectNodeAdapter>;
 const searchPath = `/${PetStore.typeName}/${PetStore.method.searchPets.name}`;
 
 /**
- * Ends searches whose readers have stalled, so many milliseconds after they began, and whose readers went away while they were
- * stalled. A search looks at its clock and its signal only when it is read on: it would hold its place for ever, and the old
- * pages of the file, which the write-ahead log then has to keep.
+ * Cancels searches that are still open `afterMs` milliseconds after they began, and those whose client has left. A search checks
+ * its deadline and its signal only when the client reads on. A stalled one would hold its place, and old pages of the
+ * write-ahead log, for ever.
  */
-export function breakingOffSearches(handler: Handler, afterMs: number): Handler {
+export function cancelStalledSearches(handler: Handler, afterMs: number): Handler {
   return (request, response) => {
     const [path] = request.url?.split('?') ?? [];
     if (path === searchPath && 'stream' in response) {
@@ -19,8 +19,8 @@ export function breakingOffSearches(handler: Handler, afterMs: number): Handler 
       const timer = setTimeout(() => stream.close(constants.NGHTTP2_CANCEL), afterMs);
       stream.once('close', () => {
         clearTimeout(timer);
-        // The adapter waits for a full stream to drain, and would wait on when it is closed: nobody tells it (`write` in
-        // connect-node's node-universal-handler).
+        // The adapter waits for `drain` also after the stream has closed, when no `drain` comes (`write` in connect-node's
+        // node-universal-handler).
         setImmediate(() => response.emit('drain'));
       });
     }

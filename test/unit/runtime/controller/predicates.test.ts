@@ -9,9 +9,9 @@ import {
   labelsChanged,
   not,
   or,
-  type Predicate,
   resourceVersionChanged,
-} from '../../../../src/runtime/controller/index.ts';
+} from '../../../../src/runtime/controller/predicates.ts';
+import type { Predicate } from '../../../../src/runtime/index.ts';
 import type { Condition, KubeObject, ObjectMeta } from '../../../../src/runtime/kind/index.ts';
 import { stored } from '../../../../testkit/widgets.ts';
 

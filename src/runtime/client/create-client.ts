@@ -1,0 +1,46 @@
+import type { Client } from './client.ts';
+import type { Connection } from './connection.ts';
+import type { RequestObserver } from './exchange.ts';
+import type { Gate } from './gate.ts';
+import { HttpClient } from './http-client.ts';
+import { Transport } from './transport.ts';
+
+/** Options of {@link createClient}. */
+export interface CreateClientOptions {
+  /** The API server records the fields that this client sets under this name. */
+  readonly fieldManager: string;
+  /** `greeter/1.2.3`. Default: the field manager. */
+  readonly userAgent?: string;
+  /** How many requests, watches not counted, may be in flight at once; more wait. Default 32. */
+  readonly connections?: number;
+  /**
+   * How long the API server may be silent during a request that is not a watch, in milliseconds. Default 30,000.
+   */
+  readonly timeoutMs?: number;
+  /** Every request passes it. Default: no gate. */
+  readonly gate?: Gate;
+  /** Called for each request: for metrics. */
+  readonly observe?: RequestObserver;
+}
+
+/** A client that owns its connections. */
+export interface ConnectedClient extends Client {
+  /** Closes the connections. Requests in flight fail. */
+  close(): Promise<void>;
+}
+
+/**
+ * Makes a client for a program that is not an operator: a command, a test. Sends nothing yet.
+ *
+ * An operator has a client already: `ReconcileContext.client` in a reconcile, `Operator.client` elsewhere.
+ *
+ * @example
+ * const client = createClient(await connect({ environment: process.env }), { fieldManager: 'greeter' });
+ * const pods = await client.list(Pod, { namespace: 'default' });
+ * await client.close();
+ */
+export function createClient(connection: Connection, options: CreateClientOptions): ConnectedClient {
+  const { fieldManager, gate, userAgent = fieldManager, ...rest } = options;
+  const transport = new Transport(connection, { ...rest, userAgent });
+  return Object.assign(new HttpClient(transport, fieldManager, { gate }), { close: () => transport.close() });
+}
