@@ -85,7 +85,7 @@ describe('against the API server', () => {
       for (const { metadata } of informer.store.list()) expect('managedFields' in metadata).toBe(false);
       await followsChanges(cluster.client, informer, namespace);
       expect(log.lines.filter(({ level }) => level === 'warn' || level === 'error')).toEqual([]);
-      expect(log.messages('debug')).not.toContain('the server streams no lists: listing in pages');
+      expect(log.messages('debug')).not.toContain('the server does not support streamed lists: listing in pages');
       await cluster.client.delete(ConfigMap, { name: 'new', namespace });
       await cluster.client.create(ConfigMap, {
         metadata: { name: 'c-2', namespace, labels: { parity: '0' } },
@@ -143,7 +143,7 @@ describe('against an API server that streams no lists', () => {
   test('a list that is to be streamed comes in pages, without a pause', async () => {
     const informer = run(client, { labelSelector: 'parity=0', listing: 'streamed' });
     await informer.synced;
-    expect(log.messages('debug')).toContain('the server streams no lists: listing in pages');
+    expect(log.messages('debug')).toContain('the server does not support streamed lists: listing in pages');
     expect(log.messages('warn')).toEqual([]);
     await followsChanges(client, informer, 'one');
   });

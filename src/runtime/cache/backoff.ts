@@ -1,4 +1,4 @@
-/** Waits that double from `initialMs` to `maxMs`, each with up to half of it added or taken at random. */
+/** Waits that double from `initialMs` to `maxMs`, each with ±50 % jitter. */
 export class Backoff {
   readonly #initialMs: number;
   readonly #maxMs: number;

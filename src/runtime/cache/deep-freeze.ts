@@ -1,4 +1,4 @@
-/** Freezes an object and all in it; what is frozen already is so all the way down. */
+/** Freezes a value and everything in it. Skips frozen objects: their members are assumed to be frozen too. */
 export function deepFreeze<T>(value: T): T {
   if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value;
   Object.freeze(value);

@@ -9,84 +9,84 @@ import { Scope, type ScopeOptions } from './scope.ts';
 import { share } from './sharing.ts';
 import { type Delta, type ReadonlyStore, Store } from './store.ts';
 
-/** How a change was learnt: from a list (the first, or a new one that found what was missed), or as it happened. */
+/** Where a change was observed: in a list (the first, or a relist that found a missed change) or in a watch. */
 export type DeltaOrigin = 'list' | 'watch';
 
-/** Is told of every change, in order, after the store has it. Must not wait; one that throws has missed the change. */
+/** Called for every change, in order, after the store has applied it. Synchronous. If it throws, it misses that change. */
 export type DeltaHandler<T extends KubeObject> = (delta: Delta<T>, origin: DeltaOrigin) => void;
 
-/** How far the cache of some kind has come: what there is to know of an informer without knowing its objects' type. */
+/** The part of an informer that does not depend on its objects' type. */
 export type CacheProgress = Pick<
   Informer<KubeObject>,
   'kind' | 'namespaces' | 'store' | 'covers' | 'hasReached' | 'observe' | 'replaceWatch'
 >;
 
-/** Is told how a cache comes on, after its handlers. `namespace` is undefined unless the informer is limited to some. */
+/** Observes the progress of a cache, after its handlers. `namespace` is undefined unless the informer is limited to some. */
 export interface CacheObserver {
   /** The store may hold a newer resourceVersion. */
   readonly progressed: (namespace: string | undefined) => void;
   /**
-   * The store holds a whole list: what came and went since the watch before it, nobody was told of.
+   * The store holds a complete list. Objects created and deleted since the previous watch caused no event.
    *
-   * @param startedAtMs when the list was asked for, by `performance.now`.
+   * @param startedAtMs when the list was requested, by `performance.now`.
    */
   readonly listed: (namespace: string | undefined, startedAtMs: number) => void;
   /**
-   * resourceVersions that were handed out may never be reached: the server has gone back to an older state (its etcd was
-   * restored), refuses the kind, or the informer has stopped. `namespace` is undefined for all that the informer has.
+   * The cache may never reach resourceVersions of earlier answers: etcd was restored from a backup, the server refuses the
+   * kind, or the informer stopped. `namespace` is undefined if all namespaces of the informer are affected.
    */
   readonly reset: (namespace: string | undefined) => void;
 }
 
-/** Which permission an informer lacks. */
+/** A permission that an informer lacks. */
 export interface MissingPermission {
   readonly verb: 'list' | 'watch';
-  /** Undefined: in all namespaces, or of a cluster-scoped kind. */
+  /** Undefined: all namespaces, or a cluster-scoped kind. */
   readonly namespace: string | undefined;
   readonly error: ApiError;
-  /** When the server first refused, and when last, by `performance.now`; nothing else came in between. */
+  /** When the server first and last refused, by `performance.now`, without any other answer in between. */
   readonly sinceMs: number;
   readonly lastMs: number;
 }
 
-/** What an informer holds of its kind, and in which form. */
+/** Which objects an informer holds, and in which form. */
 export interface InformerOptions<T extends KubeObject> extends ScopeOptions, ReflectorOptions {
   /**
-   * Makes an object smaller before it is stored: what nobody reads need not be kept. May change and return the object
-   * that it is given, whose name, namespace, uid and resourceVersion must stay. If it throws, the object is stored whole.
+   * Drops unused fields of an object before it is stored. May change its argument and return it, but must keep the name,
+   * namespace, uid and resourceVersion. If it throws, the whole object is stored.
    */
   readonly transform?: (object: T) => T;
-  /** Keep `metadata.managedFields`, most often half of an object. Default false: they are dropped. */
+  /** Keep `metadata.managedFields`, which are often half of an object. Default false. */
   readonly keepManagedFields?: boolean;
-  /** Freeze what is stored, all the way down, so that a change throws: for tests, as it takes time. Default false. */
+  /** Deep-freeze stored objects, so that a change throws. Costs time; meant for tests. Default false. */
   readonly freeze?: boolean;
   /**
-   * The kind may be missing: while the server does not serve it, or does not let it be listed, the informer counts as
-   * synced and holds nothing. When the kind comes, so do its objects, within a minute. Default false: it is waited for.
+   * The kind may be missing. While the server does not serve it, or forbids listing it, the informer counts as synced and
+   * is empty; it retries at least once a minute. Default false: the informer syncs when the kind can be listed.
    */
   readonly optional?: boolean;
 }
 
-/** One kind's reflector and store, shared by all who watch the kind. With several namespaces it has a reflector for each. */
+/** The reflector and store of a kind, shared by everyone who watches it. Has one reflector per namespace it is limited to. */
 export class Informer<T extends KubeObject> {
   readonly kind: Kind<T>;
-  /** Those that it is limited to; undefined: all. */
+  /** The namespaces that it is limited to. Undefined: all. */
   readonly namespaces: readonly string[] | undefined;
   readonly #options: InformerOptions<T>;
   readonly #store: Store<T>;
   readonly #scope: Scope;
   readonly #log: Logger;
   readonly #parts: ReadonlyMap<string, Part<T>>;
-  /** Replaced, never changed: a loop over it goes on with those whom it began with. */
+  /** Copied on write, so that a running loop keeps iterating over its handlers. */
   #handlers: readonly Registration<T>[] = [];
   #observers: readonly CacheObserver[] = [];
   readonly #synced = Promise.withResolvers<void>();
   #unsynced: number;
   #running = false;
-  /** The last object that was stored: the next one is like it in much. */
+  /** The last stored object, which new objects share equal parts with. */
   #example: T | undefined;
 
-  /** @throws RangeError for an empty list of namespaces: it would never have anything to sync. */
+  /** @throws RangeError for an empty list of namespaces. */
   constructor(options: { readonly client: Client; readonly kind: Kind<T>; readonly log: Logger } & InformerOptions<T>) {
     const { kind, log, namespaces } = options;
     if (namespaces?.length === 0) throw new RangeError(`${resourceName(kind)}: namespaces is []; leave it out for all`);
@@ -108,19 +108,24 @@ export class Informer<T extends KubeObject> {
     return this.#store;
   }
 
-  /** Whether the store has held a whole list. */
+  /** Whether the store has held a complete list. */
   get hasSynced(): boolean {
     return this.#unsynced === 0;
   }
 
-  /** Resolves once the store has held a whole list. */
+  /** Whether the last request failed because of a programming error: the store is stale until a retry succeeds. */
+  get isDefective(): boolean {
+    return [...this.#parts.values()].some((part) => part.isDefective);
+  }
+
+  /** Resolves once the store has held a complete list. */
   get synced(): Promise<void> {
     return this.#synced.promise;
   }
 
   /**
-   * What keeps it from being synced: a permission that the server has denied each time that it was asked, the last time
-   * so many milliseconds after the first or later.
+   * The permission that keeps the informer from syncing, if the server has denied every request for at least `forMs`
+   * milliseconds.
    */
   missingPermission(forMs: number): MissingPermission | undefined {
     const refusals = [...this.#parts.values()].map(({ synced, refusal }) => (synced ? undefined : refusal));
@@ -135,13 +140,13 @@ export class Informer<T extends KubeObject> {
   }
 
   /**
-   * Adds a handler, which sees every object that is stored already as `added`, at once; then whatever changes.
+   * Adds a handler. It is called immediately with an `added` delta per stored object, then with every change.
    *
-   * @returns removes it again.
+   * @returns a function that removes the handler.
    */
   addHandler(handler: DeltaHandler<T>): () => void {
     const registration: Registration<T> = { handler, active: true };
-    for (const object of this.#store.list()) this.#tell(registration, { type: 'added', object }, 'list');
+    for (const object of this.#store.list()) this.#notify(registration, { type: 'added', object }, 'list');
     this.#handlers = [...this.#handlers, registration];
     return () => {
       registration.active = false;
@@ -152,7 +157,7 @@ export class Informer<T extends KubeObject> {
   /**
    * Adds an observer.
    *
-   * @returns removes it again.
+   * @returns a function that removes the observer.
    */
   observe(observer: CacheObserver): () => void {
     this.#observers = [...this.#observers, observer];
@@ -162,17 +167,17 @@ export class Informer<T extends KubeObject> {
   }
 
   /**
-   * Replaces a watch that does not bring what it should; see {@link Reflector.replaceWatch}.
+   * Replaces a watch that does not deliver expected events; see {@link Reflector.replaceWatch}.
    *
-   * @param namespace of an informer that is limited to some.
+   * @param namespace whose watch, if the informer is limited to namespaces.
    */
   replaceWatch(namespace: string | undefined, options: ReplaceWatchOptions): boolean {
     return this.#parts.get(namespace ?? '')?.reflector.replaceWatch(options) ?? false;
   }
 
   /**
-   * Whether the watch tells of a write that left an object like this: it is in the scope, or the store still holds it
-   * and will hear that it has left. False unless the informer runs, has listed, and is not refused.
+   * Whether the watch will deliver a write that resulted in this object: the object is in scope, or the store holds it and
+   * will see it leave the scope. False if the informer does not run, has not listed, or is refused.
    */
   covers(object: KubeObject): boolean {
     const part = this.#parts.get(this.namespaces === undefined ? '' : (object.metadata.namespace ?? ''));
@@ -183,7 +188,7 @@ export class Informer<T extends KubeObject> {
   /**
    * Whether the store holds everything up to this resourceVersion.
    *
-   * @param namespace asks for this one alone, of an informer that is limited to some.
+   * @param namespace only this one, if the informer is limited to namespaces.
    */
   hasReached(resourceVersion: string, namespace?: string): boolean {
     if (this.namespaces === undefined) return hasReached(this.#parts.get(''), resourceVersion);
@@ -193,7 +198,7 @@ export class Informer<T extends KubeObject> {
   }
 
   /**
-   * Runs until the signal is aborted; never rejects. Run again, it goes on where it was.
+   * Runs until the signal is aborted. A second run continues where the first one stopped.
    *
    * @throws Error if it runs already.
    */
@@ -220,6 +225,10 @@ export class Informer<T extends KubeObject> {
       refused: (error, verb) => this.#refused(part, error, verb),
       notRefused: () => {
         part.refusal = undefined;
+        part.isDefective = false;
+      },
+      defective: () => {
+        part.isDefective = true;
       },
     };
     const selection = {
@@ -237,7 +246,14 @@ export class Informer<T extends KubeObject> {
       ...(watchTimeoutSeconds !== undefined && { watchTimeoutSeconds }),
       ...(backoff !== undefined && { backoff }),
     });
-    const part: Part<T> = { namespace, reflector, resourceVersion: undefined, synced: false, refusal: undefined };
+    const part: Part<T> = {
+      namespace,
+      reflector,
+      resourceVersion: undefined,
+      synced: false,
+      refusal: undefined,
+      isDefective: false,
+    };
     return part;
   }
 
@@ -310,7 +326,7 @@ export class Informer<T extends KubeObject> {
 
   #set(object: T): void {
     const previous = this.#store.get(object.metadata);
-    // Its deletion was never told: nobody may take the new one for the old.
+    // The DELETED event was missed. Emit the deletion, so that no handler mistakes the new object for the old one.
     if (previous !== undefined && previous.metadata.uid !== object.metadata.uid) {
       this.#emit(this.#handlers, this.#store.delete(previous), 'watch');
     }
@@ -319,16 +335,16 @@ export class Informer<T extends KubeObject> {
 
   #emit(handlers: readonly Registration<T>[], delta: Delta<T> | undefined, origin: DeltaOrigin): void {
     if (delta === undefined) return;
-    for (const registration of handlers) this.#tell(registration, delta, origin);
+    for (const registration of handlers) this.#notify(registration, delta, origin);
   }
 
-  #tell(registration: Registration<T>, delta: Delta<T>, origin: DeltaOrigin): void {
+  #notify(registration: Registration<T>, delta: Delta<T>, origin: DeltaOrigin): void {
     if (!registration.active) return;
     try {
       registration.handler(delta, origin);
     } catch (error) {
-      // The store has the change: thrown on, the error would be taken for the watch's, and every other handler
-      // would miss what follows, for a new list finds no difference any more.
+      // The store already has the change. Rethrowing would look like a failed watch, and all other handlers would miss the
+      // change, since a relist finds no difference.
       const details = { err: error, object: keyString(keyOf(delta.object)), change: delta.type };
       this.#log.error(details, 'a handler threw: it has missed a change');
     }
@@ -339,15 +355,16 @@ export class Informer<T extends KubeObject> {
   }
 }
 
-/** The reflector of one namespace, or of all, and how far it has come. */
+/** The reflector of one namespace, or of all, and its progress. */
 interface Part<T extends KubeObject> {
   readonly namespace: string | undefined;
   readonly reflector: Reflector<T>;
   resourceVersion: string | undefined;
-  /** It has had a whole list, or there is none to be had. */
+  /** It has completed a list, or the kind is optional and refused. */
   synced: boolean;
-  /** Why the server did not let it list or watch, if it did not the last time that it was asked. */
+  /** Set while the server refuses to list or watch. */
   refusal: MissingPermission | undefined;
+  isDefective: boolean;
 }
 
 interface Registration<T extends KubeObject> {
@@ -360,7 +377,7 @@ function hasReached<T extends KubeObject>(part: Part<T> | undefined, resourceVer
   return reached !== undefined && compareResourceVersions(reached, resourceVersion) >= 0;
 }
 
-/** A copy of the metadata: to delete a member in its middle would make V8 keep the rest as a hash table. */
+/** Copies the metadata: `delete` would make V8 store the remaining members as a hash table. */
 function withoutManagedFields<T extends KubeObject>(object: T): T {
   if (!('managedFields' in object.metadata)) return object;
   const { managedFields: _, ...metadata } = object.metadata;

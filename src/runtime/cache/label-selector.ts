@@ -1,19 +1,19 @@
-/** Tells whether labels (or, of a field selector, fields) fit. `read` gives the value of a key, or undefined. */
+/** Whether labels (or fields, for a field selector) match. `read` returns the value of a key, or undefined. */
 export type Selector = (read: (key: string) => string | undefined) => boolean;
 
 /**
- * Reads a label selector as the API server does (k8s.io/apimachinery/pkg/labels): `a=b,c!=d,e in (f,g),h notin (i),j,!k`.
- * A `!=` and a `notin` fit where the key is missing. Undefined, rather than a guess, for what it cannot read.
+ * Parses a label selector as the API server does (k8s.io/apimachinery/pkg/labels): `a=b,c!=d,e in (f,g),h notin (i),j,!k`.
+ * `!=` and `notin` match if the key is missing. Returns undefined for a selector that it cannot parse.
  */
 export function parseLabelSelector(text: string): Selector | undefined {
-  // A comma inside brackets is of a set, others part the requirements.
+  // A comma inside parentheses belongs to a set; other commas separate requirements.
   return all(text.split(/,(?![^(]*\))/), parseRequirement);
 }
 
-/** Reads a field selector (k8s.io/apimachinery/pkg/fields): `metadata.name=a,status.phase!=Failed`; a missing field is empty. */
+/** Parses a field selector (k8s.io/apimachinery/pkg/fields): `metadata.name=a,status.phase!=Failed`. A missing field is empty. */
 export function parseFieldSelector(text: string): Selector | undefined {
   return all(text.split(','), (requirement) => {
-    // A backslash escapes commas and equals signs in a value, which no name or phase has.
+    // A backslash escapes commas and equals signs. Names and phases contain neither, so escapes are not parsed.
     const [, key, operator, value] = /^\s*([^=!\\]+?)\s*(!=|==?)\s*([^\\]*?)\s*$/.exec(requirement) ?? [];
     if (key === undefined || value === undefined) return undefined;
     return (read) => ((read(key) ?? '') === value) === (operator !== '!=');
@@ -44,5 +44,5 @@ function parseRequirement(requirement: string): Selector | undefined {
   return (read) => (read(key) === value) === (operator !== '!=');
 }
 
-/** No label has a space for its value. */
+/** No label value is a space, so it matches no member of a set. */
 const missing = ' ';

@@ -1,4 +1,4 @@
-/** An AbortController that an outer signal aborts too. */
+/** An AbortController that is also aborted by an outer signal. */
 export class LinkedController {
   readonly #controller = new AbortController();
   readonly #outer: AbortSignal;
@@ -18,7 +18,7 @@ export class LinkedController {
     this.#controller.abort(reason);
   }
 
-  /** To be called in the end: no longer listens to the outer signal. */
+  /** Stops listening to the outer signal. Call it when the controller is no longer needed, or the listener leaks. */
   unlink(): void {
     this.#outer.removeEventListener('abort', this.#abort);
   }

@@ -1,27 +1,27 @@
 import type { KubeObject } from '../kind/index.ts';
 
 /**
- * Maps an object to the values under which an index finds it. It must be pure: called again when the object goes, it must
- * say the same.
+ * Maps an object to the values under which an index finds it. Must be pure: it is called again when the object is removed,
+ * and must return the same values.
  */
 export type IndexFunction<T extends KubeObject> = (object: T) => readonly string[];
 
-/** Finds objects by the values that a function gives them. An object for which the function throws has no values. */
+/** Finds objects by the values that a function returns for them. An object for which the function throws has no values. */
 export class ObjectIndex<T extends KubeObject> {
   readonly #values: IndexFunction<T>;
   readonly #failed: (error: unknown, object: T) => void;
-  /** A value that one object has, as most have, is spared a set: that of 10,000 objects would take 2 MB. */
+  /** Most values belong to one object. They are stored without a set, which saves 2 MB for 10,000 objects. */
   readonly #found = new Map<string, T | Set<T>>();
 
-  /** @param failed is told of each object for which `values` throws. */
+  /** @param failed is called for each object for which `values` throws. */
   constructor(values: IndexFunction<T>, failed: (error: unknown, object: T) => void) {
     this.#values = values;
     this.#failed = failed;
   }
 
   /**
-   * The objects as they are now. A set that is gone through while it changes would give each changed object again: a
-   * loop that writes to what it finds, and waits, would have no end.
+   * A snapshot. Iterating the live set would yield each changed object again, so a loop that writes to the found objects
+   * and awaits would never end.
    */
   find(value: string): Iterable<T> {
     const found = this.#found.get(value);
@@ -39,7 +39,7 @@ export class ObjectIndex<T extends KubeObject> {
   }
 
   remove(object: T): void {
-    // A function that threw only now may have given values before: look everywhere, rather than keep what is gone.
+    // If the function throws now, it may have returned values when the object was added: search all values.
     for (const value of this.#valuesOf(object) ?? [...this.#found.keys()]) this.#removeFrom(value, object);
   }
 

@@ -13,76 +13,97 @@ import { type Kind, type KubeObject, resourceName } from '../kind/index.ts';
 import type { Logger } from '../observability/index.ts';
 import { Backoff } from './backoff.ts';
 import { InitialEvents } from './initial-events.ts';
+import { isDefect } from './is-defect.ts';
 import { LinkedController } from './linked-controller.ts';
 import { compareResourceVersions } from './resource-version.ts';
 
-/** Where a reflector puts what it reads. None of these may throw. */
+/** What a reflector keeps equal to the API server. No function may throw. */
 export interface ReflectorTarget<T extends KubeObject> {
-  /** Called once with each object that comes, before anything keeps it; what it returns stands for the object. */
+  /** Called once per received object, before anything keeps it. The reflector uses the returned object instead. */
   prepare(object: T): T;
   /**
-   * A whole, consistent list as of `resourceVersion`, which after the server was restored from a backup is an older one.
+   * Takes a complete, consistent list as of `resourceVersion`. The version is lower than the previous one if the server was
+   * restored from a backup.
    *
-   * @param startedAtMs when it was asked for, by `performance.now`: it shows all that was written before.
+   * @param startedAtMs when the list was requested, by `performance.now`. The list contains every write made before.
    */
   replace(objects: readonly T[], resourceVersion: string, startedAtMs: number): void;
-  /** Changes, in order; a bookmark says only how far the server has come. */
+  /** Takes changes in order. A bookmark only advances the resourceVersion. */
   apply(events: readonly WatchEvent<T>[]): void;
-  /** The server does not serve the kind, or does not let it be listed or watched. It is asked again, after a pause. */
+  /** The server does not serve the kind (404) or forbids the request (403). The reflector retries after a pause. */
   refused?(error: ApiError, verb: 'list' | 'watch'): void;
   /** A request was accepted, or failed for another reason. A watch is accepted before its first event. */
   notRefused?(): void;
+  /** Reading failed because of a programming error. The reflector retries, but until it succeeds the target is stale. */
+  defective?(error: unknown): void;
 }
 
-/** How a reflector goes about its work. */
+/** Options of a {@link Reflector}. */
 export interface ReflectorOptions {
   /**
-   * How it lists. `streamed`: as the first events of the watch (KEP-3157), in pages from then on where the server refuses,
-   * and in pages for once where streams break off. `paged`: in pages of 250, then a watch; it costs the server more than twice the CPU time. Default `streamed`.
+   * How the reflector lists. `streamed`: as the first events of the watch (KEP-3157). It falls back to pages for good if the
+   * server refuses, and for one list after two streams in a row broke off. `paged`: in pages of 250 objects, which costs the
+   * server more than twice the CPU time. Default `streamed`.
    */
   readonly listing?: 'paged' | 'streamed';
   /**
-   * The server is asked to end each watch after so many seconds, and 15 s later the watch is resumed without its word: a
-   * connection may die in silence. Default: 300 to 600, at random.
+   * After how many seconds the server should end each watch. 15 s later the reflector resumes the watch itself, because a
+   * connection can die silently. Default: 300 to 600, at random.
    */
   readonly watchTimeoutSeconds?: number;
-  /** The pause after a failure, which doubles with each further one. Default: from 800 ms to 30,000. */
+  /** The pause after a failure; it doubles with each further failure. Default: 800 ms to 30,000 ms. */
   readonly backoff?: { readonly initialMs: number; readonly maxMs: number };
 }
 
-/** Which watch {@link Reflector.replaceWatch} replaces, and by what. */
+/** Options of {@link Reflector.replaceWatch}. */
 export interface ReplaceWatchOptions {
-  /** Only one that was opened longer ago than this, in milliseconds. */
+  /** Replace the watch only if it has been open for at least this long, in milliseconds. */
   readonly openForMs: number;
-  /** Whether the next watch begins with a new list; else it resumes from the last resourceVersion. */
+  /** Whether to list before the next watch. If false, the next watch resumes from the last resourceVersion. */
   readonly relist: boolean;
 }
 
-/** Somebody has waited too long for an event of this watch. */
+/** {@link Reflector.replaceWatch} ended the watch. */
 class WatchReplacedError extends Error {
   override readonly name = 'WatchReplacedError';
 }
 
-/** Smaller pages leave less garbage at once (20,000 objects: a peak of 125 MB, not 143), and cost no more CPU. */
+/** What the reflector is doing, or will request next. A pause after a failure does not change the state. */
+type State =
+  /** The target has no list to watch from: list everything. */
+  | { readonly type: 'list' }
+  /** The connection failed or ended early: ask whether the server is older than `resourceVersion`. */
+  | { readonly type: 'verify'; readonly resourceVersion: string }
+  /** Open a watch from `resourceVersion`. */
+  | { readonly type: 'resume'; readonly resourceVersion: string }
+  /** A watch is open, and the target holds everything up to `resourceVersion`. */
+  | {
+      readonly type: 'watch';
+      readonly resourceVersion: string;
+      readonly openedAtMs: number;
+      readonly controller: LinkedController;
+    };
+
+/** Smaller pages leave less garbage at once (20,000 objects: a peak of 125 MB, not 143) and cost no more CPU. */
 const pageSize = 250;
 
-/** After so many streamed lists in a row that broke off: a proxy may cut what takes long, and a page takes less. */
+/** After this many broken streams in a row the next list is paged: a proxy may cut long responses, and pages are short. */
 const maxBrokenStreams = 2;
 
-/** A watch that lived so long was no failure to connect, and a list so long ago not what expired: no pause is due. */
+/** A watch that lived this long did connect, and a list this long ago is not the one that expired: no pause is due. */
 const briefMs = 1000;
 
-/** The server ends a watch after 5 to 10 minutes, at random, so that watches don't all end at once (as client-go). */
+/** The server ends a watch after 5 to 10 minutes, at random, so that watches do not all end at once (as client-go). */
 const randomTimeoutSeconds = (): number => Math.round(300 + 300 * Math.random());
 
 /**
- * Keeps a target equal to the API server's objects of a kind: a list, then a watch that is resumed from the last
- * resourceVersion seen, for ever. Errors are waited out with a growing pause; only a resourceVersion that the server no
- * longer has, or does not have yet, causes a new list, during which the target keeps what it holds.
+ * Keeps a target equal to the API server's objects of a kind: lists, then watches, and resumes the watch from the last
+ * resourceVersion forever. After an error it pauses, with backoff. It lists again only if the server no longer has the
+ * resourceVersion, or does not have it yet; meanwhile the target keeps what it holds.
  *
- * The latter is a server whose etcd was restored from a backup: a watch from its future looks healthy and stays silent.
- * So after a failed connection, and after a watch that ended before its time, the server is asked for its present version.
- * What that cannot show: a server that has written beyond our version by the time it is asked.
+ * A server does not have a resourceVersion yet if its etcd was restored from a backup. A watch from that version looks
+ * healthy and stays silent. So after a failed connection, and after a watch that ended early, the reflector asks the
+ * server for its current version. This misses a server that has already written beyond our version.
  */
 export class Reflector<T extends KubeObject> {
   readonly #client: Pick<Client, 'list' | 'watchBatches'>;
@@ -93,17 +114,10 @@ export class Reflector<T extends KubeObject> {
   readonly #watchTimeoutSeconds: number | undefined;
   readonly #backoff: Backoff;
   #listing: 'paged' | 'streamed';
-  /** Undefined: the next step is a list. */
-  #resourceVersion: string | undefined;
-  /** The connection has failed or was ended: the server that answers next may be older than what we have seen. */
-  #inDoubt = false;
+  #state: State = { type: 'list' };
   #listedAtMs = 0;
-  /** What it asks for now. */
-  #verb: 'list' | 'watch' = 'list';
-  /** Streamed lists since the last whole one of which only a part came. */
+  /** How many streamed lists broke off since the last complete list. */
   #brokenStreams = 0;
-  /** The watch that is open, once it has a list behind it. */
-  #open: { readonly sinceMs: number; readonly controller: LinkedController } | undefined;
 
   constructor(
     options: {
@@ -124,97 +138,114 @@ export class Reflector<T extends KubeObject> {
     this.#log = options.log.child({ resource: resourceName(options.kind) });
   }
 
-  /** Runs until the signal is aborted; never throws. */
+  /** Runs until the signal is aborted; never throws. A second run continues where the first one stopped. */
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
+      const verb = this.#nextVerb();
       try {
-        this.#verb = 'list';
-        if (this.#inDoubt) await this.#check(signal);
-        if (this.#resourceVersion === undefined && this.#listsInPages()) await this.#list(signal);
-        this.#verb = 'watch';
-        await this.#watch(this.#resourceVersion, signal);
+        await this.#step(signal);
       } catch (error) {
         if (signal.aborted) return;
-        await this.#recover(error, signal);
+        await this.#recover(error, verb, signal);
       }
     }
   }
 
   /**
-   * Ends the open watch and begins another one at once; while it pauses, the next one after the pause.
+   * Ends the open watch and opens another one immediately; during a pause, the next watch is opened after the pause.
    *
-   * @returns false while it lists, and if the open watch is too young.
+   * @returns false while the reflector lists, and if the watch has not been open for `openForMs`.
    */
   replaceWatch({ relist, openForMs }: ReplaceWatchOptions): boolean {
-    if (this.#resourceVersion === undefined) return false;
-    if (this.#open !== undefined && performance.now() - this.#open.sinceMs < openForMs) return false;
-    if (relist) this.#resourceVersion = undefined;
-    this.#open?.controller.abort(new WatchReplacedError('the watch is replaced'));
+    const state = this.#state;
+    if (state.type === 'list') return false;
+    if (state.type === 'watch' && performance.now() - state.openedAtMs < openForMs) return false;
+    if (relist) this.#state = { type: 'list' };
+    if (state.type === 'watch') state.controller.abort(new WatchReplacedError('the watch is replaced'));
     return true;
+  }
+
+  async #step(signal: AbortSignal): Promise<void> {
+    const state = this.#state;
+    if (state.type === 'verify') await this.#verify(state, signal);
+    else if (state.type !== 'list') await this.#watch(state.resourceVersion, signal);
+    else if (this.#listsInPages()) await this.#list(signal);
+    else await this.#watch(undefined, signal);
+  }
+
+  #nextVerb(): 'list' | 'watch' {
+    const { type } = this.#state;
+    return type === 'verify' || (type === 'list' && this.#listsInPages()) ? 'list' : 'watch';
   }
 
   #listsInPages(): boolean {
     return this.#listing === 'paged' || this.#brokenStreams >= maxBrokenStreams;
   }
 
-  async #recover(error: unknown, signal: AbortSignal): Promise<void> {
-    if (isAbsence(error)) this.#target.refused?.(error, this.#verb);
+  async #recover(error: unknown, verb: 'list' | 'watch', signal: AbortSignal): Promise<void> {
+    if (isAbsence(error)) this.#target.refused?.(error, verb);
     else this.#target.notRefused?.();
     if (error instanceof WatchReplacedError) return;
+    const state = this.#state;
+    const resourceVersion = state.type === 'list' ? undefined : state.resourceVersion;
     if (error instanceof WatchOverdueError) {
-      // Of a connection that died, or of a kind that nobody writes: the server has no bookmark for such a one.
-      this.#log.debug(
-        { resourceVersion: this.#resourceVersion },
-        'the server has not ended a watch in time: resuming it',
-      );
+      // Either the connection died, or nobody writes the kind: the server sends no bookmark for such a kind.
+      this.#log.debug({ resourceVersion }, 'the server did not end the watch in time: resuming it');
       return;
     }
-    if (this.#resourceVersion === undefined && this.#listing === 'streamed' && isRefusal(error)) {
-      this.#log.debug({ err: error }, 'the server streams no lists: listing in pages');
+    if (state.type === 'list' && this.#listing === 'streamed' && isUnsupported(error)) {
+      this.#log.debug({ err: error }, 'the server does not support streamed lists: listing in pages');
       this.#listing = 'paged';
       return;
     }
-    // Of a list there is no version that could expire: whoever answers it so is waited out as any other.
-    if (isExpired(error) && this.#resourceVersion !== undefined) {
-      this.#log.info({ resourceVersion: this.#resourceVersion }, 'the resource version has expired: listing anew');
-      this.#resourceVersion = undefined;
-      // The server answers: what was waited for is over.
+    if (state.type === 'list') {
+      // A list requests no version that could expire, so a 410 to a list gets the same pause as any other error.
+    } else if (isExpired(error)) {
+      this.#log.info({ resourceVersion }, 'the resourceVersion has expired: relisting');
+      this.#state = { type: 'list' };
       this.#backoff.reset();
       if (performance.now() - this.#listedAtMs > briefMs) return;
+    } else if (isFailedConnection(error)) {
+      this.#state = { type: 'verify', resourceVersion: state.resourceVersion };
     }
-    this.#inDoubt ||= isFailedConnection(error);
+    if (isDefect(error)) this.#target.defective?.(error);
     const waitMs = Math.max(Math.round(this.#backoff.next()), retryAfterMs(error));
-    const details = { err: error, waitMs };
-    if (isInitializing(error)) this.#log.debug(details, 'the server prepares the kind: trying again');
-    else this.#log.warn(details, 'list or watch failed: trying again');
+    this.#logFailure(error, waitMs);
     await delay(waitMs, undefined, { signal }).catch(() => {});
   }
 
-  /** A list without a resourceVersion is answered by a server that has made sure to be up to date with etcd. */
-  async #check(signal: AbortSignal): Promise<void> {
-    if (this.#resourceVersion !== undefined) {
-      const { metadata } = await this.#client.list(this.#kind, { ...this.#selection, limit: 1, signal });
-      // Undefined by now if somebody has asked for a list.
-      if (
-        this.#resourceVersion !== undefined &&
-        compareResourceVersions(metadata.resourceVersion, this.#resourceVersion) < 0
-      ) {
-        this.#log.warn(
-          { resourceVersion: this.#resourceVersion, serverResourceVersion: metadata.resourceVersion },
-          'the server is older than what was seen of it (restored from a backup?): listing anew',
-        );
-        this.#resourceVersion = undefined;
-      }
+  #logFailure(error: unknown, waitMs: number): void {
+    const details = { err: error, waitMs };
+    if (isInitializing(error)) this.#log.debug(details, 'the server is preparing the kind: trying again');
+    else if (isDefect(error))
+      this.#log.error(details, 'list or watch failed on a programming error: the cache is stale');
+    else this.#log.warn(details, 'list or watch failed: trying again');
+  }
+
+  /** Asks for a list without a resourceVersion, which a server answers only when it is up to date with etcd. */
+  async #verify(state: State & { readonly type: 'verify' }, signal: AbortSignal): Promise<void> {
+    const { resourceVersion } = state;
+    const { metadata } = await this.#client.list(this.#kind, { ...this.#selection, limit: 1, signal });
+    // A relist was requested meanwhile.
+    if (this.#state !== state) return;
+    if (compareResourceVersions(metadata.resourceVersion, resourceVersion) >= 0) {
+      this.#state = { type: 'resume', resourceVersion };
+      return;
     }
-    this.#inDoubt = false;
+    this.#log.warn(
+      { resourceVersion, serverResourceVersion: metadata.resourceVersion },
+      'the server is older than the cache (restored from a backup?): relisting',
+    );
+    this.#state = { type: 'list' };
   }
 
   async #list(signal: AbortSignal): Promise<void> {
     const startedAtMs = performance.now();
     const pages = (await this.#pages(pageSize, signal)) ?? (await this.#pages(pageSize, signal));
-    // Where pages expire faster than they are read, all comes in one.
-    const { objects, resourceVersion } = pages ?? (await this.#allInOne(signal));
+    // If pages expire faster than they can be read, read everything in one response.
+    const { objects, resourceVersion } = pages ?? (await this.#unpaged(signal));
     this.#listed(objects, resourceVersion, startedAtMs);
+    this.#state = { type: 'resume', resourceVersion };
   }
 
   /** Undefined if the pages expired before the last one was read. */
@@ -225,48 +256,50 @@ export class Reflector<T extends KubeObject> {
     for (;;) {
       const { continue: token, resourceVersion } = page.metadata;
       if (!token) {
-        this.#keep(page.items, objects);
+        this.#prepareInto(objects, page.items);
         return { objects, resourceVersion };
       }
-      // The server makes the next page ready while this one is worked on.
+      // The server prepares the next page while this one is processed.
       const next = this.#client.list(this.#kind, { ...this.#selection, limit, continue: token, signal });
       next.catch(() => {});
-      this.#keep(page.items, objects);
+      this.#prepareInto(objects, page.items);
       try {
         page = await next;
       } catch (error) {
         if (!isExpired(error)) throw error;
-        this.#log.info({ resourceVersion }, 'the pages of the list have expired: beginning anew');
+        this.#log.info({ resourceVersion }, 'the pages of the list have expired: listing from the start');
         return undefined;
       }
     }
   }
 
-  async #allInOne(signal: AbortSignal): Promise<Listed<T>> {
+  async #unpaged(signal: AbortSignal): Promise<Listed<T>> {
     const { items, metadata } = await this.#client.list(this.#kind, { ...this.#selection, signal });
     const objects: T[] = [];
-    this.#keep(items, objects);
+    this.#prepareInto(objects, items);
     return { objects, resourceVersion: metadata.resourceVersion };
   }
 
-  #keep(items: readonly T[], objects: T[]): void {
+  #prepareInto(objects: T[], items: readonly T[]): void {
     for (const item of items) objects.push(this.#target.prepare(item));
   }
 
   #listed(objects: readonly T[], resourceVersion: string, startedAtMs: number): void {
     this.#target.replace(objects, resourceVersion, startedAtMs);
-    this.#resourceVersion = resourceVersion;
     this.#listedAtMs = performance.now();
     this.#brokenStreams = 0;
     this.#backoff.reset();
     this.#log.debug({ objects: objects.length, resourceVersion }, 'listed');
   }
 
-  /** Watches from a version on, or from a streamed list if there is none. */
+  /** Watches from a resourceVersion; without one, the watch begins with a streamed list. */
   async #watch(from: string | undefined, signal: AbortSignal): Promise<void> {
-    const startedAtMs = performance.now();
+    const openedAtMs = performance.now();
     const controller = new LinkedController(signal);
-    this.#open = { sinceMs: startedAtMs, controller };
+    const advanceTo = (resourceVersion: string): void => {
+      this.#state = { type: 'watch', resourceVersion, openedAtMs, controller };
+    };
+    if (from !== undefined) advanceTo(from);
     const timeoutSeconds = this.#watchTimeoutSeconds ?? randomTimeoutSeconds();
     let initial = from === undefined ? new InitialEvents<T>() : undefined;
     let opened = true;
@@ -281,30 +314,51 @@ export class Reflector<T extends KubeObject> {
       });
       for await (const batch of batches) {
         this.#target.notRefused?.();
-        const events = this.#prepared(batch);
-        // Its bytes may still come after it was given up: the next one begins where this one has been applied to.
+        let events = this.#prepared(batch);
+        // Bytes may still arrive after an abort. Drop them: the next watch resumes from the last applied event.
         if (controller.signal.aborted) throw controller.signal.reason;
-        const live = initial === undefined ? events : this.#initially(initial, events, startedAtMs);
-        if (live === undefined) continue;
-        initial = undefined;
-        this.#apply(live);
+        if (initial !== undefined) {
+          const end = events.findIndex((event) => initial?.add(event));
+          const resourceVersion = events[end]?.object.metadata.resourceVersion;
+          if (resourceVersion === undefined) continue;
+          this.#listed(initial.objects, resourceVersion, openedAtMs);
+          advanceTo(resourceVersion);
+          initial = undefined;
+          events = events.slice(end + 1);
+        }
+        const last = events.at(-1);
+        if (last === undefined) continue;
+        this.#target.apply(events);
+        advanceTo(last.object.metadata.resourceVersion);
+        this.#backoff.reset();
       }
     } catch (error) {
-      // A server in trouble may take its time to refuse.
+      // An overloaded server may take longer than `briefMs` to refuse.
       opened = !(error instanceof ApiError || error instanceof NoResponseError);
       throw error;
     } finally {
-      this.#open = undefined;
+      const state = this.#state;
+      if (state.type === 'watch') this.#state = { type: 'resume', resourceVersion: state.resourceVersion };
       controller.unlink();
-      if (opened && performance.now() - startedAtMs >= briefMs) this.#backoff.reset();
+      if (opened && performance.now() - openedAtMs >= briefMs) this.#backoff.reset();
       if (opened && initial !== undefined) this.#brokenStreams += 1;
     }
     if (initial !== undefined) throw new Error('the server ended a streamed list before its last object');
-    const livedMs = performance.now() - startedAtMs;
-    // Before its time a server ends the watches when it stops, or has lost its etcd.
-    this.#inDoubt ||= livedMs < timeoutSeconds * 1000 - briefMs;
-    // A server that closes each watch at once would otherwise be asked in a tight loop.
-    if (from === this.#resourceVersion && livedMs < briefMs) {
+    await this.#watchEnded(from, { livedMs: performance.now() - openedAtMs, timeoutSeconds }, signal);
+  }
+
+  async #watchEnded(
+    from: string | undefined,
+    { livedMs, timeoutSeconds }: { readonly livedMs: number; readonly timeoutSeconds: number },
+    signal: AbortSignal,
+  ): Promise<void> {
+    const state = this.#state;
+    if (state.type !== 'resume') return;
+    const { resourceVersion } = state;
+    // A server ends watches early when it stops or has lost its etcd.
+    if (livedMs < timeoutSeconds * 1000 - briefMs) this.#state = { type: 'verify', resourceVersion };
+    // Without this pause, a server that closes each watch immediately would be asked in a tight loop.
+    if (from === resourceVersion && livedMs < briefMs) {
       await delay(this.#backoff.next(), undefined, { signal }).catch(() => {});
     }
   }
@@ -314,27 +368,6 @@ export class Reflector<T extends KubeObject> {
       event.type === 'BOOKMARK' ? event : { type: event.type, object: this.#target.prepare(event.object) },
     );
   }
-
-  /** The events that come after the streamed list; undefined while it has not come to its end. */
-  #initially(
-    initial: InitialEvents<T>,
-    events: readonly WatchEvent<T>[],
-    startedAtMs: number,
-  ): readonly WatchEvent<T>[] | undefined {
-    const last = events.findIndex((event) => initial.add(event));
-    const end = events[last];
-    if (end === undefined) return undefined;
-    this.#listed(initial.objects, end.object.metadata.resourceVersion, startedAtMs);
-    return events.slice(last + 1);
-  }
-
-  #apply(events: readonly WatchEvent<T>[]): void {
-    const last = events.at(-1);
-    if (last === undefined) return;
-    this.#target.apply(events);
-    this.#resourceVersion = last.object.metadata.resourceVersion;
-    this.#backoff.reset();
-  }
 }
 
 interface Listed<T extends KubeObject> {
@@ -342,22 +375,23 @@ interface Listed<T extends KubeObject> {
   readonly resourceVersion: string;
 }
 
-/** The server, or one that is older, does not know this kind of watch. */
-const isRefusal = (error: unknown): boolean => error instanceof ApiError && (error.code === 400 || error.code === 422);
+/** An older server, or one with WatchList switched off, does not know `sendInitialEvents`. */
+const isUnsupported = (error: unknown): boolean =>
+  error instanceof ApiError && (error.code === 400 || error.code === 422);
 
-/** There is no such kind, or not for us. */
+/** The kind is not served, or forbidden. */
 const isAbsence = (error: unknown): error is ApiError =>
   error instanceof ApiError && (error.code === 404 || error.code === 403);
 
-/** The server has just begun to serve the kind, or has lost its own watch of it, and is about to be ready. */
+/** The server has just started to serve the kind, or has lost its own watch on etcd, and will be ready soon. */
 const isInitializing = (error: unknown): boolean =>
   error instanceof ApiError && error.code === 429 && error.message.includes('storage is (re)initializing');
 
-/** Nobody answered, or a proxy did in the server's place. */
+/** No server answered, or a proxy answered in its place. */
 const isFailedConnection = (error: unknown): boolean =>
   !(error instanceof ApiError) || (error.code >= 502 && error.code <= 504);
 
-/** What the server asks for; no more than a minute, whatever it asks for. */
+/** How long the server asks to wait, in milliseconds; at most a minute. */
 function retryAfterMs(error: unknown): number {
   const seconds = error instanceof ApiError ? (error.retryAfterSeconds ?? 0) : 0;
   return Math.min(seconds, 60) * 1000;

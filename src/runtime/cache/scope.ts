@@ -1,15 +1,15 @@
 import type { KubeObject } from '../kind/index.ts';
 import { parseFieldSelector, parseLabelSelector, type Selector } from './label-selector.ts';
 
-/** Which objects of a kind a cache holds. */
+/** Limits which objects of a kind a cache holds. */
 export interface ScopeOptions {
-  /** Only these namespaces, each with a watch of its own. Default: all, with one watch. */
+  /** Only these namespaces, with one watch per namespace. Default: all namespaces, with one watch. */
   readonly namespaces?: readonly string[];
   readonly labelSelector?: string;
   readonly fieldSelector?: string;
 }
 
-/** Tells whether an object belongs into a cache. */
+/** Whether an object belongs in a cache. */
 export class Scope {
   readonly #namespaces: ReadonlySet<string> | undefined;
   readonly #labels: Selector;
@@ -21,7 +21,7 @@ export class Scope {
     this.#fields = (fieldSelector === undefined ? undefined : parseFieldSelector(fieldSelector)) ?? everything;
   }
 
-  /** A selector that cannot be read here is taken to fit. */
+  /** A selector that this runtime cannot parse is assumed to match. */
   covers(object: KubeObject): boolean {
     const { namespace = '', labels } = object.metadata;
     if (this.#namespaces !== undefined && !this.#namespaces.has(namespace)) return false;

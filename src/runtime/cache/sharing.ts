@@ -1,26 +1,26 @@
-/** The strings that stand in an object again and again: a Job has its uid in five places. */
+/** Strings that repeat within an object: a Job contains its uid in five places. */
 interface Names {
   readonly name: string;
   readonly uid: string;
 }
 
 /**
- * Makes `object`, fresh from the parser, share with `reference` whatever parts of the two are equal, and returns it, or
- * `reference` itself where all is. Objects of one kind are much alike (images, security contexts, label values …), and so
- * are two states of one object: a Job that shares with its neighbour takes half of the memory. Both are readonly from
- * then on.
+ * Replaces each part of `object` that equals the same part of `reference` by the latter. Returns `object`, or `reference`
+ * if they are equal. Objects of one kind, and two states of one object, have much in common (images, security contexts,
+ * labels): a Job that shares with another Job takes half the memory. `object` must be freshly parsed; both are readonly
+ * afterwards.
  */
 export function share<T extends { readonly metadata: Names }>(object: T, reference: T | undefined): T {
   return shareValue(object, reference, object.metadata) as T;
 }
 
 function shareValue(value: unknown, reference: unknown, names: Names): unknown {
-  // Of two equal strings the reference's: the other copy can go.
+  // For equal strings, keep the reference's copy, so that the other one can be collected.
   if (value === reference) return reference;
   if (value === names.uid) return names.uid;
   if (value === names.name) return names.name;
   if (typeof value !== 'object' || value === null) return value;
-  // What a transform has put in, and keeps.
+  // A transform inserted it and still holds it.
   if (Object.isFrozen(value)) return value;
   if (Array.isArray(value)) return shareItems(value, Array.isArray(reference) ? reference : noItems, names);
   return shareMembers(value as Members, isMembers(reference) ? reference : noMembers, names);
@@ -50,7 +50,7 @@ function shareMembers(value: Members, reference: Members, names: Names): unknown
   let count = 0;
   for (const key in value) {
     count += 1;
-    // Where the reference has no such member this is undefined, or something that no parser makes.
+    // Without such a member this is undefined, or an inherited value, which no parser produces.
     const other = key === '__proto__' ? undefined : reference[key];
     const shared = shareValue(value[key], other, names);
     value[key] = shared;

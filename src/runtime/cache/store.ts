@@ -2,50 +2,50 @@ import { isDeepStrictEqual } from 'node:util';
 import type { KubeObject, ObjectKey } from '../kind/index.ts';
 import { type IndexFunction, ObjectIndex } from './object-index.ts';
 
-/** What happened to an object, as the store saw it. */
+/** A change of an object in the store. */
 export type Delta<T extends KubeObject> =
   | { readonly type: 'added'; readonly object: T }
   | { readonly type: 'modified'; readonly object: T; readonly previous: T }
-  /** `object` is the last state known: the server's last word, or what the store held if the event was missed. */
+  /** `object` is the last known state: from the DELETED event, or from the store if the event was missed. */
   | { readonly type: 'deleted'; readonly object: T };
 
 /**
- * The store's content, for those who only look. Objects are shared: nobody may change them. Whoever waits while going
- * through `list` or `byNamespace` sees what changes meanwhile; what an index finds stays as it was when it was asked.
+ * A read-only view of the store. Objects are shared: do not change them. Iterating `list` or `byNamespace` across an await
+ * shows changes made meanwhile; an index returns a snapshot.
  */
 export interface ReadonlyStore<T extends KubeObject> {
   readonly size: number;
   get(key: ObjectKey): T | undefined;
   list(): Iterable<T>;
-  /** The objects of one namespace; of a cluster-scoped kind all are in `''`. */
+  /** The objects of one namespace. Cluster-scoped objects are in `''`. */
   byNamespace(namespace: string): Iterable<T>;
-  /** The objects with an owner reference to this uid. The first call builds the index, which is kept from then on. */
+  /** The objects with an owner reference to this uid. The first call builds the index. */
   byOwner(uid: string): Iterable<T>;
   /** @throws RangeError if no index has that name. */
   byIndex(index: string, value: string): Iterable<T>;
 }
 
-/** Which part of the store a list is about, and what is known of it. */
+/** Options of {@link Store.replace}. */
 export interface ReplaceOptions {
-  /** The list holds this namespace alone. Default: all. */
+  /** The list covers only this namespace. Default: all namespaces. */
   readonly namespace?: string;
   /**
-   * Whether two states of an object with one resourceVersion are one. Not so after the server was restored from a
-   * backup: it counts on from there, and comes to the same numbers with other content. Default true.
+   * Whether equal resourceVersions imply equal objects. False after the server was restored from a backup: it then assigns
+   * the same versions to other content. Default true.
    */
   readonly trustVersions?: boolean;
 }
 
-/** A kind's objects by namespace and name, with indexes. Every change returns its delta, nothing where there was none. */
+/** A kind's objects by namespace and name, with indexes. A change returns its delta, or undefined if nothing changed. */
 export class Store<T extends KubeObject> implements ReadonlyStore<T> {
-  /** By namespace, then by name: an object's own strings are its keys. */
+  /** By namespace, then by name. The keys are the objects' own strings, so they take no extra memory. */
   readonly #namespaces = new Map<string, Map<string, T>>();
   readonly #indexes = new Map<string, ObjectIndex<T>>();
   readonly #indexFailed: (error: unknown, object: T, index: string) => void;
   #owners: ObjectIndex<T> | undefined;
   #size = 0;
 
-  /** @param indexFailed is told when an index function throws: the index then does not find the object. */
+  /** @param indexFailed is called when an index function throws. The index then does not find the object. */
   constructor(indexFailed: (error: unknown, object: T, index: string) => void = () => {}) {
     this.#indexFailed = indexFailed;
   }
@@ -79,7 +79,7 @@ export class Store<T extends KubeObject> implements ReadonlyStore<T> {
   }
 
   /**
-   * Adds an index; what is stored already is indexed too.
+   * Adds an index over present and future objects.
    *
    * @throws RangeError if the name is taken.
    */
@@ -107,31 +107,31 @@ export class Store<T extends KubeObject> implements ReadonlyStore<T> {
   }
 
   /**
-   * Makes the store hold just these objects. An object deleted and made again under its name between two lists gives
-   * both deltas, so that nobody mistakes the new one for the old.
+   * Replaces the content by these objects. An object that was deleted and recreated between two lists yields both deltas,
+   * so that no handler mistakes the new object for the old one.
    */
   replace(objects: readonly T[], options: ReplaceOptions = {}): readonly Delta<T>[] {
     const { namespace, trustVersions = true } = options;
     const deltas: Delta<T>[] = [];
-    const told = (delta: Delta<T> | undefined): void => {
+    const push = (delta: Delta<T> | undefined): void => {
       if (delta !== undefined) deltas.push(delta);
     };
     const listed = new Set<T>();
     for (const object of objects) {
       let previous = this.get(object.metadata);
       if (previous !== undefined && previous.metadata.uid !== object.metadata.uid) {
-        told(this.delete(previous));
+        push(this.delete(previous));
         previous = undefined;
       }
       if (previous !== undefined && (trustVersions ? isSameVersion(previous, object) : isEqual(previous, object))) {
         listed.add(previous);
       } else {
         listed.add(object);
-        told(this.#put(object, previous));
+        push(this.#put(object, previous));
       }
     }
     for (const object of namespace === undefined ? this.list() : this.byNamespace(namespace)) {
-      if (!listed.has(object)) told(this.delete(object));
+      if (!listed.has(object)) push(this.delete(object));
     }
     return deltas;
   }

@@ -8,40 +8,38 @@ import {
   type OwnerReference,
 } from '../kind/index.ts';
 
-/** What {@link claim} takes. */
+/** Options of {@link claim}. */
 export interface ClaimOptions<Owner extends KubeObject, Child extends KubeObject> {
-  /** The reconcile's own. */
+  /** The client of the reconcile. */
   readonly client: Client;
   readonly ownerKind: Kind<Owner>;
   readonly owner: Owner;
   readonly childKind: Kind<Child>;
-  /** Of the owner's namespace: those that match, and those that the owner controls. Others are passed over. */
+  /** Objects in the owner's namespace. Those that neither match nor belong to the owner are ignored. */
   readonly candidates: Iterable<Child>;
-  /** Whether a child belongs to the owner: its selector. */
+  /** Whether a child matches the owner's selector. */
   readonly matches: (child: Child) => boolean;
 }
 
-/** What {@link claim} has come to. */
+/** The result of {@link claim}. */
 export interface Claim<Child extends KubeObject> {
-  /** The children that match and are the owner's, those just adopted as the API server returned them. */
+  /** The owner's children that match. Adopted ones are as the API server returned them. */
   readonly claimed: readonly Child[];
   /**
-   * Why others could not be adopted or released: of each it was tried. `isConflict` where a child has changed since it
-   * was read: it may be the owner's or not, and the next event, or the retry, tells. One that is gone is no error.
+   * Errors of failed adoptions and releases; every child was tried. `isConflict` if a child changed since it was read: the
+   * next event or the retry decides whether it belongs to the owner. A deleted child is not an error.
    */
   readonly errors: readonly unknown[];
 }
 
 /**
- * Makes an owner's children just those that match its selector: orphans that match are adopted (they get its controller
- * reference), children that no longer match are released (they lose it). As kube-controller-manager does
- * (pkg/controller/controller_ref_manager.go).
+ * Adopts orphans that match the owner's selector (adds the controller reference) and releases children that no longer match
+ * (removes it), as kube-controller-manager does (pkg/controller/controller_ref_manager.go).
  *
- * Nothing is taken from another controller. An owner that is being deleted adopts and releases nothing, and a child
- * that is being deleted is not adopted. Before the first adoption the owner is read from the API server: one that is
- * gone or going by now, and in the store alone lives on, must adopt nothing, or the garbage collector would take what
- * it adopts with it. Each write names the uid and the resourceVersion of its child, so that neither another object of
- * its name nor another's owner reference is touched.
+ * Never takes a child from another controller. An owner that is being deleted adopts and releases nothing, and a child
+ * that is being deleted is not adopted. Before the first adoption, the owner is read from the API server: if the store is
+ * stale and the owner is already deleted, the garbage collector would delete the adopted child. Each write requires the uid
+ * and resourceVersion of the child, so that it changes neither a recreated child nor another's owner reference.
  *
  * @throws whatever the client throws when the owner is read.
  */
@@ -52,26 +50,26 @@ export async function claim<Owner extends KubeObject, Child extends KubeObject>(
   const leaving = owner.metadata.deletionTimestamp !== undefined;
   const claimed: Child[] = [];
   const errors: unknown[] = [];
-  const tell = (error: unknown): undefined => void errors.push(error);
+  const collect = (error: unknown): undefined => void errors.push(error);
   let mayAdopt: boolean | undefined;
-  // The store they come from may change with each write.
+  // Copy: each write may change the store that the candidates come from.
   for (const child of [...candidates]) {
     const controller = controllerOf(child);
     if (controller !== undefined && controller.uid !== owner.metadata.uid) continue;
     if (controller !== undefined && matches(child)) {
       claimed.push(child);
     } else if (controller !== undefined) {
-      if (!leaving) await release(options, child).catch(tell);
+      if (!leaving) await release(options, child).catch(collect);
     } else if (!leaving && isAdoptable(owner, child) && matches(child)) {
       mayAdopt ??= await isAlive(options);
-      const adopted = mayAdopt ? await adopt(options, child).catch(tell) : undefined;
+      const adopted = mayAdopt ? await adopt(options, child).catch(collect) : undefined;
       if (adopted !== undefined) claimed.push(adopted);
     }
   }
   return { claimed, errors };
 }
 
-/** An owner reference does not cross namespaces. */
+/** An owner reference must not cross namespaces. */
 const isAdoptable = (owner: KubeObject, child: KubeObject): boolean =>
   child.metadata.deletionTimestamp === undefined &&
   (owner.metadata.namespace === undefined || owner.metadata.namespace === child.metadata.namespace);
@@ -95,7 +93,7 @@ function adopt<Owner extends KubeObject, Child extends KubeObject>(
   child: Child,
 ): Promise<Child | undefined> {
   const reference = controllerReference(options.ownerKind, options.owner);
-  // It may be a reference to this owner already, only not the controller's.
+  // The child may already have a reference to this owner that is not a controller reference.
   return setReferences(options, child, [...referencesToOthers(options.owner, child), reference]);
 }
 
@@ -109,7 +107,7 @@ async function release<Owner extends KubeObject, Child extends KubeObject>(
 const referencesToOthers = (owner: KubeObject, child: KubeObject): readonly OwnerReference[] =>
   child.metadata.ownerReferences?.filter(({ uid }) => uid !== owner.metadata.uid) ?? [];
 
-/** Undefined if the child is gone. */
+/** Undefined if the child no longer exists. */
 async function setReferences<Owner extends KubeObject, Child extends KubeObject>(
   { client, childKind }: ClaimOptions<Owner, Child>,
   child: Child,

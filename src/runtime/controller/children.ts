@@ -2,11 +2,11 @@ import { type Client, type DeleteOptions, isConflict, isNotFound } from '../clie
 import { controllerOf, groupOf, type Kind, type KubeObject, type ObjectKey } from '../kind/index.ts';
 
 /**
- * Deletes an object. One that is gone already is no error; with `uid`, neither is another object that has its name by now,
- * which stays.
+ * Deletes an object. An object that no longer exists is not an error. With `uid`, another object of the same name is left
+ * alone, which is not an error either.
  *
- * @returns whether the API server accepted the deletion. The object may stay for a while, with a deletionTimestamp.
- * @throws whatever else the client throws: with `resourceVersion`, `isConflict` if the object has changed since.
+ * @returns whether the API server accepted the deletion. The object may remain for a while, with a deletionTimestamp.
+ * @throws any other error of the client: with `resourceVersion`, `isConflict` if the object has changed since.
  */
 export async function deleteIfPresent(
   client: Client,
@@ -25,8 +25,8 @@ export async function deleteIfPresent(
 }
 
 /**
- * Whether a child belongs to an earlier object that had the name of `owner`: that was deleted and made again under its name,
- * and the garbage collector has yet to delete the child. To tell a name that is free soon from one that is taken.
+ * Whether a child belongs to a deleted predecessor of `owner` with the same name, so that the garbage collector will delete
+ * the child. Distinguishes a name that will soon be free from one that is taken.
  */
 export function isPredecessors(child: KubeObject, kind: Kind, owner: KubeObject): boolean {
   const controller = controllerOf(child);

@@ -1,6 +1,7 @@
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises';
 import { inspect } from 'node:util';
 import type { CacheProgress, Informer, InformerOptions } from '../cache/index.ts';
+import { isDefect } from '../cache/is-defect.ts';
 import { type Client, GateClosedError, isAlreadyExists, isConflict, isNamespaceTerminating } from '../client/index.ts';
 import { type Kind, type KubeObject, keyString, type ObjectKey } from '../kind/index.ts';
 import type { Logger, Metrics, ReconcileFailure, ReconcileObserver, ReconcileOutcome } from '../observability/index.ts';
@@ -11,66 +12,65 @@ import { ReadYourWrites } from './read-your-writes.ts';
 import { type Result, TerminalError } from './result.ts';
 import { type EventSource, runSource } from './source.ts';
 import { TimeLimit } from './time-limit.ts';
-import { type Enqueue, type InformerSource, owns, urgencyOf, type Watch } from './watch.ts';
+import { type Enqueue, type InformerSource, owns, priorityOf, type Watch } from './watch.ts';
 
-/** What a reconcile is given beside the key. */
+/** The context of one reconcile. */
 export interface ReconcileContext {
-  /** Its requests end with `signal`, and the key is not reconciled again before the caches have observed its writes. */
+  /** Ends its requests with `signal`. The key is not reconciled again before the caches have observed its writes. */
   readonly client: Client;
-  /** Aborted when the reconcile's time is over (with a TimeoutError), or that to drain: give up at once. */
+  /** Aborted after `reconcileTimeoutMs` (with a TimeoutError) or after the drain timeout. Return immediately. */
   readonly signal: AbortSignal;
   /** Names the controller and the object in each line. */
   readonly log: Logger;
 }
 
 /**
- * Brings one object's world to what it asks for: read the stores, compare, act, report in status. Called with a key
- * whenever something changed that the key may depend on, and after a failure; never twice at once for one key. It must
- * be idempotent, and must rely on the stores alone, not on having seen an event.
+ * Makes the world match one object: reads the stores, compares, acts, and writes the status. Called with a key when
+ * something that the key may depend on has changed, and after a failure. Never called concurrently for one key. Must be
+ * idempotent and level-based: it must rely on the stores, not on having seen an event.
  *
- * Whatever it throws is logged, counted, and tried again with a growing pause; but for a {@link TerminalError}, which is
- * not tried again, and for what ends the reconcile in silence: the API server's word that the key's own namespace is being
- * deleted, and a {@link GateClosedError}.
+ * A thrown error is logged, counted and retried with backoff. Exceptions: a {@link TerminalError} is not retried. A
+ * {@link GateClosedError}, and a refusal because the key's own namespace is being deleted, end the reconcile silently.
  */
 export type Reconcile = (key: ObjectKey, context: ReconcileContext) => Promise<Result>;
 
-/** What a controller is made of. */
+/** Options of a {@link Controller}. */
 export interface ControllerOptions<T extends KubeObject> {
-  /** Stands in logs and metrics. Default: the kind's name in lower case. */
+  /** The name in logs and metrics. Default: the kind's name in lower case. */
   readonly name?: string;
   readonly reconcile: Reconcile;
-  /** Kinds whose objects are made by this controller and carry its controller reference. */
+  /** Kinds of children: objects with a controller reference to an object of this kind. */
   readonly owns?: readonly Kind[];
   /** Other kinds; see {@link watches}. */
   readonly watches?: readonly Watch[];
-  /** Where else keys come from; see {@link EventSource}. */
+  /** Sources of keys other than watches; see {@link EventSource}. */
   readonly sources?: readonly EventSource[];
-  /** Changes of its own kind that matter: `or(generationChanged, labelsChanged)`. Default: all. */
+  /** Which changes of its own kind enqueue the key: `or(generationChanged, labelsChanged)`. Default: all. */
   readonly predicate?: Predicate<T>;
-  /** What the informer of its own kind is to hold; see `Manager.informer`. */
+  /** Options of the informer of its own kind; see `Manager.informer`. */
   readonly informer?: InformerOptions<T>;
-  /** How many objects are reconciled at once. Default 4. */
+  /** How many reconciles run concurrently. Default 4. */
   readonly workers?: number;
   /**
-   * How long a reconcile may take, in milliseconds. After that its signal is aborted, and however it then ends, it has
-   * failed and is tried again: not before it has ended, for its key is never with two workers. Default: any time.
+   * How long a reconcile may take, in milliseconds. After that its signal is aborted and the reconcile counts as failed,
+   * whatever it returns. It is retried only after it has ended. Default: no limit.
    */
   readonly reconcileTimeoutMs?: number;
   /**
-   * Reconcile every object that often, in milliseconds, give or take a tenth, with low priority, even if nothing
-   * changes. For what a watch cannot tell better use `requeueAfter`. Default: never.
+   * How often every object is enqueued even if nothing changes, in milliseconds, with ±10 % jitter and low priority. To
+   * poll something outside the cluster, prefer `requeueAfter`. Default: never.
    */
   readonly resyncEveryMs?: number;
-  /** When a reconcile that failed is tried again. */
+  /** When a failed reconcile is retried. */
   readonly retries?: RetryOptions;
   /**
-   * How long a watch may take to bring a write of this controller's own, in milliseconds, before it is replaced.
+   * How long a watch may take to deliver a write of this controller, in milliseconds, before the watch is replaced.
    * Default 10,000.
    */
   readonly observationTimeoutMs?: number;
 }
 
-/** What the manager lends to a controller. */
+/** What a controller gets from its manager. */
 export interface ControllerEnvironment {
   readonly client: Client;
   readonly informers: InformerSource;
@@ -78,13 +78,13 @@ export interface ControllerEnvironment {
   readonly metrics: Pick<Metrics, 'reconciles' | 'queue' | 'watchesReplaced'>;
 }
 
-/** A resync lets others have their turn after so many keys. */
-const resyncPortion = 1000;
+/** A resync yields to the event loop after this many keys. */
+const resyncBatch = 1000;
 
-/** A timer set for longer than this Node fires at once. */
+/** Node fires a timer with a longer delay immediately. */
 const maxTimerMs = 2 ** 31 - 1;
 
-/** Turns changes into keys, and has its workers reconcile them. Made by `Manager.controller`. */
+/** Maps changes to keys and reconciles them with its workers. Created by `Manager.controller`. */
 export class Controller<T extends KubeObject> {
   readonly name: string;
   readonly #workers: number;
@@ -95,19 +95,19 @@ export class Controller<T extends KubeObject> {
   readonly #client: Client;
   readonly #log: Logger;
   readonly #observer: ReconcileObserver;
-  /** While it runs, if reconciles have a time limit. */
+  /** Set while the controller runs, if reconciles have a time limit. */
   #limit: TimeLimit | undefined;
   readonly #queue: WorkQueue;
   readonly #own: Informer<T>;
   readonly #writes: ReadYourWrites;
-  /** Attaches it once more, as the constructor did. */
+  /** Attaches the handlers again, as the constructor did. */
   readonly #reattach: () => void;
-  /** One for each handler; empty while it hears nothing. */
+  /** One function per attached handler. */
   readonly #detach: (() => void)[] = [];
-  /** Aborted when no more keys are to come. */
+  /** Aborted when sources and resyncs must stop. */
   readonly #feeding = new AbortController();
 
-  /** @throws RangeError for numbers that make no sense. */
+  /** @throws RangeError for an invalid number. */
   constructor(kind: Kind<T>, options: ControllerOptions<T>, environment: ControllerEnvironment) {
     const { name = kind.kind.toLowerCase(), workers = 4, reconcileTimeoutMs, resyncEveryMs } = options;
     const observationTimeoutMs = checked('observationTimeoutMs', options.observationTimeoutMs);
@@ -123,8 +123,8 @@ export class Controller<T extends KubeObject> {
     this.#observer = environment.metrics.reconciles(name, workers);
     this.#queue = new WorkQueue({ ...options.retries, observer: environment.metrics.queue(name) });
     this.#own = environment.informers(kind, options.informer);
-    const others = this.#attached(kind, options, environment.informers);
-    this.#reattach = () => this.#attached(kind, options, environment.informers);
+    const others = this.#attachAll(kind, options, environment.informers);
+    this.#reattach = () => this.#attachAll(kind, options, environment.informers);
     this.#writes = new ReadYourWrites([this.#own, ...others], {
       enqueue: (key) => this.#queue.add(key),
       log: this.#log,
@@ -134,19 +134,18 @@ export class Controller<T extends KubeObject> {
   }
 
   /**
-   * Hears nothing from its informers before {@link run}, which then hears of all that they hold: a standby's queue would
-   * keep the key of every object that ever was.
+   * Detaches its handlers until {@link run}, which then receives every cached object. Otherwise the queue of a standby would
+   * collect the key of every object that ever existed.
    */
   standBy(): void {
-    this.#deafen();
+    this.#detachHandlers();
   }
 
   /**
-   * Begins to hear its sources and reconciles, until {@link drain} is called; what a worker has begun it brings to its
-   * end. The caches must have synced.
+   * Runs sources and workers until {@link drain} is called, then waits for running reconciles. The caches must have synced.
    *
-   * @param signal ends what is under way; given to every reconcile.
-   * @throws whatever a worker threw that is not a reconcile's error: a defect.
+   * @param signal aborts running reconciles.
+   * @throws any error of a worker that is not an error of a reconcile: a programming error.
    */
   async run(signal: AbortSignal): Promise<void> {
     const limit = this.#reconcileTimeoutMs === undefined ? undefined : new TimeLimit(this.#reconcileTimeoutMs, signal);
@@ -161,28 +160,28 @@ export class Controller<T extends KubeObject> {
     }
   }
 
-  /** Takes no more work; {@link run} resolves when what is under way has ended. */
+  /** Stops taking work. {@link run} resolves when running reconciles have ended. */
   drain(): void {
     this.#feeding.abort();
     this.#queue.close();
   }
 
-  /** Hears nothing more from its informers. For a controller that is removed while they go on. */
+  /** Detaches from its informers, for a controller that is removed while they keep running. */
   detach(): void {
-    this.#deafen();
+    this.#detachHandlers();
     this.#writes.detach();
   }
 
-  #deafen(): void {
+  #detachHandlers(): void {
     for (const detach of this.#detach.splice(0)) detach();
   }
 
-  /** Nothing, if not all: a kind's informer may be refused. */
-  #attached(kind: Kind<T>, options: ControllerOptions<T>, informers: InformerSource): readonly CacheProgress[] {
+  /** All or nothing: on error, detaches every handler. */
+  #attachAll(kind: Kind<T>, options: ControllerOptions<T>, informers: InformerSource): readonly CacheProgress[] {
     try {
       return this.#attach(kind, options, informers);
     } catch (error) {
-      this.#deafen();
+      this.#detachHandlers();
       throw error;
     }
   }
@@ -191,7 +190,7 @@ export class Controller<T extends KubeObject> {
     const { predicate } = options;
     const detach = this.#own.addHandler((delta, origin) => {
       if (predicate === undefined || predicate(delta)) {
-        this.#queue.add(keyString(delta.object.metadata), urgencyOf(origin));
+        this.#queue.add(keyString(delta.object.metadata), priorityOf(origin));
       }
     });
     this.#detach.push(detach);
@@ -217,20 +216,20 @@ export class Controller<T extends KubeObject> {
   async #resync(everyMs: number, signal: AbortSignal): Promise<void> {
     for (;;) {
       await delay(Math.min(everyMs * (0.9 + Math.random() / 5), maxTimerMs), undefined, { signal }).catch(() => {});
-      let left = resyncPortion;
+      let left = resyncBatch;
       for (const { metadata } of this.#own.store.list()) {
         if (signal.aborted) return;
         this.#queue.add(keyString(metadata), { priority: 'low' });
         left -= 1;
         if (left > 0) continue;
-        left = resyncPortion;
+        left = resyncBatch;
         await nextTurn();
       }
       if (signal.aborted) return;
     }
   }
 
-  /** How long, in milliseconds, the slowest reconcile has gone on after its time limit; 0 or less where none has. */
+  /** How long the slowest reconcile has exceeded its time limit, in milliseconds; 0 or less if none has. */
   get overrunMs(): number {
     return this.#limit?.overrunMs() ?? 0;
   }
@@ -248,7 +247,7 @@ export class Controller<T extends KubeObject> {
     const signal = clock?.signal ?? all;
     const startedAtMs = performance.now();
     this.#observer.started();
-    let end: Ending = { outcome: 'success' };
+    let end: ReconcileEnd = { outcome: 'success' };
     try {
       const client = this.#writes.client(this.#client, key, signal);
       const result = await this.#reconcile(parseKey(key), { client, signal, log });
@@ -262,7 +261,7 @@ export class Controller<T extends KubeObject> {
     }
   }
 
-  #ended(key: string, result: Result, log: Logger): Ending {
+  #ended(key: string, result: Result, log: Logger): ReconcileEnd {
     if (result.type === 'retry') {
       log.debug({ err: result.error }, 'the failure is reported: trying again');
       this.#queue.addRateLimited(key);
@@ -273,26 +272,26 @@ export class Controller<T extends KubeObject> {
     return result.type === 'requeueAfter' ? { outcome: 'requeue_after' } : { outcome: 'success' };
   }
 
-  #timedOut(key: string, error: unknown, log: Logger): Ending {
+  #timedOut(key: string, error: unknown, log: Logger): ReconcileEnd {
     log.error({ err: error }, 'reconcile failed: trying again');
     this.#queue.addRateLimited(key);
     return { outcome: 'error', failure: 'timeout' };
   }
 
-  #failed(key: string, error: unknown, log: Logger, signal: AbortSignal): Ending {
+  #failed(key: string, error: unknown, log: Logger, signal: AbortSignal): ReconcileEnd {
     const { namespace } = parseKey(key);
     if (namespace !== undefined && isNamespaceTerminating(error, namespace)) {
-      // The object itself is about to go, which comes as an event. Of another namespace the rest of the work is left.
+      // The object itself is about to be deleted, which causes an event. Another namespace would not end the work.
       this.#queue.forget(key);
       return { outcome: 'success' };
     }
     if (signal.aborted) {
-      log.info({}, 'reconcile given up: the time to drain is over');
+      log.info({}, 'reconcile aborted: the drain timeout is over');
       return { outcome: 'error' };
     }
     if (error instanceof GateClosedError) {
-      // Told once, by whoever closed it. It opens no more, so there is nothing to try again.
-      log.debug({ err: error }, 'reconcile given up: nothing may be sent any more');
+      // Whoever closed the gate has logged it. The gate never reopens, so a retry is pointless.
+      log.debug({ err: error }, 'reconcile aborted: this process may no longer write');
       return { outcome: 'error' };
     }
     if (error instanceof TerminalError) {
@@ -302,8 +301,8 @@ export class Controller<T extends KubeObject> {
     }
     this.#queue.addRateLimited(key);
     if (isConflict(error) || isAlreadyExists(error)) {
-      // The store was behind: ordinary, and over with the next event. Which may never come: what came and went between
-      // two lists, no store has seen.
+      // The store was stale, which is ordinary. Retry, because no event may follow: the store never sees an object that was
+      // created and deleted between two lists.
       log.debug({ err: error }, 'reconcile met a conflict: trying again');
       return { outcome: 'error' };
     }
@@ -312,22 +311,15 @@ export class Controller<T extends KubeObject> {
   }
 }
 
-interface Ending {
+interface ReconcileEnd {
   readonly outcome: ReconcileOutcome;
   readonly failure?: ReconcileFailure;
 }
 
-/** What would be a panic in Go: a value that is not what the program takes it for. It is tried again all the same. */
-const isDefect = (error: unknown): boolean =>
-  !(error instanceof Error) ||
-  error instanceof TypeError ||
-  error instanceof ReferenceError ||
-  error instanceof RangeError;
-
 const asError = (thrown: unknown): Error =>
   thrown instanceof Error ? thrown : new Error(`no Error was thrown, but ${inspect(thrown)}`, { cause: thrown });
 
-/** @throws RangeError for a time that a timer cannot wait for: it would fire at once. */
+/** @throws RangeError for a time that is not positive or too long for a timer. */
 export function checked(name: string, timeMs: number | undefined): number | undefined {
   if (timeMs === undefined || (timeMs > 0 && timeMs <= maxTimerMs)) return timeMs;
   throw new RangeError(`${name} takes milliseconds from above 0 to ${maxTimerMs}, not ${timeMs}`);

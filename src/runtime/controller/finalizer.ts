@@ -2,37 +2,37 @@ import { type Client, isNotFound, type JsonPatchOperation } from '../client/inde
 import { type Kind, type KubeObject, keyOf } from '../kind/index.ts';
 import { done, type Result } from './result.ts';
 
-/** What {@link finalizer} takes. */
+/** Options of {@link finalizer}. */
 export interface FinalizerOptions<T extends KubeObject> {
-  /** The reconcile's own: what is written by it is read again before the next reconcile. */
+  /** The client of the reconcile, so that the cache observes its writes before the next reconcile. */
   readonly client: Client;
   readonly kind: Kind<T>;
-  /** As the store has it. */
+  /** The stored object. */
   readonly object: T;
   /** A qualified name that nobody else uses: `example.com/database`. */
   readonly name: string;
-  /** Brings the object's world to what it asks for. Called with the object as it is with the finalizer. */
+  /** Makes the world match the object. Called with the object that has the finalizer. */
   readonly apply: (object: T) => Promise<Result>;
-  /** Undoes what `apply` has done. `done`: it is undone. `requeueAfter`: not yet; the object stays until then. */
+  /** Undoes what `apply` did. `done`: finished. `requeueAfter`: not finished, so the finalizer stays. */
   readonly cleanup: (object: T) => Promise<Result>;
 }
 
 /**
- * Keeps an object from going before what was made for it, where no owner reference reaches, is undone. Call it in each
- * reconcile of the object, and return what it returns.
+ * Keeps an object from being deleted before its external resources, which no owner reference covers, are cleaned up. Call it
+ * in each reconcile of the object, and return its result.
  *
  * **Expected flow**
- * 1. An object without our finalizer is given it, and in the same call handed to `apply`.
- * 2. One that has it is handed to `apply`, at each reconcile.
- * 3. Somebody asks for its deletion: the API server sets `deletionTimestamp`, and waits. From now on it is handed to
- *    `cleanup`, at each reconcile, until that returns `done`.
- * 4. Our finalizer is taken off. When no other is left, the API server deletes the object.
+ * 1. An object has no finalizer of ours: the function adds it and calls `apply`.
+ * 2. The object has the finalizer: each reconcile calls `apply`.
+ * 3. Somebody deletes the object: the API server sets `deletionTimestamp` and keeps the object. Each reconcile calls
+ *    `cleanup` until it returns `done`.
+ * 4. The function removes our finalizer. When none is left, the API server deletes the object.
  *
  * **Guarantees**
- * - `apply` is not called before the API server has stored the finalizer, nor once the deletion is known here.
- * - The object does not go before `cleanup` has returned `done`, however often the process was killed.
- * - Finalizers of others, and their order, stay as they are: a write names the resourceVersion that it was computed from.
- * - An object that is to go and never had our finalizer, or has it no more, is left alone: neither function is called.
+ * - `apply` is called only after the API server has stored the finalizer, and not after the store shows the deletion.
+ * - The object is not deleted before `cleanup` has returned `done`, however often the process is killed.
+ * - Other finalizers and their order are kept: a write requires the resourceVersion that it was computed from.
+ * - For a terminating object without our finalizer, neither function is called.
  *
  * **Assumptions**
  * - `apply` and `cleanup` are idempotent: each may be called again after it has succeeded. `cleanup` may be called when
@@ -40,18 +40,17 @@ export interface FinalizerOptions<T extends KubeObject> {
  * - Nobody else adds or removes a finalizer of this name.
  *
  * **Caveats**
- * - An object whose operator is gone stays for ever, and its namespace too: take the finalizers off before the operator.
- * - A finalizer can be removed by hand, and then nothing is cleaned up.
- * - `apply` may still run while somebody asks for the deletion; `cleanup` follows.
- * - A predicate must let the deletion through. `generationChanged` does; beside others it takes `or(…, deletion)`.
+ * - Without the operator, a deleted object and its namespace remain forever: remove the finalizers before the operator.
+ * - If somebody removes the finalizer by hand, nothing is cleaned up.
+ * - `apply` may still be running when the deletion is requested; `cleanup` follows.
+ * - The predicate must pass the deletion. `generationChanged` does; combine others as `or(…, deletion)`.
  *
  * **Errors**
- * - What `apply` or `cleanup` throws is thrown on; of `cleanup` the finalizer stays.
- * - ApiError `isConflict`: the object has changed since it was read. Throw it on: the next event, or the retry, does it.
- * - An object that is gone when the finalizer is to be added or taken off is no error.
+ * - Errors of `apply` and `cleanup` are rethrown. If `cleanup` throws, the finalizer stays.
+ * - ApiError `isConflict`: the object has changed since it was read. Rethrow it; the next event or the retry succeeds.
+ * - If the object no longer exists when the finalizer is added or removed, that is not an error.
  *
- * The flow is that of kube-rs's `finalizer` (kube::runtime::finalizer), which, other than here, waits for an event
- * between 1 and `apply`.
+ * The flow follows kube-rs' `finalizer` (kube::runtime::finalizer), which waits for an event before `apply` in step 1.
  */
 export async function finalizer<T extends KubeObject>(options: FinalizerOptions<T>): Promise<Result> {
   const { object, name, apply, cleanup } = options;
@@ -69,10 +68,9 @@ export async function finalizer<T extends KubeObject>(options: FinalizerOptions<
 }
 
 /**
- * Takes one finalizer off an object; those of others, and their order, stay as they are. Sends nothing if the object does
- * not have it.
+ * Removes one finalizer from an object and keeps the others in order. Sends nothing if the object does not have it.
  *
- * @returns the object without the finalizer; undefined if it is gone, which is no error.
+ * @returns the object without the finalizer; undefined if it no longer exists.
  * @throws ApiError `isConflict` if the object has changed since it was read; whatever else the client throws.
  */
 export async function removeFinalizer<T extends KubeObject>(
@@ -87,15 +85,15 @@ export async function removeFinalizer<T extends KubeObject>(
   return write(client, kind, object, others);
 }
 
-/** Sets the list of finalizers; undefined if the object is gone. */
+/** Replaces the list of finalizers. Undefined if the object no longer exists. */
 async function write<T extends KubeObject>(
   client: Client,
   kind: Kind<T>,
   object: T,
   finalizers: readonly string[],
 ): Promise<T | undefined> {
-  // The version is that of the list that this one was made from, and of the object's uid: a Conflict if either is
-  // another by now. A `test` of the list would say the same, but be refused as Invalid. `add` also replaces.
+  // The resourceVersion guards against changes of the list and of the uid: either results in a Conflict. A failed `test`
+  // operation would result in Invalid instead. `add` also replaces.
   const body: readonly JsonPatchOperation[] = [
     { op: 'add', path: '/metadata/resourceVersion', value: object.metadata.resourceVersion },
     { op: 'add', path: '/metadata/finalizers', value: finalizers },

@@ -1,6 +1,6 @@
 import type { Logger } from '../observability/index.ts';
 
-/** A child of a logger that is made at its first line: most reconciles log none, and a child costs more than they do. */
+/** A child logger that is created at its first line: most reconciles log nothing, and creating one is expensive. */
 export class LazyLog implements Logger {
   readonly #parent: Logger;
   readonly #bindings: Record<string, unknown>;

@@ -3,10 +3,10 @@ import { type Client, type ClientRequest, isNotFound } from '../client/index.ts'
 import { type Kind, type KubeObject, keyString, type ObjectKey, resourceName } from '../kind/index.ts';
 import type { Logger } from '../observability/index.ts';
 
-/** A write or read of one key's reconcile that a cache has yet to observe. */
+/** A write or read by a key's reconcile that a cache has not observed yet. */
 interface Minimum {
   readonly key: string;
-  /** What was written or read: its namespace and name. */
+  /** The namespace and name of the object that was written or read. */
   readonly object: string;
   readonly uid: string;
   /** When it was set, by `performance.now`. */
@@ -14,57 +14,57 @@ interface Minimum {
   readonly isObserved: () => boolean;
 }
 
-/** One watch of an informer: that of one of its namespaces, or its only one. */
+/** One watch of an informer: the watch of one namespace, or its only one. */
 interface Watch {
   readonly informer: CacheProgress;
   readonly namespace: string | undefined;
-  /** The oldest first. */
+  /** Oldest first. */
   readonly minimums: Set<Minimum>;
   /** When it was last listed or reset, by `performance.now`. */
   listedAtMs: number;
   timer: NodeJS.Timeout | undefined;
-  /** The minimum for which it was replaced last. */
+  /** The minimum for which the watch was last replaced. */
   replacedFor: Minimum | undefined;
 }
 
-/** What {@link ReadYourWrites} needs. */
+/** Options of {@link ReadYourWrites}. */
 export interface ReadYourWritesOptions {
-  /** Asks for a key to be reconciled. */
+  /** Adds a key to the queue. */
   readonly enqueue: (key: string) => void;
   readonly log: Logger;
   /** How long a write may stay unobserved before its watch is replaced. Default 10,000. */
   readonly timeoutMs?: number | undefined;
-  /** Told of each watch that is replaced. */
+  /** Called for each watch that is replaced. */
   readonly watchReplaced?: (resource: string) => void;
 }
 
 /**
  * Keeps a reconcile from reading a cache that has not observed what an earlier reconcile of the same key wrote. The
- * answer to each write sets a minimum resourceVersion for the key; the answer to a finished delete has none, so the
- * minimum is the absence of that uid. A read past the cache sets one too: it may show a write whose answer was lost.
+ * answer to each write sets a minimum resourceVersion for the key. The answer to a finished delete has no version: its
+ * minimum is the absence of that uid. A read from the API server also sets one: it may show a write whose answer was lost.
  *
  * Guarantees:
  * - A key is deferred only when it is dequeued, and is enqueued again when all its minimums are observed.
- * - A write by itself enqueues nothing. A minimum that is observed is forgotten.
- * - After a list or a reset every key that had a minimum there is enqueued: no event may tell of an object that came and
- *   went between two lists.
- * - A minimum can be observed, or is dropped: one that the cache does not cover is not set; one that is not observed in
- *   time has its watch replaced, then listed anew, and a list that began after the write settles it.
+ * - A write alone enqueues nothing. An observed minimum is forgotten.
+ * - After a list or a reset, every key with a minimum on that watch is enqueued: an object that was created and deleted
+ *   between two lists causes no event.
+ * - No key is deferred forever. A write that the cache does not cover sets no minimum. If a minimum is not observed in time,
+ *   the watch is replaced by one that resumes, then by one that lists; a list that began after the write drops the minimum.
  */
 export class ReadYourWrites {
-  /** By resource: the versions of a kind share their objects, and their resourceVersions. */
+  /** By resource: the versions of a kind share their objects and resourceVersions. */
   readonly #watches = new Map<string, Watch[]>();
   readonly #enqueue: (key: string) => void;
   readonly #log: Logger;
   readonly #timeoutMs: number;
   readonly #watchReplaced: (resource: string) => void;
-  /** How many minimums of a key are not observed. */
+  /** By key: how many of its minimums are not observed. */
   readonly #unobserved = new Map<string, number>();
   /** Keys that were dequeued too early. */
   readonly #deferred = new Set<string>();
   readonly #detach: (() => void)[] = [];
 
-  /** @param informers those that the controller reads; writes to other kinds set no minimum. */
+  /** @param informers the informers that the controller reads. Writes to other kinds set no minimum. */
   constructor(informers: readonly CacheProgress[], options: ReadYourWritesOptions) {
     this.#enqueue = options.enqueue;
     this.#log = options.log;
@@ -73,20 +73,20 @@ export class ReadYourWrites {
     for (const informer of new Set(informers)) this.#attach(informer);
   }
 
-  /** Hears nothing more from its informers: no key is enqueued any more, and a write that is answered later sets no minimum. */
+  /** Detaches from the informers: enqueues no more keys, and writes that are answered later set no minimum. */
   detach(): void {
     this.#watches.clear();
     for (const detach of this.#detach.splice(0)) detach();
   }
 
-  /** Whether the caches are behind the key's own writes. If so, the key is enqueued when they have observed them. */
+  /** Defers a key if the caches have not observed its writes, and returns whether it did. Enqueues the key when they have. */
   defer(key: string): boolean {
     if (!this.#unobserved.has(key)) return false;
     this.#deferred.add(key);
     return true;
   }
 
-  /** The client for one reconcile: its requests end with the signal, and set the minimums of the key. */
+  /** The client for one reconcile. Its requests end with the signal and set the key's minimums. */
   client(client: Client, key: string, signal: AbortSignal): Client {
     return client.scoped({
       signal,
@@ -98,7 +98,7 @@ export class ReadYourWrites {
           this.#answered(key, request, answer, uid, sentAtMs);
           return answer;
         } catch (error) {
-          // It is gone, which the cache may not know. (A kind that is not served is not found either, and names nothing.)
+          // The object is gone, but the cache may still hold it. (A 404 for a kind that is not served names no object.)
           const isGone =
             request.verb === 'delete' && isNotFound(error) && error.status.details?.name === request.key?.name;
           if (isGone) this.#deleted(key, request.kind, request.key, uid, sentAtMs);
@@ -131,13 +131,13 @@ export class ReadYourWrites {
     }
   }
 
-  /** Of the object that a delete without a uid is for: what the key wrote itself may not be in the store yet. */
+  /** The uid of an object that is deleted without one. The key's own writes may not be in the store yet. */
   #knownUid(key: string, { kind, key: object }: ClientRequest): string | undefined {
     if (object === undefined) return undefined;
     for (const { minimums, informer } of this.#watchesOf(kind, object.namespace)) {
       const name = keyString(object);
-      const unseen = [...minimums].findLast((minimum) => minimum.key === key && minimum.object === name);
-      const uid = unseen?.uid ?? informer.store.get(object)?.metadata.uid;
+      const unobserved = [...minimums].findLast((minimum) => minimum.key === key && minimum.object === name);
+      const uid = unobserved?.uid ?? informer.store.get(object)?.metadata.uid;
       if (uid !== undefined) return uid;
     }
     return undefined;
@@ -147,7 +147,7 @@ export class ReadYourWrites {
     const { verb, kind } = request;
     if (request.isDryRun || verb === 'list') return;
     if (verb === 'deletecollection') {
-      // The objects as they were before.
+      // The answer holds the objects as they were before the deletion.
       for (const { metadata } of answer as readonly KubeObject[]) {
         this.#deleted(key, kind, metadata, metadata.uid, sentAtMs);
       }
@@ -155,7 +155,7 @@ export class ReadYourWrites {
     }
     const object = answer as KubeObject | undefined;
     if (object !== undefined) this.#written(key, kind, object, sentAtMs);
-    // Some kinds are answered by the object, of a version before its deletion, though it is gone.
+    // For some kinds the answer to a finished delete is the object, in a version before its deletion.
     if (verb === 'delete' && object?.metadata.deletionTimestamp === undefined) {
       this.#deleted(key, kind, request.key, object?.metadata.uid ?? uid, sentAtMs);
     }
@@ -167,7 +167,7 @@ export class ReadYourWrites {
       const { informer } = watch;
       if (!informer.covers(object)) continue;
       const isObserved = () => informer.hasReached(resourceVersion, watch.namespace);
-      this.#expect(watch, sentAtMs, { key, object: keyString(object.metadata), uid, isObserved });
+      this.#addMinimum(watch, sentAtMs, { key, object: keyString(object.metadata), uid, isObserved });
     }
   }
 
@@ -176,19 +176,19 @@ export class ReadYourWrites {
     for (const watch of this.#watchesOf(kind, object.namespace)) {
       const { informer } = watch;
       const stored = informer.store.get(object);
-      const unseen =
+      const unobserved =
         stored?.metadata.uid === uid
           ? []
           : [...watch.minimums].filter((minimum) => minimum.key === key && minimum.uid === uid);
-      if (unseen.length === 0 && (stored === undefined || !informer.covers(stored))) continue;
+      if (unobserved.length === 0 && (stored === undefined || !informer.covers(stored))) continue;
       const isObserved = () => {
-        // What the cache has not observed yet is absent too.
-        if (unseen.some((minimum) => watch.minimums.has(minimum))) return false;
+        // An object whose creation the cache has not observed is absent too.
+        if (unobserved.some((minimum) => watch.minimums.has(minimum))) return false;
         const { metadata } = informer.store.get(object) ?? {};
-        // One that has begun to go may be held up for long, by a finalizer of this very controller.
+        // Do not wait for a terminating object to be gone: a finalizer of this controller may hold it.
         return metadata?.uid !== uid || metadata.deletionTimestamp !== undefined;
       };
-      this.#expect(watch, sentAtMs, { key, object: keyString(object), uid, isObserved });
+      this.#addMinimum(watch, sentAtMs, { key, object: keyString(object), uid, isObserved });
     }
   }
 
@@ -197,9 +197,9 @@ export class ReadYourWrites {
     return watches.filter((watch) => watch.namespace === undefined || watch.namespace === namespace);
   }
 
-  #expect(watch: Watch, sentAtMs: number, minimum: Omit<Minimum, 'sinceMs'>): void {
+  #addMinimum(watch: Watch, sentAtMs: number, minimum: Omit<Minimum, 'sinceMs'>): void {
     const { key } = minimum;
-    // The list may have come after the write and after what undid it.
+    // The list may have come after the write, and after another write that undid it.
     if (watch.listedAtMs > sentAtMs) this.#enqueue(key);
     if (minimum.isObserved()) return;
     watch.minimums.add({ ...minimum, sinceMs: performance.now() });
@@ -215,7 +215,7 @@ export class ReadYourWrites {
     watch.listedAtMs = performance.now();
     const minimums = [...watch.minimums];
     const keys = new Set(minimums.map(({ key }) => key));
-    // They are enqueued below, once each.
+    // All keys are enqueued below, once each.
     for (const key of keys) this.#deferred.delete(key);
     for (const minimum of minimums) {
       if (minimum.sinceMs < startedAtMs || minimum.isObserved()) this.#forget(watch, minimum);
@@ -236,11 +236,11 @@ export class ReadYourWrites {
   }
 
   #startTimer(watch: Watch, delayMs: number): NodeJS.Timeout {
-    return setTimeout(() => this.#checkTime(watch), delayMs).unref();
+    return setTimeout(() => this.#replaceIfOverdue(watch), delayMs).unref();
   }
 
-  /** Replaces the watch if its oldest minimum is overdue: first by one that resumes, the next time by one that lists. */
-  #checkTime(watch: Watch): void {
+  /** Replaces the watch if its oldest minimum is overdue: the first time by one that resumes, then by one that lists. */
+  #replaceIfOverdue(watch: Watch): void {
     watch.timer = undefined;
     const [oldest] = watch.minimums;
     if (oldest === undefined) return;
@@ -250,7 +250,7 @@ export class ReadYourWrites {
     watch.timer = this.#startTimer(watch, leftMs > 0 ? leftMs : this.#timeoutMs);
     if (leftMs > 0) return;
     const relist = watch.replacedFor === oldest;
-    // Another controller may have replaced it: each watch is given its time.
+    // Another controller may have replaced the watch just now: leave a new watch enough time.
     if (!informer.replaceWatch(namespace, { relist, openForMs: this.#timeoutMs / 2 })) return;
     const resource = resourceName(informer.kind);
     this.#watchReplaced(resource);
@@ -258,6 +258,6 @@ export class ReadYourWrites {
     watch.replacedFor = oldest;
     const where = namespace === undefined ? { resource } : { resource, namespace };
     const details = { object: oldest.key, ...where, ageMs: Math.round(ageMs) };
-    this.#log.warn(details, 'the watch has not brought a write of our own: replacing the watch');
+    this.#log.warn(details, 'the watch has not delivered our own write: replacing the watch');
   }
 }

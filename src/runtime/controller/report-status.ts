@@ -2,11 +2,11 @@ import { type Client, isNotFound } from '../client/index.ts';
 import { type DesiredStatus, type Kind, type KubeObject, keyOf, statusPatch } from '../kind/index.ts';
 
 /**
- * Makes an object's status say what is desired, with one request, and with none if it does so already. What `desired`
- * does not name stays as it is; see {@link statusPatch}.
+ * Writes the desired status with one request, or none if nothing differs. Members that `desired` does not name stay as they
+ * are; see {@link statusPatch}.
  *
- * @param object that the status was computed from, as the store has it.
- * @returns the object as it is with the new status; undefined if nothing was sent.
+ * @param object the stored object that the status was computed from.
+ * @returns the object with the new status; undefined if nothing was sent.
  * @throws ApiError, `isConflict` when the object has changed since it was read.
  *
  * @example
@@ -26,11 +26,11 @@ export async function reportStatus<S extends object, T extends KubeObject & { re
 }
 
 /**
- * Like {@link reportStatus}, for the last write of a reconcile: an object that is gone is no error.
+ * Like {@link reportStatus}, but an object that no longer exists is not an error. For the last write of a reconcile.
  *
- * @returns the object as it is with the new status; undefined if nothing was sent, or the object is gone.
- * @throws whatever the client throws; an Error if the object is there but has no status to write: its
- *   CustomResourceDefinition is an older one.
+ * @returns the object with the new status; undefined if nothing was sent, or the object no longer exists.
+ * @throws whatever the client throws; an Error if the object exists but has no status subresource: its
+ *   CustomResourceDefinition is outdated.
  */
 export async function writeStatus<S extends object, T extends KubeObject & { readonly status?: S }>(
   client: Client,
@@ -42,7 +42,7 @@ export async function writeStatus<S extends object, T extends KubeObject & { rea
     return await reportStatus(client, kind, object, desired);
   } catch (error) {
     if (!isNotFound(error)) throw error;
-    // The object was deleted meanwhile: nobody is left to report to.
+    // The object was deleted meanwhile.
     if (!(await isCurrent(client, kind, object))) return undefined;
     throw new Error(`the ${kind.kind} is there, but takes no status: apply this version's CustomResourceDefinition`, {
       cause: error,
@@ -51,10 +51,10 @@ export async function writeStatus<S extends object, T extends KubeObject & { rea
 }
 
 /**
- * Asks the API server whether an object still is as the store has it: the same uid and generation, and not being deleted. A
- * store is behind while its watch lags, or after its connection died silently. Ask before what cannot be undone.
+ * Asks the API server whether a stored object is current: same uid and generation, and not being deleted. A store is stale
+ * while its watch lags, or after its connection died silently. Call this before an irreversible action.
  *
- * @throws whatever the client throws, except that the object is gone.
+ * @throws whatever the client throws, except NotFound.
  */
 export async function isCurrent(client: Client, kind: Kind, { metadata }: KubeObject): Promise<boolean> {
   try {

@@ -4,13 +4,13 @@ export type Result =
   | { readonly type: 'requeueAfter'; readonly delayMs: number }
   | { readonly type: 'retry'; readonly error: unknown };
 
-/** Nothing more to do until something changes. */
+/** Do nothing until something changes. */
 export const done: Result = { type: 'done' };
 
 /**
- * Reconcile again after a time even if nothing changes: for what no watch can tell.
+ * Reconcile again after a delay even if nothing changes, for state that no watch covers.
  *
- * @throws RangeError for a time that is none: it would mean at once, for ever.
+ * @throws RangeError for a delay that is negative or not a number: it would cause a hot loop.
  */
 export function requeueAfter(delayMs: number): Result {
   if (!(delayMs >= 0)) throw new RangeError(`requeueAfter takes milliseconds from 0 on, not ${delayMs}`);
@@ -18,12 +18,12 @@ export function requeueAfter(delayMs: number): Result {
 }
 
 /**
- * Reconcile again with the back-off of the queue, as if `error` had been thrown, but without a line in the log beyond
- * `debug`: for a failure that the status of the object tells.
+ * Retry with the backoff of the queue, as if `error` had been thrown, but log it only at `debug`: for a failure that the
+ * object's status reports.
  */
 export const retry = (error: unknown): Result => ({ type: 'retry', error });
 
-/** An error that trying again cannot mend: counted and logged, and the key rests until its object changes. */
+/** An error that a retry cannot fix. It is counted and logged; the key is reconciled again only when something changes. */
 export class TerminalError extends Error {
   override readonly name = 'TerminalError';
 }

@@ -5,17 +5,16 @@ import type { Logger } from '../observability/index.ts';
 import type { Enqueue } from './watch.ts';
 
 /**
- * Where keys come from that no watch of the API server tells of: a queue, a stream, a clock.
+ * A source of keys other than a watch: a message queue, a stream, a clock.
  *
- * The function is called once the caches have synced. The signal is aborted when the controller stops, and when this call
- * has failed: let go of everything then.
+ * The function is called when the caches have synced. The signal is aborted when the controller stops, and when this call
+ * has failed: release all resources then.
  *
- * - It calls `enqueue` for as long as it likes, and may return at once.
- * - Or it returns an async iterable that yields the keys, as a generator does. When the controller stops that is returned
- *   from.
+ * - Either it calls `enqueue`, also after it has returned.
+ * - Or it returns an async iterable of keys, such as a generator. When the controller stops, `return()` is called on it.
  *
- * If it throws, rejects, or its iterable does, it is called again after a pause (0.8 s, doubling to 30 s), and that is
- * logged. One that ends is not called again.
+ * If the function or its iterable throws or rejects, this is logged and the function is called again after a pause (0.8 s,
+ * doubling to 30 s, with ±50 % jitter). A source that ends is not called again.
  *
  * @example
  * sources: [(enqueue, signal) => {
@@ -33,7 +32,7 @@ export type EventSource = (
   signal: AbortSignal,
 ) => AsyncIterable<ObjectKey> | Promise<void> | undefined | void;
 
-/** Runs a source until it ends or the signal is aborted, whatever the source makes of that; never throws. */
+/** Runs a source until it ends or the signal is aborted, even if the source ignores the signal. Never rejects. */
 export async function runSource(
   source: EventSource,
   { enqueue, signal, log }: { readonly enqueue: Enqueue; readonly signal: AbortSignal; readonly log: Logger },
@@ -62,10 +61,10 @@ export async function runSource(
 const isAsyncIterable = (value: unknown): value is AsyncIterable<ObjectKey> =>
   typeof value === 'object' && value !== null && Symbol.asyncIterator in value;
 
-/** If `enqueue` throws, the loop returns from the iterator; if the signal is aborted, the listener does. */
+/** If `enqueue` throws, the loop calls `return()` on the iterator; if the signal is aborted, the listener does. */
 async function iterate(source: AsyncIterable<ObjectKey>, enqueue: Enqueue, signal: AbortSignal): Promise<void> {
   const iterator = source[Symbol.asyncIterator]();
-  // A generator that waits for its next key returns only when that has come: nobody waits for it.
+  // A generator that awaits its next key returns only after that key: do not await `return()`.
   signal.addEventListener('abort', () => iterator.return?.().catch(() => {}), { once: true });
   for await (const key of { [Symbol.asyncIterator]: () => iterator }) {
     if (signal.aborted) return;

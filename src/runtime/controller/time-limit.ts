@@ -1,12 +1,11 @@
 /**
- * Gives each reconcile a signal of its own that is aborted when its time is over, with a TimeoutError, or when all are
- * to end.
+ * Gives each reconcile its own signal, which is aborted after the time limit (with a TimeoutError) or with `all`.
  *
- * AbortSignal.any would be shorter, but leaves a trace of each reconcile with the signal that lives as long as all do.
+ * AbortSignal.any would be shorter, but leaks memory on the long-lived signal with each reconcile.
  */
 export class TimeLimit {
   readonly #timeoutMs: number;
-  /** Since when each runs (performance.now). */
+  /** When each reconcile started, by `performance.now`. */
   readonly #running = new Map<AbortController, number>();
 
   constructor(timeoutMs: number, all: AbortSignal) {
@@ -15,7 +14,7 @@ export class TimeLimit {
   }
 
   /**
-   * Starts the clock; `stop` ends it. `timedOut` tells, also after that, whether the time was over before.
+   * Starts a timer; `stop` clears it. `timedOut` returns whether the time limit was exceeded, also after `stop`.
    */
   start(): { readonly signal: AbortSignal; readonly stop: () => void; readonly timedOut: () => boolean } {
     const controller = new AbortController();
@@ -32,9 +31,9 @@ export class TimeLimit {
     return { signal: controller.signal, stop, timedOut: () => timedOut };
   }
 
-  /** How long the slowest reconcile has gone on after its time was over; 0 or less where none has. */
+  /** How long the slowest reconcile has exceeded the time limit, in milliseconds; 0 or less if none has. */
   overrunMs(): number {
-    // A Map goes through its keys in the order in which they were set.
+    // A Map iterates in insertion order, so the first entry is the oldest.
     const [oldestMs] = this.#running.values();
     return oldestMs === undefined ? 0 : performance.now() - oldestMs - this.#timeoutMs;
   }

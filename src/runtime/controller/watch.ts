@@ -12,39 +12,39 @@ import {
 import type { Priority } from '../queue/index.ts';
 import type { Predicate } from './predicate.ts';
 
-/** Gives the manager's shared informer of a kind. */
+/** Returns the manager's shared informer of a kind. */
 export type InformerSource = <T extends KubeObject>(kind: Kind<T>, options?: InformerOptions<T>) => Informer<T>;
 
-/** Asks for a key to be reconciled. */
+/** Adds a key to the controller's queue. */
 export type Enqueue = (key: ObjectKey, options?: { readonly priority?: Priority }) => void;
 
 /** A watch that is attached. */
 export interface Attachment {
-  /** On which it stands. */
+  /** The informer that delivers the events. */
   readonly informer: CacheProgress;
-  /** Ends its calls. */
+  /** Removes the handler. */
   detach(): void;
 }
 
-/** A kind that a controller watches beside its own, and how a change there leads to a key of its own. */
+/** A kind that a controller watches in addition to its own, and the mapping from its changes to keys. */
 export interface Watch {
-  /** Begins to call `enqueue`; for what the informer holds already at once. */
+  /** Adds a handler that calls `enqueue`, immediately for objects that the informer already holds. */
   attach(informers: InformerSource, enqueue: Enqueue): Attachment;
 }
 
-/** What a watch leaves out. */
+/** Limits the events of a watch. */
 export interface WatchFilter<T extends KubeObject> {
-  /** Changes that matter. Default: all. */
+  /** Which changes enqueue keys. Default: all. */
   readonly predicate?: Predicate<T>;
-  /** What the informer of the kind is to hold; see `Manager.informer`. */
+  /** Options of the kind's informer; see `Manager.informer`. */
   readonly informer?: InformerOptions<T>;
 }
 
 /**
  * Watches another kind.
  *
- * @param keysOf the keys to reconcile after a change. Called in the order of changes, after the store has them; must
- *   not throw, wait or write.
+ * @param keysOf returns the keys to reconcile after a change. Called in order, after the store has applied the change.
+ *   Synchronous; must not throw or write.
  */
 export function watches<T extends KubeObject>(
   kind: Kind<T>,
@@ -56,8 +56,8 @@ export function watches<T extends KubeObject>(
       const informer = informers(kind, options);
       const detach = informer.addHandler((delta, origin) => {
         if (predicate !== undefined && !predicate(delta)) return;
-        const urgency = urgencyOf(origin);
-        for (const key of keysOf(delta)) enqueue(key, urgency);
+        const priority = priorityOf(origin);
+        for (const key of keysOf(delta)) enqueue(key, priority);
       });
       return { informer, detach };
     },
@@ -65,8 +65,8 @@ export function watches<T extends KubeObject>(
 }
 
 /**
- * Watches the children that objects of `owner` control. A child that passes from one owner to another leads to both.
- * The version in an owner reference does not matter: it is the one that the owner was served in when the child was made.
+ * Watches the children that objects of `owner` control. A child whose controller changes enqueues both owners. The version
+ * in the owner reference is ignored: it is the version in which the owner was served when the child was created.
  *
  * @example watches: [owns(Echo, Job, { predicate: or(generationChanged, deletion) })]
  */
@@ -90,24 +90,24 @@ export function owns<T extends KubeObject>(owner: Kind, child: Kind<T>, filter: 
 /** Options of {@link ownsByName}. */
 export interface NamedChildrenOptions<Owner extends KubeObject, Child extends KubeObject> extends WatchFilter<Child> {
   /**
-   * Called for each owner of a child that changed, before the owner's key is enqueued: for what the store cannot tell later,
-   * such as the last state of a deleted child. Must not throw, wait or write.
+   * Called for each owner of a changed child, before the owner's key is enqueued, to record what the store does not keep,
+   * such as the last state of a deleted child. Synchronous; must not throw or write.
    */
   readonly observe?: (owner: Owner, delta: Delta<Child>) => void;
 }
 
-/** A watch of children by their names. */
+/** A watch of children by name. */
 export interface NamedChildren<Owner extends KubeObject> extends Watch {
-  /** The owners in the store that have a child of this key, whether or not it exists. */
+  /** The stored owners that have a child with this key, whether or not the child exists. */
   readonly ownersOf: (child: ObjectKey) => readonly Owner[];
 }
 
 /**
- * Watches the children of each owner by their names. Unlike {@link owns} it also leads from an object that has the name of a
- * child but another controller: the name is taken, and it is free again when that object goes. Adds an index to `owners`.
+ * Watches the children of each owner by name. Unlike {@link owns}, it also enqueues the owner when an object with the child's
+ * name but another controller changes: the name is taken until that object is deleted. Adds an index to `owners`.
  *
  * @param childKeys the keys of an owner's children. Must be pure, and depend on the owner alone.
- * @throws RangeError if these owners already have a watch of this kind of child by name.
+ * @throws RangeError if these owners already have such a watch for this kind of child.
  *
  * @example watches: [ownsByName(echos, Job, (echo) => [jobKeyOf(keyOf(echo))])]
  */
@@ -133,6 +133,6 @@ const hasNewController = (delta: { readonly object: KubeObject; readonly previou
 
 const low = { priority: 'low' } as const;
 
-/** Nobody waits for what a list has found; what a watch tells has just happened. */
-export const urgencyOf = (origin: DeltaOrigin): { readonly priority: Priority } | undefined =>
+/** Changes found by a list have low priority: they may be old, while a watch delivers live changes. */
+export const priorityOf = (origin: DeltaOrigin): { readonly priority: Priority } | undefined =>
   origin === 'list' ? low : undefined;

@@ -1,7 +1,7 @@
 import type { MissingPermission } from '../cache/index.ts';
 import { type Kind, resourceName } from '../kind/index.ts';
 
-/** A cache that the operator needs was forbidden for too long: a role is missing. */
+/** The API server forbade listing or watching a required kind for `cacheSyncTimeoutMs`: a role is missing. */
 export class CacheSyncError extends Error {
   override readonly name = 'CacheSyncError';
 

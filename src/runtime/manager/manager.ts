@@ -8,59 +8,58 @@ import { CacheSyncError } from './cache-sync-error.ts';
 import { aborted, RunningController } from './running-controller.ts';
 import { SharedInformer } from './shared-informer.ts';
 
-/** What a manager needs. */
+/** Options of a {@link Manager}. */
 export interface ManagerOptions {
-  /** What reconcilers are given. */
+  /** The client that reconcilers use. */
   readonly client: Client;
   /**
-   * What the informers list and watch through, where it has to be another: one that reads also while the process does
-   * not lead, for example. Default: {@link ManagerOptions.client}.
+   * The client that informers use, for example one that may also read while the process does not lead.
+   * Default: {@link ManagerOptions.client}.
    */
   readonly reader?: Client;
   readonly log: Logger;
   readonly metrics: Metrics;
-  /** How long reconciles under way may take to end when the manager stops. Default 20,000. */
+  /** How long to wait for running reconciles when the manager stops, in milliseconds. Default 20,000. */
   readonly drainTimeoutMs?: number;
   /**
-   * How long the API server may forbid a kind to be listed or watched, without a break, before its informer has synced,
-   * until the run fails, in milliseconds. A server that does not answer, or does not know the kind yet, is waited for.
-   * Default 120,000.
+   * The run fails if the API server continuously forbids listing or watching a kind for this long, in milliseconds, before
+   * its informer has synced. An unreachable server, or one that does not serve the kind yet, is waited for. Default 120,000.
    */
   readonly cacheSyncTimeoutMs?: number;
 }
 
-/** How a manager runs. */
+/** Options of {@link Manager.run}. */
 export interface ManagerRunOptions {
   /**
-   * Until this resolves the manager stands by: its caches are filled and followed, but controllers hear of no change and
-   * reconcile nothing, and their sources do not run. Then they are told of every object that the caches hold, as at any
-   * start. Must not reject. Default: it does not stand by.
+   * The manager is a warm standby until this resolves: it fills its caches and keeps them current, but controllers receive
+   * no events, reconcile nothing and run no sources. Then every cached object is enqueued, as at any start. Must not
+   * reject. Default: no standby.
    */
   readonly leading?: Promise<unknown>;
 }
 
-/** Whether the manager can do its work, and if not what it waits for. */
+/** Whether the manager is ready, and if not, what it waits for. */
 export interface Readiness {
   readonly ready: boolean;
-  /** The resources whose caches have not synced. */
+  /** The resources whose caches have not synced, or are stale because of a programming error. */
   readonly waitingFor: readonly string[];
-  /** The Lease of which it is not known yet who holds it, in a process that contends for one. */
+  /** The Lease whose holder is not known yet, in a process that contends for one. */
   readonly lease?: string;
 }
 
-/** A controller that a manager has. */
+/** A controller that was added to a manager. */
 export interface ControllerHandle {
   readonly name: string;
   /**
-   * Takes the controller away again: it takes no more work, what is under way is brought to its end within the time to
-   * drain, and the informers that nobody else holds stop. Resolves when all that is done. Asked again, it does no more.
+   * Removes the controller: waits for its running reconciles, at most for the drain timeout, then stops the informers that
+   * nobody else holds. Resolves when this is done. Idempotent.
    */
   remove(): Promise<void>;
 }
 
 /**
- * Owns the informers, one a kind, and the controllers; starts them in order (caches, then workers) and stops them in
- * order (no new work, drain, abort, caches). Both can be added and taken away at any time, also while it runs.
+ * Owns the informers, one per kind, and the controllers. Starts caches before workers, and stops in order: no new work,
+ * drain, abort, caches. Informers and controllers can be added and removed at any time, also while the manager runs.
  *
  * @example
  * const manager = new Manager({ client, log, metrics });
@@ -81,10 +80,10 @@ export class Manager {
   readonly #defect = Promise.withResolvers<never>();
   readonly #synced = Promise.withResolvers<void>();
   #state: 'new' | 'running' | 'stopped' = 'new';
-  /** Resolves when the manager no longer stands by; undefined when it does not. */
+  /** Resolves when the standby ends. Undefined if the manager is no standby. */
   #leading: Promise<unknown> | undefined;
 
-  /** @throws RangeError for times that make no sense. */
+  /** @throws RangeError for a timeout that is not positive or too long for a timer. */
   constructor(options: ManagerOptions) {
     this.client = options.client;
     this.#reader = options.reader ?? options.client;
@@ -92,26 +91,26 @@ export class Manager {
     this.#metrics = options.metrics;
     this.#drainTimeoutMs = checked('drainTimeoutMs', options.drainTimeoutMs) ?? 20_000;
     this.#cacheSyncTimeoutMs = checked('cacheSyncTimeoutMs', options.cacheSyncTimeoutMs) ?? 120_000;
-    // It is heard where somebody waits for it, which may be never.
+    // `run` awaits it. If the manager never runs, the rejection must not be unhandled.
     this.#defect.promise.catch(() => {});
   }
 
   /**
-   * The shared informer of a kind, made when first asked for; at once started if the manager runs. Who asks holds it:
-   * {@link release} gives it back, and the last to do so stops it. A controller does both for the kinds that it watches.
+   * Returns the shared informer of a kind. Creates it on first use, and starts it if the manager runs. The caller holds the
+   * informer until {@link release}; the last release stops it. A controller does both for the kinds that it watches.
    *
-   * A version of a kind has one informer: two caches could disagree (and take twice the memory). So it holds what its first user asked
-   * for: without options, all; those who ask later get just that, and may say so by the same options, or by none.
+   * A version of a kind has one informer, because two caches of one kind could disagree. The first caller's options apply.
+   * Later callers pass the same options, or none.
    *
-   * @throws Error for other options than those that the kind's informer has, and for a kind that has none yet when the
-   *   manager has stopped; RangeError for options that make no sense.
+   * @throws Error if the kind's informer has other options, and for a new informer after the manager has stopped; RangeError
+   *   for invalid options.
    */
   informer<T extends KubeObject>(kind: Kind<T>, options?: InformerOptions<T>): Informer<T> {
     const resource = versionedResource(kind);
     const known = this.#informers.get(resource);
     if (known !== undefined) {
       known.hold(options);
-      // Its key says of which kind it is.
+      // The key determines the kind, and so the type.
       return known.informer as Informer<T>;
     }
     this.#refuseIfStopped();
@@ -119,13 +118,13 @@ export class Manager {
     const shared = new SharedInformer(informer, options ?? {});
     shared.hold(options);
     this.#informers.set(resource, shared);
-    // After whoever has asked has added handlers and indexes.
+    // Start after the caller has added handlers and indexes.
     if (this.#state === 'running') queueMicrotask(() => shared.stopping.aborted || this.#startInformer(shared));
     return informer;
   }
 
   /**
-   * Gives back what {@link informer} gave. If nobody else holds it, the informer stops; resolves when it has.
+   * Releases the informer of a kind. If nobody else holds it, stops it and resolves when it has stopped.
    *
    * @throws Error if nobody holds an informer of the kind.
    */
@@ -139,10 +138,10 @@ export class Manager {
   }
 
   /**
-   * Adds a controller, which starts when the caches have synced: all of those that there are now.
+   * Adds a controller. It starts when all present caches have synced.
    *
-   * @throws Error if a controller has its name already, and when the manager has stopped; RangeError for options that
-   *   make no sense; what {@link informer} throws.
+   * @throws Error if the name is taken or the manager has stopped; RangeError for invalid options; whatever
+   *   {@link informer} throws.
    */
   controller<T extends KubeObject>(kind: Kind<T>, options: ControllerOptions<T>): ControllerHandle {
     this.#refuseIfStopped();
@@ -155,7 +154,7 @@ export class Manager {
       return informer;
     };
     const release = () => Promise.all(held.map((other) => this.release(other)));
-    const controller = this.#made(name, kind, options, informers, release);
+    const controller = this.#createController(name, kind, options, informers, release);
     const running = new RunningController(controller, this.#drainTimeoutMs);
     this.#controllers.set(name, running);
     if (this.#state === 'running') this.#start(running, Promise.all([this.#allSynced(), this.#leading]));
@@ -166,17 +165,17 @@ export class Manager {
       await release();
     };
     let removed: Promise<void> | undefined;
-    // Once: what it holds, others may hold too, and given back twice it would be taken from them.
+    // Remove once: a second release would take the informers from their other holders.
     return { name, remove: () => (removed ??= remove()) };
   }
 
-  /** Resolves when every cache that there was at the start has synced; never, if the manager is stopped before. */
+  /** Resolves when all caches present at the start have synced. Never resolves if the manager stops before. */
   get synced(): Promise<void> {
     return this.#synced.promise;
   }
 
-  /** A controller; one that can't be made gives back what it holds. */
-  #made<T extends KubeObject>(
+  /** Creates a controller. If that fails, releases its informers and metrics. */
+  #createController<T extends KubeObject>(
     name: string,
     kind: Kind<T>,
     options: ControllerOptions<T>,
@@ -188,15 +187,15 @@ export class Manager {
       return new Controller(kind, options, { client, informers, log, metrics: this.#metrics });
     } catch (error) {
       this.#metrics.removeController(name);
-      // None of its promises rejects: it held what it gives back.
+      // Cannot reject: it releases only informers that it holds.
       void release();
       throw error;
     }
   }
 
   /**
-   * For a liveness probe: of each controller how long, in milliseconds, its slowest reconcile has gone on after its time
-   * limit, if one has.
+   * For a liveness probe: by controller, how long its slowest reconcile has exceeded the time limit, in milliseconds. Only
+   * controllers with such a reconcile.
    */
   overruns(): ReadonlyMap<string, number> {
     const all = [...this.#controllers].map(([name, { controller }]) => [name, controller.overrunMs] as const);
@@ -205,16 +204,16 @@ export class Manager {
 
   /** For a readiness probe. */
   readiness(): Readiness {
-    const unsynced = [...this.#informers.values()].filter(({ informer }) => !informer.hasSynced);
-    const waitingFor = namesOf(unsynced);
+    const stale = [...this.#informers.values()].filter(({ informer }) => !informer.hasSynced || informer.isDefective);
+    const waitingFor = namesOf(stale);
     return { ready: this.#state === 'running' && waitingFor.length === 0, waitingFor };
   }
 
   /**
-   * Runs until the signal is aborted, then drains and resolves. While the API server can't be reached it waits.
+   * Runs until the signal is aborted, then drains and resolves. While the API server is unreachable, it waits.
    *
-   * @throws whatever a worker threw that is not a reconcile's error: a defect; CacheSyncError for a permission that is
-   *   missing.
+   * @throws CacheSyncError for a missing permission; any error of a worker that is not an error of a reconcile: a
+   *   programming error.
    */
   async run(signal: AbortSignal, { leading }: ManagerRunOptions = {}): Promise<void> {
     if (this.#state !== 'new') throw new Error('a manager runs once');
@@ -222,7 +221,7 @@ export class Manager {
     if (leading !== undefined) this.#standBy(leading);
     const synced = this.#allSynced();
     const ready = Promise.all([synced, this.#leading]);
-    // Those that stand by close their ears before there is anything to hear.
+    // A standby detaches its controllers' handlers before the informers deliver anything.
     for (const running of this.#controllers.values()) this.#start(running, ready);
     for (const shared of this.#informers.values()) this.#startInformer(shared);
     try {
@@ -236,7 +235,7 @@ export class Manager {
 
   #startInformer(shared: SharedInformer): void {
     const { informer, stopping } = shared;
-    // An informer tells of each refusal by a reset.
+    // The informer calls `reset` for each refusal.
     const reset = (): void => {
       const missing = stopping.aborted ? undefined : informer.missingPermission(this.#cacheSyncTimeoutMs);
       if (missing !== undefined) this.#defect.reject(new CacheSyncError(informer.kind, missing));
@@ -264,9 +263,9 @@ export class Manager {
     if (this.#state === 'running') this.log.info({ resources }, 'workers start');
   }
 
-  /** Every cache that there is now has synced, or is not needed any more. */
+  /** Resolves when each present cache has synced or is stopping. */
   #allSynced(): Promise<unknown> {
-    // A listener on an informer that has synced would stay with it, one for each controller that comes and goes.
+    // Skip synced informers: each controller that is added and removed would leave a listener on them.
     const unsynced = [...this.#informers.values()].filter(({ informer }) => !informer.hasSynced);
     return Promise.all(unsynced.map(({ informer, stopping }) => Promise.race([informer.synced, aborted(stopping)])));
   }
@@ -277,12 +276,15 @@ export class Manager {
   }
 
   async #stop(): Promise<void> {
-    this.log.info({ drainTimeoutMs: this.#drainTimeoutMs }, 'stopping: reconciles under way are brought to their end');
+    this.log.info({ drainTimeoutMs: this.#drainTimeoutMs }, 'stopping: waiting for running reconciles');
     const controllers = [...this.#controllers.values()];
     const ended = await Promise.all(controllers.map((running) => running.stop()));
-    const deaf = controllers.filter((_, index) => !ended[index]).map(({ controller }) => controller.name);
-    if (deaf.length > 0) {
-      this.log.warn({ controllers: deaf }, 'a reconcile goes on though its signal is aborted: it is left behind');
+    const unfinished = controllers.filter((_, index) => !ended[index]).map(({ controller }) => controller.name);
+    if (unfinished.length > 0) {
+      this.log.warn(
+        { controllers: unfinished },
+        'a reconcile did not end after its signal was aborted: not waiting for it',
+      );
     }
     await Promise.all([...this.#informers.values()].map((shared) => shared.stop()));
   }
@@ -292,7 +294,7 @@ export class Manager {
   }
 }
 
-/** Of their resources, each once. */
+/** The resource names, without duplicates. */
 const namesOf = (informers: Iterable<SharedInformer>): readonly string[] => [
   ...new Set([...informers].map(({ informer }) => resourceName(informer.kind))),
 ];

@@ -1,10 +1,10 @@
 import type { Controller } from '../controller/controller.ts';
 import type { KubeObject } from '../kind/index.ts';
 
-/** As much of a controller as can be said of all of them at once. */
+/** The members of a controller that do not depend on its objects' type. */
 type AnyController = Pick<Controller<KubeObject>, 'name' | 'run' | 'drain' | 'detach' | 'standBy' | 'overrunMs'>;
 
-/** How long what was aborted may take to notice. */
+/** How long to wait for reconciles to end after their signal is aborted. */
 const abortTimeoutMs = 1000;
 
 /** A controller and its run. */
@@ -21,9 +21,9 @@ export class RunningController {
   }
 
   /**
-   * Runs it once `ready` resolves, unless it is stopped before.
+   * Runs the controller once `ready` resolves, unless it is stopped before.
    *
-   * @throws a worker's defect.
+   * @throws any error of a worker that is not an error of a reconcile: a programming error.
    */
   start(ready: Promise<unknown>): Promise<void> {
     this.#running = this.#run(ready);
@@ -31,24 +31,24 @@ export class RunningController {
   }
 
   /**
-   * Brings what is under way to its end, within the time to drain, and aborts it then. Throws nothing.
+   * Waits for running reconciles, and aborts them after the drain timeout. Never rejects.
    *
-   * @returns whether all has ended: a reconcile that goes on although its signal is aborted is left behind.
+   * @returns false if a reconcile is still running although its signal was aborted.
    */
   async stop(): Promise<boolean> {
     this.#drained.abort();
     this.controller.drain();
-    const deaf = Promise.withResolvers<false>();
+    const gaveUp = Promise.withResolvers<false>();
     let deadline = setTimeout(() => {
       this.#abandon.abort();
-      deadline = setTimeout(() => deaf.resolve(false), abortTimeoutMs);
+      deadline = setTimeout(() => gaveUp.resolve(false), abortTimeoutMs);
     }, this.#drainTimeoutMs);
-    // A defect comes out of start().
+    // start() reports the error.
     const ended = Promise.resolve(this.#running).then(
       () => true,
       () => true,
     );
-    const hasEnded = await Promise.race([ended, deaf.promise]);
+    const hasEnded = await Promise.race([ended, gaveUp.promise]);
     clearTimeout(deadline);
     this.controller.detach();
     return hasEnded;

@@ -2,13 +2,13 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Informer, InformerOptions } from '../cache/index.ts';
 import { type KubeObject, resourceName } from '../kind/index.ts';
 
-/** As much of an informer as can be said of all of them at once. */
+/** The members of an informer that do not depend on its objects' type. */
 type AnyInformer = Pick<
   Informer<KubeObject>,
-  'kind' | 'run' | 'observe' | 'synced' | 'hasSynced' | 'missingPermission'
+  'kind' | 'run' | 'observe' | 'synced' | 'hasSynced' | 'isDefective' | 'missingPermission'
 >;
 
-/** An informer, how many hold it, and its run. */
+/** An informer with a reference count, and its run. */
 export class SharedInformer {
   readonly informer: AnyInformer;
   readonly #options: object;
@@ -22,10 +22,10 @@ export class SharedInformer {
   }
 
   /**
-   * One more holds it.
+   * Adds a holder.
    *
-   * @param options that it asks for; undefined: whatever the informer has.
-   * @throws Error if they are others than the informer's own: then each would find in the store what the other wants.
+   * @param options which the holder requires. Undefined: any.
+   * @throws Error if the informer has other options.
    */
   hold<T extends KubeObject>(options: InformerOptions<T> | undefined): void {
     if (options !== undefined && !isDeepStrictEqual(options, this.#options)) {
@@ -37,7 +37,7 @@ export class SharedInformer {
     this.#holders += 1;
   }
 
-  /** One less holds it; tells whether none is left. */
+  /** Removes a holder and returns whether it was the last one. */
   release(): boolean {
     this.#holders -= 1;
     return this.#holders <= 0;
@@ -47,7 +47,7 @@ export class SharedInformer {
     this.#running ??= this.informer.run(this.#stop.signal);
   }
 
-  /** Aborted when the informer is to stop: nobody need wait for it to sync any more. */
+  /** Aborted when the informer stops. Do not wait for it to sync after that. */
   get stopping(): AbortSignal {
     return this.#stop.signal;
   }

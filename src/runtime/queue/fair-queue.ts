@@ -1,12 +1,11 @@
 import { type Linked, LinkedList } from './linked-list.ts';
 
 /**
- * How urgent a key is. `low` is for what nobody waits for (a first list, a resync): it does not stand before a change
- * that somebody has just made, but is not starved either.
+ * How urgent a key is. `low` is for keys of a list or a resync: they yield to live changes, but are not starved.
  */
 export type Priority = 'normal' | 'low';
 
-/** A key that waits. */
+/** A key in the queue. */
 export class WaitingKey implements Linked<WaitingKey> {
   readonly key: string;
   priority: Priority;
@@ -23,20 +22,20 @@ export class WaitingKey implements Linked<WaitingKey> {
 }
 
 /** The waiting keys of one namespace. */
-class Lane implements Linked<Lane> {
-  readonly keys = new LinkedList<WaitingKey>();
-  previous: Lane | undefined;
-  next: Lane | undefined;
+class NamespaceKeys implements Linked<NamespaceKeys> {
+  readonly waiting = new LinkedList<WaitingKey>();
+  previous: NamespaceKeys | undefined;
+  next: NamespaceKeys | undefined;
 }
 
 /**
- * Keys in the order in which they came, but namespaces in turn: a key waits for those of its own namespace that came
- * before it, and for at most as many of any other, however many wait there. All operations are O(1).
+ * First in, first out within a namespace, and round-robin between namespaces: a namespace with many keys does not delay
+ * the others. All operations are O(1).
  */
 export class FairQueue {
-  readonly #lanes = new Map<string, Lane>();
-  /** The lanes in the order of their turns; each holds a key. */
-  readonly #turns = new LinkedList<Lane>();
+  readonly #namespaces = new Map<string, NamespaceKeys>();
+  /** The namespaces with waiting keys, in round-robin order. */
+  readonly #rotation = new LinkedList<NamespaceKeys>();
   #size = 0;
 
   get size(): number {
@@ -45,41 +44,41 @@ export class FairQueue {
 
   push(waiting: WaitingKey): void {
     const namespace = namespaceOf(waiting.key);
-    let lane = this.#lanes.get(namespace);
-    if (lane === undefined) {
-      lane = new Lane();
-      this.#lanes.set(namespace, lane);
-      this.#turns.push(lane);
+    let keys = this.#namespaces.get(namespace);
+    if (keys === undefined) {
+      keys = new NamespaceKeys();
+      this.#namespaces.set(namespace, keys);
+      this.#rotation.push(keys);
     }
-    lane.keys.push(waiting);
+    keys.waiting.push(waiting);
     this.#size += 1;
   }
 
-  /** The next key, which waits no longer. */
+  /** Removes and returns the next key. */
   shift(): WaitingKey | undefined {
-    const lane = this.#turns.first;
-    const waiting = lane?.keys.first;
-    if (lane === undefined || waiting === undefined) return undefined;
-    this.#turns.remove(lane);
-    this.#turns.push(lane);
-    this.#remove(waiting, lane);
+    const keys = this.#rotation.first;
+    const waiting = keys?.waiting.first;
+    if (keys === undefined || waiting === undefined) return undefined;
+    this.#rotation.remove(keys);
+    this.#rotation.push(keys);
+    this.#remove(waiting, keys);
     return waiting;
   }
 
-  /** Takes a key out, wherever it stands. */
+  /** Removes a key from any position. */
   delete(waiting: WaitingKey): void {
-    const lane = this.#lanes.get(namespaceOf(waiting.key));
-    if (lane !== undefined) this.#remove(waiting, lane);
+    const keys = this.#namespaces.get(namespaceOf(waiting.key));
+    if (keys !== undefined) this.#remove(waiting, keys);
   }
 
-  #remove(waiting: WaitingKey, lane: Lane): void {
-    lane.keys.remove(waiting);
+  #remove(waiting: WaitingKey, keys: NamespaceKeys): void {
+    keys.waiting.remove(waiting);
     this.#size -= 1;
-    if (lane.keys.first !== undefined) return;
-    this.#turns.remove(lane);
-    this.#lanes.delete(namespaceOf(waiting.key));
+    if (keys.waiting.first !== undefined) return;
+    this.#rotation.remove(keys);
+    this.#namespaces.delete(namespaceOf(waiting.key));
   }
 }
 
-/** Cluster-scoped objects share one. */
+/** Cluster-scoped objects share the namespace `''`. */
 const namespaceOf = (key: string): string => key.slice(0, Math.max(key.indexOf('/'), 0));

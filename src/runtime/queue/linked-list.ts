@@ -1,10 +1,10 @@
-/** What can stand in a {@link LinkedList}, in one at a time. The links are the list's own. */
+/** A node of a {@link LinkedList}, in at most one list at a time. Only the list may change the links. */
 export interface Linked<Node> {
   previous: Node | undefined;
   next: Node | undefined;
 }
 
-/** A list from which any node can be taken at once. (A Map skips over all that was deleted before its first entry.) */
+/** A doubly linked list: removing any node is O(1). (A Map's first entry is found by skipping all deleted ones.) */
 export class LinkedList<Node extends Linked<Node>> {
   #first: Node | undefined;
   #last: Node | undefined;

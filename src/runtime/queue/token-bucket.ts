@@ -1,4 +1,4 @@
-/** A rate that holds over all, with room for a burst; as golang.org/x/time/rate, which client-go limits retries by. */
+/** A rate limit with a burst, like golang.org/x/time/rate, which client-go uses for retries. */
 export class TokenBucket {
   readonly #perSecond: number;
   readonly #burst: number;
@@ -7,9 +7,9 @@ export class TokenBucket {
   #countedAtMs = performance.now();
 
   /**
-   * @param options.perSecond tokens that come in each second; Infinity for as many as are wanted.
-   * @param options.burst tokens that there are at first, and at most.
-   * @param options.maxWaitMs nobody waits longer: beyond that the rate does not hold.
+   * @param options.perSecond tokens added per second. Infinity: no limit.
+   * @param options.burst the initial and the largest number of tokens.
+   * @param options.maxWaitMs the longest wait. The rate is exceeded rather than a caller delayed longer.
    */
   constructor(options: { readonly perSecond: number; readonly burst: number; readonly maxWaitMs: number }) {
     const { perSecond, burst, maxWaitMs } = options;
@@ -21,16 +21,16 @@ export class TokenBucket {
     this.#tokens = burst;
   }
 
-  /** Takes a token, and tells in how many milliseconds it will be there: whole ones, as a timer counts. */
+  /** Takes a token and returns how long to wait for it, in whole milliseconds, which is a timer's resolution. */
   take(): number {
     if (this.#perSecond === Number.POSITIVE_INFINITY) return 0;
     const nowMs = performance.now();
-    const come = ((nowMs - this.#countedAtMs) / 1000) * this.#perSecond;
+    const accrued = ((nowMs - this.#countedAtMs) / 1000) * this.#perSecond;
     this.#countedAtMs = nowMs;
-    // Debts end where nobody waits any longer, or a storm of failures would be felt long after it is over.
+    // Limit the debt to the longest wait: otherwise a burst of failures would delay retries long after it ended.
     const least = (-this.#maxWaitMs / 1000) * this.#perSecond;
-    this.#tokens = Math.max(Math.min(this.#tokens + come, this.#burst) - 1, least);
-    // Sums of parts of a token are off by a hair, which is not worth a millisecond.
+    this.#tokens = Math.max(Math.min(this.#tokens + accrued, this.#burst) - 1, least);
+    // Subtract the rounding error of the sum, which would otherwise add a millisecond.
     return this.#tokens >= 0 ? 0 : Math.ceil((-this.#tokens / this.#perSecond) * 1000 - 1e-6);
   }
 }

@@ -1,33 +1,33 @@
 import { FairQueue, type Priority, WaitingKey } from './fair-queue.ts';
 import { TokenBucket } from './token-bucket.ts';
 
-/** Is told what the queue does; the metrics hang here. All optional calls are synchronous and must not throw. */
+/** Observes the queue, for metrics. All calls are synchronous and must not throw. */
 export interface QueueObserver {
   added?(): void;
-  /** A key is to be added after a pause, whether it failed or asked for it. */
+  /** A key will be added after a delay: a retry, or a requested requeue. */
   retried?(): void;
-  /** How many keys wait now, of one priority: 0 is `normal`, -100 `low` (controller-runtime's numbers). Default: 0. */
+  /** How many keys of one priority are waiting: 0 is `normal`, -100 `low` (controller-runtime's numbers). Default: 0. */
   depth?(items: number, priority?: number): void;
-  /** Seconds from the add to the start of the work. */
+  /** How long a key waited for a worker. */
   waited?(seconds: number): void;
-  /** A worker has been given the key. */
+  /** A worker received the key. */
   started?(key: string): void;
-  /** The worker has given it back. */
+  /** The worker returned the key. */
   finished?(key: string): void;
 }
 
-/** When a key that failed is tried again. */
+/** When a failed key is retried. */
 export interface RetryOptions {
-  /** The pause after an item's first failure; it doubles with each. Default 5 (as client-go). */
+  /** The delay after a key's first failure; it doubles with each further one. Default 5 (as client-go). */
   readonly initialBackoffMs?: number;
-  /** The longest pause between two tries, to which up to a tenth is added. Default 60,000. */
+  /** The longest delay between two tries, before up to 10 % jitter. Default 60,000. */
   readonly maxBackoffMs?: number;
   /**
-   * Retries of all keys together, a second, as long as that makes none wait longer than `maxBackoffMs`. Default 10 (as
-   * client-go); Infinity: no limit.
+   * The rate limit for the retries of all keys together. It is exceeded rather than a retry delayed beyond `maxBackoffMs`.
+   * Default 10 (as client-go). Infinity: no limit.
    */
   readonly retriesPerSecond?: number;
-  /** Retries that may come at once before that limit holds. Default 100 (as client-go). */
+  /** How many retries may exceed the rate limit in a burst. Default 100 (as client-go). */
   readonly retryBurst?: number;
 }
 
@@ -36,11 +36,11 @@ export interface WorkQueueOptions extends RetryOptions {
   readonly observer?: QueueObserver;
 }
 
-/** A timer set for longer than this Node fires at once. */
+/** Node fires a timer with a longer delay immediately. */
 const maxTimerMs = 2 ** 31 - 1;
 
-/** After so many keys of normal priority in a row a waiting one of low priority has its turn. */
-const normalInARow = 32;
+/** After this many keys of normal priority in a row, a waiting key of low priority is handed out. */
+const maxNormalInARow = 32;
 
 const observedPriority = { normal: 0, low: -100 } as const;
 
@@ -51,12 +51,12 @@ interface Timer {
 }
 
 /**
- * Keys waiting for a worker. A key waits once however often it is added; it is never with two workers: added while
- * one works on it, it waits until {@link WorkQueue.done}.
+ * Keys waiting for a worker. A key waits once, however often it is added. It is never handed to two workers: a key that is
+ * added while a worker has it waits until {@link WorkQueue.done}.
  *
- * Keys of normal priority go first, but for every 33rd turn: low priority never starves, and costs the others at most
- * that. Within a priority, namespaces have turns: one with 10,000 waiting keys does not delay another's single one.
- * Within a namespace, first come, first served. All operations are O(1), but for the timers' O(log n).
+ * Keys of normal priority go first, except for every 33rd one, so that low priority does not starve. Within a priority,
+ * namespaces take turns: one with 10,000 waiting keys does not delay another's single key. Within a namespace, keys are
+ * first in, first out. All operations are O(1), except timers, which are O(log n).
  */
 export class WorkQueue {
   readonly #initialBackoffMs: number;
@@ -65,18 +65,18 @@ export class WorkQueue {
   readonly #observer: QueueObserver;
   readonly #waiting = new Map<string, WaitingKey>();
   #queues: Readonly<Record<Priority, FairQueue>> = { normal: new FairQueue(), low: new FairQueue() };
-  /** How many keys of normal priority were handed out since one of low priority had to wait for them. */
-  #passes = 0;
-  /** The keys that workers have, with the priority that they were handed out with. */
+  /** How many keys of normal priority in a row were handed out while one of low priority waited. */
+  #normalInARow = 0;
+  /** The keys that workers have, with the priority at which they were handed out. */
   readonly #working = new Map<string, Priority>();
-  /** Added while a worker had them. */
-  readonly #again = new Map<string, Priority>();
+  /** The keys that were added while a worker had them. */
+  readonly #addedWhileWorking = new Map<string, Priority>();
   readonly #failures = new Map<string, number>();
   readonly #timers = new Map<string, Timer>();
   readonly #idleWorkers: ((waiting: WaitingKey | undefined) => void)[] = [];
   #closed = false;
 
-  /** @throws RangeError for a rate of retries that would let none come. */
+  /** @throws RangeError if `retriesPerSecond` or `retryBurst` allows no retry. */
   constructor(options: WorkQueueOptions = {}) {
     const { initialBackoffMs = 5, maxBackoffMs = 60_000, retriesPerSecond = 10, retryBurst = 100 } = options;
     this.#initialBackoffMs = initialBackoffMs;
@@ -85,16 +85,16 @@ export class WorkQueue {
     this.#observer = options.observer ?? {};
   }
 
-  /** Waiting now; keys with a worker or a timer do not count. */
+  /** How many keys wait for a worker, without those that have a worker or a timer. */
   get depth(): number {
     return this.#waiting.size;
   }
 
-  /** Of several adds of a waiting key the most urgent one holds. */
+  /** Adds a key. If it already waits, the more urgent priority applies. */
   add(key: string, { priority = 'normal' }: { readonly priority?: Priority } = {}): void {
     if (this.#closed) return;
     if (this.#working.has(key)) {
-      this.#again.set(key, moreUrgent(priority, this.#again.get(key)));
+      this.#addedWhileWorking.set(key, moreUrgent(priority, this.#addedWhileWorking.get(key)));
       return;
     }
     const waiting = this.#waiting.get(key);
@@ -114,7 +114,7 @@ export class WorkQueue {
   }
 
   /**
-   * Adds the key after a time. Of two times for one key the earlier holds, and of two priorities the more urgent.
+   * Adds the key after a delay. If it already has a timer, the earlier time and the more urgent priority apply.
    */
   addAfter(key: string, delayMs: number, { priority = 'normal' }: { readonly priority?: Priority } = {}): void {
     if (this.#closed) return;
@@ -133,26 +133,25 @@ export class WorkQueue {
   }
 
   /**
-   * Adds the key after a pause that doubles with each failure since the last {@link forget}, with up to a tenth more,
-   * and that is longer when there are more retries than the limit allows. It comes with the priority that the worker
-   * was given it with.
+   * Adds the key after a delay that doubles with each failure since the last {@link forget}, with up to 10 % jitter. The
+   * rate limit for all retries may prolong it. The key keeps the priority at which it was handed out.
    */
   addRateLimited(key: string): void {
     if (this.#closed) return;
     const failures = this.#failures.get(key) ?? 0;
     this.#failures.set(key, failures + 1);
-    const pauseMs = Math.min(this.#initialBackoffMs * 2 ** failures, this.#maxBackoffMs);
-    const spreadMs = pauseMs * (1 + Math.random() / 10);
+    const backoffMs = Math.min(this.#initialBackoffMs * 2 ** failures, this.#maxBackoffMs);
+    const jitteredMs = backoffMs * (1 + Math.random() / 10);
     const priority = this.#working.get(key) ?? 'normal';
-    this.addAfter(key, Math.max(spreadMs, this.#retries.take()), { priority });
+    this.addAfter(key, Math.max(jitteredMs, this.#retries.take()), { priority });
   }
 
-  /** The key has been dealt with: its next failure is its first. */
+  /** Resets the key's backoff: its next failure counts as the first. */
   forget(key: string): void {
     this.#failures.delete(key);
   }
 
-  /** The next key, when there is one; undefined once the queue is closed. Give it back with {@link done}. */
+  /** Resolves with the next key, or with undefined once the queue is closed. Return the key with {@link done}. */
   next(): Promise<string | undefined> {
     if (this.#closed) return Promise.resolve(undefined);
     const waiting = this.#take();
@@ -162,23 +161,23 @@ export class WorkQueue {
     );
   }
 
-  /** The worker has finished with the key; if it was added meanwhile, it waits again. */
+  /** The worker has finished with the key. If the key was added meanwhile, it is enqueued now. */
   done(key: string): void {
     if (this.#working.delete(key)) this.#observer.finished?.(key);
-    const priority = this.#again.get(key);
+    const priority = this.#addedWhileWorking.get(key);
     if (priority === undefined) return;
-    this.#again.delete(key);
+    this.#addedWhileWorking.delete(key);
     this.add(key, { priority });
   }
 
-  /** Hands out nothing more; what waits is dropped: a level-based reconciler finds it again at the next start. */
+  /** Closes the queue and drops all keys: a level-based reconciler finds the work again at the next start. */
   close(): void {
     this.#closed = true;
     this.#waiting.clear();
     this.#queues = { normal: new FairQueue(), low: new FairQueue() };
-    this.#tellDepth('normal');
-    this.#tellDepth('low');
-    this.#again.clear();
+    this.#reportDepth('normal');
+    this.#reportDepth('low');
+    this.#addedWhileWorking.clear();
     this.#failures.clear();
     for (const { timer } of this.#timers.values()) clearTimeout(timer);
     this.#timers.clear();
@@ -188,26 +187,26 @@ export class WorkQueue {
   #wait(waiting: WaitingKey): void {
     this.#waiting.set(waiting.key, waiting);
     this.#queues[waiting.priority].push(waiting);
-    this.#tellDepth(waiting.priority);
+    this.#reportDepth(waiting.priority);
   }
 
   #raise(waiting: WaitingKey): void {
     this.#queues.low.delete(waiting);
-    this.#tellDepth('low');
+    this.#reportDepth('low');
     waiting.priority = 'normal';
     this.#wait(waiting);
   }
 
-  /** The key whose turn it is, which is from then on with a worker. */
+  /** Removes the next key and marks it as handed out. */
   #take(): WaitingKey | undefined {
     const { normal, low } = this.#queues;
-    const lowHasTurn = normal.size === 0 || this.#passes >= normalInARow;
+    const lowHasTurn = normal.size === 0 || this.#normalInARow >= maxNormalInARow;
     const waiting = (lowHasTurn ? low.shift() : undefined) ?? normal.shift();
     if (waiting === undefined) return undefined;
-    this.#passes = waiting.priority === 'low' || low.size === 0 ? 0 : this.#passes + 1;
+    this.#normalInARow = waiting.priority === 'low' || low.size === 0 ? 0 : this.#normalInARow + 1;
     this.#waiting.delete(waiting.key);
     this.#working.set(waiting.key, waiting.priority);
-    this.#tellDepth(waiting.priority);
+    this.#reportDepth(waiting.priority);
     return waiting;
   }
 
@@ -217,7 +216,7 @@ export class WorkQueue {
     return key;
   }
 
-  #tellDepth(priority: Priority): void {
+  #reportDepth(priority: Priority): void {
     this.#observer.depth?.(this.#queues[priority].size, observedPriority[priority]);
   }
 

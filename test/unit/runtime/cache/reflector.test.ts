@@ -16,6 +16,8 @@ let stop: AbortController;
 let running: Promise<void>;
 /** What the target was told: `replace a,b @5`, `ADDED a @6`. */
 let told: string[];
+/** What the target throws for every change. */
+let applyError: unknown;
 
 beforeEach(async () => {
   // Chance as it never is makes pauses a hundredth of their base: 8 ms after a first failure.
@@ -25,6 +27,7 @@ beforeEach(async () => {
   log = new RecordingLog();
   stop = new AbortController();
   told = [];
+  applyError = undefined;
 });
 afterEach(async () => {
   stop.abort();
@@ -46,6 +49,7 @@ function run(selection: Selection = {}, options: ReflectorOptions = {}): void {
         told.push(`replace ${objects.map(({ metadata }) => metadata.name).join()} @${resourceVersion}`),
       prepare: (object) => object,
       apply: (events) => {
+        if (applyError !== undefined) throw applyError;
         for (const { type, object } of events) {
           told.push(`${type} ${object.metadata.name} @${object.metadata.resourceVersion}`);
         }
@@ -228,7 +232,7 @@ describe('the watch', () => {
     expect(from(await nextWatch())).toBe('90');
     expect(pauses()).toEqual([8]);
     expect(told).toEqual(['replace  @5', 'replace a @90']);
-    expect(log.messages('info')).toEqual(['the resource version has expired: listing anew']);
+    expect(log.messages('info')).toEqual(['the resourceVersion has expired: relisting']);
   });
 
   test('on which nothing comes is resumed 15 s after its time, not before, without a list or a warning', async () => {
@@ -242,7 +246,7 @@ describe('the watch', () => {
     timers[1]?.[0]();
     expect(from(await nextWatch())).toBe('5');
     expect(log.messages('warn')).toEqual([]);
-    const line = log.lines.find(({ message }) => message.startsWith('the server has not ended a watch in time'));
+    const line = log.lines.find(({ message }) => message.startsWith('the server did not end the watch in time'));
     expect(line).toMatchObject({ level: 'debug', details: { resourceVersion: '5' } });
   });
 
@@ -250,7 +254,7 @@ describe('the watch', () => {
     (await watching()).refuse(429, 'TooManyRequests', { message: 'storage is (re)initializing' });
     (await nextWatch()).stream();
     expect(log.messages('warn')).toEqual([]);
-    expect(log.messages('debug')).toContain('the server prepares the kind: trying again');
+    expect(log.messages('debug')).toContain('the server is preparing the kind: trying again');
   });
 
   test.each(['<html>', 'null', '{}', '{"type":"ADDED","object":{"metadata":{}}}'])(
@@ -264,6 +268,24 @@ describe('the watch', () => {
       expect(log.lines.find(({ level }) => level === 'warn')?.details).toMatchObject({
         err: { message: expect.stringContaining(JSON.stringify(line)) },
       });
+    },
+  );
+
+  test.each([new TypeError('x is not a function'), 'not an Error'])(
+    'that fails on a programming error (%s) is resumed, which is logged as an error with the kind',
+    async (error) => {
+      const stream = (await watching()).stream();
+      applyError = error;
+      stream.send('ADDED', stored('a', '6'));
+      await check('6');
+      expect(from(await nextWatch())).toBe('5');
+      expect(log.lines.filter(({ level }) => level === 'error' || level === 'warn')).toMatchObject([
+        {
+          level: 'error',
+          message: 'list or watch failed on a programming error: the cache is stale',
+          details: { resource: 'widgets.test.example', err: error, waitMs: 8 },
+        },
+      ]);
     },
   );
 
@@ -310,9 +332,7 @@ describe('a server restored from a backup', () => {
     (await nextList()).list('4', [stored('a', '3')]);
     expect(from(await nextWatch())).toBe('4');
     expect(told).toEqual(['replace  @5', 'replace a @4']);
-    expect(log.messages('warn')).toContain(
-      'the server is older than what was seen of it (restored from a backup?): listing anew',
-    );
+    expect(log.messages('warn')).toContain('the server is older than the cache (restored from a backup?): relisting');
   });
 
   test('is asked again until it answers, and nothing is watched before', async () => {

@@ -399,7 +399,7 @@ describe('a write that the watch does not bring in time', () => {
     resumed.stream().send('ADDED', stored('p', '20'));
     await reconciled('a', 2);
     expect(await replaced()).toBe(1);
-    expect(managed.log.messages('warn')).toEqual(['the watch has not brought a write of our own: replacing the watch']);
+    expect(managed.log.messages('warn')).toEqual(['the watch has not delivered our own write: replacing the watch']);
   });
 
   test('is settled by a new list if that does not help either: no key is deferred for ever', async () => {
@@ -428,7 +428,7 @@ describe('a write that no watch can bring, since none is open', () => {
     await reconciled('a', 2);
     const labels = { controller: 'widget', resource: 'parts.test.example' };
     expect(await managed.metric('informer_watches_replaced_total', labels)).toBe(2);
-    expect(managed.log.messages('warn')).toContain('the watch has not brought a write of our own: replacing the watch');
+    expect(managed.log.messages('warn')).toContain('the watch has not delivered our own write: replacing the watch');
   });
 });
 

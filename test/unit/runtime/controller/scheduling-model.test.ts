@@ -7,9 +7,9 @@ import { compareResourceVersions } from '../../../../src/runtime/cache/resource-
 import { ApiError, type Client, type RequestScope } from '../../../../src/runtime/client/index.ts';
 import { Controller } from '../../../../src/runtime/controller/controller.ts';
 import type { InformerSource } from '../../../../src/runtime/controller/index.ts';
-import { owns } from '../../../../src/runtime/controller/watch.ts';
+import { watches } from '../../../../src/runtime/controller/watch.ts';
 import { predicates, requeueAfter } from '../../../../src/runtime/index.ts';
-import { controllerReference, type Kind, type KubeObject, type ObjectKey } from '../../../../src/runtime/kind/index.ts';
+import { type Kind, type KubeObject, keyString, type ObjectKey } from '../../../../src/runtime/kind/index.ts';
 import { Metrics } from '../../../../src/runtime/observability/index.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
 import { RecordingLog } from '../../../../testkit/recording-log.ts';
@@ -20,17 +20,34 @@ const observationTimeoutMs = 10;
 let version = 100;
 const nextVersion = (): string => String(++version);
 
-/** A kind on a server, and a cache of it whose watch brings events when the test says so. */
+const namespaces = ['east', 'west'] as const;
+type Namespace = (typeof namespaces)[number];
+
+type PendingEvent = { readonly type: 'set' | 'delete'; readonly object: Widget };
+
+/** The watch of one namespace: it brings an event only when the test says so. */
+class NamespaceWatch {
+  pending: PendingEvent[] = [];
+  reached = String(version);
+  /** Brings nothing until it is replaced. */
+  isSilent = false;
+  /** The server answers 403. */
+  isRefused = false;
+}
+
+/** A kind on a server, and an informer of it that is limited to two namespaces. */
 class Cached {
   readonly kind: Kind<Widget>;
-  readonly namespaces = undefined;
+  readonly namespaces = namespaces;
   readonly store = new Store<Widget>();
+  /** What the server holds, by namespace and name. */
   readonly objects = new Map<string, Widget>();
-  /** Told of each list, before anybody else. */
-  onList: () => void = () => {};
-  isSilent = false;
-  #pending: { readonly type: 'set' | 'delete'; readonly object: Widget }[] = [];
-  #reached = String(version);
+  readonly watches: Readonly<Record<Namespace, NamespaceWatch>> = {
+    east: new NamespaceWatch(),
+    west: new NamespaceWatch(),
+  };
+  /** Called before each list and refusal, before any handler or observer. */
+  onReset: (namespace: Namespace) => void = () => {};
   #handlers: DeltaHandler<Widget>[] = [];
   #observers: CacheObserver[] = [];
 
@@ -39,50 +56,67 @@ class Cached {
   }
 
   put(object: Widget): Widget {
-    this.objects.set(object.metadata.name, object);
-    this.#pending.push({ type: 'set', object });
+    this.objects.set(keyString(object.metadata), object);
+    this.#watchOf(object).pending.push({ type: 'set', object });
     return object;
   }
 
-  remove(name: string): void {
-    const object = this.objects.get(name);
+  remove(key: ObjectKey): void {
+    const object = this.objects.get(keyString(key));
     if (object === undefined) return;
-    this.objects.delete(name);
+    this.objects.delete(keyString(key));
     const metadata = { ...object.metadata, resourceVersion: nextVersion() };
-    this.#pending.push({ type: 'delete', object: { ...object, metadata } });
+    this.#watchOf(object).pending.push({ type: 'delete', object: { ...object, metadata } });
   }
 
-  deliverOne(): boolean {
-    const event = this.isSilent ? undefined : this.#pending.shift();
+  deliverOne(namespace: Namespace): boolean {
+    const watch = this.watches[namespace];
+    const event = watch.isSilent || watch.isRefused ? undefined : watch.pending.shift();
     if (event === undefined) return false;
     const { type, object } = event;
-    this.#reached = object.metadata.resourceVersion;
+    watch.reached = object.metadata.resourceVersion;
     const delta = type === 'set' ? this.store.set(object) : this.store.delete(object);
     if (delta !== undefined) for (const handler of this.#handlers) handler(delta, 'watch');
-    for (const { progressed } of this.#observers) progressed(undefined);
+    for (const { progressed } of this.#observers) progressed(namespace);
     return true;
   }
 
-  list(): void {
+  list(namespace: Namespace): void {
+    const watch = this.watches[namespace];
+    if (watch.isRefused) return;
     const startedAtMs = performance.now();
-    this.onList();
-    this.#pending = [];
-    this.#reached = String(version);
-    const deltas = this.store.replace([...this.objects.values()]);
+    this.onReset(namespace);
+    watch.pending = [];
+    watch.reached = String(version);
+    const listed = [...this.objects.values()].filter(({ metadata }) => metadata.namespace === namespace);
+    const deltas = this.store.replace(listed, { namespace });
     for (const delta of deltas) for (const handler of this.#handlers) handler(delta, 'list');
-    for (const { listed } of this.#observers) listed(undefined, startedAtMs);
-    for (const { progressed } of this.#observers) progressed(undefined);
+    for (const observer of this.#observers) observer.listed(namespace, startedAtMs);
+    for (const { progressed } of this.#observers) progressed(namespace);
   }
 
-  replaceWatch(_: undefined, { relist }: { readonly relist: boolean }): boolean {
-    if (!this.isSilent && !relist) return true;
-    this.isSilent = false;
-    if (relist) this.list();
+  refuse(namespace: Namespace): void {
+    this.watches[namespace].isRefused = true;
+    this.onReset(namespace);
+    for (const { reset } of this.#observers) reset(namespace);
+  }
+
+  /** The watch goes on where it was. */
+  admit(namespace: Namespace): void {
+    this.watches[namespace].isRefused = false;
+  }
+
+  replaceWatch(namespace: Namespace, { relist }: { readonly relist: boolean }): boolean {
+    const watch = this.watches[namespace];
+    if (!watch.isSilent && !relist) return true;
+    watch.isSilent = false;
+    if (relist) this.list(namespace);
     return true;
   }
 
-  readonly covers = (): boolean => true;
-  readonly hasReached = (wanted: string): boolean => compareResourceVersions(this.#reached, wanted) >= 0;
+  readonly covers = (object: KubeObject): boolean => !this.#watchOf(object).isRefused;
+  readonly hasReached = (wanted: string, namespace: Namespace): boolean =>
+    compareResourceVersions(this.watches[namespace].reached, wanted) >= 0;
 
   addHandler(handler: DeltaHandler<Widget>): () => void {
     for (const object of this.store.list()) handler({ type: 'added', object }, 'list');
@@ -94,9 +128,19 @@ class Cached {
     this.#observers = [...this.#observers, observer];
     return () => {};
   }
+
+  #watchOf({ metadata }: KubeObject): NamespaceWatch {
+    return this.watches[metadata.namespace as Namespace];
+  }
 }
 
-/** Widgets that each want a Part of their name, a controller of them, and what may happen to both. */
+interface Write {
+  readonly cached: Cached;
+  readonly namespace: Namespace;
+  readonly version: string;
+}
+
+/** Widgets that each want a Part in every namespace, a controller of them, and the faults that both may meet. */
 class World {
   readonly widgets = new Cached(Widget);
   readonly parts = new Cached(Part);
@@ -104,40 +148,47 @@ class World {
   readonly reconciles = new Map<string, number>();
   /** How many reconciles of a key have a cause, and how many requeues and retries are still to come. */
   readonly #due = new Map<string, { events: number; timers: number }>();
-  readonly #written = new Map<string, { readonly cached: Cached; readonly version: string }[]>();
+  /** By key: the writes that the caches have to observe before the key is reconciled again. */
+  readonly #written = new Map<string, readonly Write[]>();
   readonly #outcomes: readonly ('done' | 'requeue' | 'fail')[];
   #uids = 0;
   #count = 0;
 
-  constructor(names: readonly string[], outcomes: readonly ('done' | 'requeue' | 'fail')[]) {
+  constructor(outcomes: readonly ('done' | 'requeue' | 'fail')[]) {
     this.#outcomes = outcomes;
     for (const cached of [this.widgets, this.parts]) {
-      // A list may have hidden something of each key, and tells of what it has found besides.
-      cached.onList = () => {
-        for (const name of names) this.#causes(name).events = 2;
-        this.#written.clear();
+      // A list may have hidden a change of each key, and reports the changes that it has found besides.
+      cached.onReset = (namespace) => {
+        for (const key of keys) this.#causes(key).events = 2;
+        for (const [key, writes] of this.#written) {
+          this.#written.set(
+            key,
+            writes.filter((write) => write.cached !== cached || write.namespace !== namespace),
+          );
+        }
       };
     }
-    for (const name of names) this.widgets.put(stored(name, nextVersion(), { generation: 1 }));
-    this.widgets.list();
-    this.parts.list();
+    for (const { name, namespace } of keys) {
+      this.widgets.put(stored(name, nextVersion(), { namespace, generation: 1 }));
+    }
+    for (const cached of [this.widgets, this.parts]) for (const namespace of namespaces) cached.list(namespace);
     this.widgets.addHandler((delta) => {
-      if (predicates.generationChanged(delta)) this.#caused(delta.object.metadata.name);
+      if (predicates.generationChanged(delta)) this.#caused(delta.object.metadata);
     });
     this.parts.addHandler((delta) => {
-      if (predicates.deletion(delta)) this.#caused(delta.object.metadata.name);
+      if (predicates.deletion(delta)) this.#caused(widgetOf(delta.object));
     });
   }
 
-  change(name: string, isSpec: boolean): void {
-    const before = this.widgets.objects.get(name) as Widget;
+  change(key: ObjectKey, isSpec: boolean): void {
+    const before = this.widgets.objects.get(keyString(key)) as Widget;
     const generation = (before.metadata.generation ?? 0) + (isSpec ? 1 : 0);
     this.widgets.put({ ...before, metadata: { ...before.metadata, generation, resourceVersion: nextVersion() } });
   }
 
-  /** Whether the caches have seen all that reconciles have written. */
+  /** Whether the caches have observed all that reconciles have written. */
   get isObserved(): boolean {
-    return [...this.#written.values()].flat().every(({ cached, version: wanted }) => cached.hasReached(wanted));
+    return [...this.#written.values()].flat().every(isObserved);
   }
 
   controller(): Controller<Widget> {
@@ -146,7 +197,7 @@ class World {
       Widget,
       {
         predicate: predicates.generationChanged,
-        watches: [owns(Widget, Part, { predicate: predicates.deletion })],
+        watches: [watches(Part, (delta) => [widgetOf(delta.object)], { predicate: predicates.deletion })],
         reconcile: (key, { client }) => this.#reconcile(key, client),
         observationTimeoutMs,
         retries: { initialBackoffMs: 1, maxBackoffMs: 2, retriesPerSecond: Number.POSITIVE_INFINITY },
@@ -161,106 +212,152 @@ class World {
   }
 
   async #reconcile(key: ObjectKey, client: Client) {
-    const { name } = key;
-    this.#begin(name);
+    this.#begin(key);
     const widget = this.widgets.store.get(key) as Widget;
     const { resourceVersion } = widget.metadata;
     const outcome = this.#outcomes[this.#count++] ?? 'done';
     try {
-      if (this.parts.store.get(key) === undefined) {
-        const ownerReferences = [controllerReference(Widget, widget)];
-        await client.create(Part, { metadata: { ...key, ownerReferences } });
-      }
+      for (const namespace of namespaces) await this.#createPart(partOf(key, namespace), client);
       await client.mergeStatus(Widget as never, { ...key, resourceVersion }, {});
       if (outcome === 'fail') throw new Error('it failed');
     } catch (error) {
-      this.#causes(name).timers += 1;
+      this.#causes(key).timers += 1;
       throw error;
     }
     if (outcome === 'done') return { type: 'done' } as const;
-    this.#causes(name).timers += 1;
+    this.#causes(key).timers += 1;
     return requeueAfter(3);
   }
 
-  /** Answers after what it has done, so that anything may happen between. */
+  async #createPart(key: ObjectKey & { readonly namespace: Namespace }, client: Client): Promise<void> {
+    if (this.parts.store.get(key) !== undefined) return;
+    try {
+      await client.create(Part, { metadata: key });
+    } catch (error) {
+      // A refused cache does not learn that the Part exists.
+      if (!this.parts.watches[key.namespace].isRefused) throw error;
+    }
+  }
+
+  /** Answers some time after it has acted: anything may happen in between. */
   #client({ hook }: RequestScope): Client {
-    const request = (cached: Cached, key: ObjectKey, act: () => Widget) =>
+    const request = (cached: Cached, reconciled: ObjectKey, key: ObjectKey, act: () => Widget) =>
       hook({ verb: 'create', kind: cached.kind, key }, async () => {
         const object = act();
         await tick();
-        const written = this.#written.get(key.name) ?? [];
-        this.#written.set(key.name, [...written, { cached, version: object.metadata.resourceVersion }]);
+        const namespace = key.namespace as Namespace;
+        // A refused watch never brings the write: nobody may wait for it.
+        if (cached.watches[namespace].isRefused) return object;
+        const write = { cached, namespace, version: object.metadata.resourceVersion };
+        const name = keyString(reconciled);
+        this.#written.set(name, [...(this.#written.get(name) ?? []), write]);
         return object;
       });
     return {
       create: (_: Kind, { metadata }: KubeObject) =>
-        request(this.parts, metadata, () => {
-          if (this.parts.objects.has(metadata.name)) throw new ApiError('POST', 409, { reason: 'AlreadyExists' });
+        request(this.parts, widgetOf({ metadata } as KubeObject), metadata, () => {
+          if (this.parts.objects.has(keyString(metadata))) throw new ApiError('POST', 409, { reason: 'AlreadyExists' });
           return this.parts.put(stored(metadata.name, nextVersion(), { ...metadata, uid: String(++this.#uids) }));
         }),
       mergeStatus: (_: Kind, key: ObjectKey) =>
-        request(this.widgets, key, () => {
-          this.change(key.name, false);
-          return this.widgets.objects.get(key.name) as Widget;
+        request(this.widgets, key, key, () => {
+          this.change(key, false);
+          return this.widgets.objects.get(keyString(key)) as Widget;
         }),
     } as unknown as Client;
   }
 
-  #begin(name: string): void {
+  #begin(key: ObjectKey): void {
+    const name = keyString(key);
     this.reconciles.set(name, (this.reconciles.get(name) ?? 0) + 1);
-    const due = this.#causes(name);
+    const due = this.#causes(key);
     if (due.events > 0) due.events -= 1;
     else if (due.timers > 0) due.timers -= 1;
     else this.violations.push(`${name} was reconciled without a cause`);
-    for (const { cached, version: wanted } of this.#written.get(name) ?? []) {
-      if (!cached.hasReached(wanted)) this.violations.push(`${name} was reconciled below its write ${wanted}`);
+    for (const write of this.#written.get(name) ?? []) {
+      if (!isObserved(write)) {
+        this.violations.push(`${name} was reconciled below its write ${write.version} to ${write.namespace}`);
+      }
     }
     this.#written.delete(name);
   }
 
-  #caused(name: string): void {
-    const due = this.#causes(name);
+  #caused(key: ObjectKey): void {
+    const due = this.#causes(key);
     due.events = Math.max(due.events, 1);
   }
 
-  #causes(name: string): { events: number; timers: number } {
-    const due = this.#due.get(name) ?? { events: 0, timers: 0 };
-    this.#due.set(name, due);
+  #causes(key: ObjectKey): { events: number; timers: number } {
+    const due = this.#due.get(keyString(key)) ?? { events: 0, timers: 0 };
+    this.#due.set(keyString(key), due);
     return due;
   }
 }
 
-const names = ['a', 'b', 'c'];
-const name = fc.constantFrom(...names);
+const isObserved = ({ cached, namespace, version: wanted }: Write): boolean => cached.hasReached(wanted, namespace);
+
+const keys = namespaces.flatMap((namespace) => ['a', 'b'].map((name) => ({ namespace, name })));
+const partOf = (widget: ObjectKey, namespace: Namespace) => ({ namespace, name: `${widget.namespace}.${widget.name}` });
+const widgetOf = ({ metadata }: KubeObject): ObjectKey => {
+  const [namespace = '', name = ''] = metadata.name.split('.');
+  return { namespace, name };
+};
+
+const key = fc.constantFrom(...keys);
+const namespace = fc.constantFrom(...namespaces);
 const which = fc.constantFrom('widgets' as const, 'parts' as const);
 const step = fc.oneof(
-  fc.record({ type: fc.constantFrom('spec' as const, 'noise' as const, 'remove' as const), name }),
-  { weight: 3, arbitrary: fc.record({ type: fc.constant('deliver' as const), which }) },
-  fc.record({ type: fc.constantFrom('list' as const, 'silence' as const), which }),
+  fc.record({ type: fc.constantFrom('spec' as const, 'noise' as const), key }),
+  fc.record({ type: fc.constant('remove' as const), key, namespace }),
+  { weight: 3, arbitrary: fc.record({ type: fc.constant('deliver' as const), which, namespace }) },
+  fc.record({ type: fc.constantFrom('list' as const, 'silence' as const), which, namespace }),
+  fc.record({ type: fc.constantFrom('refuse' as const, 'admit' as const), which, namespace }),
   { weight: 2, arbitrary: fc.record({ type: fc.constant('idle' as const) }) },
 );
+type Step = typeof step extends fc.Arbitrary<infer S> ? S : never;
 
-test('no reconcile is without a cause or below a write of its key, no key is forgotten or deferred for ever', async () => {
+function take(world: World, current: Step): void {
+  switch (current.type) {
+    case 'idle':
+      break;
+    case 'spec':
+    case 'noise':
+      world.change(current.key, current.type === 'spec');
+      break;
+    case 'remove':
+      world.parts.remove(partOf(current.key, current.namespace));
+      break;
+    case 'deliver':
+      world[current.which].deliverOne(current.namespace);
+      break;
+    case 'silence':
+      world[current.which].watches[current.namespace].isSilent = true;
+      break;
+    case 'list':
+    case 'refuse':
+    case 'admit':
+      world[current.which][current.type](current.namespace);
+      break;
+  }
+}
+
+test('no reconcile is without a cause or below a write of its key, no key is forgotten or deferred forever', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(step, { maxLength: 40 }),
       fc.array(fc.constantFrom('done' as const, 'requeue' as const, 'fail' as const), { maxLength: 20 }),
       async (steps, outcomes) => {
-        const world = new World(names, outcomes);
+        const world = new World(outcomes);
         const controller = world.controller();
         const stop = new AbortController();
         const running = controller.run(stop.signal);
+        const all = [world.widgets, world.parts].flatMap((cached) => namespaces.map((each) => [cached, each] as const));
         const deliverAll = async (): Promise<void> => {
-          for (const cached of [world.widgets, world.parts]) while (cached.deliverOne()) await tick();
+          for (const [cached, each] of all) while (cached.deliverOne(each)) await tick();
         };
         try {
           for (const current of steps) {
-            if (current.type === 'spec' || current.type === 'noise')
-              world.change(current.name, current.type === 'spec');
-            else if (current.type === 'remove') world.parts.remove(current.name);
-            else if (current.type === 'deliver') world[current.which].deliverOne();
-            else if (current.type === 'list') world[current.which].list();
-            else if (current.type === 'silence') world[current.which].isSilent = true;
+            take(world, current);
             await tick();
             if (current.type === 'idle') for (let turn = 0; turn < 5; turn += 1) await tick();
           }
@@ -268,16 +365,19 @@ test('no reconcile is without a cause or below a write of its key, no key is for
             await deliverAll();
             return world.isObserved;
           });
-          for (const cached of [world.widgets, world.parts]) cached.isSilent = false;
-          await eventually('each Widget has its Part', async () => {
-            await deliverAll();
-            return names.every((each) => world.parts.objects.has(each));
-          });
+          for (const [cached, each] of all) cached.watches[each].isSilent = false;
+          for (const each of namespaces) world.widgets.admit(each);
           const before = new Map(world.reconciles);
-          for (const each of names) world.change(each, true);
-          await eventually('each key is still reconciled', async () => {
+          for (const each of keys) world.change(each, true);
+          await eventually('each key is still reconciled, though the Parts of a namespace may be refused', async () => {
             await deliverAll();
-            return names.every((each) => (world.reconciles.get(each) ?? 0) > (before.get(each) ?? 0));
+            return keys.map(keyString).every((each) => (world.reconciles.get(each) ?? 0) > (before.get(each) ?? 0));
+          });
+          for (const each of namespaces) world.parts.admit(each);
+          await eventually('each Widget has its Parts', async () => {
+            await deliverAll();
+            const parts = keys.flatMap((each) => namespaces.map((other) => partOf(each, other)));
+            return parts.every((part) => world.parts.objects.has(keyString(part)));
           });
           expect(world.violations).toEqual([]);
         } finally {

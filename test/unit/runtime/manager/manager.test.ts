@@ -149,7 +149,7 @@ describe('the stop', () => {
     managed.abort();
     await managed.ended;
     await request.closed;
-    expect(managed.log.messages('info')).toContain('reconcile given up: the time to drain is over');
+    expect(managed.log.messages('info')).toContain('reconcile aborted: the drain timeout is over');
     expect(managed.log.messages('error')).toEqual([]);
     expect(begun).toEqual(['a']);
   });
@@ -164,7 +164,7 @@ describe('the stop', () => {
     await managed.ended;
     const [line] = managed.log.lines.filter(({ level }) => level === 'warn');
     expect(line).toMatchObject({
-      message: 'a reconcile goes on though its signal is aborted: it is left behind',
+      message: 'a reconcile did not end after its signal was aborted: not waiting for it',
       details: { controllers: ['widget'] },
     });
   });
@@ -313,6 +313,28 @@ describe('informers', () => {
     await managed.sync({ [widgetsPath]: oneWidget });
     await informer.synced;
     expect(managed.manager.readiness()).toEqual({ ready: true, waitingFor: [] });
+  });
+
+  test('that fail on a programming error make /readyz fail until a retry succeeds', async () => {
+    managed = await Managed.start();
+    managed.run();
+    const informer = managed.manager.informer(Widget);
+    const { [widgetsPath]: stream } = await managed.sync({ [widgetsPath]: oneWidget });
+    await informer.synced;
+    const removeObserver = informer.observe({
+      progressed: () => {
+        throw new TypeError('x is not a function');
+      },
+      listed: () => {},
+      reset: () => {},
+    });
+    stream.send('MODIFIED', stored('a', '11'));
+    await eventually('it is not ready', async () => !managed.manager.readiness().ready);
+    expect(managed.manager.readiness()).toEqual({ ready: false, waitingFor: ['widgets.test.example'] });
+    removeObserver();
+    (await managed.server.next({ path: widgetsPath, watch: false })).list('11', []);
+    (await managed.server.next({ path: widgetsPath, watch: true })).stream();
+    await eventually('it is ready again', async () => managed.manager.readiness().ready);
   });
 
   test('stop when the last who holds them has given them back', async () => {
