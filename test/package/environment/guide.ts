@@ -8,8 +8,8 @@ const inLanguage = (wanted: string): readonly string[] =>
 
 const [greeter = '', finalizer = '', election = '', testing = ''] = inLanguage('ts');
 
-/** What stands in the place of the greeter's last line of its reconcile, to have a finalizer too. */
-const withFinalizer = greeter.replace(/^ *return outcome .*$/m, () => finalizer);
+/** The finalizer replaces what the greeter's reconcile returns. */
+const withFinalizer = greeter.replace(/^ *return reporter\.reconcile[\s\S]*?^ {4}\}\);$/m, () => finalizer);
 /** What replaces the greeter's last statement, to be one of several processes; its imports belong to the top. */
 const [electionImports = '', ...electionStatements] = election.split('\n\n');
 const withElection = `${electionImports}\n${greeter.replace(/^ *await runtime\.runOperator.*$/m, () => electionStatements.join('\n\n'))}`;
