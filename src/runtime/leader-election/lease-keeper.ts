@@ -5,7 +5,7 @@ import { Lease } from '../kinds/index.ts';
 import type { Logger } from '../observability/index.ts';
 import { LeadershipLostError } from './errors.ts';
 import type { Fence } from './fence.ts';
-import { currentInstant } from './instant.ts';
+import { currentInstant, type Instant } from './instant.ts';
 import { buildClaimedLease, buildNewLease, buildReleasedLease, holderOf, type LeaseClaim } from './lease.ts';
 import { type LeaseTimings, publishedDurationSeconds } from './timings.ts';
 
@@ -30,6 +30,8 @@ export class LeaseKeeper {
   /** Half of the renew deadline, so that there is time for a second request. */
   readonly #requestTimeoutMs: number;
   #held: Lease | undefined;
+  /** When the last claim was made: its renewTime, and the monotonic clock at that time. */
+  #lastClaim: Instant | undefined;
   #description: string | undefined;
 
   constructor(options: LeaseKeeperOptions) {
@@ -48,7 +50,7 @@ export class LeaseKeeper {
     const { client, lease: key, fence } = this.#options;
     const options = { signal: this.#withTimeout(signal) };
     const sentAt = currentInstant();
-    const claim = this.#claim();
+    const claim = this.#claim(sentAt);
     this.#held = await (lease === undefined
       ? client.create(Lease, buildNewLease(key, claim), options)
       : client.update(Lease, buildClaimedLease(lease, claim), options));
@@ -155,14 +157,27 @@ export class LeaseKeeper {
     }
   }
 
-  #claim(): LeaseClaim {
+  #claim(at: Instant): LeaseClaim {
     const { identity, timings, descriptionAnnotation } = this.#options;
     return {
       holderIdentity: identity,
       leaseDurationSeconds: publishedDurationSeconds(timings),
+      renewTime: this.#renewTime(at),
       // Removes the description of the holder before us until we publish our own.
       ...(descriptionAnnotation !== undefined && { annotations: { [descriptionAnnotation]: this.#description } }),
     };
+  }
+
+  /**
+   * The wall clock, but never slower than the monotonic clock since the claim before. client-go tells renewals apart by
+   * the whole second of renewTime (LeaderElectionRecord in k8s.io/client-go/tools/leaderelection/resourcelock): it would
+   * take the Lease from a leader whose wall clock stands still or is set back to the same second again.
+   */
+  #renewTime({ monotonicMs, wallMs }: Instant): Date {
+    const last = this.#lastClaim;
+    const leastMs = last === undefined ? wallMs : last.wallMs + (monotonicMs - last.monotonicMs);
+    this.#lastClaim = { monotonicMs, wallMs: Math.max(wallMs, leastMs) };
+    return new Date(this.#lastClaim.wallMs);
   }
 
   #withTimeout(signal: AbortSignal | undefined): AbortSignal {

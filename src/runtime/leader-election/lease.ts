@@ -8,6 +8,8 @@ import type { Lease } from '../kinds/index.ts';
 export interface LeaseClaim {
   readonly holderIdentity: string;
   readonly leaseDurationSeconds: number;
+  /** Default: the wall clock. */
+  readonly renewTime?: Date;
   /** Annotations to set; undefined removes one. Others stay. */
   readonly annotations?: Readonly<Record<string, string | undefined>>;
 }
@@ -28,7 +30,7 @@ export function isSameClaim(one: Lease, other: Lease): boolean {
 
 /** A manifest for a new Lease that the claim's candidate holds. */
 export function buildNewLease(key: Required<ObjectKey>, claim: LeaseClaim): Manifest<Lease> {
-  const now = microTime(new Date());
+  const now = microTime(claim.renewTime ?? new Date());
   return {
     metadata: { ...key, annotations: mergeAnnotations({}, claim.annotations) },
     spec: {
@@ -48,7 +50,7 @@ export function buildNewLease(key: Required<ObjectKey>, claim: LeaseClaim): Mani
 export function buildClaimedLease(lease: Lease, claim: LeaseClaim): Lease {
   const { holderIdentity, leaseDurationSeconds } = claim;
   const { metadata, spec } = lease;
-  const now = microTime(new Date());
+  const now = microTime(claim.renewTime ?? new Date());
   const isHeld = spec?.holderIdentity === holderIdentity;
   const transitions = spec?.leaseTransitions ?? 0;
   const { name, namespace, uid, resourceVersion, creationTimestamp, labels, ownerReferences, finalizers } = metadata;

@@ -1,5 +1,6 @@
-import { afterEach, expect, test } from '@jest/globals';
+import { afterEach, expect, jest, test } from '@jest/globals';
 import type { KubeObject } from '../../../../src/runtime/kind/index.ts';
+import type { Lease } from '../../../../src/runtime/kinds/index.ts';
 import { Fence } from '../../../../src/runtime/leader-election/fence.ts';
 import { LeaseKeeper } from '../../../../src/runtime/leader-election/lease-keeper.ts';
 import { RecordingLog } from '../../../../testkit/recording-log.ts';
@@ -7,7 +8,10 @@ import { electionLease, heldBy, slowTimings } from '../../environment/election.t
 
 const descriptionAnnotation = 'example.com/holder';
 const fence = new Fence(60_000);
-afterEach(() => fence.close(new Error('the test is over')));
+afterEach(() => {
+  jest.restoreAllMocks();
+  fence.close(new Error('the test is over'));
+});
 
 /** A server that stores each write unchanged. */
 class StoredLease {
@@ -23,6 +27,10 @@ class StoredLease {
     return (this.#lease as KubeObject).metadata.annotations;
   }
 
+  get renewTime(): string | undefined {
+    return (this.#lease as Lease).spec?.renewTime;
+  }
+
   get client() {
     const write = async <T extends KubeObject>(_: unknown, lease: unknown) => {
       this.#lease = lease;
@@ -32,9 +40,8 @@ class StoredLease {
   }
 }
 
-test('describes the holder from the renewal after publish on, and removes the description of the holder before', async () => {
-  const stored = new StoredLease();
-  const keeper = new LeaseKeeper({
+const newKeeper = (stored: StoredLease): LeaseKeeper =>
+  new LeaseKeeper({
     client: stored.client,
     lease: electionLease,
     identity: 'me',
@@ -43,6 +50,25 @@ test('describes the holder from the renewal after publish on, and removes the de
     descriptionAnnotation,
     log: new RecordingLog(),
   });
+
+test('publishes renewals that advance with the monotonic clock while the wall clock stands still or is set back', async () => {
+  const stored = new StoredLease();
+  const keeper = newKeeper(stored);
+  const renewTimeAt = async (wall: string, monotonicMs: number) => {
+    jest.spyOn(Date, 'now').mockReturnValue(Date.parse(wall));
+    jest.spyOn(performance, 'now').mockReturnValue(monotonicMs);
+    await keeper.acquire(await stored.client.get());
+    return stored.renewTime;
+  };
+  expect(await renewTimeAt('2026-01-01T00:00:10Z', 5000)).toBe('2026-01-01T00:00:10.000000Z');
+  expect(await renewTimeAt('2026-01-01T00:00:10Z', 7000)).toBe('2026-01-01T00:00:12.000000Z');
+  expect(await renewTimeAt('2026-01-01T00:00:08Z', 9000)).toBe('2026-01-01T00:00:14.000000Z');
+  expect(await renewTimeAt('2026-01-01T00:00:30Z', 11_000)).toBe('2026-01-01T00:00:30.000000Z');
+});
+
+test('describes the holder from the renewal after publish on, and removes the description of the holder before', async () => {
+  const stored = new StoredLease();
+  const keeper = newKeeper(stored);
   await keeper.acquire(await stored.client.get());
   expect(stored.annotations).toEqual({ note: 'kept' });
   keeper.publish('container 1');
