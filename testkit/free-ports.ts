@@ -4,9 +4,10 @@ import { createServer } from 'node:net';
 
 /**
  * Below those that the kernel gives to outgoing connections (from 32768 on with Linux): one of these could have the port when a
- * program that was stopped is to be started on it again.
+ * program that was stopped is to be started on it again. Above 10080, the last port that fetch refuses
+ * (https://fetch.spec.whatwg.org/#port-blocking).
  */
-const range = { from: 10_000, to: 29_999 } as const;
+const range = { from: 10_081, to: 29_999 } as const;
 
 /**
  * Two TCP ports on 127.0.0.1 on which nobody listens. They are reserved for as long as this process lives: no other process
