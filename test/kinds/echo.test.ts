@@ -29,7 +29,7 @@ describe('an Echo', () => {
     await eventually('kubectl describe shows the Event', async () =>
       /Normal +Printed .*Job seen/.test(await cluster.kubectl(['describe', 'echo', 'seen', '--namespace', ns])),
     );
-    expect(await cluster.kubectl(['explain', 'echo.spec.message'])).toContain('exactly as it stands here');
+    expect(await cluster.kubectl(['explain', 'echo.spec.message'])).toContain('prints exactly this text');
   });
 
   test('with a new message prints it too', async () => {

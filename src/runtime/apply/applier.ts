@@ -32,9 +32,9 @@ export type Applied<T extends KubeObject> =
   | { readonly type: 'created'; readonly object: T }
   /** `difference` is the path of the first field that differed: `.spec.replicas`. */
   | { readonly type: 'applied'; readonly object: T; readonly difference: string }
-  /** The owner's object is being deleted; no request was sent. Create it again when it is gone. */
+  /** The owner controls the object, but it is being deleted; no request was sent. Its DELETED event enqueues the owner. */
   | { readonly type: 'terminating'; readonly object: T }
-  /** Another object, which the owner does not control, has the name; nothing was changed. Report it in a condition. */
+  /** An object of this name exists that the owner does not control; nothing was changed. Report it in a condition. */
   | { readonly type: 'nameTaken'; readonly holder: T };
 
 /** The client and the store for one child. */
@@ -72,8 +72,8 @@ const mustNotExist = '1';
  * @example
  * const applier = new Applier({ fieldManager: 'echoperator' });
  * // In a reconcile:
- * const applied = await applier.apply(Deployment, deploymentOf(shop), { client, store: deployments.store });
- * if (applied.type === 'nameTaken') return report('NameTaken', `a Deployment ${applied.holder.metadata.name} is not ours`);
+ * const applied = await applier.apply(Deployment, deploymentOf(shop), { client, store: deployments });
+ * if (applied.type === 'nameTaken') return { reason: 'NameTaken', message: `Deployment ${applied.holder.metadata.name} is not ours` };
  */
 export class Applier {
   readonly #annotation: string;

@@ -13,7 +13,7 @@ export interface FinalizerOptions<T extends KubeObject> {
   readonly name: string;
   /** Makes the world match the object. Called with the object that has the finalizer. */
   readonly apply: (object: T) => Promise<Result>;
-  /** Undoes what `apply` did. `done`: finished. `requeueAfter`: not finished, so the finalizer stays. */
+  /** Undoes what `apply` did. `done`: finished. Any other result, or an error: not finished, so the finalizer stays. */
   readonly cleanup: (object: T) => Promise<Result>;
 }
 
@@ -43,7 +43,7 @@ export interface FinalizerOptions<T extends KubeObject> {
  * - Without the operator, a deleted object and its namespace remain forever: remove the finalizers before the operator.
  * - If somebody removes the finalizer by hand, nothing is cleaned up.
  * - `apply` may still be running when the deletion is requested; `cleanup` follows.
- * - The predicate must pass the deletion. `generationChanged` does; combine others as `or(…, deletion)`.
+ * - The predicate must pass the deletion. `predicates.generationChanged` does; combine others as `predicates.or(…, predicates.deletion)`.
  *
  * **Errors**
  * - Errors of `apply` and `cleanup` are rethrown. If `cleanup` throws, the finalizer stays.

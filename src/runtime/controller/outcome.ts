@@ -18,7 +18,7 @@ import { done, type Result, requeueAfter, retry } from './result.ts';
 export interface Reason {
   /** The status of `Ready` under this reason. */
   readonly ready: Condition['status'];
-  /** The type of the Event that tells of the reason: `Warning` if a person should act. */
+  /** The type of the Event for this reason: `Warning` if a person should act. */
   readonly event: EventNotice['type'];
   /**
    * Whether a new message under the same reason gets an Event and a log line of its own. Only for messages that follow
@@ -63,8 +63,8 @@ export interface Outcome<R extends string = string, T extends ReportingObject = 
   /** The message of `Ready`: it names the object and the field, and says what a person can do. */
   readonly message: string;
   /**
-   * Members of the status besides `conditions` and `observedGeneration`. Null removes a member; a member that is left out
-   * stays as it is.
+   * Members of the status besides `conditions` and `observedGeneration`. A member that is null or undefined is removed; one
+   * that is absent stays as it is.
    */
   readonly status?: DesiredStatus<Omit<NonNullable<T['status']>, keyof StandardStatus>>;
   /** Conditions besides `Ready` that this reconcile observed. All others stay as they are, `observedGeneration` included. */

@@ -67,8 +67,6 @@ export function watches<T extends KubeObject>(
 /**
  * Watches the children that objects of `owner` control. A child whose controller changes enqueues both owners. The version
  * in the owner reference is ignored: it is the version in which the owner was served when the child was created.
- *
- * @example watches: [owns(Echo, Job, { predicate: or(generationChanged, deletion) })]
  */
 export function owns<T extends KubeObject>(owner: Kind, child: Kind<T>, filter: WatchFilter<T> = {}): Watch {
   const ownerKey = (object: KubeObject): ObjectKey | undefined => {

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 
-/** The members of a status that a controller owns. Null and undefined remove the member. */
+/** The members of a status that a controller owns. A member that is null or undefined is removed; one that is absent stays. */
 export type DesiredStatus<S> = { readonly [K in keyof S]?: S[K] | null | undefined };
 
 /**

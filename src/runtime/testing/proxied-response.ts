@@ -73,18 +73,23 @@ export class ProxiedResponse {
   #write(chunk: Buffer): void {
     this.#isWithinLine = chunk[chunk.length - 1] !== newline;
     this.#forwardedBytes += chunk.length;
-    const hasRoom = this.#client.write(chunk);
-    if (this.#slowedBy !== undefined && !this.#slowedBy.ended.aborted) this.#throttle(this.#slowedBy, chunk.length);
-    else if (!hasRoom) this.#waitForClient();
+    const slowedBy = this.#slowedBy;
+    if (slowedBy?.fault.type === 'slow' && !slowedBy.ended.aborted) {
+      this.#writeLater(chunk, (chunk.length / slowedBy.fault.bytesPerSecond) * 1000, slowedBy.ended);
+    } else if (!this.#client.write(chunk)) {
+      this.#waitForClient();
+    }
   }
 
-  /** Stops reading, so that the buffers up to the server fill up, as with a slow client. */
-  #throttle(slowedBy: InjectedFault, bytes: number): void {
-    if (slowedBy.fault.type !== 'slow') return;
+  /** Reads nothing meanwhile, so that the buffers up to the server fill up, as with a slow client. */
+  #writeLater(chunk: Buffer, waitMs: number, ended: AbortSignal): void {
     this.#upstream.pause();
-    const waitMs = (bytes / slowedBy.fault.bytesPerSecond) * 1000;
-    const resume = (): void => void this.#upstream.resume();
-    delay(waitMs, undefined, { signal: slowedBy.ended }).then(resume, resume);
+    const write = (): void => {
+      if (this.#isStopped || this.#client.destroyed) return;
+      this.#client.write(chunk);
+      this.#upstream.resume();
+    };
+    delay(waitMs, undefined, { signal: ended }).then(write, write);
   }
 
   #waitForClient(): void {

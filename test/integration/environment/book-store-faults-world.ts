@@ -101,7 +101,7 @@ export async function growsThroughFaults({ cutWatches }: { readonly cutWatches: 
   const before = await running();
   // Seldom enough for a reconcile to succeed in the end: each retry waits for longer.
   const lost = inject({ type: 'lost-reply' }, { on: isWrite, every: 3 });
-  const failed = inject({ type: 'answer', status: 503, reason: 'ServiceUnavailable' }, { on: isWrite, every: 5 });
+  const failed = inject({ type: 'answer', status: 503, reason: 'ServiceUnavailable' }, { on: isWrite, every: 2 });
   const cuts: InjectedFault[] = [];
   // A watch that breaks off at once is opened again after 0.8 s, then after twice that and so on: few, or this takes minutes.
   const cut = () => {

@@ -8,12 +8,13 @@ const inLanguage = (wanted: string): readonly string[] =>
 
 const [greeter = '', finalizer = '', election = '', testing = ''] = inLanguage('ts');
 
-/** The finalizer replaces what the greeter's reconcile returns. */
-const withFinalizer = greeter.replace(/^ *return reporter\.reconcile[\s\S]*?^ {4}\}\);$/m, () => finalizer);
+/** The reconcile with a finalizer replaces the greeter's. */
+const withFinalizer = greeter.replace(/^ {2}const reconcile[\s\S]*?^ {2}\};\n/m, () => finalizer);
 /** What replaces the greeter's last statement, to be one of several processes; its imports belong to the top. */
 const [electionImports = '', ...electionStatements] = election.split('\n\n');
 const withElection = `${electionImports}\n${greeter.replace(/^ *await runtime\.runOperator.*$/m, () => electionStatements.join('\n\n'))}`;
-const phoneBook = 'declare const phoneBook: Record<"add" | "remove", (who: string) => Promise<void>>;\n';
+const phoneBook =
+  'declare const phoneBook: Record<"add" | "remove", (who: string, signal: AbortSignal) => Promise<void>>;\n';
 
 /** What docs/writing-an-operator.md shows, as files: a part of one stands where the reader would put it. */
 export const guideFiles: Readonly<Record<string, string>> = {

@@ -172,14 +172,18 @@ test('holds back all bytes permanently with silence', async () => {
   await end;
 });
 
-test('completes a slow response when the fault is off', async () => {
+test('holds back a slow response from its first byte, and completes it when the fault is off', async () => {
   const slow = proxy.inject({ type: 'slow', bytesPerSecond: 1 }, { on: isWatch });
   const { stream, events, end } = await watch();
   stream.send('ADDED', stored('a', '7'));
-  await eventually('the first line is there', async () => events.length === 1);
   stream.send('ADDED', stored('b', '8'));
   stream.end();
   expect(slow.count).toBe(1);
+  // Other responses pass meanwhile.
+  const list = client.list(Widget);
+  (await server.next({ method: 'GET' })).json(200, { metadata: {}, items: [] });
+  await list;
+  expect(events).toEqual([]);
   slow.off();
   expect(await end).toBe('ended');
   expect(names(events)).toEqual(['a', 'b']);
