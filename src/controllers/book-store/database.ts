@@ -129,7 +129,14 @@ async function reconcileStatefulSet(
     return { database: deleted, volume, statefulSet: present, claims: grownInUse, error };
   }
   const allowed = foreign === undefined ? settings : withoutMoreReplicas(settings, present);
-  const applied = await applyStatefulSet(bookStore, allowed, present, options);
+  let applied: Applied<StatefulSet>;
+  try {
+    applied = await applyStatefulSet(bookStore, allowed, present, options);
+  } catch (error) {
+    if (!isRefusal(error)) throw error;
+    const volume = volumeOutcome(grown, growth, [], settings);
+    return { database: refused(error), volume, statefulSet: present, claims: grownInUse, error };
+  }
   if (applied.type === 'nameTaken') return appliedResult(bookStore, applied, noVolumeGrowing, claims, options);
   const { stuck, requeueAfterMs } = await restartPending(growth, applied.object, bookStore, settings, options);
   const volume = volumeOutcome(grown, growth, stuck, settings);

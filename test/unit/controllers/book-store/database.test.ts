@@ -1,9 +1,15 @@
 import { describe, expect, test } from '@jest/globals';
-import type { BookStore } from '../../../../src/api/index.ts';
-import { statefulSetOf } from '../../../../src/controllers/book-store/database.ts';
+import { BookStore } from '../../../../src/api/index.ts';
+import {
+  type DatabaseOptions,
+  reconcileDatabase,
+  statefulSetOf,
+} from '../../../../src/controllers/book-store/database.ts';
 import { settingsOf } from '../../../../src/controllers/book-store/desired.ts';
-import type { StatefulSet } from '../../../../src/runtime/kinds/index.ts';
-import { bookStore } from './objects.ts';
+import { ApiError } from '../../../../src/runtime/client/index.ts';
+import { controllerReference, type Kind } from '../../../../src/runtime/index.ts';
+import { StatefulSet } from '../../../../src/runtime/kinds/index.ts';
+import { bookStore, claim } from './objects.ts';
 
 describe('the claim template', () => {
   const templatesOf = (store: BookStore, present?: StatefulSet) =>
@@ -32,4 +38,22 @@ describe('the StatefulSet', () => {
     expect(statefulSetOf(store, settingsOf(store), undefined).spec?.serviceName).toBe('shop-db');
     expect(statefulSetOf(store, settingsOf(store), present).spec?.serviceName).toBe('mongodb-service');
   });
+});
+
+test('a refused claim is reported also if the API server refuses the StatefulSet', async () => {
+  const store = bookStore({ bookDB: { dbSize: '2Gi' } });
+  const present = {
+    metadata: { name: 'shop-db', ownerReferences: [controllerReference(BookStore, store)] },
+  } as unknown as StatefulSet;
+  const refuse = (message: string) => Promise.reject(new ApiError('PATCH /x', 403, { reason: 'Forbidden', message }));
+  const { database, volume } = await reconcileDatabase(store, settingsOf(store), {
+    client: { patch: () => refuse('exceeded quota') },
+    statefulSets: { get: () => present },
+    applier: {
+      apply: async (kind: Kind) => (kind === StatefulSet ? refuse('denied by policy') : { type: 'unchanged' }),
+    },
+    claims: [claim('data-shop-db-0', '1Gi')],
+  } as unknown as DatabaseOptions);
+  expect(database).toEqual({ reason: 'Refused', message: 'denied by policy' });
+  expect(volume).toEqual({ reason: 'ResizeRefused', message: 'exceeded quota' });
 });
