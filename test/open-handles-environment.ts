@@ -21,9 +21,6 @@ const watchedTypes: ReadonlySet<string> = new Set([
 /** How long a handle that is being closed may take, in milliseconds: a busy machine needs more than one turn of the loop. */
 const closingMs = 2_000;
 
-// A worker whose jest was killed would go on with its test, and with the programs that it has started.
-process.once('disconnect', () => process.exit());
-
 interface Handle {
   readonly type: string;
   /** Where it was made. */

@@ -121,6 +121,7 @@ class Runner {
     const { timeoutMs } = this.#options;
     const child = execa(file, args, {
       cwd: repository,
+      detached: true,
       env: { ...(process.stdout.isTTY && { FORCE_COLOR: '1' }), ...suite.environment },
       stdin: 'inherit',
       stdout: [watched, 'inherit'],
@@ -133,11 +134,22 @@ class Runner {
     this.#running.add(child);
     const result = await child;
     this.#running.delete(child);
+    killGroup(child.pid);
     return { why: whyOf(result), leftHandlesOpen };
   }
 
   #kill(signal: NodeJS.Signals): void {
     for (const child of this.#running) child.kill(signal);
+  }
+}
+
+/** Ends what is left of a suite: the workers of a jest that was interrupted go on with their tests. */
+function killGroup(pid: number | undefined): void {
+  if (pid === undefined) return;
+  try {
+    process.kill(-pid, 'SIGKILL');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
   }
 }
 

@@ -274,11 +274,11 @@ describe('BookStores', () => {
     expect(pod.spec?.volumes).toContainEqual({ name: 'data', persistentVolumeClaim: { claimName: 'data-shop-db-0' } });
     expect(pod.spec?.containers[0]?.volumeMounts).toContainEqual({ name: 'data', mountPath: '/data/db' });
     await cluster.client.delete(Pod, pod.metadata, { gracePeriodSeconds: 0 });
-    await eventually('another pod', async () => {
-      const next = await ifThere(podOf(at.key));
-      return next !== undefined && next.metadata.uid !== pod.metadata.uid && next;
+    const next = await eventually('another pod', async () => {
+      const found = await ifThere(podOf(at.key));
+      return found !== undefined && found.metadata.uid !== pod.metadata.uid && found;
     });
-    expect((await podOf(at.key)).spec?.volumes).toEqual(expect.arrayContaining([...(pod.spec?.volumes ?? [])]));
+    expect(next.spec?.volumes).toEqual(expect.arrayContaining([...(pod.spec?.volumes ?? [])]));
   });
 
   test('two BookStores in a namespace do not overwrite each other', async () => {
