@@ -34,7 +34,7 @@ export const partReasons = defineReasons({
     ready: 'False',
     event: 'Normal',
     meaning:
-      'A child is being deleted, or belongs to an earlier BookStore of this name. It is created again when it is gone.',
+      'A child is being deleted, or belongs to an earlier BookStore of this name. The operator creates a new one when it is deleted.',
   },
   NameTaken: {
     ready: 'False',
@@ -56,23 +56,24 @@ export const partReasons = defineReasons({
   },
 });
 
-/** The reasons of VolumeResizing. */
+/** The reasons of VolumeResizing. `ready` is whether `Ready` may be True, not the status of VolumeResizing: see {@link resizingReasons}. */
 export const volumeReasons = defineReasons({
   VolumesSettled: { ready: 'True', event: 'Normal', meaning: 'No volume is growing.' },
   ClaimsGrowing: {
     ready: 'False',
     event: 'Normal',
-    meaning: 'The claims request a larger size and wait for the storage.',
+    meaning: 'A volume is smaller than dbSize: the storage driver must grow it.',
   },
   FileSystemResizePending: {
     ready: 'False',
     event: 'Normal',
-    meaning: 'The volume has grown, but not yet its file system.',
+    meaning: 'The volume has grown. The kubelet has not grown its file system yet.',
   },
   ResizeFailing: {
     ready: 'False',
     event: 'Warning',
-    meaning: 'The storage or the node has failed to grow a volume so far. The message quotes the error.',
+    meaning:
+      'The storage driver or the kubelet reports an error while it grows a volume. It retries. The message quotes the error.',
   },
   StorageClassCannotGrow: {
     ready: 'False',
@@ -82,7 +83,8 @@ export const volumeReasons = defineReasons({
   ResizeRefused: {
     ready: 'False',
     event: 'Warning',
-    meaning: 'The API server refuses to let a claim grow for another reason, for example a quota or a policy.',
+    meaning:
+      'The API server rejects the new request of a claim, for example because of a quota, a policy or a missing permission.',
   },
 });
 
@@ -139,7 +141,11 @@ export interface DatabaseResult {
 }
 
 /** The reasons with which VolumeResizing is True. */
-const resizing: readonly VolumeOutcome['reason'][] = ['ClaimsGrowing', 'FileSystemResizePending', 'ResizeFailing'];
+const resizingReasons: readonly VolumeOutcome['reason'][] = [
+  'ClaimsGrowing',
+  'FileSystemResizePending',
+  'ResizeFailing',
+];
 
 /** The outcome of the whole reconcile. */
 export function outcomeOf(
@@ -154,7 +160,7 @@ export function outcomeOf(
     conditions: [
       { type: 'DatabaseReady', status: partReasons[database.reason].ready, ...database },
       { type: 'AppReady', status: partReasons[app.reason].ready, ...app },
-      { type: 'VolumeResizing', status: resizing.includes(volume.reason) ? 'True' : 'False', ...volume },
+      { type: 'VolumeResizing', status: resizingReasons.includes(volume.reason) ? 'True' : 'False', ...volume },
     ],
     status: {
       deploymentName: deploymentKey(bookStore).name,

@@ -30,7 +30,7 @@ export function statefulSetOfClaim(claim: PersistentVolumeClaim): ObjectKey | un
 /** The ordinal of the pod that uses the claim. */
 export const ordinalOf = ({ metadata }: KubeObject): number => Number(claimName.exec(metadata.name)?.[2]);
 
-/** Whether the controller of a claim is anything but a StatefulSet of that name. */
+/** True if the claim has a controller that is not this StatefulSet. */
 export function isForeign(claim: PersistentVolumeClaim, statefulSetName: string): boolean {
   const controller = controllerOf(claim);
   return controller !== undefined && !(controller.kind === 'StatefulSet' && controller.name === statefulSetName);
@@ -58,8 +58,8 @@ export interface GrownClaims {
 }
 
 /**
- * Sets the request of each claim to `dbSize` if the claim requests less. Also if it requests more but its volume is still smaller:
- * then somebody corrects a size that the storage cannot provide.
+ * Sets the request of each claim to `dbSize` if the claim requests less. Also lowers a request that is larger than `dbSize` while
+ * the volume is smaller (KEP-1790), to undo a size that the storage cannot provide.
  *
  * Patches the claims instead of applying them, because the StatefulSet controller created them. Each patch has the uid and the
  * resourceVersion as preconditions. Skips claims without a volume, because the API server does not let them grow.
@@ -94,8 +94,8 @@ async function resize(
 ): Promise<PersistentVolumeClaim> {
   const difference = compareQuantities(requestOf(claim), size);
   if (!isBound(claim) || difference === 0) return claim;
-  // A request may shrink if it stays above the capacity (KEP-1790). An earlier BookStore of this name, which the cache may
-  // still hold, must not undo the size of its successor.
+  // A request may shrink if it stays above the capacity (KEP-1790). The cached BookStore may be an earlier one of this name, which
+  // must not undo the size of its successor: read it first.
   if (difference > 0 && (hasCapacity(claim, size) || !(await isCurrent(client, BookStore, bookStore)))) return claim;
   const { uid, resourceVersion } = claim.metadata;
   const body = { metadata: { uid, resourceVersion }, spec: { resources: { requests: { storage: size } } } };

@@ -12,7 +12,7 @@ import type { Job } from '../../runtime/kinds/index.ts';
 import { childName } from '../child-name.ts';
 import { podLabels, printPod } from '../print-pod.ts';
 
-/** The annotation of a Job with the generation of the Echo whose message it prints. */
+/** The annotation of a Job: the generation of the Echo whose message it prints. */
 const generationAnnotation = 'mmontes.io/generation';
 
 /** The job controller copies a Job's name into a label of its pods. */

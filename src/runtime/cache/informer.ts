@@ -26,7 +26,7 @@ export interface CacheObserver {
   /** The store may hold a newer resourceVersion. */
   readonly progressed: (namespace: string | undefined) => void;
   /**
-   * The store holds a complete list. Objects created and deleted since the previous watch caused no event.
+   * The store holds a complete list. An object that was created and deleted since the previous watch caused no event.
    *
    * @param startedAtMs when the list was requested, by `performance.now`.
    */
@@ -77,7 +77,7 @@ export class Informer<T extends KubeObject> {
   readonly #scope: Scope;
   readonly #log: Logger;
   readonly #parts: ReadonlyMap<string, Part<T>>;
-  /** Copied on write, so that a running loop keeps iterating over its handlers. */
+  /** Copied on write: a running loop iterates over an unchanged list. */
   #handlers: readonly Registration<T>[] = [];
   #observers: readonly CacheObserver[] = [];
   readonly #synced = Promise.withResolvers<void>();

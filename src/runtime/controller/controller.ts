@@ -30,7 +30,7 @@ export interface ReconcileContext {
  * idempotent and level-based: it must rely on the stores, not on having seen an event.
  *
  * A thrown error is logged, counted and retried with backoff. Exceptions: a {@link TerminalError} is not retried. A
- * {@link GateClosedError}, and a refusal because the key's own namespace is being deleted, end the reconcile silently.
+ * {@link GateClosedError}, and a refusal because the key's own namespace is being deleted, end the reconcile without a retry.
  */
 export type Reconcile = (key: ObjectKey, context: ReconcileContext) => Promise<Result>;
 
@@ -263,7 +263,7 @@ export class Controller<T extends KubeObject> {
 
   #ended(key: string, result: Result, log: Logger): ReconcileEnd {
     if (result.type === 'retry') {
-      log.debug({ err: result.error }, 'the failure is reported: trying again');
+      log.debug({ err: result.error }, 'the status reports the failure: retrying with backoff');
       this.#queue.addRateLimited(key);
       return { outcome: 'error' };
     }
@@ -290,12 +290,12 @@ export class Controller<T extends KubeObject> {
       return { outcome: 'error' };
     }
     if (error instanceof GateClosedError) {
-      // Whoever closed the gate has logged it. The gate never reopens, so a retry is pointless.
+      // The leader elector logs why the gate closed. The gate never reopens, so a retry is pointless.
       log.debug({ err: error }, 'reconcile aborted: this process may no longer write');
       return { outcome: 'error' };
     }
     if (error instanceof TerminalError) {
-      log.error({ err: error }, 'reconcile failed, and trying again cannot help');
+      log.error({ err: error }, 'reconcile failed with a terminal error: not retried');
       this.#queue.forget(key);
       return { outcome: 'error', failure: 'terminal' };
     }
@@ -303,7 +303,7 @@ export class Controller<T extends KubeObject> {
     if (isConflict(error) || isAlreadyExists(error)) {
       // The store was stale, which is ordinary. Retry, because no event may follow: the store never sees an object that was
       // created and deleted between two lists.
-      log.debug({ err: error }, 'reconcile met a conflict: trying again');
+      log.debug({ err: error }, 'conflict: retrying');
       return { outcome: 'error' };
     }
     log.error({ err: asError(error) }, 'reconcile failed: trying again');

@@ -21,8 +21,8 @@ export interface Reason {
   /** The type of the Event for this reason: `Warning` if a person should act. */
   readonly event: EventNotice['type'];
   /**
-   * Whether a new message under the same reason gets an Event and a log line of its own. Only for messages that follow
-   * from the spec: one that quotes a clock or a counter would write an Event at each reconcile. Default false.
+   * Whether a changed message under the same reason also records an Event and a log line. Only for messages that depend on
+   * the spec: a message with a clock or a counter would record an Event at each reconcile. Default false.
    */
   readonly tellsNewMessages?: boolean;
   /** One sentence for the generated documentation. */
@@ -56,7 +56,7 @@ export function defineReasons<R extends string>(reasons: Reasons<R>): Reasons<R>
 /** An object whose status has conditions, as {@link defineKind} declares it. */
 export type ReportingObject = KubeObject & { readonly status?: StandardStatus };
 
-/** How a reconcile ended: what the status is to say, and when to look again. */
+/** How a reconcile ended: the status to write, and when to requeue. */
 export interface Outcome<R extends string = string, T extends ReportingObject = ReportingObject> {
   /** The reason of `Ready`; its status follows from it. */
   readonly reason: R;
@@ -69,12 +69,11 @@ export interface Outcome<R extends string = string, T extends ReportingObject = 
   readonly status?: DesiredStatus<Omit<NonNullable<T['status']>, keyof StandardStatus>>;
   /** Conditions besides `Ready` that this reconcile observed. All others stay as they are, `observedGeneration` included. */
   readonly conditions?: readonly Omit<DesiredCondition, 'observedGeneration'>[] | undefined;
-  /** Reconcile again after so many milliseconds, even if nothing changes. Ignored where there is an `error`. */
+  /** Requeue after this delay, in milliseconds. Ignored if `error` is set: the backoff decides then. */
   readonly requeueAfterMs?: number | undefined;
   /**
-   * Why the reconcile is to be retried, with the back-off of the queue. A refusal by the API server ({@link isRefusal}) is
-   * told by the status and is not logged as an error; any other error is thrown once the status is written. With an error,
-   * `requeueAfterMs` has no effect: the back-off decides when the reconcile runs again.
+   * The error to retry with the queue's backoff. The status reports a refusal by the API server ({@link isRefusal}), so it is
+   * logged only at debug level. Any other error is thrown after the status was written.
    */
   readonly error?: unknown;
 }
@@ -97,17 +96,17 @@ export interface OutcomeReporterOptions<T extends ReportingObject, R extends str
  * Turns the outcome of each reconcile into the status, an Event, a log line, and the result for the queue.
  *
  * **Guarantees**
- * - The status is written with at most one request, and with none if it says so already.
+ * - The status is written with at most one request, and with none if nothing differs.
  * - `Ready`, the conditions of the outcome and `status.observedGeneration` carry the generation of the object that was
  *   reconciled. Conditions that the outcome does not name stay as they are.
  * - An Event and a log line are written once per change of the reason of `Ready`; also per change of its message where the
  *   reason has `tellsNewMessages`.
- * - A refusal by the API server is reported and retried with the back-off of the queue: from 5 ms, doubling, to a minute at
- *   most by default. So it heals by itself when the quota is freed or the policy is changed.
+ * - A refusal by the API server is reported and retried with the queue's backoff: by default from 5 ms, doubling, to one
+ *   minute. The object recovers without intervention once the quota or the policy allows it.
  *
  * **Assumptions**
  * - The object is from the store and is not being deleted, or has a finalizer of this controller.
- * - No reconciler decides what to do from its own conditions: then a retry would not try anything.
+ * - Reconcilers do not use their own conditions as input; otherwise a retry would do nothing.
  * - The predicate of the controller is {@link ignoringConditionMessages} or a stricter one, such as {@link generationChanged}.
  *
  * @example
@@ -133,10 +132,10 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
   }
 
   /**
-   * Runs `work` and reports its outcome. A refusal that `work` throws becomes the outcome that `refused` makes of it.
+   * Runs `work` and reports its outcome. A refusal that `work` throws is converted to an outcome by `refused`.
    *
-   * @param work returns undefined if there is nothing to report: the store is behind, and the next event tells more.
-   * @throws whatever `work` throws that is no refusal; what {@link report} throws.
+   * @param work returns undefined to write no status, for example because the store is stale: the next event enqueues the key.
+   * @throws any error of `work`, except a refusal that `refused` converts; the errors of {@link report}.
    */
   async reconcile(
     object: T,
@@ -150,9 +149,9 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
   /**
    * Reports an outcome.
    *
-   * @returns what the reconcile is to return.
-   * @throws the `error` of the outcome, unless it is a refusal; whatever the client throws; an Error if the object has no
-   *   status to write because its CustomResourceDefinition is an older one. An object that is gone is no error.
+   * @returns the result for the reconcile to return.
+   * @throws the `error` of the outcome, unless it is a refusal; any error of the client; an Error if the installed
+   *   CustomResourceDefinition has no status subresource. A deleted object is not an error.
    */
   async report(object: T, outcome: Outcome<R, T>, context: Pick<ReconcileContext, 'client' | 'log'>): Promise<Result> {
     const { kind, reasons, now = () => new Date() } = this.#options;
@@ -165,7 +164,7 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
     throw error;
   }
 
-  /** Writes an Event and a log line of their own, for what was done: a child was put back. Does not wait and never throws. */
+  /** Records an Event and a log line for an action, such as recreating a child. Does not wait and never throws. */
   tell(object: T, notice: Omit<EventNotice, 'action'>, { log }: Pick<ReconcileContext, 'log'>): void {
     const { kind, events } = this.#options;
     log.info({ reason: notice.reason }, notice.note);

@@ -44,9 +44,12 @@ export async function writeStatus<S extends object, T extends KubeObject & { rea
     if (!isNotFound(error)) throw error;
     // The object was deleted meanwhile.
     if (!(await isCurrent(client, kind, object))) return undefined;
-    throw new Error(`the ${kind.kind} is there, but takes no status: apply this version's CustomResourceDefinition`, {
-      cause: error,
-    });
+    throw new Error(
+      `the ${kind.kind} exists, but its CustomResourceDefinition has no status subresource: apply the CustomResourceDefinitions of this version`,
+      {
+        cause: error,
+      },
+    );
   }
 }
 

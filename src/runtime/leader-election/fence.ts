@@ -6,7 +6,7 @@ import { type Instant, maxElapsedMs } from './instant.ts';
 const checkIntervalMs = 1000;
 
 /**
- * Lets a request begin only while this process certainly leads: until the renew deadline has passed since the last
+ * Allows a request only while this process certainly leads: until the renew deadline has passed since the last
  * successful renewal was *sent*. Other candidates count from when they observed that renewal, which is later. A closed
  * fence never reopens.
  *

@@ -9,7 +9,7 @@ import { currentInstant, type Instant } from './instant.ts';
 import { buildClaimedLease, buildNewLease, buildReleasedLease, holderOf, type LeaseClaim } from './lease.ts';
 import { type LeaseTimings, publishedDurationSeconds } from './timings.ts';
 
-/** A release takes no longer: the kubelet and the next leader wait for this process to exit. */
+/** The timeout of a release: the kubelet and the next leader wait for this process to exit. */
 const releaseTimeoutMs = 3000;
 
 /** What {@link LeaseKeeper} needs. */
@@ -115,7 +115,7 @@ export class LeaseKeeper {
       await this.acquire(this.#held, signal).catch((error: unknown) => this.#resolveConflict(error, signal));
     } catch (error) {
       if (!signal.aborted) {
-        log.warn({ err: error, leadingForMs: fence.remainingMs }, 'the lease could not be renewed: trying again');
+        log.warn({ err: error, remainingMs: fence.remainingMs }, 'the lease could not be renewed: trying again');
       }
     }
   }
@@ -169,7 +169,7 @@ export class LeaseKeeper {
   }
 
   /**
-   * The wall clock, but never slower than the monotonic clock since the claim before. client-go tells renewals apart by
+   * The wall clock, advanced at least as far as the monotonic clock since the previous claim. client-go tells renewals apart by
    * the whole second of renewTime (LeaderElectionRecord in k8s.io/client-go/tools/leaderelection/resourcelock): it would
    * take the Lease from a leader whose wall clock stands still or is set back to the same second again.
    */

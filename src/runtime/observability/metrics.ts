@@ -28,7 +28,7 @@ export type ReconcileFailure = 'terminal' | 'panic' | 'timeout';
 /** Receives the start and the end of each reconcile of a controller. */
 export interface ReconcileObserver {
   started(): void;
-  /** @param failure may be present with any outcome: a reconcile may succeed after its time limit. */
+  /** @param failure may be present with any outcome: present only with the outcome `error`. */
   finished(outcome: ReconcileOutcome, seconds: number, failure?: ReconcileFailure): void;
 }
 

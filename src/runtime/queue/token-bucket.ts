@@ -13,8 +13,8 @@ export class TokenBucket {
    */
   constructor(options: { readonly perSecond: number; readonly burst: number; readonly maxWaitMs: number }) {
     const { perSecond, burst, maxWaitMs } = options;
-    if (!(perSecond > 0)) throw new RangeError(`a rate is more than 0 a second, not ${perSecond}`);
-    if (!(burst >= 1)) throw new RangeError(`a burst is of 1 at least, not ${burst}`);
+    if (!(perSecond > 0)) throw new RangeError(`the rate must be more than 0 per second, not ${perSecond}`);
+    if (!(burst >= 1)) throw new RangeError(`the burst must be at least 1, not ${burst}`);
     this.#perSecond = perSecond;
     this.#burst = burst;
     this.#maxWaitMs = maxWaitMs;

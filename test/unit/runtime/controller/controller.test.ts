@@ -195,7 +195,7 @@ describe('the outcome', () => {
     await reconciled('a', 4);
     expect(pausesMs()).toEqual([5, 10, 20]);
     expect(errors()).toEqual([]);
-    expect(managed.log.messages('debug')).toContain('the failure is reported: trying again');
+    expect(managed.log.messages('debug')).toContain('the status reports the failure: retrying with backoff');
     expect(await result('error')).toBe(3);
   });
 
@@ -207,7 +207,7 @@ describe('the outcome', () => {
     const stream = await controller(['a', 'b'], act);
     await reconciled('b', 4);
     expect(times('a')).toBe(1);
-    expect(errors()).toContain('reconcile failed, and trying again cannot help');
+    expect(errors()).toContain('reconcile failed with a terminal error: not retried');
     expect(await result('error')).toBe(4);
     stream.send('MODIFIED', stored('a', '11'));
     await reconciled('a', 2);
@@ -260,7 +260,7 @@ describe('the outcome', () => {
     });
     await reconciled('a', 2);
     expect(errors()).toEqual([]);
-    expect(managed.log.messages('debug')).toContain('reconcile met a conflict: trying again');
+    expect(managed.log.messages('debug')).toContain('conflict: retrying');
     expect(await result('error')).toBe(1);
   });
 

@@ -321,8 +321,8 @@ describe('a key that failed', () => {
   });
 
   test.each([
-    [{ retriesPerSecond: 0 }, 'a rate is more than 0 a second, not 0'],
-    [{ retryBurst: 0 }, 'a burst is of 1 at least, not 0'],
+    [{ retriesPerSecond: 0 }, 'the rate must be more than 0 per second, not 0'],
+    [{ retryBurst: 0 }, 'the burst must be at least 1, not 0'],
   ])('is refused a rate that would never let it come: %j', (options, message) => {
     expect(() => new WorkQueue(options)).toThrow(new RangeError(message));
   });
