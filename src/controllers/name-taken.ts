@@ -1,4 +1,4 @@
-import { isPredecessors } from '../runtime/controller/index.ts';
+import { belongsToPredecessor } from '../runtime/controller/index.ts';
 import type { Kind, KubeObject } from '../runtime/index.ts';
 
 /** Why a child cannot be created or changed for now. */
@@ -20,7 +20,7 @@ export function nameTaken<R extends string>(
 ): BlockedChild<R> {
   const { kind } = child.kind;
   const { name } = child.holder.metadata;
-  if (isPredecessors(child.holder, owner.kind, owner.object)) {
+  if (belongsToPredecessor(child.holder, owner.kind, owner.object)) {
     const message = `${kind} ${name} belongs to an earlier ${owner.kind.kind} of this name: a new one is created when the garbage collector has deleted it`;
     return { reason: 'Replacing', message };
   }

@@ -42,12 +42,18 @@ export async function apiReport(root: string): Promise<string> {
   }
 }
 
-/** The names that an entry exports. An entry has only `export … from`. */
+/** The names that an entry exports. An entry has only `export … from`; a module that it exports whole has only constants with a type of the same name. */
 async function namesSection(folder: string, entry: string, module: string): Promise<string> {
   const text = await readFile(join(folder, `${module}.d.ts`), 'utf8');
   const named = [...text.matchAll(/^export (?:type )?\{([^}]*)\} from/gm)].flatMap(([, list = '']) => list.split(','));
   const namespaces = [...text.matchAll(/^export \* as (\w+) from/gm)].map(([, name = '']) => name);
-  const names = [...named.map((name) => name.trim().replace(/^type /, '')), ...namespaces].filter(
+  const whole = [...text.matchAll(/^export \* from '(.+)\.ts';$/gm)].map(([, from = '']) =>
+    readFile(join(folder, module, '..', `${from}.d.ts`), 'utf8'),
+  );
+  const constants = (await Promise.all(whole)).flatMap((each) =>
+    [...each.matchAll(/^export declare const (\w+)/gm)].map(([, name = '']) => name),
+  );
+  const names = [...named.map((name) => name.trim().replace(/^type /, '')), ...namespaces, ...constants].filter(
     (name) => name !== '',
   );
   const sorted = names.sort((a, b) => a.localeCompare(b, 'en'));

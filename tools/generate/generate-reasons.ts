@@ -7,6 +7,7 @@ import { podSetReasons } from '../../src/controllers/pod-set/pod-set-reconciler.
 import { postgresWriterReasons } from '../../src/controllers/postgres-writer/postgres-writer-reconciler.ts';
 import { scheduledEchoReasons } from '../../src/controllers/scheduled-echo/scheduled-echo-reconciler.ts';
 import type { Reason } from '../../src/runtime/controller/index.ts';
+import { replaceTable } from './tables.ts';
 
 /** A row of a table: a reason that is never reported has no Event. */
 type Row = Pick<Reason, 'ready' | 'meaning'> & { readonly event: Reason['event'] | 'none' };
@@ -28,9 +29,6 @@ const pages: readonly (readonly [page: string, reasons: Rows])[] = [
   ['docs/pet.md', { ...petReasons, Adding: { ...petReasons.Adding, event: 'none' }, ...controllerDisabled }],
 ];
 
-const begin = '<!-- The reasons of Ready: generated from src/controllers by `make generate`. -->\n\n';
-const end = '\n<!-- The end of the reasons. -->\n';
-
 /** The paths of these pages. */
 export const reasonPages: readonly string[] = pages.map(([page]) => page);
 
@@ -43,12 +41,7 @@ export async function reasonTables(root: string): Promise<readonly [path: string
   return Promise.all(
     pages.map(async ([page, reasons]): Promise<[string, string]> => {
       const text = await readFile(join(root, page), 'utf8');
-      const [before, rest] = text.split(begin, 2);
-      const after = rest?.slice(rest.indexOf(end));
-      if (before === undefined || after === undefined || !after.startsWith(end)) {
-        throw new Error(`${page} lacks the comments around its table of reasons`);
-      }
-      return [page, before + begin + tableOf(reasons) + after];
+      return [page, replaceTable(page, text, 'reasons', tableOf(reasons))];
     }),
   );
 }

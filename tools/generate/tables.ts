@@ -1,5 +1,5 @@
 /**
- * The page with another table between the comments that name it.
+ * Returns the page with its table replaced: the table between the two comments that name it.
  *
  * @throws Error if the page lacks the comments.
  */

@@ -39,7 +39,7 @@ export const partReasons = defineReasons({
   NameTaken: {
     ready: 'False',
     event: 'Warning',
-    tellsNewMessages: true,
+    recordsMessageChanges: true,
     meaning: 'An object with the name of a child does not belong to this BookStore. The message names it.',
   },
   Refused: {
@@ -51,7 +51,7 @@ export const partReasons = defineReasons({
   ClaimBeingDeleted: {
     ready: 'False',
     event: 'Warning',
-    tellsNewMessages: true,
+    recordsMessageChanges: true,
     meaning: 'A claim that a database uses is being deleted. The message names it.',
   },
 });
@@ -102,7 +102,7 @@ export const bookStoreReasons = defineReasons({
   InvalidSpec: {
     ready: 'False',
     event: 'Warning',
-    tellsNewMessages: true,
+    recordsMessageChanges: true,
     meaning: 'A required field is missing: the BookStore was stored under an older CustomResourceDefinition.',
   },
 });

@@ -52,7 +52,7 @@ export const echoReasons = defineReasons({
   InvalidSpec: {
     ready: 'False',
     event: 'Warning',
-    tellsNewMessages: true,
+    recordsMessageChanges: true,
     meaning: 'The Echo has no message: it was stored under an older CustomResourceDefinition.',
   },
 });
@@ -124,7 +124,7 @@ export class EchoReconciler {
     const job = await context.client.create(Job, echoJob(echo, this.#options.image));
     if (hadJob(echo)) {
       const note = `created Job ${jobKey.name} again: it was deleted before it had printed the message`;
-      this.#reporter.tell(echo, { type: 'Normal', reason: 'JobRecreated', note }, context);
+      this.#reporter.recordEvent(echo, { type: 'Normal', reason: 'JobRecreated', note }, context);
     }
     return outcomeOf(echo, job);
   }

@@ -42,7 +42,7 @@ export function addDisabledController(
       const { conditions } = desiredStatus(reasons, object, { reason, message }, new Date());
       const written = await writeStatus(context.client, kind, object, { conditions: [...(conditions ?? [])] });
       if (written === undefined || findCondition(object.status?.conditions, 'Ready')?.reason === reason) return done;
-      reporter.tell(object, { type: 'Warning', reason, note: message }, context);
+      reporter.recordEvent(object, { type: 'Warning', reason, note: message }, context);
       return done;
     },
   });

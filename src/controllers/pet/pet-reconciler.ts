@@ -52,7 +52,7 @@ export const petReasons = defineReasons({
   InvalidPet: {
     ready: 'False',
     event: 'Warning',
-    tellsNewMessages: true,
+    recordsMessageChanges: true,
     meaning: 'The spec does not describe a valid pet. The message names the field.',
   },
 });
@@ -206,12 +206,12 @@ export class PetReconciler {
     const deviation = inventory.deviation(id);
     if (deviation === undefined && isStored(record.pet)) return done;
     if (await circuit.call((linked) => store.update(id, wanted, linked), signal)) {
-      this.#reporter.tell(record.pet, updateNotice(id, deviation), context);
+      this.#reporter.recordEvent(record.pet, updateNotice(id, deviation), context);
       inventory.markCorrected(id);
       return this.#reporter.report(record.pet, stored(id), context);
     }
     const note = `pet ${id} is no longer in the store: adding it again`;
-    this.#reporter.tell(record.pet, { type: 'Warning', reason: 'PetLost', note }, context);
+    this.#reporter.recordEvent(record.pet, { type: 'Warning', reason: 'PetLost', note }, context);
     const result = await this.#add(record, wanted, context);
     inventory.markCorrected(id);
     return result;

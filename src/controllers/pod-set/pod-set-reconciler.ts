@@ -68,7 +68,7 @@ export const podSetReasons = defineReasons({
   InvalidSpec: {
     ready: 'False',
     event: 'Warning',
-    tellsNewMessages: true,
+    recordsMessageChanges: true,
     meaning:
       'A required field is missing, usually `replicas`: the PodSet was stored under an older CustomResourceDefinition. The operator does not change its pods.',
   },
@@ -183,7 +183,7 @@ export class PodSetReconciler {
   #recordEvent(set: PodSet, reason: 'PodsMade' | 'PodsRemoved', pods: readonly Pod[], context: ReconcileContext): void {
     if (pods.length === 0) return;
     const note = `${reason === 'PodsMade' ? 'created' : 'deleted'} ${namesOf(pods)}`;
-    this.#reporter.tell(set, { type: 'Normal', reason, note }, context);
+    this.#reporter.recordEvent(set, { type: 'Normal', reason, note }, context);
   }
 }
 

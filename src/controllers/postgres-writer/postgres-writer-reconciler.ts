@@ -42,13 +42,13 @@ export const postgresWriterReasons = defineReasons({
   InvalidSpec: {
     ready: 'False',
     event: 'Warning',
-    tellsNewMessages: true,
+    recordsMessageChanges: true,
     meaning: 'A required field is missing: the PostgresWriter was stored under an older CustomResourceDefinition.',
   },
   InvalidTable: {
     ready: 'False',
     event: 'Warning',
-    tellsNewMessages: true,
+    recordsMessageChanges: true,
     meaning: '`table` is not the name of a table.',
   },
   TableNotAllowed: {
@@ -183,7 +183,7 @@ export class PostgresWriterReconciler {
       const outcome = writtenOutcome(written, text);
       const result = await this.#report(current, outcome, context, [text]);
       const notice = noticeOf(writer, { text, others, written, reason: outcome.reason });
-      if (notice !== undefined) this.#reporter.tell(writer, notice, context);
+      if (notice !== undefined) this.#reporter.recordEvent(writer, notice, context);
       this.#recordCheck(writer);
       return result;
     } catch (error) {

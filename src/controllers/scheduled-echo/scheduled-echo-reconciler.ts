@@ -37,7 +37,7 @@ export const scheduledEchoReasons = defineReasons({
   InvalidSchedule: {
     ready: 'False',
     event: 'Warning',
-    tellsNewMessages: true,
+    recordsMessageChanges: true,
     meaning:
       'The API server refuses the schedule or the time zone. The message quotes it. The CronJob keeps its last valid schedule. The operator retries at least once a minute.',
   },
@@ -56,7 +56,7 @@ export const scheduledEchoReasons = defineReasons({
   InvalidSpec: {
     ready: 'False',
     event: 'Warning',
-    tellsNewMessages: true,
+    recordsMessageChanges: true,
     meaning:
       '`message` or `schedule` is missing: the ScheduledEcho was stored under an older CustomResourceDefinition. The operator does not change an existing CronJob.',
   },
@@ -142,11 +142,11 @@ export class ScheduledEchoReconciler {
     const name = cronJobKeyOf(keyOf(echo)).name;
     if (applied.type === 'applied') {
       const note = `applied CronJob ${name}, which differed from the spec in ${applied.difference}`;
-      this.#reporter.tell(echo, { type: 'Normal', reason: 'CronJobChanged', note }, context);
+      this.#reporter.recordEvent(echo, { type: 'Normal', reason: 'CronJobChanged', note }, context);
     }
     if (applied.type === 'created' && findCondition(echo.status?.conditions, 'Ready')?.status === 'True') {
       const note = `created CronJob ${name} again: it was deleted`;
-      this.#reporter.tell(echo, { type: 'Normal', reason: 'CronJobRecreated', note }, context);
+      this.#reporter.recordEvent(echo, { type: 'Normal', reason: 'CronJobRecreated', note }, context);
     }
   }
 

@@ -90,19 +90,21 @@ const pageSize = 250;
 /** After this many broken streams in a row the next list is paged: a proxy may cut long responses, and pages are short. */
 const maxBrokenStreams = 2;
 
-/** A watch that lived this long did connect, and a list this long ago is not the one that expired: no pause is due. */
-const briefMs = 1000;
+/**
+ * No backoff if the watch was open for at least this long (the connection worked), or if the last list is at least this old
+ * (the 410 is not about a fresh list).
+ */
+const minHealthyMs = 1000;
 
 /** The server ends a watch after 5 to 10 minutes, at random, so that watches do not all end at once (as client-go). */
 const randomTimeoutSeconds = (): number => Math.round(300 + 300 * Math.random());
 
 /**
  * Keeps a target equal to the API server's objects of a kind: lists, then watches, and resumes the watch from the last
- * resourceVersion forever. After an error it pauses, with backoff. It lists again only if the server no longer has the
- * resourceVersion, or does not have it yet; meanwhile the target keeps what it holds.
+ * resourceVersion forever. After an error it pauses, with backoff. It relists only if the resourceVersion has
+ * expired (410), or is ahead of the server because etcd was restored from a backup; meanwhile the target keeps what it holds.
  *
- * A server does not have a resourceVersion yet if its etcd was restored from a backup. A watch from that version looks
- * healthy and stays silent. So after a failed connection, and after a watch that ended early, the reflector asks the
+ * A watch from a version that is ahead of the server looks healthy and stays silent. So after a failed connection, and after a watch that ended early, the reflector asks the
  * server for its current version. This misses a server that has already written beyond our version.
  */
 export class Reflector<T extends KubeObject> {
@@ -183,13 +185,13 @@ export class Reflector<T extends KubeObject> {
   }
 
   async #recover(error: unknown, verb: 'list' | 'watch', signal: AbortSignal): Promise<void> {
-    if (isAbsence(error)) this.#target.refused?.(error, verb);
+    if (isNotServedOrForbidden(error)) this.#target.refused?.(error, verb);
     else this.#target.notRefused?.();
     if (error instanceof WatchReplacedError) return;
     const state = this.#state;
     const resourceVersion = state.type === 'list' ? undefined : state.resourceVersion;
     if (error instanceof WatchOverdueError) {
-      // Either the connection died, or nobody writes the kind: the server sends no bookmark for such a kind.
+      // Either the connection is dead, or the kind has no writes, so the server sent no bookmarks.
       this.#log.debug({ resourceVersion }, 'the server did not end the watch in time: resuming it');
       return;
     }
@@ -198,14 +200,13 @@ export class Reflector<T extends KubeObject> {
       this.#listing = 'paged';
       return;
     }
-    if (state.type === 'list') {
-      // A list requests no version that could expire, so a 410 to a list gets the same pause as any other error.
-    } else if (isExpired(error)) {
+    // A 410 to a list is an error like any other: another list would not help.
+    if (state.type !== 'list' && isExpired(error)) {
       this.#log.info({ resourceVersion }, 'the resourceVersion has expired: relisting');
       this.#state = { type: 'list' };
       this.#backoff.reset();
-      if (performance.now() - this.#listedAtMs > briefMs) return;
-    } else if (isFailedConnection(error)) {
+      if (performance.now() - this.#listedAtMs > minHealthyMs) return;
+    } else if (state.type !== 'list' && isFailedConnection(error)) {
       this.#state = { type: 'verify', resourceVersion: state.resourceVersion };
     }
     if (isDefect(error)) this.#target.defective?.(error);
@@ -302,7 +303,7 @@ export class Reflector<T extends KubeObject> {
     if (from !== undefined) advanceTo(from);
     const timeoutSeconds = this.#watchTimeoutSeconds ?? randomTimeoutSeconds();
     let initial = from === undefined ? new InitialEvents<T>() : undefined;
-    let opened = true;
+    let wasOpened = true;
     try {
       const batches = this.#client.watchBatches(this.#kind, {
         ...this.#selection,
@@ -333,15 +334,15 @@ export class Reflector<T extends KubeObject> {
         this.#backoff.reset();
       }
     } catch (error) {
-      // An overloaded server may take longer than `briefMs` to refuse.
-      opened = !(error instanceof ApiError || error instanceof NoResponseError);
+      // A slow refusal must not count as an open watch.
+      wasOpened = !(error instanceof ApiError || error instanceof NoResponseError);
       throw error;
     } finally {
       const state = this.#state;
       if (state.type === 'watch') this.#state = { type: 'resume', resourceVersion: state.resourceVersion };
       controller.unlink();
-      if (opened && performance.now() - openedAtMs >= briefMs) this.#backoff.reset();
-      if (opened && initial !== undefined) this.#brokenStreams += 1;
+      if (wasOpened && performance.now() - openedAtMs >= minHealthyMs) this.#backoff.reset();
+      if (wasOpened && initial !== undefined) this.#brokenStreams += 1;
     }
     if (initial !== undefined) throw new Error('the server ended a streamed list before its last object');
     await this.#watchEnded(from, { livedMs: performance.now() - openedAtMs, timeoutSeconds }, signal);
@@ -356,9 +357,9 @@ export class Reflector<T extends KubeObject> {
     if (state.type !== 'resume') return;
     const { resourceVersion } = state;
     // A server ends watches early when it stops or has lost its etcd.
-    if (livedMs < timeoutSeconds * 1000 - briefMs) this.#state = { type: 'verify', resourceVersion };
-    // Without this pause, a server that closes each watch immediately would be asked in a tight loop.
-    if (from === resourceVersion && livedMs < briefMs) {
+    if (livedMs < timeoutSeconds * 1000 - minHealthyMs) this.#state = { type: 'verify', resourceVersion };
+    // Without this pause, a server that closes each watch immediately would cause a hot loop.
+    if (from === resourceVersion && livedMs < minHealthyMs) {
       await delay(this.#backoff.next(), undefined, { signal }).catch(() => {});
     }
   }
@@ -379,8 +380,8 @@ interface Listed<T extends KubeObject> {
 const isUnsupported = (error: unknown): boolean =>
   error instanceof ApiError && (error.code === 400 || error.code === 422);
 
-/** The kind is not served, or forbidden. */
-const isAbsence = (error: unknown): error is ApiError =>
+/** The server does not serve the kind (404) or forbids the request (403). */
+const isNotServedOrForbidden = (error: unknown): error is ApiError =>
   error instanceof ApiError && (error.code === 404 || error.code === 403);
 
 /** The server has just started to serve the kind, or has lost its own watch on etcd, and will be ready soon. */

@@ -28,7 +28,7 @@ export async function deleteIfPresent(
  * Whether a child belongs to a deleted predecessor of `owner` with the same name, so that the garbage collector will delete
  * the child. Distinguishes a name that will soon be free from one that is taken.
  */
-export function isPredecessors(child: KubeObject, kind: Kind, owner: KubeObject): boolean {
+export function belongsToPredecessor(child: KubeObject, kind: Kind, owner: KubeObject): boolean {
   const controller = controllerOf(child);
   return (
     controller !== undefined &&

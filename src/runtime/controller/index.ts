@@ -14,7 +14,7 @@ export type { EventNotice } from '../observability/event-recorder.ts';
 export type { Priority } from '../queue/fair-queue.ts';
 export type { RetryOptions } from '../queue/work-queue.ts';
 export { type Claim, type ClaimOptions, claim } from './adoption.ts';
-export { isPredecessors } from './children.ts';
+export { belongsToPredecessor } from './children.ts';
 export { type FinalizerOptions, removeFinalizer } from './finalizer.ts';
 export {
   desiredStatus,

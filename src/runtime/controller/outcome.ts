@@ -24,7 +24,7 @@ export interface Reason {
    * Whether a changed message under the same reason also records an Event and a log line. Only for messages that depend on
    * the spec: a message with a clock or a counter would record an Event at each reconcile. Default false.
    */
-  readonly tellsNewMessages?: boolean;
+  readonly recordsMessageChanges?: boolean;
   /** One sentence for the generated documentation. */
   readonly meaning: string;
 }
@@ -100,7 +100,7 @@ export interface OutcomeReporterOptions<T extends ReportingObject, R extends str
  * - `Ready`, the conditions of the outcome and `status.observedGeneration` carry the generation of the object that was
  *   reconciled. Conditions that the outcome does not name stay as they are.
  * - An Event and a log line are written once per change of the reason of `Ready`; also per change of its message where the
- *   reason has `tellsNewMessages`.
+ *   reason has `recordsMessageChanges`.
  * - A refusal by the API server is reported and retried with the queue's backoff: by default from 5 ms, doubling, to one
  *   minute. The object recovers without intervention once the quota or the policy allows it.
  *
@@ -157,7 +157,7 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
     const { kind, reasons, now = () => new Date() } = this.#options;
     const status = desiredStatus(reasons, object, outcome, now());
     if ((await writeStatus(context.client, kind, object, status)) !== undefined)
-      this.#tellChange(object, outcome, context);
+      this.#recordReasonChange(object, outcome, context);
     const { error, requeueAfterMs } = outcome;
     if (error === undefined) return requeueAfterMs === undefined ? done : requeueAfter(requeueAfterMs);
     if (isRefusal(error)) return retry(error);
@@ -165,7 +165,7 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
   }
 
   /** Records an Event and a log line for an action, such as recreating a child. Does not wait and never throws. */
-  tell(object: T, notice: Omit<EventNotice, 'action'>, { log }: Pick<ReconcileContext, 'log'>): void {
+  recordEvent(object: T, notice: Omit<EventNotice, 'action'>, { log }: Pick<ReconcileContext, 'log'>): void {
     const { kind, events } = this.#options;
     log.info({ reason: notice.reason }, notice.note);
     events.record(kind, object, { ...notice, action: 'Reconcile' });
@@ -177,11 +177,11 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
     return { ...refused(object, error), error };
   }
 
-  #tellChange(object: T, { reason, message }: Outcome<R, T>, context: Pick<ReconcileContext, 'log'>): void {
-    const { event, tellsNewMessages = false } = this.#options.reasons[reason];
+  #recordReasonChange(object: T, { reason, message }: Outcome<R, T>, context: Pick<ReconcileContext, 'log'>): void {
+    const { event, recordsMessageChanges = false } = this.#options.reasons[reason];
     const before = findCondition(object.status?.conditions, 'Ready');
-    if (before?.reason === reason && !(tellsNewMessages && before.message !== message)) return;
-    this.tell(object, { type: event, reason, note: message }, context);
+    if (before?.reason === reason && !(recordsMessageChanges && before.message !== message)) return;
+    this.recordEvent(object, { type: event, reason, note: message }, context);
   }
 }
 

@@ -14,8 +14,8 @@ interface Minimum {
   readonly isObserved: () => boolean;
 }
 
-/** One watch of an informer: the watch of one namespace, or its only one. */
-interface Watch {
+/** One watch of an informer (of one namespace, or the only one), and what it has not observed. */
+interface WatchMinimums {
   readonly informer: CacheProgress;
   readonly namespace: string | undefined;
   /** Oldest first. */
@@ -40,12 +40,13 @@ export interface ReadYourWritesOptions {
 
 /**
  * Keeps a reconcile from reading a cache that has not observed what an earlier reconcile of the same key wrote. The
- * answer to each write sets a minimum resourceVersion for the key. The answer to a finished delete has no version: its
- * minimum is the absence of that uid. A read from the API server also sets one: it may show a write whose answer was lost.
+ * response to each write sets a minimum resourceVersion for the key. A delete response has no resourceVersion: the key waits
+ * until the cache no longer holds the uid, or shows it terminating. A read from the API server also sets a minimum, because
+ * it may show a write whose response was lost.
  *
  * Guarantees:
  * - A key is deferred only when it is dequeued, and is enqueued again when all its minimums are observed.
- * - A write alone enqueues nothing. An observed minimum is forgotten.
+ * - A write alone enqueues nothing. An observed minimum is removed.
  * - After a list or a reset, every key with a minimum on that watch is enqueued: an object that was created and deleted
  *   between two lists causes no event.
  * - No key is deferred forever. A write that the cache does not cover sets no minimum. If a minimum is not observed in time,
@@ -53,7 +54,7 @@ export interface ReadYourWritesOptions {
  */
 export class ReadYourWrites {
   /** By resource: the versions of a kind share their objects and resourceVersions. */
-  readonly #watches = new Map<string, Watch[]>();
+  readonly #watches = new Map<string, WatchMinimums[]>();
   readonly #enqueue: (key: string) => void;
   readonly #log: Logger;
   readonly #timeoutMs: number;
@@ -86,7 +87,7 @@ export class ReadYourWrites {
     return true;
   }
 
-  /** The client for one reconcile. Its requests end with the signal and set the key's minimums. */
+  /** The client for one reconcile. Its requests are aborted with the signal, and set the key's minimums. */
   client(client: Client, key: string, signal: AbortSignal): Client {
     return client.scoped({
       signal,
@@ -95,13 +96,13 @@ export class ReadYourWrites {
         const uid = request.verb === 'delete' ? (request.uid ?? this.#knownUid(key, request)) : undefined;
         try {
           const answer = await send();
-          this.#answered(key, request, answer, uid, sentAtMs);
+          this.#recordResponse(key, request, answer, uid, sentAtMs);
           return answer;
         } catch (error) {
           // The object is gone, but the cache may still hold it. (A 404 for a kind that is not served names no object.)
           const isGone =
             request.verb === 'delete' && isNotFound(error) && error.status.details?.name === request.key?.name;
-          if (isGone) this.#deleted(key, request.kind, request.key, uid, sentAtMs);
+          if (isGone) this.#addDeletionMinimum(key, request.kind, request.key, uid, sentAtMs);
           throw error;
         }
       },
@@ -114,24 +115,33 @@ export class ReadYourWrites {
     this.#watches.set(resource, watches);
     for (const namespace of informer.namespaces ?? [undefined]) {
       const minimums = new Set<Minimum>();
-      const watch: Watch = { informer, namespace, minimums, listedAtMs: 0, timer: undefined, replacedFor: undefined };
+      const watch: WatchMinimums = {
+        informer,
+        namespace,
+        minimums,
+        listedAtMs: 0,
+        timer: undefined,
+        replacedFor: undefined,
+      };
       watches.push(watch);
       const remove = informer.observe({
-        progressed: (of) => {
-          if (of === namespace) this.#progressed(watch);
+        progressed: (changedNamespace) => {
+          if (changedNamespace === namespace) this.#progressed(watch);
         },
-        listed: (of, startedAtMs) => {
-          if (of === namespace) this.#listed(watch, startedAtMs);
+        listed: (changedNamespace, startedAtMs) => {
+          if (changedNamespace === namespace) this.#listed(watch, startedAtMs);
         },
-        reset: (of) => {
-          if (of === undefined || of === namespace) this.#listed(watch, Number.POSITIVE_INFINITY);
+        reset: (changedNamespace) => {
+          // Every minimum is older than the reset, so all are removed.
+          if (changedNamespace === undefined || changedNamespace === namespace)
+            this.#listed(watch, Number.POSITIVE_INFINITY);
         },
       });
       this.#detach.push(remove, () => clearTimeout(watch.timer));
     }
   }
 
-  /** The uid of an object that is deleted without one. The key's own writes may not be in the store yet. */
+  /** The uid for a delete request that does not specify one. The key's own writes may not be in the store yet. */
   #knownUid(key: string, { kind, key: object }: ClientRequest): string | undefined {
     if (object === undefined) return undefined;
     for (const { minimums, informer } of this.#watchesOf(kind, object.namespace)) {
@@ -143,25 +153,31 @@ export class ReadYourWrites {
     return undefined;
   }
 
-  #answered(key: string, request: ClientRequest, answer: unknown, uid: string | undefined, sentAtMs: number): void {
+  #recordResponse(
+    key: string,
+    request: ClientRequest,
+    answer: unknown,
+    uid: string | undefined,
+    sentAtMs: number,
+  ): void {
     const { verb, kind } = request;
     if (request.isDryRun || verb === 'list') return;
     if (verb === 'deletecollection') {
-      // The answer holds the objects as they were before the deletion.
+      // The response holds the objects as they were before the deletion.
       for (const { metadata } of answer as readonly KubeObject[]) {
-        this.#deleted(key, kind, metadata, metadata.uid, sentAtMs);
+        this.#addDeletionMinimum(key, kind, metadata, metadata.uid, sentAtMs);
       }
       return;
     }
     const object = answer as KubeObject | undefined;
-    if (object !== undefined) this.#written(key, kind, object, sentAtMs);
-    // For some kinds the answer to a finished delete is the object, in a version before its deletion.
+    if (object !== undefined) this.#addVersionMinimum(key, kind, object, sentAtMs);
+    // Some kinds answer a finished delete with the object's last version.
     if (verb === 'delete' && object?.metadata.deletionTimestamp === undefined) {
-      this.#deleted(key, kind, request.key, object?.metadata.uid ?? uid, sentAtMs);
+      this.#addDeletionMinimum(key, kind, request.key, object?.metadata.uid ?? uid, sentAtMs);
     }
   }
 
-  #written(key: string, kind: Kind, object: KubeObject, sentAtMs: number): void {
+  #addVersionMinimum(key: string, kind: Kind, object: KubeObject, sentAtMs: number): void {
     const { resourceVersion, namespace, uid } = object.metadata;
     for (const watch of this.#watchesOf(kind, namespace)) {
       const { informer } = watch;
@@ -171,7 +187,13 @@ export class ReadYourWrites {
     }
   }
 
-  #deleted(key: string, kind: Kind, object: ObjectKey | undefined, uid: string | undefined, sentAtMs: number): void {
+  #addDeletionMinimum(
+    key: string,
+    kind: Kind,
+    object: ObjectKey | undefined,
+    uid: string | undefined,
+    sentAtMs: number,
+  ): void {
     if (object === undefined || uid === undefined) return;
     for (const watch of this.#watchesOf(kind, object.namespace)) {
       const { informer } = watch;
@@ -182,7 +204,7 @@ export class ReadYourWrites {
           : [...watch.minimums].filter((minimum) => minimum.key === key && minimum.uid === uid);
       if (unobserved.length === 0 && (stored === undefined || !informer.covers(stored))) continue;
       const isObserved = () => {
-        // An object whose creation the cache has not observed is absent too.
+        // Absence does not prove the deletion while the cache has not observed the creation.
         if (unobserved.some((minimum) => watch.minimums.has(minimum))) return false;
         const { metadata } = informer.store.get(object) ?? {};
         // Do not wait for a terminating object to be gone: a finalizer of this controller may hold it.
@@ -192,14 +214,14 @@ export class ReadYourWrites {
     }
   }
 
-  #watchesOf(kind: Kind, namespace: string | undefined): readonly Watch[] {
+  #watchesOf(kind: Kind, namespace: string | undefined): readonly WatchMinimums[] {
     const watches = this.#watches.get(resourceName(kind)) ?? [];
     return watches.filter((watch) => watch.namespace === undefined || watch.namespace === namespace);
   }
 
-  #addMinimum(watch: Watch, sentAtMs: number, minimum: Omit<Minimum, 'sinceMs'>): void {
+  #addMinimum(watch: WatchMinimums, sentAtMs: number, minimum: Omit<Minimum, 'sinceMs'>): void {
     const { key } = minimum;
-    // The list may have come after the write, and after another write that undid it.
+    // A list arrived while the request was in flight. It may show a later change that undid this write, without an event.
     if (watch.listedAtMs > sentAtMs) this.#enqueue(key);
     if (minimum.isObserved()) return;
     watch.minimums.add({ ...minimum, sinceMs: performance.now() });
@@ -207,23 +229,23 @@ export class ReadYourWrites {
     watch.timer ??= this.#startTimer(watch, this.#timeoutMs);
   }
 
-  #progressed(watch: Watch): void {
-    for (const minimum of watch.minimums) if (minimum.isObserved()) this.#forget(watch, minimum);
+  #progressed(watch: WatchMinimums): void {
+    for (const minimum of watch.minimums) if (minimum.isObserved()) this.#removeMinimum(watch, minimum);
   }
 
-  #listed(watch: Watch, startedAtMs: number): void {
+  #listed(watch: WatchMinimums, startedAtMs: number): void {
     watch.listedAtMs = performance.now();
     const minimums = [...watch.minimums];
     const keys = new Set(minimums.map(({ key }) => key));
     // All keys are enqueued below, once each.
     for (const key of keys) this.#deferred.delete(key);
     for (const minimum of minimums) {
-      if (minimum.sinceMs < startedAtMs || minimum.isObserved()) this.#forget(watch, minimum);
+      if (minimum.sinceMs < startedAtMs || minimum.isObserved()) this.#removeMinimum(watch, minimum);
     }
     for (const key of keys) this.#enqueue(key);
   }
 
-  #forget(watch: Watch, minimum: Minimum): void {
+  #removeMinimum(watch: WatchMinimums, minimum: Minimum): void {
     const { key } = minimum;
     watch.minimums.delete(minimum);
     const left = (this.#unobserved.get(key) ?? 0) - 1;
@@ -235,12 +257,12 @@ export class ReadYourWrites {
     if (this.#deferred.delete(key)) this.#enqueue(key);
   }
 
-  #startTimer(watch: Watch, delayMs: number): NodeJS.Timeout {
+  #startTimer(watch: WatchMinimums, delayMs: number): NodeJS.Timeout {
     return setTimeout(() => this.#replaceIfOverdue(watch), delayMs).unref();
   }
 
   /** Replaces the watch if its oldest minimum is overdue: the first time by one that resumes, then by one that lists. */
-  #replaceIfOverdue(watch: Watch): void {
+  #replaceIfOverdue(watch: WatchMinimums): void {
     watch.timer = undefined;
     const [oldest] = watch.minimums;
     if (oldest === undefined) return;

@@ -54,7 +54,7 @@ describe('Ready', () => {
 });
 
 test('reasons whose message depends only on objects record an Event for each new message', () => {
-  const telling = Object.entries(bookStoreReasons).filter(([, { tellsNewMessages }]) => tellsNewMessages);
+  const telling = Object.entries(bookStoreReasons).filter(([, { recordsMessageChanges }]) => recordsMessageChanges);
   expect(telling.map(([reason]) => reason)).toEqual(['NameTaken', 'ClaimBeingDeleted', 'InvalidSpec']);
 });
 

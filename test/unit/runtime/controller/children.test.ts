@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { HttpClient } from '../../../../src/runtime/client/http-client.ts';
 import { Transport } from '../../../../src/runtime/client/transport.ts';
-import { isPredecessors } from '../../../../src/runtime/controller/index.ts';
+import { belongsToPredecessor } from '../../../../src/runtime/controller/index.ts';
 import { deleteIfPresent } from '../../../../src/runtime/index.ts';
 import { controllerReference, type OwnerReference } from '../../../../src/runtime/kind/index.ts';
 import { Part, stored, Widget } from '../../../../testkit/widgets.ts';
@@ -74,6 +74,6 @@ describe('a child belongs to a predecessor', () => {
     ['but not an owner that is no controller', false, [{ ...before, controller: false }]],
     ['but not nobody', false, []],
   ])('%s: %s', (_, expected, ownerReferences) => {
-    expect(isPredecessors(stored('p', '1', { ownerReferences }), Widget, owner)).toBe(expected);
+    expect(belongsToPredecessor(stored('p', '1', { ownerReferences }), Widget, owner)).toBe(expected);
   });
 });

@@ -28,7 +28,7 @@ const reasons = defineReasons({
   Painted: { ready: 'True', event: 'Normal', meaning: 'The widget is painted.' },
   Drying: { ready: 'False', event: 'Normal', meaning: 'The paint is drying.' },
   Refused: { ready: 'False', event: 'Warning', meaning: 'The API server refuses the paint.' },
-  InvalidColor: { ready: 'False', event: 'Warning', tellsNewMessages: true, meaning: 'There is no such color.' },
+  InvalidColor: { ready: 'False', event: 'Warning', recordsMessageChanges: true, meaning: 'There is no such color.' },
 });
 type WidgetOutcome = Outcome<ReasonOf<typeof reasons>, Reporting>;
 
