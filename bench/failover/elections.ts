@@ -15,7 +15,7 @@ export interface Election {
   environment(lease: LeaseKey, standby: Standby): Readonly<Record<string, string>>;
   /** It leads. */
   readonly leads: string;
-  /** It contends, and another leads or may do so. */
+  /** It contends, and another candidate leads or may do so. */
   readonly contends: string;
 }
 
@@ -34,7 +34,7 @@ const elections: Readonly<Partial<Record<OperatorName, Election>>> = {
       HA_WARM_STANDBY: String(standby === 'warm'),
     }),
     leads: '"msg":"leading"',
-    contends: '"msg":"another leads"',
+    contends: '"msg":"another candidate leads"',
   },
   'controller-runtime': {
     environment: ({ namespace, name }, standby) => ({

@@ -11,7 +11,7 @@ import {
   type Kind,
   type KubeObject,
   type Manifest,
-  reportStatus,
+  patchStatus,
 } from '../../src/runtime/index.ts';
 import { namespace } from '../api-server.ts';
 import type { Figures } from '../measurements.ts';
@@ -61,7 +61,7 @@ const writers: Subject = {
     const created = await client.create(PostgresWriter, manifest<PostgresWriter>(name, spec));
     return (writer) =>
       guarded(writer, PostgresWriter, created, postgresWriterFinalizer, async (object) => {
-        const noted = await reportStatus(writer, PostgresWriter, object, { tables: [rowTable] });
+        const noted = await patchStatus(writer, PostgresWriter, object, { tables: [rowTable] });
         if (noted === undefined) throw new Error(`${name} has a status already`);
         const written = {
           reason: 'RowWritten',
@@ -74,7 +74,7 @@ const writers: Subject = {
           written,
           new Date(),
         );
-        await reportStatus(writer, PostgresWriter, noted, status);
+        await patchStatus(writer, PostgresWriter, noted, status);
       });
   },
   figures: (_, seconds, cpuSeconds) => ({ rowsSeconds: seconds, rowsCpu: cpuSeconds }),
@@ -94,7 +94,7 @@ const pets: Subject = {
         const intent = { ...wantedPet(spec), requestId: randomUUID(), since: new Date().toISOString() };
         const adding = { reason: 'Adding', message: 'the pet is being added to the store' } as const;
         const { conditions } = desiredStatus(petReasons, object, adding, new Date());
-        const noted = await reportStatus(writer, Pet, object, { id: null, intent, ...(conditions && { conditions }) });
+        const noted = await patchStatus(writer, Pet, object, { id: null, intent, ...(conditions && { conditions }) });
         if (noted === undefined) throw new Error(`${name} has a status already`);
         const id = randomUUID();
         const stored = {
@@ -103,7 +103,7 @@ const pets: Subject = {
           status: { id, intent: null },
         } as const;
         const status = desiredStatus<Pet, keyof typeof petReasons>(petReasons, noted, stored, new Date());
-        await reportStatus(writer, Pet, noted, status);
+        await patchStatus(writer, Pet, noted, status);
       });
   },
   figures: (count, seconds, cpuSeconds) => ({ petsPerSecond: count / seconds, petsCpu: cpuSeconds }),

@@ -4,8 +4,8 @@ import { HttpClient } from '../../src/runtime/client/http-client.ts';
 import { kubeconfigConnection } from '../../src/runtime/client/index.ts';
 import { Transport } from '../../src/runtime/client/transport.ts';
 import {
-  type Applied,
   Applier,
+  type ApplyResult,
   controllerReference,
   type Kind,
   type KubeObject,
@@ -74,7 +74,7 @@ function storeOf<T extends KubeObject>(...objects: T[]): Store<T> {
   return store;
 }
 
-const apply = <T extends KubeObject>(kind: Kind<T>, manifest: Manifest<T>, ...stored: T[]): Promise<Applied<T>> =>
+const apply = <T extends KubeObject>(kind: Kind<T>, manifest: Manifest<T>, ...stored: T[]): Promise<ApplyResult<T>> =>
   applier.apply(kind, manifest, { client, store: storeOf(...stored) });
 
 /** What the server holds after the apply. */

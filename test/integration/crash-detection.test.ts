@@ -371,7 +371,7 @@ describe('a leader that crashed', () => {
     await first.leads;
     const { terminationToken } = JSON.parse(await published('crash'));
     const second = await candidate('crash', 'second', detectorIn(await createPod('stands-by')));
-    await eventually('the standby watches', async () => log.messages('info').includes('another leads'));
+    await eventually('the standby watches', async () => log.messages('info').includes('another candidate leads'));
     await first.crash();
     await writeStatus(pod, '1', terminated('1', { message: `leader election: ${terminationToken}\n` }));
     await second.leads;

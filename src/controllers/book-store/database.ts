@@ -1,8 +1,8 @@
 import { BookStore } from '../../api/index.ts';
 import { type ApiError, isRefusal } from '../../runtime/client/index.ts';
 import {
-  type Applied,
   type Applier,
+  type ApplyResult,
   controllerReference,
   type EventRecorder,
   isControlledBy,
@@ -129,7 +129,7 @@ async function reconcileStatefulSet(
     return { database: deleted, volume, statefulSet: present, claims: grownInUse, error };
   }
   const allowed = foreign === undefined ? settings : withoutMoreReplicas(settings, present);
-  let applied: Applied<StatefulSet>;
+  let applied: ApplyResult<StatefulSet>;
   try {
     applied = await applyStatefulSet(bookStore, allowed, present, options);
   } catch (error) {
@@ -153,12 +153,12 @@ const applyStatefulSet = (
   settings: Settings,
   present: StatefulSet | undefined,
   { applier, statefulSets, client }: DatabaseOptions,
-): Promise<Applied<StatefulSet>> =>
+): Promise<ApplyResult<StatefulSet>> =>
   applier.apply(StatefulSet, statefulSetOf(bookStore, settings, present), { client, store: statefulSets });
 
 function appliedResult(
   bookStore: BookStore,
-  applied: Applied<StatefulSet>,
+  applied: ApplyResult<StatefulSet>,
   volume: DatabaseResult['volume'],
   claims: readonly PersistentVolumeClaim[],
   options: DatabaseOptions,

@@ -11,11 +11,11 @@ import {
   type ObjectKey,
   type Outcome,
   OutcomeReporter,
+  patchStatus,
   type ReadonlyStore,
   type ReasonOf,
   type ReconcileContext,
   type Result,
-  reportStatus,
   requeueAfter,
 } from '../../runtime/index.ts';
 import { type Circuit, KeyedMutex, OutsideDownError } from '../outside/index.ts';
@@ -104,7 +104,7 @@ class PetRecord {
 
   /** Writes to the status what must survive a crash. */
   async write(status: DesiredStatus<Status>): Promise<void> {
-    this.#pet = (await reportStatus(this.client, Pet, this.#pet, status)) ?? this.#pet;
+    this.#pet = (await patchStatus(this.client, Pet, this.#pet, status)) ?? this.#pet;
   }
 }
 

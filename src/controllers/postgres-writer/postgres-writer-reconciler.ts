@@ -1,5 +1,5 @@
 import { PostgresWriter, postgresWriterFinalizer } from '../../api/index.ts';
-import { writeStatus } from '../../runtime/controller/index.ts';
+import { patchStatusIfPresent } from '../../runtime/controller/index.ts';
 import {
   defineReasons,
   done,
@@ -203,7 +203,7 @@ export class PostgresWriterReconciler {
     const tables = writer.status?.tables ?? [];
     const text = tableText(table);
     if (tables.includes(text)) return writer;
-    return writeStatus(client, PostgresWriter, writer, { tables: [...tables, text] });
+    return patchStatusIfPresent(client, PostgresWriter, writer, { tables: [...tables, text] });
   }
 
   #upsert(
