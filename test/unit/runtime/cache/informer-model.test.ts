@@ -171,7 +171,7 @@ const step = fc.oneof(
 const byName = (objects: Iterable<Widget>): Widget[] =>
   [...objects].sort((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1));
 
-test('after any events, cuts, expiries and restored backups the store equals the list, and so do all deltas', async () => {
+test('the store and the sum of all deltas equal the list after any events, lost connections, expired versions and restored backups', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(step, { maxLength: 40 }),

@@ -341,7 +341,7 @@ function take(world: World, current: Step): void {
   }
 }
 
-test('no reconcile is without a cause or below a write of its key, no key is forgotten or deferred forever', async () => {
+test('every reconcile has a cause and reads the writes of its key, and no key is lost or deferred forever', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(step, { maxLength: 40 }),

@@ -150,7 +150,7 @@ afterEach(() => {
   jest.restoreAllMocks();
 });
 
-test('after any sequence of operations the queue has done what the model does', async () => {
+test('any sequence of operations has the same result as on the model', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(operation, { maxLength: 80 }), async (operations) => {
       const queue = new WorkQueue({ initialBackoffMs, maxBackoffMs, retriesPerSecond, retryBurst });
