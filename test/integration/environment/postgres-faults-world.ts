@@ -50,12 +50,48 @@ export async function refusals(settings: Readonly<Record<string, string>>): Prom
   return message;
 }
 
-/** An API server whose answer to the operator's write of that number, from now on, is lost, and with it the operator. */
-export async function killAfterApiWrite(
-  api: FaultProxy,
-  number: number,
+/** A write of the operator to a PostgresWriter (`api`), or a statement that changes rows (`sql`). Counted from 1. */
+export interface KillPoint {
+  readonly where: 'api' | 'sql';
+  readonly number: number;
+}
+
+/** The steps of a test in which the operator is killed. */
+export interface KillScenario {
+  /** Runs before the writes are counted. */
+  readonly prepare?: () => Promise<unknown>;
+  /** Causes the write after which the operator is killed. */
+  readonly cause: () => Promise<unknown>;
+  /** Runs while there is no operator. */
+  readonly meanwhile?: () => Promise<unknown>;
+  /** Runs with the next operator. */
+  readonly verify: () => Promise<unknown>;
+}
+
+/** Kills the operator after a write whose reply it does not receive, and starts it again. Writes in other namespaces do not count. */
+export async function killAfter(
+  { where, number }: KillPoint,
   namespace: string,
-): Promise<() => Promise<void>> {
+  { prepare, cause, meanwhile, verify }: KillScenario,
+): Promise<void> {
+  const { proxy: api, kubeconfig } = await world.throughProxy();
+  try {
+    const settings = { ...plain(), KUBECONFIG: kubeconfig };
+    await world.startOperator(settings);
+    await prepare?.();
+    const kill = where === 'api' ? killAfterApiWrite(api, number, namespace) : killAfterStatement(number);
+    await cause();
+    await kill();
+    await meanwhile?.();
+    await world.startOperator(settings);
+    await verify();
+  } finally {
+    await api.close();
+  }
+}
+
+/** Drops the reply to a write to the API server. Returns a function that waits for the write and kills the operator. */
+function killAfterApiWrite(api: FaultProxy, number: number, namespace: string): () => Promise<void> {
   let writes = 0;
   const on = (request: ProxiedRequest): boolean => {
     if (!isWrite(request) || request.resource !== 'postgreswriters' || !request.path.includes(`/${namespace}/`))
@@ -72,7 +108,7 @@ export async function killAfterApiWrite(
 }
 
 /** The same for a statement that changes rows. */
-export function killAfterStatement(number: number): () => Promise<void> {
+function killAfterStatement(number: number): () => Promise<void> {
   const passed = Promise.withResolvers<void>();
   let statements = 0;
   proxy.onSent((data) => {
@@ -89,25 +125,21 @@ export function killAfterStatement(number: number): () => Promise<void> {
   };
 }
 
-/** The operator is killed while a row moves from a to b, and then the row is to go to c: in the end it is in c alone. */
-export async function killedWhileMoving(where: 'api' | 'sql', number: number): Promise<void> {
-  const { proxy: api, kubeconfig } = await world.throughProxy();
-  try {
-    const settings = { ...plain(), KUBECONFIG: kubeconfig };
-    await world.startOperator(settings);
-    const key = world.newKey('moved');
-    await world.apply(key, { ...jane, table: 'a' });
-    await world.withReason(key, 'RowWritten');
-    const killed = where === 'api' ? await killAfterApiWrite(api, number, key.namespace) : killAfterStatement(number);
-    await world.apply(key, { ...jane, table: 'b' });
-    await killed();
-    await world.apply(key, { ...jane, table: 'c' });
-    await world.startOperator(settings);
-    const { status } = await world.withReason(key, 'RowWritten');
-    expect(status?.tables).toEqual(['public.c']);
-    const counts = await Promise.all(['a', 'b', 'c'].map(async (table) => (await world.rows(table, key)).length));
-    expect(counts).toEqual([0, 0, 1]);
-  } finally {
-    await api.close();
-  }
+/** Kills the operator while a row moves from table a to b, then sets table c. In the end the row is only in c. */
+export async function killWhileMoving(point: KillPoint): Promise<void> {
+  const key = world.newKey('moved');
+  await killAfter(point, key.namespace, {
+    prepare: async () => {
+      await world.apply(key, { ...jane, table: 'a' });
+      await world.withReason(key, 'RowWritten');
+    },
+    cause: () => world.apply(key, { ...jane, table: 'b' }),
+    meanwhile: () => world.apply(key, { ...jane, table: 'c' }),
+    verify: async () => {
+      const { status } = await world.withReason(key, 'RowWritten');
+      expect(status?.tables).toEqual(['public.c']);
+      const counts = await Promise.all(['a', 'b', 'c'].map(async (table) => (await world.rows(table, key)).length));
+      expect(counts).toEqual([0, 0, 1]);
+    },
+  });
 }
