@@ -76,12 +76,16 @@ describe('a handover', () => {
 
   test('to somebody who wrote nothing is none', () => {
     const requests = [request('old', 1010, 'create', 'jobs'), request('next', 1020, 'update', 'leases')];
-    expect(() => handoverMs(requests, { signalledMs: 1000, next: 'next' })).toThrow('next should lead');
+    expect(() => handoverMs(requests, { signalledMs: 1000, next: 'next' })).toThrow(
+      'next leads but has written nothing',
+    );
   });
 
   test('to somebody who wrote while it stood by is none', () => {
     const requests = [request('next', 990, 'create', 'jobs'), request('next', 1020, 'create', 'jobs')];
-    expect(() => handoverMs(requests, { signalledMs: 1000, next: 'next' })).toThrow('next wrote 10 ms before the end');
+    expect(() => handoverMs(requests, { signalledMs: 1000, next: 'next' })).toThrow(
+      'next wrote 10 ms before the leader was signalled',
+    );
   });
 
   test('to another container of the same pod begins when that leads: what the killed one had sent is not its', () => {

@@ -122,8 +122,8 @@ async function othersGoOn(): Promise<void> {
 /** Holds back the events of pods from the operator until the fault is off. */
 const slowPods = (): InjectedFault => inject({ type: 'slow', bytesPerSecond: 1 }, { on: isPodWatch });
 
-describe('a cache that is behind', () => {
-  test('has no pod made or removed twice', async () => {
+describe('a stale cache', () => {
+  test('causes no second creation or deletion of a pod', async () => {
     await withOperator(async () => {
       const slow = slowPods();
       await apply(5);
@@ -143,8 +143,8 @@ describe('a cache that is behind', () => {
   }, 120_000);
 });
 
-describe('a lost answer', () => {
-  test.each([1, 3])('to the making of a pod, %d in all, makes no pod too many', async (times) => {
+describe('a lost reply', () => {
+  test.each([1, 3])('to the creation of a pod, %d in all, leads to no surplus pod', async (times) => {
     await withOperator(async () => {
       const lost = inject({ type: 'lost-reply' }, { on: isCreate, times });
       await apply(6);
@@ -155,11 +155,11 @@ describe('a lost answer', () => {
     });
   });
 
-  // A look is tried four times.
+  // A get is sent four times.
   test.each([
     ['', 0],
-    [', and to the look at it too,', 4],
-  ])('to the making of the only pod%s while the cache is behind makes no second one', async (_, looks) => {
+    [', and to the get after it,', 4],
+  ])('to the creation of the only pod%s with a stale cache leads to no second pod', async (_, looks) => {
     await withOperator(async () => {
       const slow = slowPods();
       const lost = inject({ type: 'lost-reply' }, { on: isCreate, times: 1 });
@@ -176,7 +176,7 @@ describe('a lost answer', () => {
     });
   });
 
-  test('to the removal of pods removes none too many', async () => {
+  test('to the deletion of pods leads to no surplus deletion', async () => {
     await withOperator(async () => {
       await apply(6);
       await settled(6);

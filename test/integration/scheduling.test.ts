@@ -70,11 +70,11 @@ async function expectOneReconcilePerRequeue(client: Client): Promise<void> {
   expect(log.messages('error')).toEqual([]);
 }
 
-test('a status write that the predicate does not let pass causes no reconcile', async () => {
+test('a status write that the predicate rejects causes no reconcile', async () => {
   await expectOneReconcilePerRequeue(cluster.client);
 });
 
-test('a status write whose event comes after its answer causes no reconcile', async () => {
+test('a status write whose event arrives after its reply causes no reconcile', async () => {
   await using proxy = await FaultProxy.start({ upstream: await kubeconfigConnection(cluster.kubeconfig) });
   const transport = new Transport(proxy.connection, { userAgent: 'test' });
   try {

@@ -38,7 +38,7 @@ const eachRound = 5;
 const roundMs = 60_000;
 
 test(
-  'two versions that lead in turn, handing over or killed, lose nothing and make nothing twice',
+  'two versions that lead in turn, by handover or kill, lose nothing and create nothing twice',
   async () => {
     await using resources = new AsyncDisposableStack();
     const folder = await mkdtemp(join(process.env.INTEGRATION_FOLDER ?? '', 'versions-'));

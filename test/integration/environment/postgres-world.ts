@@ -6,7 +6,7 @@ import { type Client, findCondition, type ObjectKey } from '../../../src/runtime
 import type { FaultProxy } from '../../../src/runtime/testing/index.ts';
 import { ChartRole } from '../../../testkit/chart-role.ts';
 import { eventually } from '../../../testkit/eventually.ts';
-import { forEachOf } from '../../../testkit/for-each-of.ts';
+import { forEachConcurrently } from '../../../testkit/for-each-concurrently.ts';
 import { OperatorProcess } from '../../../testkit/operator-process.ts';
 import { PostgresServer } from '../../../testkit/postgres-server.ts';
 import { proxiedKubeconfig } from '../../../testkit/proxied-kubeconfig.ts';
@@ -142,7 +142,7 @@ export class PostgresWorld implements AsyncDisposable {
   /** Makes `many-0` and so on, or changes them. */
   async applyMany(namespace: string, count: number, spec: PostgresWriter['spec']): Promise<void> {
     const names = Array.from({ length: count }, (_, index) => `many-${index}`);
-    await forEachOf(names, (name) => this.apply({ name, namespace }, { ...spec, name }));
+    await forEachConcurrently(names, (name) => this.apply({ name, namespace }, { ...spec, name }));
   }
 
   get(key: ObjectKey): Promise<PostgresWriter> {
@@ -222,7 +222,7 @@ export class PostgresWorld implements AsyncDisposable {
   async #releaseAll(): Promise<void> {
     const body = { metadata: { finalizers: null } };
     for (const namespace of this.cluster.namespaces) {
-      await forEachOf(await this.list(namespace), ({ metadata }) =>
+      await forEachConcurrently(await this.list(namespace), ({ metadata }) =>
         this.client.patch(PostgresWriter, metadata, { type: 'merge', body }).catch(unlessNotFound),
       );
     }

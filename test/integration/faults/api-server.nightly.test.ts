@@ -22,7 +22,7 @@ async function resourceVersion(): Promise<number> {
   return Number(metadata.resourceVersion);
 }
 
-test('its etcd is rolled back, and its resourceVersion stays below the old one', async () => {
+test('an informer recovers if etcd is restored and its resourceVersion stays below the old one', async () => {
   const running = await startSubject();
   await server.stop();
   const backup = await server.backUp();

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { HttpClient } from '../../../../src/runtime/client/http-client.ts';
 import { Transport } from '../../../../src/runtime/client/transport.ts';
 import { ApiServer } from '../../../../src/runtime/testing/index.ts';
-import { programs } from '../../../../testkit/api-server-programs.ts';
+import { apiServerPrograms } from '../../../../testkit/api-server-programs.ts';
 import { freePorts } from '../../../../testkit/free-ports.ts';
 import { SubjectProcess } from './subject-process.ts';
 import { World } from './world.ts';
@@ -23,7 +23,7 @@ export async function setUp(): Promise<void> {
   folder = await mkdtemp(join(process.env.INTEGRATION_FOLDER!, 'faults-'));
   const [port] = await freePorts();
   server = await ApiServer.start({
-    assets: await programs(folder),
+    assets: await apiServerPrograms(folder),
     folder,
     port,
     crds: [join(import.meta.dirname, '../../../../crds')],
