@@ -8,6 +8,7 @@ import { failPull } from '../../testkit/failing-pull.ts';
 import { OperatorProcess } from '../../testkit/operator-process.ts';
 import { jobsCreated, operatorWrites } from '../../testkit/operator-writes.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
+import { blockWithUnreachableWebhook } from './environment/admission-policy.ts';
 
 let cluster: TestCluster;
 let operator: OperatorProcess;
@@ -277,6 +278,36 @@ describe('a namespace', () => {
     const echo = await echoWithReason(cluster, key, 'JobRefused');
     expect(findCondition(echo.status?.conditions, 'Ready')?.message).toContain('exceeded quota');
     await cluster.client.delete(ResourceQuota, quota);
+    await cluster.job(key);
+    await echoWithReason(cluster, key, 'Printing');
+  });
+
+  test('whose webhook for Jobs is unreachable gives a condition, retries with backoff, and gets the Job when the webhook is gone', async () => {
+    const key = { name: 'blocked', namespace: await cluster.namespace() };
+    const spec = { template: { spec: { restartPolicy: 'Never', containers: [{ name: 'c', image: 'busybox:1.36' }] } } };
+    const trial = () => cluster.client.create(Job, { metadata: { ...key, name: 'trial' }, spec }, { dryRun: true });
+    const rule = { namespace: key.namespace, group: 'batch', resource: 'jobs' };
+    const { webhook, remove } = await blockWithUnreachableWebhook(cluster.client, { ...rule, trial });
+    const writes = async (verb: string, resource: string) =>
+      (await operatorWrites(cluster.auditLog, key.namespace)).filter(
+        (write) => write.verb === verb && write.objectRef?.resource === resource,
+      );
+    try {
+      const startedAtMs = performance.now();
+      await create(key.namespace, key.name, { message: 'when the webhook is gone' });
+      const echo = await echoWithReason(cluster, key, 'JobRefused');
+      expect(findCondition(echo.status?.conditions, 'Ready')?.message).toContain(`failed calling webhook "${webhook}"`);
+      await eventually('the operator has retried', async () => (await writes('create', 'jobs')).length >= 8);
+      const attempts = await writes('create', 'jobs');
+      expect(new Set(attempts.map(({ responseStatus }) => responseStatus?.code))).toEqual(new Set([500]));
+      // The queue waits 5 ms before the first retry and doubles that: n retries take at least 5 ms * (2^n - 1).
+      const elapsedMs = performance.now() - startedAtMs;
+      expect(attempts.length - 1).toBeLessThanOrEqual(Math.log2(elapsedMs / 5 + 1));
+      // A retry with the same result writes no status.
+      expect(await writes('patch', 'echos')).toHaveLength(1);
+    } finally {
+      await remove();
+    }
     await cluster.job(key);
     await echoWithReason(cluster, key, 'Printing');
   });
