@@ -16,7 +16,7 @@ export class Group {
   readonly #who: Electing;
   readonly #standby: Standby;
   readonly #server: ApiServer;
-  /** Of the logs. */
+  /** The folder of the logs. */
   readonly #folder: string;
   readonly #lease: LeaseKey;
   readonly #candidates: Candidate[] = [];

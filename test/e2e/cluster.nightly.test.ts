@@ -16,14 +16,14 @@ const main = join(import.meta.dirname, '../../tools/cluster/main.ts');
 const folderOf = (name: string) => join(cacheFolder(), 'clusters', name);
 const command = (...args: readonly string[]) => execa(process.execPath, [main, ...args], { reject: false, all: true });
 
-/** Every cluster that a test brings up, so that a failed one leaves none behind either. */
+/** All clusters of the tests, so that a failed test leaves none behind. */
 const names = ['t-one', 't-two', 't-killed', 't-interrupted', 't-orphan'];
 
 const downAll = async (): Promise<void> => {
   for (const name of names) await Cluster.down(name);
 };
 
-/** Those of a run that was killed are up still, or half. */
+/** A killed run may have left clusters. */
 beforeAll(downAll);
 afterEach(downAll);
 
@@ -151,7 +151,7 @@ test('the control plane accepts more flags, and its programs can be stopped and 
 });
 
 test('after SIGKILL of all processes, down leaves nothing behind and up works', async () => {
-  // Nobody listens there: a proxy is not asked for what is on this machine.
+  // Nothing listens there, so `up` fails if it uses the proxy for requests to this machine.
   const proxy = 'http://127.0.0.1:1';
   const env = { HTTP_PROXY: proxy, HTTPS_PROXY: proxy, http_proxy: proxy, https_proxy: proxy };
   const up = await execa(process.execPath, [main, 'up', '--name', 't-killed', '--nodes', '1'], { env, reject: false });
@@ -205,7 +205,7 @@ test.each([
 });
 
 test('without root, the error says what is needed and what to do instead', async () => {
-  // Loaded as root, then run as nobody, who may not be allowed to read this folder.
+  // Loads the code as root before it becomes `nobody`, who may not be able to read this folder.
   const script = `
     const { requireRootOnLinux } = await import(${JSON.stringify(join(import.meta.dirname, '../../tools/cluster/errors.ts'))});
     process.setuid(65534);
@@ -226,7 +226,7 @@ async function inAnotherCache(...args: readonly string[]): Promise<void> {
   }
 }
 
-/** What an HTTP server in the cluster answers to somebody on the host. */
+/** Sends a request from the host to an HTTP server in the cluster. @returns its answer */
 async function throughPortForward(cluster: Cluster, target: string, port: number): Promise<string> {
   const kubectl = (await ensureBinaries(['kubectl'])).get('kubectl') ?? '';
   const args = [`--kubeconfig=${cluster.kubeconfigPath}`, 'port-forward', target, `:${port}`];

@@ -56,7 +56,7 @@ test('an uninstallation is refused and lists the Pets while there are any, and s
   expect(list).toContain(`  pets.petstore.example.com ${namespace}/thor\n`);
   await cluster.kubectl(['delete', 'pet/thor', '--namespace', namespace, '--timeout=60s']);
 
-  // Its namespace goes with it, which holds nobody's finalizers any more.
+  // Also deletes its namespace, in which no object has a finalizer any more.
   await installed.uninstall();
   release = undefined;
 });

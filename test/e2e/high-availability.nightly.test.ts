@@ -39,7 +39,7 @@ const deleteLeader: Trial['disturb'] = async (leader) => {
 const markedUpgrade = () => trials.upgrade('--set', `podAnnotations.upgraded=at-${Date.now()}`);
 
 describe('an Echo a second, printed by real pods', () => {
-  /** Kubelets that share a slow processor would fall ever further behind. */
+  /** Limits the backlog of kubelets that share slow processors. */
   const mostUnprinted = 10;
 
   async function unprinted(namespace: string): Promise<number> {
@@ -48,7 +48,7 @@ describe('an Echo a second, printed by real pods', () => {
     return items.filter(({ status }) => findCondition(status?.conditions, 'Ready')?.status !== 'True').length;
   }
 
-  /** As a trial does; and each Echo's message is printed, by one pod. */
+  /** Runs a trial. Verifies also that one pod prints each Echo's message. */
   async function whileEchosArePrinted(name: string, disturb: Trial['disturb']): Promise<void> {
     const isEnough = async (namespace: string) => (await unprinted(namespace)) >= mostUnprinted;
     const { namespace, echos } = await trials.run({ name, perSecond: 1, isEnough, runsPods: true, disturb });
@@ -88,7 +88,7 @@ describe('20 Echos a second', () => {
         await trials.cluster.waitUntilApiServerReady();
         await trials.replicas.holderOtherThan(leader);
         await trials.replicas.settled(3);
-        // Those that did not lead have waited for it.
+        // The standbys did not restart.
         expect(await trials.restarts()).toEqual({ ...before, [leader.pod]: (before[leader.pod] ?? 0) + 1 });
       },
     });
@@ -180,7 +180,7 @@ describe('20 Echos a second', () => {
         name: 'scaled',
         to: 5,
         disturb: async (leader) => {
-          // So that it is the first to go.
+          // Makes the leader the first pod that is deleted.
           const annotations = { 'controller.kubernetes.io/pod-deletion-cost': '-1' };
           const key = { namespace: trials.replicas.namespace, name: leader.pod };
           await trials.client.patch(Pod, key, { type: 'merge', body: { metadata: { annotations } } });
@@ -195,7 +195,7 @@ describe('20 Echos a second', () => {
   });
 
   test('all replicas recover after they are killed at once', async () => {
-    // The kubelets start containers at once that were never started again before.
+    // The kubelets restart new containers without a backoff.
     await markedUpgrade();
     await trials.run({
       name: 'all killed',

@@ -39,7 +39,7 @@ const createOnceServed = (name: string, namespace: string, spec: Echo['spec'] | 
 test('apply-crds replaces the original definition without losing an Echo, and each Echo gets a status', async () => {
   await cluster.client.create(CustomResourceDefinition, originalEchoCrd);
   const namespace = await cluster.namespace();
-  // What the original let in and ours would not: nothing to print, and no spec at all.
+  // The original schema accepts these, unlike ours: an empty message, and no spec.
   const specs = { 'hello-world': { message: 'Hola, 世界!' }, blank: { message: '' }, bare: undefined };
   const before: Echo[] = [];
   for (const [name, spec] of Object.entries(specs)) before.push(await createOnceServed(name, namespace, spec));

@@ -77,7 +77,7 @@ function storeOf<T extends KubeObject>(...objects: T[]): Store<T> {
 const apply = <T extends KubeObject>(kind: Kind<T>, manifest: Manifest<T>, ...stored: T[]): Promise<Applied<T>> =>
   applier.apply(kind, manifest, { client, store: storeOf(...stored) });
 
-/** What the server holds after the apply. */
+/** Returns the stored object after an apply. */
 async function applied<T extends KubeObject>(kind: Kind<T>, manifest: Manifest<T>, ...stored: T[]): Promise<T> {
   const result = await apply(kind, manifest, ...stored);
   if (result.type !== 'created' && result.type !== 'applied') throw new Error(`not applied but ${result.type}`);

@@ -22,7 +22,7 @@ beforeAll(async () => {
 });
 afterAll(() => cluster?.close());
 
-/** What the request was refused with. */
+/** Returns the error that refused a request. */
 const refusal = (request: Promise<unknown>): Promise<unknown> =>
   request.then(
     (answer) => expect(answer).toBe('a refusal'),
@@ -72,7 +72,7 @@ describe('a namespaced kind', () => {
     expect(isConflict(await refusal(absent))).toBe(true);
     const { metadata } = await client.apply(ConfigMap, { metadata: key, data: { a: '1', b: '1' } });
     const { uid, resourceVersion } = metadata;
-    // What an apply no longer names goes.
+    // A field that an apply no longer contains is removed.
     const again = await client.apply(ConfigMap, { metadata: key, data: { a: '2' } }, { uid, resourceVersion });
     expect(again.data).toEqual({ a: '2' });
     expect(isConflict(await refusal(client.apply(ConfigMap, { metadata: key }, { resourceVersion })))).toBe(true);

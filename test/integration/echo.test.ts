@@ -26,7 +26,7 @@ afterAll(async () => {
 const create = (namespace: string, name: string, spec: Echo['spec']) =>
   cluster.client.create(Echo, echoManifest({ name, namespace }, spec));
 
-/** As a user's `kubectl apply` of a new message. */
+/** Applies a new message like a user's `kubectl apply`. */
 const setMessage = (key: { name: string; namespace: string }, message: string) =>
   cluster.client.apply(Echo, echoManifest(key, { message }), { force: true });
 

@@ -19,7 +19,7 @@ afterAll(() => cluster?.close());
 const kubectl = async (...args: readonly string[]): Promise<string> =>
   (await execa(program, args, { env: { KUBECONFIG: cluster.kubeconfig } })).stdout;
 
-/** What the API server tells of a type. */
+/** The API server's description of a type. */
 interface Schema {
   readonly description?: string;
   readonly properties?: Readonly<Record<string, Schema>>;

@@ -109,9 +109,9 @@ describe('a store that was killed and started again', () => {
       await world.settled();
       world.store.onCall = () => {};
       expect(calls).toMatchObject({ AddPets: names.length });
-      // One that was found missing before it was renamed was added under its old name first, and then updated.
+      // A pet that was found missing before its rename is added with the old name first, then updated.
       expect(store.isWedged).toBe(false);
-      // One search serves all updates that wait for it.
+      // Waiting updates share one search.
       expect(calls.SearchPets).toBeLessThan(names.length);
     },
   );

@@ -165,7 +165,7 @@ describe('the operator detects changes in the store within the resync period', (
       return id !== undefined && id !== status?.id;
     });
     await world.settled();
-    // A person's own pet is nobody's.
+    // The operator must not touch a pet that a person added.
     const own = await world.pets.add({ name: 'Own', type: 'cat', birthday: '2020-01-01' });
     await world.pets.delete([(await world.get('tron')).status?.id ?? '']);
     await eventually('that is back too', async () => (await world.stored()).some(({ name }) => name === 'Tron'));

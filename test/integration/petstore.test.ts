@@ -73,7 +73,7 @@ describe('the pet store', () => {
     await client().updatePets({ pets: [{ id: first, ...thor, name: 'Loki', type: PetType.PTReptile }] });
     expect(await found({ types: [PetType.PTReptile] })).toMatchObject([{ id: first, name: 'Loki' }]);
 
-    // One of them twice, and one that is nobody's.
+    // One id twice, and an unknown one.
     await client().deletePets({ ids: [second, second, 'nobody'] });
     expect(await namesOf({})).toEqual(['Loki']);
   });
@@ -146,7 +146,7 @@ describe('a refused request changes nothing', () => {
       'InvalidArgument',
     ],
     ['an update without an id', () => client().updatePets({ pets: [thor] }), 'InvalidArgument'],
-    ['an update of nobody', () => client().updatePets({ pets: [{ ...thor, id: 'nobody' }] }), 'NotFound'],
+    ['an update of an unknown pet', () => client().updatePets({ pets: [{ ...thor, id: 'nobody' }] }), 'NotFound'],
     ['a search for no type', () => found({ types: [PetType.PTUnknown] }), 'InvalidArgument'],
     ['half a range', () => found({ birthdateRange: { start: range.start } }), 'InvalidArgument'],
     ['the other half', () => found({ birthdateRange: { end: range.end } }), 'InvalidArgument'],
@@ -222,7 +222,7 @@ describe('an answered request is durable', () => {
 });
 
 describe('a search', () => {
-  /** Of its own, so that nobody has to delete what it holds. */
+  /** A separate store, so that the tests need not delete its pets. */
   let many: PetStoreProcess;
   let way: PetStoreChannel;
   beforeAll(async () => {
@@ -241,7 +241,7 @@ describe('a search', () => {
     for (let batch = 0; batch < 15; batch += 1) {
       await pets.addPets({ pets: Array.from({ length: 40 }, () => ({ ...thor, name })) });
     }
-    // What it has left of the requests that have added them is not what is measured.
+    // A restart frees the memory of the requests that added the pets.
     await many.stop();
     await many.restart();
     const memory = async () => Number(/^process_resident_memory_bytes (\d+)/m.exec(await many.metrics())?.[1]);
@@ -418,7 +418,7 @@ test('the server uses TLS if it has a certificate, and a renewed certificate at 
     way.close();
     return code;
   };
-  // One client for all of the time, which gets the authority anew too.
+  // One channel for the whole test, which reads the renewed certificate authority.
   const trusting = {
     get ca() {
       return ca;

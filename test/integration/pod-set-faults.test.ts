@@ -39,7 +39,7 @@ beforeEach(async () => {
 
 const faults: InjectedFault[] = [];
 
-// Also where a test has failed: a slow answer would be slow for hours.
+// Also after a failed test, because a slow fault would delay later tests for hours.
 afterEach(() => {
   for (const fault of faults.splice(0)) fault.off();
 });
@@ -50,7 +50,7 @@ function inject(fault: Fault, target: FaultTarget): InjectedFault {
   return injected;
 }
 
-/** Runs a PodSet controller of the test's namespace, all of whose requests pass the proxy, until the body has ended. */
+/** Runs a PodSet controller for the test's namespace behind the proxy until the body has ended. */
 async function withOperator(body: () => Promise<void>): Promise<void> {
   const operator = await connectOperator({
     name: 'echoperator',
@@ -81,7 +81,7 @@ const active = async () =>
     ({ metadata }) => metadata.deletionTimestamp === undefined,
   );
 
-/** Resolves when so many pods are there and the status says so. */
+/** Waits until there are `count` active pods and the status reports them. */
 const settled = (count: number): Promise<PodSet> =>
   eventually(`${key.name} has ${count} pods`, async () => {
     const set = await cluster.client.get(PodSet, key);
@@ -90,7 +90,7 @@ const settled = (count: number): Promise<PodSet> =>
     return isTold && (await active()).length === count && set;
   });
 
-/** The names of the pods that the API server has made, or removed, for the operator. */
+/** Returns the names of the pods that the operator created or deleted. */
 async function written(verb: 'create' | 'delete'): Promise<readonly string[]> {
   const writes = (await operatorWrites(cluster.auditLog, key.namespace)).filter(
     ({ verb: is, objectRef, responseStatus }) =>
@@ -110,7 +110,7 @@ async function struck(fault: InjectedFault, times: number): Promise<void> {
   fault.off();
 }
 
-/** Has another PodSet changed and reconciled, after which whatever could be reconciled before it has been. */
+/** Changes another PodSet and waits for its reconcile. Earlier keys have been reconciled by then. */
 async function othersGoOn(): Promise<void> {
   await apply(1, { ...key, name: 'other' });
   await eventually('another PodSet has its pod', async () => {
@@ -119,7 +119,7 @@ async function othersGoOn(): Promise<void> {
   });
 }
 
-/** Holds back the events of pods from the operator until the fault is off. */
+/** Delays the events of pods until the fault is off. */
 const slowPods = (): InjectedFault => inject({ type: 'slow', bytesPerSecond: 1 }, { on: isPodWatch });
 
 describe('a stale cache', () => {
@@ -128,7 +128,7 @@ describe('a stale cache', () => {
       const slow = slowPods();
       await apply(5);
       await eventually('five pods are there', async () => (await active()).length === 5);
-      // Each is a reason to look again, at a cache that knows of no pod.
+      // Each change causes a reconcile with a cache without the pods.
       await apply(7);
       await apply(3);
       await apply(4);

@@ -276,7 +276,7 @@ describe('a PodSet', () => {
     await eventually('that is seen', async () => (await cluster.client.get(PodSet, key)).status?.readyReplicas === 1);
     expect(await removals(key.namespace)).toHaveLength(1);
     const [broken] = (await active(key.namespace)).filter(({ spec }) => spec?.containers[0]?.image === 'two:missing');
-    // What is broken goes first when it is mended.
+    // After the correction, the broken pod is replaced first.
     await apply(key, { replicas: 3, template: template('three') });
     expect((await withReason(key, 'PodsReady')).status).toMatchObject({ updatedReplicas: 3 });
     const removed = await removals(key.namespace);

@@ -33,7 +33,7 @@ afterAll(async () => {
   await server?.[Symbol.asyncDispose]();
 });
 
-/** As an operator has them that has just started. */
+/** Creates the tables like an operator that has just started. */
 function tables(statementTimeoutSeconds = 4): {
   readonly database: Database;
   readonly tables: Tables;
@@ -72,7 +72,7 @@ const row = (id: string, more: Partial<Row> = {}): Row => ({ id, name: 'Jane', a
 const idsIn = async (name: string): Promise<readonly string[]> =>
   (await server.query<{ readonly id: string }>(`SELECT id FROM ${name} ORDER BY id`)).map(({ id }) => id);
 
-/** What each came to, once the circuit lets it be tried. */
+/** Waits for all. @returns each value, or the name of the error */
 const outcomesOf = async (works: readonly Promise<unknown>[]): Promise<readonly unknown[]> =>
   (await Promise.allSettled(works)).map((one) =>
     one.status === 'fulfilled' ? (one.value ?? 'deleted') : String((one.reason as Error).name),
@@ -259,7 +259,7 @@ describe('rows that another client has locked', () => {
   });
 
   test('delay only their own PostgresWriters, even if a pooler drops the time limits', async () => {
-    // In the message that opens a connection; a value of the same length, for nobody to have to count.
+    // Replaces a value in the message that opens a connection by one of the same length, so that its length field stays correct.
     proxy.onSent((data) => {
       for (const [setting, ms] of [
         ['statement_timeout', '1000'],

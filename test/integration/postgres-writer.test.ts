@@ -19,7 +19,7 @@ afterAll(async () => {
   await world?.[Symbol.asyncDispose]();
 });
 
-/** What the operators before the present one have written to their logs. */
+/** The logs of the stopped operators. */
 const outputs: string[] = [];
 
 async function restartOperator(settings: Readonly<Record<string, string>> = {}): Promise<void> {

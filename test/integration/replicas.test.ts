@@ -174,7 +174,7 @@ test('an operator that watches one namespace needs a role only there, and change
   expect(output).not.toContain('"level":50');
 });
 
-/** Of a service account that may do in the test's namespace what the Echo controller does, and nothing elsewhere. */
+/** Returns a kubeconfig of a service account with the Echo controller's permissions in only the test's namespace. */
 async function kubeconfigWithRoles(): Promise<string> {
   const kubectl = (await ensureBinaries(['kubectl'])).get('kubectl') ?? '';
   const run = async (args: readonly string[], input = '') =>

@@ -115,7 +115,7 @@ describe('an update', () => {
       spec: { failedJobsHistoryLimit: 7, suspend: true },
     };
     await cluster.client.patch(CronJob, key, { type: 'merge', body: others });
-    // What is ours is put back.
+    // The operator's fields are restored.
     await eventually('suspend is put back', async () => (await cronJob(key)).spec?.suspend === false);
     await apply(key, { ...everyMinute, schedule: '@daily' });
     await eventually('the new schedule', async () => (await cronJob(key)).spec?.schedule === '@daily');
@@ -214,7 +214,7 @@ test('a pod that does not start is reported with the reason', async () => {
   const key = { name: 'stuck', namespace: await cluster.namespace() };
   await apply(key, { ...everyMinute, schedule: '@yearly' });
   await withReason(key, 'Scheduled');
-  // What the cronjob controller would do at the new year.
+  // Simulates the CronJob controller at the scheduled time.
   const parent = await cronJob(key);
   const template = parent.spec?.jobTemplate.spec?.template;
   if (template === undefined) throw new Error('a CronJob has a template');

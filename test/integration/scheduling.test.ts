@@ -66,7 +66,7 @@ async function expectOneReconcilePerRequeue(client: Client): Promise<void> {
   // A pause that is too short is a reconcile that no requeue caused. Timers count whole milliseconds.
   const pausesMs = reconciles.slice(1).map(({ beganMs }, index) => beganMs - (reconciles[index]?.endedMs ?? 0));
   expect(pausesMs.filter((pauseMs) => pauseMs < requeueMs - 1)).toEqual([]);
-  // What a reconcile throws is tried again, an assertion's error too.
+  // The queue retries a reconcile whose assertion fails, so the failure is only in the log.
   expect(log.messages('error')).toEqual([]);
 }
 

@@ -159,7 +159,7 @@ test(
     await rows.settled(namespace, tables);
     await pets.settled();
 
-    // Nobody runs their pods here; but what they ask for, the API server takes from either version.
+    // No pods run here, but the API server must accept the specs of both versions.
     await eventually(
       'every BookStore has its StatefulSet, with the image of its spec',
       async () => {

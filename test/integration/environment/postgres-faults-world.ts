@@ -4,13 +4,13 @@ import { eventually } from '../../../testkit/eventually.ts';
 import { TcpProxy } from '../../../testkit/tcp-proxy.ts';
 import { PostgresWorld, readyOf } from './postgres-world.ts';
 
-/** What the tests of a PostgresWriter through faults share: a database, and a proxy before it. Each test starts the operator. */
+/** Shared by the tests of PostgresWriters with faults: a database and a proxy for it. Each test starts the operator. */
 
 export let world: PostgresWorld;
-/** Between the operator and the database. */
+/** The operator's proxy for the database. */
 export let proxy: TcpProxy;
 
-/** In clear, for the proxy to see the statements. */
+/** Settings without TLS, so that the proxy can read the statements. */
 export const plain = () => ({ PSQL_PORT: String(proxy.port), PSQL_SSLMODE: 'disable' });
 
 export const jane = { table: 'students', name: 'Jane', age: 21, country: 'Peru' } as const;
@@ -26,7 +26,7 @@ export async function endFaults(): Promise<void> {
   proxy.refuse(false);
   proxy.onSent(() => {});
   await world.stopOperator();
-  // A test that failed in the middle of an outage takes no other with it.
+  // A failed test may have left the database down.
   world.database.thaw();
   if (!world.database.isRunning) await world.database.restart();
 }
@@ -36,13 +36,13 @@ export async function tearDownFaults(): Promise<void> {
   await world?.[Symbol.asyncDispose]();
 }
 
-/** The operator refuses TLS with these settings. Returns the message of the condition that says so. */
+/** Starts an operator that cannot use TLS with these settings. @returns the message of the condition */
 export async function refusals(settings: Readonly<Record<string, string>>): Promise<string> {
   await world.startOperator(settings);
   const key = world.newKey('tls');
   await world.apply(key, jane);
   const message = readyOf(await world.withReason(key, 'TlsRefused'))?.message ?? '';
-  // Its status names no table, but another operator may have written a row of it: that waits for the database too.
+  // The status names no table, but another operator may have written the row, so the deletion waits for the database.
   await world.delete(key);
   await eventually('its deletion waits', async () =>
     readyOf(await world.get(key))?.message?.startsWith('waiting to delete the row from'),

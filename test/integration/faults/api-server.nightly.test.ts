@@ -36,7 +36,7 @@ test('an informer recovers if etcd is restored and its resourceVersion stays bel
   await server.restore(backup);
   await server.restart();
   expect(await resourceVersion()).toBeLessThan(last);
-  // What was written since is gone with it: what counts from now on is what the server has.
+  // The restore removed later writes, so they need not be reconciled.
   world.forget();
   await world.converge(running);
   await world.change();

@@ -69,7 +69,7 @@ test('an informer continues after its token expired before a new one was written
   })();
   const running = await startSubject(proxy.connection, { serviceAccount }).finally(() => started.abort());
   await renewed;
-  // One Echo alone: the server remembers for ten seconds that a token was valid.
+  // A single Echo, because the server caches the validity of a token for ten seconds.
   await eventually('the token has expired', async () => {
     await world.write('echo-0');
     return proxy.answered(401) >= 5;

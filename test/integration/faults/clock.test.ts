@@ -50,7 +50,7 @@ testOnLinux(
       });
       await world.change();
       await world.converge(subject);
-      // What is connected anew works by the wrong clock as well.
+      // New connections must work with the wrong clock too.
       const cut = proxy.inject({ type: 'cut', how: 'reset' }, { on: isWatch, times: 2 });
       await world.change();
       await world.converge(subject);
