@@ -3,7 +3,7 @@ import { BookStore } from '../../src/api/index.ts';
 import { findCondition } from '../../src/runtime/index.ts';
 import { Event, PersistentVolumeClaim, Pod, ResourceQuota, StatefulSet } from '../../src/runtime/kinds/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
-import { leaveNoRoom, makeRoom } from '../../testkit/kwok.ts';
+import { allowScheduling, preventScheduling } from '../../testkit/kwok.ts';
 import {
   addSidecar,
   apply,
@@ -232,7 +232,7 @@ describe('growing', () => {
     await apply(at.key, spec({}, slow));
     await settled(at, 'IndependentDatabases');
     const uids = [(await podOf(at.key, 0)).metadata.uid, (await podOf(at.key, 1)).metadata.uid];
-    await leaveNoRoom(cluster, at.key.namespace);
+    await preventScheduling(cluster, at.key.namespace);
     await apply(at.key, spec({}, { ...slow, dbSize: '2Gi' }));
     for (const ordinal of [0, 1]) {
       await eventually('the claim asks for 2Gi', async () => (await requestOf(at.key, ordinal)) === '2Gi');
@@ -245,7 +245,7 @@ describe('growing', () => {
     const looks = await reconciled(operator);
     await eventually('pod 1 would be due', async () => (await reconciled(operator)) >= looks + 3);
     expect((await podOf(at.key, 1)).metadata.uid).toBe(uids[1]);
-    await makeRoom(cluster, at.key.namespace);
+    await allowScheduling(cluster, at.key.namespace);
     await cluster.client.delete(Pod, pending.metadata);
     await eventually('pod 1 is another', async () => {
       const pod = await ifThere(podOf(at.key, 1));

@@ -37,7 +37,7 @@ let terminationMessagePath: string;
 let log: RecordingLog;
 let progress: WatchProgress;
 let stop: AbortController;
-/** What a test has started. It ends with the test. */
+/** The runs that a test started. They end with the test. */
 let started: Promise<unknown>[];
 
 beforeAll(async () => {

@@ -7,7 +7,7 @@ import { compileRuntime, entries, packageName } from '../release/npm-package.ts'
 /** The public API of the runtime: each entry's names, then each name's declaration. */
 export const apiReportFile = 'src/runtime/runtime.api.md';
 
-/** The runtime's declarations cannot be summed up, or use a type that no entry exports. */
+/** The report cannot be generated, or a public signature uses a type that no entry exports. */
 export class ApiReportError extends Error {
   override readonly name = 'ApiReportError';
 }
@@ -108,7 +108,7 @@ function withExportedNames(code: string): string {
   }, code);
 }
 
-/** As the repository compiles, where API Extractor's own TypeScript knows the option. */
+/** The repository's compiler options that API Extractor's own TypeScript supports. */
 const compilerOptions = {
   target: 'es2024',
   lib: ['es2024', 'esnext.disposable'],

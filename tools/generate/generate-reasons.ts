@@ -13,7 +13,7 @@ import { replaceTable } from './tables.ts';
 type Row = Pick<Reason, 'ready' | 'meaning'> & { readonly event: Reason['event'] | 'none' };
 type Rows = Readonly<Record<string, Row>>;
 
-/** What a kind says while its controller is off (src/controllers/outside/disabled-controller.ts). */
+/** The reason of a kind whose controller is off (src/controllers/outside/disabled-controller.ts). */
 const controllerDisabled = {
   ControllerDisabled: { ready: 'False', event: 'Warning', meaning: 'The operator runs without this controller.' },
 } satisfies Rows;
@@ -25,7 +25,7 @@ const pages: readonly (readonly [page: string, reasons: Rows])[] = [
   ['docs/pod-set.md', podSetReasons],
   ['docs/book-store.md', bookStoreReasons],
   ['docs/postgres-writer.md', { ...postgresWriterReasons, ...controllerDisabled }],
-  // Adding is written before the store is asked, and never reported.
+  // Adding is written before the call of the store and has no Event.
   ['docs/pet.md', { ...petReasons, Adding: { ...petReasons.Adding, event: 'none' }, ...controllerDisabled }],
 ];
 

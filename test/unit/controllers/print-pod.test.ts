@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { execa } from 'execa';
-import fc from 'fast-check';
 import { printPod } from '../../../src/controllers/print-pod.ts';
+import fc from '../../../testkit/seeded-fast-check.ts';
 
 const containerOf = (message: string) => {
   const container = printPod(message, 'busybox:1.36').spec?.containers[0];

@@ -1,11 +1,11 @@
 import { describe, expect, test } from '@jest/globals';
-import fc from 'fast-check';
 import Type from 'typebox';
 import { differencesOf, fieldSchema } from '../../../../src/runtime/apply/difference.ts';
 import { schemaOf } from '../../../../src/runtime/apply/kind-schema.ts';
 import type { Schema, Struct } from '../../../../src/runtime/apply/schema.ts';
 import { builtInKind, defineKind, type Kind } from '../../../../src/runtime/kind/index.ts';
 import { Deployment, Role, Secret, Service } from '../../../../src/runtime/kinds/index.ts';
+import fc from '../../../../testkit/seeded-fast-check.ts';
 import { Widget } from '../../../../testkit/widgets.ts';
 
 const Shop = defineKind({

@@ -1,8 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
-import fc from 'fast-check';
 import { fieldSetHash } from '../../../../src/runtime/apply/field-set.ts';
 import { schemaOf } from '../../../../src/runtime/apply/kind-schema.ts';
 import { Deployment } from '../../../../src/runtime/kinds/index.ts';
+import fc from '../../../../testkit/seeded-fast-check.ts';
 
 const hash = (spec: object): string => fieldSetHash({ spec: { template: { spec } } }, schemaOf(Deployment));
 

@@ -1,6 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect, test } from '@jest/globals';
-import fc from 'fast-check';
 import { type Delta, Informer, type InformerOptions } from '../../../../src/runtime/cache/index.ts';
 import {
   ApiError,
@@ -13,6 +12,7 @@ import {
 import { keyOf, keyString } from '../../../../src/runtime/kind/index.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
 import { RecordingLog } from '../../../../testkit/recording-log.ts';
+import fc from '../../../../testkit/seeded-fast-check.ts';
 import { stored, Widget } from '../../../../testkit/widgets.ts';
 
 const pageOf = 2;

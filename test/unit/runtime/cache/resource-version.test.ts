@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
-import fc from 'fast-check';
 import { compareResourceVersions } from '../../../../src/runtime/cache/resource-version.ts';
+import fc from '../../../../testkit/seeded-fast-check.ts';
 
 test.each([
   ['1', '2', -1],

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { expect, test } from '@jest/globals';
-import fc from 'fast-check';
 import { share } from '../../../../src/runtime/cache/sharing.ts';
+import fc from '../../../../testkit/seeded-fast-check.ts';
 
 const metadata = { name: 'a-name', uid: 'a-uid' };
 

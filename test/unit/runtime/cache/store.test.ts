@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
-import fc from 'fast-check';
 import { type Delta, Store } from '../../../../src/runtime/cache/index.ts';
 import { keyOf, keyString } from '../../../../src/runtime/kind/index.ts';
+import fc from '../../../../testkit/seeded-fast-check.ts';
 import { stored, type Widget } from '../../../../testkit/widgets.ts';
 
 const byColour = (object: Widget): readonly string[] => object.metadata.labels?.colours?.split(' ') ?? [];

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, jest, test } from '@jest/globals';
-import fc from 'fast-check';
 import { type Priority, WorkQueue } from '../../../../src/runtime/queue/index.ts';
+import fc from '../../../../testkit/seeded-fast-check.ts';
 
 const initialBackoffMs = 1;
 const maxBackoffMs = 50;
