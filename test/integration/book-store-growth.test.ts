@@ -137,6 +137,7 @@ describe('growing', () => {
     const store = await settled(at, 'ResizeRefused');
     const condition = findCondition(store.status?.conditions, 'VolumeResizing');
     expect(condition).toMatchObject({ status: 'False', reason: 'ResizeRefused' });
+    expect(condition?.message).toContain('the request of claim data-shop-db-0 from 1Gi to 2Gi: ');
     expect(condition?.message).toContain('exceeded quota: limit');
     await eventually('the new image runs', async () =>
       (await ifThere(podOf(at.key)))?.spec?.containers[0]?.image?.endsWith(':two'),
@@ -197,7 +198,7 @@ describe('growing', () => {
     expect((await podOf(at.key, 1)).metadata.uid).toBe(restarted.metadata.uid);
     const { items } = await cluster.client.list(Event, { namespace: at.key.namespace });
     expect(items.filter(({ reason }) => reason === 'PodRestarted').map(({ note }) => note)).toEqual([
-      'restarted pod shop-db-1: the file system of data-shop-db-1 did not grow while it ran',
+      'restarted pod shop-db-1: while it ran, the file system of claim data-shop-db-1 from 1Gi to 2Gi was not grown',
     ]);
   }, 120_000);
 
@@ -264,7 +265,8 @@ describe('growing', () => {
     const store = await settled(at, 'StorageClassCannotGrow');
     const condition = findCondition(store.status?.conditions, 'VolumeResizing');
     expect(condition).toMatchObject({ status: 'False', reason: 'StorageClassCannotGrow' });
-    expect(condition?.message).toContain(fixed);
+    expect(condition?.message).toContain(`StorageClass ${fixed} does not have allowVolumeExpansion: true`);
+    expect(condition?.message).toContain('The API server says: persistentvolumeclaims "data-shop-db-0" is forbidden');
     expect(await requestOf(at.key)).toBe('1Gi');
     await eventually('the new image runs', async () =>
       (await ifThere(podOf(at.key)))?.spec?.containers[0]?.image?.endsWith(':two'),
