@@ -1,9 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { execa } from 'execa';
 import { BookStore } from '../../src/api/index.ts';
 import { findCondition } from '../../src/runtime/index.ts';
 import { Event, PersistentVolumeClaim, Pod, ResourceQuota, StatefulSet } from '../../src/runtime/kinds/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { leaveNoRoom, makeRoom } from '../../testkit/kwok.ts';
+import { ensureBinaries } from '../../tools/programs/index.ts';
 import {
   addSidecar,
   apply,
@@ -268,6 +270,12 @@ describe('growing', () => {
     expect(condition?.message).toContain(`StorageClass ${fixed} does not have allowVolumeExpansion: true`);
     expect(condition?.message).toContain('The API server says: persistentvolumeclaims "data-shop-db-0" is forbidden');
     expect(await requestOf(at.key)).toBe('1Gi');
+    const kubectl = (await ensureBinaries(['kubectl'])).get('kubectl') ?? '';
+    const args = ['--namespace', at.key.namespace, 'get', 'bookstores'];
+    const { stdout } = await execa(kubectl, args, { env: { KUBECONFIG: cluster.kubeconfig } });
+    const [columns = [], cells = []] = stdout.split('\n').map((line) => line.split(/ +/));
+    expect(cells[columns.indexOf('REQUESTED')]).toBe('2Gi');
+    expect(cells[columns.indexOf('CAPACITY')]).toBe('1Gi');
     await eventually('the new image runs', async () =>
       (await ifThere(podOf(at.key)))?.spec?.containers[0]?.image?.endsWith(':two'),
     );
