@@ -31,7 +31,7 @@ describe('who may not connect', () => {
     const key = world.newKey('nameless');
     await world.apply(key, jane);
     expect(readyOf(await world.withReason(key, 'CredentialsMissing'))?.message).toContain(
-      `no file PSQL_USER in ${folder}`,
+      `the file PSQL_USER in ${folder} does not exist`,
     );
   });
 

@@ -337,8 +337,10 @@ describe('docs/writing-an-operator.md', () => {
     expect(guideFiles['greeter.ts']?.trimEnd().split('\n').length).toBeLessThan(60);
   });
 
-  test('and README.md show TypeScript that type-checks against the runtime', async () => {
-    const shown = codeBlocks(page('writing-an-operator')).filter(({ language }) => language === 'ts');
+  test('and docs/testing.md and README.md show TypeScript that type-checks against the runtime', async () => {
+    const shown = ['writing-an-operator', 'testing']
+      .flatMap((name) => codeBlocks(page(name)))
+      .filter(({ language }) => language === 'ts');
     expect(shown).toHaveLength(Object.keys(guideFiles).length);
     const [inReadme = '', ...others] = codeBlocks(read('README.md')).flatMap(({ language, text }) =>
       language === 'ts' ? [text] : [],
