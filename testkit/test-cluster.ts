@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { text } from 'node:stream/consumers';
 import { kinds } from '../src/api/index.ts';
 import { HttpClient } from '../src/runtime/client/http-client.ts';
-import { isNotFound, kubeconfigConnection } from '../src/runtime/client/index.ts';
+import { isNotFound, kubeconfigConnection, NoResponseError } from '../src/runtime/client/index.ts';
 import { Transport } from '../src/runtime/client/transport.ts';
 import type { Client, Kind, KubeObject, Manifest, ObjectKey } from '../src/runtime/index.ts';
 import { Job, Namespace, Pod } from '../src/runtime/kinds/index.ts';
@@ -76,11 +76,23 @@ export class TestCluster {
   async #deleteContents(namespace: string): Promise<void> {
     const deletions = [
       this.client.delete(Namespace, { name: namespace }),
-      ...kinds.map((kind) => this.client.deleteCollection(kind, { namespace })),
+      ...kinds.map((kind) => this.#deleteAll(kind, namespace)),
     ];
     for (const deletion of await Promise.allSettled(deletions)) {
       // The test may have deleted the namespace itself, and not every server has our kinds.
       if (deletion.status === 'rejected' && !isNotFound(deletion.reason)) throw deletion.reason;
+    }
+  }
+
+  /** Deletes the objects of a kind. The server deletes one after the other, and thousands of them may take it longer than a request. */
+  async #deleteAll(kind: Kind, namespace: string): Promise<void> {
+    for (let attempts = 1; ; attempts += 1) {
+      try {
+        await this.client.deleteCollection(kind, { namespace });
+        return;
+      } catch (error) {
+        if (!(error instanceof NoResponseError) || attempts === 5) throw error;
+      }
     }
   }
 

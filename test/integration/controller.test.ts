@@ -3,7 +3,7 @@ import { Registry } from 'prom-client';
 import { HttpClient } from '../../src/runtime/client/http-client.ts';
 import { kubeconfigConnection } from '../../src/runtime/client/index.ts';
 import { Transport } from '../../src/runtime/client/transport.ts';
-import { claim } from '../../src/runtime/controller/index.ts';
+import { adoptAndRelease } from '../../src/runtime/controller/index.ts';
 import { controllerReference, done, finalizer, isControlledBy, Manager } from '../../src/runtime/index.ts';
 import { ConfigMap, Namespace, Secret } from '../../src/runtime/kinds/index.ts';
 import { Metrics } from '../../src/runtime/process/index.ts';
@@ -98,7 +98,7 @@ test('matching orphans are adopted, other children are released, and objects of 
     await create('leaving', { ownerReferences }),
     await create('others', { labels, ownerReferences: [controllerReference(ConfigMap, another)] }),
   ];
-  const { claimed, errors } = await claim({
+  const { claimed, errors } = await adoptAndRelease({
     client: cluster.client,
     ownerKind: ConfigMap,
     owner,

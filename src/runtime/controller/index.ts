@@ -13,7 +13,7 @@ export type { ControllerHandle } from '../manager/manager.ts';
 export type { EventNotice } from '../observability/event-recorder.ts';
 export type { Priority } from '../queue/fair-queue.ts';
 export type { RetryOptions } from '../queue/work-queue.ts';
-export { type Claim, type ClaimOptions, claim } from './adoption.ts';
+export { adoptAndRelease, type Claim, type ClaimOptions } from './adoption.ts';
 export { belongsToPredecessor } from './children.ts';
 export { type FinalizerOptions, removeFinalizer } from './finalizer.ts';
 export {

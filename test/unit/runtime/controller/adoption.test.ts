@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { HttpClient } from '../../../../src/runtime/client/http-client.ts';
 import { isConflict } from '../../../../src/runtime/client/index.ts';
 import { Transport } from '../../../../src/runtime/client/transport.ts';
-import { claim } from '../../../../src/runtime/controller/index.ts';
+import { adoptAndRelease } from '../../../../src/runtime/controller/index.ts';
 import { controllerReference, type ObjectMeta, type OwnerReference } from '../../../../src/runtime/kind/index.ts';
 import { Part, stored, Widget } from '../../../../testkit/widgets.ts';
 import { ScriptedServer } from '../../environment/scripted-server.ts';
@@ -30,7 +30,7 @@ afterEach(async () => {
 const matching = { labels: { belongs: 'yes' } };
 const part = (name: string, rest: Partial<ObjectMeta> = {}) => stored(name, '5', rest);
 const claimedOf = async (candidates: Iterable<Part>, of: Widget = owner) => {
-  const { claimed: children, errors } = await claim({
+  const { claimed: children, errors } = await adoptAndRelease({
     client: new HttpClient(transport, 'tester'),
     ownerKind: Widget,
     owner: of,
