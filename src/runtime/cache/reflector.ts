@@ -393,7 +393,7 @@ const isNotServedOrForbidden = (error: unknown): error is ApiError =>
 const isInitializing = (error: unknown): boolean =>
   error instanceof ApiError && error.code === 429 && error.message.includes('storage is (re)initializing');
 
-/** No server answered, or a proxy answered in its place. */
+/** No server answered, a proxy answered in its place, or the error is a defect: then the version is checked needlessly. */
 const isFailedConnection = (error: unknown): boolean =>
   !(error instanceof ApiError) || (error.code >= 502 && error.code <= 504);
 

@@ -18,7 +18,10 @@ import { type Enqueue, type InformerSource, type OwnedKind, owns, priorityOf, ty
 export interface ReconcileContext {
   /** Aborts its requests with `signal`. The key is reconciled again only after the caches have observed its writes. */
   readonly client: Client;
-  /** Aborted after `reconcileTimeoutMs` (with a TimeoutError) or after the drain timeout. Return immediately. */
+  /**
+   * Aborted after `reconcileTimeoutMs` (with a TimeoutError) or after the drain timeout. Return immediately. The loss of the
+   * Lease does not abort it at once: guard other systems by the signal of the elector's fence too.
+   */
   readonly signal: AbortSignal;
   /** Names the controller and the object in each line. */
   readonly log: Logger;
