@@ -90,8 +90,7 @@ export function owns<T extends KubeObject>(owner: Kind, child: Kind<T>, filter: 
  *
  * @example
  * // Only direct children: the pods of a Deployment belong to its ReplicaSet. Use `watches` for them.
- * const scheduleChanged: Predicate<Job> = predicates.generationChanged;
- * owns: [ConfigMap, { kind: Job, predicate: scheduleChanged }]
+ * owns: [ConfigMap, { kind: Deployment, predicate: predicates.generationChanged }]
  */
 export interface OwnedKind<T extends KubeObject = KubeObject> {
   readonly kind: Kind<T>;
