@@ -123,10 +123,9 @@ export class PodSetReconciler {
   }
 
   async #reconcilePods(set: PodSet, key: ObjectKey, context: ReconcileContext): Promise<PodSetOutcome> {
-    const missing = missingField(PodSet, set);
-    if (missing !== undefined) return { reason: 'InvalidSpec', message: `${missing} is missing` };
-    if (typeof set.spec.replicas !== 'number') {
-      return { reason: 'InvalidSpec', message: 'spec.replicas is not a number' };
+    const invalid = invalidSpecMessage(set);
+    if (invalid !== undefined) {
+      return { reason: 'InvalidSpec', message: invalid, status: statusOf(set, this.#observedPods(set)) };
     }
     const { applier, pods: store, image } = this.#options;
     const { claimed: pods, failures } = await this.#adoptAndRelease(set, context);
@@ -185,6 +184,12 @@ export class PodSetReconciler {
     const note = `${reason === 'PodsMade' ? 'created' : 'deleted'} ${namesOf(pods)}`;
     this.#reporter.recordEvent(set, { type: 'Normal', reason, note }, context);
   }
+}
+
+function invalidSpecMessage(set: PodSet): string | undefined {
+  const missing = missingField(PodSet, set);
+  if (missing !== undefined) return `${missing} is missing`;
+  return typeof set.spec.replicas === 'number' ? undefined : 'spec.replicas is not a number';
 }
 
 /** At most three names, to keep the Event short. */

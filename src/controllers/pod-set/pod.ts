@@ -58,8 +58,9 @@ const defaultPodSpec = (image: string) => ({
 /** The hash without a template. It is constant, so a new release or another image does not replace the pods. */
 const defaultTemplateHash = 'default';
 
-/** The hash of a PodSet's template. It changes with the template. */
-export function templateHash({ spec: { template } }: PodSet): string {
+/** The hash of a PodSet's template. It changes with the template. Under an older CustomResourceDefinition the spec may be missing. */
+export function templateHash({ spec }: PodSet): string {
+  const template = spec?.template;
   if (template === undefined) return defaultTemplateHash;
   const { labels, annotations } = template.metadata ?? {};
   // The API server sorts the fields of a schemaless object by name, so equal templates have equal texts.

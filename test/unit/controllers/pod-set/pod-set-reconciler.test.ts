@@ -683,12 +683,14 @@ describe('a PodSet', () => {
     'without replicas is reported, and its pods are not changed: spec %j',
     async (spec) => {
       const set = podSetOf();
-      pods.set(podOf(set, 'a'));
+      pods.replace([podOf(set, 'a'), podOf(set, 'b', { ready: false })]);
       const { spec: _, ...bare } = set;
       sets.set({ ...bare, ...(spec && { spec }) } as unknown as PodSet);
       const outcome = reconcile();
       const message = spec?.replicas === undefined ? 'spec.replicas is missing' : 'spec.replicas is not a number';
-      expect(await reported()).toMatchObject({ reason: 'InvalidSpec', message });
+      // The pods go on, so the status still counts and names them.
+      const status = { replicas: 2, readyReplicas: 1, podNames: ['a', 'b'] };
+      expect(await reported()).toMatchObject({ reason: 'InvalidSpec', message, status });
       expect(await outcome).toEqual(done);
       expect(server.unclaimed).toBe(0);
     },
