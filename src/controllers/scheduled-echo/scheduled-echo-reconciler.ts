@@ -39,7 +39,7 @@ export const scheduledEchoReasons = defineReasons({
     event: 'Warning',
     recordsMessageChanges: true,
     meaning:
-      'The API server refuses the schedule or the time zone. The message quotes it. The CronJob keeps its last valid schedule. The operator retries at least once a minute.',
+      'The API server refuses the schedule or the time zone. The message quotes it. An existing CronJob keeps its last valid schedule. The operator retries at least once a minute.',
   },
   CronJobNameTaken: {
     ready: 'False',
@@ -86,7 +86,10 @@ export class ScheduledEchoReconciler {
       kind: ScheduledEcho,
       reasons: scheduledEchoReasons,
       events: options.events,
-      refused: (echo, refusal) => ({ ...reasonOf(refusal), status: statusOf(echo, this.#ownCronJob(echo)) }),
+      refused: (echo, refusal) => {
+        const cronJob = this.#ownCronJob(echo);
+        return { ...reasonOf(refusal, cronJob), status: statusOf(echo, cronJob) };
+      },
     });
   }
 
@@ -172,9 +175,11 @@ function statusOf(echo: ScheduledEcho, cronJob?: CronJob) {
   };
 }
 
-function reasonOf(refusal: ApiError): Pick<ScheduledEchoOutcome, 'reason' | 'message'> {
+/** @param cronJob the CronJob of the ScheduledEcho, if it exists. */
+function reasonOf(refusal: ApiError, cronJob: CronJob | undefined): Pick<ScheduledEchoOutcome, 'reason' | 'message'> {
   const causes = refusal.causes.filter(({ field }) => field === 'spec.schedule' || field === 'spec.timeZone');
   if (causes.length === 0) return { reason: 'CronJobRefused', message: serverMessage(refusal) };
   const errors = causes.map(({ field, message }) => `${field}: ${message}`);
-  return { reason: 'InvalidSchedule', message: [...errors, 'the CronJob keeps its last valid schedule'].join('; ') };
+  if (cronJob !== undefined) errors.push('the CronJob keeps its last valid schedule');
+  return { reason: 'InvalidSchedule', message: errors.join('; ') };
 }

@@ -66,7 +66,7 @@ describe('where there is no CronJob', () => {
     expect(await outcome).toMatchObject({ type: 'retry', error: { code: 403 } });
   });
 
-  test('and the schedule is none, that is told, with what it means for the CronJob, and is tried again', async () => {
+  test('and the schedule is none, that is told, and is tried again', async () => {
     const echo = scheduledEchoOf();
     echos.set(echo);
     const outcome = reconcile();
@@ -74,7 +74,7 @@ describe('where there is no CronJob', () => {
     (await applied()).refuse(422, 'Invalid', { message: 'CronJob is invalid', details: { causes } });
     const { reason, message, status } = await reported();
     expect(reason).toBe('InvalidSchedule');
-    expect(message).toBe('spec.schedule: no cron; the CronJob keeps its last valid schedule');
+    expect(message).toBe('spec.schedule: no cron');
     expect(await noted()).toBe('Warning InvalidSchedule');
     expect(await outcome).toMatchObject({ type: 'retry', error: { code: 422 } });
 
@@ -130,6 +130,21 @@ describe('where there is a CronJob', () => {
     expect(await reconcile()).toEqual(done);
     await world.events.flush(30_000);
     expect(server.unclaimed).toBe(0);
+  });
+
+  test('and the schedule is none, that is told, with what it means for the CronJob', async () => {
+    const echo = scheduledEchoOf();
+    echos.set(scheduledEchoOf({ spec: { schedule: 'never' } }));
+    cronJobs.set(cronJobFor(echo));
+    const outcome = reconcile();
+    const causes = [{ reason: 'FieldValueInvalid', field: 'spec.schedule', message: 'no cron' }];
+    (await applied()).refuse(422, 'Invalid', { message: 'CronJob is invalid', details: { causes } });
+    expect(await reported()).toMatchObject({
+      reason: 'InvalidSchedule',
+      message: 'spec.schedule: no cron; the CronJob keeps its last valid schedule',
+    });
+    expect(await noted()).toBe('Warning InvalidSchedule');
+    expect(await outcome).toMatchObject({ type: 'retry', error: { code: 422 } });
   });
 
   test('that somebody has changed, it is put back, and an Event and the log tell what was otherwise', async () => {
