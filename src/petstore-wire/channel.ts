@@ -1,4 +1,5 @@
-import type { Http2Session } from 'node:http2';
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { constants, type Http2Session } from 'node:http2';
 import {
   Code,
   ConnectError,
@@ -29,6 +30,11 @@ export interface ChannelOptions {
   readonly beforeCall?: () => void;
 }
 
+/** The connection of calls that must share one. The first call sets it. */
+export interface SharedConnection {
+  connection?: object | undefined;
+}
+
 /** A client connection to a pet store. It is opened on first use and reopened after it breaks. */
 export interface PetStoreChannel {
   readonly transport: Transport;
@@ -36,6 +42,11 @@ export interface PetStoreChannel {
    * Identifies the connection that carried the last request, while it is open. The next request may use another one.
    */
   connection(): object | undefined;
+  /**
+   * Runs work whose calls must go to the same server. After the first of them, a call for which another connection would be used fails
+   * with UNAVAILABLE, and the server does not receive its message.
+   */
+  onOneConnection<T>(shared: SharedConnection, work: () => Promise<T>): Promise<T>;
   /** Closes the connection and fails the calls in flight. */
   close(): void;
 }
@@ -67,13 +78,20 @@ export function openChannel(options: ChannelOptions): PetStoreChannel {
     defaultTimeoutMs: timeoutMs,
     interceptors: [...interceptors, abortDeadConnections(timeoutMs, () => sessionManager.abort())],
   });
-  return { transport, connection: () => sessionManager.connection, close: () => sessionManager.abort() };
+  return {
+    transport,
+    connection: () => sessionManager.connection,
+    onOneConnection: (shared, work) => sessionManager.shared.run(shared, work),
+    close: () => sessionManager.abort(),
+  };
 }
 
 /** Runs a check before each request is sent, and remembers the connection of the last request. */
 class CheckedSessionManager extends Http2SessionManager {
   /** See {@link ChannelOptions.beforeCall}. */
   beforeCall: () => void = () => {};
+  /** Set while {@link PetStoreChannel.onOneConnection} runs. */
+  readonly shared = new AsyncLocalStorage<SharedConnection>();
   #last: Http2Session | undefined;
 
   get connection(): Http2Session | undefined {
@@ -87,6 +105,16 @@ class CheckedSessionManager extends Http2SessionManager {
     // The connection is open, so this does no I/O before it sends.
     const stream = await super.request(...request);
     this.#last = stream.session;
+    const shared = this.shared.getStore();
+    if (shared !== undefined) {
+      shared.connection ??= stream.session;
+      if (shared.connection !== stream.session) {
+        // Only the headers were sent. The connection may break before the stream is closed.
+        stream.on('error', () => {});
+        stream.close(constants.NGHTTP2_CANCEL);
+        throw new ConnectError('the connection has been replaced by another one', Code.Unavailable);
+      }
+    }
     return stream;
   }
 }

@@ -10,6 +10,7 @@ import {
   PetType,
   requestIdHeader,
   requestIdsKeptHeader,
+  type SharedConnection,
   type Pet as WirePet,
   PetStore as WirePetStore,
 } from '../../petstore-wire/index.ts';
@@ -44,6 +45,12 @@ export interface SearchResult {
   readonly requestIdsKeptMs: number;
 }
 
+/** The result of a search for an id. `searched`: the connection of the search. */
+interface Lookup {
+  readonly isFound: boolean;
+  readonly searched: SharedConnection;
+}
+
 type PetStoreClient = ReturnType<typeof createClient<typeof WirePetStore>>;
 
 /** How long a search for all pets may take, in milliseconds. */
@@ -72,7 +79,7 @@ export class PetStore {
   readonly #client: PetStoreClient;
   readonly #closing = new AbortController();
   /** Looks up many ids in one search, because the store cannot search by id. */
-  readonly #lookups = new Batch<string, boolean>({ execute: (ids) => this.#findIds(ids) });
+  readonly #lookups = new Batch<string, Lookup>({ execute: (ids) => this.#findIds(ids) });
   /** The connection on which the last search showed that the store remembers request ids. */
   #rememberingConnection: object | undefined;
 
@@ -110,16 +117,25 @@ export class PetStore {
 
   /**
    * Replaces the pet with this id. The original store does not release its lock after an update of an unknown id, and then answers
-   * no more calls. So unless the store remembers request ids, a search must find the id first.
+   * no more calls. So unless the store remembers request ids, a search on the same connection must find the id first: another connection
+   * may lead to another store.
    *
    * @returns false if the store has no such pet.
    * @throws RefusedError if the store refuses this pet; SearchRefusedError if it cannot be searched for the id.
    */
   async update(id: string, pet: StorePet, signal: AbortSignal): Promise<boolean> {
-    if (!this.remembersRequests && !(await untilAborted(this.#lookups.add(id), signal))) return false;
+    let searched: SharedConnection = {};
+    if (!this.remembersRequests) {
+      const lookup = await untilAborted(this.#lookups.add(id), signal);
+      if (!lookup.isFound) return false;
+      searched = lookup.searched;
+    }
     using linked = this.#begin(signal);
+    const request = { pets: [{ id, ...wirePet(pet) }] };
     try {
-      await this.#client.updatePets({ pets: [{ id, ...wirePet(pet) }] }, { signal: linked.signal }).catch(throwRefused);
+      await this.#channel
+        .onOneConnection(searched, () => this.#client.updatePets(request, { signal: linked.signal }))
+        .catch(throwRefused);
       return true;
     } catch (error) {
       if (failureOf(error) === 'unknown') return false;
@@ -183,11 +199,14 @@ export class PetStore {
     }
   }
 
-  async #findIds(ids: readonly string[]): Promise<readonly boolean[]> {
+  async #findIds(ids: readonly string[]): Promise<readonly Lookup[]> {
     const found = new Set<string>();
     const wanted = new Set(ids);
-    for await (const { id } of this.all(this.#closing.signal)) if (wanted.has(id)) found.add(id);
-    return ids.map((id) => found.has(id));
+    const searched: SharedConnection = {};
+    await this.#channel.onOneConnection(searched, async () => {
+      for await (const { id } of this.all(this.#closing.signal)) if (wanted.has(id)) found.add(id);
+    });
+    return ids.map((id) => ({ isFound: found.has(id), searched }));
   }
 
   /** Reads for how long the store remembers request ids, and notes whether it does. */
