@@ -255,7 +255,10 @@ export class PetReconciler {
   ): Promise<void> {
     const { circuit, store, namespaces } = this.#options;
     await this.#alike.run(tripleOf(intent), signal, async () => {
-      const ageMs = this.#now().getTime() - Date.parse(intent.since);
+      const now = this.#now();
+      // The clock of the process that wrote the intent may be ahead of this one.
+      const isFuture = Date.parse(intent.since) > now.getTime();
+      const ageMs = isFuture ? 0 : now.getTime() - Date.parse(intent.since);
       const { added, alike = [] } = await circuit.call(async (linked) => {
         const { ids, requestIdsKeptMs } = await store.find(intent, linked);
         // Use half of the time only, because the clock of the store may differ.
@@ -268,7 +271,10 @@ export class PetReconciler {
       const own = alike.filter((id) => !otherIds?.has(id)).sort()[0];
       if (own !== undefined) return onFound(own);
       const waitMs = 2 * store.timeoutMs - ageMs;
-      if (waitMs > 0) throw new TooEarlyError(waitMs);
+      if (waitMs <= 0) return;
+      // The request was sent before now, so the wait need not begin later.
+      if (isFuture) await record.write({ intent: { ...intent, since: now.toISOString() } });
+      throw new TooEarlyError(waitMs);
     });
   }
 

@@ -28,6 +28,7 @@ let onAdd: () => Promise<string>;
 let circuit: Circuit;
 let elapsedMs: number;
 let remembersRequests: boolean;
+let now: Date;
 
 const client = {
   mergeStatus: async (_: unknown, __: unknown, patch: { readonly [name: string]: unknown }) => {
@@ -49,7 +50,7 @@ async function reconcile(): Promise<unknown> {
       record: (_: unknown, __: unknown, { reason }: EventNotice) => told.push(reason),
     } as unknown as EventRecorder,
     namespaces: undefined,
-    now: () => new Date('2026-01-01T00:00:00Z'),
+    now: () => now,
     store: {
       timeoutMs: 1000,
       remembersRequests,
@@ -72,6 +73,7 @@ beforeEach(() => {
   onStatusWrite = () => {};
   elapsedMs = 0;
   remembersRequests = true;
+  now = new Date('2026-01-01T00:00:00Z');
   circuit = new Circuit({
     system: 'the pet store',
     reasonOf: outageOf,
@@ -165,4 +167,20 @@ test('a Pet that lacks a field is reported with the name of the field', async ()
   pet = { ...pet, spec: rest as Pet['spec'] };
   await reconcile();
   expect(readyOf()).toMatchObject({ reason: 'InvalidPet', message: 'spec.type is missing' });
+});
+
+test('an intent that a process with a fast clock wrote delays the pet only for twice the time-out', async () => {
+  remembersRequests = false;
+  let added = 0;
+  onAdd = async () => `pet-${++added}`;
+  const since = '2026-01-01T01:00:00.000Z';
+  const intent = { name: 'Thor', type: 'dog', birthday: '2021-04-01', requestId: 'r', since } as const;
+  pet = { ...pet, status: { intent } };
+  expect(await reconcile()).toEqual({ type: 'requeueAfter', delayMs: 2000 });
+  expect(added).toBe(0);
+  now = new Date(now.getTime() + 1500);
+  expect(await reconcile()).toEqual({ type: 'requeueAfter', delayMs: 500 });
+  now = new Date(now.getTime() + 500);
+  expect(await reconcile()).toEqual({ type: 'done' });
+  expect(pet.status?.id).toBe('pet-1');
 });
