@@ -232,6 +232,27 @@ describe('a row that the database refuses', () => {
     ]);
     expect(await idsIn(name)).toEqual(['a/jane', 'a/loud']);
   });
+
+  test('silently is reported also if it was in the table before', async () => {
+    const name = await createTable();
+    const rows = tables().rowsOf(name);
+    await rows.upsert(row('a/jane'));
+    await server.query(`DELETE FROM ${name};
+      CREATE FUNCTION skip_${name}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$;
+      CREATE TRIGGER t BEFORE INSERT ON ${name} FOR EACH ROW EXECUTE FUNCTION skip_${name}()`);
+    expect(await outcomesOf([rows.upsert(row('a/jane'))])).toEqual(['RowRefusedError']);
+    expect(await idsIn(name)).toEqual([]);
+  });
+
+  test('silently is not reported if the trigger itself writes it, to a table that inherits', async () => {
+    const name = await createTable(`CREATE TABLE part_of_$table () INHERITS ($table);
+      CREATE FUNCTION redirect_$table() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        INSERT INTO part_of_$table SELECT NEW.*; RETURN NULL; END $$;
+      CREATE TRIGGER t BEFORE INSERT ON $table FOR EACH ROW EXECUTE FUNCTION redirect_$table()`);
+    const rows = tables().rowsOf(name);
+    expect(await outcomesOf([rows.upsert(row('a/jane'))])).toEqual(['unchanged']);
+    expect(await idsIn(name)).toEqual(['a/jane']);
+  });
 });
 
 describe('rows that another client has locked', () => {

@@ -172,14 +172,14 @@ export class PostgresWriterReconciler {
       if (updated === undefined) return done;
       current = updated;
       const text = tableText(table);
-      let written = await this.#upsert(current, table, { isKnown: reasonOf(current) === 'RowWritten', signal });
+      let written = await this.#upsert(current, table, signal);
       const others = (current.status?.tables ?? []).filter((other) => other !== text);
       for (const other of others) {
         progress = `the row is in ${text}; waiting to delete it from ${other}: `;
         await this.#delete(current, other, signal);
       }
       progress = '';
-      if (others.length > 0) written = await this.#upsert(current, table, { isKnown: true, signal });
+      if (others.length > 0) written = await this.#upsert(current, table, signal);
       const outcome = writtenOutcome(written, text);
       const result = await this.#report(current, outcome, context, [text]);
       const notice = noticeOf(writer, { text, others, written, reason: outcome.reason });
@@ -206,15 +206,11 @@ export class PostgresWriterReconciler {
     return patchStatusIfPresent(client, PostgresWriter, writer, { tables: [...tables, text] });
   }
 
-  #upsert(
-    writer: PostgresWriter,
-    table: Table,
-    { isKnown, signal }: { readonly isKnown: boolean; readonly signal: AbortSignal },
-  ): Promise<Written> {
+  #upsert(writer: PostgresWriter, table: Table, signal: AbortSignal): Promise<Written> {
     const { inFlight, tables } = this.#options;
     // On abort, stop waiting but let the statement run: it contains other rows too.
     return untilAborted(
-      inFlight.waiting(() => tables.rowsOf(table).upsert(rowOf(writer), isKnown)),
+      inFlight.waiting(() => tables.rowsOf(table).upsert(rowOf(writer))),
       signal,
     );
   }

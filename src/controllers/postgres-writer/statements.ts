@@ -117,19 +117,30 @@ export const findTable = ({ schema, name }: TableName): Statement => ({
 const lowerCase = (text: string): string => text.replaceAll(/[A-Z]/g, (letter) => letter.toLowerCase());
 
 /**
- * Inserts and updates rows in one statement. Returns the rows that it has written, as they are now. Reads a row that already has
- * these values, but neither locks nor writes it. Does not return a row that a trigger skips.
+ * A row that was missing or different. `written`: it was written, and has these values now. Otherwise a trigger has skipped it.
+ */
+export type UpsertedRow = (Row & { readonly written: true }) | { readonly id: string; readonly written: false };
+
+/**
+ * Inserts and updates rows in one statement. Returns an {@link UpsertedRow} for each row that was missing or different. Reads a row
+ * that already has these values, but neither locks nor writes it.
  */
 export function upsert(table: Table, rows: readonly Row[], lockTimeoutMs?: number): Statement {
   const limit = lockLimit(lockTimeoutMs, 5);
   return {
     text: `
-      INSERT INTO ${tableSql(table)} (id, name, age, country)
-      SELECT wanted.id, wanted.name, wanted.age, wanted.country
-      ${joinPresent(table)} ${limit.from === '' ? '' : `CROSS JOIN ${limit.from}`}
-      WHERE ${isDifferent}
-      ON CONFLICT (id) DO UPDATE SET name = excluded.name, age = excluded.age, country = excluded.country
-      RETURNING id::text, name::text, age::int, country::text`,
+      WITH different AS MATERIALIZED (
+        SELECT wanted.id, wanted.name, wanted.age, wanted.country
+        ${joinPresent(table)} ${limit.from === '' ? '' : `CROSS JOIN ${limit.from}`}
+        WHERE ${isDifferent}
+      ), written AS (
+        INSERT INTO ${tableSql(table)} (id, name, age, country)
+        SELECT id, name, age, country FROM different
+        ON CONFLICT (id) DO UPDATE SET name = excluded.name, age = excluded.age, country = excluded.country
+        RETURNING id::text, name::text, age::int, country::text
+      )
+      SELECT different.id, written.id IS NOT NULL AS written, written.name, written.age, written.country
+      FROM different LEFT JOIN written ON written.id COLLATE "C" = different.id COLLATE "C"`,
     values: [...columnsOf(rows), ...limit.values],
   };
 }

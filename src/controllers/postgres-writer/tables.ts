@@ -10,6 +10,7 @@ import {
   type Table,
   type TableName,
   tableText,
+  type UpsertedRow,
   upsert,
 } from './statements.ts';
 
@@ -135,7 +136,7 @@ const tableCircuit = (name: string): Circuit =>
 export class Rows {
   readonly #table: Table;
   readonly #database: Pick<Database, 'query'>;
-  readonly #upserts: Batch<Row, Written>;
+  readonly #upserts: Batch<Row, Written | 'skipped'>;
   readonly #checks: Batch<Row, boolean>;
   readonly #deletions: Batch<string, 'deleted'>;
 
@@ -161,13 +162,14 @@ export class Rows {
   /**
    * Inserts or updates the row, unless it already has these values.
    *
-   * @param isKnown whether the row existed before. Otherwise a row that was not written is checked: a trigger may have skipped it.
    * @throws OutsideDownError if the table or the database cannot be used; RowRefusedError if the database refuses this row;
    *   RowBusyError if it is locked or took too long.
    */
-  async upsert(row: Row, isKnown = false): Promise<Written> {
+  async upsert(row: Row): Promise<Written> {
     const written = await this.#upserts.add(row);
-    if (written !== 'unchanged' || isKnown || (await this.#checks.add(row))) return written;
+    if (written !== 'skipped') return written;
+    // A trigger that skips a row may have written it to a table that inherits from this one.
+    if (await this.#checks.add(row)) return 'unchanged';
     throw new RowRefusedError('the row was not written: a trigger skips it');
   }
 
@@ -180,12 +182,13 @@ export class Rows {
     await this.#deletions.add(id);
   }
 
-  async #upsert(rows: readonly Row[], lockTimeoutMs?: number): Promise<readonly Written[]> {
-    const written = await this.#database.query<Row>(upsert(this.#table, rows, lockTimeoutMs));
-    const byId = new Map(written.map((row) => [row.id, row]));
+  async #upsert(rows: readonly Row[], lockTimeoutMs?: number): Promise<readonly (Written | 'skipped')[]> {
+    const different = await this.#database.query<UpsertedRow>(upsert(this.#table, rows, lockTimeoutMs));
+    const byId = new Map(different.map((row) => [row.id, row]));
     return rows.map((row) => {
       const found = byId.get(row.id);
       if (found === undefined) return 'unchanged';
+      if (!found.written) return 'skipped';
       return rowColumns.every((column) => found[column] === row[column]) ? 'written' : 'altered';
     });
   }

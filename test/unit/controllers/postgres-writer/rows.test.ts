@@ -34,8 +34,10 @@ class Table {
       if (!this.skipped.has(id))
         this.rows.set(id, this.isLoud ? (names[index] ?? '').toUpperCase() : (names[index] ?? ''));
     }
-    const written = changed.filter((id) => !this.skipped.has(id));
-    return written.map((id) => ({ ...row(0, this.rows.get(id)), id })) as readonly object[] as readonly R[];
+    const results = changed.map((id) =>
+      this.skipped.has(id) ? { id, written: false } : { ...row(0, this.rows.get(id)), id, written: true },
+    );
+    return results as readonly object[] as readonly R[];
   };
 }
 
@@ -107,12 +109,13 @@ describe('the rows of a table', () => {
     expect(outcomes(await upsertAll(3))).toEqual(['written', 'the row was not written: a trigger skips it', 'written']);
   });
 
-  test('that are known to be there are looked at once, and others, where nothing was written, once more', async () => {
+  test('that have their values are looked at once, and those that a trigger skips once more', async () => {
     await upsertAll(1);
     table.statements = 0;
-    expect(await rows.upsert(row(0), true)).toBe('unchanged');
-    expect(table.statements).toBe(1);
     expect(await rows.upsert(row(0))).toBe('unchanged');
+    expect(table.statements).toBe(1);
+    table.skipped.add('ns/0');
+    await expect(rows.upsert(row(0, 'Juana'))).rejects.toMatchObject({ name: 'RowRefusedError' });
     expect(table.statements).toBe(3);
   });
 
