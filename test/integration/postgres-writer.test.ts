@@ -395,6 +395,39 @@ describe('a row, with a short resync period', () => {
     const { status } = await world.withReason(key, 'RowWritten');
     expect(status?.tables).toEqual(['public.teachers']);
   });
+
+  test('in a table that another move has given up is deleted if the table comes back during its own move', async () => {
+    await world.createTable('lent');
+    const [first, second] = [world.newKey('first'), world.newKey('second')];
+    for (const key of [first, second]) {
+      await world.apply(key, { ...jane, table: 'lent' });
+      await world.withReason(key, 'RowWritten');
+    }
+    await world.database.query('ALTER TABLE lent RENAME TO borrowed');
+    await world.apply(first, { ...jane, table: 'teachers' });
+    await world.withReason(first, 'TableMissing');
+    expect((await world.withReason(first, 'RowWritten')).status?.tables).toEqual(['public.teachers']);
+    await world.apply(second, { ...jane, table: 'teachers' });
+    await eventually('the row is in its new table', async () => (await world.rows('teachers', second)).length === 1);
+    await world.database.query('ALTER TABLE borrowed RENAME TO lent');
+    await eventually('the move has ended', async () => (await world.get(second)).status?.tables?.length === 1);
+    expect(await world.rows('lent', second)).toEqual([]);
+    expect(await world.rows('teachers', second)).toHaveLength(1);
+  });
+
+  test('that a trigger skips is reported, although it was written before', async () => {
+    await world.createTable('closed');
+    const key = world.newKey('closed');
+    await world.apply(key, { ...jane, table: 'closed' });
+    await world.withReason(key, 'RowWritten');
+    await world.database.query(`CREATE FUNCTION closed() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN RETURN NULL; END $$;
+      CREATE TRIGGER closed BEFORE INSERT ON closed FOR EACH ROW EXECUTE FUNCTION closed(); DELETE FROM closed`);
+    expect(messageOf(await world.withReason(key, 'RowRefused'))).toBe('the row was not written: a trigger skips it');
+    await world.database.query('DROP TRIGGER closed ON closed');
+    await world.withReason(key, 'RowWritten');
+    expect(await world.rows('closed', key)).toHaveLength(1);
+  });
 });
 
 test('a row that the database refuses is reported and does not prevent other writes', async () => {

@@ -9,19 +9,28 @@ export class OutsideDownError extends Error {
   readonly reason: string;
   /** When the system was first found down for that reason. */
   readonly since: Date;
+  /** When a request last found the system down. Earlier than this error if the request was not sent. */
+  readonly failedAt: Date;
   /** After how many milliseconds to call again. The jitter differs for each caller. */
   readonly retryAfterMs: number;
 
   /** @param details.cause the first error with that reason, the same for all callers, so that a status does not change with each call. */
   constructor(
     system: string,
-    details: { readonly reason: string; readonly since: Date; readonly cause: unknown; readonly retryAfterMs: number },
+    details: {
+      readonly reason: string;
+      readonly since: Date;
+      readonly failedAt: Date;
+      readonly cause: unknown;
+      readonly retryAfterMs: number;
+    },
   ) {
-    const { reason, since, cause, retryAfterMs } = details;
+    const { reason, since, failedAt, cause, retryAfterMs } = details;
     super(`${system}: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
     this.system = system;
     this.reason = reason;
     this.since = since;
+    this.failedAt = failedAt;
     this.retryAfterMs = retryAfterMs;
   }
 }
@@ -61,6 +70,7 @@ export interface CircuitOptions {
 
 interface Outage {
   since: Date;
+  failedAt: Date;
   reason: string;
   cause: unknown;
   pauseMs: number;
@@ -186,14 +196,16 @@ export class Circuit {
     { startedAtMs, isProbe }: { readonly startedAtMs: number; readonly isProbe: boolean },
   ): OutsideDownError {
     const outage = this.#outage;
+    const now = this.#clock.now();
     if (outage === undefined) {
       // A call that began before the last answer says nothing about the current state.
       const isStale = startedAtMs < this.#answeredAtMs;
       return isStale
-        ? this.#error({ since: this.#clock.now(), reason, cause })
-        : this.#error(this.#open(reason, cause));
+        ? this.#error({ since: now, failedAt: now, reason, cause })
+        : this.#error(this.#open(reason, cause, now));
     }
-    if (outage.reason !== reason) Object.assign(outage, { reason, cause, since: this.#clock.now() });
+    outage.failedAt = now;
+    if (outage.reason !== reason) Object.assign(outage, { reason, cause, since: now });
     if (isProbe) {
       outage.pauseMs = Math.min(outage.pauseMs * 2, this.#maxProbeAfterMs);
       outage.probeAtMs = this.#clock.elapsedMs() + outage.pauseMs;
@@ -201,11 +213,11 @@ export class Circuit {
     return this.#error(outage);
   }
 
-  #open(reason: string, cause: unknown): Outage {
+  #open(reason: string, cause: unknown, now: Date): Outage {
     const { system, log, onChange } = this.#options;
     const pauseMs = this.#probeAfterMs;
     const probeAtMs = this.#clock.elapsedMs() + pauseMs;
-    this.#outage = { since: this.#clock.now(), reason, cause, pauseMs, probeAtMs, probing: false };
+    this.#outage = { since: now, failedAt: now, reason, cause, pauseMs, probeAtMs, probing: false };
     // Log only the message: a library may attach the connection, with its credentials, to the error.
     const error = cause instanceof Error ? cause.message : String(cause);
     log?.warn({ system, reason, error }, 'the external system cannot be used: calls fail until a probe succeeds');
@@ -213,7 +225,8 @@ export class Circuit {
     return this.#outage;
   }
 
-  #error({ reason, since, cause }: Pick<Outage, 'reason' | 'since' | 'cause'>): OutsideDownError {
-    return new OutsideDownError(this.system, { reason, since, cause, retryAfterMs: this.retryAfterMs });
+  #error(outage: Pick<Outage, 'reason' | 'since' | 'failedAt' | 'cause'>): OutsideDownError {
+    const { reason, since, failedAt, cause } = outage;
+    return new OutsideDownError(this.system, { reason, since, failedAt, cause, retryAfterMs: this.retryAfterMs });
   }
 }

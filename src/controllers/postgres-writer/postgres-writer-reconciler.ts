@@ -118,6 +118,12 @@ const stuckRetryMs = 60_000;
 /** When to retry a row that is locked, in milliseconds; with up to 100 % jitter. */
 const busyRetryMs = 5000;
 
+/** When the row of a PostgresWriter could first not be deleted from a missing table, by table. */
+interface MissingTables {
+  readonly uid: string;
+  readonly sinceMs: Map<string, number>;
+}
+
 /** The last time that the row was read or written with the values of the spec. */
 interface LastCheck {
   readonly uid: string;
@@ -136,6 +142,8 @@ export class PostgresWriterReconciler {
   readonly #options: PostgresWriterReconcilerOptions;
   readonly #reporter: OutcomeReporter<PostgresWriter, Reason>;
   readonly #lastChecks = new Map<string, LastCheck>();
+  /** By `keyString` of the PostgresWriter. After a restart the waits begin again. */
+  readonly #missingTables = new Map<string, MissingTables>();
 
   constructor(options: PostgresWriterReconcilerOptions) {
     this.#options = options;
@@ -147,6 +155,7 @@ export class PostgresWriterReconciler {
     const writer = this.#options.writers.get(key);
     if (writer === undefined) {
       this.#lastChecks.delete(keyString(key));
+      this.#missingTables.delete(keyString(key));
       return done;
     }
     if (this.#isFresh(writer)) return done;
@@ -179,6 +188,7 @@ export class PostgresWriterReconciler {
         await this.#delete(current, other, signal);
       }
       progress = '';
+      this.#missingTables.delete(rowIdOf(writer));
       if (others.length > 0) written = await this.#upsert(current, table, signal);
       const outcome = writtenOutcome(written, text);
       const result = await this.#report(current, outcome, context, [text]);
@@ -216,8 +226,8 @@ export class PostgresWriterReconciler {
   }
 
   /**
-   * Deletes the row from a table. A table that has been missing for `missingMs` counts as gone with its rows. Before that it may come
-   * back, because it is renamed or restored from a backup.
+   * Deletes the row from a table. A table that has been missing for `missingMs` since this PostgresWriter left it counts as gone with
+   * its rows. Before that it may come back, because it is renamed or restored from a backup.
    */
   async #delete(writer: PostgresWriter, text: string, signal: AbortSignal): Promise<void> {
     const { inFlight, tables, missingMs } = this.#options;
@@ -233,8 +243,25 @@ export class PostgresWriterReconciler {
       if (!(error instanceof OutsideDownError) || error.reason !== 'TableMissing') throw error;
       const { deletionTimestamp } = writer.metadata;
       const deletedAtMs = deletionTimestamp === undefined ? 0 : Date.parse(deletionTimestamp);
-      if (Date.now() < Math.max(error.since.getTime(), deletedAtMs) + missingMs) throw error;
+      const missingSinceMs = Math.max(error.since.getTime(), deletedAtMs, this.#missingSinceMs(writer, text));
+      // An open circuit refuses without a look, so only a failure after the wait shows that the table has not come back.
+      if (error.failedAt.getTime() < missingSinceMs + missingMs) throw error;
     }
+  }
+
+  /**
+   * When the deletion of the row from this table first failed. The outage of the table may have begun long before: nothing uses a table
+   * that its PostgresWriters have left.
+   */
+  #missingSinceMs(writer: PostgresWriter, table: string): number {
+    const key = rowIdOf(writer);
+    const { uid } = writer.metadata;
+    const known = this.#missingTables.get(key);
+    const { sinceMs } = known?.uid === uid ? known : { sinceMs: new Map<string, number>() };
+    this.#missingTables.set(key, { uid, sinceMs });
+    const firstMs = sinceMs.get(table) ?? Date.now();
+    sinceMs.set(table, firstMs);
+    return firstMs;
   }
 
   async #cleanUp(writer: PostgresWriter, context: ReconcileContext): Promise<Result> {

@@ -49,6 +49,19 @@ describe('a circuit', () => {
     expect(changes).toEqual([]);
   });
 
+  test('says when a request last failed, also to callers that it refuses at once', async () => {
+    const clock = { elapsedMs: () => elapsedMs, now: () => new Date(elapsedMs) };
+    const circuit = makeCircuit({ clock });
+    const [since, probed] = [new Date(0), new Date(150)];
+    expect(await error(circuit.call(down))).toMatchObject({ since, failedAt: since });
+    elapsedMs = 50;
+    expect(await error(circuit.call(down))).toMatchObject({ since, failedAt: since });
+    elapsedMs = 150;
+    expect(await error(circuit.call(down))).toMatchObject({ since, failedAt: probed });
+    elapsedMs = 200;
+    expect(await error(circuit.call(down))).toMatchObject({ since, failedAt: probed });
+  });
+
   test('opens at an outage: the next calls fail at once with the same message', async () => {
     const circuit = makeCircuit();
     const first = await error(circuit.call(down));

@@ -10,7 +10,9 @@ import { parseTableName } from '../../../../src/controllers/postgres-writer/stat
 
 describe('an error means', () => {
   test('of a system outside its reason and its words, and when to ask again', () => {
-    const details = { reason: 'DatabaseDown', since: new Date(), cause: new Error('reset'), retryAfterMs: 1234 };
+    const now = new Date();
+    const cause = new Error('reset');
+    const details = { reason: 'DatabaseDown', since: now, failedAt: now, cause, retryAfterMs: 1234 };
     expect(failureOutcome(new OutsideDownError('the database db', details))).toEqual({
       reason: 'DatabaseDown',
       message: 'the database db: reset',
