@@ -10,6 +10,10 @@ export const isDryRunUnsupported = (error: unknown): boolean =>
 /** The message of the API server, without the request that the client's error adds. */
 export const serverMessage = ({ status, message }: ApiError): string => status.message ?? message;
 
+/** The message for a refused request. The request contains the path of its object. */
+export const refusalMessage = (error: ApiError): string =>
+  `the API server refuses ${error.request}: ${serverMessage(error)}; the operator retries at least once a minute`;
+
 /** Whether the API server names an invalid field. A policy that refuses an object names none. */
 export const isInvalidField = (error: unknown): error is ApiError =>
   isInvalid(error) && error.causes.some(({ field }) => field);

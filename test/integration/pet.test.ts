@@ -6,6 +6,7 @@ import { findCondition } from '../../src/runtime/index.ts';
 import { Event } from '../../src/runtime/kinds/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { customManifest } from '../../testkit/with-reason.ts';
+import { forbid } from './environment/admission-policy.ts';
 import { expectManyPets } from './environment/many-pets.ts';
 import {
   operator,
@@ -109,6 +110,31 @@ describe('a Pet', () => {
     }
     await world.apply('thor', thor);
     await world.settled();
+  });
+
+  test('whose finalizer the API server refuses to add or to remove says so, and goes on when it is allowed', async () => {
+    const message = 'no Pet is changed here';
+    for (const change of ['add', 'remove']) {
+      const policy = await forbid(world.client, {
+        namespace: world.namespace,
+        operation: 'UPDATE',
+        resource: 'pets',
+        group: Pet.group,
+        expression: 'false',
+        message,
+        trial: () => world.apply('trial', thor),
+      });
+      try {
+        if (change === 'add') await world.apply('thor', thor);
+        else await world.remove('thor');
+        const { status } = await ready('thor', 'Refused');
+        expect(findCondition(status?.conditions, 'Ready')?.message).toContain(message);
+      } finally {
+        await policy.remove();
+      }
+      if (change === 'add') await ready('thor', 'Stored');
+      else await eventually('the Pet is gone', () => world.isGone('thor'), 90_000);
+    }
   });
 
   test('that is up to date causes no write and no call when it is reconciled again', async () => {

@@ -4,6 +4,7 @@ import { findCondition, type ObjectKey } from '../../src/runtime/index.ts';
 import { Event } from '../../src/runtime/kinds/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { connectionsOf } from '../../testkit/postgres-server.ts';
+import { forbid } from './environment/admission-policy.ts';
 import { idOf, literal, PostgresWorld, quoted } from './environment/postgres-world.ts';
 
 let world: PostgresWorld;
@@ -107,6 +108,32 @@ describe('a PostgresWriter', () => {
     await world.delete(key);
     await world.gone(key);
     expect(await world.rows('teachers', key)).toEqual([]);
+  });
+
+  test('whose finalizer the API server refuses to add or to remove says so, and goes on when it is allowed', async () => {
+    const [key, trial] = [world.newKey('refused'), world.newKey('trial')];
+    const message = 'no PostgresWriter is changed here';
+    for (const change of ['add', 'remove']) {
+      const policy = await forbid(world.client, {
+        namespace: world.namespace,
+        operation: 'UPDATE',
+        resource: 'postgreswriters',
+        group: PostgresWriter.group,
+        expression: 'false',
+        message,
+        trial: () => world.apply(trial, jane),
+      });
+      try {
+        if (change === 'add') await world.apply(key, jane);
+        else await world.delete(key);
+        expect(messageOf(await world.withReason(key, 'Refused'))).toContain(message);
+      } finally {
+        await policy.remove();
+      }
+      if (change === 'add') await world.withReason(key, 'RowWritten');
+      else await world.gone(key);
+    }
+    expect(await world.rows('students', key)).toEqual([]);
   });
 
   test('that moves while its table is missing leaves no row in it when it is back', async () => {

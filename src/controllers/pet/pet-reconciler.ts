@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { Pet, petFinalizer } from '../../api/index.ts';
+import { isRefusal } from '../../runtime/client/index.ts';
 import { type DesiredStatus, desiredStatus } from '../../runtime/controller/index.ts';
 import {
   type Client,
@@ -19,6 +20,7 @@ import {
   requeueAfter,
 } from '../../runtime/index.ts';
 import { type Circuit, KeyedMutex, OutsideDownError } from '../outside/index.ts';
+import { refusalMessage } from '../refusal.ts';
 import { failureOf, RefusedError } from './errors.ts';
 import type { Inventory } from './inventory.ts';
 import type { PetStore } from './pet-store.ts';
@@ -54,6 +56,12 @@ export const petReasons = defineReasons({
     event: 'Warning',
     recordsMessageChanges: true,
     meaning: 'The spec does not describe a valid pet. The message names the field.',
+  },
+  Refused: {
+    ready: 'False',
+    event: 'Warning',
+    meaning:
+      'The API server refuses to change the Pet, usually its finalizer. The message quotes it. The operator retries at least once a minute.',
   },
 });
 
@@ -136,14 +144,19 @@ export class PetReconciler {
   async reconcile(key: ObjectKey, context: ReconcileContext): Promise<Result> {
     const pet = this.#options.pets.get(key);
     if (pet === undefined) return done;
-    return finalizer({
-      client: context.client,
-      kind: Pet,
-      object: pet,
-      name: petFinalizer,
-      apply: (guarded) => this.#attempt(guarded, context, (record) => this.#apply(record, context)),
-      cleanup: (deleted) => this.#attempt(deleted, context, (record) => this.#cleanUp(record, context.signal)),
-    });
+    try {
+      return await finalizer({
+        client: context.client,
+        kind: Pet,
+        object: pet,
+        name: petFinalizer,
+        apply: (guarded) => this.#attempt(guarded, context, (record) => this.#apply(record, context)),
+        cleanup: (deleted) => this.#attempt(deleted, context, (record) => this.#cleanUp(record, context.signal)),
+      });
+    } catch (error) {
+      if (!isRefusal(error)) throw error;
+      return this.#reporter.report(pet, { reason: 'Refused', message: refusalMessage(error), error }, context);
+    }
   }
 
   /** Runs the work. If it fails, reports why. */

@@ -1,4 +1,5 @@
 import { PostgresWriter, postgresWriterFinalizer } from '../../api/index.ts';
+import { isRefusal } from '../../runtime/client/index.ts';
 import { patchStatusIfPresent } from '../../runtime/controller/index.ts';
 import {
   defineReasons,
@@ -17,6 +18,7 @@ import {
   type Result,
 } from '../../runtime/index.ts';
 import { type InFlightCount, OutsideDownError, untilAborted } from '../outside/index.ts';
+import { refusalMessage } from '../refusal.ts';
 import { InvalidSpecError, RowBusyError, RowRefusedError, TableNotAllowedError } from './errors.ts';
 import { InvalidTableNameError, parseTableName, rowIdOf, rowOf, type Table, tableText } from './statements.ts';
 import type { Tables, Written } from './tables.ts';
@@ -50,6 +52,12 @@ export const postgresWriterReasons = defineReasons({
     event: 'Warning',
     recordsMessageChanges: true,
     meaning: '`table` is not the name of a table.',
+  },
+  Refused: {
+    ready: 'False',
+    event: 'Warning',
+    meaning:
+      'The API server refuses to change the PostgresWriter, usually its finalizer. The message quotes it. The operator retries at least once a minute.',
   },
   TableNotAllowed: {
     ready: 'False',
@@ -159,16 +167,21 @@ export class PostgresWriterReconciler {
       return done;
     }
     if (this.#isFresh(writer)) return done;
-    return this.#options.inFlight.during(() =>
-      finalizer({
-        client: context.client,
-        kind: PostgresWriter,
-        object: writer,
-        name: postgresWriterFinalizer,
-        apply: (guarded) => this.#apply(guarded, context),
-        cleanup: (deleted) => this.#cleanUp(deleted, context),
-      }),
-    );
+    try {
+      return await this.#options.inFlight.during(() =>
+        finalizer({
+          client: context.client,
+          kind: PostgresWriter,
+          object: writer,
+          name: postgresWriterFinalizer,
+          apply: (guarded) => this.#apply(guarded, context),
+          cleanup: (deleted) => this.#cleanUp(deleted, context),
+        }),
+      );
+    } catch (error) {
+      if (!isRefusal(error)) throw error;
+      return this.#reporter.report(writer, { reason: 'Refused', message: refusalMessage(error), error }, context);
+    }
   }
 
   async #apply(writer: PostgresWriter, context: ReconcileContext): Promise<Result> {

@@ -12,7 +12,7 @@ import { freePorts } from '../../../testkit/free-ports.ts';
 /** What a policy denies in one namespace. */
 export interface PolicyOptions {
   readonly namespace: string;
-  readonly operation: 'CREATE' | 'DELETE';
+  readonly operation: 'CREATE' | 'UPDATE' | 'DELETE';
   readonly resource: string;
   /** The group of the resource. Default: apps. */
   readonly group?: string;
@@ -27,7 +27,7 @@ export interface PolicyOptions {
 export async function forbid(client: Client, options: PolicyOptions): Promise<{ remove(): Promise<void> }> {
   const { namespace, operation, resource, group = 'apps', expression, message, trial } = options;
   const name = `${namespace}-${operation.toLowerCase()}`;
-  const rule = { apiGroups: [group], apiVersions: ['v1'], operations: [operation], resources: [resource] };
+  const rule = { apiGroups: [group], apiVersions: ['*'], operations: [operation], resources: [resource] };
   await client.create(ValidatingAdmissionPolicy, {
     metadata: { name },
     spec: { matchConstraints: { resourceRules: [rule] }, validations: [{ expression, message }] },
