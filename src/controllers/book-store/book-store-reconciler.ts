@@ -52,7 +52,7 @@ export class BookStoreReconciler {
         client: context.client,
         events: this.#options.events,
         claims: missingFieldOf(bookStore) === undefined ? this.#claims(bookStore) : [],
-        // The garbage collector deletes the children with their owner.
+        // Not called while the BookStore is being deleted: the garbage collector deletes the children.
         apply: (current) => this.#reporter.reconcile(current, context, () => this.#apply(current, context)),
         reportStatefulSetDeletion: (name, requeueAfterMs) => {
           const label = `${bookStoreUidLabel}=${bookStore.metadata.uid}`;

@@ -23,7 +23,7 @@ export interface Reason {
   readonly event: EventNotice['type'];
   /**
    * Whether a changed message under the same reason also records an Event and a log line. Only for messages that depend on
-   * the spec: a message with a clock or a counter would record an Event at each reconcile. Default false.
+   * objects: a message with a clock or a counter would record an Event at each reconcile. Default false.
    */
   readonly recordsMessageChanges?: boolean;
   /** One sentence for the generated documentation. */
