@@ -81,7 +81,10 @@ testOnLinux(
     };
     await write(files);
     const running = jest(files);
-    const pid = await eventually('the test runs', () => readFile(join(folder, 'pid'), 'utf8').catch(() => ''));
+    const pid = await eventually('the test runs', async () => {
+      const text = await readFile(join(folder, 'pid'), 'utf8').catch(() => '');
+      return text !== '' && text;
+    });
     running.kill('SIGKILL');
     await running;
     await eventually(
