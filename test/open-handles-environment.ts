@@ -112,8 +112,8 @@ interface ReportedHandle {
 
 /** Jest sends SIGTERM to a worker that does not exit: the worker says what keeps it alive. Without it the cause would be lost. */
 function explainHangingWorker(): void {
-  const { report } = process;
-  report.excludeNetwork = true;
+  // Without the names of the hosts, which the report would look up. Node's types lack this property.
+  const report = Object.assign(process.report, { excludeNetwork: true });
   const { libuv } = report.getReport() as unknown as { readonly libuv: readonly ReportedHandle[] };
   const handles = libuv
     .filter((handle) => handle.is_active && handle.is_referenced)

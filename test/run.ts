@@ -34,6 +34,7 @@ import {
   table,
 } from './run/outcome.ts';
 import {
+  binaries,
   type Machine,
   nightlyLimitMs,
   nightlySuites,

@@ -43,7 +43,7 @@ export interface DatabaseOptions extends Pick<ReconcileContext, 'client' | 'log'
   readonly pods: Pick<ReadonlyStore<Pod>, 'byOwner'>;
   /** The claims that the pods use or will use, in the order of the pods, whoever created them. */
   readonly claims: readonly PersistentVolumeClaim[];
-  readonly applier: Applier;
+  readonly applier: Pick<Applier, 'apply'>;
   readonly events: EventRecorder;
 }
 
