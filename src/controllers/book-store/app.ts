@@ -29,7 +29,7 @@ export interface AppOptions {
   readonly deployments: ReadonlyStore<Deployment>;
   readonly services: ReadonlyStore<Service>;
   readonly appPods: (bookStore: BookStore) => Iterable<Pod>;
-  readonly applier: Applier;
+  readonly applier: Pick<Applier, 'apply'>;
   readonly client: Client;
 }
 
