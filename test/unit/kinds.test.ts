@@ -1,6 +1,12 @@
-import { expect, test } from '@jest/globals';
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, expect, test } from '@jest/globals';
+import { parse } from 'yaml';
 import { kinds } from '../../src/api/index.ts';
 import { customResourceDefinition } from '../../src/runtime/index.ts';
+
+const root = join(import.meta.dirname, '../..');
+const textOf = (path: string): Promise<string> => readFile(join(root, path), 'utf8');
 
 test('each CRD has the short name that users type', () => {
   const shortNames = kinds.map((kind) => [kind.kind, customResourceDefinition(kind).spec.names.shortNames]);
@@ -11,5 +17,32 @@ test('each CRD has the short name that users type', () => {
     BookStore: ['bs'],
     PostgresWriter: ['pgw'],
     Pet: ['pt'],
+  });
+});
+
+describe.each(kinds.map((kind) => [kind.kind, kind] as const))('the kind %s', (name, { kind, plural }) => {
+  const controller = `${name[0]?.toLowerCase()}${name.slice(1)}`;
+
+  test('has a switch in the chart, rights for its users, and an example', async () => {
+    const values = parse(await textOf('charts/echoperator/values.yaml'));
+    expect(values.controllers[controller]).toHaveProperty('enabled');
+    const schema = JSON.parse(await textOf('charts/echoperator/values.schema.json'));
+    expect(schema.properties.controllers.required).toContain(controller);
+    expect(await textOf('charts/echoperator/templates/rbac/users.yaml')).toMatch(new RegExp(`\\b${plural}\\b`));
+    const examples = await Promise.all(
+      (await readdir(join(root, 'examples'))).map((file) => textOf(`examples/${file}`)),
+    );
+    expect(examples.join('\n')).toMatch(new RegExp(`^kind: ${kind}$`, 'm'));
+  });
+
+  test.each([
+    'README.md',
+    'CHANGELOG.md',
+    'charts/echoperator/README.md',
+    'docs/index.md',
+    'docs/concepts.md',
+    'docs/troubleshooting.md',
+  ])('is named in %s', async (page) => {
+    expect(await textOf(page)).toMatch(new RegExp(`\\b${kind}\\b`));
   });
 });
