@@ -130,13 +130,17 @@ export class Helm {
   }
 
   /**
-   * Renders the notes. Only for Helm 4: Helm 3 asks a cluster even in a dry run.
+   * Renders the notes. Without a cluster only for Helm 4: Helm 3 asks a cluster even in a dry run.
    *
+   * @param options.dryRun `server` asks the cluster.
    * @returns the notes that a user sees after the installation
    */
-  async notes(values: object = {}): Promise<string> {
+  async notes(
+    values: object = {},
+    { namespace = 'operators', dryRun = 'client' }: { namespace?: string; dryRun?: 'client' | 'server' } = {},
+  ): Promise<string> {
     const output = await this.#run(
-      ['install', 'demo', this.#chart, '--namespace=operators', '--dry-run=client'],
+      ['install', 'demo', this.#chart, `--namespace=${namespace}`, `--dry-run=${dryRun}`],
       values,
     );
     return output.slice(output.indexOf('NOTES:'));

@@ -37,7 +37,7 @@ describe.each(helmNames)('monitoring, by %s', (name) => {
     const { metadata, spec } = rendering.one('ServiceMonitor');
     expect(metadata).toMatchObject({
       name: 'demo-echoperator.operators',
-      namespace: 'monitoring',
+      namespace: 'operators',
       labels: values.labels,
     });
     expect(spec.endpoints).toEqual([{ port: 'metrics', path: '/stats', interval: '1m30s' }]);
@@ -54,7 +54,7 @@ describe.each(helmNames)('monitoring, by %s', (name) => {
       'demo-echoperator.operators',
     ]);
     const { metadata, spec } = rendering.one('ServiceMonitor', 'demo-echoperator-petstore.operators');
-    expect(metadata).toMatchObject({ namespace: 'monitoring', labels: { release: 'prom' } });
+    expect(metadata).toMatchObject({ namespace: 'operators', labels: { release: 'prom' } });
     // The pet store has its own path.
     expect(spec.endpoints).toEqual([{ port: 'http', path: '/metrics', interval: '30s' }]);
     const [service, ...others] = selectedBy(spec, rendering);
@@ -65,9 +65,9 @@ describe.each(helmNames)('monitoring, by %s', (name) => {
     expect((await (await Helm.find(name)).render({ values: withoutMonitor })).all('ServiceMonitor')).toEqual([]);
   });
 
-  it("creates it in the release's namespace if the values name none", async () => {
-    const { metadata } = (await render({ namespace: '' }, prometheusOperator)).one('ServiceMonitor');
-    expect(metadata.namespace).toBe('operators');
+  it('creates it in the namespace that the values name', async () => {
+    const { metadata } = (await render({ namespace: 'monitoring' }, prometheusOperator)).one('ServiceMonitor');
+    expect(metadata.namespace).toBe('monitoring');
   });
 
   it('always creates one with `always`, and none with `never`', async () => {

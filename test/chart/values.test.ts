@@ -172,7 +172,7 @@ describe.each(helmNames)('values, by %s', (name) => {
     });
   });
 
-  it('has the keys and defaults of the original chart, except for the image', async () => {
+  it('has the keys and defaults of the original chart, except for the image and the namespace of the ServiceMonitors', async () => {
     const values = parse(await readFile(join(chart, 'values.yaml'), 'utf8'));
     expect(values).toMatchObject({
       nameOverride: '',
@@ -190,7 +190,6 @@ describe.each(helmNames)('values, by %s', (name) => {
         enabled: true,
         path: '/metrics',
         port: 2112,
-        namespace: 'monitoring',
         interval: '10s',
         labels: { release: 'monitoring' },
       },

@@ -1,9 +1,31 @@
-{{/* Not empty if the chart creates ServiceMonitors. */}}
+{{/*
+Not empty if the chart creates ServiceMonitors. `auto` creates none where that would fail: the cluster does not serve the kind, or
+lacks the namespace.
+*/}}
 {{- define "echoperator.hasServiceMonitor" -}}
-{{- $known := .Capabilities.APIVersions.Has "monitoring.coreos.com/v1/ServiceMonitor" -}}
 {{- with .Values.monitoring }}
-{{- if and .enabled (or (eq .serviceMonitor "always") (and (eq .serviceMonitor "auto") $known)) }}true{{ end }}
+{{- if and .enabled (eq .serviceMonitor "always") }}true{{ end }}
+{{- if and .enabled (eq .serviceMonitor "auto") (include "echoperator.servesServiceMonitors" $) (not (include "echoperator.lacksMonitoringNamespace" $)) }}true{{ end }}
 {{- end }}
+{{- end }}
+
+{{/* Not empty if the cluster serves the kind ServiceMonitor. */}}
+{{- define "echoperator.servesServiceMonitors" -}}
+{{- if .Capabilities.APIVersions.Has "monitoring.coreos.com/v1/ServiceMonitor" }}true{{ end }}
+{{- end }}
+
+{{/*
+Not empty if Helm can see that monitoring.namespace does not exist. Without a cluster (`helm template`) `lookup` finds nothing, not
+even kube-system, which every cluster has. Then the chart assumes that the namespace exists. The default values need no lookup.
+*/}}
+{{- define "echoperator.lacksMonitoringNamespace" -}}
+{{- $namespace := include "echoperator.monitoringNamespace" . }}
+{{- if and (ne $namespace .Release.Namespace) (lookup "v1" "Namespace" "" "kube-system") (not (lookup "v1" "Namespace" "" $namespace)) }}true{{ end }}
+{{- end }}
+
+{{/* The namespace of the ServiceMonitors. */}}
+{{- define "echoperator.monitoringNamespace" -}}
+{{- .Values.monitoring.namespace | default .Release.Namespace }}
 {{- end }}
 
 {{/*
@@ -17,7 +39,7 @@ apiVersion: monitoring.coreos.com/v1
 kind: ServiceMonitor
 metadata:
   name: {{ include "echoperator.nameOutside" (list $context (index . 1)) }}
-  namespace: {{ $monitoring.namespace | default $context.Release.Namespace }}
+  namespace: {{ include "echoperator.monitoringNamespace" $context }}
   labels:
     {{- mustMergeOverwrite (index . 2 | fromYaml) $monitoring.labels | toYaml | nindent 4 }}
 spec:
