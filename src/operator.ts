@@ -1,11 +1,12 @@
 import { readFileSync } from 'node:fs';
 import { Pet, PostgresWriter } from './api/index.ts';
-import { type Config, ConfigError, type ControllerName, controllerNames } from './config.ts';
+import { type Config, ConfigError, type ControllerName, controllerNames, type JsonObject } from './config.ts';
 import {
   addDisabledController,
   bookStorePermissions,
   disabledPermissions,
   echoPermissions,
+  type PodDefaults,
   type PolicyRule,
   petPermissions,
   podSetPermissions,
@@ -37,7 +38,8 @@ export const controllers: Readonly<Record<ControllerName, OperatorController>> =
     permissions: echoPermissions,
     add: async ({ manager, events }, config) => {
       const { addEchoController } = await import('./controllers/echo/index.ts');
-      addEchoController(manager, { events, image: config.echoImage, ...sharedOptions(config) });
+      const pod = { image: config.echoImage, podDefaults: podDefaults(config) };
+      addEchoController(manager, { events, pod, ...sharedOptions(config) });
       return undefined;
     },
   },
@@ -45,7 +47,8 @@ export const controllers: Readonly<Record<ControllerName, OperatorController>> =
     permissions: scheduledEchoPermissions,
     add: async ({ manager, events, applier }, config) => {
       const { addScheduledEchoController } = await import('./controllers/scheduled-echo/index.ts');
-      addScheduledEchoController(manager, { events, applier, image: config.echoImage, ...sharedOptions(config) });
+      const pod = { image: config.echoImage, podDefaults: podDefaults(config) };
+      addScheduledEchoController(manager, { events, applier, pod, ...sharedOptions(config) });
       return undefined;
     },
   },
@@ -53,7 +56,8 @@ export const controllers: Readonly<Record<ControllerName, OperatorController>> =
     permissions: podSetPermissions,
     add: async ({ manager, events, applier }, config) => {
       const { addPodSetController } = await import('./controllers/pod-set/index.ts');
-      addPodSetController(manager, { events, applier, image: config.podSetImage, ...sharedOptions(config) });
+      const defaultPod = { image: config.podSetImage, podDefaults: podDefaults(config) };
+      addPodSetController(manager, { events, applier, defaultPod, ...sharedOptions(config) });
       return undefined;
     },
   },
@@ -61,7 +65,12 @@ export const controllers: Readonly<Record<ControllerName, OperatorController>> =
     permissions: bookStorePermissions,
     add: async ({ manager, events, applier }, config) => {
       const { addBookStoreController } = await import('./controllers/book-store/index.ts');
-      addBookStoreController(manager, { events, applier, ...sharedOptions(config) });
+      addBookStoreController(manager, {
+        events,
+        applier,
+        podDefaults: bookStorePodDefaults(config),
+        ...sharedOptions(config),
+      });
       return undefined;
     },
   },
@@ -114,6 +123,33 @@ export const controllers: Readonly<Record<ControllerName, OperatorController>> =
     },
   },
 };
+
+/** The defaults of a BookStore's pods. */
+export const bookStorePodDefaults = (config: Config): PodDefaults =>
+  podDefaults(config, config.bookStore.podSecurityContext, config.bookStore.containerSecurityContext);
+
+/** The defaults of the pods of the other kinds. */
+export function podDefaults(
+  { childPod }: Config,
+  securityContext: JsonObject = childPod.securityContext,
+  containerSecurityContext: JsonObject = childPod.containerSecurityContext,
+): PodDefaults {
+  const { imagePullSecrets, nodeSelector, tolerations, affinity, priorityClassName } = childPod;
+  const spec = {
+    ...(imagePullSecrets && { imagePullSecrets: imagePullSecrets.map((name) => ({ name })) }),
+    ...(isPresent(nodeSelector) && { nodeSelector }),
+    ...(tolerations !== undefined && tolerations.length > 0 && { tolerations }),
+    ...(isPresent(affinity) && { affinity }),
+    ...(priorityClassName !== undefined && { priorityClassName }),
+    ...(isPresent(securityContext) && { securityContext }),
+  };
+  const container = isPresent(containerSecurityContext) ? { securityContext: containerSecurityContext } : {};
+  // The API server validates the rest of these settings.
+  return { spec: spec as PodDefaults['spec'], container: container as PodDefaults['container'] };
+}
+
+const isPresent = <T extends JsonObject>(object: T | undefined): object is T =>
+  object !== undefined && Object.keys(object).length > 0;
 
 /** The options that all controllers have. */
 const sharedOptions = ({ numWorkers: workers, watchNamespaces: namespaces, resyncSeconds }: Config) => ({

@@ -9,6 +9,7 @@ export { echoPermissions } from './echo/permissions.ts';
 export { addDisabledController, disabledPermissions } from './outside/index.ts';
 export type { PolicyRule } from './permissions.ts';
 export { petPermissions } from './pet/permissions.ts';
+export type { PodDefaults } from './pod-defaults.ts';
 export { podSetPermissions } from './pod-set/permissions.ts';
 export { postgresWriterPermissions } from './postgres-writer/permissions.ts';
 export { scheduledEchoPermissions } from './scheduled-echo/permissions.ts';

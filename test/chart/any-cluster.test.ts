@@ -1,6 +1,9 @@
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
+import { Pod } from '../../src/runtime/kinds/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
+import { assignRange, enforceRestrictedV2, idRange } from './environment/openshift.ts';
+import { allPodSpecs, standalonePod } from './environment/pods.ts';
 import { cluster, first, helmOf, second, setUp, tearDown, uninstallAll, upgrade } from './environment/releases.ts';
 import { ServiceMonitor, serveServiceMonitors } from './environment/service-monitors.ts';
 import { type Helm, helmNames } from './helm.ts';
@@ -10,6 +13,13 @@ afterEach(() => uninstallAll());
 afterAll(() => tearDown());
 
 const originalValues = `--values=${join(import.meta.dirname, 'original-values.yaml')}`;
+
+/** The values that docs/install.md shows for OpenShift. */
+const openShift = {
+  petstore: { enabled: true, podSecurityContext: null },
+  childPods: { podSecurityContext: { runAsUser: null, runAsGroup: null } },
+  bookStore: { podSecurityContext: { runAsUser: null, runAsGroup: null, fsGroup: null } },
+};
 
 describe.each(helmNames)('on a cluster with the Prometheus operator, by %s', (name) => {
   let kind: Awaited<ReturnType<typeof serveServiceMonitors>>;
@@ -48,4 +58,57 @@ describe.each(helmNames)('on a cluster with the Prometheus operator, by %s', (na
     await upgrade(helm, { namespace: first });
     expect(await monitors(second)).toEqual([]);
   });
+});
+
+const everyPod = { controllers: { pet: { enabled: true } }, petstore: { enabled: true } };
+
+/** Creates each pod of a release. Returns the error of each that the API server refuses, by the pod's name. */
+async function refusals(values: object, namespace: string): Promise<ReadonlyMap<string, string>> {
+  const specs = allPodSpecs(await (await helmOf('helm4')).render({ values, namespace }));
+  expect(specs.size).toBe(9);
+  const refused = new Map<string, string>();
+  for (const [name, spec] of specs) {
+    await cluster.client.create(Pod, standalonePod(namespace, spec)).catch((error: unknown) => {
+      refused.set(name, String(error));
+    });
+  }
+  return refused;
+}
+
+test('a namespace with Pod Security restricted accepts every pod of the chart and of the operator', async () => {
+  const namespace = await cluster.namespace({ 'pod-security.kubernetes.io/enforce': 'restricted' });
+  expect(Object.fromEntries(await refusals(everyPod, namespace))).toEqual({});
+  // The level is enforced.
+  const insecure = { bookStore: { securityContext: null } };
+  expect([...(await refusals({ ...everyPod, ...insecure }, namespace)).keys()]).toEqual([
+    'app of a BookStore',
+    'database of a BookStore',
+  ]);
+});
+
+test("OpenShift's restricted-v2 accepts every pod if the values leave out the fixed IDs", async () => {
+  const namespace = await cluster.namespace();
+  await enforceRestrictedV2(cluster.client);
+  await assignRange(cluster.client, namespace);
+  const withFixedIds = [
+    'Echo',
+    'PodSet',
+    'StatefulSet/demo-echoperator-petstore',
+    'app of a BookStore',
+    'database of a BookStore',
+  ];
+  await eventually('the policies are in force', async () => (await refusals(everyPod, namespace)).size > 0);
+  const refused = await refusals(everyPod, namespace);
+  expect([...refused.keys()].sort()).toEqual(withFixedIds);
+  for (const error of refused.values()) expect(error).toContain('is not in the range of the namespace');
+
+  const { items: before } = await cluster.client.list(Pod, { namespace });
+  expect(Object.fromEntries(await refusals({ ...everyPod, ...openShift }, namespace))).toEqual({});
+  const { items } = await cluster.client.list(Pod, { namespace });
+  const added = items.filter(({ metadata }) => before.every((pod) => pod.metadata.uid !== metadata.uid));
+  expect(added).toHaveLength(9);
+  for (const { spec } of added) {
+    expect(spec?.securityContext).toMatchObject({ fsGroup: idRange.first });
+    expect(spec?.containers[0]?.securityContext).toMatchObject({ runAsUser: idRange.first });
+  }
 });

@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { readConfig } from '../../src/config.ts';
 import { Helm, helmNames } from './helm.ts';
 import type { Rendering } from './rendering.ts';
 
@@ -59,6 +60,15 @@ describe.each(helmNames)('the operator, by %s', (name) => {
       RESYNC_SECONDS: '600',
       ECHO_IMAGE: 'busybox:1.36',
       POD_SET_IMAGE: 'busybox:1.36',
+      CHILD_POD_IMAGE_PULL_SECRETS: '',
+      CHILD_POD_NODE_SELECTOR: '{}',
+      CHILD_POD_TOLERATIONS: '[]',
+      CHILD_POD_AFFINITY: '{}',
+      CHILD_POD_PRIORITY_CLASS_NAME: '',
+      CHILD_POD_SECURITY_CONTEXT: expect.stringContaining('"runAsUser":65534'),
+      CHILD_POD_CONTAINER_SECURITY_CONTEXT: expect.stringContaining('"readOnlyRootFilesystem":true'),
+      BOOK_STORE_POD_SECURITY_CONTEXT: expect.stringContaining('"fsGroup":999'),
+      BOOK_STORE_CONTAINER_SECURITY_CONTEXT: expect.stringContaining('"drop":["ALL"]'),
       SHUTDOWN_TIMEOUT_SECONDS: '20',
       HA_ENABLED: 'true',
       HA_WARM_STANDBY: 'false',
@@ -144,6 +154,18 @@ describe.each(helmNames)('the operator, by %s', (name) => {
     expect(pod(rendering)).toMatchObject({ affinity });
     const { selector } = deployment(rendering);
     expect(pod(rendering).topologySpreadConstraints).toEqual([{ ...constraint, labelSelector: selector }]);
+  });
+
+  it('schedules the pods that it creates as the values say, with the pull secrets of the chart', async () => {
+    const childPods = {
+      nodeSelector: { disk: 'ssd' },
+      tolerations: [{ key: 'dedicated', operator: 'Exists', effect: 'NoSchedule' }],
+      affinity: { nodeAffinity: { preferredDuringSchedulingIgnoredDuringExecution: [] } },
+      priorityClassName: 'low',
+    };
+    const imagePullSecrets = [{ name: 'registry' }, { name: 'mirror' }];
+    const { childPod } = readConfig((await render({ childPods, imagePullSecrets })).one('ConfigMap').data!);
+    expect(childPod).toMatchObject({ ...childPods, imagePullSecrets: ['registry', 'mirror'] });
   });
 
   it('omits empty fields', async () => {

@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { readConfig } from '../../src/config.ts';
 import { Helm, helmNames } from './helm.ts';
 
 describe.each(helmNames)('security, by %s', (name) => {
@@ -15,8 +16,6 @@ describe.each(helmNames)('security, by %s', (name) => {
     for (const spec of specs.values()) {
       expect(spec.securityContext).toEqual({
         runAsNonRoot: true,
-        runAsUser: 65532,
-        runAsGroup: 65532,
         seccompProfile: { type: 'RuntimeDefault' },
       });
       for (const { securityContext } of spec.containers) {
@@ -42,13 +41,41 @@ describe.each(helmNames)('security, by %s', (name) => {
 
   it('null removes a default', async () => {
     const rendering = await render({
-      podSecurityContext: { runAsUser: null, runAsGroup: null },
+      podSecurityContext: { seccompProfile: null },
       resources: { limits: null },
     });
     for (const spec of rendering.podSpecs().values()) {
-      expect(spec.securityContext).toEqual({ runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } });
+      expect(spec.securityContext).toEqual({ runAsNonRoot: true });
       expect(spec.containers[0]?.resources).toEqual({ requests: { cpu: '50m', memory: '128Mi' } });
     }
+  });
+
+  it('null removes every security context, also from the pods that the operator creates', async () => {
+    const none = { podSecurityContext: null, securityContext: null };
+    const rendering = await render({
+      ...none,
+      controllers: { pet: { enabled: true } },
+      petstore: { enabled: true, podSecurityContext: null },
+      childPods: none,
+      bookStore: none,
+    });
+    expect(rendering.podSpecs().size).toBe(5);
+    for (const { securityContext, containers } of rendering.podSpecs().values()) {
+      expect([securityContext, ...containers.map((each) => each.securityContext)]).toEqual([undefined, undefined]);
+    }
+    const { childPod, bookStore } = readConfig(rendering.one('ConfigMap').data!);
+    expect([childPod.securityContext, childPod.containerSecurityContext]).toEqual([{}, {}]);
+    expect(bookStore).toEqual({ podSecurityContext: {}, containerSecurityContext: {} });
+  });
+
+  it("the operator's own defaults for the pods that it creates are those of the chart", async () => {
+    const { childPod, bookStore } = readConfig((await render()).one('ConfigMap').data!);
+    const defaults = readConfig({});
+    expect(bookStore).toEqual(defaults.bookStore);
+    expect(childPod).toMatchObject({
+      securityContext: defaults.childPod.securityContext,
+      containerSecurityContext: defaults.childPod.containerSecurityContext,
+    });
   });
 
   it('only pods that call the API server have a token, and no pod has service links', async () => {

@@ -63,8 +63,19 @@ describe('the settings of docs/operations.md', () => {
     Object.entries(config).flatMap(([key, value]) => {
       const name = `${prefix}${key.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}`;
       if (Array.isArray(value)) return [[name, value.join(',')]];
-      return typeof value === 'object' && value !== null ? variables(value, `${name}_`) : [[name, value]];
+      if (typeof value !== 'object' || value === null) return [[name, value]];
+      return isVariable(name) ? [[name, JSON.stringify(value)]] : variables(value, `${name}_`);
     });
+
+  /** The alternative is a group of variables, such as HA. */
+  const isVariable = (name: string): boolean => {
+    try {
+      readConfig({ [name]: ' ' });
+      return false;
+    } catch {
+      return true;
+    }
+  };
   const defaults = new Map(variables(readConfig({})));
 
   test('has every variable of the config, and no other, with its default', () => {
@@ -86,11 +97,9 @@ describe('the settings of docs/operations.md', () => {
     const expected = set.map(([, name = '', path = '']) => {
       const value = path.split('.').reduce<unknown>((part, key) => (part as Record<string, unknown>)[key], chartValues);
       expect(value).toBeDefined();
-      // An empty list is an empty text in the environment, and so none.
-      return [
-        name,
-        String(value) === String(defaults.get(name) ?? '') ? `\`${path}\`` : `\`${path}\`, there \`${value}\``,
-      ];
+      // A list or a map is JSON in the environment.
+      const isSame = typeof value === 'object' || String(value) === String(defaults.get(name) ?? '');
+      return [name, isSame ? `\`${path}\`` : `\`${path}\`, there \`${value}\``];
     });
     const said = rows.filter((row) => row['chart value']?.startsWith('`'));
     expect(said.map((row) => [codeIn(row.variable), row['chart value']]).sort()).toEqual(expected.sort());

@@ -9,6 +9,15 @@ NUM_WORKERS: {{ .Values.numWorkers | quote }}
 RESYNC_SECONDS: {{ .Values.resyncSeconds | quote }}
 ECHO_IMAGE: {{ .Values.echo.image | quote }}
 POD_SET_IMAGE: {{ .Values.podSet.image | quote }}
+CHILD_POD_IMAGE_PULL_SECRETS: {{ include "echoperator.pullSecretNames" . | quote }}
+CHILD_POD_NODE_SELECTOR: {{ .Values.childPods.nodeSelector | default dict | toJson | quote }}
+CHILD_POD_TOLERATIONS: {{ .Values.childPods.tolerations | default list | toJson | quote }}
+CHILD_POD_AFFINITY: {{ .Values.childPods.affinity | default dict | toJson | quote }}
+CHILD_POD_PRIORITY_CLASS_NAME: {{ .Values.childPods.priorityClassName | quote }}
+CHILD_POD_SECURITY_CONTEXT: {{ .Values.childPods.podSecurityContext | default dict | toJson | quote }}
+CHILD_POD_CONTAINER_SECURITY_CONTEXT: {{ .Values.childPods.securityContext | default dict | toJson | quote }}
+BOOK_STORE_POD_SECURITY_CONTEXT: {{ .Values.bookStore.podSecurityContext | default dict | toJson | quote }}
+BOOK_STORE_CONTAINER_SECURITY_CONTEXT: {{ .Values.bookStore.securityContext | default dict | toJson | quote }}
 SHUTDOWN_TIMEOUT_SECONDS: {{ .Values.shutdownTimeoutSeconds | quote }}
 HA_ENABLED: {{ .Values.ha.enabled | quote }}
 HA_WARM_STANDBY: {{ .Values.ha.warmStandby | quote }}
@@ -38,6 +47,13 @@ PSQL_POOL_SIZE: {{ .Values.postgresWriter.poolSize | quote }}
 PSQL_TABLES: {{ .Values.postgresWriter.tables | join "," | quote }}
 PSQL_CONNECT_TIMEOUT_SECONDS: {{ .Values.postgresWriter.connectTimeoutSeconds | quote }}
 PSQL_STATEMENT_TIMEOUT_SECONDS: {{ .Values.postgresWriter.statementTimeoutSeconds | quote }}
+{{- end }}
+
+{{/* The names of the pull secrets, separated by commas. */}}
+{{- define "echoperator.pullSecretNames" -}}
+{{- $names := list -}}
+{{- range .Values.imagePullSecrets }}{{ $names = append $names .name }}{{ end }}
+{{- join "," $names }}
 {{- end }}
 
 {{/* The names of the enabled controllers, separated by commas. */}}

@@ -24,11 +24,13 @@
 8080
 {{- end }}
 
-{{/* The fields that all pods of the chart share, and an fsGroup that can write to the volume. */}}
+{{/* The fields that all pods of the chart share, and the pet store's own security context. */}}
 {{- define "echoperator.petstorePodSpec" -}}
-{{- $group := dict "fsGroup" 65532 "fsGroupChangePolicy" "OnRootMismatch" -}}
 {{- $common := include "echoperator.podSpec" . | fromYaml -}}
-{{- merge (dict "securityContext" (merge (deepCopy .Values.podSecurityContext) $group)) $common | toYaml }}
+{{- with .Values.petstore.podSecurityContext }}
+{{- $common = mustMerge $common (dict "securityContext" (deepCopy .)) }}
+{{- end }}
+{{- toYaml $common }}
 {{- end }}
 
 {{/* The fields that all containers of the chart share, with the pet store's own image and resources. */}}

@@ -9,11 +9,12 @@ import { settingsOf } from '../../../../src/controllers/book-store/desired.ts';
 import { ApiError } from '../../../../src/runtime/client/index.ts';
 import { controllerReference, type Kind } from '../../../../src/runtime/index.ts';
 import { StatefulSet } from '../../../../src/runtime/kinds/index.ts';
+import { bookStoreDefaults } from '../../../../testkit/pod-settings.ts';
 import { bookStore, claim } from './objects.ts';
 
 describe('the claim template', () => {
   const templatesOf = (store: BookStore, present?: StatefulSet) =>
-    statefulSetOf(store, settingsOf(store), present).spec?.volumeClaimTemplates;
+    statefulSetOf(store, settingsOf(store), present, bookStoreDefaults).spec?.volumeClaimTemplates;
 
   test('has the size, the class and the uid of the BookStore', () => {
     expect(templatesOf(bookStore({ bookDB: { storageClassName: 'slow' } }))).toMatchObject([
@@ -35,8 +36,10 @@ describe('the StatefulSet', () => {
   test('keeps its serviceName, because it is immutable', () => {
     const store = bookStore({ bookDB: { serviceName: 'shop-db' } });
     const present = { spec: { serviceName: 'mongodb-service' } } as unknown as StatefulSet;
-    expect(statefulSetOf(store, settingsOf(store), undefined).spec?.serviceName).toBe('shop-db');
-    expect(statefulSetOf(store, settingsOf(store), present).spec?.serviceName).toBe('mongodb-service');
+    expect(statefulSetOf(store, settingsOf(store), undefined, bookStoreDefaults).spec?.serviceName).toBe('shop-db');
+    expect(statefulSetOf(store, settingsOf(store), present, bookStoreDefaults).spec?.serviceName).toBe(
+      'mongodb-service',
+    );
   });
 });
 
@@ -49,6 +52,7 @@ test('a refused claim is reported also if the API server refuses the StatefulSet
   const { database, volume } = await reconcileDatabase(store, settingsOf(store), {
     client: { patch: () => refuse('exceeded quota') },
     statefulSets: { get: () => present },
+    podDefaults: bookStoreDefaults,
     applier: {
       apply: async (kind: Kind) => (kind === StatefulSet ? refuse('denied by policy') : { type: 'unchanged' }),
     },
