@@ -40,6 +40,23 @@ describe.each(helmNames)('the operator, by %s', (name) => {
     for (const spec of specs.values()) expect(spec.containers[0]?.image).toBe(expected);
   });
 
+  it.each([
+    ['mirror.example:5000', 'mirror.example:5000'],
+    ['mirror.example/cache/', 'mirror.example/cache'],
+  ])('takes every image from global.imageRegistry=%s', async (imageRegistry, expected) => {
+    const rendering = await render({
+      global: { imageRegistry },
+      petstore: { enabled: true },
+      podSet: { image: 'localhost:5000/sleeper' },
+    });
+    const images = [...rendering.podSpecs().values()].flatMap(({ containers }) => containers.map(({ image }) => image));
+    expect(new Set(images)).toEqual(
+      new Set([`${expected}/echoperator/echoperator:0.1.0`, `${expected}/echoperator/petstore:0.1.0`]),
+    );
+    const { echoImage, podSetImage } = readConfig(rendering.one('ConfigMap').data!);
+    expect([echoImage, podSetImage]).toEqual([`${expected}/busybox:1.36`, `${expected}/sleeper`]);
+  });
+
   it('reads its settings from the ConfigMap', async () => {
     const rendering = await render();
     expect(container(rendering).envFrom).toEqual([{ configMapRef: { name: 'demo-echoperator' } }]);

@@ -32,6 +32,7 @@ const rejected: readonly (readonly [what: string, values: object, names: readonl
   ['more workers than the operator takes', { numWorkers: 1001 }, ['numWorkers']],
   ['a fraction of a second', { shutdownTimeoutSeconds: 0.5 }, ['shutdownTimeoutSeconds']],
   ['a port that is too large', { monitoring: { port: 65_536 } }, ['monitoring', 'port']],
+  ['a registry with a space', { global: { imageRegistry: 'mirror example' } }, ['global', 'imageRegistry']],
   [
     "a misspelt key of the operator's pods",
     { childPods: { podSecurityContext: { runAsNonroot: true } } },

@@ -7,8 +7,8 @@ ENV: {{ .Values.env | quote }}
 LOG_LEVEL: {{ .Values.logLevel | quote }}
 NUM_WORKERS: {{ .Values.numWorkers | quote }}
 RESYNC_SECONDS: {{ .Values.resyncSeconds | quote }}
-ECHO_IMAGE: {{ .Values.echo.image | quote }}
-POD_SET_IMAGE: {{ .Values.podSet.image | quote }}
+ECHO_IMAGE: {{ .Values.echo.image | list . | include "echoperator.mirrored" | quote }}
+POD_SET_IMAGE: {{ .Values.podSet.image | list . | include "echoperator.mirrored" | quote }}
 CHILD_POD_IMAGE_PULL_SECRETS: {{ include "echoperator.pullSecretNames" . | quote }}
 CHILD_POD_NODE_SELECTOR: {{ .Values.childPods.nodeSelector | default dict | toJson | quote }}
 CHILD_POD_TOLERATIONS: {{ .Values.childPods.tolerations | default list | toJson | quote }}
