@@ -1,25 +1,38 @@
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
-import { Pod } from '../../src/runtime/kinds/index.ts';
+import { parse } from 'yaml';
+import { kinds } from '../../src/api/index.ts';
+import { customResourceDefinition } from '../../src/runtime/index.ts';
+import { CustomResourceDefinition, Pod, Role, RoleBinding } from '../../src/runtime/kinds/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
+import { codeBlocks } from '../../testkit/markdown.ts';
 import { assignRange, enforceRestrictedV2, idRange } from './environment/openshift.ts';
 import { allPodSpecs, standalonePod } from './environment/pods.ts';
-import { cluster, first, helmOf, second, setUp, tearDown, uninstallAll, upgrade } from './environment/releases.ts';
+import {
+  cluster,
+  first,
+  helmOf,
+  refusal,
+  second,
+  setUp,
+  tearDown,
+  uninstallAll,
+  upgrade,
+} from './environment/releases.ts';
 import { ServiceMonitor, serveServiceMonitors } from './environment/service-monitors.ts';
 import { type Helm, helmNames } from './helm.ts';
 
-beforeAll(() => setUp());
+beforeAll(async () => {
+  await setUp();
+  // As an administrator does. At the end the test's view of the cluster deletes the objects of these kinds.
+  for (const kind of kinds)
+    await cluster.client.apply(CustomResourceDefinition, customResourceDefinition(kind), { force: true });
+});
 afterEach(() => uninstallAll());
 afterAll(() => tearDown());
 
 const originalValues = `--values=${join(import.meta.dirname, 'original-values.yaml')}`;
-
-/** The values that docs/install.md shows for OpenShift. */
-const openShift = {
-  petstore: { enabled: true, podSecurityContext: null },
-  childPods: { podSecurityContext: { runAsUser: null, runAsGroup: null } },
-  bookStore: { podSecurityContext: { runAsUser: null, runAsGroup: null, fsGroup: null } },
-};
 
 describe.each(helmNames)('on a cluster with the Prometheus operator, by %s', (name) => {
   let kind: Awaited<ReturnType<typeof serveServiceMonitors>>;
@@ -102,8 +115,14 @@ test("OpenShift's restricted-v2 accepts every pod if the values leave out the fi
   expect([...refused.keys()].sort()).toEqual(withFixedIds);
   for (const error of refused.values()) expect(error).toContain('is not in the range of the namespace');
 
+  // The values that the page shows.
+  const page = await readFile(join(import.meta.dirname, '../../docs/install.md'), 'utf8');
+  const { text = '' } = codeBlocks(page).find(({ text: block }) => block.includes('fsGroup: null')) ?? {};
+  const openShift = parse(text);
+  const petstore = { ...everyPod.petstore, ...openShift.petstore };
+
   const { items: before } = await cluster.client.list(Pod, { namespace });
-  expect(Object.fromEntries(await refusals({ ...everyPod, ...openShift }, namespace))).toEqual({});
+  expect(Object.fromEntries(await refusals({ ...everyPod, ...openShift, petstore }, namespace))).toEqual({});
   const { items } = await cluster.client.list(Pod, { namespace });
   const added = items.filter(({ metadata }) => before.every((pod) => pod.metadata.uid !== metadata.uid));
   expect(added).toHaveLength(9);
@@ -112,3 +131,45 @@ test("OpenShift's restricted-v2 accepts every pod if the values leave out the fi
     expect(spec?.containers[0]?.securityContext).toMatchObject({ runAsUser: idRange.first });
   }
 });
+
+/** Lets an account do everything in these namespaces. It may do nothing outside of them. */
+async function createInstaller(namespaces: readonly string[]): Promise<string> {
+  const [home = ''] = namespaces;
+  const name = 'installer';
+  for (const namespace of namespaces) {
+    await cluster.client.create(Role, {
+      metadata: { namespace, name },
+      rules: [{ apiGroups: ['*'], resources: ['*'], verbs: ['*'] }],
+    });
+    await cluster.client.create(RoleBinding, {
+      metadata: { namespace, name },
+      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name },
+      subjects: [{ kind: 'ServiceAccount', name, namespace: home }],
+    });
+  }
+  return `system:serviceaccount:${home}:${name}`;
+}
+
+test.each(helmNames)(
+  'scope.namespaced installs, upgrades and uninstalls with an account that may do nothing outside its namespaces, by %s',
+  async (name) => {
+    const helm = await helmOf(name);
+    const [namespace, watched] = [await cluster.namespace(), await cluster.namespace()];
+    const asInstaller = [`--kube-as-user=${await createInstaller([namespace, watched])}`];
+    const flags = ['--skip-crds', ...asInstaller];
+    expect(await refusal(upgrade(helm, { namespace, flags }))).toContain('is forbidden');
+    const values = { scope: { namespaced: true }, networkPolicy: { enabled: true } };
+    await upgrade(helm, { namespace, values, flags });
+    await upgrade(helm, {
+      namespace,
+      values: { ...values, watchNamespaces: [watched], petstore: { enabled: true } },
+      flags,
+    });
+    const roles = async (at: string) =>
+      (await cluster.client.list(Role, { namespace: at })).items.map(({ metadata }) => metadata.name).sort();
+    expect(await roles(watched)).toEqual([`demo-echoperator.${namespace}`, 'installer']);
+    await helm.uninstall({ namespace, flags: asInstaller });
+    expect(await roles(watched)).toEqual(['installer']);
+    expect(await roles(namespace)).toEqual(['installer']);
+  },
+);

@@ -115,8 +115,8 @@ export class Helm {
     await this.#run(['rollback', release, String(revision), `--namespace=${namespace}`, '--no-hooks']);
   }
 
-  async uninstall({ release = 'demo', namespace }: ReleaseOptions): Promise<void> {
-    await this.#run(['uninstall', release, `--namespace=${namespace}`, '--no-hooks', '--ignore-not-found']);
+  async uninstall({ release = 'demo', namespace, flags = [] }: ReleaseOptions): Promise<void> {
+    await this.#run(['uninstall', release, `--namespace=${namespace}`, '--no-hooks', '--ignore-not-found', ...flags]);
   }
 
   /** Uninstalls the release after its check, as a user does. @throws HelmError if the check does not pass in time */

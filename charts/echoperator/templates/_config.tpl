@@ -1,7 +1,7 @@
 {{/* The operator's settings as environment variables. */}}
 {{- define "echoperator.config" -}}
 NAMESPACE: {{ .Release.Namespace | quote }}
-WATCH_NAMESPACES: {{ .Values.watchNamespaces | join "," | quote }}
+WATCH_NAMESPACES: {{ .Values.watchNamespaces | default (include "echoperator.watchedNamespaces" . | fromYamlArray) | join "," | quote }}
 CONTROLLERS: {{ include "echoperator.controllers" . | quote }}
 ENV: {{ .Values.env | quote }}
 LOG_LEVEL: {{ .Values.logLevel | quote }}

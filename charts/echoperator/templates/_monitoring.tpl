@@ -16,11 +16,12 @@ lacks the namespace.
 
 {{/*
 Not empty if Helm can see that monitoring.namespace does not exist. Without a cluster (`helm template`) `lookup` finds nothing, not
-even kube-system, which every cluster has. Then the chart assumes that the namespace exists. The default values need no lookup.
+even kube-system, which every cluster has. Then the chart assumes that the namespace exists, as it does with scope.namespaced, because
+who installs the release may not read namespaces. The default values need no lookup.
 */}}
 {{- define "echoperator.lacksMonitoringNamespace" -}}
 {{- $namespace := include "echoperator.monitoringNamespace" . }}
-{{- if and (ne $namespace .Release.Namespace) (lookup "v1" "Namespace" "" "kube-system") (not (lookup "v1" "Namespace" "" $namespace)) }}true{{ end }}
+{{- if and (ne $namespace .Release.Namespace) (not .Values.scope.namespaced) (lookup "v1" "Namespace" "" "kube-system") (not (lookup "v1" "Namespace" "" $namespace)) }}true{{ end }}
 {{- end }}
 
 {{/* The namespace of the ServiceMonitors. */}}

@@ -24,7 +24,9 @@ export async function setUp(): Promise<void> {
 
 export async function uninstallAll(): Promise<void> {
   const helm = await helmOf('helm4');
-  for (const release of installed.values()) await helm.uninstall(release);
+  for (const { release, namespace } of installed.values()) {
+    await helm.uninstall({ namespace, ...(release !== undefined && { release }) });
+  }
   installed.clear();
 }
 

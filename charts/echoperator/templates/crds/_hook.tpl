@@ -9,6 +9,11 @@ helm.sh/hook-weight: {{ index . 1 | quote }}
 helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
 {{- end }}
 
+{{/* Not empty if a Job applies the CustomResourceDefinitions. */}}
+{{- define "echoperator.hasCrdJob" -}}
+{{- if and .Values.crds.upgradeJob.enabled (not .Values.scope.namespaced) }}true{{ end }}
+{{- end }}
+
 {{/* The names of the chart's CustomResourceDefinitions, as a list. Never empty: a rule without resourceNames permits every name. */}}
 {{- define "echoperator.crdNames" -}}
 {{- $names := list -}}

@@ -5,6 +5,8 @@
 {{- $file := printf "files/rules/%s%s.yaml" $name (ternary "" ".disabled" $controller.enabled) -}}
 {{- regexReplaceAll "(?m)^#.*\n" ($.Files.Get $file) "" -}}
 {{- end -}}
+{{- /* The uninstall check then uses this ServiceAccount. */ -}}
+{{- if and .Values.scope.namespaced .Values.uninstallCheck.enabled }}{{ include "echoperator.uninstallRules" . | trim | printf "%s\n" }}{{ end -}}
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create, patch]
