@@ -1,12 +1,14 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
+import { execa } from 'execa';
 import { parse } from 'yaml';
 import { kinds } from '../../src/api/index.ts';
 import { customResourceDefinition } from '../../src/runtime/index.ts';
 import { CustomResourceDefinition, Pod, Role, RoleBinding } from '../../src/runtime/kinds/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { codeBlocks } from '../../testkit/markdown.ts';
+import { ensureBinaries } from '../../tools/programs/index.ts';
 import { assignRange, enforceRestrictedV2, idRange } from './environment/openshift.ts';
 import { allPodSpecs, standalonePod } from './environment/pods.ts';
 import {
@@ -173,3 +175,58 @@ test.each(helmNames)(
     expect(await roles(namespace)).toEqual(['installer']);
   },
 );
+
+/** Reads the objects without what controllers write. The generation stays, which each change of a spec increases. */
+async function desiredState(run: (...command: readonly string[]) => Promise<{ stdout: string }>): Promise<unknown> {
+  const { stdout } = await run('get', '--output=json');
+  return JSON.parse(stdout, (key, value) =>
+    ['status', 'resourceVersion', 'managedFields', 'deployment.kubernetes.io/revision'].includes(key)
+      ? undefined
+      : value,
+  );
+}
+
+describe.each([
+  ['defaults', {}],
+  ['everything on', { ...everyPod, networkPolicy: { enabled: true }, podLabels: { team: 'a' } }],
+  ['scope.namespaced', { scope: { namespaced: true } }],
+])('for Argo CD and Flux, with %s', (_, values) => {
+  test('rendering does not depend on the cluster', async () => {
+    const helm = await helmOf('helm4');
+    const namespace = await cluster.namespace();
+    const withCluster = await helm.render({ values, namespace, dryRun: 'server' });
+    expect((await helm.render({ values, namespace })).manifests).toEqual(withCluster.manifests);
+  });
+
+  test('applying the manifests twice changes nothing', async () => {
+    const namespace = await cluster.namespace();
+    const { manifests } = await (await helmOf('helm4')).render({ values, namespace });
+    const items = manifests.filter(({ metadata }) => metadata?.annotations?.['helm.sh/hook'] === undefined);
+    const input = JSON.stringify({ apiVersion: 'v1', kind: 'List', items });
+    const kubectl = (await ensureBinaries(['kubectl'])).get('kubectl') ?? '';
+    const run = (...command: readonly string[]) =>
+      execa(kubectl, [...command, '--filename=-'], { input, env: { KUBECONFIG: cluster.kubeconfig } });
+    try {
+      await run('apply');
+      // Fails if there is a difference.
+      await run('diff');
+      const before = await desiredState(run);
+      await run('apply');
+      expect(await desiredState(run)).toEqual(before);
+    } finally {
+      await run('delete', '--wait=false');
+    }
+  });
+
+  test('hooks have only the kinds and policies that both know', async () => {
+    const { manifests } = await (await helmOf('helm4')).render({ values });
+    const hooks = manifests.map(({ metadata }) => metadata?.annotations ?? {}).filter((each) => each['helm.sh/hook']);
+    expect(hooks.length).toBeGreaterThan(0);
+    for (const annotations of hooks) {
+      expect(['pre-install,pre-upgrade', 'pre-delete', 'test']).toContain(annotations['helm.sh/hook']);
+      expect(['before-hook-creation,hook-succeeded', 'before-hook-creation']).toContain(
+        annotations['helm.sh/hook-delete-policy'],
+      );
+    }
+  });
+});
