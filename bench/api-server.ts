@@ -8,35 +8,35 @@ import type { Client } from '../src/runtime/index.ts';
 import { ClusterRoleBinding, Namespace, ServiceAccount } from '../src/runtime/kinds/index.ts';
 import { startEnvironment } from '../testkit/test-environment.ts';
 
-/** The namespace of everything that is measured. */
+/** The namespace of all measured objects. */
 export const namespace = 'bench';
 
-/** How the bench calls itself to the API server: its requests are not an operator's. */
+/** The user agent of the bench, which tells its requests from an operator's. */
 export const benchUserAgent = 'bench';
 
-/** An API server with an etcd of its own, empty but for the CRDs, an operator's service account and the namespace. */
+/** A new API server with its own etcd. It contains only the CRDs, the namespace and an operator's service account. */
 export interface ApiServer {
-  /** As an administrator. */
+  /** Has an administrator's rights. */
   readonly client: Client;
-  /** Another client of an administrator, with connections and a user agent of its own. */
+  /** Creates another administrator's client with its own connections and user agent. */
   clientNamed(userAgent: string): Client;
-  /** JSON lines, one a request. Whole once the server has stopped. */
+  /** One JSON line per request. Complete when the server has stopped. */
   readonly auditLog: string;
-  /** The API server's process. */
+  /** The process id of the API server. */
   readonly pid: number;
   readonly host: string;
   readonly port: string;
-  /** A folder as a pod has it at /var/run/secrets/kubernetes.io/serviceaccount. */
+  /** A folder with the files of a pod's /var/run/secrets/kubernetes.io/serviceaccount. */
   readonly serviceAccount: string;
-  /** Such a folder for a service account of this name, which may do everything too. The audit log tells them apart. */
+  /** Creates such a folder for another service account with all rights. The audit log tells the accounts apart. */
   serviceAccountNamed(name: string): Promise<string>;
   stop(): Promise<void>;
 }
 
-/** The group of all service accounts that are made here. */
+/** The group of all service accounts of the namespace. */
 const serviceAccounts = `system:serviceaccounts:${namespace}`;
 
-/** Watches are left out: how many an operator opens says nothing of an Echo's cost. */
+/** Omits watches, because their number is unrelated to the cost of an Echo. */
 const answersInNamespace = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -48,7 +48,7 @@ rules:
   - level: None
 `;
 
-/** Every request of the service accounts; a watch when it begins. */
+/** Logs every request of the service accounts, and a watch when it starts. */
 export const everyRequest = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -63,10 +63,10 @@ rules:
 `;
 
 /**
- * Starts one. Its processes end with this one, however that ends.
+ * Starts an API server. Its processes end with this one, even if it is killed.
  *
- * @param parent where it makes a folder for certificates, the audit log and etcd's data
- * @param auditPolicy what the audit log holds. Default: the answered requests in the namespace that are no watches
+ * @param parent the parent of the folder for certificates, the audit log and etcd's data
+ * @param auditPolicy what to log. Default: the answered requests in the namespace, without watches
  */
 export async function startApiServer(parent: string, auditPolicy = answersInNamespace): Promise<ApiServer> {
   const folder = join(parent, `api-server-${randomBytes(4).toString('hex')}`);
@@ -111,7 +111,7 @@ export async function startApiServer(parent: string, auditPolicy = answersInName
   };
 }
 
-/** Makes the namespace, whose service accounts may do everything. */
+/** Creates the namespace and gives its service accounts all rights. */
 async function allowEverything(client: Client): Promise<void> {
   await client.create(Namespace, { metadata: { name: namespace } });
   await client.create(ClusterRoleBinding, {
@@ -121,7 +121,7 @@ async function allowEverything(client: Client): Promise<void> {
   });
 }
 
-/** Makes a service account, and returns a token of it. */
+/** Creates a service account. @returns a token for it */
 async function tokenOf(name: string, client: Client, transport: Transport): Promise<string> {
   await client.create(ServiceAccount, { metadata: { name, namespace } });
   const answer = await transport.request({
@@ -132,15 +132,15 @@ async function tokenOf(name: string, client: Client, transport: Transport): Prom
   return (answer as { readonly status: { readonly token: string } }).status.token;
 }
 
-/** The child process of this one that runs the program. */
+/** Returns the id of this process's child that runs the program. @throws Error if there is none */
 async function childNamed(program: string): Promise<number> {
   for (const entry of await readdir('/proc')) {
     if (!/^\d+$/.test(entry)) continue;
     const status = await readFile(`/proc/${entry}/status`, 'utf8').catch(() => '');
-    // The kernel cuts a name at 15 bytes.
+    // The kernel truncates a name to 15 bytes.
     if (status.startsWith(`Name:\t${program.slice(0, 15)}\n`) && status.includes(`\nPPid:\t${process.pid}\n`)) {
       return Number(entry);
     }
   }
-  throw new Error(`no process of this one runs ${program}`);
+  throw new Error(`no child of this process runs ${program}`);
 }

@@ -75,9 +75,9 @@ interface Scenario {
   readonly measures: readonly Measure[];
   /** Whether the distribution of the waits is plotted. */
   readonly waits?: true;
-  /** Whose figures stand beside ours in a table: the one that took part. */
+  /** The contender to compare with ours in a table. */
   readonly peer?: Contender;
-  /** What only the table has. */
+  /** Measures that only the table shows. */
   readonly besides?: readonly Measure[];
 }
 
@@ -165,7 +165,7 @@ typed API of [@kubernetes/client-node](https://github.com/kubernetes-client/java
 
 Measured on ${date.slice(0, 10)} in ${count(plan.rounds, 'round')}, on ${machine}. [Every figure](#all-figures) is in a table.`;
 
-/** What keeps the figures from being worth much. */
+/** Returns a warning if the figures are unreliable. */
 function warning({ plan, rounds, voidRounds }: Results): string {
   const found: string[] = [];
   const hasOutside = rounds.some(({ scenario }) => scenario === 'rows' || scenario === 'pets');

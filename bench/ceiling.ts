@@ -12,8 +12,8 @@ import { cpuSeconds } from './usage.ts';
 const prefix = 'burst-';
 
 /**
- * What the API server leaves possible: the burst without an operator. The bench itself writes what an operator would,
- * with as many at once as the operators have workers, and reads nothing: no operator gets past this rate by much.
+ * Measures the API server's limit: the burst without an operator. The bench sends an operator's writes, as many at a time as an operator has
+ * workers, and reads nothing. No operator can be much faster.
  */
 export async function ceilingTurn({ plan, folder, signal }: RunContext): Promise<Turn> {
   const server = await startApiServer(folder);
@@ -22,7 +22,7 @@ export async function ceilingTurn({ plan, folder, signal }: RunContext): Promise
     const writer = server.clientNamed('ceiling');
     await connectWriters(server.client, writers);
     await connectWriters(writer, workers);
-    // As long as an operator is: the server has only just started too.
+    // An operator's turn waits as long, because the server has just started.
     await delay(plan.settleMs, undefined, { signal });
     const others = await watchOthers();
     const before = await cpuSeconds(server.pid);

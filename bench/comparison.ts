@@ -1,9 +1,9 @@
-/** Figures of all rounds, compared: medians, ratios, and the bars that the project sets itself. */
+/** Compares the figures of all rounds: medians, ratios, and the project's own bars. */
 import { type Measure, measures } from './measurements.ts';
 import type { Contender, Results, Round } from './results.ts';
 import { type Estimate, medianWithInterval } from './statistics.ts';
 
-/** All columns of a table: ours first, for ratios are ours to another's. */
+/** The columns of a table. Ours is first, because ratios are ours divided by another's. */
 export const contenders: readonly Contender[] = [
   'echoperator',
   'controller-runtime',
@@ -17,11 +17,11 @@ export const measureNames = Object.keys(measures) as readonly Measure[];
 interface Bar {
   readonly measure: Measure;
   readonly peer: Contender;
-  /** What our figure divided by the peer's has to be. */
+  /** The bound of our figure divided by the peer's. */
   readonly bound: { readonly atLeast: number } | { readonly atMost: number };
 }
 
-/** What the project asks of itself. A bar is met if the interval reaches it. */
+/** The project's goals. A bar is met if the 95 % interval reaches it. */
 const bars: readonly Bar[] = [
   { measure: 'echosPerSecond', peer: 'controller-runtime', bound: { atLeast: 1.25 } },
   { measure: 'burstP50', peer: 'controller-runtime', bound: { atMost: 0.3 } },
@@ -40,14 +40,14 @@ const bars: readonly Bar[] = [
   { measure: 'rowsSeconds', peer: 'ceiling', bound: { atMost: 1.2 } },
 ];
 
-/** What our own figures have to be at the most. */
+/** The bounds of our own figures. */
 const ownBars: readonly { readonly measure: Measure; readonly atMost: number }[] = [
   { measure: 'idleMemory', atMost: 70 },
   { measure: 'rowStatements', atMost: 200 },
   { measure: 'rowsToCopy', atMost: 5 },
 ];
 
-/** How a bar was met. */
+/** Whether a bar is met. */
 export interface Verdict {
   readonly title: string;
   readonly asked: string;
@@ -80,12 +80,12 @@ export function verdicts(rounds: Rounds): readonly Verdict[] {
   return found;
 }
 
-/** The median of a figure over all rounds; undefined where there is none. */
+/** Returns the median of a figure over all rounds; undefined if no round has it. */
 export function figure(rounds: Rounds, contender: Contender, measure: Measure): Estimate | undefined {
   return estimateOf(rounds.flatMap(({ turns }) => turns[contender]?.figures[measure] ?? []));
 }
 
-/** The median over all rounds that have both of our figure divided by the peer's. */
+/** Returns the median of our figure divided by the peer's, over all rounds that have both. */
 export function ratio(rounds: Rounds, peer: Contender, measure: Measure): Estimate | undefined {
   return estimateOf(
     rounds.flatMap(({ turns }) => {
@@ -95,12 +95,13 @@ export function ratio(rounds: Rounds, peer: Contender, measure: Measure): Estima
   );
 }
 
-/** What an event costs with so many Echos and Jobs cached. */
+/** The cost of an event with a number of cached objects. */
 export interface EventCostBySize {
+  /** The number of cached Echos, and of cached Jobs. */
   readonly size: number;
   /** Microseconds of CPU. */
   readonly microseconds: Estimate;
-  /** To what it costs with the fewest. */
+  /** Divided by the cost with the fewest objects. */
   readonly ratio: number;
 }
 
@@ -119,7 +120,7 @@ export function eventCostBySize({ eventCosts }: Results): readonly EventCostBySi
   }));
 }
 
-/** The contenders that took part in at least one round. */
+/** Returns the contenders that took part in at least one round. */
 export const present = (rounds: Rounds): readonly Contender[] =>
   contenders.filter((contender) => rounds.some(({ turns }) => turns[contender] !== undefined));
 

@@ -2,15 +2,15 @@ import { readdir, readFile } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
 import { ticksPerSecond } from './usage.ts';
 
-/** A turn of which others took a larger share of the processors than this is marked in the page. */
+/** The page marks a turn during which other processes used a larger share of the processors. */
 export const disturbed = 0.05;
 
 /**
- * Begins to measure what others do on the machine. The function returned tells the share (0 to 1) of all processors'
- * time since then that went to processes that are neither this one nor its descendants, or to the neighbours of a
- * virtual machine. Interrupts are left out: they are our own traffic's, and the kernel books them on nobody.
+ * Starts to measure the load of other processes: of all but this process and its descendants, and of a virtual machine's neighbours.
+ * Interrupts do not count, because our own traffic causes them, and the kernel assigns them to no process.
  *
- * @param besides processes that are ours too, though they do not descend from this one
+ * @param besides returns more processes of our own, which do not descend from this one
+ * @returns a function that returns the share (0 to 1) of all processors' time that other processes used since this call
  */
 export async function watchOthers(
   besides: () => Promise<readonly number[]> = async () => [],
@@ -29,22 +29,22 @@ async function othersSeconds(besides: readonly number[]): Promise<number> {
   return all - ours;
 }
 
-/** Seconds of CPU that this process has had, with all that descend from it. */
+/** Returns the seconds of CPU that this process and its descendants have used. */
 export const ourCpuSeconds = (): Promise<number> => ourSeconds([]);
 
-/** What all processors have spent on programs, or had stolen, since the machine's start. @param stat of /proc/stat */
+/** Returns the seconds that all processors ran programs or were stolen since the machine started. @param stat the text of /proc/stat */
 export function busySeconds(stat: string): number {
   // cpu user nice system idle iowait irq softirq steal guest guest_nice: proc_stat(5).
   const [, user = 0, nice = 0, system = 0, , , , , steal = 0] = (stat.split('\n', 1)[0] ?? '').split(/\s+/).map(Number);
   return (user + nice + system + steal) / ticksPerSecond;
 }
 
-/** Of this process, of those besides, of all that descend from them, and of those of them that have ended. */
+/** Returns the CPU seconds of this process, of `besides`, and of their descendants, also of those that have ended. */
 async function ourSeconds(besides: readonly number[]): Promise<number> {
   const processes = new Map<number, Ticks>();
   for (const entry of await readdir('/proc')) {
     if (!/^\d+$/.test(entry)) continue;
-    // It may have ended since.
+    // Undefined if the process has ended.
     const stat = await readFile(`/proc/${entry}/stat`, 'utf8').catch(() => undefined);
     if (stat !== undefined) processes.set(Number(entry), readTicks(stat));
   }
@@ -53,13 +53,13 @@ async function ourSeconds(besides: readonly number[]): Promise<number> {
 
 export interface Ticks {
   readonly parent: number;
-  /** Its own, and those of its children that have ended. */
+  /** Including those of its children that have ended. */
   readonly ticks: number;
 }
 
-/** Of /proc/<pid>/stat: proc_pid_stat(5). */
+/** Parses /proc/<pid>/stat: proc_pid_stat(5). */
 export function readTicks(stat: string): Ticks {
-  // The second field, the name, is in parentheses and may hold spaces and parentheses.
+  // The second field is the name in parentheses, which may contain spaces and parentheses.
   const fields = stat
     .slice(stat.lastIndexOf(')') + 2)
     .split(' ')
@@ -69,7 +69,7 @@ export function readTicks(stat: string): Ticks {
   return { parent, ticks: utime + stime + cutime + cstime };
 }
 
-/** The sum of some processes and all their descendants. */
+/** Returns the sum of the ticks of some processes and all their descendants. */
 export function ticksBelow(roots: readonly number[], processes: ReadonlyMap<number, Ticks>): number {
   const known = new Set(roots);
   const isBelow = (pid: number): boolean => {

@@ -6,34 +6,34 @@ import { echoReasons, outcomeOf } from '../src/controllers/echo/echo-reconciler.
 import { desiredStatus, statusPatch } from '../src/runtime/controller/index.ts';
 import { type Client, keyOf, type Manifest } from '../src/runtime/index.ts';
 import { Event, Job } from '../src/runtime/kinds/index.ts';
-import { forEachOf } from '../testkit/for-each-of.ts';
+import { forEachConcurrently } from '../testkit/for-each-concurrently.ts';
 import { podSettings } from '../testkit/pod-settings.ts';
 import { namespace } from './api-server.ts';
 import { workers } from './running-operator.ts';
 
-/** How many create at once in a burst. */
+/** How many Echos a burst creates at a time. */
 export const writers = 16;
 
-/** So many Echos, at an even pace. */
+/** A number of Echos at an even pace. */
 export interface Pace {
   readonly perSecond: number;
   readonly count: number;
 }
 
 const echoNamed = (name: string): Manifest<Echo> => ({
-  // The server sets the generation and ignores what is sent; the type of a stored Echo has it.
+  // The type requires a generation, which the server ignores and sets itself.
   metadata: { name, namespace, generation: 0 },
   spec: { message: `Hola, ${name}!` },
 });
 
 const nameOf = (prefix: string, index: number): string => `${prefix}${String(index).padStart(5, '0')}`;
 
-/** Opens so many connections: a burst is not to wait for the bench's own handshakes. */
+/** Opens `count` connections, so that a burst does not wait for handshakes. */
 export async function connectWriters(client: Client, count: number): Promise<void> {
   await Promise.all(Array.from({ length: count }, () => client.list(Echo, { namespace, limit: 1 })));
 }
 
-/** Creates Echos as fast as 16 writers can. @param created called with each one as soon as it exists */
+/** Creates Echos with 16 writers, as fast as possible. @param created called with each Echo when it exists */
 export async function burst(
   client: Client,
   prefix: string,
@@ -42,10 +42,10 @@ export async function burst(
 ): Promise<void> {
   const create = async (index: number): Promise<void> =>
     created(await client.create(Echo, echoNamed(nameOf(prefix, index))));
-  await forEachOf(Array(count).keys(), create, writers);
+  await forEachConcurrently(Array(count).keys(), create, writers);
 }
 
-/** Creates Echos at an even pace, however long the server takes for each. @param signal ends it before all are created */
+/** Creates Echos at an even pace, independent of the server's response time. @param signal stops it early */
 export async function steady(
   client: Client,
   prefix: string,
@@ -59,30 +59,30 @@ export async function steady(
     const dueMs = begun + (index * 1000) / perSecond - performance.now();
     if (dueMs > 0) await delay(dueMs);
     const creation = client.create(Echo, echoNamed(nameOf(prefix, index))).then(created);
-    // Whoever waits for all of them is told.
+    // Awaited below, with all others.
     creation.catch(() => {});
     creations.push(creation);
   }
   await Promise.all(creations);
 }
 
-/** Creates Echos as an operator leaves them: each with its Job and its status. Nobody has anything to do for them. */
+/** Creates Echos with their Jobs and statuses, so that an operator has nothing to write. */
 export async function populate(client: Client, prefix: string, count: number): Promise<void> {
   const create = async (index: number): Promise<void> => {
     const echo = await client.create(Echo, echoNamed(nameOf(prefix, index)));
     await makeJobAndStatus(client, echo);
   };
-  await forEachOf(Array(count).keys(), create, writers);
+  await forEachConcurrently(Array(count).keys(), create, writers);
 }
 
-/** Does what an operator does for each of these Echos, as many at once as an operator has workers. */
+/** Sends an operator's writes for each Echo, as many at a time as an operator has workers. */
 export async function serve(client: Client, echos: readonly Promise<Echo>[]): Promise<void> {
   const serveOne = async (created: Promise<Echo>): Promise<void> => {
     const echo = await created;
     await makeJobAndStatus(client, echo);
     await client.create(Event, eventFor(echo));
   };
-  await forEachOf(echos, serveOne, workers);
+  await forEachConcurrently(echos, serveOne, workers);
 }
 
 async function makeJobAndStatus(client: Client, echo: Echo): Promise<void> {
@@ -107,7 +107,7 @@ function eventFor({ apiVersion, kind, metadata: { name, uid } }: Echo): Manifest
   };
 }
 
-/** Waits until there are so many Events. */
+/** Waits until there are `count` Events. */
 export async function eventsArrived(client: Client, count: number, signal: AbortSignal): Promise<void> {
   for (;;) {
     const { items, metadata } = await client.list(Event, { namespace, limit: 1, signal });

@@ -1,4 +1,4 @@
-/** What a run says of the machine and of the versions that took part. */
+/** Describes the machine and the versions of a run. */
 import { readFile } from 'node:fs/promises';
 import { arch, availableParallelism, cpus, release, totalmem, type } from 'node:os';
 import { join } from 'node:path';
@@ -13,7 +13,7 @@ export function machine(): string {
   return `${availableParallelism()} × ${processor}, ${(totalmem() / 1e9).toFixed(0)} GB of memory, ${type()} ${release()} ${arch()}`;
 }
 
-/** Of the cluster, of Node, of this tree, and of the peers that take part. */
+/** Returns the versions of the cluster, Node, this repository and the peers that take part. */
 export async function versions(operators: readonly OperatorName[]): Promise<Readonly<Record<string, string>>> {
   const binaries = await ensureBinaries(['etcd', 'kube-apiserver']);
   const versionOf = async (program: string, args: readonly string[]): Promise<string> => {
@@ -32,7 +32,7 @@ export async function versions(operators: readonly OperatorName[]): Promise<Read
 
 const pinned = async (file: string, pattern: RegExp): Promise<string> => {
   const version = pattern.exec(await readFile(join(repository, file), 'utf8'))?.[1];
-  if (version === undefined) throw new Error(`${file} pins no version: nothing is like ${pattern}`);
+  if (version === undefined) throw new Error(`${file} pins no version: nothing matches ${pattern}`);
   return version;
 };
 
@@ -54,7 +54,7 @@ const peers: Readonly<Record<OperatorName, () => Promise<Readonly<Record<string,
   }),
 };
 
-/** The commit; with a plus where the tree differs from it; outside of a clone, `unknown`. */
+/** Returns the commit, with a plus if the work tree differs from it. Outside a clone: `unknown`. */
 async function revision(): Promise<string> {
   const { stdout, exitCode } = await execa('git', ['describe', '--always', '--dirty=+', '--abbrev=10', '--exclude=*'], {
     cwd: repository,

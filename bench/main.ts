@@ -1,15 +1,14 @@
 /**
- * Compares the operator with others that do the same work, on one machine and in one run:
+ * Compares the operator with peers that do the same work, on one machine and in one run:
  *
  *     node bench/main.ts                 seven rounds: about 70 minutes
- *     QUICK=1 node bench/main.ts         less of everything: within 5 minutes, once the peers are built
- *     node bench/main.ts kube-rs         our operator and the ones named alone
- *     node bench/main.ts outside         our operator with the kinds that live outside of the cluster, alone: about
- *                                        20 minutes; whatever else was measured before stays
+ *     QUICK=1 node bench/main.ts         a short run: within 5 minutes, once the peers are built
+ *     node bench/main.ts kube-rs         only our operator and the named ones
+ *     node bench/main.ts outside         only our operator with the kinds that live outside the cluster: about 20 minutes.
+ *                                        Keeps the other figures of the last run
  *
- * Prints tables, and writes a page with plots and every figure: to docs/, or where something was left out to
- * dist/bench/, or to the folder that BENCH_RESULTS names. Exits with 0 when it has measured, 1 when it could not, 2 for
- * bad settings, 128 + n after signal n.
+ * Prints tables and writes a page with plots and all figures: a complete run to docs/, any other to dist/bench/. BENCH_RESULTS names
+ * another folder. Exits with 0 on success, 1 if a measurement failed, 2 for invalid settings, 128 + n after signal n.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -39,7 +38,7 @@ import type { RunContext } from './turns.ts';
 
 const repository = join(import.meta.dirname, '..');
 
-/** What is asked for instead of operators. */
+/** The argument that measures only the kinds that live outside the cluster. */
 const outsideAlone = 'outside';
 
 const outsideScenarios: readonly string[] = subjects.map(({ scenario }) => scenario);
@@ -49,13 +48,13 @@ async function main(args: readonly string[]): Promise<number> {
   const unknown = isOutsideAlone ? [] : args.filter((name) => !(operatorNames as readonly string[]).includes(name));
   if (unknown.length > 0) {
     console.error(
-      `no such operator: ${unknown.join(', ')}. There are ${operatorNames.join(', ')}; or ${outsideAlone}, alone.`,
+      `no such operator: ${unknown.join(', ')}. The operators are ${operatorNames.join(', ')}; "${outsideAlone}" is allowed only without others.`,
     );
     return 2;
   }
   const signal = abortOnInterrupt();
   const folder = await mkdtemp(join(tmpdir(), 'echoperator-bench-'));
-  // What the API server's environment makes for itself goes with the folder too.
+  // The API server's temporary files are removed with the folder.
   process.env.TMPDIR = folder;
   try {
     const plan = readPlan(process.env);
@@ -65,7 +64,7 @@ async function main(args: readonly string[]): Promise<number> {
     const context = { plan, folder, signal };
     const results = isOutsideAlone ? await measureOutside(context, target) : await measure(names, context, target);
     await writePage(results, target);
-    console.log(`\n${report(results)}\n\n${join(target, 'benchmark.md')} has it with plots.`);
+    console.log(`\n${report(results)}\n\nThe page with plots is ${join(target, 'benchmark.md')}`);
     return failed(results) ? 1 : 0;
   } catch (error) {
     if (signal.aborted) {
@@ -76,7 +75,7 @@ async function main(args: readonly string[]): Promise<number> {
       console.error(error.message);
       return 2;
     }
-    // Of a turn before the rounds: within them, the others go on.
+    // A turn before the rounds failed. Within the rounds, the other turns continue.
     if (error instanceof PeerError || error instanceof TurnError) {
       console.error(error.message);
       return 1;
@@ -89,11 +88,13 @@ async function main(args: readonly string[]): Promise<number> {
 
 function requireRootOnLinux(): void {
   if (process.platform !== 'linux' || process.getuid?.() !== 0) {
-    throw new PlanError('the bench needs Linux and root: it reads /proc and gives each operator the files of a pod');
+    throw new PlanError(
+      'the bench needs Linux and root, because it reads /proc and mounts the files of a pod for each operator',
+    );
   }
 }
 
-/** What is published is of a whole run. */
+/** Only a complete run is published. */
 function resultsFolder(plan: Plan, names: readonly OperatorName[], isOutsideAlone: boolean): string {
   if (process.env.BENCH_RESULTS) return process.env.BENCH_RESULTS;
   const whole = isWhole(plan) && (isOutsideAlone || names.length === operatorNames.length);
@@ -104,21 +105,21 @@ async function measure(names: readonly OperatorName[], context: RunContext, targ
   const operators = await buildOperators(names, context.folder, context.signal);
   const [ours] = operators;
   if (ours === undefined) throw new RangeError('no operator');
-  const keeping = new Keeping(await nothingYet(names, context.plan));
-  const { taken } = keeping;
+  const saved = new SavedResults(await nothingYet(names, context.plan));
+  const { taken } = saved;
   const busyPerSecond = await busyPace(operators, context);
-  if (busyPerSecond !== undefined) await keeping.keep({ busyPerSecond });
+  if (busyPerSecond !== undefined) await saved.save({ busyPerSecond });
   await loadRounds(operators, busyPerSecond, context, taken);
   await longBurstRounds(operators, context, taken);
   await cacheRounds(operators, context, taken);
-  await eventCosts(ours, context, (cost) => keeping.keep({ eventCosts: [...keeping.results.eventCosts, cost] }), taken);
+  await eventCosts(ours, context, (cost) => saved.save({ eventCosts: [...saved.results.eventCosts, cost] }), taken);
   await outsideRounds(ours, context, taken);
   await failoverRounds(operators, context, taken);
-  await writeResults(keeping.results, join(target, besidePage));
-  return keeping.results;
+  await writeResults(saved.results, join(target, besidePage));
+  return saved.results;
 }
 
-/** Takes the place of what the target has of the kinds that live outside; all else there stays as it is. */
+/** Replaces only the target's figures of the kinds that live outside the cluster. */
 async function measureOutside(context: RunContext, target: string): Promise<Results> {
   const [ours] = await buildOperators(['echoperator'], context.folder, context.signal);
   if (ours === undefined) throw new RangeError('no operator');
@@ -126,16 +127,16 @@ async function measureOutside(context: RunContext, target: string): Promise<Resu
   const before = await readResults(join(target, besidePage)).catch(() => own);
   const { outsideRounds: rounds, postgresWriters, pets } = context.plan;
   const isOther = ({ scenario }: { readonly scenario: string }): boolean => !outsideScenarios.includes(scenario);
-  const keeping = new Keeping({
+  const saved = new SavedResults({
     ...before,
     plan: { ...before.plan, outsideRounds: rounds, postgresWriters, pets },
     rounds: before.rounds.filter(isOther),
     voidRounds: before.voidRounds.filter(isOther),
     outside: { date: own.date, versions: own.versions },
   });
-  await outsideRounds(ours, context, keeping.taken);
-  await writeResults(keeping.results, join(target, besidePage));
-  return keeping.results;
+  await outsideRounds(ours, context, saved.taken);
+  await writeResults(saved.results, join(target, besidePage));
+  return saved.results;
 }
 
 const nothingYet = async (names: readonly OperatorName[], plan: Plan): Promise<Results> => ({
@@ -148,25 +149,25 @@ const nothingYet = async (names: readonly OperatorName[], plan: Plan): Promise<R
   eventCosts: [],
 });
 
-/** Results as far as there are any, kept after each round: a run that is interrupted has measured something too. */
-class Keeping {
+/** Saves the results after each round, so that an interrupted run keeps its figures. */
+class SavedResults {
   results: Results;
   readonly taken: RoundsTaken = {
-    counts: (round) => this.keep({ rounds: [...this.results.rounds, round] }),
-    isVoid: (round) => this.keep({ voidRounds: [...this.results.voidRounds, round] }),
+    counts: (round) => this.save({ rounds: [...this.results.rounds, round] }),
+    isVoid: (round) => this.save({ voidRounds: [...this.results.voidRounds, round] }),
   };
 
   constructor(results: Results) {
     this.results = results;
   }
 
-  async keep(more: Partial<Results>): Promise<void> {
+  async save(more: Partial<Results>): Promise<void> {
     this.results = { ...this.results, ...more };
     await writeResults(this.results, join(repository, 'dist/bench/unfinished'));
   }
 }
 
-/** Whether something went wrong that no round makes up for. */
+/** Whether a scenario has no valid round. */
 const failed = ({ rounds, voidRounds }: Results): boolean =>
   voidRounds.some((lost) => !rounds.some(({ scenario }) => scenario === lost.scenario));
 

@@ -1,7 +1,7 @@
-/** Whether a small or a large figure is the good one. */
+/** Whether a smaller or a larger figure is better. */
 type Better = 'lower' | 'higher';
 
-/** What is measured, each with the unit that the tables show and how many digits it is worth. */
+/** All measures, with the title and the digits that the tables show. */
 export const measures = {
   echosPerSecond: { title: 'burst: Echos/s', digits: 0, better: 'higher' },
   burstP50: { title: 'burst: p50 wait, ms', digits: 1, better: 'lower' },
@@ -40,5 +40,5 @@ export const measures = {
 
 export type Measure = keyof typeof measures;
 
-/** One operator's figures of one turn. */
+/** The figures of one turn of an operator. */
 export type Figures = Readonly<Partial<Record<Measure, number>>>;

@@ -3,19 +3,19 @@ import { nodeFlagsOf } from '../testkit/shipped-program.ts';
 import { bundle } from '../tools/release/index.ts';
 import { clientNodePeer, controllerRuntimePeer, kubeRsPeer } from './peers/programs.ts';
 
-/** Ours first: ratios are ours to another's. */
+/** Ours is first, because ratios are ours divided by another's. */
 export const operatorNames = ['echoperator', 'controller-runtime', 'kube-rs', 'client-node'] as const;
 export type OperatorName = (typeof operatorNames)[number];
 
-/** One of those that are compared, and how it is started. */
+/** A compared operator, and how to start it. */
 export interface Operator {
   readonly name: OperatorName;
   readonly command: readonly [program: string, ...args: string[]];
-  /** Environment variables beside those that all of them get. */
+  /** Environment variables in addition to those of all operators. */
   readonly environment: Readonly<Record<string, string>>;
 }
 
-/** Builds these operators; what is not in the user's cache goes into `folder`. */
+/** Builds the operators. Programs that are not cached for the user go into `folder`. */
 export async function buildOperators(
   names: readonly OperatorName[],
   folder: string,
@@ -33,7 +33,7 @@ const build: Readonly<Record<OperatorName, Build>> = {
     const ours = await bundle({ folder: join(folder, 'echoperator') });
     return {
       command: [process.execPath, ...(await nodeFlagsOf('operator')), join(ours.folder, 'main.js')],
-      // The others do nothing but this either.
+      // The peers have only this controller too.
       environment: { NODE_ENV: 'production', LOG_LEVEL: 'info', CONTROLLERS: 'echo' },
     };
   },

@@ -1,8 +1,8 @@
 /**
- * Renders the benchmark's page again, without measuring:
+ * Renders the benchmark's page from saved results:
  *
  *     node bench/page.ts              docs/benchmark.md from docs/benchmark/bench.json
- *     node bench/page.ts dist/bench   the same of the last short run
+ *     node bench/page.ts dist/bench   the same for the last short run
  */
 import { join } from 'node:path';
 import { besidePage } from './benchmark-page.ts';

@@ -1,51 +1,51 @@
-/** How much a run of the bench does. */
+/** The size of a run. */
 export interface Plan {
-  /** Rounds of everything that has no number of its own. */
+  /** The number of rounds of all scenarios without their own number. */
   readonly rounds: number;
-  /** In how many of them, the first ones, the client-node peer takes part: it is far from the others, and slow. */
+  /** The client-node peer takes part only in the first rounds, because it is much slower than the others. */
   readonly clientNodeRounds: number;
-  /** Echos of the burst. */
+  /** The number of Echos of the burst. */
   readonly burst: number;
-  /** How long 50 Echos a second are created. */
+  /** How long 50 Echos per second are created. */
   readonly steadySeconds: number;
-  /** How long Echos are created at 60 % of the rate that the slower of the Go and Rust peers can do. */
+  /** How long Echos are created at 60 % of the highest rate of the slower of the Go and Rust peers. */
   readonly busySeconds: number;
-  /** Rounds of the long burst, 0 for none; the client-node peer has no part in it. */
+  /** Rounds of the long burst, without the client-node peer; 0 for none. */
   readonly longRounds: number;
-  /** Echos of the long burst. */
+  /** The number of Echos of the long burst. */
   readonly longBurst: number;
-  /** Echos, each with its Job, of the server whose content is cached. */
+  /** The number of cached Echos, each with its Job. */
   readonly cached: number;
-  /** Rounds of the cost of an event. */
+  /** Rounds that measure the cost of an event. */
   readonly eventCostRounds: number;
-  /** How many Echos, each with its Job, are cached while the cost of an event is measured; first what the others are compared with. */
+  /** The numbers of cached Echos, each with its Job, while the cost of an event is measured. The first is the base of the ratios. */
   readonly eventCostSizes: readonly number[];
-  /** Rounds of leaders that are asked to stop, 0 for none. */
+  /** Rounds in which leaders are stopped; 0 for none. */
   readonly handoverRounds: number;
-  /** How many of them one after the other in a turn, for cold standbys and for warm ones. */
+  /** Stopped leaders per turn, for cold and for warm standbys. */
   readonly handovers: number;
-  /** Rounds of leaders that are killed, 0 for none. */
+  /** Rounds in which a leader is killed; 0 for none. */
   readonly crashRounds: number;
-  /** How many Echos a second come while leaders end. */
+  /** Echos created per second while leaders end. */
   readonly echosPerSecond: number;
-  /** Rounds of groups that have nothing to do, 0 for none. */
+  /** Rounds of idle groups; 0 for none. */
   readonly idleRounds: number;
   /** How long their requests are counted. */
   readonly idleSeconds: number;
-  /** Rounds of the kinds that live outside of the cluster, 0 for none. */
+  /** Rounds of the kinds that live outside the cluster; 0 for none. */
   readonly outsideRounds: number;
-  /** How many PostgresWriters there are in a turn. */
+  /** PostgresWriters per turn. */
   readonly postgresWriters: number;
-  /** How many Pets there are in a turn. */
+  /** Pets per turn. */
   readonly pets: number;
-  /** How long an operator that has synced is left alone before its memory is read. */
+  /** The pause between an operator's sync and the reading of its memory. */
   readonly settleMs: number;
 }
 
-/** How long an operator may take for so many Echos; then its turn has failed: 33 Echos/s and a minute to spare. */
+/** The time limit for serving a number of Echos: 33 Echos/s, plus a minute. */
 export const timeoutMsFor = (echos: number): number => 60_000 + echos * 30;
 
-/** The plan's settings are wrong. The message names the variable. */
+/** A setting of the plan is invalid. The message names the variable. */
 export class PlanError extends Error {
   override readonly name = 'PlanError';
 }
@@ -86,7 +86,7 @@ const quick: Plan = {
   eventCostSizes: [1000, 5000],
   handoverRounds: 1,
   handovers: 1,
-  // A cluster with kubelets is a minute's work by itself.
+  // The start of a cluster with kubelets alone takes a minute.
   crashRounds: 0,
   echosPerSecond: 20,
   idleRounds: 1,
@@ -98,8 +98,8 @@ const quick: Plan = {
 };
 
 /**
- * QUICK=1: less of everything, within 5 minutes. ROUNDS, BURST, STEADY_SECONDS, LONG_ROUNDS, LONG_BURST, CACHED,
- * HANDOVER_ROUNDS, CRASH_ROUNDS, IDLE_ROUNDS, OUTSIDE_ROUNDS, POSTGRES_WRITERS and PETS change these alone.
+ * Reads the plan from the environment. QUICK=1 selects a short run. ROUNDS, BURST, STEADY_SECONDS, LONG_ROUNDS, LONG_BURST, CACHED,
+ * HANDOVER_ROUNDS, CRASH_ROUNDS, IDLE_ROUNDS, OUTSIDE_ROUNDS, POSTGRES_WRITERS and PETS set single values.
  *
  * @throws PlanError
  */
@@ -126,10 +126,10 @@ export function readPlan(environment: NodeJS.ProcessEnv): Plan {
   };
 }
 
-/** Whether a run of this plan shows no less than the usual one: only then is it worth publishing. */
+/** Whether a run of this plan is at least as large as the usual one. Only such a run is published. */
 export const isWhole = (plan: Plan): boolean => isWholeInside(plan) && isWholeOutside(plan);
 
-/** The same without the kinds that live outside of the cluster. */
+/** The same, without the kinds that live outside the cluster. */
 export const isWholeInside = (plan: Plan): boolean =>
   plan.rounds >= usual.rounds &&
   plan.clientNodeRounds >= usual.clientNodeRounds &&
@@ -145,7 +145,7 @@ export const isWholeInside = (plan: Plan): boolean =>
   plan.idleRounds >= usual.idleRounds &&
   plan.idleSeconds >= usual.idleSeconds;
 
-/** The same of them alone. */
+/** The same, only for the kinds that live outside the cluster. */
 export const isWholeOutside = (plan: Plan): boolean =>
   plan.outsideRounds >= usual.outsideRounds && plan.postgresWriters >= usual.postgresWriters && plan.pets >= usual.pets;
 

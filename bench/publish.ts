@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { benchmarkPage, besidePage } from './benchmark-page.ts';
 import type { Results } from './results.ts';
 
-/** Writes benchmark.md into the folder, and its plots into the one beside it; plots of an earlier page go. */
+/** Writes benchmark.md into the folder and its plots into a subfolder. Removes the plots of an earlier page. */
 export async function writePage(results: Results, folder: string): Promise<void> {
   const { markdown, plots } = benchmarkPage(results);
   const beside = join(folder, besidePage);

@@ -1,15 +1,15 @@
-/** The tables: in the terminal and in the page. */
+/** The tables of the terminal and of the page. */
 import { eventCostBySize, figure, measureNames, present, ratio, verdicts, withInterval } from './comparison.ts';
 import { type Measure, measures } from './measurements.ts';
 import type { Contender, Results } from './results.ts';
 
-/** All tables, as Markdown that is also readable as it is. */
+/** Returns all tables as Markdown with aligned columns. */
 export const report = (results: Results): string =>
   [figureTable(results), ratioTable(results), barTable(results), eventCostTable(results)]
     .filter((lines) => lines !== '')
     .join('\n\n');
 
-/** The median of every figure with its interval. */
+/** Returns the median of every figure with its interval. */
 export function figureTable({ rounds }: Results): string {
   const columns = present(rounds);
   return table(
@@ -24,7 +24,7 @@ export function figureTable({ rounds }: Results): string {
   );
 }
 
-/** Our figures divided by the peers'. */
+/** Returns our figures divided by the peers'. */
 export function ratioTable({ rounds }: Results): string {
   const [ours, ...others] = present(rounds);
   if (ours !== 'echoperator' || others.length === 0) return '';
@@ -40,7 +40,7 @@ export function ratioTable({ rounds }: Results): string {
   );
 }
 
-/** A few figures of ours, beside a peer's and divided by them. */
+/** Returns some of our figures, a peer's, and their ratios. */
 export const besideTable = ({ rounds }: Results, peer: Contender, names: readonly Measure[]): string =>
   table(
     ['median [95 % interval]', 'echoperator', peer, 'ratio'],
@@ -57,7 +57,7 @@ export const besideTable = ({ rounds }: Results, peer: Contender, names: readonl
     }),
   );
 
-/** What the project asks of itself. */
+/** Returns the project's bars and whether they are met. */
 export const barTable = ({ rounds }: Results): string =>
   table(
     ['bar', 'asked', 'measured', ''],
@@ -79,7 +79,7 @@ export const eventCostTable = (results: Results): string =>
     ]),
   );
 
-/** Without rows that say nothing; the cells of a column have one width, for those who read it in a terminal. */
+/** Formats a table without empty rows. The cells of a column have the same width, for the terminal. */
 export function table(header: readonly string[], allRows: readonly (readonly string[])[]): string {
   const rows = allRows.filter(([, ...cells]) => cells.some((cell) => cell !== ''));
   if (rows.length === 0) return '';

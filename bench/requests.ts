@@ -2,11 +2,11 @@ import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { benchUserAgent } from './api-server.ts';
 
-/** What the audit log of a server that has stopped says of some objects. */
+/** The requests for some objects in the audit log of a stopped server. */
 export interface Requests {
-  /** The operator's requests by verb and resource, such as `create jobs`, refused ones included. */
+  /** The operator's requests by verb and resource, such as `create jobs`, including refused ones. */
   readonly counts: ReadonlyMap<string, number>;
-  /** Seconds from the arrival of the first of what counts to the answer to the operator's last write. */
+  /** Seconds from the arrival of the first counted request to the reply to the operator's last write. */
   readonly seconds: number;
 }
 
@@ -24,7 +24,7 @@ interface ObjectRef {
   readonly subresource?: string;
 }
 
-/** Of the Echos whose names begin so, from the first one's creation on. @param prefix Jobs and Events begin with them too */
+/** Reads the requests for Echos with a name prefix, and for their Jobs and Events. The time starts with the first Echo's creation. */
 export async function readRequests(auditLog: string, prefix: string): Promise<Requests> {
   const counts = new Map<string, number>();
   let begin = Number.POSITIVE_INFINITY;
@@ -41,7 +41,7 @@ export async function readRequests(auditLog: string, prefix: string): Promise<Re
   return { counts: new Map([...counts].sort()), seconds: (end - begin) / 1000 };
 }
 
-/** What the audit log says of the requests for the objects of one resource, but for the bench's own. */
+/** Reads the requests for the objects of a resource, except the bench's own. */
 export async function readRequestsFor(resource: string, auditLog: string): Promise<Requests> {
   const counts = new Map<string, number>();
   let begin = Number.POSITIVE_INFINITY;
@@ -67,7 +67,7 @@ function count(counts: Map<string, number>, verb: string, { resource, subresourc
   counts.set(what, (counts.get(what) ?? 0) + 1);
 }
 
-/** `create jobs 1, patch echos/status 1.002`: requests an Echo. */
+/** Formats the requests per Echo: `create jobs 1, patch echos/status 1.002`. */
 export function perEcho({ counts }: Requests, echos: number): string {
   return [...counts].map(([what, count]) => `${what} ${Number((count / echos).toFixed(3))}`).join(', ');
 }

@@ -1,4 +1,4 @@
-/** What a run has found, as bench.json keeps it: the page is rendered from that, again whenever it is wanted. */
+/** The results of a run, as saved in bench.json. The page is rendered from them. */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { EventCost } from './event-cost/index.ts';
@@ -6,27 +6,27 @@ import type { Figures } from './measurements.ts';
 import type { OperatorName } from './operators.ts';
 import type { Plan } from './plan.ts';
 
-/** An operator; or the bench's own writers, which show what the API server leaves possible. */
+/** An operator, or the bench's own writers, which show the API server's limit. */
 export type Contender = OperatorName | 'ceiling';
 
-/** What one contender did in one round. */
+/** The results of one contender in one round. */
 export interface Turn {
   readonly figures: Figures;
-  /** The share of the machine's processor time that went to others while it was measured, 0 to 1. */
+  /** The share (0 to 1) of the machine's processor time that other processes used during the measurement. */
   readonly disturbance: number;
-  /** Requests an Echo by verb, of each part of the turn: where they differ within a round, the round is void. */
+  /** The requests per Echo by verb, of each part of the turn. If they differ within a round, the round is void. */
   readonly requests?: Readonly<Record<string, string>>;
-  /** The quantiles of the waits in the burst, in milliseconds: from 0 to 100 % in even steps. */
+  /** The quantiles of the waits in the burst in milliseconds, from 0 to 100 % in even steps. */
   readonly waits?: readonly number[];
 }
 
-/** One round: the turn of each contender that took part. */
+/** The turns of all contenders that took part in a round. */
 export interface Round {
   readonly scenario: 'load' | 'long burst' | 'cache' | 'handover' | 'crash' | 'idle group' | 'rows' | 'pets';
   readonly turns: Readonly<Partial<Record<Contender, Turn>>>;
 }
 
-/** A round that does not count, or something else that went wrong, and why. */
+/** A round that does not count, or another failure, with its reason. */
 export interface VoidRound {
   readonly scenario: Round['scenario'] | 'restart' | 'cost of an event';
   readonly turns: Round['turns'];
@@ -34,19 +34,19 @@ export interface VoidRound {
 }
 
 export interface Results {
-  /** When the run began, in ISO 8601. */
+  /** The start of the run, in ISO 8601. */
   readonly date: string;
-  /** Of which machine, in one line. */
+  /** Describes the machine in one line. */
   readonly machine: string;
-  /** Of what took part. */
+  /** The versions of everything that took part. */
   readonly versions: Readonly<Record<string, string>>;
   readonly plan: Plan;
-  /** Echos a second: 60 % of what the slower of the Go and Rust peers can do; absent where neither took part. */
+  /** Echos per second: 60 % of the highest rate of the slower of the Go and Rust peers. Absent if neither took part. */
   readonly busyPerSecond?: number;
   readonly rounds: readonly Round[];
   readonly voidRounds: readonly VoidRound[];
   readonly eventCosts: readonly EventCost[];
-  /** When the kinds that live outside were measured, and with which versions, where that was in a run of its own. */
+  /** The date and the versions of the run that measured the kinds outside the cluster, if that was a separate run. */
   readonly outside?: Pick<Results, 'date' | 'versions'>;
 }
 

@@ -1,4 +1,4 @@
-/** The rounds of a run: who takes part in which, in which order, and whether a round counts. */
+/** The rounds of a run: their contenders, their order, and whether a round counts. */
 
 import { ceilingTurn } from './ceiling.ts';
 import { type EventCost, eventCostTurn } from './event-cost/index.ts';
@@ -18,25 +18,25 @@ import {
   type RunContext,
 } from './turns.ts';
 
-/** Is given each round as soon as it is over. */
+/** Receives each round when it is over. */
 export interface RoundsTaken {
   counts(round: Round): Promise<void>;
   isVoid(round: VoidRound): Promise<void>;
 }
 
-/** ABBA: every other round the other way round, so that a machine that warms up or slows down favours nobody. */
+/** Reverses every other round (ABBA), so that a machine that warms up or slows down favours no contender. */
 export const inOrder = <T>(items: readonly T[], round: number): readonly T[] =>
   round % 2 === 0 ? items : [...items].reverse();
 
-/** Those who take part in a round: the client-node peer only in the first ones. */
+/** Returns the operators of a round. The client-node peer takes part only in the first rounds. */
 export const takingPart = (operators: readonly Operator[], round: number, clientNodeRounds: number) =>
   operators.filter(({ name }) => name !== 'client-node' || round < clientNodeRounds);
 
 const kubernetesClients = ['controller-runtime', 'kube-rs'];
 
 /**
- * 60 % of what the slower of the Go and Rust peers can do, Echos a second, from a burst of each before the rounds: the
- * pace must be the same in all of them. Undefined where neither takes part.
+ * Returns 60 % of the highest rate of the slower of the Go and Rust peers, in Echos per second. Measures it with a burst of each before the
+ * rounds, so that all rounds have the same pace. Undefined if neither peer takes part.
  */
 export async function busyPace(operators: readonly Operator[], context: RunContext): Promise<number | undefined> {
   const rates: number[] = [];
@@ -48,7 +48,7 @@ export async function busyPace(operators: readonly Operator[], context: RunConte
   return rates.length === 0 ? undefined : Math.max(1, Math.round(Math.min(...rates) * 0.6));
 }
 
-/** Idle, burst and even paces; in each round also what the API server leaves possible. */
+/** Idle, burst and even paces. Each round also measures the API server's limit. */
 export async function loadRounds(
   operators: readonly Operator[],
   busyPerSecond: number | undefined,
@@ -81,7 +81,7 @@ export async function longBurstRounds(
   }
 }
 
-/** Memory and start with many objects cached, all on one server that has been filled: operators only read there. */
+/** Memory and start with many cached objects. All operators use one populated server, and only read. */
 export async function cacheRounds(
   operators: readonly Operator[],
   context: RunContext,
@@ -100,15 +100,15 @@ export async function cacheRounds(
   } finally {
     await server.stop();
   }
-  // A restart finds everything as it should be.
+  // All objects are up to date, so a restart must not write.
   const { counts } = await readRequests(server.auditLog, cachedPrefix);
   if (counts.size > 0) {
     const reason = `a restart sent requests: ${JSON.stringify([...counts])}`;
-    await giveUp({ scenario: 'restart', turns: {}, reason }, taken);
+    await reportVoid({ scenario: 'restart', turns: {}, reason }, taken);
   }
 }
 
-/** Leaders that are asked to stop, leaders that are killed, and groups that have nothing to do: of those that can stand by. */
+/** Stopped leaders, idle groups and killed leaders, of the operators with leader election. */
 export async function failoverRounds(
   operators: readonly Operator[],
   context: RunContext,
@@ -130,7 +130,7 @@ export async function failoverRounds(
     on = await CrashCluster.up(who, context);
   } catch (error) {
     if (!(error instanceof TurnError)) throw error;
-    await giveUp({ scenario: 'crash', turns: {}, reason: error.message }, taken);
+    await reportVoid({ scenario: 'crash', turns: {}, reason: error.message }, taken);
     return;
   }
   try {
@@ -140,7 +140,7 @@ export async function failoverRounds(
   }
 }
 
-/** Our operator with kinds that live outside of the cluster; in each round also the same writes with nothing outside. */
+/** Our operator with the kinds that live outside the cluster. Each round also measures only their writes to the API server. */
 export async function outsideRounds(ours: Operator, context: RunContext, taken: RoundsTaken): Promise<void> {
   const { outsideRounds: rounds } = context.plan;
   for (let round = 0; round < rounds; round++) {
@@ -155,7 +155,7 @@ export async function outsideRounds(ours: Operator, context: RunContext, taken: 
   }
 }
 
-/** Our operator with few and with many objects cached. @param keep is given each figure as soon as it is there */
+/** Our operator's cost of an event, with few and with many cached objects. @param keep receives each figure when it is measured */
 export async function eventCosts(
   ours: Operator,
   { plan, folder, signal }: RunContext,
@@ -170,14 +170,14 @@ export async function eventCosts(
         await keep(cost);
       } catch (error) {
         if (!(error instanceof TurnError)) throw error;
-        await giveUp({ scenario: 'cost of an event', turns: {}, reason: error.message }, taken);
+        await reportVoid({ scenario: 'cost of an event', turns: {}, reason: error.message }, taken);
       }
     }
   }
 }
 
-async function giveUp(lost: VoidRound, taken: RoundsTaken): Promise<void> {
-  console.error(`${lost.scenario}: void, for ${lost.reason}`);
+async function reportVoid(lost: VoidRound, taken: RoundsTaken): Promise<void> {
+  console.error(`${lost.scenario}: void: ${lost.reason}`);
   await taken.isVoid(lost);
 }
 
@@ -195,17 +195,17 @@ async function takeRound(
       console.error(`${name}, ${contender}: ${summary(turn)}`);
     } catch (error) {
       if (!(error instanceof TurnError)) throw error;
-      // Half an hour of other rounds is not to be lost with it.
-      await giveUp({ scenario, turns: done, reason: error.message }, taken);
+      // The other rounds continue.
+      await reportVoid({ scenario, turns: done, reason: error.message }, taken);
       return;
     }
   }
   const difference = differenceOf(done);
   if (difference === undefined) await taken.counts({ scenario, turns: done });
-  else await giveUp({ scenario, turns: done, reason: difference }, taken);
+  else await reportVoid({ scenario, turns: done, reason: difference }, taken);
 }
 
-/** How the requests an Echo of these turns differ; undefined: they do not. What one has not done is no difference. */
+/** Describes how the requests per Echo of the turns differ; undefined if they do not. Ignores parts that a contender did not run. */
 export function differenceOf(turns: Round['turns']): string | undefined {
   const counted = Object.entries(turns).flatMap(([contender, { requests }]) =>
     Object.entries(requests ?? {}).map(([scenario, count]) => ({ contender, scenario, count })),
@@ -218,7 +218,7 @@ export function differenceOf(turns: Round['turns']): string | undefined {
   return undefined;
 }
 
-/** The few figures of a turn that are told as soon as it is over. */
+/** The figures that are printed after each turn. */
 const shownOfTurns = [
   'echosPerSecond',
   'burstP50',

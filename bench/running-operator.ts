@@ -5,43 +5,43 @@ import { execa } from 'execa';
 import { freePorts } from '../testkit/free-ports.ts';
 import type { Operator } from './operators.ts';
 
-/** What each of them logs once its caches hold everything. */
+/** Every operator logs this when its caches have synced. */
 export const syncedMark = 'caches have synced';
 const readyTimeoutMs = 60_000;
 const stopTimeoutMs = 30_000;
-/** How many reconciles each of them has at once. */
+/** The number of concurrent reconciles of every operator. */
 export const workers = 32;
 
 /**
- * Gives the process a mount namespace of its own, with the service account where a pod has it, and becomes the program:
- * the process keeps its id, the kernel ends it with its parent, and the mount ends with it.
+ * Mounts the service account's files where a pod has them, in the process's own mount namespace, and then executes the program. The process
+ * keeps its id, and the kernel kills it when its parent ends.
  */
 const asPod = `mount -t tmpfs tmpfs /run &&
 mkdir -p /run/secrets/kubernetes.io/serviceaccount &&
 cp "$1"/* /run/secrets/kubernetes.io/serviceaccount/ &&
 shift && exec setpriv --pdeathsig KILL -- "$@"`;
 
-/** An operator did not do its work. The message has the last lines of its log. */
+/** A turn failed, most often because an operator did not do its work. */
 export class TurnError extends Error {
   override readonly name = 'TurnError';
 }
 
 /** How an operator finds the API server. */
 export type Access =
-  /** As in a pod: `serviceAccount` is what a pod has at /var/run/secrets/kubernetes.io/serviceaccount. */
+  /** Like in a pod. `serviceAccount` is the folder to mount at /var/run/secrets/kubernetes.io/serviceaccount. */
   | { readonly host: string; readonly port: string; readonly serviceAccount: string }
-  /** By the file of this path. */
+  /** The path of a kubeconfig. */
   | { readonly kubeconfig: string };
 
-/** How one of several is started. */
+/** Options of {@link RunningOperator.start}. */
 export interface StartOptions {
-  /** Environment variables beside the operator's own. */
+  /** Environment variables in addition to the operator's own. */
   readonly environment?: Readonly<Record<string, string>>;
-  /** It is ready when its log has all of these. Default: that its caches have synced. */
+  /** The operator is ready when its log contains all of these. Default: that its caches have synced. */
   readonly marks?: readonly string[];
 }
 
-/** An operator that runs against an API server. */
+/** A running operator. */
 export class RunningOperator {
   readonly pid: number;
   /** Milliseconds from the start of the process until it was ready. */
@@ -54,7 +54,7 @@ export class RunningOperator {
     this.startMs = startMs;
   }
 
-  /** Starts it and returns when it is ready. @param logFile what it writes goes there */
+  /** Starts the operator and returns when it is ready. @param logFile for its output */
   static async start(
     operator: Operator,
     access: Access,
@@ -73,7 +73,7 @@ export class RunningOperator {
     const missing = new Set(marks);
     const ready = new Promise<number>((resolve) => {
       child.all.on('data', function look(chunk: Buffer) {
-        // A line of a log is short enough to come in one piece.
+        // A log line is short enough to arrive in one chunk.
         for (const mark of missing) if (chunk.includes(mark)) missing.delete(mark);
         if (missing.size > 0) return;
         child.all.off('data', look);
@@ -81,7 +81,7 @@ export class RunningOperator {
       });
     });
     const ended = child.then(async ({ exitCode }) => {
-      throw new TurnError(`${operator.name} ended with ${exitCode} before it was ready${await endOf(logFile)}`);
+      throw new TurnError(`${operator.name} exited with ${exitCode} before it was ready${await endOf(logFile)}`);
     });
     ended.catch(() => {});
     const late = delay(readyTimeoutMs, undefined, { ref: false }).then(async () => {
@@ -89,7 +89,7 @@ export class RunningOperator {
     });
     try {
       const startMs = await Promise.race([ready, ended, late]);
-      if (child.pid === undefined) throw new Error(`${operator.name} has no process`);
+      if (child.pid === undefined) throw new Error(`${operator.name} has no process id`);
       await expectProgram(child.pid, operator);
       return new RunningOperator(child, child.pid, startMs);
     } catch (error) {
@@ -98,7 +98,7 @@ export class RunningOperator {
     }
   }
 
-  /** Asks it to stop, and kills it if it does not. Returns its exit code, undefined where a signal has ended it. */
+  /** Sends SIGTERM, and SIGKILL after 30 s. @returns the exit code; undefined if a signal ended the process */
   async stop(): Promise<number | undefined> {
     const kill = setTimeout(() => this.#process.kill('SIGKILL'), stopTimeoutMs);
     this.#process.kill('SIGTERM');
@@ -110,7 +110,7 @@ export class RunningOperator {
 
 function spawn({ command, environment }: Operator, access: Access, more: Readonly<Record<string, string>>) {
   const { PATH = '', HOME = '' } = process.env;
-  const [program, ...args] = started(access, command);
+  const [program, ...args] = launcherOf(access, command);
   return execa(program, args, {
     env: {
       PATH,
@@ -129,20 +129,20 @@ function spawn({ command, environment }: Operator, access: Access, more: Readonl
   });
 }
 
-/** The command that becomes the operator's. */
-function started(access: Access, command: Operator['command']): readonly [string, ...string[]] {
+/** Returns the command that executes the operator. */
+function launcherOf(access: Access, command: Operator['command']): readonly [string, ...string[]] {
   if ('kubeconfig' in access) return ['setpriv', '--pdeathsig', 'KILL', '--', ...command];
   return ['unshare', '--mount', 'sh', '-c', asPod, 'as-pod', access.serviceAccount, ...command];
 }
 
-/** The last lines of a log, to follow a sentence. */
+/** Returns the last lines of a log, to append to an error message. */
 export async function endOf(logFile: string): Promise<string> {
   const lines = (await readFile(logFile, 'utf8')).trimEnd().split('\n').slice(-10);
   return ['. Its log ends with:', ...lines].join('\n  ');
 }
 
-/** What is measured must be the operator itself, not a shell that waits for it. */
+/** The measured process must be the operator itself, not a shell that waits for it. @throws Error if not */
 async function expectProgram(pid: number, { name, command }: Operator): Promise<void> {
   const [program] = (await readFile(`/proc/${pid}/cmdline`, 'utf8')).split('\0');
-  if (program !== command[0]) throw new Error(`process ${pid} should be ${name} (${command[0]}) and is ${program}`);
+  if (program !== command[0]) throw new Error(`process ${pid} should be ${name} (${command[0]}), but is ${program}`);
 }

@@ -1,13 +1,13 @@
-/** The value that so large a part (0 to 1) of the values do not exceed: the nearest rank. */
+/** Returns a quantile by the nearest-rank method. @param part 0 to 1 */
 export const quantile = (values: readonly number[], part: number): number => nearestRank(inOrder(values), part);
 
-/** The quantiles from 0 to 100 % in so many even steps: one more than steps. */
+/** Returns the quantiles from 0 to 100 % in even steps: `steps` + 1 values. */
 export function evenQuantiles(values: readonly number[], steps: number): readonly number[] {
   const sorted = inOrder(values);
   return Array.from({ length: steps + 1 }, (_, step) => nearestRank(sorted, step / steps));
 }
 
-/** The middle value, or the mean of the two in the middle. */
+/** Returns the middle value, or the mean of the two middle values. */
 export const median = (values: readonly number[]): number => middleOf(inOrder(values));
 
 export interface Estimate {
@@ -19,7 +19,7 @@ export interface Estimate {
 
 const resamples = 10_000;
 
-/** The median and its 95 % percentile bootstrap interval. The same values give the same interval. */
+/** Returns the median and its 95 % percentile bootstrap interval. The same values give the same interval. */
 export function medianWithInterval(values: readonly number[]): Estimate {
   const middle = median(values);
   if (values.every((value) => value === middle)) return { median: middle, low: middle, high: middle };
@@ -36,17 +36,17 @@ export function medianWithInterval(values: readonly number[]): Estimate {
   return { median: middle, low: nearestRank(medians, 0.025), high: nearestRank(medians, 0.975) };
 }
 
-/** Of values in order, of which there is at least one. */
+/** @param sorted at least one value */
 function middleOf(sorted: ArrayLike<number>): number {
   const [below, above] = [Math.floor((sorted.length - 1) / 2), Math.floor(sorted.length / 2)];
   return ((sorted[below] ?? Number.NaN) + (sorted[above] ?? Number.NaN)) / 2;
 }
 
-/** Of values in order, of which there is at least one. */
+/** @param sorted at least one value */
 const nearestRank = (sorted: ArrayLike<number>, part: number): number =>
   sorted[Math.max(0, Math.ceil(part * sorted.length) - 1)] ?? Number.NaN;
 
-/** Numbers in order. @throws RangeError if there are none */
+/** Returns the sorted numbers. @throws RangeError if there are none */
 function inOrder(values: readonly number[]): Float64Array {
   if (values.length === 0) throw new RangeError('no values');
   return Float64Array.from(values).sort();

@@ -4,8 +4,8 @@ import { Job } from '../src/runtime/kinds/index.ts';
 import { namespace } from './api-server.ts';
 
 /**
- * Measures how long Echos wait: from the answer to an Echo's creation until its Job and its status have both been seen,
- * by one watch of Echos and one of Jobs.
+ * Measures how long Echos wait: from the reply to an Echo's creation until a watch of Jobs has delivered its Job and a watch of Echos its
+ * status.
  */
 export class Stopwatch {
   readonly #created = new Map<string, number>();
@@ -25,7 +25,7 @@ export class Stopwatch {
         this.#see(this.#jobSeen, this.#statusSeen, job.metadata.name);
       }),
     ]);
-    // Whoever waits is told; nobody waits between scenarios.
+    // `served` awaits the result.
     this.#watches.catch(() => {});
   }
 
@@ -38,29 +38,29 @@ export class Stopwatch {
     });
   }
 
-  /** The Echo has just been created. */
+  /** Call this when an Echo was created. */
   created(name: string): void {
     this.#created.set(name, performance.now());
   }
 
-  /** How many Echos have been created. */
+  /** The number of created Echos. */
   get createdCount(): number {
     return this.#created.size;
   }
 
-  /** How many Echos have a Job and a status. */
+  /** The number of Echos with a Job and a status. */
   get servedCount(): number {
     return this.#served;
   }
 
-  /** Waits until so many Echos in all have a Job and a status. */
+  /** Waits until `count` Echos in all have a Job and a status. */
   async served(count: number, signal: AbortSignal): Promise<void> {
     const enough = new Promise<void>((resolve) => {
       this.#awaited = { count, resolve };
       if (this.#served >= count) resolve();
     });
     const failed = this.#watches.then(() => {
-      throw new Error('the watches of the bench have been stopped');
+      throw new Error('the watches of the bench were stopped');
     });
     const aborted = new Promise<never>((_, reject) => {
       signal.addEventListener('abort', () => reject(signal.reason), { once: true });
@@ -69,14 +69,14 @@ export class Stopwatch {
     await Promise.race([enough, failed, aborted]);
   }
 
-  /** How long each Echo whose name begins so has waited, in milliseconds. */
+  /** Returns the wait of each Echo with a name prefix, in milliseconds. @throws Error if one was not served */
   waits(prefix: string): readonly number[] {
     const waits: number[] = [];
     for (const [name, created] of this.#created) {
       if (!name.startsWith(prefix)) continue;
       const seen = Math.max(this.#jobSeen.get(name) ?? Number.NaN, this.#statusSeen.get(name) ?? Number.NaN);
       if (Number.isNaN(seen)) throw new Error(`Echo ${name} was never served`);
-      // An operator may be done before the answer to the creation has been read.
+      // An operator may be done before the reply to the creation was read.
       waits.push(Math.max(0, seen - created));
     }
     return waits;
@@ -103,7 +103,7 @@ export class Stopwatch {
   ): Promise<void> {
     let last = resourceVersion;
     const { signal } = this.#abort;
-    // The server ends the watch of a client that falls behind: it goes on where it was.
+    // The server ends the watch of a client that falls behind. Resume it.
     while (!signal.aborted) {
       for await (const event of client.watch(kind, {
         namespace,

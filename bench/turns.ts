@@ -1,4 +1,4 @@
-/** A turn: what one operator does in one round. */
+/** The turns of one operator in a round. */
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type ApiServer, startApiServer } from './api-server.ts';
@@ -13,12 +13,12 @@ import { evenQuantiles, quantile } from './statistics.ts';
 import { Stopwatch } from './stopwatch.ts';
 import { cpuSeconds, memoryMB } from './usage.ts';
 
-/** What every turn needs to know of the run. */
+/** The context of every turn of a run. */
 export interface RunContext {
   readonly plan: Plan;
-  /** For logs and the API servers' folders. */
+  /** For logs and API servers. */
   readonly folder: string;
-  /** Aborted to end the run. */
+  /** Aborts the run. */
   readonly signal: AbortSignal;
 }
 
@@ -26,10 +26,10 @@ const burstPrefix = 'burst-';
 const steadyPrefix = 'steady-';
 const busyPrefix = 'busy-';
 
-/** In how many even steps the waits of a burst are kept. */
+/** The number of even steps of the saved quantiles of a burst's waits. */
 const waitSteps = 200;
 
-/** One operator and the stopwatch that watches it, on an API server that nobody else uses. */
+/** An operator with a stopwatch, on an API server that no other operator uses. */
 class Trial {
   readonly #server: ApiServer;
   readonly #running: RunningOperator;
@@ -67,7 +67,7 @@ class Trial {
     return new Trial(operator, context, { server, running, stopwatch, log });
   }
 
-  /** Leaves it alone for a while, and with it the server, which has only just started too. Returns its memory, MB. */
+  /** Waits until the operator and the new server have settled. @returns the operator's memory in MB */
   async settle(): Promise<number> {
     await delay(this.#context.plan.settleMs, undefined, { signal: this.#context.signal });
     return (await memoryMB(this.#running.pid)).now;
@@ -106,7 +106,7 @@ class Trial {
     await this.#running.stop();
   }
 
-  /** Waits until so many more Echos have all that an operator makes for them. */
+  /** Waits until `count` more Echos have their Job, status and Event. */
   async #served(count: number): Promise<void> {
     this.#created += count;
     const timeoutMs = timeoutMsFor(count);
@@ -126,7 +126,7 @@ class Trial {
 
 const paceFor = (perSecond: number, seconds: number): Pace => ({ perSecond, count: Math.round(perSecond * seconds) });
 
-/** Lets an operator do something on a fresh API server, and says what the audit log has of it afterwards. */
+/** Runs `work` with an operator on a fresh API server. @returns its result, and a function that reads the requests from the audit log */
 async function onFreshServer<T>(operator: Operator, context: RunContext, work: (trial: Trial) => Promise<T>) {
   const server = await startApiServer(context.folder);
   const requests = (prefix: string) => readRequests(server.auditLog, prefix);
@@ -141,15 +141,15 @@ async function onFreshServer<T>(operator: Operator, context: RunContext, work: (
       await trial.stop();
     }
   } finally {
-    // The audit log is whole when the server has stopped.
+    // The audit log is complete when the server has stopped.
     await server.stop();
   }
 }
 
 /**
- * Idle, then the burst, then two even paces, on a fresh API server.
+ * Measures an idle operator, the burst, and two even paces on a fresh API server.
  *
- * @param busyPerSecond the second pace; undefined: there is none
+ * @param busyPerSecond the second pace; undefined for none
  */
 export async function loadTurn(
   operator: Operator,
@@ -189,7 +189,7 @@ export async function loadTurn(
   };
 }
 
-/** The long burst alone, on a fresh API server. */
+/** Measures the long burst on a fresh API server. */
 export async function longBurstTurn(operator: Operator, context: RunContext): Promise<Turn> {
   const count = context.plan.longBurst;
   const { result, disturbance, requests } = await onFreshServer(operator, context, (trial) => trial.burst(count));
@@ -209,7 +209,7 @@ export async function longBurstTurn(operator: Operator, context: RunContext): Pr
   };
 }
 
-/** How many Echos a second the operator can serve, from a burst alone. */
+/** Returns the Echos per second that the operator serves in a burst. */
 export async function maximumRate(operator: Operator, context: RunContext): Promise<number> {
   const { burst: count } = context.plan;
   const { requests } = await onFreshServer(operator, context, (trial) => trial.burst(count));
@@ -218,7 +218,7 @@ export async function maximumRate(operator: Operator, context: RunContext): Prom
 
 export const cachedPrefix = 'cached-';
 
-/** A server that has Echos with their Jobs and statuses: operators only read there. */
+/** Starts a server with Echos that have their Jobs and statuses, so that operators only read. */
 export async function populatedServer({ plan, folder }: RunContext): Promise<ApiServer> {
   const server = await startApiServer(folder);
   try {
@@ -230,7 +230,7 @@ export async function populatedServer({ plan, folder }: RunContext): Promise<Api
   }
 }
 
-/** Start to synced and the memory with everything cached, on a server that has been populated. */
+/** Measures the time from start to sync, and the memory with all objects cached, on a populated server. */
 export async function cacheTurn(operator: Operator, server: ApiServer, context: RunContext): Promise<Turn> {
   const { plan, folder, signal } = context;
   const others = await watchOthers();

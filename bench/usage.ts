@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 
-/** Of the kernel's clock ticks in /proc there are 100 a second on every architecture that Node runs on. */
+/** The kernel's clock ticks per second in /proc: 100 on every architecture that Node runs on. */
 export const ticksPerSecond = 100;
 
 /** Seconds of CPU, user and system, that a process has had. */

@@ -2,7 +2,7 @@ import { ApiError, resourceName } from './runtime/client/index.ts';
 import { type Client, type Kind, keyOf, keyString } from './runtime/index.ts';
 
 /** A kind whose objects have a finalizer that only the operator removes. */
-export interface GuardedKind {
+export interface KindWithFinalizer {
   readonly kind: Kind;
   readonly finalizer: string;
 }
@@ -26,12 +26,12 @@ const maxListed = 100;
  */
 export async function checkUninstall(
   client: Client,
-  guardedKinds: readonly GuardedKind[],
+  kindsWithFinalizer: readonly KindWithFinalizer[],
   { namespaces, signal }: { readonly namespaces: readonly string[] | undefined; readonly signal: AbortSignal },
 ): Promise<void> {
   const scopes = namespaces?.map((namespace) => ({ namespace })) ?? [{}];
   const found: string[] = [];
-  for (const guarded of guardedKinds) {
+  for (const guarded of kindsWithFinalizer) {
     for (const scope of scopes) found.push(...(await objectsOf(client, guarded, { ...scope, signal })));
   }
   if (found.length === 0) return;
@@ -48,7 +48,7 @@ export async function checkUninstall(
 
 async function objectsOf(
   client: Client,
-  { kind, finalizer }: GuardedKind,
+  { kind, finalizer }: KindWithFinalizer,
   scope: { readonly namespace?: string; readonly signal: AbortSignal },
 ): Promise<readonly string[]> {
   const lines: string[] = [];

@@ -1,4 +1,4 @@
-import { guardedKinds, kinds } from './api/index.ts';
+import { kinds, kindsWithFinalizer } from './api/index.ts';
 import { applyCustomResourceDefinitions } from './apply-crds.ts';
 import { checkUninstall, StillNeededError } from './check-uninstall.ts';
 import { type Config, ConfigError, readConfig } from './config.ts';
@@ -70,7 +70,8 @@ async function runCommand(
   const limitedSignal = AbortSignal.any([signal, AbortSignal.timeout(commandTimeoutMs)]);
   try {
     if (command === 'apply-crds') await applyCustomResourceDefinitions(client, kinds, log, limitedSignal);
-    else await checkUninstall(client, guardedKinds, { namespaces: config.watchNamespaces, signal: limitedSignal });
+    else
+      await checkUninstall(client, kindsWithFinalizer, { namespaces: config.watchNamespaces, signal: limitedSignal });
   } finally {
     await client.close();
   }

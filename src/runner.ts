@@ -45,7 +45,7 @@ export async function run({ config, environment, log, signal, userAgent }: RunOp
     log,
     kubeconfigPath: config.kubeconfig,
     userAgent,
-    eventSource: 'mmontes.io/echoperator',
+    reportingController: 'mmontes.io/echoperator',
     instance: config.ha.nodeId,
     drainTimeoutMs: config.shutdownTimeoutSeconds * 1000,
     leaderElection,

@@ -7,8 +7,8 @@
  *     node test/run.ts --quick [REVISION]     lint, types, and the unit tests of files that changed since REVISION (main)
  *     node test/run.ts --nightly [SUITE…]     the suites that take longer
  *
- * TEST_SEED repeats the order of the files of another run. With TEST_COMPLETE=1 a suite that was left out or a skipped test fails the
- * run.
+ * TEST_SEED repeats the order of files and the random values of unit tests of another run. With TEST_COMPLETE=1 a suite that was left out
+ * or a skipped test fails the run.
  *
  * Exits with 0 if no suite failed, 1 if one failed, 2 for an unknown suite, 128 + n after signal n.
  */
@@ -216,7 +216,7 @@ async function main(args: readonly string[]): Promise<number> {
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => runner.interrupt(signal));
 
   const outcomes: SuiteOutcome[] = [];
-  console.log(`To repeat this order of test files, set TEST_SEED=${seed}.`);
+  console.log(`To repeat this order of files and the random values of unit tests, set TEST_SEED=${seed}.`);
   try {
     for (const stage of inLanes ? stagesOf(chosen) : [[chosen]]) {
       const lanes = await Promise.all(stage.map((lane) => runner.runAll(lane, stage.length > 1)));

@@ -16,7 +16,7 @@ import fc from 'fast-check';
 import { HttpClient } from '../src/runtime/client/http-client.ts';
 import { Transport } from '../src/runtime/client/transport.ts';
 import { ApiServer, FaultProxy } from '../src/runtime/testing/index.ts';
-import { programs } from '../testkit/api-server-programs.ts';
+import { apiServerPrograms } from '../testkit/api-server-programs.ts';
 import { freePorts } from '../testkit/free-ports.ts';
 import { steps, take, watching } from './integration/faults/environment/random-faults.ts';
 import { SubjectProcess } from './integration/faults/environment/subject-process.ts';
@@ -31,7 +31,7 @@ const namespace = 'default';
 async function soak(folder: string): Promise<boolean> {
   const [port] = await freePorts();
   await using server = await ApiServer.start({
-    assets: await programs(folder),
+    assets: await apiServerPrograms(folder),
     folder,
     port,
     crds: [join(import.meta.dirname, '../crds')],

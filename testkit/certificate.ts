@@ -1,4 +1,4 @@
-/** A self-signed certificate for localhost and 127.0.0.1, good until 2126, and its key, which guards nothing. */
+/** A self-signed certificate for localhost and 127.0.0.1, valid until 2126, for tests only. */
 export const certificate = `-----BEGIN CERTIFICATE-----
 MIIBmzCCAUGgAwIBAgIUVQtULl7GVjH8sMJbxLqWVfwtv20wCgYIKoZIzj0EAwIw
 FDESMBAGA1UEAwwJbG9jYWxob3N0MCAXDTI2MTEyMTExNDUyMloYDzIxMjYxMDI4

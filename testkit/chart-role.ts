@@ -8,11 +8,11 @@ import type { TestCluster } from './test-cluster.ts';
 const chart = join(import.meta.dirname, '../charts/echoperator');
 
 /**
- * Makes the service account and the roles that the chart would make with these values, and nothing else of it.
+ * Creates only the chart's service account and roles.
  *
- * @param options.folder where the kubeconfig goes; whoever made it removes it.
- * @param options.name under which the roles stand in the whole cluster. Default: echoperator.
- * @returns a kubeconfig with the account's token: as an operator in that release.
+ * @param options.folder for the kubeconfig; the caller removes it
+ * @param options.name of the cluster-wide roles. Default: echoperator
+ * @returns the path of a kubeconfig with the account's token
  */
 export async function chartRole(
   kubeconfig: string,
@@ -29,8 +29,8 @@ export async function chartRole(
   await writeFile(valuesFile, stringify({ ...values, fullnameOverride: name }));
   const shown = ['serviceaccount.yaml', 'rbac/operator.yaml'].flatMap((file) => ['--show-only', `templates/${file}`]);
   const where = ['--namespace', namespace];
-  const made = await execa(helm, ['template', name, chart, ...where, '--values', valuesFile, ...shown]);
-  await kubectl(kubeconfig, ['apply', '--filename=-'], made.stdout);
+  const rendered = await execa(helm, ['template', name, chart, ...where, '--values', valuesFile, ...shown]);
+  await kubectl(kubeconfig, ['apply', '--filename=-'], rendered.stdout);
   const token = await kubectl(kubeconfig, ['create', 'token', name, ...where]);
   const config = parse(await readFile(kubeconfig, 'utf8'));
   config.users = config.users.map((user: { readonly name: string }) => ({ name: user.name, user: { token } }));
@@ -39,9 +39,9 @@ export async function chartRole(
   return path;
 }
 
-/** The chart's service account with its roles in the whole cluster, and nothing else of the chart. */
+/** The chart's service account with its cluster-wide roles. */
 export class ChartRole {
-  /** With the service account's token. */
+  /** Authenticates with the service account's token. */
   readonly kubeconfig: string;
   readonly #cluster: TestCluster;
   readonly #release: string;
@@ -54,7 +54,7 @@ export class ChartRole {
     this.kubeconfig = kubeconfig;
   }
 
-  /** @param release the name under which the roles stand in the whole cluster. */
+  /** @param release the name of the cluster-wide roles */
   static async install(
     cluster: TestCluster,
     release: string,
@@ -66,7 +66,7 @@ export class ChartRole {
     return new ChartRole(cluster, release, folder, kubeconfig);
   }
 
-  /** Removes what outlives the namespace. */
+  /** Deletes the cluster-wide roles, which the deletion of the namespace does not delete. */
   async remove(): Promise<void> {
     const mine = `--selector=app.kubernetes.io/instance=${this.#release}`;
     await kubectl(this.#cluster.kubeconfig, ['delete', 'clusterrole,clusterrolebinding', mine]);

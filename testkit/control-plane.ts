@@ -5,10 +5,10 @@ import { auditPolicy } from '../tools/cluster/index.ts';
 import { startKwok } from './kwok.ts';
 import { startEnvironment } from './test-environment.ts';
 
-/** A real API server on a real etcd, with the controllers of what the operator makes; kwok.ts says what is played. */
+/** A real API server and etcd with the controllers for the objects that the operator creates. kwok.ts lists what is simulated. */
 export interface ControlPlane {
   readonly config: EnvtestConfig;
-  /** JSON lines, one a write; see audit.ts. */
+  /** One JSON line per write: see AuditEvent in tools/cluster. */
   readonly auditLog: string;
   stop(): Promise<void>;
 }
@@ -28,10 +28,10 @@ const controllers = [
 ];
 
 /**
- * Starts the control plane. Its processes end with this one, also when it is killed.
+ * Starts the control plane. Its processes end with this one, even if it is killed.
  *
- * @param folder for certificates, the audit log, etcd's data; whoever made it removes it.
- * @param options.kwok whether pods can run: see kwok.ts. Default: false.
+ * @param folder for certificates, the audit log and etcd's data; the caller removes it
+ * @param options.kwok whether pods can run: see kwok.ts. Default: false
  */
 export async function startControlPlane(
   folder: string,
@@ -43,11 +43,11 @@ export async function startControlPlane(
     crdFolders,
     auditPolicy,
     flags: {
-      // Room for a Service of each of many objects: the default is for 254.
+      // The default network has only 254 addresses for Services.
       'service-cluster-ip-range': '10.0.0.0/16',
       'enable-admission-plugins': 'OwnerReferencesPermissionEnforcement',
     },
-    morePrograms: options.kwok ? ['kube-controller-manager', 'kwok'] : ['kube-controller-manager'],
+    extraPrograms: options.kwok ? ['kube-controller-manager', 'kwok'] : ['kube-controller-manager'],
   });
   const { config, auditLog, programs } = environment;
   const manager = startControllerManager(join(programs, 'kube-controller-manager'), config);

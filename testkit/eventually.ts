@@ -1,7 +1,7 @@
 import { eventually as within } from '../src/runtime/testing/eventually.ts';
 
-/** For what takes seconds: a machine that is busy with something else may give a process a tenth of its time. */
+/** A busy machine may give a process a tenth of its usual time. */
 const timeoutMs = 90_000;
 
-/** The testing kit's, with more patience. */
+/** Like `eventually` of the runtime's testing kit, with a longer default time limit. */
 export const eventually: typeof within = (what, look, limitMs = timeoutMs) => within(what, look, limitMs);

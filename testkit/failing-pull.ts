@@ -1,7 +1,7 @@
 import type { Client, ObjectKey } from '../src/runtime/index.ts';
 import { Pod } from '../src/runtime/kinds/index.ts';
 
-/** What a kubelet reports of a pod whose image cannot be pulled; undoing it is a status of another content. */
+/** Writes the status that a kubelet reports for a pod whose image cannot be pulled. */
 export async function failPull(client: Client, pod: ObjectKey, image: string): Promise<void> {
   const state = { waiting: { reason: 'ImagePullBackOff', message: `Back-off pulling image "${image}"` } };
   const containerStatuses = [{ name: 'c', image, imageID: '', ready: false, restartCount: 0, state }];

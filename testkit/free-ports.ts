@@ -3,15 +3,14 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 
 /**
- * Below those that the kernel gives to outgoing connections (from 32768 on with Linux): one of these could have the port when a
- * program that was stopped is to be started on it again. Above 10080, the last port that fetch refuses
- * (https://fetch.spec.whatwg.org/#port-blocking).
+ * Below the ports that the kernel uses for outgoing connections (Linux: from 32768): such a connection could take the port of a stopped
+ * program before it starts again. Above 10080, the last port that fetch refuses (https://fetch.spec.whatwg.org/#port-blocking).
  */
 const range = { from: 10_081, to: 29_999 } as const;
 
 /**
- * Two TCP ports on 127.0.0.1 on which nobody listens. They are reserved for as long as this process lives: no other process
- * that asks here is given them, also while the program that they are for has yet to start or is stopped.
+ * Returns two TCP ports on 127.0.0.1 on which no process listens. They are reserved until this process ends: this function returns them
+ * to no other process, even while no program uses them.
  */
 export async function freePorts(): Promise<readonly [number, number]> {
   return [await freePort(), await freePort()];
@@ -27,7 +26,7 @@ async function freePort(): Promise<number> {
   }
 }
 
-/** The UDP port of the same number is the lock: the kernel gives it to one process, and takes it back when that ends. */
+/** Reserves a port by binding the UDP port of the same number. The kernel releases it when this process ends. */
 async function reserve(port: number): Promise<Socket | undefined> {
   const socket = createSocket('udp4').unref();
   try {

@@ -12,8 +12,11 @@ import type { AddressInfo, Socket } from 'node:net';
 import { resetConnection } from '../src/runtime/testing/reset-connection.ts';
 
 /**
- * What happens to a call: it never arrives, or it is carried out and its answer is lost, and its connection breaks in both; or
- * it is not carried out, and answered with an error of gRPC.
+ * A fault of a call:
+ *
+ * - `not sent`: the server does not receive it, and the connection breaks;
+ * - `answer lost`: the server handles it, and the connection breaks before the client receives the answer;
+ * - a gRPC error, which the proxy returns without asking the server.
  */
 type Fault = 'not sent' | 'answer lost' | { readonly code: number; readonly message: string };
 
@@ -23,18 +26,18 @@ interface Injected {
   times: number;
 }
 
-/** A proxy on 127.0.0.1 before a gRPC server, whose faults a test switches on and counts. */
+/** A proxy on 127.0.0.1 for a gRPC server on 127.0.0.1. A test injects and counts faults. */
 export class GrpcProxy implements AsyncDisposable {
   readonly port: number;
   readonly #server: Http2Server;
   readonly #upstreamPort: number;
-  /** The connections by the client's port: of a session's own socket nobody else may do anything. */
+  /** The connections by the client's port. A session's own `socket` cannot be reset. */
   readonly #sockets = new Map<number | undefined, Socket>();
   readonly #faults: Injected[] = [];
   #upstream: ClientHttp2Session | undefined;
   #connections = 0;
-  #struck = 0;
-  /** Is told of each call before it is passed on. */
+  #faultCount = 0;
+  /** Called for each call before it is forwarded. */
   onCall: (method: string) => void = () => {};
 
   private constructor(server: Http2Server, upstreamPort: number) {
@@ -52,7 +55,7 @@ export class GrpcProxy implements AsyncDisposable {
     server.on('stream', (stream, headers) => this.#forward(stream as ServerHttp2Stream, headers));
   }
 
-  static async to(upstreamPort: number): Promise<GrpcProxy> {
+  static async start(upstreamPort: number): Promise<GrpcProxy> {
     const server = createServer();
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');
@@ -63,27 +66,27 @@ export class GrpcProxy implements AsyncDisposable {
     return `127.0.0.1:${this.port}`;
   }
 
-  /** How many connections there were. */
+  /** The number of connections since the start, including closed ones. */
   get connections(): number {
     return this.#connections;
   }
 
-  /** How many calls were struck by a fault. */
-  get struck(): number {
-    return this.#struck;
+  /** The number of faults that calls had since the start. */
+  get faultCount(): number {
+    return this.#faultCount;
   }
 
-  /** Strikes the next calls of a method, so many times; Infinity: until {@link clear}. */
+  /** Injects a fault into the next calls of a method. @param times Infinity: until {@link clear} */
   inject(fault: Fault, method: string, times = 1): void {
     this.#faults.push({ fault, method, times });
   }
 
-  /** What was injected and has not happened yet does not happen any more. */
+  /** Removes the injected faults. */
   clear(): void {
     this.#faults.length = 0;
   }
 
-  /** Breaks every connection, and what is under way on it. */
+  /** Resets all connections with the calls in flight. */
   cut(): void {
     for (const socket of this.#sockets.values()) resetConnection(socket);
   }
@@ -100,7 +103,7 @@ export class GrpcProxy implements AsyncDisposable {
     const method = String(headers[':path']).split('/').at(-1) ?? '';
     stream.on('error', () => {});
     this.onCall(method);
-    const fault = this.#due(method);
+    const fault = this.#takeFault(method);
     if (fault === 'not sent') {
       this.#break(stream);
       return;
@@ -116,16 +119,16 @@ export class GrpcProxy implements AsyncDisposable {
       stream.respond(answer, { endStream: true });
       return;
     }
-    const upstream = this.#connected().request(headers);
+    const upstream = this.#upstreamSession().request(headers);
     stream.pipe(upstream);
     stream.on('close', () => upstream.close(constants.NGHTTP2_CANCEL));
-    let isWhole = false;
+    let hasEnded = false;
     upstream.on('end', () => {
-      isWhole = true;
+      hasEnded = true;
     });
     upstream.on('error', () => {});
     upstream.on('close', () => {
-      if (!isWhole && !stream.closed) this.#break(stream);
+      if (!hasEnded && !stream.closed) this.#break(stream);
     });
     upstream.on('response', (answer, flags) => {
       if (fault === 'answer lost') {
@@ -135,7 +138,7 @@ export class GrpcProxy implements AsyncDisposable {
       }
       if (stream.destroyed) return;
       if ((flags & constants.NGHTTP2_FLAG_END_STREAM) !== 0) {
-        isWhole = true;
+        hasEnded = true;
         upstream.resume();
         stream.respond(answer, { endStream: true });
         return;
@@ -150,11 +153,11 @@ export class GrpcProxy implements AsyncDisposable {
     });
   }
 
-  #due(method: string): Fault | undefined {
+  #takeFault(method: string): Fault | undefined {
     const injected = this.#faults.find((each) => each.method === method && each.times > 0);
     if (injected === undefined) return undefined;
     injected.times -= 1;
-    this.#struck += 1;
+    this.#faultCount += 1;
     return injected.fault;
   }
 
@@ -163,7 +166,7 @@ export class GrpcProxy implements AsyncDisposable {
     if (socket !== undefined) resetConnection(socket);
   }
 
-  #connected(): ClientHttp2Session {
+  #upstreamSession(): ClientHttp2Session {
     if (this.#upstream !== undefined && !this.#upstream.destroyed && !this.#upstream.closed) return this.#upstream;
     const session = connect(`http://127.0.0.1:${this.#upstreamPort}`);
     session.on('error', () => {});

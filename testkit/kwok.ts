@@ -15,21 +15,22 @@ import { eventually } from './eventually.ts';
 import type { TestCluster } from './test-cluster.ts';
 
 /*
- * What is real and what is played where tests run against an API server without nodes:
+ * What is real and what is simulated in tests with an API server and without nodes:
  *
  * - Deployments, ReplicaSets, StatefulSets, Jobs, garbage collection, the binding and protection of volumes: the real
  *   controllers of kube-controller-manager (control-plane.ts).
- * - kubelet and volume provisioner: kwok (kwok-stages.yaml). Only for namespaces of {@link namespaceWithNode}: elsewhere pods
- *   stay as they were made, for tests that write the pods' status step by step.
- * - kube-scheduler: a mutating admission policy, which gives each pod of such a namespace the one node when it is created.
- * - external-resizer and the kubelet's part of a growth: test/integration/environment/played-volumes.ts, since the tests stop between its steps.
+ * - kubelet and volume provisioner: simulated by kwok (kwok-stages.yaml) in namespaces of {@link namespaceWithNode}. In other namespaces
+ *   nothing changes pods, so that a test can write their status step by step.
+ * - kube-scheduler: simulated by a mutating admission policy, which assigns each new pod of such a namespace to the only node.
+ * - external-resizer and the kubelet's part of a volume's growth: simulated by test/integration/environment/played-volumes.ts, because the
+ *   tests stop between its steps.
  */
 
 const nodeName = 'kwok';
 const label = 'pods-run';
 const stages = join(import.meta.dirname, 'kwok-stages.yaml');
 
-/** Starts kwok against an API server, with a node. Returns what stops it. */
+/** Creates a node and starts kwok. @returns a function that stops kwok */
 export async function startKwok(program: string, kubeconfig: string): Promise<() => Promise<void>> {
   const transport = new Transport(await kubeconfigConnection(kubeconfig), { userAgent: 'test' });
   try {
@@ -42,7 +43,7 @@ export async function startKwok(program: string, kubeconfig: string): Promise<()
     kubeconfig,
     config: stages,
     'manage-single-node': nodeName,
-    // Nobody looks at the node's Lease.
+    // No node Leases: nothing reads them.
     'node-lease-duration-seconds': '0',
   };
   const args = Object.entries(flags).map(([name, value]) => `--${name}=${value}`);
@@ -53,7 +54,7 @@ export async function startKwok(program: string, kubeconfig: string): Promise<()
   };
 }
 
-/** The grace period is what the controller of namespaces waits for, though kwok's pods end at once. */
+/** A short grace period speeds up the deletion of namespaces: their controller waits for it although kwok's pods end at once. */
 async function makeNode(client: Client): Promise<void> {
   await client.create(Node, { metadata: { name: nodeName } });
   await client.create(MutatingAdmissionPolicy, {
@@ -83,30 +84,34 @@ async function makeNode(client: Client): Promise<void> {
   });
 }
 
-/** A namespace of the test's own, whose pods are given a node, and run there. */
+/** Creates a namespace whose pods get a node and run. */
 export async function namespaceWithNode(cluster: TestCluster): Promise<string> {
   const namespace = await cluster.namespace({ [label]: 'true' });
-  await untilNewPodsHave(cluster, namespace, nodeName);
+  await waitUntilNewPodsHave(cluster, namespace, nodeName);
   return namespace;
 }
 
-/** From now on there is no room for another pod of the namespace. */
-export async function leaveNoRoom(cluster: TestCluster, namespace: string): Promise<void> {
+/** From now on, new pods of the namespace are not scheduled. */
+export async function preventScheduling(cluster: TestCluster, namespace: string): Promise<void> {
   await labelNamespace(cluster, namespace, null);
-  await untilNewPodsHave(cluster, namespace, undefined);
+  await waitUntilNewPodsHave(cluster, namespace, undefined);
 }
 
-/** There is again. A pod that was created in between is not looked at again: delete it. */
-export async function makeRoom(cluster: TestCluster, namespace: string): Promise<void> {
+/** Undoes {@link preventScheduling} for new pods. Delete a pod that was created in between, because it stays pending. */
+export async function allowScheduling(cluster: TestCluster, namespace: string): Promise<void> {
   await labelNamespace(cluster, namespace, 'true');
-  await untilNewPodsHave(cluster, namespace, nodeName);
+  await waitUntilNewPodsHave(cluster, namespace, nodeName);
 }
 
 const labelNamespace = ({ client }: TestCluster, name: string, value: string | null) =>
   client.patch(Namespace, { name }, { type: 'merge', body: { metadata: { labels: { [label]: value } } } });
 
-/** The API server learns of policies and labels by a watch. */
-async function untilNewPodsHave({ client }: TestCluster, namespace: string, node: string | undefined): Promise<void> {
+/** The API server watches policies and labels, so they apply after a delay. */
+async function waitUntilNewPodsHave(
+  { client }: TestCluster,
+  namespace: string,
+  node: string | undefined,
+): Promise<void> {
   const spec = { containers: [{ name: 'c', image: 'example.com/c' }] };
   await eventually(`new pods of ${namespace} have the node ${node}`, async () => {
     const pod = await client.create(Pod, { metadata: { name: 'trial', namespace }, spec }, { dryRun: true });

@@ -1,8 +1,8 @@
-/** As much of Markdown as the tests of the pages read. */
+/** Parses the parts of Markdown that the tests of the docs need. */
 
 /** A block of code, fenced or indented by four columns. */
 export interface CodeBlock {
-  /** Empty where none is named, as in an indented block. */
+  /** Empty if the block names none. */
   readonly language: string;
   readonly text: string;
 }
@@ -27,12 +27,12 @@ export function codeBlocks(markdown: string): readonly CodeBlock[] {
 
 const withoutCode = (markdown: string): string => markdown.replaceAll(fence, '').replaceAll(/`[^`\n]*`/g, '`');
 
-/** Where the links of a page lead, as they are written. */
+/** Returns the targets of a page's links, as written. */
 export function linksOf(markdown: string): readonly string[] {
   return [...withoutCode(markdown).matchAll(/\]\(([^)\s]+)[^)]*\)/g)].map(([, link = '']) => link);
 }
 
-/** The anchors that GitHub gives to a page's headings. */
+/** Returns the anchors that GitHub generates for a page's headings. */
 export function headingAnchors(markdown: string): readonly string[] {
   const seen = new Map<string, number>();
   return [...markdown.replaceAll(fence, '').matchAll(/^#{1,6} (.+)$/gm)].map(([, heading = '']) => {
@@ -44,7 +44,7 @@ export function headingAnchors(markdown: string): readonly string[] {
   });
 }
 
-/** The rows of the first table whose head begins so, each cell by its column's name. @throws where there is none */
+/** Returns the rows of the first table whose header starts with `head`, each cell by its column's name. @throws Error if there is none */
 export function tableAfter(markdown: string, head: string): readonly Readonly<Record<string, string>>[] {
   const lines = markdown.split('\n');
   const start = lines.findIndex((line) => line.startsWith(head));
@@ -58,14 +58,14 @@ export function tableAfter(markdown: string, head: string): readonly Readonly<Re
   });
 }
 
-/** A pipe within code counts as one of the table, as it does for GitHub. */
+/** Like GitHub, treats a pipe within code as a separator of cells. */
 const cellsOf = (line: string): readonly string[] =>
   line
     .split('|')
     .slice(1, -1)
     .map((cell) => cell.trim());
 
-/** What a cell has between backticks. @throws where the cell is not just that */
+/** Returns the text of a cell that consists only of code. @throws Error for another cell */
 export function codeIn(cell: string | undefined): string {
   const [, code] = /^`([^`]+)`$/.exec(cell ?? '') ?? [];
   if (code === undefined) throw new Error(`not code: ${cell}`);

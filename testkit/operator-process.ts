@@ -3,9 +3,9 @@ import { freePorts } from './free-ports.ts';
 import { type ShippedPrograms, startShipped } from './shipped-program.ts';
 
 /**
- * Runs the operator's program with these arguments, to its end.
+ * Runs a command of the operator's program.
  *
- * @param programs whose operator it is. Default: today's.
+ * @param programs the bundles. Default: those of jest's global set-up
  */
 export const operatorCommand = (
   args: readonly string[],
@@ -13,7 +13,7 @@ export const operatorCommand = (
   programs?: ShippedPrograms,
 ) => startShipped('operator', args, env, programs);
 
-/** The operator as a process of its own, as its image runs it. */
+/** The operator as a process, run like in its image. */
 export class OperatorProcess {
   readonly healthPort: number;
   readonly metricsPort: number;
@@ -33,9 +33,9 @@ export class OperatorProcess {
   }
 
   /**
-   * Starts it and returns when it is ready.
+   * Starts the operator and returns when it is ready.
    *
-   * @param programs whose operator it is. Default: today's.
+   * @param programs the bundles. Default: those of jest's global set-up
    */
   static async start(
     kubeconfig: string,
@@ -54,36 +54,37 @@ export class OperatorProcess {
     const child = operatorCommand([], environment, programs);
     const operator = new OperatorProcess(child, healthPort, metricsPort);
     const early = child.then(({ all, exitCode }) => {
-      throw new Error(`the operator ended with ${exitCode} before it was ready: ${all}`);
+      throw new Error(`the operator exited with ${exitCode} before it was ready: ${all}`);
     });
-    const look = async () => (await fetch(`http://127.0.0.1:${healthPort}/readyz`)).ok;
-    const ready = eventually('the operator is ready', look);
+    const isReady = async () => (await fetch(`http://127.0.0.1:${healthPort}/readyz`)).ok;
+    const ready = eventually('the operator is ready', isReady);
     try {
       await Promise.race([ready, early]);
     } catch (cause) {
       early.catch(() => {});
       child.kill('SIGKILL');
       const { output } = await operator.ended;
-      throw new Error(`the operator did not become ready; it wrote: ${output}`, { cause });
+      throw new Error(`the operator did not become ready; its output: ${output}`, { cause });
     }
     early.catch(() => {});
     return operator;
   }
 
   /**
-   * Asks it to stop; its exit code and all that it wrote.
+   * Stops the operator.
    *
-   * @throws Error where it had ended before, by itself, and nobody waited for that: it has crashed.
+   * @returns its exit code and its output
+   * @throws Error if it had crashed: it exited before, and {@link ended} was never read
    */
   async stop(signal: 'SIGTERM' | 'SIGKILL' = 'SIGTERM'): Promise<{ exitCode: number | undefined; output: string }> {
     const hasCrashed = this.#hasEnded && !this.#isExpectedToEnd;
     this.#process.kill(signal);
     const ended = await this.ended;
-    if (hasCrashed) throw new Error(`the operator had ended by itself, with ${ended.exitCode}: ${ended.output}`);
+    if (hasCrashed) throw new Error(`the operator had already exited with ${ended.exitCode}: ${ended.output}`);
     return ended;
   }
 
-  /** Lets it go no further, as a machine does that hangs; its connections stay. */
+  /** Suspends the process, like a machine that hangs. Its connections stay open. */
   freeze(): void {
     this.#process.kill('SIGSTOP');
   }
@@ -92,29 +93,29 @@ export class OperatorProcess {
     this.#process.kill('SIGCONT');
   }
 
-  /** When it has ended, by itself or because it was asked to. */
+  /** Resolves when the process has exited. */
   get ended(): Promise<{ exitCode: number | undefined; output: string }> {
     this.#isExpectedToEnd = true;
     return this.#end;
   }
 
-  /** How many reconciles of a controller have ended, however they did. */
+  /** The number of finished reconciles of a controller, including failed ones. */
   async reconciles(controller: string): Promise<number> {
     return sumOf(await this.metrics(), 'controller_runtime_reconcile_total', controller);
   }
 
   /**
-   * Waits until a controller has nothing to do: no key is queued, none is worked on. After a start that is when all that the
-   * first lists found has been reconciled, which does not go in the order in which it was made.
+   * Waits until a controller is idle: no key is queued or being reconciled. After a start, that means that every object of the first list
+   * was reconciled.
    *
-   * @param more how many reconciles must have ended at the least, counted from the start
+   * @param minReconciles the least number of reconciles since the start
    */
-  async atRest(controller: string, more = 1): Promise<void> {
-    await eventually(`${controller} is at rest`, async () => {
+  async waitUntilIdle(controller: string, minReconciles = 1): Promise<void> {
+    await eventually(`${controller} is idle`, async () => {
       const metrics = await this.metrics();
       const sum = (name: string) => sumOf(metrics, name, controller);
       const isIdle = sum('workqueue_depth') === 0 && sum('controller_runtime_active_workers') === 0;
-      return isIdle && sum('controller_runtime_reconcile_total') >= more;
+      return isIdle && sum('controller_runtime_reconcile_total') >= minReconciles;
     });
   }
 
@@ -123,7 +124,7 @@ export class OperatorProcess {
   }
 }
 
-/** Of all series of a metric that have this controller. */
+/** The sum of a metric's series with this controller. */
 function sumOf(metrics: string, name: string, controller: string): number {
   const line = new RegExp(`^${name}\\{[^}]*\\bcontroller="${controller}"[^}]*\\} (\\S+)$`, 'gm');
   return [...metrics.matchAll(line)].reduce((sum, [, value]) => sum + Number(value), 0);

@@ -4,7 +4,7 @@ import { eventually } from './eventually.ts';
 import { freePorts } from './free-ports.ts';
 import { type ShippedPrograms, startShipped } from './shipped-program.ts';
 
-/** The pet store as a process of its own, as its image runs it, with a file of its own that outlives the process. */
+/** The pet store as a process, run like in its image. Its database file outlives the process. */
 export class PetStoreProcess {
   readonly port: number;
   readonly httpPort: number;
@@ -28,9 +28,9 @@ export class PetStoreProcess {
   }
 
   /**
-   * Starts one on free ports and returns when it serves. Its file is in a folder of its own in `parent`.
+   * Starts a pet store on free ports and returns when it is ready. Its database is in a new folder in `parent`.
    *
-   * @param programs the bundles. Default: those of jest's global set-up.
+   * @param programs the bundles. Default: those of jest's global set-up
    */
   static async start(
     settings: Readonly<Record<string, string>> = {},
@@ -48,7 +48,7 @@ export class PetStoreProcess {
     return `127.0.0.1:${this.port}`;
   }
 
-  /** Starts it again, on the same ports and the same file. */
+  /** Starts the process again, with the same ports and database. Returns when it is ready. */
   async restart(): Promise<void> {
     const child = this.#start(['serve'], {
       PETSTORE_LISTEN: this.address,
@@ -58,19 +58,19 @@ export class PetStoreProcess {
     });
     this.#process = child;
     const early = child.then(({ all, exitCode }) => {
-      throw new Error(`the pet store ended with ${exitCode} before it served: ${all}`);
+      throw new Error(`the pet store exited with ${exitCode} before it was ready: ${all}`);
     });
-    const serving = eventually('the pet store serves', async () => {
+    const ready = eventually('the pet store is ready', async () => {
       return (await fetch(`http://127.0.0.1:${this.httpPort}/readyz`)).ok;
     });
-    await Promise.race([serving, early]).catch((error: unknown) => {
+    await Promise.race([ready, early]).catch((error: unknown) => {
       child.kill('SIGKILL');
       throw error;
     });
     early.catch(() => {});
   }
 
-  /** Ends it; its exit code and what it wrote. */
+  /** Stops the process if it runs. @returns its exit code and its output */
   async stop(signal: 'SIGTERM' | 'SIGKILL' = 'SIGTERM'): Promise<{ exitCode: number | undefined; output: string }> {
     const child = this.#process;
     this.#process = undefined;
@@ -88,7 +88,7 @@ export class PetStoreProcess {
     return (await fetch(`http://127.0.0.1:${this.httpPort}/metrics`)).text();
   }
 
-  /** Runs a command of its command line against it. */
+  /** Runs a command of the pet store's command line with this store. */
   command(...args: readonly string[]) {
     return this.#start(args, { PETSTORE_ADDRESS: this.address });
   }

@@ -8,7 +8,7 @@ import { certificate, certificateKey } from './certificate.ts';
 import { eventually } from './eventually.ts';
 import { freePorts } from './free-ports.ts';
 
-/** PostgreSQL refuses to run as root: then it is `nobody`. */
+/** PostgreSQL refuses to run as root, so root runs it as `nobody`. */
 const nobody = 65_534;
 const isRoot = process.getuid?.() === 0;
 
@@ -16,7 +16,7 @@ const prefix = 'echoperator-postgres-';
 
 const superuser = { user: 'postgres', password: 'of the superuser' } as const;
 
-/** Who may connect from where: everybody, with TLS or without, by password. */
+/** A line of pg_hba.conf: every user may connect with a password, with TLS or without. */
 const byPassword = 'host all all 127.0.0.1/32 scram-sha-256\n';
 
 const settings = {
@@ -30,11 +30,11 @@ const settings = {
   logging_collector: 'off',
 } as const;
 
-/** A real PostgreSQL on 127.0.0.1, which a test stops, kills and starts again under its port. */
+/** A real PostgreSQL on 127.0.0.1. A test can stop it, kill it and start it again on the same port. */
 export class PostgresServer implements AsyncDisposable {
   readonly host = '127.0.0.1';
   readonly port: number;
-  /** The file of the certificate that it proves itself with. */
+  /** The path of the certificate to trust. */
   readonly caFile: string;
   readonly #programs: string;
   readonly #data: string;
@@ -49,7 +49,7 @@ export class PostgresServer implements AsyncDisposable {
     this.port = port;
   }
 
-  /** @param parent of its folder: the way there has to be open to the user that PostgreSQL runs as. */
+  /** @param parent of its folder. The user that PostgreSQL runs as must be able to enter it. */
   static async start(parent = tmpdir()): Promise<PostgresServer> {
     const programs = await ensurePostgres();
     await removeLeftovers(parent);
@@ -78,7 +78,7 @@ export class PostgresServer implements AsyncDisposable {
     return this.#process !== undefined;
   }
 
-  /** Starts a stopped one, and returns when it answers. */
+  /** Starts a stopped server and returns when it accepts connections. */
   async restart(): Promise<void> {
     const { port } = this;
     const home = join(this.#data, '..');
@@ -91,15 +91,15 @@ export class PostgresServer implements AsyncDisposable {
       ssl_key_file: join(home, 'server.key'),
     };
     const flags = Object.entries(options).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
-    // The processes of one that was killed may hold its memory for a moment.
+    // For a moment, processes of a killed server may still hold its shared memory, and the start fails.
     await eventually('PostgreSQL starts', async () => {
       const child = run(join(this.#programs, 'postgres'), ['-D', this.#data, ...flags]);
       const ended = child.then(
-        ({ all }) => `it has ended: ${all}`,
-        (error: unknown) => `it has ended: ${error}`,
+        ({ all }) => `it exited: ${all}`,
+        (error: unknown) => `it exited: ${error}`,
       );
       let hasEnded = false;
-      const ready = eventually('it answers', async () => {
+      const ready = eventually('PostgreSQL accepts connections', async () => {
         if (hasEnded) return 'too late';
         await (await this.connect()).end();
         return 'ready';
@@ -113,17 +113,17 @@ export class PostgresServer implements AsyncDisposable {
     });
   }
 
-  /** Ends it in order: who is connected is told so. */
+  /** Shuts the server down. It sends each client a message first. */
   async stop(): Promise<void> {
     await this.#end('SIGINT');
   }
 
-  /** Ends it as a power failure does. */
+  /** Ends the server without notice, like a power failure. */
   async kill(): Promise<void> {
     await this.#end('SIGKILL');
   }
 
-  /** Lets none of its processes go on, as a machine does that hangs: nobody is told, and connections stay. */
+  /** Suspends all processes of the server, like a machine that hangs. Connections stay open. */
   async freeze(): Promise<void> {
     const pid = this.#process?.pid;
     if (pid === undefined) return;
@@ -140,12 +140,12 @@ export class PostgresServer implements AsyncDisposable {
     }
   }
 
-  /** Lets them go on. */
+  /** Undoes {@link freeze}. */
   thaw(): void {
     for (const pid of this.#frozen.splice(0)) process.kill(pid, 'SIGCONT');
   }
 
-  /** Sets who may connect: the lines of pg_hba.conf, of which those for the tests' own user come first. */
+  /** Sets the lines of pg_hba.conf, after a line that always admits the superuser. */
   async allow(lines: string): Promise<void> {
     const own = `host all ${superuser.user} 127.0.0.1/32 scram-sha-256\n`;
     const file = join(this.#data, 'pg_hba.conf');
@@ -154,14 +154,14 @@ export class PostgresServer implements AsyncDisposable {
     if (this.#process !== undefined) await this.query('SELECT pg_reload_conf()');
   }
 
-  /** Switches TLS on or off, for connections to come. */
+  /** Switches TLS on or off, with a restart. */
   async setTls(on: boolean): Promise<void> {
     this.#tls = on;
     await this.stop();
     await this.restart();
   }
 
-  /** A connection as the superuser; whoever opens it ends it. */
+  /** Connects as the superuser. The caller ends the connection. */
   async connect(database = 'postgres'): Promise<Client> {
     const { host, port } = this;
     const client = new Client({ ...superuser, host, port, database, ssl: false });
@@ -170,7 +170,7 @@ export class PostgresServer implements AsyncDisposable {
     return client;
   }
 
-  /** The rows that a query returns, as the superuser. */
+  /** Runs a query as the superuser and returns its rows. */
   async query<R extends object = Record<string, unknown>>(text: string, database?: string): Promise<readonly R[]> {
     const client = await this.connect(database);
     try {
@@ -180,7 +180,7 @@ export class PostgresServer implements AsyncDisposable {
     }
   }
 
-  /** Stops it, and removes its data. */
+  /** Stops the server and removes its data. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.thaw();
     await this.stop();
@@ -196,7 +196,7 @@ export class PostgresServer implements AsyncDisposable {
   }
 }
 
-/** What tests that were killed have left; their servers ended with them. */
+/** Removes the folders of killed test runs. Their servers ended with them. */
 async function removeLeftovers(parent: string): Promise<void> {
   for (const name of await readdir(parent)) {
     if (!name.startsWith(prefix)) continue;
@@ -214,7 +214,7 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** As whoever the database runs as, and no longer than this process lives. */
+/** Runs a program as the user of the database. The program ends with this process. */
 function run(program: string, args: readonly string[]) {
   const launcher = [
     '--pdeathsig',
@@ -228,13 +228,14 @@ function run(program: string, args: readonly string[]) {
     : execa(program, args, options);
 }
 
-/** The folder of PostgreSQL's programs, the newest that there are. Debian's package is installed where there are none. */
+/** Returns the folder of the newest PostgreSQL programs. Installs Debian's package if there are none. */
 export async function ensurePostgres(): Promise<string> {
   const found = (await debianVersions()) ?? (await onPath());
   if (found !== undefined) return found;
   await ensureDebianPackages(['postgresql']);
   const installed = await debianVersions();
-  if (installed === undefined) throw new Error('the package postgresql is installed, and /usr/lib/postgresql is empty');
+  if (installed === undefined)
+    throw new Error('the package postgresql is installed, but /usr/lib/postgresql contains no version');
   return installed;
 }
 
@@ -251,7 +252,7 @@ async function onPath(): Promise<string | undefined> {
   return failed || !stdout ? undefined : stdout;
 }
 
-/** How many connections of a role there are. */
+/** Returns the number of a role's connections. */
 export async function connectionsOf(server: PostgresServer, role: string): Promise<number> {
   const [row] = await server.query<{ readonly count: string }>(
     `SELECT count(*) FROM pg_stat_activity WHERE usename = '${role}'`,

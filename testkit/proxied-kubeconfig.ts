@@ -6,9 +6,10 @@ import { FaultProxy } from '../src/runtime/testing/index.ts';
 import { certificate, certificateKey } from './certificate.ts';
 
 /**
- * A proxy before the API server of a kubeconfig, and a kubeconfig for whoever is to go through it, with the same credentials.
+ * Starts a proxy for the API server of a kubeconfig.
  *
- * @param folder where that goes. Whoever asked closes the proxy and removes the folder.
+ * @param folder for the new kubeconfig. The caller closes the proxy and removes the folder.
+ * @returns the proxy, and a kubeconfig with the same credentials that leads to it
  */
 export async function proxiedKubeconfig(
   kubeconfig: string,

@@ -1,32 +1,32 @@
 import fc from 'fast-check';
 
-/** What a run has done. */
+/** The effects of one run. */
 export interface RunEffects {
   readonly writes: number;
-  /** Those that have struck, not those that were only switched on. */
+  /** Faults that affected a request, not those that were only injected. */
   readonly faults: number;
 }
 
 export interface RandomPlan {
-  /** Decides what the runs do, and when. */
+  /** Determines the steps of the runs and their pauses. */
   readonly seed: number;
   readonly maxRuns: number;
-  /** How many runs must have made at least one write and one fault. */
+  /** The least number of runs with at least one write and one fault. */
   readonly minEffectiveRuns: number;
-  /** No run begins later than this, in milliseconds after the first. Default: no limit. */
+  /** No run starts later than this, in milliseconds after the first. Default: no limit. */
   readonly timeLimitMs?: number;
 }
 
-/** A run at random has failed. The message says how to repeat it. */
+/** A random run failed. The message has the seed that repeats it. */
 export class RandomRunError extends Error {
   override readonly name = 'RandomRunError';
 }
 
 /**
- * Does the runs one after the other. Each is awaited to its end, also beyond the time limit, so that every failure counts
- * and nothing goes on afterwards. A failed run is not shrunk: the world goes on from run to run.
+ * Executes the runs one after the other. Awaits the last run also beyond the time limit, so that every failure counts and nothing runs
+ * afterwards. Does not shrink a failed run, because each run continues with the state of the previous ones.
  *
- * @throws RandomRunError if a run fails, or if too few have had an effect.
+ * @throws RandomRunError if a run fails, or if too few runs had a write and a fault
  */
 export async function runAtRandom<T>(
   plan: RandomPlan,
@@ -51,13 +51,13 @@ export async function runAtRandom<T>(
   console.log(`seed ${seed}: ${runs} runs, ${effective} of them with a write and a fault`);
   if (effective < minEffectiveRuns) {
     throw new RandomRunError(
-      `of ${runs} runs of seed ${seed} only ${effective} have made a write and a fault, not ${minEffectiveRuns}`,
+      `of ${runs} runs of seed ${seed} only ${effective} had a write and a fault, not ${minEffectiveRuns}`,
     );
   }
 }
 
 /**
- * A long plan with a seed of its own. `<prefix>_MINUTES` is how long it takes (default 10), `<prefix>_SEED` repeats a run.
+ * Returns a long plan with a random seed, and prints it. `<prefix>_MINUTES` sets the duration (default 10), `<prefix>_SEED` repeats a run.
  */
 export function nightlyPlan(
   prefix: string,
@@ -65,6 +65,6 @@ export function nightlyPlan(
 ): RandomPlan & { readonly timeLimitMs: number } {
   const minutes = Number(environment[`${prefix}_MINUTES`] ?? 10);
   const seed = Number(environment[`${prefix}_SEED`] ?? Math.floor(Math.random() * 2 ** 31));
-  console.log(`at random: ${prefix}_SEED=${seed} ${prefix}_MINUTES=${minutes}`);
+  console.log(`To repeat this run: ${prefix}_SEED=${seed} ${prefix}_MINUTES=${minutes}`);
   return { seed, maxRuns: 10_000, minEffectiveRuns: Math.ceil(minutes), timeLimitMs: minutes * 60_000 };
 }

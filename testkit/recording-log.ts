@@ -1,13 +1,13 @@
 import type { Logger } from '../src/runtime/index.ts';
 
-/** A line as it was logged, with the bindings of the logger that it came through. */
+/** A log line, with the bindings of its logger. */
 export interface LogLine {
   readonly level: 'debug' | 'info' | 'warn' | 'error';
   readonly message: string;
   readonly details: Readonly<Record<string, unknown>>;
 }
 
-/** A logger that keeps its lines for the test to read. */
+/** A logger that keeps its lines for assertions. */
 export class RecordingLog implements Logger {
   readonly lines: LogLine[];
   readonly #bindings: Readonly<Record<string, unknown>>;
@@ -17,7 +17,7 @@ export class RecordingLog implements Logger {
     this.#bindings = bindings;
   }
 
-  /** The messages of one level. */
+  /** Returns the messages of one level. */
   messages(level: LogLine['level']): string[] {
     return this.lines.filter((line) => line.level === level).map(({ message }) => message);
   }

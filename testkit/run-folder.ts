@@ -4,7 +4,7 @@ import { join } from 'node:path';
 
 const prefix = 'echoperator-integration-';
 
-/** This run's own folder. What runs that were killed have left is removed first. */
+/** Creates a folder for this run. Removes the folders of killed runs. */
 export async function makeRunFolder(): Promise<string> {
   for (const name of await readdir(tmpdir())) {
     const pid = name.startsWith(prefix) ? Number(name.slice(prefix.length)) : 0;

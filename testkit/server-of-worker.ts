@@ -1,18 +1,18 @@
-/** The API server that a worker of jest has to itself. */
+/** The API server of one jest worker. */
 export interface ServerOfWorker {
   readonly kubeconfig: string;
   readonly auditLog: string;
 }
 
-/** Says where the servers are; workers that are started afterwards inherit it. */
-export function tellWorkers(servers: readonly ServerOfWorker[]): void {
+/** Stores the servers in the environment, which workers that start afterwards inherit. */
+export function publishServers(servers: readonly ServerOfWorker[]): void {
   process.env.INTEGRATION_SERVERS = JSON.stringify(servers);
 }
 
 /**
- * That of this worker: jest numbers them from 1 on, and gives a new one the number of the one that it replaces.
+ * Returns the server of this worker. jest numbers workers from 1, and a new worker gets the number of the worker that it replaces.
  *
- * @throws Error if the global set-up has not run.
+ * @throws Error if the global set-up has not run
  */
 export function serverOfWorker(): ServerOfWorker {
   const { INTEGRATION_SERVERS = '[]', JEST_WORKER_ID = '1' } = process.env;

@@ -2,10 +2,10 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer, connect as dial, type Server, type Socket } from 'node:net';
 import { resetConnection } from '../src/runtime/testing/reset-connection.ts';
 
-/** Is told of what a client sends, before it is passed on. */
-export type Sent = (data: Buffer) => void;
+/** Called with the data that a client sends, before it is forwarded. */
+export type OnSent = (data: Buffer) => void;
 
-/** Passes on bytes between clients and a server, and cuts or refuses connections when a test says so. */
+/** A proxy that forwards bytes between clients and a server on 127.0.0.1. A test can reset, refuse, hold or mute connections. */
 export class TcpProxy implements AsyncDisposable {
   readonly port: number;
   readonly #server: Server;
@@ -13,15 +13,15 @@ export class TcpProxy implements AsyncDisposable {
   readonly #links = new Set<{ readonly client: Socket; readonly upstream: Socket }>();
   #connections = 0;
   #refusing = false;
-  /** The clients that wait to be let through; undefined while all are. */
+  /** The waiting clients; undefined unless the proxy holds connections. */
   #held: Socket[] | undefined;
-  #sent: Sent = () => {};
+  #onSent: OnSent = () => {};
 
   private constructor(server: Server, upstreamPort: number) {
     this.#server = server;
     this.port = (server.address() as AddressInfo).port;
     this.#upstreamPort = upstreamPort;
-    server.on('connection', (client) => this.#taken(client));
+    server.on('connection', (client) => this.#accept(client));
   }
 
   static async start(upstreamPort: number, address = '127.0.0.1'): Promise<TcpProxy> {
@@ -30,14 +30,14 @@ export class TcpProxy implements AsyncDisposable {
     return new TcpProxy(server, upstreamPort);
   }
 
-  /** How many connections were asked for since it began. */
+  /** The number of connections since the start, including refused ones. */
   get connections(): number {
     return this.#connections;
   }
 
-  /** Calls back with all that clients send. */
-  onSent(sent: Sent): void {
-    this.#sent = sent;
+  /** Sets the callback for the data that clients send. */
+  onSent(onSent: OnSent): void {
+    this.#onSent = onSent;
   }
 
   /** Resets every connection. */
@@ -48,31 +48,31 @@ export class TcpProxy implements AsyncDisposable {
     }
   }
 
-  /** Resets every connection, and each that comes, until it is told otherwise. */
+  /** If true, resets all connections and every new one, until it is called with false. */
   refuse(refusing: boolean): void {
     this.#refusing = refusing;
     if (refusing) this.cut();
   }
 
-  /** Resets every connection; those that come are taken and kept waiting until {@link release}. */
+  /** Resets all connections. Accepts new ones, but forwards nothing until {@link release}. */
   hold(): void {
     this.#held ??= [];
     this.cut();
   }
 
-  /** How many connections wait. */
-  get held(): number {
+  /** The number of connections that wait for {@link release}. */
+  get heldCount(): number {
     return this.#held?.length ?? 0;
   }
 
-  /** Lets through who waits, and whoever comes. */
+  /** Forwards the waiting connections and all new ones. */
   release(): void {
     const held = this.#held ?? [];
     this.#held = undefined;
-    for (const client of held) if (!client.destroyed) this.#pass(client);
+    for (const client of held) if (!client.destroyed) this.#forward(client);
   }
 
-  /** Passes on nothing more to clients, of connections that there are, and says nothing of it. New ones work. */
+  /** Discards all data from the server on the present connections. New connections work. */
   mute(): void {
     for (const { client, upstream } of this.#links) {
       upstream.unpipe(client);
@@ -88,15 +88,15 @@ export class TcpProxy implements AsyncDisposable {
     await closed;
   }
 
-  #taken(client: Socket): void {
+  #accept(client: Socket): void {
     this.#connections += 1;
     client.on('error', () => {});
     if (this.#refusing) resetConnection(client);
     else if (this.#held !== undefined) this.#held.push(client);
-    else this.#pass(client);
+    else this.#forward(client);
   }
 
-  #pass(client: Socket): void {
+  #forward(client: Socket): void {
     const upstream = dial(this.#upstreamPort, '127.0.0.1');
     const link = { client, upstream };
     this.#links.add(link);
@@ -107,7 +107,7 @@ export class TcpProxy implements AsyncDisposable {
     });
     upstream.on('close', () => client.destroy());
     client.on('data', (data) => {
-      if (typeof data !== 'string') this.#sent(data);
+      if (typeof data !== 'string') this.#onSent(data);
     });
     client.pipe(upstream);
     upstream.pipe(client);

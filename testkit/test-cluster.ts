@@ -2,20 +2,20 @@ import { randomBytes } from 'node:crypto';
 import { text } from 'node:stream/consumers';
 import { kinds } from '../src/api/index.ts';
 import { HttpClient } from '../src/runtime/client/http-client.ts';
-import { isNotFound, kubeconfigConnection } from '../src/runtime/client/index.ts';
+import { isNotFound, kubeconfigConnection, NoResponseError } from '../src/runtime/client/index.ts';
 import { Transport } from '../src/runtime/client/transport.ts';
 import type { Client, Kind, KubeObject, Manifest, ObjectKey } from '../src/runtime/index.ts';
 import { Job, Namespace, Pod } from '../src/runtime/kinds/index.ts';
 import { AuditLog } from '../tools/cluster/index.ts';
 import { eventually } from './eventually.ts';
-import { forEachOf } from './for-each-of.ts';
+import { forEachConcurrently } from './for-each-concurrently.ts';
 import { serverOfWorker } from './server-of-worker.ts';
 
-/** The test's own view of the API server, as an administrator. */
+/** A test's connection to the API server, as an administrator. */
 export class TestCluster {
   readonly client: Client;
   readonly kubeconfig: string;
-  /** Since this has connected. */
+  /** The log since this connection was made. */
   readonly auditLog: AuditLog;
   readonly #transport: Transport;
   readonly #namespaces: string[] = [];
@@ -27,7 +27,7 @@ export class TestCluster {
     this.auditLog = auditLog;
   }
 
-  /** Connects to the API server that the global set-up has started for this worker. */
+  /** Connects to the API server that the global set-up started for this worker. */
   static async connect(): Promise<TestCluster> {
     const { kubeconfig, auditLog } = serverOfWorker();
     return TestCluster.at(kubeconfig, auditLog);
@@ -38,12 +38,12 @@ export class TestCluster {
     return new TestCluster(transport, kubeconfig, await AuditLog.fromEnd(auditLog));
   }
 
-  /** Those of the test's own. */
+  /** The namespaces of {@link namespace}. */
   get namespaces(): readonly string[] {
     return this.#namespaces;
   }
 
-  /** A namespace of the test's own; {@link close} deletes it. */
+  /** Creates a namespace. {@link close} deletes it. */
   async namespace(labels: Readonly<Record<string, string>> = {}): Promise<string> {
     const name = `test-${randomBytes(5).toString('hex')}`;
     await this.client.create(Namespace, { metadata: { name, labels } });
@@ -51,32 +51,32 @@ export class TestCluster {
     return name;
   }
 
-  /** Makes small objects, `bulk-0` and so on, a few at a time. */
+  /** Creates small objects with the names `bulk-0`, `bulk-1` and so on. */
   async createMany<T extends KubeObject>(kind: Kind<T>, namespace: string, count: number): Promise<void> {
-    await forEachOf(Array(count).keys(), (index) =>
+    await forEachConcurrently(Array(count).keys(), (index) =>
       this.client.create(kind, { metadata: { namespace, name: `bulk-${index}` } } as Manifest<T>),
     );
   }
 
-  /** What the API server tells of itself. */
+  /** Returns the metrics of the API server. */
   async metrics(): Promise<string> {
     const body = await this.#transport.stream({ method: 'GET', path: '/metrics' });
     return text(body);
   }
 
   /**
-   * Deletes the namespaces, and does not wait until they are gone: their controller begins only after 5 seconds. It deletes the
-   * objects of our kinds itself, so that the operator of the next file finds none but those that a finalizer holds.
+   * Deletes the namespaces without waiting until they are gone, because their controller starts only after 5 seconds. Also deletes the
+   * objects of our kinds, so that the operator of the next test file finds only objects with a finalizer.
    */
   async close(): Promise<void> {
-    await Promise.all(this.#namespaces.map((name) => this.#abandon(name)));
+    await Promise.all(this.#namespaces.map((name) => this.#deleteContents(name)));
     await this.#transport.close();
   }
 
-  async #abandon(namespace: string): Promise<void> {
+  async #deleteContents(namespace: string): Promise<void> {
     const deletions = [
       this.client.delete(Namespace, { name: namespace }),
-      ...kinds.map((kind) => this.client.deleteCollection(kind, { namespace })),
+      ...kinds.map((kind) => this.#deleteAll(kind, namespace)),
     ];
     for (const deletion of await Promise.allSettled(deletions)) {
       // The test may have deleted the namespace itself, and not every server has our kinds.
@@ -84,13 +84,25 @@ export class TestCluster {
     }
   }
 
-  /** Deletes a namespace of the test's own now, and waits until it is gone. */
+  /** Deletes the objects of a kind. The server deletes one after the other, and thousands of them may take it longer than a request. */
+  async #deleteAll(kind: Kind, namespace: string): Promise<void> {
+    for (let attempts = 1; ; attempts += 1) {
+      try {
+        await this.client.deleteCollection(kind, { namespace });
+        return;
+      } catch (error) {
+        if (!(error instanceof NoResponseError) || attempts === 5) throw error;
+      }
+    }
+  }
+
+  /** Deletes a namespace and waits until it is gone. */
   async deleteNamespace(name: string): Promise<void> {
     await this.client.delete(Namespace, { name });
     await eventually(`namespace ${name} is gone`, () => this.isGone(() => this.client.get(Namespace, { name })));
   }
 
-  /** Leaves everything where it is: for a server that is about to go with it. */
+  /** Closes the connection and deletes nothing, for a server that is stopped anyway. */
   async disconnect(): Promise<void> {
     await this.#transport.close();
   }
@@ -105,14 +117,14 @@ export class TestCluster {
     }
   }
 
-  /** The pods that the job controller has made for a Job. */
+  /** Returns the pods that the job controller created for a Job. */
   async podsOf(job: ObjectKey): Promise<readonly Pod[]> {
     const { namespace = '', name } = job;
     const list = await this.client.list(Pod, { namespace, labelSelector: `batch.kubernetes.io/job-name=${name}` });
     return list.items;
   }
 
-  /** There is no kubelet here: plays one whose container ended with an exit code, for each pod of the Job. */
+  /** Writes the status that a kubelet reports for a container with an exit code, for each pod of the Job. */
   async endPods(job: ObjectKey, exitCode = 0): Promise<void> {
     const pods = await eventually(`Job ${job.name} has a pod`, async () => {
       const found = await this.podsOf(job);

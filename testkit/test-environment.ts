@@ -6,31 +6,32 @@ import { wrapToDieWithParent } from './die-with-parent.ts';
 import { freePorts } from './free-ports.ts';
 
 export interface EnvironmentOptions {
-  /** For certificates, the audit log and etcd's data; whoever made it removes it. */
+  /** For certificates, the audit log and etcd's data. The caller removes it. */
   readonly folder: string;
   readonly crdFolders: readonly string[];
   readonly auditPolicy: string;
   readonly flags?: Readonly<Record<string, string>>;
-  /** Programs to have beside etcd and kube-apiserver. */
-  readonly morePrograms?: readonly BinaryName[];
+  /** Programs in addition to etcd and kube-apiserver. */
+  readonly extraPrograms?: readonly BinaryName[];
 }
 
-/** A kube-apiserver on a real etcd. Both end with this process, also when it is killed. */
+/** A kube-apiserver with etcd. Both end with this process, even if it is killed. */
 export interface Environment {
   readonly config: EnvtestConfig;
-  /** JSON lines, one an event that the audit policy selects. Whole once the API server has stopped. */
+  /** One JSON line per event that the audit policy selects. Complete when the API server has stopped. */
   readonly auditLog: string;
-  /** The folder of the programs, each of which ends with this process. */
+  /** The folder of the programs. They end with this process. */
   readonly programs: string;
   stop(): Promise<void>;
 }
 
 export async function startEnvironment(options: EnvironmentOptions): Promise<Environment> {
-  const { folder, crdFolders, auditPolicy, flags = {}, morePrograms = [] } = options;
-  const binaries = await ensureBinaries(['etcd', 'kube-apiserver', ...morePrograms]);
+  const { folder, crdFolders, auditPolicy, flags = {}, extraPrograms = [] } = options;
+  const binaries = await ensureBinaries(['etcd', 'kube-apiserver', ...extraPrograms]);
   const programs = await wrapToDieWithParent(folder, Object.fromEntries(binaries));
   const auditLog = join(folder, 'audit.log');
   await writeFile(join(folder, 'audit-policy.yaml'), auditPolicy);
+  // envtest chooses etcd's port, and starts etcd on another port if this one is taken meanwhile.
   const [securePort] = await freePorts();
   const environment = new TestEnvironment({
     binaryAssetsDirectory: programs,
@@ -48,7 +49,7 @@ export async function startEnvironment(options: EnvironmentOptions): Promise<Env
   return { config, auditLog, programs, stop: () => environment.stop() };
 }
 
-/** envtest makes its own folder below the system's temporary one: let that be ours, so that it goes with it. */
+/** envtest creates its folder in the system's temporary folder. Sets that to `folder`, so that both are removed together. */
 async function startIn(folder: string, environment: TestEnvironment): Promise<EnvtestConfig> {
   const before = process.env.TMPDIR;
   process.env.TMPDIR = folder;

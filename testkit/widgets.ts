@@ -1,7 +1,7 @@
 import type { ObjectMeta } from '../src/runtime/client/index.ts';
 import { builtInKind, type ObjectOf } from '../src/runtime/index.ts';
 
-/** Two kinds of which the tests are made: a Widget has Parts. */
+/** Kinds for unit tests: a Widget owns Parts. */
 export const Widget = builtInKind<{ spec?: { size: number } }>({
   group: 'test.example',
   version: 'v1',
@@ -30,7 +30,7 @@ export const Planet = builtInKind<object>({
 export const widgetsPath = '/apis/test.example/v1/widgets';
 export const partsPath = '/apis/test.example/v1/parts';
 
-/** A stored object: in namespace `default` and of a uid after its name unless `rest` says otherwise. */
+/** A stored Widget in namespace `default`. Its uid contains its name. @param rest overrides its metadata */
 export function stored(name: string, resourceVersion: string, rest: Partial<ObjectMeta> = {}): Widget {
   return {
     metadata: {

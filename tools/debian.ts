@@ -1,9 +1,8 @@
-import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { execa } from 'execa';
 import { cacheFolder } from './cache-folder.ts';
-import { ExclusiveLock } from './exclusive-lock.ts';
+import { runOnce } from './exclusive-lock.ts';
 import { type Display, type Report, runSteps, standardDisplay } from './progress.ts';
 
 /** The Debian packages that the cluster needs in addition to a minimal installation. */
@@ -56,14 +55,19 @@ export async function ensureDebianPackages(
       `the Debian packages ${missing.join(', ')} are missing, and only root can install them: sudo apt-get install --no-install-recommends ${missing.join(' ')}`,
     );
   }
-  await mkdir(cacheFolder(environment), { recursive: true });
-  const apt: Apt = { lockFile: join(cacheFolder(environment), 'apt.lock'), environment, signal };
-  const run = (report: Report) => installUnlessDone(packages, apt, report);
+  const lockFile = join(cacheFolder(environment), 'apt.lock');
+  const run = (report: Report) => {
+    const isDone = async () => (await findMissing(packages, environment)).length === 0;
+    const onWait = (holder: string) => report.notice(`waiting for another installation: ${holder}`);
+    return runOnce({ lockFile, purpose: 'installing packages', isDone, onWait, signal }, async () =>
+      // Another process may have installed some of the packages.
+      install(await findMissing(packages, environment), { environment, signal }, report),
+    );
+  };
   await runSteps([{ title: `Debian packages ${missing.join(', ')}`, run }], display);
 }
 
 interface Apt {
-  readonly lockFile: string;
   readonly environment: NodeJS.ProcessEnv;
   readonly signal: AbortSignal | undefined;
 }
@@ -92,24 +96,6 @@ async function findMissing(packages: readonly string[], environment: NodeJS.Proc
 /** Parses names separated by commas, with optional versions: `containerd.io, containerd, runc (= 1.3.0)`. */
 function namesIn(list: string): readonly string[] {
   return list.split(',').map((item) => item.trim().replace(/ .*$/, ''));
-}
-
-async function installUnlessDone(packages: readonly string[], apt: Apt, report: Report): Promise<void> {
-  let waitingFor: string | undefined;
-  for (;;) {
-    apt.signal?.throwIfAborted();
-    using lock = ExclusiveLock.tryAcquire(apt.lockFile, 'installing packages');
-    if (lock === undefined) {
-      const holder = ExclusiveLock.lastHolder(apt.lockFile);
-      if (holder !== waitingFor) report.notice(`waiting for another installation: ${holder}`);
-      waitingFor = holder;
-      await sleep(pollMs, undefined, apt.signal && { signal: apt.signal });
-    } else {
-      const missing = await findMissing(packages, apt.environment);
-      if (missing.length > 0) await install(missing, apt, report);
-      return;
-    }
-  }
 }
 
 /** If the first attempt fails, repairs an interrupted dpkg, updates the package lists and tries again. */
@@ -150,7 +136,7 @@ async function aptGet(command: readonly string[], apt: Apt, report: Report): Pro
     const locked = result.failed && tail.some((line) => line.includes('Could not get lock'));
     if (!locked || performance.now() > deadline) return { failed: result.failed, tail, cause: result };
     report.doing('waiting for another apt-get');
-    await sleep(pollMs, undefined, apt.signal && { signal: apt.signal });
+    await sleep(pollMs, undefined, { signal: apt.signal });
   }
 }
 

@@ -7,20 +7,20 @@ import { cpuSeconds } from '../usage.ts';
 import { ScriptedCluster } from './scripted-cluster.ts';
 
 export interface EventCost {
-  /** Echos, and as many Jobs, that are cached. */
+  /** The number of cached Echos, and of cached Jobs. */
   readonly size: number;
-  /** Milliseconds of the operator's CPU for one change of an Echo that needs nothing: read, stored, reconciled. */
+  /** Milliseconds of the operator's CPU for one event that requires no write: reading, storing and reconciling. */
   readonly cpuPerEvent: number;
   readonly disturbance: number;
 }
 
 const batch = 1000;
-/** Until the compiler has seen enough. */
+/** Before the measurement, so that V8 has compiled the hot code. */
 const warmUpBatches = 5;
 const batches = 20;
 const timeoutMs = 120_000;
 
-/** Runs the operator against a scripted cluster of this size. @throws TurnError if it writes for an Echo that needs nothing */
+/** Runs the operator with a scripted cluster. @throws TurnError if the operator is late, or writes for an Echo that needs no write */
 export async function eventCostTurn(
   operator: Operator,
   size: number,
@@ -45,9 +45,12 @@ export async function eventCostTurn(
       return { size, cpuPerEvent: (seconds * 1000) / (batch * batches), disturbance: await others() };
     } catch (cause) {
       if (!late.aborted || interrupted.aborted) throw cause;
-      throw new TurnError(`${operator.name}: ${size} Echos cached, and changes not seen after ${timeoutMs} ms`, {
-        cause,
-      });
+      throw new TurnError(
+        `${operator.name}: with ${size} Echos cached, it did not handle all changes within ${timeoutMs} ms`,
+        {
+          cause,
+        },
+      );
     } finally {
       await running.stop();
     }

@@ -1,2 +1,2 @@
-/** What an event costs our operator, with few and with many objects cached. */
+/** Measures our operator's cost of an event, with few and with many cached objects. */
 export { type EventCost, eventCostTurn } from './event-cost.ts';

@@ -10,7 +10,7 @@ import type { KubeObject } from '../../src/runtime/index.ts';
 import type { Job } from '../../src/runtime/kinds/index.ts';
 import { podSettings } from '../../testkit/pod-settings.ts';
 
-/** There are no pods: nobody runs the Jobs. */
+/** The list of pods is empty, because nothing runs the Jobs. */
 type Resource = 'echos' | 'jobs' | 'pods';
 
 const namespace = 'bench';
@@ -18,15 +18,15 @@ const sentinel = 'sentinel-';
 const apiVersions = { echos: 'mmontes.io/v1alpha1', jobs: 'batch/v1', pods: 'v1' } as const;
 const lists = { echos: 'EchoList', jobs: 'JobList', pods: 'PodList' } as const;
 
-/** A path of ours: with or without a namespace, a name, a subresource. */
+/** A path of the API, with an optional namespace, name and subresource. */
 const pathPattern = /^\/(?:api\/v1|apis\/[^/]+\/[^/]+)(?:\/namespaces\/[^/]+)?\/(\w+)(?:\/([^/]+))?(?:\/(\w+))?$/;
 
 /**
- * Serves Echos, each with its Job and its status, as far as an operator can tell: a real API server would need minutes
- * to be filled, and half of the processors while it sends. Nobody has anything to do for these Echos, whatever changes.
+ * Simulates an API server with Echos that each have their Job and status, so the operator has nothing to write. A real API server would
+ * take minutes to fill, and would use half of the processors to send events.
  *
- * After each batch of changes comes an Echo without a Job, a sentinel: when its Job is created, the operator has gone
- * through all that came before it.
+ * After each batch of changes it sends a sentinel: an Echo without a Job. When the operator creates that Job, it has handled all events
+ * before.
  */
 export class ScriptedCluster {
   readonly #server: Server;
@@ -51,7 +51,7 @@ export class ScriptedCluster {
     return cluster;
   }
 
-  /** A kubeconfig that leads to it, as JSON. */
+  /** A kubeconfig for this server, as JSON. */
   get kubeconfig(): string {
     const { port } = this.#server.address() as AddressInfo;
     const name = 'scripted';
@@ -66,16 +66,16 @@ export class ScriptedCluster {
     });
   }
 
-  /** Writes that came for an Echo for which there was nothing to do. */
+  /** The writes for Echos that needed none. */
   get needlessWrites(): readonly string[] {
     return this.#needless;
   }
 
-  /** Changes so many Echos, one after the other, and waits until the operator has seen to them all. */
+  /** Changes `count` Echos one after the other, and waits until the operator has handled the events. */
   async change(count: number, signal: AbortSignal): Promise<void> {
     const watch = await this.#watch('echos', signal);
     for (let sent = 0; sent < count; sent++) {
-      // A prime: no Echo changes twice in a batch, and neighbours in time are none in the list.
+      // With a prime step no Echo changes twice in a batch, and consecutive events are for distant Echos.
       const echo = this.#echo((this.#changes++ * 7919) % this.#size, ++this.#resourceVersion);
       if (!send(watch, 'MODIFIED', echo)) await once(watch, 'drain', { signal });
     }
@@ -121,7 +121,7 @@ export class ScriptedCluster {
       respond(response, 200, this.#page(resource, query));
       return;
     }
-    // As a server without streaming lists does.
+    // Like a server without streaming lists.
     if (query.get('sendInitialEvents') === 'true') {
       refuse(response, 422, 'Invalid');
       return;
@@ -160,23 +160,23 @@ export class ScriptedCluster {
         ...(sent.status && { status: sent.status }),
       };
       this.#sentinels.delete(target);
-      this.#tell('echos', 'MODIFIED', patched);
+      this.#sendEvent('echos', 'MODIFIED', patched);
       respond(response, 200, patched);
       return;
     }
     const made = { ...sent, metadata: { ...sent.metadata, uid: `uid-of-${resource}-${target}`, resourceVersion } };
     respond(response, 201, made);
     if (resource !== 'jobs') return;
-    this.#tell('jobs', 'ADDED', made);
+    this.#sendEvent('jobs', 'ADDED', made);
     this.#jobCreated?.(target);
   }
 
-  #tell(resource: Resource, type: string, object: KubeObject): void {
+  #sendEvent(resource: Resource, type: string, object: KubeObject): void {
     const watch = this.#watches.get(resource);
     if (watch !== undefined) send(watch, type, object);
   }
 
-  /** The Echo as it is at this resourceVersion: each has another annotation. */
+  /** Returns the Echo at a resourceVersion. Each version has another annotation. */
   #echo(index: number, resourceVersion: number): Echo {
     const bare = bareEcho(`echo-${String(index).padStart(6, '0')}`, resourceVersion);
     const desired = desiredStatus(echoReasons, bare, outcomeOf(bare, jobOf(bare)), new Date(0));
@@ -212,7 +212,7 @@ function jobOf(echo: Echo): Job {
   } as Job;
 }
 
-/** A merge patch as what it makes of nothing. */
+/** Returns the result of a merge patch on an empty object. */
 const withoutNull = <T extends object>(patch: T): T =>
   Object.fromEntries(Object.entries(patch).filter(([, value]) => value !== null)) as T;
 

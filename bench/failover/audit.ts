@@ -1,14 +1,14 @@
-/** What the API server's audit log says of the candidates. */
+/** Reads the candidates' requests from the API server's audit log. */
 import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { TurnError } from '../running-operator.ts';
 
 /** One request of a candidate. */
 export interface CandidateRequest {
-  /** Whose: the name of the pod whose token it had, or else of the user. */
+  /** The name of the pod that the token belongs to, or else the user. */
   readonly candidate: string;
   readonly verb: string;
-  /** With its subresource: `echos/status`. Absent where it was for no resource. */
+  /** Includes the subresource: `echos/status`. Absent for a request without a resource. */
   readonly resource?: string;
   /** When the API server received it, in milliseconds since 1970. */
   readonly receivedMs: number;
@@ -21,10 +21,10 @@ interface AuditLine {
   readonly objectRef?: { readonly resource?: string; readonly subresource?: string };
 }
 
-/** A token that was made for a pod tells its name. */
+/** The key under which a pod's token names the pod. */
 const podName = 'authentication.kubernetes.io/pod-name';
 
-/** What the log says of the service accounts of a namespace, in the order in which the server received it. */
+/** Returns the requests of a namespace's service accounts, in the order in which the server received them. */
 export async function readCandidateRequests(auditLog: string, namespace: string): Promise<readonly CandidateRequest[]> {
   const users = `system:serviceaccount:${namespace}:`;
   const requests: CandidateRequest[] = [];
@@ -32,7 +32,7 @@ export async function readCandidateRequests(auditLog: string, namespace: string)
     input: createReadStream(auditLog),
     crlfDelay: Number.POSITIVE_INFINITY,
   })) {
-    // Most of a log is of others. The last line may be one that is being written.
+    // Skip other users' lines without parsing them. The last line may be incomplete.
     if (!line.includes(users) || !line.endsWith('}')) continue;
     const { verb, user, requestReceivedTimestamp, objectRef } = JSON.parse(line) as AuditLine;
     if (!user.username.startsWith(users)) continue;
@@ -47,26 +47,26 @@ export async function readCandidateRequests(auditLog: string, namespace: string)
   return requests.sort((a, b) => a.receivedMs - b.receivedMs);
 }
 
-/** Of a time with microseconds, which a Date would cut off. */
+/** Parses a time with microseconds, which Date truncates. */
 function millisecondsOf(timestamp: string): number {
   const [whole = '', fraction = ''] = timestamp.replace('Z', '').split('.');
   return Date.parse(`${whole}Z`) + Number(`0.${fraction || 0}`) * 1000;
 }
 
-/** The end of a leader, and who came after it. */
+/** A leader's end, and its successor. */
 export interface Handover {
-  /** When the leader got the signal, in milliseconds since 1970. */
+  /** When the signal was sent, in milliseconds since 1970. */
   readonly signalledMs: number;
   readonly next: string;
-  /** From when on `next` can have led, in milliseconds since 1970. Default: the signal. */
+  /** When `next` acquired the Lease, in milliseconds since 1970. Default: unknown, but after the signal. */
   readonly nextLedFromMs?: number;
 }
 
 /**
- * Milliseconds from the signal to the next leader's first write: to its first request to make a Job, or to write an Echo's
- * status, as the server received it.
+ * Returns the milliseconds from the signal until the server received the next leader's first write: a creation of a Job or a patch of an
+ * Echo's status.
  *
- * @throws TurnError if it has written none, or some before the signal, or if it led before.
+ * @throws TurnError if there is no such write, or if the next leader wrote or led before the signal
  */
 export function handoverMs(requests: readonly CandidateRequest[], handover: Handover): number {
   const { signalledMs, next, nextLedFromMs } = handover;
@@ -74,24 +74,24 @@ export function handoverMs(requests: readonly CandidateRequest[], handover: Hand
   const [early] = writes;
   if (nextLedFromMs === undefined && early !== undefined && early.receivedMs < signalledMs) {
     const soonerMs = (signalledMs - early.receivedMs).toFixed(0);
-    throw new TurnError(`${next} wrote ${soonerMs} ms before the end of the leader that it stood by for`);
+    throw new TurnError(`${next} wrote ${soonerMs} ms before the leader was signalled`);
   }
   if (nextLedFromMs !== undefined && nextLedFromMs < signalledMs) throw new TurnError(`${next} led before the signal`);
   const first = writes.find(({ receivedMs }) => receivedMs >= (nextLedFromMs ?? signalledMs));
-  if (first === undefined) throw new TurnError(`${next} should lead and has written nothing`);
+  if (first === undefined) throw new TurnError(`${next} leads but has written nothing`);
   return first.receivedMs - signalledMs;
 }
 
 const isWork = ({ verb, resource }: CandidateRequest): boolean =>
   (resource === 'jobs' || resource === 'echos/status') && !['get', 'list', 'watch'].includes(verb);
 
-/** A time to count in, in milliseconds since 1970: the first included, the last not. */
+/** A period in milliseconds since 1970, from `fromMs` to before `toMs`. */
 export interface Period {
   readonly fromMs: number;
   readonly toMs: number;
 }
 
-/** How many requests an hour some candidates sent in a period. */
+/** Returns the requests per hour that some candidates sent in a period. */
 export function requestsPerHour(
   requests: readonly CandidateRequest[],
   candidates: readonly string[],

@@ -21,13 +21,13 @@ import type { Electing } from './elections.ts';
 
 const clusterName = 'bench';
 
-/** What a machine may lack for a cluster. */
+/** The errors of a machine that cannot run the cluster. */
 const refusals = [ClusterError, UnsupportedMachineError, ImageError, PackagesError] as const;
 
-/** Jobs stay as they are made: twenty pods a second would be a load of their own. */
+/** Without the Job controller: 20 pods per second would be an additional load. */
 const flags = { 'controller-manager': ['--controllers=*,-job-controller'] } as const;
 
-/** The service accounts of the namespace may do everything, as on the API servers of the other turns. */
+/** Gives the namespace's service accounts all rights, as on the API servers of the other turns. */
 const prerequisites = `
 apiVersion: v1
 kind: Namespace
@@ -40,10 +40,10 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: 'system:serviceaccounts:${namespace}'}]
 `;
 
-/** A real cluster of two nodes, with the CRDs and the operators' images. It goes when this process ends, however. */
+/** A real cluster of two nodes with the CRDs and the operators' images. It is removed when this process ends, even by SIGKILL. */
 export class CrashCluster {
   readonly cluster: Cluster;
-  /** As an administrator. */
+  /** Has an administrator's rights. */
   readonly client: Client;
   readonly transport: Transport;
   readonly #images: ReadonlyMap<string, string>;
@@ -57,13 +57,13 @@ export class CrashCluster {
     this.#watchdog = watchdog;
   }
 
-  /** @throws TurnError where it can't be brought up. */
+  /** @throws TurnError if the cluster cannot be brought up */
   static async up(who: readonly Electing[], context: RunContext): Promise<CrashCluster> {
     try {
       return await CrashCluster.#up(who, context);
     } catch (cause) {
       if (!refusals.some((refusal) => cause instanceof refusal)) throw cause;
-      throw new TurnError(`there is no cluster to kill leaders in: ${String(cause)}`, { cause });
+      throw new TurnError(`the cluster for the crashes cannot be brought up: ${String(cause)}`, { cause });
     }
   }
 
@@ -72,7 +72,7 @@ export class CrashCluster {
     for (const { operator } of who) images.push({ of: operator.name, ...(await imageOf(operator, folder, signal)) });
     const watchdog = await removeClusterOnExit(clusterName);
     try {
-      // What a killed run has left under the name.
+      // A killed run may have left a cluster.
       await Cluster.down(clusterName, signal);
       const cluster = await Cluster.up({ name: clusterName, nodes: 2, flags, signal });
       for (const { archive } of images) await cluster.loadImage(archive);
@@ -90,10 +90,10 @@ export class CrashCluster {
     }
   }
 
-  /** The image that a pod of the operator asks for. */
+  /** Returns the name of the operator's image. */
   imageOf({ name }: Operator): string {
     const image = this.#images.get(name);
-    if (image === undefined) throw new RangeError(`no image of ${name} has been loaded`);
+    if (image === undefined) throw new RangeError(`the image of ${name} was not loaded`);
     return image;
   }
 
@@ -104,6 +104,6 @@ export class CrashCluster {
   }
 }
 
-/** Ours as users have it. */
+/** Builds an operator's image. Ours is the released one. */
 const imageOf = ({ name, command: [program] }: Operator, folder: string, signal: AbortSignal) =>
   name === 'echoperator' ? buildImage({ signal }) : staticImage(name, program, folder, signal);

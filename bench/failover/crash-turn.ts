@@ -9,12 +9,11 @@ import { type Electing, randomPauseMs, type Standby } from './elections.ts';
 import { Pods } from './pods.ts';
 import { Stream } from './stream.ts';
 
-/** A leader that has only just begun to lead is another thing. */
+/** How long a leader leads before it is killed: a new leader behaves differently. */
 const ledForMs = 10_000;
 
 /**
- * How long it takes, after SIGKILL to the leader's process in its pod, until the next leader writes: with a cold standby,
- * and with a warm one.
+ * Measures the time from SIGKILL of the leader's process in its pod until the next leader's first write, with a cold and a warm standby.
  */
 export async function crashTurn(who: Electing, on: CrashCluster, context: RunContext): Promise<Turn> {
   const cold = await crash(who, 'cold', on, context);
@@ -37,7 +36,7 @@ async function crash(who: Electing, standby: Standby, on: CrashCluster, { plan, 
     await stream.goesOn(signal);
     await stream.end(signal);
     const disturbance = await others();
-    // Possibly the same pod, with another container: what it writes now is told from what was under way by the time.
+    // The next leader may be a new container of the same pod. The time of acquisition tells its writes from the old container's.
     const next = await pods.leader();
     const requests = await readCandidateRequests(on.cluster.auditLog, namespace);
     const ms = handoverMs(requests, { signalledMs: killedMs, next: next.pod, nextLedFromMs: next.acquiredMs });

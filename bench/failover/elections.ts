@@ -1,6 +1,6 @@
 import type { Operator, OperatorName } from '../operators.ts';
 
-/** Whether those who stand by fill their caches. */
+/** Whether standbys fill their caches. */
 export type Standby = 'cold' | 'warm';
 export const standbys: readonly Standby[] = ['cold', 'warm'];
 
@@ -10,16 +10,16 @@ export interface LeaseKey {
   readonly name: string;
 }
 
-/** How an operator is told to contend, and how its log tells what became of it. */
+/** How to configure an operator's leader election, and the log lines that tell its state. */
 export interface Election {
   environment(lease: LeaseKey, standby: Standby): Readonly<Record<string, string>>;
-  /** It leads. */
+  /** In the log when it leads. */
   readonly leads: string;
-  /** It contends, and another leads or may do so. */
+  /** In the log when it contends and does not lead. */
   readonly contends: string;
 }
 
-/** client-go's and controller-runtime's own, the same for all. */
+/** The defaults of client-go and controller-runtime, for all operators. */
 export const timings = { leaseDurationSeconds: 15, renewDeadlineSeconds: 10, retryPeriodSeconds: 2 } as const;
 
 const elections: Readonly<Partial<Record<OperatorName, Election>>> = {
@@ -34,7 +34,7 @@ const elections: Readonly<Partial<Record<OperatorName, Election>>> = {
       HA_WARM_STANDBY: String(standby === 'warm'),
     }),
     leads: '"msg":"leading"',
-    contends: '"msg":"another leads"',
+    contends: '"msg":"another candidate leads"',
   },
   'controller-runtime': {
     environment: ({ namespace, name }, standby) => ({
@@ -50,13 +50,13 @@ const elections: Readonly<Partial<Record<OperatorName, Election>>> = {
   },
 };
 
-/** An operator that can stand by. */
+/** An operator with leader election. */
 export interface Electing {
   readonly operator: Operator;
   readonly election: Election;
 }
 
-/** Those of them that can stand by. */
+/** Returns the operators with leader election. */
 export const electing = (operators: readonly Operator[]): readonly Electing[] =>
   operators.flatMap((operator) => {
     const election = elections[operator.name];
@@ -64,11 +64,11 @@ export const electing = (operators: readonly Operator[]): readonly Electing[] =>
   });
 
 const retryMs = timings.retryPeriodSeconds * 1000;
-/** client-go's standby asks after 1 to 2.2 retry periods: every 1.6 in the mean. */
+/** client-go's standby reads the Lease every 1 to 2.2 retry periods, 1.6 on average. */
 const meanPauseMs = retryMs * 1.6;
 
 /**
- * How long a standby is left alone before its leader ends: any moment between two times at which client-go's asks for the
- * Lease is as likely as any other, since the length of what is drawn from is the mean time between them.
+ * Returns how long to wait before the leader ends. Every moment between two reads of the Lease by client-go's standby is equally likely,
+ * because the range is as long as the mean time between them.
  */
 export const randomPauseMs = (random: () => number = Math.random): number => retryMs + random() * meanPauseMs;

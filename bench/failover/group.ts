@@ -5,18 +5,18 @@ import type { Electing, LeaseKey, Standby } from './elections.ts';
 
 /** One process of a group. */
 export interface Candidate {
-  /** The user by which the audit log knows it. */
+  /** The user in the audit log. */
   readonly name: string;
   readonly running: RunningOperator;
   readonly log: string;
 }
 
-/** Processes of one operator that contend for one Lease, each with a service account of its own. */
+/** Processes of one operator that contend for one Lease. Each has its own service account. */
 export class Group {
   readonly #who: Electing;
   readonly #standby: Standby;
   readonly #server: ApiServer;
-  /** For logs. */
+  /** The folder of the logs. */
   readonly #folder: string;
   readonly #lease: LeaseKey;
   readonly #candidates: Candidate[] = [];
@@ -29,23 +29,23 @@ export class Group {
     this.#lease = { namespace, name: `${who.operator.name}-${standby}` };
   }
 
-  /** All that were ever started. */
+  /** The names of all candidates since the start. */
   get names(): readonly string[] {
     return this.#candidates.map(({ name }) => name);
   }
 
-  /** Starts the first one; returns when it leads and its caches have synced. */
+  /** Starts the first candidate. Returns when it leads and its caches have synced. */
   leader(): Promise<Candidate> {
     return this.#start([this.#who.election.leads, syncedMark]);
   }
 
-  /** Starts another; returns when it stands by, if it is a warm one with caches that have synced. */
+  /** Starts another candidate. Returns when it stands by; a warm standby's caches have synced. */
   another(): Promise<Candidate> {
     const { contends } = this.#who.election;
     return this.#start(this.#standby === 'warm' ? [contends, syncedMark] : [contends]);
   }
 
-  /** Stops all that still run. */
+  /** Stops all candidates. */
   async stop(): Promise<void> {
     await Promise.all(this.#candidates.map(({ running }) => running.stop()));
   }

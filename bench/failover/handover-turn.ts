@@ -10,7 +10,7 @@ import { type Electing, randomPauseMs, type Standby } from './elections.ts';
 import { Group } from './group.ts';
 import { Stream } from './stream.ts';
 
-/** How long it takes, after SIGTERM to the leader, until the next one writes: with a cold standby, and with a warm one. */
+/** Measures the time from SIGTERM of the leader until the next leader's first write, with a cold and a warm standby. */
 export async function handoverTurn(who: Electing, context: RunContext): Promise<Turn> {
   const cold = await handovers(who, 'cold', context);
   const warm = await handovers(who, 'warm', context);
@@ -20,7 +20,7 @@ export async function handoverTurn(who: Electing, context: RunContext): Promise<
   };
 }
 
-/** On a fresh API server: while Echos come, one leader after the other is asked to stop. */
+/** Stops one leader after the other on a fresh API server, while Echos are created. */
 async function handovers(who: Electing, standby: Standby, { plan, folder, signal }: RunContext) {
   const server = await startApiServer(folder);
   const seen: Handover[] = [];
@@ -37,7 +37,7 @@ async function handovers(who: Electing, standby: Standby, { plan, folder, signal
         await delay(randomPauseMs(), undefined, { signal });
         const signalledMs = Date.now();
         const exitCode = await leader.running.stop();
-        // It has lost its Lease, say, on a machine that others keep busy: this is another thing.
+        // A leader that lost its Lease, for example on a busy machine, does not hand it over.
         if (exitCode !== 0) {
           const how = exitCode === undefined ? 'had to be killed' : `ended with ${exitCode}`;
           throw new TurnError(`a leader of ${who.operator.name} ${how}${await endOf(leader.log)}`);
@@ -56,7 +56,7 @@ async function handovers(who: Electing, standby: Standby, { plan, folder, signal
       await group.stop();
     }
   } finally {
-    // The audit log is whole when the server has stopped.
+    // The audit log is complete when the server has stopped.
     await server.stop();
   }
   const requests = await readCandidateRequests(server.auditLog, namespace);

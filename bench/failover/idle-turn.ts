@@ -7,7 +7,7 @@ import { type Period, readCandidateRequests, requestsPerHour } from './audit.ts'
 import type { Electing, Standby } from './elections.ts';
 import { Group } from './group.ts';
 
-/** How many requests an hour three of an operator send that have nothing to do: one leads, two stand by, cold or warm. */
+/** Counts the requests per hour of three idle replicas of an operator: a leader and two standbys, cold or warm. */
 export async function idleTurn(who: Electing, { plan, folder, signal }: RunContext): Promise<Turn> {
   const server = await startApiServer(folder, everyRequest);
   const groupOf = (standby: Standby) => new Group(who, standby, server, folder);
@@ -31,7 +31,7 @@ export async function idleTurn(who: Electing, { plan, folder, signal }: RunConte
       await Promise.all([cold.stop(), warm.stop()]);
     }
   } finally {
-    // The audit log is whole when the server has stopped.
+    // The audit log is complete when the server has stopped.
     await server.stop();
   }
   const requests = await readCandidateRequests(server.auditLog, namespace);

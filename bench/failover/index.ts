@@ -1,4 +1,4 @@
-/** What becomes of a group of an operator's processes when its leader ends, and what it costs while nothing happens. */
+/** Measures how replicas of an operator replace their leader, and what they cost while they are idle. */
 export { CrashCluster } from './crash-cluster.ts';
 export { crashTurn } from './crash-turn.ts';
 export { type Electing, electing } from './elections.ts';

@@ -10,10 +10,10 @@ const container = 'operator';
 const replicas = 2;
 const readyTimeoutMs = 120_000;
 
-/** Who leads a group of pods. */
+/** The leader of a group of pods. */
 export interface Leader {
   readonly pod: string;
-  /** Since when, in milliseconds since 1970, by its own clock. */
+  /** When it acquired the Lease, in milliseconds since 1970, by its own clock. */
   readonly acquiredMs: number;
 }
 
@@ -33,7 +33,7 @@ export class Pods {
     this.#lease = { namespace, name: this.#name };
   }
 
-  /** Makes them, and returns who leads once the other stands by. @throws TurnError where that takes over two minutes */
+  /** Creates the pods. Returns the leader when the other pod stands by. @throws TurnError after two minutes */
   async start(signal: AbortSignal): Promise<Leader> {
     const { cluster } = this.#on;
     await cluster.kubectl(['apply', '--server-side', '--filename=-'], JSON.stringify(this.#deployment()));
@@ -60,7 +60,7 @@ export class Pods {
     };
   }
 
-  /** Kills the container's process from outside of the pod, with -9. Returns when, in milliseconds since 1970. */
+  /** Kills the container's process with SIGKILL from outside the pod. @returns when, in milliseconds since 1970 */
   async kill(pod: string): Promise<number> {
     const { status } = await this.#on.client.get(Pod, { namespace, name: pod });
     const pids = await this.#on.cluster.containerProcesses(status?.containerStatuses?.[0]?.containerID ?? '');
@@ -70,7 +70,7 @@ export class Pods {
     return killedMs;
   }
 
-  /** Deletes them, and all that was made meanwhile. */
+  /** Deletes the pods, the Echos and the Jobs. */
   async stop(): Promise<void> {
     const { cluster } = this.#on;
     const which = ['--namespace', namespace, '--ignore-not-found'];
@@ -80,7 +80,7 @@ export class Pods {
     }
   }
 
-  /** The leader, if one of them leads, the other stands by, and both have done before what they do once. */
+  /** Returns the leader if one pod leads, the other stands by, and their caches have synced as far as they should. */
   async #settled(): Promise<Leader | undefined> {
     const { election } = this.#who;
     const { items } = await this.#on.client.list(Pod, { namespace, labelSelector: `app=${this.#name}` });

@@ -4,7 +4,7 @@ import { timeoutMsFor } from '../plan.ts';
 import { TurnError } from '../running-operator.ts';
 import { Stopwatch } from '../stopwatch.ts';
 
-/** Echos that come at an even pace, and all of which are to be served. */
+/** Creates Echos at an even pace. The operator has to serve all of them. */
 export class Stream {
   readonly #stopwatch: Stopwatch;
   readonly #ending = new AbortController();
@@ -16,7 +16,7 @@ export class Stream {
     const created = ({ metadata }: { readonly metadata: { readonly name: string } }) =>
       this.#stopwatch.created(metadata.name);
     this.#creating = steady(client, 'stream-', pace, created, this.#ending.signal);
-    // Whoever waits is told.
+    // `end` and `stop` await the result.
     this.#creating.catch(() => {});
   }
 

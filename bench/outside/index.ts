@@ -1,3 +1,3 @@
-/** Kinds that live outside of the cluster: many PostgresWriters and Pets at once, beside the same writes without an outside. */
+/** Measures the kinds that live outside the cluster: many PostgresWriters and Pets, and only their writes to the API server. */
 export { bareTurn, outsideTurn } from './outside-turn.ts';
 export { type Subject, subjects } from './subjects.ts';

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { forEachOf } from '../../testkit/for-each-of.ts';
+import { forEachConcurrently } from '../../testkit/for-each-concurrently.ts';
 import { type ApiServer, startApiServer } from '../api-server.ts';
 import { ourCpuSeconds, watchOthers } from '../disturbance.ts';
 import { connectWriters, eventsArrived, writers } from '../load.ts';
@@ -12,7 +12,7 @@ import { endOf, RunningOperator, TurnError, workers } from '../running-operator.
 import type { RunContext } from '../turns.ts';
 import type { BareWrites, Subject } from './subjects.ts';
 
-/** An operator that finds all the objects when it starts, and has to bring each outside. */
+/** Measures an operator that starts when all objects exist, and creates the external part of each. */
 export async function outsideTurn(subject: Subject, operator: Operator, context: RunContext): Promise<Turn> {
   const { folder, plan } = context;
   const count = subject.countOf(plan);
@@ -30,7 +30,7 @@ export async function outsideTurn(subject: Subject, operator: Operator, context:
   return { ...turn, figures: { ...turn.figures, ...(await outside.figures()) } };
 }
 
-/** The same writes to the API server by the bench itself, with as many at once as an operator has workers and connections. */
+/** Measures the same writes to the API server by the bench itself, as many at a time as an operator has workers. */
 export async function bareTurn(subject: Subject, context: RunContext): Promise<Turn> {
   return onServerWithObjects(subject, context, async (server, bareWrites) => {
     const writer = server.clientNamed('ceiling');
@@ -39,11 +39,11 @@ export async function bareTurn(subject: Subject, context: RunContext): Promise<T
       context.signal.throwIfAborted();
       await writesOfOne(writer);
     };
-    await forEachOf(bareWrites, write, workers);
+    await forEachConcurrently(bareWrites, write, workers);
   });
 }
 
-/** Has the work done on a fresh API server that is full of objects, and says what the audit log has of it. */
+/** Runs `work` on a fresh API server with all objects, and evaluates the audit log. */
 async function onServerWithObjects(
   subject: Subject,
   { plan, folder, signal }: RunContext,
@@ -59,7 +59,7 @@ async function onServerWithObjects(
       signal.throwIfAborted();
       bareWrites.push(await subject.create(server.client, index));
     };
-    await forEachOf(Array(count).keys(), create, writers);
+    await forEachConcurrently(Array(count).keys(), create, writers);
     await delay(plan.settleMs, undefined, { signal });
     const others = await watchOthers();
     const before = await ourCpuSeconds();
@@ -67,7 +67,7 @@ async function onServerWithObjects(
     cpuSeconds = (await ourCpuSeconds()) - before;
     disturbance = await others();
   } finally {
-    // The audit log is whole when the server has stopped.
+    // The audit log is complete when the server has stopped.
     await server.stop();
   }
   const counted = await readRequestsFor(subject.plural, server.auditLog);
@@ -75,7 +75,7 @@ async function onServerWithObjects(
   return { figures: subject.figures(count, counted.seconds, cpuSeconds), disturbance, requests };
 }
 
-/** The Event about an object comes after the last write of its status. */
+/** Waits until every object has an Event, which follows the last write of its status. */
 async function served(server: ApiServer, count: number, log: string, { signal }: RunContext): Promise<void> {
   const timeoutMs = 2 * timeoutMsFor(count);
   const late = AbortSignal.timeout(timeoutMs);

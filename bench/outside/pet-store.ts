@@ -5,7 +5,7 @@ import { bundlePrograms } from '../../testkit/shipped-program.ts';
 import { TurnError } from '../running-operator.ts';
 import type { Outside } from './subjects.ts';
 
-/** The project's own pet store, which has each pet on the disk before it answers. */
+/** Starts the project's pet store, which writes each pet to the disk before it answers. */
 export async function startPetStore(count: number, folder: string): Promise<Outside> {
   const store = await PetStoreProcess.start({}, folder, await bundlePrograms(join(folder, 'programs')));
   return {

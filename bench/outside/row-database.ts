@@ -8,25 +8,25 @@ import type { Outside } from './subjects.ts';
 
 const role = 'bench';
 
-/** A database for each way to write the rows, since PostgreSQL counts the time of each. */
+/** One database per way to write rows, because PostgreSQL counts the time of each database. */
 const databases = { ours: 'rows', copy: 'copied', inserts: 'inserted' } as const;
 
-/** COPYs in a turn, each into a table of its own. */
+/** The number of COPY statements per turn, each into its own table. */
 const copies = 5;
-/** One INSERT each for so large a part of the rows: all of them would be felt. */
+/** The share of rows that are also written by an INSERT each. All of them would disturb the operator. */
 const insertedPart = 0.1;
 
 const columns = '(id text PRIMARY KEY, name text, age integer, country text)';
 
 /**
- * A PostgreSQL. While the operator writes its rows, one COPY of as many and an INSERT for each of some are taken beside it
- * now and then: all are timed by the clock, and find the processors equally busy.
+ * Starts a PostgreSQL. While the operator writes its rows, the bench repeatedly runs a COPY of as many rows and single INSERTs, so that all
+ * are measured with equally busy processors.
  *
- * What counts is PostgreSQL's own `active_time` of a database: from the arrival of a statement until it is answered, with its
- * parsing, its parameters, its plan and its commit. As etcd it runs without fsync.
+ * Measures PostgreSQL's `active_time` of a database: from the arrival of a statement until its reply, with parsing, parameters, plan and
+ * commit. Like etcd, it runs without fsync.
  */
 export async function startRowDatabase(count: number, folder: string): Promise<Outside> {
-  // PostgreSQL runs as somebody else, to whom the run's own folder is closed.
+  // PostgreSQL runs as another user, who cannot enter the folder of the run.
   const server = await PostgresServer.start(dirname(folder));
   const comparison = new Comparison(server, count);
   try {
@@ -112,7 +112,7 @@ class Comparison {
     };
   }
 
-  /** Of sessions that have ended. */
+  /** The active time of ended sessions. */
   async #activeMs(database: string): Promise<number> {
     const [row] = await this.#server.query<{ readonly ms: number }>(
       `SELECT active_time AS ms FROM pg_stat_database WHERE datname = '${database}'`,
@@ -128,7 +128,7 @@ class Comparison {
         await copier.query(`COPY copy${this.#copied} FROM ${this.#file}`);
         this.#copied += 1;
         await this.#insert(inserter, Math.ceil((this.#count * insertedPart) / copies));
-        // Spread over what a turn takes at the least: 200 rows a second.
+        // Spread over the shortest duration of a turn: 200 rows per second.
         await delay((this.#count * 5) / copies, undefined, { signal: ending }).catch(() => {});
       } while (this.#copied < copies && !ending.aborted);
     } finally {

@@ -11,7 +11,7 @@ import {
   type Kind,
   type KubeObject,
   type Manifest,
-  reportStatus,
+  patchStatus,
 } from '../../src/runtime/index.ts';
 import { namespace } from '../api-server.ts';
 import type { Figures } from '../measurements.ts';
@@ -19,33 +19,33 @@ import type { Plan } from '../plan.ts';
 import { startPetStore } from './pet-store.ts';
 import { startRowDatabase } from './row-database.ts';
 
-/** Does with the writer what the operator does in the cluster for one object, and nothing outside of it. */
+/** Sends the operator's writes for one object to the API server, and nothing to the external system. */
 export type BareWrites = (writer: Client) => Promise<void>;
 
-/** What is outside while an operator has its turn. */
+/** The external system of a turn. */
 export interface Outside extends AsyncDisposable {
-  /** What the operator is told of it. */
+  /** The operator's settings for it. */
   readonly environment: Readonly<Record<string, string>>;
-  /** Lets the operator work. */
+  /** Runs `work`, and may measure meanwhile. */
   during(work: () => Promise<void>): Promise<void>;
   /**
-   * What it has to say once the operator has stopped.
+   * Returns its figures. Call this when the operator has stopped.
    *
-   * @throws TurnError where it does not hold one thing for each object.
+   * @throws TurnError if it does not hold exactly one item per object
    */
   figures(): Promise<Figures>;
 }
 
-/** A kind of which many objects come at once. */
+/** A kind whose objects live outside the cluster. */
 export interface Subject {
   readonly scenario: 'rows' | 'pets';
   readonly plural: string;
   countOf(plan: Plan): number;
   /** Creates an object. */
   create(client: Client, index: number): Promise<BareWrites>;
-  /** What the time until all objects are served, and the CPU that it took, are called. */
+  /** Returns the figures for the time until all objects were served, and its CPU time. */
   figures(count: number, seconds: number, cpuSeconds: number): Figures;
-  /** @param folder of the run */
+  /** Starts the external system. @param folder of the run */
   outside(count: number, folder: string): Promise<Outside>;
 }
 
@@ -61,7 +61,7 @@ const writers: Subject = {
     const created = await client.create(PostgresWriter, manifest<PostgresWriter>(name, spec));
     return (writer) =>
       guarded(writer, PostgresWriter, created, postgresWriterFinalizer, async (object) => {
-        const noted = await reportStatus(writer, PostgresWriter, object, { tables: [rowTable] });
+        const noted = await patchStatus(writer, PostgresWriter, object, { tables: [rowTable] });
         if (noted === undefined) throw new Error(`${name} has a status already`);
         const written = {
           reason: 'RowWritten',
@@ -74,7 +74,7 @@ const writers: Subject = {
           written,
           new Date(),
         );
-        await reportStatus(writer, PostgresWriter, noted, status);
+        await patchStatus(writer, PostgresWriter, noted, status);
       });
   },
   figures: (_, seconds, cpuSeconds) => ({ rowsSeconds: seconds, rowsCpu: cpuSeconds }),
@@ -94,7 +94,7 @@ const pets: Subject = {
         const intent = { ...wantedPet(spec), requestId: randomUUID(), since: new Date().toISOString() };
         const adding = { reason: 'Adding', message: 'the pet is being added to the store' } as const;
         const { conditions } = desiredStatus(petReasons, object, adding, new Date());
-        const noted = await reportStatus(writer, Pet, object, { id: null, intent, ...(conditions && { conditions }) });
+        const noted = await patchStatus(writer, Pet, object, { id: null, intent, ...(conditions && { conditions }) });
         if (noted === undefined) throw new Error(`${name} has a status already`);
         const id = randomUUID();
         const stored = {
@@ -103,7 +103,7 @@ const pets: Subject = {
           status: { id, intent: null },
         } as const;
         const status = desiredStatus<Pet, keyof typeof petReasons>(petReasons, noted, stored, new Date());
-        await reportStatus(writer, Pet, noted, status);
+        await patchStatus(writer, Pet, noted, status);
       });
   },
   figures: (count, seconds, cpuSeconds) => ({ petsPerSecond: count / seconds, petsCpu: cpuSeconds }),
@@ -113,7 +113,7 @@ const pets: Subject = {
 export const subjects: readonly Subject[] = [writers, pets];
 
 const manifest = <T extends KubeObject & { readonly spec: object }>(name: string, spec: T['spec']): Manifest<T> =>
-  // The server sets the generation and ignores what is sent; the type of a stored object has it.
+  // The type requires a generation, which the server ignores and sets itself.
   ({ metadata: { name, namespace, generation: 0 }, spec }) as Manifest<T>;
 
 async function guarded<T extends KubeObject>(

@@ -3,17 +3,17 @@ import { join } from 'node:path';
 import { ensureDebianPackages } from '../../tools/debian.ts';
 import { buildahIn } from '../../tools/release/image/buildah.ts';
 
-/** An image, as pods ask for it, and the docker-archive that holds it. */
+/** An image in a docker-archive. */
 export interface PeerImage {
   readonly name: string;
   readonly archive: string;
 }
 
 /**
- * Makes an image of a program that needs no other file: a Go peer's.
+ * Builds an image of a static program, such as a Go peer.
  *
- * @param parent where it makes a folder for it
- * @throws PackagesError where buildah is missing and cannot be installed
+ * @param parent the parent of the image's folder
+ * @throws PackagesError if buildah is missing and cannot be installed
  */
 export async function staticImage(
   peer: string,

@@ -1,56 +1,55 @@
 /**
- * The peers' programs, each pinned by the files in its folder here and built once into the user's cache. Go's are built
- * as the tools are; a Rust toolchain (rustup.rs) is needed for kube-rs.
+ * The peers' programs. The files in each peer's folder pin its dependencies. Programs are built once into the user's cache. kube-rs needs a
+ * Rust toolchain (rustup.rs).
  */
 import { createHash } from 'node:crypto';
-import { copyFile, mkdir, readdir, readFile, rename, stat } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { copyFile, mkdir, readdir, readFile, rename } from 'node:fs/promises';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { build } from 'esbuild';
 import { ExecaError, execa } from 'execa';
 import { cacheFolder } from '../../tools/cache-folder.ts';
-import { ExclusiveLock } from '../../tools/exclusive-lock.ts';
+import { runOnce } from '../../tools/exclusive-lock.ts';
 import { ensureBinariesIn } from '../../tools/programs/index.ts';
 
-/** A peer's program can't be built. The message says why. */
+/** A peer's program cannot be built. The message says why. */
 export class PeerError extends Error {
   override readonly name = 'PeerError';
 }
 
 const dieWithParent = join(import.meta.dirname, '../../tools/die-with-parent.ts');
 
-/** @returns the path of the controller-runtime peer's program. @throws as ensureBinaries does */
+/** Builds the controller-runtime peer if needed. @returns the path of its program. @throws like ensureBinaries */
 export async function controllerRuntimePeer(signal: AbortSignal): Promise<string> {
   const name = 'controller-runtime';
-  const workshop = {
+  const programs = {
     binaries: [{ name, group: name, package: '.', seconds: 120 }],
     folder: import.meta.dirname,
     environment: process.env,
   };
-  const path = (await ensureBinariesIn(workshop, [name], { signal })).get(name);
-  if (path === undefined) throw new PeerError(`no program came of bench/peers/${name}`);
+  const path = (await ensureBinariesIn(programs, [name], { signal })).get(name);
+  if (path === undefined) throw new PeerError(`the build of bench/peers/${name} returned no program`);
   return path;
 }
 
-/** @returns the path of the kube-rs peer's program. @throws PeerError without cargo, or if it does not compile */
+/** Builds the kube-rs peer if needed. @returns the path of its program. @throws PeerError if Rust is missing or a build fails */
 export async function kubeRsPeer(signal: AbortSignal): Promise<string> {
   const source = join(import.meta.dirname, 'kube-rs');
   const cache = cacheFolder();
   const folder = join(cache, 'bin', `kube-rs-${await keyOfSources(source, await rustVersion(signal))}`);
   const path = join(folder, 'kube-rs-peer');
   await mkdir(folder, { recursive: true });
-  while (!(await isThere(path))) {
-    signal.throwIfAborted();
-    using lock = ExclusiveLock.tryAcquire(join(cache, 'cargo.lock'), 'building the kube-rs peer');
-    if (lock === undefined) await delay(200, undefined, { signal });
-    else await buildKubeRs(source, join(cache, 'cargo'), path, signal);
-  }
+  const lockFile = join(cache, 'cargo.lock');
+  const isDone = async () => existsSync(path);
+  await runOnce({ lockFile, purpose: 'building the kube-rs peer', isDone, signal }, () =>
+    buildKubeRs(source, join(cache, 'cargo'), path, signal),
+  );
   return path;
 }
 
 async function buildKubeRs(source: string, target: string, path: string, signal: AbortSignal): Promise<void> {
   console.error('Building the kube-rs peer: about 3 min on two cores');
-  // die-with-parent.ts kills the compilers too when this process ends, however it ends.
+  // If this process ends, even by SIGKILL, die-with-parent.ts kills the compilers.
   const { exitCode } = await execa(process.execPath, [dieWithParent, 'cargo', 'build', '--release', '--locked'], {
     cwd: source,
     env: { CARGO_TARGET_DIR: target },
@@ -61,8 +60,8 @@ async function buildKubeRs(source: string, target: string, path: string, signal:
     cancelSignal: signal,
   });
   signal.throwIfAborted();
-  if (exitCode !== 0) throw new PeerError('cargo could not build bench/peers/kube-rs: see above');
-  // Moved at the end: what is at the path is whole.
+  if (exitCode !== 0) throw new PeerError('cargo cannot build bench/peers/kube-rs: see its output above');
+  // The rename is atomic, so a file at the path is complete.
   await copyFile(join(target, 'release', 'kube-rs-peer'), `${path}.partial`);
   await rename(`${path}.partial`, path);
 }
@@ -84,7 +83,7 @@ async function rustVersion(signal: AbortSignal): Promise<string> {
   }
 }
 
-/** Another compiler, dependency or source is another key. */
+/** Returns a key that changes with the compiler, the dependencies and the sources. */
 async function keyOfSources(folder: string, toolchain: string): Promise<string> {
   const hash = createHash('sha256').update(toolchain);
   const files = (await readdir(folder, { recursive: true })).filter((file) => /\.rs$|^Cargo\.(toml|lock)$/.test(file));
@@ -92,14 +91,7 @@ async function keyOfSources(folder: string, toolchain: string): Promise<string> 
   return hash.digest('hex').slice(0, 16);
 }
 
-async function isThere(path: string): Promise<boolean> {
-  return stat(path).then(
-    () => true,
-    () => false,
-  );
-}
-
-/** Bundles the client-node peer, so that no compiler runs in its process; returns the path of its program. */
+/** Bundles the client-node peer, so that its process does not compile TypeScript. @returns the path of its program */
 export async function clientNodePeer(folder: string): Promise<string> {
   const path = join(folder, 'client-node.mjs');
   await build({
@@ -110,7 +102,7 @@ export async function clientNodePeer(folder: string): Promise<string> {
     platform: 'node',
     target: 'node26',
     logLevel: 'warning',
-    // CommonJS packages call require() for Node's own modules, and an ES module has none.
+    // CommonJS packages call require() for Node's modules, which ES modules do not define.
     banner: {
       js: `import{createRequire as requireFrom}from'node:module';const require=requireFrom(import.meta.url);`,
     },

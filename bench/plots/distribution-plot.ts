@@ -10,7 +10,7 @@ const width = 720;
 const height = 400;
 const area = { left: 64, right: width - 24, top: 44, bottom: height - 84 };
 
-/** What part of the values is below each value, one line for each set of them, on a logarithmic scale. */
+/** Plots the share of values below each value on a logarithmic scale, one line per set of values. */
 export function distributionPlot(title: string, unit: string, lines: readonly Line[]): string {
   const all = lines.flatMap(({ quantiles }) => quantiles).filter((value) => value > 0);
   const ticks = ticksAround(Math.min(...all), Math.max(...all));

@@ -14,7 +14,7 @@ const round = loadRound({
 
 const pageOf = (...args: Parameters<typeof resultsOf>) => benchmarkPage(resultsOf(...args));
 
-test('shows every plot that it has, and has every plot that it shows', () => {
+test('the page shows exactly the plots that it returns', () => {
   const withWaits = { ...round, turns: { ...round.turns, echoperator: turn(figures, { waits: [1, 2, 3] }) } };
   const eventCosts = [{ size: 1000, cpuPerEvent: 0.05, disturbance: 0 }];
   const { markdown, plots } = pageOf([withWaits], { eventCosts });
@@ -26,7 +26,7 @@ test('shows every plot that it has, and has every plot that it shows', () => {
   for (const plot of plots.values()) expect(openElements(plot)).toEqual([]);
 });
 
-test('says for each bar what is asked, what was measured, and whether it is met', () => {
+test('the page shows the bound, the measured value and the result of each bar', () => {
   const rows = tableAfter(pageOf([round]).markdown, '| bar').map((row) => Object.values(row));
   expect(rows).toEqual([
     ['burst: Echos/s ÷ controller-runtime', '≥ 1.25', '2.00 [2.00, 2.00]', 'met'],
@@ -35,13 +35,13 @@ test('says for each bar what is asked, what was measured, and whether it is met'
   ]);
 });
 
-test('says what the API server leaves possible, and how much of it each reaches', () => {
+test("the page shows the API server's limit and how near each operator comes", () => {
   expect(pageOf([round]).markdown).toMatch(
     /takes\s250 Echos\/s\. Of that reach: echoperator 80 %, controller-runtime 40 %\./,
   );
 });
 
-test('compares leaders that end, and says how', () => {
+test('the page compares the ends of leaders and describes them', () => {
   const failover = (ours: number, theirs: number, scenario: 'handover' | 'crash') => {
     const figuresOf = (value: number) => (scenario === 'crash' ? { coldCrash: value } : { coldHandover: value });
     return {
@@ -64,7 +64,7 @@ test('compares leaders that end, and says how', () => {
   ]);
 });
 
-describe('kinds that live outside', () => {
+describe('kinds outside the cluster', () => {
   const rows = {
     scenario: 'rows',
     turns: {
@@ -102,16 +102,16 @@ describe('kinds that live outside', () => {
     expect(section).not.toContain('in a run of its own');
   });
 
-  test('that were measured in another run say when', () => {
+  test('that were measured in another run have its date', () => {
     const outside = { date: '2027-02-03T00:00:00.000Z', versions: { echoperator: 'abc123' } };
     expect(pageOf([rows], { outside }).markdown).toContain('Measured on 2027-02-03 in a run of its own, of abc123.');
   });
 });
 
-describe('warns', () => {
+describe('the page warns', () => {
   const warningOf = (...args: Parameters<typeof resultsOf>) => /^> .*$/m.exec(pageOf(...args).markdown)?.[0];
 
-  test('of nothing after a whole run that nobody disturbed', () => {
+  test('of nothing after a complete and undisturbed run', () => {
     expect(warningOf([round])).toBeUndefined();
   });
 
@@ -119,14 +119,14 @@ describe('warns', () => {
     expect(warningOf([round], { plan: readPlan({ QUICK: '1' }) })).toContain('a short run');
   });
 
-  test('of a short run of the kinds that live outside alone, where they had one', () => {
+  test('of a short separate run of the kinds outside the cluster', () => {
     const plan = { ...readPlan({}), outsideRounds: 1 };
     const rows = { scenario: 'rows', turns: { echoperator: turn({ rowsSeconds: 1 }) } } as const;
     expect(warningOf([round, rows], { plan })).toContain('had a short run');
     expect(warningOf([round], { plan })).toBeUndefined();
   });
 
-  test('of turns that others disturbed, and names them', () => {
+  test('of disturbed turns, and names them', () => {
     const disturbed = { scenario: 'cache', turns: { 'kube-rs': turn({}, { disturbance: 0.2 }) } } as const;
     expect(warningOf([round, disturbed])).toContain('In 1 of 4 turns');
     expect(tableAfter(pageOf([round, disturbed]).markdown, '| round')).toEqual([
@@ -134,14 +134,14 @@ describe('warns', () => {
     ]);
   });
 
-  test('of void rounds, and says why', () => {
+  test('of void rounds, with the reason', () => {
     const voidRounds = [{ scenario: 'load', turns: {}, reason: 'requests an Echo differ\nmore' } as const];
     expect(warningOf([round], { voidRounds })).toContain('1 round did not count');
     expect(pageOf([round], { voidRounds }).markdown).toContain('- load: requests an Echo differ\n');
   });
 });
 
-test('is made also of a run without peers', () => {
+test('the page can be rendered for a run without peers', () => {
   const { markdown } = pageOf([loadRound({ echoperator: figures })]);
   expect(markdown).not.toMatch(/NaN|undefined|÷/);
 });

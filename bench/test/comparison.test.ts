@@ -6,7 +6,7 @@ import { loadRound, resultsOf } from './results.ts';
 const against = (ours: Figures, theirs: Figures) =>
   Array.from({ length: 7 }, () => loadRound({ echoperator: ours, 'controller-runtime': theirs }));
 
-test('a ratio is the median of those of each round, not of the medians', () => {
+test('a ratio is the median of the ratios of the rounds, not the ratio of the medians', () => {
   const rounds = [
     loadRound({ echoperator: { start: 10 }, 'kube-rs': { start: 1 } }),
     loadRound({ echoperator: { start: 20 }, 'kube-rs': { start: 20 } }),
@@ -16,7 +16,7 @@ test('a ratio is the median of those of each round, not of the medians', () => {
   expect(ratio(rounds, 'kube-rs', 'start')?.median).toBe(1);
 });
 
-test('a round in which one of the two did not take part is in no ratio', () => {
+test('a round in which one of the two did not take part does not count for a ratio', () => {
   const rounds = [
     loadRound({ echoperator: { start: 30 }, 'client-node': { start: 10 } }),
     loadRound({ echoperator: { start: 99 } }),
@@ -30,12 +30,12 @@ describe('a bar', () => {
   const met = (ours: Figures, theirs: Figures): readonly boolean[] =>
     verdicts(against(ours, theirs)).map((verdict) => verdict.met);
 
-  test('of a rate is met from its value up', () => {
+  test('of a rate is met if the rate is at least the bound', () => {
     expect(met({ echosPerSecond: 125 }, { echosPerSecond: 100 })).toEqual([true]);
     expect(met({ echosPerSecond: 124 }, { echosPerSecond: 100 })).toEqual([false]);
   });
 
-  test('of a time is met from its value down', () => {
+  test('of a time is met if the time is at most the bound', () => {
     expect(met({ burstP50: 30 }, { burstP50: 100 })).toEqual([true]);
     expect(met({ burstP50: 31 }, { burstP50: 100 })).toEqual([false]);
   });
@@ -52,7 +52,7 @@ describe('a bar', () => {
     expect(met({ [measure]: tooMuch }, { [measure]: 100 })).toEqual([false]);
   });
 
-  test('is met if the interval reaches it, though the median does not', () => {
+  test('is met if the interval reaches it, even if the median does not', () => {
     const rates = [120, 121, 122, 123, 124, 130, 140];
     const rounds = rates.map((rate) =>
       loadRound({ echoperator: { echosPerSecond: rate }, 'controller-runtime': { echosPerSecond: 100 } }),
@@ -60,7 +60,7 @@ describe('a bar', () => {
     expect(verdicts(rounds)).toEqual([expect.objectContaining({ asked: '≥ 1.25', met: true })]);
   });
 
-  test('of memory at rest is in MB, and of ours alone', () => {
+  test('of idle memory is in MB, and only for our operator', () => {
     expect(verdicts(against({ idleMemory: 70 }, { idleMemory: 500 }))).toEqual([
       expect.objectContaining({ asked: '≤ 70', met: true }),
     ]);
@@ -68,7 +68,7 @@ describe('a bar', () => {
   });
 });
 
-test("an event's cost is compared with that among the fewest objects", () => {
+test('the cost of an event is divided by the cost with the fewest objects', () => {
   const cost = (size: number, cpuPerEvent: number) => ({ size, cpuPerEvent, disturbance: 0 });
   const eventCosts = [cost(1000, 0.04), cost(50_000, 0.06), cost(50_000, 0.05), cost(1000, 0.06)];
   expect(eventCostBySize(resultsOf([], { eventCosts })).map(({ size, ratio: of }) => [size, of.toFixed(2)])).toEqual([

@@ -2,18 +2,18 @@ import { expect, test } from '@jest/globals';
 import { testOnLinux } from '../../testkit/on-linux.ts';
 import { busySeconds, readTicks, ticksBelow, watchOthers } from '../disturbance.ts';
 
-test('what processors spend on programs, and what is stolen, is busy; idling, waiting and interrupts are not', () => {
+test('programs and stolen time count as busy; idle time, waits and interrupts do not', () => {
   //                          user nice system idle  iowait irq softirq steal
   const stat = 'cpu  1000 200 300 90000 5000 70 80 40 0 0\ncpu0 500 100 150 45000 2500 35 40 20 0 0\n';
   expect(busySeconds(stat)).toBe(15.4);
 });
 
-test("a process's ticks are its own and its ended children's, whatever its name", () => {
+test("a process's ticks include those of its ended children, for any name of the process", () => {
   const stat = '42 (a) b) c) S 7 42 42 0 -1 4194304 100 0 0 0 11 22 3 4 20 0 1 0 100';
   expect(readTicks(stat)).toEqual({ parent: 7, ticks: 40 });
 });
 
-test('the ticks below some processes are those of all that descend from them, each once', () => {
+test('the ticks below some processes count each of their descendants once', () => {
   const processes = new Map([
     [1, { parent: 0, ticks: 1000 }],
     [10, { parent: 1, ticks: 1 }],

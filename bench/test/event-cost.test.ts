@@ -15,7 +15,7 @@ afterEach(async () => {
   for (const cleanUp of cleanUps.splice(0).reverse()) await cleanUp();
 });
 
-test('Echos that change and need nothing are all seen, and no request is sent for them', async () => {
+test('the operator handles all changes of Echos that need no write, without a request', async () => {
   const cluster = await ScriptedCluster.start(600);
   cleanUps.push(() => cluster.stop());
   const [

@@ -28,7 +28,7 @@ describe('the audit log', () => {
     }
   };
 
-  test("has the candidates' requests in the order of their arrival, a pod's under its name, to the microsecond", async () => {
+  test("returns the candidates' requests in the order of their arrival, by the names of pods, to the microsecond", async () => {
     const line = (event: object): string => JSON.stringify(event);
     const requests = await readOf(
       line({
@@ -74,17 +74,21 @@ describe('a handover', () => {
     expect(handoverMs(requests, { signalledMs: 1000, next: 'next' })).toBe(50);
   });
 
-  test('to somebody who wrote nothing is none', () => {
+  test('to a candidate that wrote nothing is rejected', () => {
     const requests = [request('old', 1010, 'create', 'jobs'), request('next', 1020, 'update', 'leases')];
-    expect(() => handoverMs(requests, { signalledMs: 1000, next: 'next' })).toThrow('next should lead');
+    expect(() => handoverMs(requests, { signalledMs: 1000, next: 'next' })).toThrow(
+      'next leads but has written nothing',
+    );
   });
 
-  test('to somebody who wrote while it stood by is none', () => {
+  test('to a candidate that wrote while it stood by is rejected', () => {
     const requests = [request('next', 990, 'create', 'jobs'), request('next', 1020, 'create', 'jobs')];
-    expect(() => handoverMs(requests, { signalledMs: 1000, next: 'next' })).toThrow('next wrote 10 ms before the end');
+    expect(() => handoverMs(requests, { signalledMs: 1000, next: 'next' })).toThrow(
+      'next wrote 10 ms before the leader was signalled',
+    );
   });
 
-  test('to another container of the same pod begins when that leads: what the killed one had sent is not its', () => {
+  test('to another container of the same pod ignores the requests of the killed container', () => {
     const requests = [
       request('pod', 990, 'create', 'jobs'),
       request('pod', 1002, 'create', 'jobs'),
@@ -97,7 +101,7 @@ describe('a handover', () => {
   });
 });
 
-test('requests an hour are those of some candidates in a period', () => {
+test('requests per hour count only the given candidates and period', () => {
   const requests = [
     request('one', 999, 'update', 'leases'),
     request('one', 1000, 'update', 'leases'),
@@ -109,15 +113,15 @@ test('requests an hour are those of some candidates in a period', () => {
   expect(requestsPerHour(requests, ['one', 'two'], { fromMs: 1000, toMs: 4000 })).toBe(3600);
 });
 
-describe('those that can stand by', () => {
+describe('the operators with leader election', () => {
   const operators = operatorNames.map((name): Operator => ({ name, command: [name], environment: {} }));
   const who = electing(operators);
 
-  test('are ours and the one in Go', () => {
+  test('are ours and the Go peer', () => {
     expect(who.map(({ operator }) => operator.name)).toEqual(['echoperator', 'controller-runtime']);
   });
 
-  test.each(who)('have equal timings, and are told whether to be warm: $operator.name', ({ election }) => {
+  test.each(who)('have equal timings, and a setting for warm standbys: $operator.name', ({ election }) => {
     const lease = { namespace: 'bench', name: 'lease' };
     const [cold, warm] = [election.environment(lease, 'cold'), election.environment(lease, 'warm')];
     const numbers = Object.values(cold).map((value) => Number.parseInt(value, 10));
@@ -126,7 +130,7 @@ describe('those that can stand by', () => {
   });
 });
 
-test("a leader ends at any moment between two of client-go's attempts", () => {
+test("a leader ends at a random moment between two of client-go's attempts", () => {
   // It asks every 2 to 4.4 s: one period is waited, and then any part of the mean of 3.2 s.
   expect([0, 0.5, 1].map((random) => randomPauseMs(() => random))).toEqual([2000, 3600, 5200]);
 });

@@ -6,7 +6,7 @@ export function openElements(markup: string): readonly string[] {
     if (close !== '/') open.push(name);
     else if (open.pop() !== name) return [...open, `/${name}`];
   }
-  // Whatever is left must be no markup.
+  // The rest must contain no markup.
   const rest = markup.replace(/<(\/?)(\w+)(?:\s+[\w:-]+="[^"<]*")*(\/?)>/g, '');
   return /[<>]/.test(rest) ? [...open, rest] : open;
 }

@@ -1,13 +1,13 @@
 import { describe, expect, test } from '@jest/globals';
 import { isWhole, PlanError, readPlan } from '../plan.ts';
 
-test('without settings the run is whole, and QUICK=1 is not', () => {
+test('a run without settings is complete, and a run with QUICK=1 is not', () => {
   expect(isWhole(readPlan({}))).toBe(true);
   expect(isWhole(readPlan({ QUICK: '0', ROUNDS: '' }))).toBe(true);
   expect(isWhole(readPlan({ QUICK: '1' }))).toBe(false);
 });
 
-test('the usual run is what is published', () => {
+test('the usual run is published', () => {
   expect(readPlan({})).toMatchObject({ rounds: 7, burst: 2000, longBurst: 10_000, cached: 10_000 });
 });
 
@@ -31,13 +31,13 @@ describe('a setting', () => {
     expect(isWhole(readPlan({ [variable]: '99999' }))).toBe(true);
   });
 
-  test.each(['0', '-1', '1.5', 'many', '100000'])('ROUNDS=%s is refused by its name', (text) => {
+  test.each(['0', '-1', '1.5', 'many', '100000'])('ROUNDS=%s is rejected with its name', (text) => {
     expect(() => readPlan({ ROUNDS: text })).toThrow(
       new PlanError(`ROUNDS: got "${text}", takes a whole number from 1 to 99999`),
     );
   });
 
-  test('LONG_ROUNDS may be 0, QUICK only 1 or 0', () => {
+  test('LONG_ROUNDS may be 0, and QUICK only 1 or 0', () => {
     expect(readPlan({ LONG_ROUNDS: '0' }).longRounds).toBe(0);
     expect(() => readPlan({ QUICK: 'yes' })).toThrow('QUICK: got "yes"');
   });

@@ -18,13 +18,13 @@ describe('a bar plot', () => {
     1,
   );
 
-  test('is one well-formed picture whose words are escaped', () => {
+  test('is a well-formed picture with escaped text', () => {
     expect(openElements(plot)).toEqual([]);
     expect(plot).toContain('Waits &amp; &lt;rates&gt;');
     expect(plot).toMatch(/^<svg xmlns="http:\/\/www\.w3\.org\/2000\/svg" /);
   });
 
-  test('has bars as long as their values, within the picture, and says the values', () => {
+  test('has bars in proportion to their values within the picture, and shows the values', () => {
     const [, long = 0, short = 0] = numbers(plot, /<rect[^>]* width="([\d.]+)"/g);
     expect(long / short).toBeCloseTo(2, 1);
     expect(long * 2).toBeLessThan(720);
@@ -32,13 +32,13 @@ describe('a bar plot', () => {
     expect(plot).toContain('>25.0<');
   });
 
-  test('stands also where every value is 0', () => {
+  test('can be drawn if every value is 0', () => {
     expect(barPlot('Nothing', [{ name: 'kube-rs', estimate: same(0) }], 0)).not.toMatch(/NaN|Infinity/);
   });
 });
 
 describe('a plot of distributions', () => {
-  test('has a rising line for each, within the picture', () => {
+  test('has a rising line per set of values within the picture', () => {
     const lines = [
       { name: 'echoperator', quantiles: [0, 10, 20, 40] },
       { name: 'kube-rs', quantiles: [5, 50, 500, 5000] },

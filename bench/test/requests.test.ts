@@ -49,7 +49,7 @@ test("the operator's requests are counted by verb and resource, and timed from t
   });
 });
 
-test('those for the objects of one resource are timed from the first to the last, whatever the bench has created before', async () => {
+test('requests for the objects of a resource are timed from the first to the last, without the requests of the bench', async () => {
   const requests: readonly Request[] = [
     { verb: 'create', resource: 'pets', name: 'pet-0', from: 1, to: 2, userAgent: 'bench' },
     { verb: 'patch', resource: 'pets', name: 'pet-0', from: 10, to: 12 },

@@ -2,7 +2,7 @@ import type { Figures } from '../measurements.ts';
 import { readPlan } from '../plan.ts';
 import type { Contender, Results, Round, Turn } from '../results.ts';
 
-/** A turn that nobody disturbed. */
+/** An undisturbed turn. */
 export const turn = (figures: Figures, more: Partial<Turn> = {}): Turn => ({ figures, disturbance: 0, ...more });
 
 export const loadRound = (figures: Partial<Record<Contender, Figures>>): Round => ({

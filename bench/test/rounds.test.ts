@@ -3,11 +3,11 @@ import type { Operator } from '../operators.ts';
 import { differenceOf, inOrder, takingPart } from '../rounds.ts';
 import { turn } from './results.ts';
 
-test('every other round goes the other way round', () => {
+test('every other round is reversed', () => {
   expect([0, 1, 2].map((round) => inOrder(['a', 'b', 'c'], round).join(''))).toEqual(['abc', 'cba', 'abc']);
 });
 
-test('the client-node peer takes part in the first rounds only', () => {
+test('the client-node peer takes part only in the first rounds', () => {
   const operators: readonly Operator[] = (['echoperator', 'client-node'] as const).map((name) => ({
     name,
     command: [name],
@@ -20,7 +20,7 @@ test('the client-node peer takes part in the first rounds only', () => {
 describe('a round', () => {
   const alike = { burst: 'create jobs 1', '50/s': 'create jobs 1' };
 
-  test('in which all did the same counts, also where one had no part in something', () => {
+  test('with equal requests counts, even if one contender skipped a part', () => {
     const turns = {
       echoperator: turn({}, { requests: alike }),
       ceiling: turn({}, { requests: { burst: 'create jobs 1' } }),
@@ -29,7 +29,7 @@ describe('a round', () => {
     expect(differenceOf({ echoperator: turn({}) })).toBeUndefined();
   });
 
-  test('in which one needed other requests is void, and it is said whose', () => {
+  test('with different requests is void, and the reason names the contenders', () => {
     const more = { ...alike, '50/s': 'create jobs 1.002' };
     expect(differenceOf({ echoperator: turn({}, { requests: alike }), 'kube-rs': turn({}, { requests: more }) })).toBe(
       'requests an Echo differ (50/s): echoperator create jobs 1; kube-rs create jobs 1.002',

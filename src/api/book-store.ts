@@ -179,6 +179,9 @@ const sizeOf = (self: string) =>
 const databaseServiceName = (bookDB: string) =>
   `(has(${bookDB}.serviceName) ? ${bookDB}.serviceName : 'mongodb-service')`;
 
+/** Why `dbSize` cannot shrink, and what to do instead. It is part of a CEL string, so it contains no quote. */
+const shrinkAdvice = 'a volume cannot shrink. Create another BookStore for a smaller database';
+
 /** Runs a book store: an app and its database. */
 export const BookStore = defineKind({
   group: 'blog.velotio.com',
@@ -264,13 +267,15 @@ export const BookStore = defineKind({
           'x-kubernetes-validations': [
             {
               rule: `!has(oldSelf.dbSize) || (has(self.dbSize) && ${sizeOf('self')}.compareTo(${sizeOf('oldSelf')}) >= 0)`,
-              message: 'dbSize cannot shrink, because volumes cannot. Create another BookStore for a smaller database',
+              message: `dbSize cannot shrink: ${shrinkAdvice}`,
+              messageExpression: `'dbSize cannot shrink from ' + string(oldSelf.dbSize) + ' to ' + (has(self.dbSize) ? string(self.dbSize) : 'nothing') + ': ${shrinkAdvice}'`,
               fieldPath: '.dbSize',
             },
             {
               // The API server caps each quantity at 2^63 - 1.
               rule: `!has(self.dbSize) || (${sizeOf('self')}.isGreaterThan(quantity('0')) && ${sizeOf('self')}.isLessThan(quantity('9223372036854775807')))`,
               message: 'dbSize must be more than 0 and less than 8Ei',
+              messageExpression: "'dbSize must be more than 0 and less than 8Ei, got ' + string(self.dbSize)",
               fieldPath: '.dbSize',
             },
             {
@@ -328,7 +333,9 @@ export const BookStore = defineKind({
     { name: 'Ready', type: 'string', jsonPath: ".status.conditions[?(@.type=='Ready')].status" },
     { name: 'App', type: 'integer', jsonPath: '.status.appReadyReplicas' },
     { name: 'Database', type: 'integer', jsonPath: '.status.databaseReadyReplicas' },
-    { name: 'Size', type: 'string', jsonPath: '.spec.bookDB.dbSize' },
+    { name: 'Requested', type: 'string', jsonPath: '.spec.bookDB.dbSize' },
+    // A printer column shows one value: the capacity of the first volume. The databases rarely have different sizes.
+    { name: 'Capacity', type: 'string', jsonPath: '.status.volumes[0].capacity' },
     { name: 'Resizing', type: 'string', jsonPath: ".status.conditions[?(@.type=='VolumeResizing')].status" },
     { name: 'Reason', type: 'string', jsonPath: ".status.conditions[?(@.type=='Ready')].reason", priority: 1 },
     { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' },

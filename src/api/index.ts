@@ -23,7 +23,7 @@ export {
 export const kinds: readonly CustomKind[] = [Echo, ScheduledEcho, PodSet, BookStore, PostgresWriter, Pet];
 
 /** The kinds with a finalizer. A deleted object stays until the operator has removed what the garbage collector does not. */
-export const guardedKinds: readonly { readonly kind: CustomKind; readonly finalizer: string }[] = [
+export const kindsWithFinalizer: readonly { readonly kind: CustomKind; readonly finalizer: string }[] = [
   { kind: BookStore, finalizer: bookStoreFinalizer },
   { kind: PostgresWriter, finalizer: postgresWriterFinalizer },
   { kind: Pet, finalizer: petFinalizer },

@@ -122,11 +122,11 @@ export const deletionCostAnnotation = 'controller.kubernetes.io/pod-deletion-cos
  */
 export const podInformer = (settings: Pick<ControllerSettings, 'namespaces'>): InformerOptions<Pod> => ({
   ...scopeOf(settings),
-  transform: withoutDetails,
+  transform: keepReadFields,
 });
 
-/** Removes all fields that no controller reads: those that remain are the metadata, the readiness and the input of {@link podProblem}. */
-export function withoutDetails(pod: Pod): Pod {
+/** Keeps only the fields that a controller reads: the metadata, the readiness and the input of {@link podProblem}. */
+export function keepReadFields(pod: Pod): Pod {
   const { metadata, spec, status } = pod;
   const cost = metadata.annotations?.[deletionCostAnnotation];
   const hasProblem = podProblem(pod) !== undefined;

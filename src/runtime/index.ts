@@ -24,16 +24,16 @@
  * The other entries: `/kinds` (built-in kinds), `/client`, `/cache`, `/controller`, `/process`, `/leader-election` and
  * `/testing`. Each begins with a comment that says when you need it.
  */
-export { type Applied, Applier } from './apply/applier.ts';
+export { Applier, type ApplyResult } from './apply/applier.ts';
 export type { ReadonlyStore } from './cache/store.ts';
 export type { Client } from './client/client.ts';
 export { deleteIfPresent } from './controller/children.ts';
 export type { ControllerOptions, Reconcile, ReconcileContext } from './controller/controller.ts';
 export { finalizer } from './controller/finalizer.ts';
 export { defineReasons, type Outcome, OutcomeReporter, type ReasonOf } from './controller/outcome.ts';
+export { patchStatus } from './controller/patch-status.ts';
 export type { Predicate } from './controller/predicate.ts';
 export * as predicates from './controller/predicates.ts';
-export { reportStatus } from './controller/report-status.ts';
 export { done, type Result, requeueAfter, retry, TerminalError } from './controller/result.ts';
 export { ownsByName, watches } from './controller/watch.ts';
 export { type Condition, findCondition, setCondition } from './kind/condition.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { guardedKinds } from '../../src/api/index.ts';
+import { kindsWithFinalizer } from '../../src/api/index.ts';
 import { Helm, helmNames } from './helm.ts';
 import type { Rendering } from './rendering.ts';
 
@@ -79,7 +79,7 @@ describe.each(helmNames)('scope.namespaced, by %s', (name) => {
     expect(serviceAccountName).toBe('demo-echoperator');
     expect(containers[0]?.env).toContainEqual({ name: 'WATCH_NAMESPACES', value: 'operators' });
     const { rules = [] } = rendering.one('Role', scope);
-    for (const { kind } of guardedKinds) {
+    for (const { kind } of kindsWithFinalizer) {
       expect(rules).toContainEqual({ apiGroups: [kind.group], resources: [kind.plural], verbs: ['list'] });
     }
     const unchecked = await render({ uninstallCheck: { enabled: false } });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { guardedKinds } from '../../src/api/index.ts';
+import { kindsWithFinalizer } from '../../src/api/index.ts';
 import { Helm, helmNames } from './helm.ts';
 
 const job = 'demo-echoperator-uninstall';
@@ -51,7 +51,7 @@ describe.each(helmNames)('the Job that can block `helm uninstall`, by %s', (name
   it('may list the kinds that the operator finalizes, and nothing else', async () => {
     const rendering = await render();
     expect(rendering.one('ClusterRole', `${job}.operators`).rules).toEqual(
-      guardedKinds.map(({ kind }) => ({ apiGroups: [kind.group], resources: [kind.plural], verbs: ['list'] })),
+      kindsWithFinalizer.map(({ kind }) => ({ apiGroups: [kind.group], resources: [kind.plural], verbs: ['list'] })),
     );
     expect(rendering.one('ClusterRoleBinding', `${job}.operators`)).toMatchObject({
       roleRef: { kind: 'ClusterRole', name: `${job}.operators` },

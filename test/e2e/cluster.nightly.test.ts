@@ -16,14 +16,14 @@ const main = join(import.meta.dirname, '../../tools/cluster/main.ts');
 const folderOf = (name: string) => join(cacheFolder(), 'clusters', name);
 const command = (...args: readonly string[]) => execa(process.execPath, [main, ...args], { reject: false, all: true });
 
-/** Every cluster that a test brings up, so that a failed one leaves none behind either. */
+/** All clusters of the tests, so that a failed test leaves none behind. */
 const names = ['t-one', 't-two', 't-killed', 't-interrupted', 't-orphan'];
 
 const downAll = async (): Promise<void> => {
   for (const name of names) await Cluster.down(name);
 };
 
-/** Those of a run that was killed are up still, or half. */
+/** A killed run may have left clusters. */
 beforeAll(downAll);
 afterEach(downAll);
 
@@ -35,7 +35,7 @@ const shell = (script: string) => ({ name: 'c', image: 'busybox:1.36', command: 
 const succeeded = (cluster: Cluster, name: string) =>
   cluster.kubectl(['wait', '--for=jsonpath={.status.phase}=Succeeded', `pod/${name}`, '--timeout=60s']);
 
-test('two clusters side by side: names resolve, services answer, volumes hold, and nothing is left of them', async () => {
+test('two clusters run side by side with DNS, Services and volumes, and leave nothing behind', async () => {
   const before = await hostState();
   const [one, two] = await Promise.all([
     Cluster.up({ name: 't-one', nodes: 2 }),
@@ -101,7 +101,7 @@ test('two clusters side by side: names resolve, services answer, volumes hold, a
   expect(await hostState()).toEqual(before);
 });
 
-test('a node that loses its power or its network is NotReady, and Ready again when it is started', async () => {
+test('a node without power or network becomes NotReady, and Ready again afterwards', async () => {
   const cluster = await Cluster.up({ name: 't-one', nodes: 2 });
   const ready = (status: string) =>
     cluster.kubectl(['wait', `--for=condition=Ready=${status}`, 'node/node1', 'node/node2', '--timeout=60s']);
@@ -126,7 +126,7 @@ test('a node that loses its power or its network is NotReady, and Ready again wh
   await expect(cluster.killNode('node3')).rejects.toThrow('NODE: got "node3", takes one of node1, node2');
 });
 
-test('the control plane takes further flags, and its programs can be stopped and started', async () => {
+test('the control plane accepts more flags, and its programs can be stopped and started', async () => {
   const flags = { apiserver: ['--event-ttl=7m'], 'controller-manager': ['--node-monitor-grace-period=9s'] };
   const cluster = await Cluster.up({ name: 't-two', nodes: 1, flags });
   const running = (await processesMentioning(folderOf('t-two'))).join('\n');
@@ -150,8 +150,8 @@ test('the control plane takes further flags, and its programs can be stopped and
   });
 });
 
-test('after a kill -9 of everything, down leaves nothing and up works', async () => {
-  // Nobody listens there: a proxy is not asked for what is on this machine.
+test('after SIGKILL of all processes, down leaves nothing behind and up works', async () => {
+  // Nothing listens there, so `up` fails if it uses the proxy for requests to this machine.
   const proxy = 'http://127.0.0.1:1';
   const env = { HTTP_PROXY: proxy, HTTPS_PROXY: proxy, http_proxy: proxy, https_proxy: proxy };
   const up = await execa(process.execPath, [main, 'up', '--name', 't-killed', '--nodes', '1'], { env, reject: false });
@@ -168,7 +168,7 @@ test('after a kill -9 of everything, down leaves nothing and up works', async ()
   expect(await tracesOf('t-killed')).toEqual([]);
 });
 
-test('an up that is killed in the middle hinders nothing', async () => {
+test('a killed `up` does not prevent the next one', async () => {
   const first = command('up', '--name', 't-interrupted', '--nodes', '1');
   await eventually('the API server is being started', async () =>
     existsSync(join(folderOf('t-interrupted'), 'logs/apiserver.log')),
@@ -180,7 +180,7 @@ test('an up that is killed in the middle hinders nothing', async () => {
   expect(await tracesOf('t-interrupted')).toEqual([]);
 });
 
-test("a test run's cluster goes when the run is killed", async () => {
+test("a test run's cluster is removed when the run is killed", async () => {
   const holder = execa(process.execPath, [join(import.meta.dirname, 'environment/holds-a-cluster.ts'), 't-orphan'], {
     reject: false,
   });
@@ -204,8 +204,8 @@ test.each([
   expect(all).toContain(message);
 });
 
-test('without root it says in one sentence what is needed and what to do instead', async () => {
-  // Loaded as root, then run as nobody, who may not be allowed to read this folder.
+test('without root, the error says what is needed and what to do instead', async () => {
+  // Loads the code as root before it becomes `nobody`, who may not be able to read this folder.
   const script = `
     const { requireRootOnLinux } = await import(${JSON.stringify(join(import.meta.dirname, '../../tools/cluster/errors.ts'))});
     process.setuid(65534);
@@ -226,7 +226,7 @@ async function inAnotherCache(...args: readonly string[]): Promise<void> {
   }
 }
 
-/** What an HTTP server in the cluster answers to somebody on the host. */
+/** Sends a request from the host to an HTTP server in the cluster. @returns its answer */
 async function throughPortForward(cluster: Cluster, target: string, port: number): Promise<string> {
   const kubectl = (await ensureBinaries(['kubectl'])).get('kubectl') ?? '';
   const args = [`--kubeconfig=${cluster.kubeconfigPath}`, 'port-forward', target, `:${port}`];

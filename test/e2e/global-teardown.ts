@@ -1,7 +1,7 @@
 import type { SharedCluster } from './environment/shared-cluster.ts';
 
 declare global {
-  /** What the set-up hands to the tear-down: jest runs both in one process. */
+  /** Passed from the set-up to the tear-down, which jest runs in the same process. */
   var e2e: SharedCluster | undefined;
 }
 

@@ -24,7 +24,7 @@ afterEach(async () => {
   release = undefined;
 });
 
-test('installed over the original CRDs and live Echos, with values and an Echo of the original: nothing is lost', async () => {
+test('an installation over the original CRDs and Echos, with the original values, loses nothing', async () => {
   await cluster.apply({ apiVersion: 'apiextensions.k8s.io/v1', kind: 'CustomResourceDefinition', ...originalEchoCrd });
   await served();
   await cluster.apply(echo('hello-world', namespace, { message: 'Hola, 世界!' }));
@@ -37,7 +37,7 @@ test('installed over the original CRDs and live Echos, with values and an Echo o
   expect(await uids()).toEqual(before);
 });
 
-test('uninstalling is refused while there are Pets, lists them, and leaves all as it is; it works when they are deleted', async () => {
+test('an uninstallation is refused and lists the Pets while there are any, and succeeds after their deletion', async () => {
   const installed = await Release.install(cluster, [
     ...['--set', 'controllers.pet.enabled=true,petstore.enabled=true'],
     ...['--set', 'ha.enabled=false'],
@@ -56,7 +56,7 @@ test('uninstalling is refused while there are Pets, lists them, and leaves all a
   expect(list).toContain(`  pets.petstore.example.com ${namespace}/thor\n`);
   await cluster.kubectl(['delete', 'pet/thor', '--namespace', namespace, '--timeout=60s']);
 
-  // Its namespace goes with it, which holds nobody's finalizers any more.
+  // Also deletes its namespace, in which no object has a finalizer any more.
   await installed.uninstall();
   release = undefined;
 });

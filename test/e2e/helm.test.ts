@@ -19,7 +19,7 @@ afterEach(async () => {
   release = undefined;
 });
 
-test('installed from scratch with its defaults: `helm test` passes, uninstalling leaves the Echos', async () => {
+test('after an installation with defaults `helm test` passes, and the uninstallation keeps the Echos', async () => {
   release = await Release.install(cluster);
   expect(await release.test()).toMatch(/Phase: +Succeeded/);
   await cluster.apply(echo('stays', namespace, { message: 'still here' }));
@@ -30,7 +30,7 @@ test('installed from scratch with its defaults: `helm test` passes, uninstalling
   expect(await uids()).toEqual(before);
 });
 
-test('upgraded from an older release and rolled back: the CRDs follow, nothing is lost, the status works', async () => {
+test('an upgrade from an older release and a rollback update the CRDs and lose nothing', async () => {
   const older = await olderChart();
   try {
     // The older release's hook would bring the CRDs of the image, which is the newer one here.

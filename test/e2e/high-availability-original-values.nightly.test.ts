@@ -4,13 +4,13 @@ import { Trials } from './environment/trials.ts';
 
 jest.setTimeout(600_000);
 
-/** As the file has it. */
+/** As in the values file. */
 const retryPeriodMs = 4_000;
 
 let trials: Trials;
 
 beforeAll(async () => {
-  // The file's image comes from a registry that is not here.
+  // The cluster cannot reach the registry of the file's image.
   const image = 'image.repository=ghcr.io/echoperator/echoperator,image.pullPolicy=IfNotPresent';
   const file = join(import.meta.dirname, '../chart/original-values.yaml');
   trials = await Trials.begin({

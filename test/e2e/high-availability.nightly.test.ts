@@ -24,7 +24,7 @@ beforeAll(async () => {
 
 afterAll(() => trials?.end());
 
-test('three replicas are on three nodes', async () => {
+test('three replicas run on three nodes', async () => {
   await trials.replicas.settled(3);
   const nodes = (await trials.replicas.pods()).map(({ spec }) => spec?.nodeName);
   expect(nodes.sort()).toEqual(trials.cluster.nodes);
@@ -40,7 +40,7 @@ const deleteLeader: Trial['disturb'] = async (leader) => {
 const markedUpgrade = () => trials.upgrade('--set', `podAnnotations.upgraded=at-${Date.now()}`);
 
 describe('an Echo a second, printed by real pods', () => {
-  /** Kubelets that share a slow processor would fall ever further behind. */
+  /** Limits the backlog of kubelets that share slow processors. */
   const mostUnprinted = 10;
 
   async function unprinted(namespace: string): Promise<number> {
@@ -49,7 +49,7 @@ describe('an Echo a second, printed by real pods', () => {
     return items.filter(({ status }) => findCondition(status?.conditions, 'Ready')?.status !== 'True').length;
   }
 
-  /** As a trial does; and each Echo's message is printed, by one pod. */
+  /** Runs a trial. Verifies also that one pod prints each Echo's message. */
   async function whileEchosArePrinted(name: string, disturb: Trial['disturb']): Promise<void> {
     const isEnough = async (namespace: string) => (await unprinted(namespace)) >= mostUnprinted;
     const { namespace, echos } = await trials.run({ name, perSecond: 1, isEnough, runsPods: true, disturb });
@@ -73,7 +73,7 @@ describe('20 Echos a second', () => {
     expect(handovers[0]?.leaseMs).toBeLessThan(retryPeriodMs);
   });
 
-  test('a leader that cannot reach the API server ends, and the standbys wait for it', async () => {
+  test('a leader that cannot reach the API server exits, and the standbys keep waiting', async () => {
     await trials.run({
       name: 'API server down',
       disturb: async (leader) => {
@@ -89,7 +89,7 @@ describe('20 Echos a second', () => {
         await trials.cluster.waitUntilApiServerReady();
         await trials.replicas.holderOtherThan(leader);
         await trials.replicas.settled(3);
-        // Those that did not lead have waited for it.
+        // The standbys did not restart.
         expect(await trials.restarts()).toEqual({ ...before, [leader.pod]: (before[leader.pod] ?? 0) + 1 });
       },
     });
@@ -116,7 +116,7 @@ describe('20 Echos a second', () => {
     });
   });
 
-  test('high availability is switched off and on', async () => {
+  test('high availability can be switched off and on', async () => {
     await trials.run({
       name: 'ha.enabled off and on',
       disturb: async () => {
@@ -130,7 +130,7 @@ describe('20 Echos a second', () => {
     });
   });
 
-  test('a leader whose node is powered off is succeeded on another node when the Lease has expired', async () => {
+  test('after a leader’s node is powered off, a standby on another node leads when the Lease has expired', async () => {
     const { handovers } = await trials.run({
       name: 'node off',
       disturb: async (leader) => {
@@ -151,7 +151,7 @@ describe('20 Echos a second', () => {
     expect(handovers[0]?.leaseMs).toBeGreaterThan(leaseDurationMs);
   });
 
-  test('a leader whose node is cut off ends by itself before another leads', async () => {
+  test('a leader whose node is cut off exits before another replica leads', async () => {
     const { handovers } = await trials.run({
       name: 'node cut off',
       disturb: async (leader) => {
@@ -175,13 +175,13 @@ describe('20 Echos a second', () => {
     expect(handovers[0]?.leaseMs).toBeGreaterThan(leaseDurationMs);
   });
 
-  test('three replicas become one and then five', async () => {
+  test('three replicas can be scaled to one and to five', async () => {
     try {
       await trials.run({
         name: 'scaled',
         to: 5,
         disturb: async (leader) => {
-          // So that it is the first to go.
+          // Makes the leader the first pod that is deleted.
           const annotations = { 'controller.kubernetes.io/pod-deletion-cost': '-1' };
           const key = { namespace: trials.replicas.namespace, name: leader.pod };
           await trials.client.patch(Pod, key, { type: 'merge', body: { metadata: { annotations } } });
@@ -195,8 +195,8 @@ describe('20 Echos a second', () => {
     }
   });
 
-  test('all replicas are killed at once and start again', async () => {
-    // The kubelets start containers at once that were never started again before.
+  test('all replicas recover after they are killed at once', async () => {
+    // The kubelets restart new containers without a backoff.
     await markedUpgrade();
     await trials.run({
       name: 'all killed',

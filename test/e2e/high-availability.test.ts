@@ -8,7 +8,7 @@ import { Trials } from './environment/trials.ts';
 // The chart's timings are the runtime's defaults: 15, 10 and 2 s.
 const leaseDurationMs = defaultTimings.leaseDurationSeconds * 1000;
 const retryPeriodMs = defaultTimings.retryPeriodSeconds * 1000;
-/** Without crash detection nobody takes the Lease before `leaseDurationMs` after its last renewal, on however fast a machine. */
+/** Without crash detection, no standby acquires the Lease earlier than `leaseDurationMs` after its last renewal, even on a fast machine. */
 const wellBeforeExpiryMs = (leaseDurationMs * 2) / 3;
 
 let trials: Trials;
@@ -19,7 +19,7 @@ beforeAll(async () => {
 
 afterAll(() => trials?.end());
 
-test('when the leader’s container is killed, another pod leads and makes Jobs well before the Lease could expire', async () => {
+test('when the leader’s container is killed, another pod leads and creates Jobs well before the Lease could expire', async () => {
   const { handovers } = await trials.run({
     name: 'container killed',
     disturb: async (leader) => {
@@ -45,7 +45,7 @@ test('in a rolling upgrade each leader hands over within a retry period', async 
   expect(handovers.at(-1)?.workMs).toBeLessThan(wellBeforeExpiryMs);
 });
 
-test('a leader that is frozen loses the Lease when it expires, not before, and writes nothing when it wakes', async () => {
+test('a frozen leader loses the Lease when it expires, not before, and writes nothing when it wakes', async () => {
   let frozen = '';
   let wokenAt = '';
   const { handovers, writes } = await trials.run({
@@ -60,7 +60,7 @@ test('a leader that is frozen loses the Lease when it expires, not before, and w
           (await Promise.all(pids.map(processState))).every((state) => state === 'T'),
         );
         await trials.replicas.holderOtherThan(leader);
-        // The other has begun to write.
+        // The new leader writes meanwhile.
         await delay(retryPeriodMs);
       } finally {
         wokenAt = new Date().toISOString();

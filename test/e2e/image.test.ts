@@ -41,7 +41,7 @@ const files = async (): Promise<readonly string[]> =>
     .map((entry) => join(entry.parentPath, entry.name).slice(join(folder, 'root').length));
 
 describe('the image', () => {
-  test('has the name that the chart asks for', async () => {
+  test('has the name that the chart uses', async () => {
     const chart = await readFile(join(import.meta.dirname, '../../charts/echoperator/Chart.yaml'), 'utf8');
     const values = await readFile(join(import.meta.dirname, '../../charts/echoperator/values.yaml'), 'utf8');
     const version = /^appVersion: "(.+)"$/m.exec(chart)?.[1];
@@ -51,14 +51,14 @@ describe('the image', () => {
     expect(config.Labels['org.opencontainers.image.version']).toBe(version);
   });
 
-  test('holds Node, the libraries that it asks for, the bundle, their licences, and nothing else', async () => {
+  test('contains only Node, its libraries, the bundle, and their licences', async () => {
     const others = (await files()).filter((file) => !/^\/app\/|^(\/usr)?\/lib(64)?\/.*\.so(\.\d+)*$/.test(file));
     expect(others.sort()).toEqual(['/usr/local/bin/node', '/usr/local/share/doc/node/LICENSE']);
     expect(await files()).toEqual(expect.arrayContaining(['/app/main.js', '/app/LICENSES.txt']));
     expect(image.bytes).toBeLessThan(180e6);
   });
 
-  test('runs as a user who is not root', async () => {
+  test('does not run as root', async () => {
     expect(config.User).toBe('65532:65532');
     const { stdout } = await execa(
       'chroot',

@@ -52,7 +52,7 @@ const allReady = () =>
     return status?.replicas === replicas && status.readyReplicas === replicas && status;
   });
 
-test('a PodSet has as many pods elsewhere when a node is powered off, and no more when it is back', async () => {
+test('a PodSet replaces the pods of a node that is powered off, and has no surplus pods when the node is back', async () => {
   await cluster.apply({
     apiVersion: 'app.example.com/v1alpha1',
     kind: 'PodSet',

@@ -28,7 +28,7 @@ afterAll(async () => {
   await watchdog.release();
 });
 
-test('a claim grows while its pod runs, although the driver is killed, and keeps its data also without power', async () => {
+test('a claim grows while its pod runs, even if the driver is killed, and keeps its data after a power failure', async () => {
   await apply(database('grows', '1Gi'));
   const pod = await ready('grows-0');
   const node = pod.spec?.nodeName ?? '';
@@ -78,7 +78,7 @@ test('a claim grows while its pod runs, although the driver is killed, and keeps
   expect(await sizeInside('grows-0')).toBe(2 * gibibyte);
 });
 
-test('a claim that nobody uses grows too, and its next pod sees it', async () => {
+test('an unused claim grows too, and its next pod sees the new size', async () => {
   await apply(database('waits', '1Gi'));
   await ready('waits-0');
   await cluster.kubectl(['scale', 'statefulset/waits', '--replicas=0']);
@@ -93,7 +93,7 @@ test('a claim that nobody uses grows too, and its next pod sees it', async () =>
   ]);
 });
 
-test('a claim of a class that cannot grow is refused more', async () => {
+test('a claim of a class without expansion cannot grow', async () => {
   await apply(database('fixed', '1Gi', 'local-fixed'));
   await ready('fixed-0');
   await expect(grow('data-fixed-0', '2Gi')).rejects.toThrow(
@@ -102,7 +102,7 @@ test('a claim of a class that cannot grow is refused more', async () => {
   expect(await sizeInside('fixed-0')).toBe(gibibyte);
 });
 
-test('a claim that no node alone can meet says why', async () => {
+test('a claim that no node can satisfy says why', async () => {
   await apply(database('shared', '1Gi', 'local', 'ReadWriteMany'));
   const reason =
     'accessModes: a volume on one node takes ReadWriteOnce or ReadWriteOncePod, got MULTI_NODE_MULTI_WRITER';
@@ -114,7 +114,7 @@ test('a claim that no node alone can meet says why', async () => {
   await remove('shared');
 });
 
-test('a claim that is deleted leaves nothing', async () => {
+test('a deleted claim leaves nothing behind', async () => {
   await apply(database('goes', '1Gi'));
   const node = (await ready('goes-0')).spec?.nodeName ?? '';
   const volume = (await get<V1PersistentVolumeClaim>('pvc', 'data-goes-0')).spec?.volumeName ?? '';
@@ -139,7 +139,7 @@ describe('a cluster that is killed with volumes mounted', () => {
     await own.release();
   });
 
-  test('leaves nothing', async () => {
+  test('leaves nothing behind', async () => {
     const killed = await Cluster.up({ name, nodes: 1 });
     await killed.kubectl(['apply', '--filename=-'], JSON.stringify(database('killed', '1Gi')));
     await killed.kubectl(['rollout', 'status', 'statefulset/killed', '--timeout=120s']);

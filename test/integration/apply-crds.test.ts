@@ -36,10 +36,10 @@ const createOnceServed = (name: string, namespace: string, spec: Echo['spec'] | 
     cluster.client.create(Echo, echoManifest({ name, namespace }, spec as Echo['spec'])),
   );
 
-test('apply-crds over the original definition, with live Echos: none is lost, each gets a status', async () => {
+test('apply-crds replaces the original definition without losing an Echo, and each Echo gets a status', async () => {
   await cluster.client.create(CustomResourceDefinition, originalEchoCrd);
   const namespace = await cluster.namespace();
-  // What the original let in and ours would not: nothing to print, and no spec at all.
+  // The original schema accepts these, unlike ours: an empty message, and no spec.
   const specs = { 'hello-world': { message: 'Hola, 世界!' }, blank: { message: '' }, bare: undefined };
   const before: Echo[] = [];
   for (const [name, spec] of Object.entries(specs)) before.push(await createOnceServed(name, namespace, spec));
@@ -65,7 +65,7 @@ test('apply-crds over the original definition, with live Echos: none is lost, ea
   }
 });
 
-test('apply-crds where there are none makes them and ends when they are served', async () => {
+test('apply-crds creates missing definitions and ends when the API server serves them', async () => {
   await cluster.client.delete(CustomResourceDefinition, { name: 'echos.mmontes.io' });
   await eventually('the definition is gone', () => cluster.isGone(crd));
   expect((await applyCrds()).exitCode).toBe(0);

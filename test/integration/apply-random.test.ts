@@ -12,7 +12,7 @@ beforeAll(async () => {
 });
 afterAll(() => cluster?.close());
 
-test(`${edits} edits at random of children of every kind: what is unchanged no apply would change, all else is put back`, async () => {
+test(`after ${edits} random edits of children of every kind, the applier restores what it owns, and skips only applies without effect`, async () => {
   const counts = await editAtRandom(cluster, seed, edits);
   console.log(`edits at random: ${JSON.stringify(counts)}`);
   expect(counts.unchanged).toBeGreaterThan(20);

@@ -4,8 +4,8 @@ import { HttpClient } from '../../src/runtime/client/http-client.ts';
 import { kubeconfigConnection } from '../../src/runtime/client/index.ts';
 import { Transport } from '../../src/runtime/client/transport.ts';
 import {
-  type Applied,
   Applier,
+  type ApplyResult,
   controllerReference,
   type Kind,
   type KubeObject,
@@ -74,10 +74,10 @@ function storeOf<T extends KubeObject>(...objects: T[]): Store<T> {
   return store;
 }
 
-const apply = <T extends KubeObject>(kind: Kind<T>, manifest: Manifest<T>, ...stored: T[]): Promise<Applied<T>> =>
+const apply = <T extends KubeObject>(kind: Kind<T>, manifest: Manifest<T>, ...stored: T[]): Promise<ApplyResult<T>> =>
   applier.apply(kind, manifest, { client, store: storeOf(...stored) });
 
-/** What the server holds after the apply. */
+/** Returns the stored object after an apply. */
 async function applied<T extends KubeObject>(kind: Kind<T>, manifest: Manifest<T>, ...stored: T[]): Promise<T> {
   const result = await apply(kind, manifest, ...stored);
   if (result.type !== 'created' && result.type !== 'applied') throw new Error(`not applied but ${result.type}`);
@@ -230,7 +230,7 @@ describe.each(examples)('a %s', (name, kind, manifestOf) => {
   // Each of these has a pod template, in which the server adds defaults to atomic fields: `fieldRef` and others.
   const hasAtomicDefaults = ['Deployment', 'StatefulSet', 'CronJob'].includes(name);
 
-  test(`that is as wanted costs no request, from whatever manifest, ${hasAtomicDefaults ? 'and one' : 'also'} after a restart`, async () => {
+  test(`that is up to date costs no request for any manifest, ${hasAtomicDefaults ? 'and one' : 'also'} after a restart`, async () => {
     const created = await apply(kind, manifestOf());
     expect(created.type).toBe('created');
     expect(requests).toEqual(['PATCH 201']);
@@ -249,7 +249,7 @@ describe.each(examples)('a %s', (name, kind, manifestOf) => {
   });
 });
 
-describe('drift within an atomic field is seen and put back', () => {
+describe('the applier detects and repairs drift within an atomic field', () => {
   const networkPolicy = () =>
     ({
       metadata: ours(),
@@ -358,7 +358,7 @@ describe('drift within an atomic field is seen and put back', () => {
   });
 });
 
-test('what a webhook rewrites at each write is applied once, not again and again', async () => {
+test('a field that a webhook rewrites at each write is applied only once', async () => {
   // Its own: a policy that was removed is in force for a moment more.
   const rewritten = await cluster.namespace();
   const other = await cluster.client.create(ConfigMap, { metadata: { name: 'owner', namespace: rewritten } });
@@ -392,7 +392,7 @@ test('what a webhook rewrites at each write is applied once, not again and again
   }
 });
 
-test('a manifest that was changed after it was applied is applied as it is now', async () => {
+test('a manifest that changes after an apply is applied again', async () => {
   const data: Record<string, string> = { a: '1' };
   const manifest = { metadata: ours(), data };
   const mine = await applied(ConfigMap, manifest);
@@ -422,7 +422,7 @@ describe('a difference', () => {
     ['a removed field', () => withContainer({ livenessProbe: undefined }), '.metadata.annotations[applier/applied]'],
     ['a removed item', () => withContainer({ env: container.env.slice(1) }), '.metadata.annotations[applier/applied]'],
     ['a removed label', () => ({ ...deployment(), metadata: ours() }), '.metadata.annotations[applier/applied]'],
-  ])('costs one request, and is gone then: %s', async (_, changed, difference) => {
+  ])('costs one request, which removes it: %s', async (_, changed, difference) => {
     const before = await applied(Deployment, deployment());
     requests.length = 0;
     const result = await apply(Deployment, changed(), before);
@@ -434,7 +434,7 @@ describe('a difference', () => {
     expect(requests).toHaveLength(1);
   });
 
-  test('what is removed is gone from the server', async () => {
+  test('a field that the manifest no longer has is removed from the server', async () => {
     const before = await applied(Deployment, deployment());
     const after = await applied(Deployment, withContainer({ livenessProbe: undefined, env: [] }), before);
     const [shop] = after.spec?.template.spec?.containers ?? [];
@@ -443,10 +443,10 @@ describe('a difference', () => {
   });
 });
 
-describe('others', () => {
+describe('other field managers', () => {
   const manifest = (data: Record<string, string>): Manifest<ConfigMap> => ({ metadata: ours(), data });
 
-  test('may set fields of their own, which stay and cost nothing', async () => {
+  test('may set their own fields, which stay and cost no request', async () => {
     const mine = await applied(ConfigMap, manifest({ a: '1' }));
     const theirs = await cluster.client.apply(ConfigMap, {
       metadata: { ...keyOf(mine), labels: { theirs: 'x' } },
@@ -460,14 +460,14 @@ describe('others', () => {
     expect(changed.metadata.labels).toEqual({ theirs: 'x' });
   });
 
-  test('who change what we want are overruled', async () => {
+  test('that change a desired field are overruled', async () => {
     const mine = await applied(ConfigMap, manifest({ a: '1' }));
     const theirs = await cluster.client.apply(ConfigMap, { metadata: keyOf(mine), data: { a: '2' } }, { force: true });
     const result = await apply(ConfigMap, manifest({ a: '1' }), theirs);
     expect(result).toMatchObject({ type: 'applied', difference: '.data[a]', object: { data: { a: '1' } } });
   });
 
-  test('may add to a list and turn it round: one apply restores our order, and the next finds nothing to do', async () => {
+  test('may extend and reverse a list: one apply restores our order, and the next sends nothing', async () => {
     const mine = await applied(Deployment, deployment());
     const theirs = [{ name: 'THEIRS', value: 'x' }, ...podTemplate.spec.containers[0].env.toReversed()];
     const containers = [{ name: 'shop', env: theirs }];
@@ -482,7 +482,7 @@ describe('others', () => {
     expect(await apply(Deployment, deployment(), restored)).toMatchObject({ type: 'unchanged' });
   });
 
-  test('who hold the name keep their object as it is, whether the store knows of it or not', async () => {
+  test('keep an object under our name unchanged, whether the store has it or not', async () => {
     const holder = await cluster.client.create(ConfigMap, { metadata: { name: `child-${count}`, namespace } });
     for (const known of [[], [holder]]) {
       const result = await apply(ConfigMap, manifest({ a: '1' }), ...known);
@@ -492,17 +492,17 @@ describe('others', () => {
     expect(await cluster.client.get(ConfigMap, keyOf(holder))).toEqual(holder);
   });
 
-  test('of an owner that was made anew under its name are others too', async () => {
+  test('include the controller of a former owner with the same name', async () => {
     const before = await applied(ConfigMap, manifest({ a: '1' }));
     owner = { ...owner, metadata: { ...owner.metadata, uid: '00000000-0000-4000-8000-000000000000' } };
     expect(await apply(ConfigMap, manifest({ a: '2' }), before)).toMatchObject({ type: 'nameTaken' });
   });
 });
 
-describe('a store that is behind', () => {
+describe('a stale store', () => {
   const manifest = (a: string): Manifest<ConfigMap> => ({ metadata: ours(), data: { a } });
 
-  test('of our own creation costs a look, and makes no second one', async () => {
+  test('without the object that we created costs a get, and creates no second one', async () => {
     const { metadata } = await applied(ConfigMap, manifest('1'));
     requests.length = 0;
     expect(await apply(ConfigMap, manifest('1'))).toMatchObject({ type: 'unchanged', object: { metadata } });
@@ -510,14 +510,14 @@ describe('a store that is behind', () => {
     expect(requests).toEqual(['PATCH 409', 'GET 200', 'PATCH 409', 'GET 200', 'PATCH 200']);
   });
 
-  test('with what was deleted is told by a Conflict, and nothing is made', async () => {
+  test('with a deleted object leads to a Conflict, and nothing is created', async () => {
     const before = await applied(ConfigMap, manifest('1'));
     await cluster.client.delete(ConfigMap, keyOf(before));
     await expect(apply(ConfigMap, manifest('2'), before)).rejects.toMatchObject({ code: 409, reason: 'Conflict' });
     expect(await cluster.isGone(() => cluster.client.get(ConfigMap, keyOf(before)))).toBe(true);
   });
 
-  test('with what another object has replaced is told by a Conflict, and that one stays as it is', async () => {
+  test('with an object that another one replaced leads to a Conflict, and the other one stays unchanged', async () => {
     const before = await applied(ConfigMap, manifest('1'));
     await cluster.client.delete(ConfigMap, keyOf(before));
     const other = await cluster.client.create(ConfigMap, { metadata: keyOf(before), data: { a: 'theirs' } });
@@ -530,7 +530,7 @@ describe('a store that is behind', () => {
   });
 });
 
-test('what is being deleted is let go', async () => {
+test('an object that is being deleted is left alone', async () => {
   const manifest = { metadata: ours({ finalizers: ['test.example/wait'] }), data: { a: '1' } };
   const before = await applied(ConfigMap, manifest);
   await cluster.client.delete(ConfigMap, keyOf(before));
@@ -550,7 +550,7 @@ describe('a Job', () => {
   });
   const createOnce = (...stored: Job[]) => applier.createOnce(Job, job(), { client, store: storeOf(...stored) });
 
-  test('is posted once, whether the store has heard of it or not', async () => {
+  test('is created once, whether the store has it or not', async () => {
     const created = await createOnce();
     if (created.type !== 'created') throw new Error(`not created but ${created.type}`);
     const { uid } = created.object.metadata;
@@ -560,7 +560,7 @@ describe('a Job', () => {
     expect(requests).toEqual(['POST 201', 'POST 409', 'GET 200']);
   });
 
-  test('of somebody else under the name is told, and stays', async () => {
+  test('of another owner under the name is reported, and stays', async () => {
     const { ownerReferences: _, ...metadata } = job().metadata;
     const holder = await cluster.client.create(Job, { ...job(), metadata });
     const { uid } = holder.metadata;

@@ -1,9 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { execa } from 'execa';
 import { BookStore } from '../../src/api/index.ts';
 import { findCondition } from '../../src/runtime/index.ts';
 import { Event, PersistentVolumeClaim, Pod, ResourceQuota, StatefulSet } from '../../src/runtime/kinds/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
-import { leaveNoRoom, makeRoom } from '../../testkit/kwok.ts';
+import { allowScheduling, preventScheduling } from '../../testkit/kwok.ts';
+import { ensureBinaries } from '../../tools/programs/index.ts';
 import {
   addSidecar,
   apply,
@@ -137,6 +139,7 @@ describe('growing', () => {
     const store = await settled(at, 'ResizeRefused');
     const condition = findCondition(store.status?.conditions, 'VolumeResizing');
     expect(condition).toMatchObject({ status: 'False', reason: 'ResizeRefused' });
+    expect(condition?.message).toContain('the request of claim data-shop-db-0 from 1Gi to 2Gi: ');
     expect(condition?.message).toContain('exceeded quota: limit');
     await eventually('the new image runs', async () =>
       (await ifThere(podOf(at.key)))?.spec?.containers[0]?.image?.endsWith(':two'),
@@ -197,7 +200,7 @@ describe('growing', () => {
     expect((await podOf(at.key, 1)).metadata.uid).toBe(restarted.metadata.uid);
     const { items } = await cluster.client.list(Event, { namespace: at.key.namespace });
     expect(items.filter(({ reason }) => reason === 'PodRestarted').map(({ note }) => note)).toEqual([
-      'restarted pod shop-db-1: the file system of data-shop-db-1 did not grow while it ran',
+      'restarted pod shop-db-1: while it ran, the file system of claim data-shop-db-1 from 1Gi to 2Gi was not grown',
     ]);
   }, 120_000);
 
@@ -232,7 +235,7 @@ describe('growing', () => {
     await apply(at.key, spec({}, slow));
     await settled(at, 'IndependentDatabases');
     const uids = [(await podOf(at.key, 0)).metadata.uid, (await podOf(at.key, 1)).metadata.uid];
-    await leaveNoRoom(cluster, at.key.namespace);
+    await preventScheduling(cluster, at.key.namespace);
     await apply(at.key, spec({}, { ...slow, dbSize: '2Gi' }));
     for (const ordinal of [0, 1]) {
       await eventually('the claim asks for 2Gi', async () => (await requestOf(at.key, ordinal)) === '2Gi');
@@ -245,7 +248,7 @@ describe('growing', () => {
     const looks = await reconciled(operator);
     await eventually('pod 1 would be due', async () => (await reconciled(operator)) >= looks + 3);
     expect((await podOf(at.key, 1)).metadata.uid).toBe(uids[1]);
-    await makeRoom(cluster, at.key.namespace);
+    await allowScheduling(cluster, at.key.namespace);
     await cluster.client.delete(Pod, pending.metadata);
     await eventually('pod 1 is another', async () => {
       const pod = await ifThere(podOf(at.key, 1));
@@ -264,8 +267,15 @@ describe('growing', () => {
     const store = await settled(at, 'StorageClassCannotGrow');
     const condition = findCondition(store.status?.conditions, 'VolumeResizing');
     expect(condition).toMatchObject({ status: 'False', reason: 'StorageClassCannotGrow' });
-    expect(condition?.message).toContain(fixed);
+    expect(condition?.message).toContain(`StorageClass ${fixed} does not have allowVolumeExpansion: true`);
+    expect(condition?.message).toContain('The API server says: persistentvolumeclaims "data-shop-db-0" is forbidden');
     expect(await requestOf(at.key)).toBe('1Gi');
+    const kubectl = (await ensureBinaries(['kubectl'])).get('kubectl') ?? '';
+    const args = ['--namespace', at.key.namespace, 'get', 'bookstores'];
+    const { stdout } = await execa(kubectl, args, { env: { KUBECONFIG: cluster.kubeconfig } });
+    const [columns = [], cells = []] = stdout.split('\n').map((line) => line.split(/ +/));
+    expect(cells[columns.indexOf('REQUESTED')]).toBe('2Gi');
+    expect(cells[columns.indexOf('CAPACITY')]).toBe('1Gi');
     await eventually('the new image runs', async () =>
       (await ifThere(podOf(at.key)))?.spec?.containers[0]?.image?.endsWith(':two'),
     );

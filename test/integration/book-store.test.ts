@@ -156,10 +156,14 @@ describe('a BookStore', () => {
   });
 
   test.each([
-    ['a smaller dbSize', spec({}, { dbSize: '1023Mi' }), 'dbSize cannot shrink'],
-    ['a smaller dbSize, as a number', spec({}, { dbSize: 1_000_000_000 }), 'dbSize cannot shrink'],
-    ['no dbSize to speak of', spec({}, { dbSize: '0' }), 'dbSize'],
-    ['a dbSize that no volume can have', spec({}, { dbSize: '1e30' }), 'less than 8Ei'],
+    ['a smaller dbSize', spec({}, { dbSize: '1023Mi' }), 'dbSize cannot shrink from 1Gi to 1023Mi: a volume'],
+    [
+      'a smaller dbSize, as a number',
+      spec({}, { dbSize: 1_000_000_000 }),
+      'dbSize cannot shrink from 1Gi to 1000000000: a',
+    ],
+    ['no dbSize to speak of', spec({}, { dbSize: '0' }), 'dbSize must be more than 0 and less than 8Ei, got 0'],
+    ['a dbSize that no volume can have', spec({}, { dbSize: '1e30' }), 'less than 8Ei, got '],
     ['a dbSize that is none', spec({}, { dbSize: 'much' }), 'dbSize'],
     ['another storageClassName', spec({}, { storageClassName: 'another' }), 'storageClassName cannot be changed'],
     ['another Service of the database', spec({}, { serviceName: 'another' }), 'serviceName cannot be changed'],
@@ -202,7 +206,7 @@ describe('a BookStore', () => {
     await eventually('a pod that never becomes ready', runs('missing'));
     const waiting = await eventually('the pods are told of', async () => {
       const store = await cluster.client.get(BookStore, at.key);
-      const message = '0 of 1 pods of the app are ready: 1 are of the current template';
+      const message = `0 of 1 pods of Deployment shop-app are ready: 1 have the current template (kubectl --namespace ${at.key.namespace} describe deployment shop-app)`;
       return findCondition(store.status?.conditions, 'AppReady')?.message === message && store;
     });
     expect(waiting.status).toMatchObject({ appReadyReplicas: 0, databaseReadyReplicas: 0 });
@@ -230,8 +234,8 @@ describe('a BookStore', () => {
         const { status } = await cluster.client.get(BookStore, at.key);
         const messages = ['AppReady', 'DatabaseReady'].map((type) => findCondition(status?.conditions, type)?.message);
         return (
-          messages[0]?.match(/^0 of 1 pods of the app are ready: pod shop-app-\S+: (.*)$/)?.[1] === words &&
-          messages[1]?.match(/^0 of 1 databases are ready: pod shop-db-0: (.*)$/)?.[1] === words
+          messages[0]?.match(/^0 of 1 pods of Deployment shop-app are ready: pod shop-app-\S+: (.*)$/)?.[1] === words &&
+          messages[1]?.match(/^0 of 1 pods of StatefulSet shop-db are ready: pod shop-db-0: (.*)$/)?.[1] === words
         );
       });
     const container = { name: 'any', image: 'any:missing', imageID: '', ready: false, restartCount: 0 };

@@ -65,7 +65,7 @@ async function followsChanges(client: Client, informer: Informer<ConfigMap>, nam
   remove();
 }
 
-describe('against the API server', () => {
+describe('with an API server', () => {
   let cluster: TestCluster;
   let namespace: string;
 
@@ -95,7 +95,7 @@ describe('against the API server', () => {
     },
   );
 
-  test('what leaves the selector leaves the store', async () => {
+  test('an object that no longer matches the selector is removed from the store', async () => {
     const informer = run(cluster.client, { namespaces: [namespace], labelSelector: 'parity=1' });
     await informer.synced;
     const key = { name: 'c-1', namespace };
@@ -112,7 +112,7 @@ describe('against the API server', () => {
   });
 });
 
-describe('against an API server that streams no lists', () => {
+describe('with an API server that does not stream lists', () => {
   let folder: string;
   let environment: TestEnvironment;
   let transport: Transport;
@@ -140,7 +140,7 @@ describe('against an API server that streams no lists', () => {
     await rm(folder, { recursive: true, force: true });
   });
 
-  test('a list that is to be streamed comes in pages, without a pause', async () => {
+  test('the reflector lists in pages instead, without a pause', async () => {
     const informer = run(client, { labelSelector: 'parity=0', listing: 'streamed' });
     await informer.synced;
     expect(log.messages('debug')).toContain('the server does not support streamed lists: listing in pages');

@@ -22,7 +22,7 @@ beforeAll(async () => {
 });
 afterAll(() => cluster?.close());
 
-/** What the request was refused with. */
+/** Returns the error that refused a request. */
 const refusal = (request: Promise<unknown>): Promise<unknown> =>
   request.then(
     (answer) => expect(answer).toBe('a refusal'),
@@ -30,7 +30,7 @@ const refusal = (request: Promise<unknown>): Promise<unknown> =>
   );
 
 describe('a namespaced kind', () => {
-  test('is created once, read, replaced, patched and deleted, under conditions', async () => {
+  test('can be created once, read, replaced, patched and deleted, with preconditions', async () => {
     const { client } = cluster;
     const key = { name: 'one', namespace };
     const created = await client.create(ConfigMap, { metadata: key, data: { a: '1' } });
@@ -65,14 +65,14 @@ describe('a namespaced kind', () => {
     expect(isNotFound(await refusal(client.get(ConfigMap, key)))).toBe(true);
   });
 
-  test('is applied, by force or not, and only to the object that is meant', async () => {
+  test('can be applied, with and without force, and only to the object with the given uid', async () => {
     const { client } = cluster;
     const key = { name: 'applied', namespace };
     const absent = client.apply(ConfigMap, { metadata: key, data: { a: '1' } }, { uid: 'gone' });
     expect(isConflict(await refusal(absent))).toBe(true);
     const { metadata } = await client.apply(ConfigMap, { metadata: key, data: { a: '1', b: '1' } });
     const { uid, resourceVersion } = metadata;
-    // What an apply no longer names goes.
+    // A field that an apply no longer contains is removed.
     const again = await client.apply(ConfigMap, { metadata: key, data: { a: '2' } }, { uid, resourceVersion });
     expect(again.data).toEqual({ a: '2' });
     expect(isConflict(await refusal(client.apply(ConfigMap, { metadata: key }, { resourceVersion })))).toBe(true);
@@ -85,7 +85,7 @@ describe('a namespaced kind', () => {
     expect((await client.apply(ConfigMap, { metadata: key, data }, { force: true })).data).toEqual(data);
   });
 
-  test('says all that is wrong with it', async () => {
+  test('is rejected with all causes', async () => {
     const invalid = cluster.client.create(ConfigMap, { metadata: { name: 'Not A Name', namespace } });
     const error = await refusal(invalid);
     expect(isInvalid(error)).toBe(true);
@@ -95,7 +95,7 @@ describe('a namespaced kind', () => {
     );
   });
 
-  test('is listed in pages, by selector and as of a version; watched; its metadata alone; deleted as a collection', async () => {
+  test('can be listed in pages, by selector and at a version, watched, read as metadata only, and deleted as a collection', async () => {
     const { client } = cluster;
     const labels = { set: 'paged' };
     const selection = { namespace, labelSelector: 'set=paged' };
@@ -150,7 +150,7 @@ describe('a namespaced kind', () => {
     expect((await client.list(ConfigMap, selection)).items).toEqual([]);
   });
 
-  test('has subresources: status and scale', async () => {
+  test('has the subresources status and scale', async () => {
     const { client } = cluster;
     const key = { name: 'web', namespace };
     const labels = { app: 'web' };
@@ -209,7 +209,7 @@ async function untilNoConflict<T>(write: () => Promise<T>): Promise<T> {
   }
 }
 
-test('a cluster-scoped kind', async () => {
+test('a cluster-scoped kind can be created, read, listed and deleted', async () => {
   const { client } = cluster;
   const key = { name: `${namespace}-other` };
   const labels = { set: key.name };
@@ -260,7 +260,7 @@ describe('the ready-made kinds', () => {
   });
   afterAll(() => transport?.close());
 
-  test('are those that the API server serves', async () => {
+  test('are the kinds that the API server serves', async () => {
     const served = new Map<string, Kind>();
     for (const { metadata, versions } of await discoveredGroups(transport)) {
       const { name: group = '' } = metadata;

@@ -3,7 +3,7 @@ import { Registry } from 'prom-client';
 import { HttpClient } from '../../src/runtime/client/http-client.ts';
 import { kubeconfigConnection } from '../../src/runtime/client/index.ts';
 import { Transport } from '../../src/runtime/client/transport.ts';
-import { claim } from '../../src/runtime/controller/index.ts';
+import { adoptAndRelease } from '../../src/runtime/controller/index.ts';
 import { controllerReference, done, finalizer, isControlledBy, Manager } from '../../src/runtime/index.ts';
 import { ConfigMap, Namespace, Secret } from '../../src/runtime/kinds/index.ts';
 import { Metrics } from '../../src/runtime/process/index.ts';
@@ -45,7 +45,7 @@ const create = (name: string, metadata: Partial<ConfigMap['metadata']> = {}) =>
   cluster.client.create(ConfigMap, { metadata: { ...key(name), ...metadata } });
 const isGone = (name: string) => cluster.isGone(() => cluster.client.get(ConfigMap, key(name)));
 
-test('a finalizer is added before the first apply, and cleaned up before the object goes; others’ stay', async () => {
+test('a finalizer is added before the first apply and removed after the cleanup; finalizers of others stay', async () => {
   const ours = 'test.example/ours';
   const others = 'test.example/others';
   const seen: string[] = [];
@@ -78,7 +78,7 @@ test('a finalizer is added before the first apply, and cleaned up before the obj
   expect(log.messages('error')).toEqual([]);
 });
 
-test('a finalizer is not added to what has changed since it was read', async () => {
+test('a finalizer is not added to an object that changed since it was read', async () => {
   const object = await create('changed');
   await cluster.client.patch(ConfigMap, key('changed'), { type: 'merge', body: { data: { a: 'b' } } });
   const options = { client: cluster.client, kind: ConfigMap, object, name: 'test.example/ours' };
@@ -88,7 +88,7 @@ test('a finalizer is not added to what has changed since it was read', async () 
   await expect(finalizer({ ...options, apply: never, cleanup: never })).rejects.toMatchObject({ reason: 'Conflict' });
 });
 
-test('orphans that match are adopted, children that do not are released, others are left alone', async () => {
+test('matching orphans are adopted, other children are released, and objects of other owners stay unchanged', async () => {
   const [owner, another] = [await create('owner'), await create('another')];
   const ownerReferences = [controllerReference(ConfigMap, owner)];
   const labels = { belongs: 'yes' };
@@ -98,7 +98,7 @@ test('orphans that match are adopted, children that do not are released, others 
     await create('leaving', { ownerReferences }),
     await create('others', { labels, ownerReferences: [controllerReference(ConfigMap, another)] }),
   ];
-  const { claimed, errors } = await claim({
+  const { claimed, errors } = await adoptAndRelease({
     client: cluster.client,
     ownerKind: ConfigMap,
     owner,
@@ -114,7 +114,7 @@ test('orphans that match are adopted, children that do not are released, others 
   expect(isControlledBy(await get('others'), another)).toBe(true);
 });
 
-test('a namespace on its way out ends a reconcile in silence', async () => {
+test('a terminating namespace ends a reconcile without an error', async () => {
   let refused = 0;
   await create('going', { finalizers: ['test.example/holds'] });
   manager.informer(ConfigMap, mine());
@@ -138,7 +138,7 @@ test('a namespace on its way out ends a reconcile in silence', async () => {
   expect(log.lines.filter(({ details }) => 'object' in details)).toEqual([]);
 });
 
-test('a namespace on its way out does not end the work of an object that is not in it', async () => {
+test('a terminating namespace does not end the reconcile of an object in another namespace', async () => {
   const namespaces = [await cluster.namespace(), await cluster.namespace(), await cluster.namespace()] as const;
   const [, leaving, last] = namespaces;
   const held = { name: 'held', namespace: leaving };
@@ -167,7 +167,7 @@ test('a namespace on its way out does not end the work of an object that is not 
   );
 });
 
-test('a reconcile whose request takes too long is aborted and tried again', async () => {
+test('a reconcile whose request takes too long is aborted and retried', async () => {
   let begun = 0;
   manager.informer(ConfigMap, mine());
   manager.controller(ConfigMap, {
@@ -211,7 +211,7 @@ test('a missing permission on a needed kind fails the run, and its error names t
 });
 
 describe('while the manager runs', () => {
-  test('an informer is added, found synced, and removed; a controller too', async () => {
+  test('informers and controllers can be added and removed', async () => {
     await create('there');
     run();
     const informer = manager.informer(ConfigMap, mine());

@@ -37,7 +37,7 @@ let terminationMessagePath: string;
 let log: RecordingLog;
 let progress: WatchProgress;
 let stop: AbortController;
-/** What a test has started. It ends with the test. */
+/** The runs that a test started. They end with the test. */
 let started: Promise<unknown>[];
 
 beforeAll(async () => {
@@ -371,7 +371,7 @@ describe('a leader that crashed', () => {
     await first.leads;
     const { terminationToken } = JSON.parse(await published('crash'));
     const second = await candidate('crash', 'second', detectorIn(await createPod('stands-by')));
-    await eventually('the standby watches', async () => log.messages('info').includes('another leads'));
+    await eventually('the standby watches', async () => log.messages('info').includes('another candidate leads'));
     await first.crash();
     await writeStatus(pod, '1', terminated('1', { message: `leader election: ${terminationToken}\n` }));
     await second.leads;

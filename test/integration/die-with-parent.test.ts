@@ -19,7 +19,7 @@ async function descendants(pid: number): Promise<readonly number[]> {
 const commandOf = async (pid: number): Promise<string> =>
   (await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')).replaceAll('\0', ' ').trim();
 
-testOnLinux('what a test has started ends when the process of the test is killed with SIGKILL', async () => {
+testOnLinux('programs that a test starts end when its process is killed with SIGKILL', async () => {
   const [file, args] = dieWithParent(process.execPath, [script]);
   const parent = execa(file, args, { reject: false, buffer: false, stderr: 'inherit' });
   await once(parent.stdout, 'data');

@@ -20,7 +20,7 @@ test(
 );
 
 test(
-  'an operator killed in the middle and started again makes no Job twice and forgets none',
+  'an operator that is killed while it creates Jobs and started again creates each Job exactly once',
   () => expectKillsSurvived(cluster, count),
   2 * timeLimitMs(count),
 );

@@ -8,6 +8,7 @@ import { failPull } from '../../testkit/failing-pull.ts';
 import { OperatorProcess } from '../../testkit/operator-process.ts';
 import { jobsCreated, operatorWrites } from '../../testkit/operator-writes.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
+import { blockWithUnreachableWebhook } from './environment/admission-policy.ts';
 
 let cluster: TestCluster;
 let operator: OperatorProcess;
@@ -25,7 +26,7 @@ afterAll(async () => {
 const create = (namespace: string, name: string, spec: Echo['spec']) =>
   cluster.client.create(Echo, echoManifest({ name, namespace }, spec));
 
-/** As a user's `kubectl apply` of a new message. */
+/** Applies a new message like a user's `kubectl apply`. */
 const setMessage = (key: { name: string; namespace: string }, message: string) =>
   cluster.client.apply(Echo, echoManifest(key, { message }), { force: true });
 
@@ -35,11 +36,11 @@ const created = async (namespace: string) => jobsCreated(await operatorWrites(cl
 async function afterAnotherReconcile(act: () => Promise<unknown>): Promise<void> {
   const before = await operator.reconciles('echo');
   await act();
-  await operator.atRest('echo', before + 1);
+  await operator.waitUntilIdle('echo', before + 1);
 }
 
 describe('an Echo', () => {
-  test('runs one Job in its own namespace and tells of it', async () => {
+  test('runs one Job in its own namespace and reports it', async () => {
     const key = { name: 'hello', namespace: await cluster.namespace() };
     const echo = await create(key.namespace, key.name, { message: 'Hola, 世界!' });
 
@@ -66,7 +67,7 @@ describe('an Echo', () => {
     expect(reasons.sort()).toEqual(['Normal Printed', 'Normal Printing']);
   });
 
-  test('with a new message replaces its Job: the old one is gone before the new one comes', async () => {
+  test('with a new message replaces its Job: the old one is gone before the new one is created', async () => {
     const key = { name: 'changing', namespace: await cluster.namespace() };
     await create(key.namespace, key.name, { message: 'first' });
     const first = await cluster.job(key);
@@ -81,7 +82,7 @@ describe('an Echo', () => {
     expect(await created(key.namespace)).toEqual(new Map([['changing', 2]]));
   });
 
-  test('makes its Job again when it is deleted before it completed', async () => {
+  test('creates its Job again if it is deleted before it completes', async () => {
     const key = { name: 'again', namespace: await cluster.namespace() };
     await create(key.namespace, key.name, { message: 'still to be printed' });
     const first = await cluster.job(key);
@@ -90,7 +91,7 @@ describe('an Echo', () => {
     expect(second.spec?.template.spec?.containers[0]?.command).toContain('still to be printed');
   });
 
-  test('tells of a Job that it makes again', async () => {
+  test('reports a Job that it creates again', async () => {
     const key = { name: 'told', namespace: await cluster.namespace() };
     await create(key.namespace, key.name, { message: 'still to be printed' });
     await echoWithReason(cluster, key, 'Printing');
@@ -101,7 +102,7 @@ describe('an Echo', () => {
     });
   });
 
-  test('says why its pod does not start, for as long as it does not', async () => {
+  test('says why its pod does not start until it starts', async () => {
     const key = { name: 'stuck', namespace: await cluster.namespace() };
     await create(key.namespace, key.name, { message: 'not yet' });
     const [pod] = await eventually('its Job has a pod', async () => {
@@ -123,7 +124,7 @@ describe('an Echo', () => {
     );
   });
 
-  test('that is deleted and made again at once waits for the garbage collector, and alarms nobody', async () => {
+  test('that is deleted and created again at once waits for the garbage collector, without a warning', async () => {
     const key = { name: 'replaced', namespace: await cluster.namespace() };
     await create(key.namespace, key.name, { message: 'first' });
     const { uid } = (await cluster.job(key)).metadata;
@@ -141,7 +142,7 @@ describe('an Echo', () => {
     expect(items.map(({ reason }) => reason)).not.toContain('JobNameTaken');
   });
 
-  test('does not make its Job again when it is deleted after it completed', async () => {
+  test('does not create its Job again if it is deleted after it completed', async () => {
     const key = { name: 'once', namespace: await cluster.namespace() };
     await create(key.namespace, key.name, { message: 'printed once' });
     await cluster.endPods(key);
@@ -152,7 +153,7 @@ describe('an Echo', () => {
     expect((await cluster.client.get(Echo, key)).status?.phase).toBe('Succeeded');
   });
 
-  test('that was printed stays Printed when somebody makes another Job of that name', async () => {
+  test('that was printed stays Printed if another Job with its name is created', async () => {
     const key = { name: 'printed', namespace: await cluster.namespace() };
     await create(key.namespace, key.name, { message: 'printed for good' });
     await cluster.endPods(key);
@@ -166,7 +167,7 @@ describe('an Echo', () => {
     expect(await created(key.namespace)).toEqual(new Map([['printed', 1]]));
   });
 
-  test('whose Job is deleted the moment it completes runs it once', async () => {
+  test('whose Job is deleted when it completes runs it once', async () => {
     const namespace = await cluster.namespace();
     const keys = Array.from({ length: 10 }, (_, i) => ({ name: `brief-${i}`, namespace }));
     await Promise.all(keys.map(({ name }) => create(namespace, name, { message: name, ttlSecondsAfterFinished: 0 })));
@@ -179,7 +180,7 @@ describe('an Echo', () => {
     expect(await created(namespace)).toEqual(new Map(keys.map(({ name }) => [name, 1])));
   });
 
-  test('that is deleted leaves nothing', async () => {
+  test('that is deleted leaves nothing behind', async () => {
     const key = { name: 'gone', namespace: await cluster.namespace() };
     await create(key.namespace, key.name, { message: 'soon gone' });
     await eventually('its Job has a pod', async () => (await cluster.podsOf(key)).length > 0);
@@ -209,7 +210,7 @@ describe('an Echo', () => {
     expect(echo.status?.completedGeneration).toBeUndefined();
   });
 
-  test('of the same name in two namespaces is two', async () => {
+  test('with the same name in two namespaces has a Job in each', async () => {
     const [one, two] = [await cluster.namespace(), await cluster.namespace()];
     await create(one, 'twin', { message: 'one' });
     await create(two, 'twin', { message: 'two' });
@@ -234,8 +235,8 @@ describe('an Echo', () => {
   });
 });
 
-describe('a Job that has the name and is not ours', () => {
-  test('is left alone, told of, and followed by ours when it goes', async () => {
+describe('a Job of another owner with the Echo’s name', () => {
+  test('stays unchanged, is reported, and is replaced by ours when it is deleted', async () => {
     const key = { name: 'taken', namespace: await cluster.namespace() };
     const foreign = await cluster.client.create(Job, {
       metadata: key,
@@ -265,7 +266,7 @@ describe('a Job that has the name and is not ours', () => {
 });
 
 describe('a namespace', () => {
-  test('with a full quota gives a condition, and the Job comes when there is room', async () => {
+  test('with a full quota gives a condition, and the Job is created when the quota allows it', async () => {
     const key = { name: 'refused', namespace: await cluster.namespace() };
     const quota = { name: 'none', namespace: key.namespace };
     await cluster.client.create(ResourceQuota, { metadata: quota, spec: { hard: { 'count/jobs.batch': '0' } } });
@@ -281,7 +282,37 @@ describe('a namespace', () => {
     await echoWithReason(cluster, key, 'Printing');
   });
 
-  test('on its way out takes its Echos along', async () => {
+  test('whose webhook for Jobs is unreachable gives a condition, retries with backoff, and gets the Job when the webhook is gone', async () => {
+    const key = { name: 'blocked', namespace: await cluster.namespace() };
+    const spec = { template: { spec: { restartPolicy: 'Never', containers: [{ name: 'c', image: 'busybox:1.36' }] } } };
+    const trial = () => cluster.client.create(Job, { metadata: { ...key, name: 'trial' }, spec }, { dryRun: true });
+    const rule = { namespace: key.namespace, group: 'batch', resource: 'jobs' };
+    const { webhook, remove } = await blockWithUnreachableWebhook(cluster.client, { ...rule, trial });
+    const writes = async (verb: string, resource: string) =>
+      (await operatorWrites(cluster.auditLog, key.namespace)).filter(
+        (write) => write.verb === verb && write.objectRef?.resource === resource,
+      );
+    try {
+      const startedAtMs = performance.now();
+      await create(key.namespace, key.name, { message: 'when the webhook is gone' });
+      const echo = await echoWithReason(cluster, key, 'JobRefused');
+      expect(findCondition(echo.status?.conditions, 'Ready')?.message).toContain(`failed calling webhook "${webhook}"`);
+      await eventually('the operator has retried', async () => (await writes('create', 'jobs')).length >= 8);
+      const attempts = await writes('create', 'jobs');
+      expect(new Set(attempts.map(({ responseStatus }) => responseStatus?.code))).toEqual(new Set([500]));
+      // The queue waits 5 ms before the first retry and doubles that: n retries take at least 5 ms * (2^n - 1).
+      const elapsedMs = performance.now() - startedAtMs;
+      expect(attempts.length - 1).toBeLessThanOrEqual(Math.log2(elapsedMs / 5 + 1));
+      // A retry with the same result writes no status.
+      expect(await writes('patch', 'echos')).toHaveLength(1);
+    } finally {
+      await remove();
+    }
+    await cluster.job(key);
+    await echoWithReason(cluster, key, 'Printing');
+  });
+
+  test('that is deleted is removed with its Echos', async () => {
     const namespace = await cluster.namespace();
     await Promise.all(Array.from({ length: 20 }, (_, i) => create(namespace, `leaving-${i}`, { message: 'bye' })));
     await cluster.client.delete(Namespace, { name: namespace });

@@ -12,7 +12,7 @@ beforeAll(async () => {
 });
 afterAll(() => cluster?.close());
 
-test('the API server takes an Event, and its series', async () => {
+test('the API server accepts an Event and its series', async () => {
   const namespace = await cluster.namespace();
   const echo = await cluster.client.create(Echo, echoManifest({ name: 'a', namespace }, { message: 'hello' }));
   const log = new RecordingLog();

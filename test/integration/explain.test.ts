@@ -19,7 +19,7 @@ afterAll(() => cluster?.close());
 const kubectl = async (...args: readonly string[]): Promise<string> =>
   (await execa(program, args, { env: { KUBECONFIG: cluster.kubeconfig } })).stdout;
 
-/** What the API server tells of a type. */
+/** The API server's description of a type. */
 interface Schema {
   readonly description?: string;
   readonly properties?: Readonly<Record<string, Schema>>;
@@ -61,7 +61,7 @@ describe.each([
     // The API server tells of a new kind a moment after it serves it.
     eventually(`${name} is explained`, () => kubectl('explain', [`${plural}.${group}`, ...path].join('.')));
 
-  test('says what the kind is, and what each field of its spec and status means', async () => {
+  test('describes the kind and each field of its spec and status', async () => {
     const overview = await explain();
     expect(overview).toContain(`KIND:       ${name}`);
     expect(overview).toMatch(new RegExp(`DESCRIPTION:\\n +.*\\b${name}\\b`));

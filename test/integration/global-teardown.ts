@@ -2,7 +2,7 @@ import { rm } from 'node:fs/promises';
 import type { ControlPlane } from '../../testkit/control-plane.ts';
 
 declare global {
-  /** What the set-up hands to the tear-down: jest runs both in one process. */
+  /** Passed from the set-up to the tear-down, which jest runs in the same process. */
   var integration: { readonly folder: string; readonly controlPlanes: readonly ControlPlane[] } | undefined;
 }
 

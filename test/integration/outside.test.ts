@@ -33,7 +33,7 @@ const create = (name: string, finalizers?: readonly string[]) =>
   });
 
 describe('a kind whose controller is off', () => {
-  test("says so on its objects, under the chart's role, and does nothing else", async () => {
+  test("is reported on its objects with the chart's role, and nothing else is done", async () => {
     const values = { watchNamespaces: [namespace] };
     const kubeconfig = await chartRole(cluster.kubeconfig, { namespace, folder, values });
     const operator = await OperatorProcess.start(kubeconfig, { WATCH_NAMESPACES: namespace });
@@ -55,7 +55,7 @@ describe('a kind whose controller is off', () => {
     }
   });
 
-  test.each([404, 403])('does not hold up the operator where the server answers %d', async (status) => {
+  test.each([404, 403])('does not block the operator if the server answers %d', async (status) => {
     const { proxy, kubeconfig } = await proxiedKubeconfig(cluster.kubeconfig, folder);
     const missing = proxy.inject(
       { type: 'answer', status, reason: status === 404 ? 'NotFound' : 'Forbidden' },
@@ -83,12 +83,12 @@ describe('check-uninstall', () => {
       LOG_LEVEL: 'info',
     });
 
-  test('has nothing against it where no object waits for the operator', async () => {
+  test('allows the uninstallation if no object has a finalizer of the operator', async () => {
     await create('free');
     expect(await check(namespace)).toMatchObject({ exitCode: 0, stderr: '' });
   });
 
-  test('refuses, and lists them, while there are any', async () => {
+  test('rejects the uninstallation and lists the objects with a finalizer of the operator', async () => {
     await create('held', ['example.com/others', postgresWriterFinalizer]);
     const { exitCode, stderr } = await check(namespace);
     expect(exitCode).toBe(1);

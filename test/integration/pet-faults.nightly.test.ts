@@ -6,8 +6,8 @@ beforeAll(() => setUp());
 afterAll(() => tearDown());
 afterEach(() => removeAll());
 
-describe('each Pet has exactly one pet, whatever is lost', () => {
-  test('a search that fails is an error, and not an empty store', async () => {
+describe('each Pet has exactly one pet, whichever request or reply is lost', () => {
+  test('a failed search is not taken for an empty store', async () => {
     world.store.inject('answer lost', 'AddPets');
     world.store.inject('not sent', 'SearchPets', 2);
     await world.apply('thor', thor);
@@ -16,8 +16,8 @@ describe('each Pet has exactly one pet, whatever is lost', () => {
   });
 });
 
-describe('while the store is down', () => {
-  test('few calls are tried for many Pets', async () => {
+describe('while the pet store is down', () => {
+  test('the operator sends few calls, however many Pets there are', async () => {
     await store.stop();
     let calls = 0;
     await world.apply('first', thor);
@@ -35,7 +35,7 @@ describe('while the store is down', () => {
     await world.settled();
   });
 
-  test('killed in the middle of many, it leaves no pet too many', async () => {
+  test('a pet store that is killed during many calls has no duplicate pet afterwards', async () => {
     const names = Array.from({ length: 60 }, (_, index) => `pet-${index}`);
     const adding = Promise.all(names.map((name) => world.apply(name, { ...thor, name })));
     await eventually('some are there', async () => (await world.stored()).length > 5);
@@ -45,7 +45,7 @@ describe('while the store is down', () => {
     await world.settled();
   });
 
-  test('connections that are cut again and again leave no pet too many', async () => {
+  test('connections that break repeatedly leave no duplicate pet', async () => {
     const names = Array.from({ length: 60 }, (_, index) => `pet-${index}`);
     let calls = 0;
     world.store.onCall = () => {

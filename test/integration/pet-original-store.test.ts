@@ -41,11 +41,11 @@ test('a Pet is added, renamed and deleted', async () => {
   expect(after?.status?.id).toBe(before?.status?.id);
 });
 
-test('an answer to AddPets that is lost makes no second pet', async () => {
+test('a lost answer to AddPets creates no second pet', async () => {
   world.store.inject('answer lost', 'AddPets');
   await world.apply('thor', thor);
   await world.settled();
-  expect(world.store.struck).toBeGreaterThan(0);
+  expect(world.store.faultCount).toBeGreaterThan(0);
   expect(store.pets.size).toBe(1);
 });
 
@@ -56,7 +56,7 @@ test('a request that never arrived is sent again', async () => {
   expect(store.pets.size).toBe(1);
 });
 
-test('of pets that are alike none is taken by two', async () => {
+test('no pet belongs to two Pets with equal specs', async () => {
   world.store.inject('answer lost', 'AddPets', 2);
   await Promise.all(Array.from({ length: 8 }, (_, index) => world.apply(`twin-${index}`, thor)));
   await world.settled(80_000);
@@ -72,7 +72,7 @@ test('a Pet whose answer was lost is deleted with its pet', async () => {
   expect(store.pets.size).toBe(0);
 });
 
-test('a deletion that waits for an answer that is missing says so', async () => {
+test('a deletion that waits for a missing answer says so', async () => {
   // It waits for twice as long.
   await operator.stop();
   operator = await world.operator({ PETSTORE_TIMEOUT_SECONDS: '3' });
@@ -93,7 +93,7 @@ describe('a store that was killed and started again', () => {
     Promise.all(names.map((name) => world.apply(name, { ...thor, name: name + suffix })));
 
   test.each(['a connection that broke', 'a proxy that keeps the connection'])(
-    'behind %s is not asked to update pets that it no longer has: they are added again',
+    'behind %s gets no update of pets that it no longer has: they are added again',
     async (network) => {
       await applyAll('');
       await world.settled();
@@ -109,14 +109,14 @@ describe('a store that was killed and started again', () => {
       await world.settled();
       world.store.onCall = () => {};
       expect(calls).toMatchObject({ AddPets: names.length });
-      // One that was found missing before it was renamed was added under its old name first, and then updated.
+      // A pet that was found missing before its rename is added with the old name first, then updated.
       expect(store.isWedged).toBe(false);
-      // One search serves all updates that wait for it.
+      // Waiting updates share one search.
       expect(calls.SearchPets).toBeLessThan(names.length);
     },
   );
 
-  test('a pet that is still there is updated', async () => {
+  test('a pet that still exists is updated', async () => {
     await applyAll('');
     const ids = (await world.settled()).map(({ status }) => status?.id);
     await applyAll(' renamed');
@@ -124,7 +124,7 @@ describe('a store that was killed and started again', () => {
   });
 });
 
-test('a pet that the store has forgotten comes back', async () => {
+test('a pet that the store has forgotten is added again', async () => {
   await operator.stop();
   operator = await world.operator({ ...settings, RESYNC_SECONDS: '1' });
   await world.apply('thor', thor);
@@ -141,7 +141,7 @@ test('a pet that the store has forgotten comes back', async () => {
   expect([...store.pets.values()].map(({ name }) => name)).toEqual(['Loki']);
 });
 
-test('a kill of the operator in the middle of an AddPets makes no second pet', async () => {
+test('an operator that is killed during AddPets creates no second pet', async () => {
   world.store.inject('answer lost', 'AddPets');
   let killed: Promise<unknown> | undefined;
   world.store.onCall = (method) => {

@@ -8,7 +8,7 @@ import { PetStoreProcess } from '../../testkit/pet-store-process.ts';
 import { nightlyPlan, type RunEffects, runAtRandom } from '../../testkit/random-runs.ts';
 import { PetWorld } from './environment/pet-world.ts';
 
-/** Few names, so that the same Pet meets many things; few kinds of pets, so that many are alike. */
+/** Few names, so that each Pet gets many steps, and few specs, so that many pets are equal. */
 const names = Array.from({ length: 12 }, (_, index) => `pet-${index}`);
 const specs = fc.record<Pet['spec']>({
   name: fc.constantFrom('Thor', 'Tron', "Rob'); DROP TABLE pets;--", '世界'),
@@ -23,7 +23,7 @@ type Step =
   | { readonly type: 'delete' | 'delete in the store' | 'change in the store'; readonly name: string }
   | { readonly type: 'lose answers' | 'lose requests'; readonly method: string; readonly count: number }
   | { readonly type: 'cut connections' | 'stop the store' | 'kill the store' | 'start the store' }
-  /** At the request of that number from now on, to the API server or to the store. */
+  /** At the `at`-th request from now on to the API server or to the store. */
   | { readonly type: 'kill the operator'; readonly at: number; readonly of: 'api' | 'store' };
 
 const of = <T extends Step['type']>(...types: readonly T[]) => fc.constantFrom(...types);
@@ -50,7 +50,7 @@ const drift: fc.WeightedArbitrary<Step> = {
   arbitrary: fc.record({ type: of('delete in the store', 'change in the store'), name }),
 };
 
-/** What happens, and how long it is until the next thing does. */
+/** A step and the pause after it. */
 interface Moment {
   readonly step: Step;
   readonly pauseMs: number;
@@ -59,7 +59,7 @@ interface Moment {
 const momentsOf = (...steps: readonly fc.WeightedArbitrary<Step>[]): fc.Arbitrary<readonly Moment[]> =>
   fc.array(fc.record({ step: fc.oneof(...steps), pauseMs: fc.nat({ max: 50 }) }), { minLength: 5, maxLength: 25 });
 
-/** In most runs nobody changes the store behind the operator's back: then nothing but events may tell it what to do. */
+/** In most runs only the operator changes the store, so events alone must be sufficient. */
 const moments = fc.oneof(
   { weight: 2, arbitrary: momentsOf(...steps) },
   { weight: 1, arbitrary: momentsOf(...steps, drift) },
@@ -69,9 +69,9 @@ const moments = fc.oneof(
 class RandomPets implements AsyncDisposable {
   readonly #store: PetStoreProcess;
   readonly #world: PetWorld;
-  /** Undefined from its kill until it is started again. */
+  /** Undefined from a kill until the next start. */
   #operator: OperatorProcess | undefined;
-  /** Of an operator that has ended although nobody has killed it. */
+  /** Set if an operator exited that the test did not kill. */
   #crash: Error | undefined;
   readonly #armed: InjectedFault[] = [];
   #kills = 0;
@@ -104,7 +104,7 @@ class RandomPets implements AsyncDisposable {
     this.#world.store.clear();
     this.#disarm();
     if (!this.#store.isRunning) await this.#store.restart();
-    // An operator finds such changes when it starts, or after its resync period.
+    // An operator detects such changes at its start or after its resync period.
     if (moments.some(({ step }) => isDrift(step))) await this.#stop('SIGTERM');
     await this.#start();
     await this.#world.settled(180_000, () => this.#crash);
@@ -120,9 +120,9 @@ class RandomPets implements AsyncDisposable {
     await this.#store.stop('SIGKILL');
   }
 
-  /** How many have struck so far. */
+  /** The number of faults so far. */
   get #faults(): number {
-    return this.#world.store.struck + this.#kills + this.#outages;
+    return this.#world.store.faultCount + this.#kills + this.#outages;
   }
 
   async #start(): Promise<void> {
@@ -146,7 +146,7 @@ class RandomPets implements AsyncDisposable {
     await this.#stop('SIGKILL');
   }
 
-  /** Kills the operator at its request of that number from now on. The proxies count: there is no hook in the product. */
+  /** Kills the operator at its `at`-th request from now on. The proxies count, so the product needs no hook. */
   #killAt(at: number, of: 'api' | 'store'): void {
     let left = at;
     const counted = (): boolean => {
@@ -158,7 +158,7 @@ class RandomPets implements AsyncDisposable {
     else this.#armed.push(this.#world.api.inject({ type: 'lost-reply' }, { on: counted }));
   }
 
-  /** Cancels the kills that have not come. */
+  /** Cancels pending kills. */
   #disarm(): void {
     this.#world.store.onCall = () => {};
     for (const counting of this.#armed.splice(0)) counting.off();
@@ -204,7 +204,7 @@ class RandomPets implements AsyncDisposable {
     else {
       await this.#world.pets
         .update({ id, name: 'Changed', type: 'bird', birthday: '2000-01-01' })
-        // It was replaced at the same moment.
+        // The operator may have replaced the pet meanwhile.
         .catch(() => {});
     }
   }
@@ -212,7 +212,7 @@ class RandomPets implements AsyncDisposable {
 
 const isDrift = ({ type }: Step): boolean => type === 'delete in the store' || type === 'change in the store';
 
-/** `PETS_MINUTES` is how long it takes; `PETS_SEED` repeats a run. */
+/** `PETS_MINUTES` sets the duration; `PETS_SEED` repeats a run. */
 const plan = nightlyPlan('PETS');
 
 let pets: RandomPets;
@@ -226,7 +226,7 @@ afterAll(async () => {
 });
 
 test(
-  'whatever happens, in the end there is a pet for each Pet, and no other',
+  'after random steps and faults, there is exactly one pet for each Pet',
   () => runAtRandom(plan, moments, (each) => pets.run(each)),
   plan.timeLimitMs + 500_000,
 );

@@ -36,7 +36,7 @@ async function storedUnder(id: string | undefined) {
 }
 
 describe('a Pet', () => {
-  test('is a pet in the store, and says which', async () => {
+  test('has a pet in the store and reports its id', async () => {
     await world.apply('thor', thor);
     const { status } = await ready('thor', 'Stored');
     expect(findCondition(status?.conditions, 'Ready')).toMatchObject({ status: 'True' });
@@ -48,7 +48,7 @@ describe('a Pet', () => {
     ['name', { ...thor, name: 'Loki' }],
     ['type', { ...thor, type: 'reptile' as const }],
     ['birthday', { ...thor, birthday: '2019-12-31T00:00:00Z' }],
-  ])('with another %s is the same pet, changed', async (_, changed) => {
+  ])('with another %s changes its pet', async (_, changed) => {
     await world.apply('thor', thor);
     const { status } = await ready('thor', 'Stored');
     await world.apply('thor', changed);
@@ -63,13 +63,13 @@ describe('a Pet', () => {
     ['2020-01-01T23:30:00-05:00', '2020-01-02'],
     ['2020-03-01T00:30:00.5+01:00', '2020-02-29'],
     ['2021-04-01T12:00:00Z', '2021-04-01'],
-  ])('born at %s is born on %s: the day of UTC', async (birthday, day) => {
+  ])('with the birthday %s has a pet that was born on %s, the day in UTC', async (birthday, day) => {
     await world.apply('thor', { ...thor, birthday });
     const { status } = await ready('thor', 'Stored');
     expect((await storedUnder(status?.id))?.birthday).toBe(day);
   });
 
-  test('takes its pet along when it is deleted, and leaves the finalizers of others', async () => {
+  test('that is deleted deletes its pet and keeps the finalizers of others', async () => {
     const metadata = { ...world.key('thor'), generation: 0, finalizers: ['example.com/first'] };
     await world.client.create(Pet, { metadata, spec: thor });
     await ready('thor', 'Stored');
@@ -95,7 +95,7 @@ describe('a Pet', () => {
     expect(await refused.catch(isInvalid)).toBe(true);
   });
 
-  test('that no pet can be made of says so, asks the store nothing, and follows a better spec', async () => {
+  test('with a spec that the operator cannot convert says so, causes no call, and follows a corrected spec', async () => {
     const calls: string[] = [];
     world.store.onCall = (method) => void calls.push(method);
     try {
@@ -111,20 +111,20 @@ describe('a Pet', () => {
     await world.settled();
   });
 
-  test('writes nothing and asks nothing when it is looked at again', async () => {
+  test('that is up to date causes no write and no call when it is reconciled again', async () => {
     await world.apply('thor', thor);
     const { metadata } = await ready('thor', 'Stored');
     const calls: string[] = [];
     world.store.onCall = (method) => void calls.push(method);
     await restartOperator();
-    await operator.atRest('pet');
+    await operator.waitUntilIdle('pet');
     world.store.onCall = () => {};
     expect((await world.get('thor')).metadata.resourceVersion).toBe(metadata.resourceVersion);
     expect(calls.filter((method) => method !== 'SearchPets')).toEqual([]);
   });
 });
 
-describe('what others change in the store is found within the resync period', () => {
+describe('the operator detects changes in the store within the resync period', () => {
   beforeAll(async () => {
     await restartOperator({ RESYNC_SECONDS: '1' });
   });
@@ -133,7 +133,7 @@ describe('what others change in the store is found within the resync period', ()
     await restartOperator();
   });
 
-  test('a pet that is changed in the store is set back', async () => {
+  test('a pet that is changed in the store is restored', async () => {
     await world.apply('thor', thor);
     const { status } = await ready('thor', 'Stored');
     await world.pets.update({ id: status?.id ?? '', name: 'Changed', type: 'bird', birthday: '2000-01-01' });
@@ -141,20 +141,20 @@ describe('what others change in the store is found within the resync period', ()
     expect((await world.get('thor')).status?.id).toBe(status?.id);
   });
 
-  test('a pet that the store refuses is tried again, without a write or an Event', async () => {
+  test('a pet that the store refuses is retried without a write or an Event', async () => {
     const refused = { code: Code.InvalidArgument, message: 'no dogs' };
     world.store.inject(refused, 'AddPets', Number.POSITIVE_INFINITY);
     await world.apply('thor', thor);
     const { metadata } = await ready('thor', 'PetRefused');
-    const struckBefore = world.store.struck;
-    await eventually('it is tried again', async () => world.store.struck >= struckBefore + 3);
+    const faultsBefore = world.store.faultCount;
+    await eventually('it is tried again', async () => world.store.faultCount >= faultsBefore + 3);
     expect((await world.get('thor')).metadata.resourceVersion).toBe(metadata.resourceVersion);
     expect(await eventsOf(metadata.uid)).toEqual(['PetRefused']);
     world.store.clear();
     await world.settled();
   });
 
-  test('a pet that is deleted in the store comes back, once, under another id', async () => {
+  test('a pet that is deleted in the store is added once, with another id', async () => {
     await world.apply('thor', thor);
     await world.apply('tron', tron);
     const { status } = await ready('thor', 'Stored');
@@ -165,7 +165,7 @@ describe('what others change in the store is found within the resync period', ()
       return id !== undefined && id !== status?.id;
     });
     await world.settled();
-    // A person's own pet is nobody's.
+    // The operator must not touch a pet that a person added.
     const own = await world.pets.add({ name: 'Own', type: 'cat', birthday: '2020-01-01' });
     await world.pets.delete([(await world.get('tron')).status?.id ?? '']);
     await eventually('that is back too', async () => (await world.stored()).some(({ name }) => name === 'Tron'));
@@ -174,18 +174,18 @@ describe('what others change in the store is found within the resync period', ()
   });
 });
 
-describe('each Pet has exactly one pet, whatever is lost', () => {
-  test('an answer to AddPets that is lost makes no second pet', async () => {
-    const struckBefore = world.store.struck;
+describe('each Pet has exactly one pet, whichever request or reply is lost', () => {
+  test('a lost answer to AddPets creates no second pet', async () => {
+    const faultsBefore = world.store.faultCount;
     world.store.inject('answer lost', 'AddPets', 2);
     await world.apply('thor', thor);
     await ready('thor', 'Stored');
-    expect(world.store.struck - struckBefore).toBe(2);
+    expect(world.store.faultCount - faultsBefore).toBe(2);
     await world.settled();
     expect(await world.stored()).toHaveLength(1);
   });
 
-  test('a status that cannot be written after AddPets makes no second pet', async () => {
+  test('a failed status write after AddPets creates no second pet', async () => {
     let writes = 0;
     const second = world.api.inject(
       { type: 'answer', status: 500, reason: 'InternalError' },
@@ -202,7 +202,7 @@ describe('each Pet has exactly one pet, whatever is lost', () => {
     expect(await world.stored()).toHaveLength(1);
   });
 
-  test('a Pet that is renamed while it is being added is one pet, of the new name', async () => {
+  test('a Pet that is renamed while it is being added has one pet with the new name', async () => {
     world.store.inject('answer lost', 'AddPets');
     let before: Pet | undefined;
     world.store.onCall = (method) => {
@@ -228,7 +228,7 @@ describe('each Pet has exactly one pet, whatever is lost', () => {
     expect(await world.stored()).toEqual([]);
   });
 
-  test('a search that is refused says nothing of the pet: an intent stands, and a deletion waits for it', async () => {
+  test('a refused search does not end an intent, and a deletion waits for the search', async () => {
     world.store.inject('answer lost', 'AddPets');
     const refused = { code: Code.InvalidArgument, message: 'not such a filter' };
     world.store.inject(refused, 'SearchPets', Number.POSITIVE_INFINITY);
@@ -246,7 +246,7 @@ describe('each Pet has exactly one pet, whatever is lost', () => {
     expect(await world.stored()).toEqual([]);
   });
 
-  test('one connection is used for everything', async () => {
+  test('all calls use one connection', async () => {
     const before = world.store.connections;
     await Promise.all(
       Array.from({ length: 20 }, (_, index) => world.apply(`pet-${index}`, { ...thor, name: `${index}` })),
@@ -255,7 +255,7 @@ describe('each Pet has exactly one pet, whatever is lost', () => {
     expect(world.store.connections - before).toBeLessThanOrEqual(1);
   });
 
-  test('pets that are alike are as many as there are Pets', async () => {
+  test('Pets with equal specs have one pet each', async () => {
     world.store.inject('answer lost', 'AddPets', 2);
     await Promise.all(Array.from({ length: 8 }, (_, index) => world.apply(`twin-${index}`, thor)));
     await world.settled();
@@ -263,8 +263,8 @@ describe('each Pet has exactly one pet, whatever is lost', () => {
   });
 });
 
-describe('while the store is down', () => {
-  test('Pets say so, deletions wait and say what for, and all is caught up with when it is back', async () => {
+describe('while the pet store is down', () => {
+  test('Pets report it, deletions wait and say why, and everything is completed when the store is back', async () => {
     await world.apply('leaving', thor);
     await world.apply('changing', tron);
     await ready('leaving', 'Stored');
@@ -290,19 +290,19 @@ describe('while the store is down', () => {
     await world.settled(20_000);
   });
 
-  test('a store that answers, but cannot, is asked by few too, and all is caught up with when it can', async () => {
+  test('a store that answers with an error also gets few calls, and everything is completed when it works again', async () => {
     await world.apply('leaving', thor);
     await ready('leaving', 'Stored');
     const full = { code: Code.ResourceExhausted, message: 'the disk is full' };
     for (const method of ['AddPets', 'DeletePets']) world.store.inject(full, method, Number.POSITIVE_INFINITY);
     await world.apply('first', thor);
     await ready('first', 'PetStoreFailed');
-    const struckBefore = world.store.struck;
+    const faultsBefore = world.store.faultCount;
     const names = Array.from({ length: 50 }, (_, index) => `pet-${index}`);
     await Promise.all(names.map((name) => world.apply(name, { ...thor, name })));
     await world.remove('leaving');
     for (const name of ['leaving', ...names]) await ready(name, 'PetStoreFailed');
-    expect(world.store.struck - struckBefore).toBeLessThan(25);
+    expect(world.store.faultCount - faultsBefore).toBeLessThan(25);
     const condition = findCondition((await world.get('pet-0')).status?.conditions, 'Ready');
     expect(condition?.message).toContain('the disk is full');
     // Nothing was written that would have to be looked for: only those that have tried have an intent.
@@ -314,19 +314,19 @@ describe('while the store is down', () => {
     await world.settled(20_000);
   });
 
-  test('a store that cannot be searched is written to all the same', async () => {
+  test('a store that cannot search still gets writes', async () => {
     const refused = { code: Code.PermissionDenied, message: 'no searches' };
     world.store.inject(refused, 'SearchPets', Number.POSITIVE_INFINITY);
-    const struckBefore = world.store.struck;
+    const faultsBefore = world.store.faultCount;
     // It reads all pets when it starts.
     await restartOperator();
-    await eventually('a search is refused', async () => world.store.struck > struckBefore);
+    await eventually('a search is refused', async () => world.store.faultCount > faultsBefore);
     await world.apply('thor', thor);
     await ready('thor', 'Stored');
   });
 });
 
-test('100 Pets are as many pets, and none when they are deleted; each is added, changed and deleted once', async () => {
+test('each of 100 Pets is added, changed and deleted exactly once in the store', async () => {
   // On a busy machine a call may take longer than the other tests allow, and is then made again.
   await restartOperator({ PETSTORE_TIMEOUT_SECONDS: '60' });
   try {
@@ -336,7 +336,7 @@ test('100 Pets are as many pets, and none when they are deleted; each is added, 
   }
 });
 
-test('a Pet whose controller is switched off says so, and nothing is added', async () => {
+test('a Pet whose controller is off says so, and nothing is added to the store', async () => {
   await restartOperator({ CONTROLLERS: 'echo' });
   try {
     await world.apply('thor', thor);

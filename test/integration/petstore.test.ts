@@ -73,12 +73,12 @@ describe('the pet store', () => {
     await client().updatePets({ pets: [{ id: first, ...thor, name: 'Loki', type: PetType.PTReptile }] });
     expect(await found({ types: [PetType.PTReptile] })).toMatchObject([{ id: first, name: 'Loki' }]);
 
-    // One of them twice, and one that is nobody's.
+    // One id twice, and an unknown one.
     await client().deletePets({ ids: [second, second, 'nobody'] });
     expect(await namesOf({})).toEqual(['Loki']);
   });
 
-  test('finds what fits each of the filters: names, types, and days from the first to before the last', async () => {
+  test('finds the pets that match all filters: names, types, and birthdays from the start to before the end', async () => {
     await clear();
     await client().addPets({ pets: [thor, tron, { ...thor, name: 'Odin' }, { ...tron, name: 'Thor' }] });
     expect(await namesOf({ names: ['Thor', 'Tron'] })).toEqual(['Thor', 'Thor', 'Tron']);
@@ -91,7 +91,7 @@ describe('the pet store', () => {
     expect(await namesOf({ names: ["Thor' OR '1'='1", '%'] })).toEqual([]);
   });
 
-  test('answers a named request as it did, and does it once', async () => {
+  test('executes a request with a request id once and repeats the answer', async () => {
     await clear();
     const headers = { [requestIdHeader]: 'a-name' };
     const first = await client().addPets({ pets: [thor] }, { headers });
@@ -108,7 +108,7 @@ describe('the pet store', () => {
     expect(kept).toBe('86400');
   });
 
-  test('traces requests as it was told, over a restart too', async () => {
+  test('keeps the trace sampler over a restart', async () => {
     const own = await PetStoreProcess.start();
     const way = openChannel({ address: own.address, timeoutMs: callLimitMs });
     const other = createClient(PetStore, way.transport);
@@ -131,22 +131,14 @@ describe('the pet store', () => {
   });
 });
 
-describe('a request that is refused changes nothing', () => {
+describe('a refused request changes nothing', () => {
   const range = { start: day(2020, 1, 1), end: day(2020, 1, 2) };
   const float = (floatValue: number) => ({ sampler: { type: SamplerType.STFloat, floatValue } });
   test.each([
-    [
-      'an id that the client gives',
-      () => client().addPets({ pets: [thor, { ...thor, id: 'mine' }] }),
-      'InvalidArgument',
-    ],
+    ['an id from the client', () => client().addPets({ pets: [thor, { ...thor, id: 'mine' }] }), 'InvalidArgument'],
     ['a blank name', () => client().addPets({ pets: [thor, { ...thor, name: ' \t ' }] }), 'InvalidArgument'],
     ['no type', () => client().addPets({ pets: [thor, { ...thor, type: PetType.PTUnknown }] }), 'InvalidArgument'],
-    [
-      'a type that there is not',
-      () => client().addPets({ pets: [{ ...thor, type: 5 as PetType }] }),
-      'InvalidArgument',
-    ],
+    ['an unknown type', () => client().addPets({ pets: [{ ...thor, type: 5 as PetType }] }), 'InvalidArgument'],
     ['no birthday', () => client().addPets({ pets: [thor, { name: 'X', type: PetType.PTBird }] }), 'InvalidArgument'],
     [
       'an impossible day',
@@ -154,7 +146,7 @@ describe('a request that is refused changes nothing', () => {
       'InvalidArgument',
     ],
     ['an update without an id', () => client().updatePets({ pets: [thor] }), 'InvalidArgument'],
-    ['an update of nobody', () => client().updatePets({ pets: [{ ...thor, id: 'nobody' }] }), 'NotFound'],
+    ['an update of an unknown pet', () => client().updatePets({ pets: [{ ...thor, id: 'nobody' }] }), 'NotFound'],
     ['a search for no type', () => found({ types: [PetType.PTUnknown] }), 'InvalidArgument'],
     ['half a range', () => found({ birthdateRange: { start: range.start } }), 'InvalidArgument'],
     ['the other half', () => found({ birthdateRange: { end: range.end } }), 'InvalidArgument'],
@@ -168,7 +160,7 @@ describe('a request that is refused changes nothing', () => {
     ['a share of nothing', () => client().changeSampler(float(0)), 'InvalidArgument'],
     ['a share of too much', () => client().changeSampler(float(1.1)), 'InvalidArgument'],
     [
-      'a request id that is none',
+      'an invalid request id',
       () => client().addPets({ pets: [thor] }, { headers: { [requestIdHeader]: 'a b' } }),
       'InvalidArgument',
     ],
@@ -179,7 +171,7 @@ describe('a request that is refused changes nothing', () => {
     expect(await namesOf({})).toEqual(['Tron']);
   });
 
-  test('a batch of updates of which one is nobody', async () => {
+  test('a batch of updates with an unknown id', async () => {
     await clear();
     const { ids } = await client().addPets({ pets: [thor] });
     const pets = [
@@ -191,8 +183,8 @@ describe('a request that is refused changes nothing', () => {
   });
 });
 
-describe('what the store has answered holds', () => {
-  test('pets are kept over a restart', async () => {
+describe('an answered request is durable', () => {
+  test('pets survive a restart', async () => {
     await clear();
     const { ids } = await client().addPets({ pets: [thor, tron] });
     expect((await store.stop()).exitCode).toBe(0);
@@ -200,7 +192,7 @@ describe('what the store has answered holds', () => {
     expect((await found()).map(({ id }) => id).sort()).toEqual([...ids].sort());
   });
 
-  test('what was answered is there after a kill, and what was not is there once or not at all', async () => {
+  test('after a kill, answered additions exist, and others exist at most once', async () => {
     await clear();
     const answered: string[] = [];
     const adding = Array.from({ length: 200 }, async (_, index) => {
@@ -218,7 +210,7 @@ describe('what the store has answered holds', () => {
     expect(new Set(names).size).toBe(names.length);
   });
 
-  test('names and types are not found by what they were before an update', async () => {
+  test('a search does not find an updated pet by its earlier name or type', async () => {
     await clear();
     const { ids } = await client().addPets({ pets: [thor] });
     await client().updatePets({ pets: [{ ...tron, id: ids[0] ?? '' }] });
@@ -230,7 +222,7 @@ describe('what the store has answered holds', () => {
 });
 
 describe('a search', () => {
-  /** Of its own, so that nobody has to delete what it holds. */
+  /** A separate store, so that the tests need not delete its pets. */
   let many: PetStoreProcess;
   let way: PetStoreChannel;
   beforeAll(async () => {
@@ -242,14 +234,14 @@ describe('a search', () => {
     await many?.stop();
   });
 
-  test('of many is read as slowly as its reader likes, sees one moment, and holds up nobody', async () => {
+  test('with a slow reader returns the pets of one moment, blocks no other request, and needs little memory', async () => {
     const pets = createClient(PetStore, way.transport);
     // More than may be kept for a reader, in requests that are small enough.
     const name = 'x'.repeat(100_000);
     for (let batch = 0; batch < 15; batch += 1) {
       await pets.addPets({ pets: Array.from({ length: 40 }, () => ({ ...thor, name })) });
     }
-    // What it has left of the requests that have added them is not what is measured.
+    // A restart frees the memory of the requests that added the pets.
     await many.stop();
     await many.restart();
     const memory = async () => Number(/^process_resident_memory_bytes (\d+)/m.exec(await many.metrics())?.[1]);
@@ -269,7 +261,7 @@ describe('a search', () => {
     expect(await many.metrics()).toMatch(/^petstore_pets 601$/m);
   });
 
-  test('whose reader goes away ends', async () => {
+  test('ends when its reader goes away', async () => {
     const leaving = new AbortController();
     const reading = createClient(PetStore, way.transport)
       .searchPets({}, { signal: leaving.signal })
@@ -281,8 +273,8 @@ describe('a search', () => {
   });
 });
 
-describe('around the five calls', () => {
-  test('health is told, by service, and the end of it', async () => {
+describe('besides the five calls', () => {
+  test('the health service reports each service and the shutdown', async () => {
     const own = await PetStoreProcess.start();
     const way = openChannel({ address: own.address, timeoutMs: callLimitMs });
     const health = createClient(Health, way.transport);
@@ -297,7 +289,7 @@ describe('around the five calls', () => {
     way.close();
   });
 
-  test('reflection tells the services and their files', async () => {
+  test('the reflection service returns the services and their files', async () => {
     const reflection = createClient(ServerReflection, channel.transport);
     const ask = async (messageRequest: {
       case: 'listServices' | 'fileContainingSymbol' | 'fileByFilename';
@@ -346,7 +338,7 @@ describe('around the five calls', () => {
     expect(text).toMatch(/^petstore_request_duration_seconds_count\{method="SearchPets"\} \d+$/m);
   });
 
-  test('asked to stop, it brings to its end what it has begun', async () => {
+  test('SIGTERM lets the requests in flight finish', async () => {
     const own = await PetStoreProcess.start();
     const way = openChannel({ address: own.address, timeoutMs: callLimitMs });
     const other = createClient(PetStore, way.transport);
@@ -371,7 +363,7 @@ describe('around the five calls', () => {
     way.close();
   });
 
-  test('a file that is none is refused at the start, with its name', async () => {
+  test('a file that is no database is rejected at the start with its name', async () => {
     const broken = PetStoreProcess.start({ PETSTORE_DATABASE: import.meta.filename });
     await expect(broken).rejects.toThrow(/ended with 2 before it served: .*petstore\.test\.ts: cannot be used/);
   });
@@ -400,14 +392,14 @@ describe('the command line', () => {
     [['delete'], 2, 'delete needs the ids of pets'],
     [['list', '--colour', 'red'], 2, '--colour'],
     [['feed'], 2, 'unknown arguments: feed'],
-  ])('%j ends with %d, and says why', async (args, exitCode, words) => {
+  ])('%j exits with %d and says why', async (args, exitCode, words) => {
     const ended = await store.command(...args);
     expect(ended.exitCode).toBe(exitCode);
     expect(ended.stderr).toContain(words);
   });
 });
 
-test('TLS is spoken where there is a certificate, and with another as soon as it is renewed', async () => {
+test('the server uses TLS if it has a certificate, and a renewed certificate at once', async () => {
   const folder = await mkdtemp(join(process.env.INTEGRATION_FOLDER ?? '', 'tls-'));
   const files = { PETSTORE_TLS_CERT_FILE: join(folder, 'tls.crt'), PETSTORE_TLS_KEY_FILE: join(folder, 'tls.key') };
   /** Writes a certificate, and returns who has signed it. */
@@ -426,7 +418,7 @@ test('TLS is spoken where there is a certificate, and with another as soon as it
     way.close();
     return code;
   };
-  // One client for all of the time, which gets the authority anew too.
+  // One channel for the whole test, which reads the renewed certificate authority.
   const trusting = {
     get ca() {
       return ca;

@@ -40,7 +40,7 @@ beforeEach(async () => {
 
 const faults: InjectedFault[] = [];
 
-// Also where a test has failed: a slow answer would be slow for hours.
+// Also after a failed test, because a slow fault would delay later tests for hours.
 afterEach(() => {
   for (const fault of faults.splice(0)) fault.off();
 });
@@ -51,7 +51,7 @@ function inject(fault: Fault, target: FaultTarget): InjectedFault {
   return injected;
 }
 
-/** Runs a PodSet controller of the test's namespace, all of whose requests pass the proxy, until the body has ended. */
+/** Runs a PodSet controller for the test's namespace behind the proxy until the body has ended. */
 async function withOperator(body: () => Promise<void>): Promise<void> {
   const operator = await connectOperator({
     name: 'echoperator',
@@ -82,7 +82,7 @@ const active = async () =>
     ({ metadata }) => metadata.deletionTimestamp === undefined,
   );
 
-/** Resolves when so many pods are there and the status says so. */
+/** Waits until there are `count` active pods and the status reports them. */
 const settled = (count: number): Promise<PodSet> =>
   eventually(`${key.name} has ${count} pods`, async () => {
     const set = await cluster.client.get(PodSet, key);
@@ -91,7 +91,7 @@ const settled = (count: number): Promise<PodSet> =>
     return isTold && (await active()).length === count && set;
   });
 
-/** The names of the pods that the API server has made, or removed, for the operator. */
+/** Returns the names of the pods that the operator created or deleted. */
 async function written(verb: 'create' | 'delete'): Promise<readonly string[]> {
   const writes = (await operatorWrites(cluster.auditLog, key.namespace)).filter(
     ({ verb: is, objectRef, responseStatus }) =>
@@ -111,7 +111,7 @@ async function struck(fault: InjectedFault, times: number): Promise<void> {
   fault.off();
 }
 
-/** Has another PodSet changed and reconciled, after which whatever could be reconciled before it has been. */
+/** Changes another PodSet and waits for its reconcile. Earlier keys have been reconciled by then. */
 async function othersGoOn(): Promise<void> {
   await apply(1, { ...key, name: 'other' });
   await eventually('another PodSet has its pod', async () => {
@@ -120,16 +120,16 @@ async function othersGoOn(): Promise<void> {
   });
 }
 
-/** Holds back the events of pods from the operator until the fault is off. */
+/** Delays the events of pods until the fault is off. */
 const slowPods = (): InjectedFault => inject({ type: 'slow', bytesPerSecond: 1 }, { on: isPodWatch });
 
-describe('a cache that is behind', () => {
-  test('has no pod made or removed twice', async () => {
+describe('a stale cache', () => {
+  test('causes no second creation or deletion of a pod', async () => {
     await withOperator(async () => {
       const slow = slowPods();
       await apply(5);
       await eventually('five pods are there', async () => (await active()).length === 5);
-      // Each is a reason to look again, at a cache that knows of no pod.
+      // Each change causes a reconcile with a cache without the pods.
       await apply(7);
       await apply(3);
       await apply(4);
@@ -144,8 +144,8 @@ describe('a cache that is behind', () => {
   }, 120_000);
 });
 
-describe('a lost answer', () => {
-  test.each([1, 3])('to the making of a pod, %d in all, makes no pod too many', async (times) => {
+describe('a lost reply', () => {
+  test.each([1, 3])('to the creation of a pod, %d in all, leads to no surplus pod', async (times) => {
     await withOperator(async () => {
       const lost = inject({ type: 'lost-reply' }, { on: isCreate, times });
       await apply(6);
@@ -156,11 +156,11 @@ describe('a lost answer', () => {
     });
   });
 
-  // A look is tried four times.
+  // A get is sent four times.
   test.each([
     ['', 0],
-    [', and to the look at it too,', 4],
-  ])('to the making of the only pod%s while the cache is behind makes no second one', async (_, looks) => {
+    [', and to the get after it,', 4],
+  ])('to the creation of the only pod%s with a stale cache leads to no second pod', async (_, looks) => {
     await withOperator(async () => {
       const slow = slowPods();
       const lost = inject({ type: 'lost-reply' }, { on: isCreate, times: 1 });
@@ -177,7 +177,7 @@ describe('a lost answer', () => {
     });
   });
 
-  test('to the removal of pods removes none too many', async () => {
+  test('to the deletion of pods leads to no surplus deletion', async () => {
     await withOperator(async () => {
       await apply(6);
       await settled(6);

@@ -29,7 +29,7 @@ beforeAll(() => setUp());
 afterAll(() => tearDown());
 
 describe('a PodSet', () => {
-  test('makes its pods and tells of them', async () => {
+  test('creates its pods and reports them', async () => {
     const key = await keyNamed('three');
     const set = await apply(key, { replicas: 3 });
     const { status } = await settled(key, 3);
@@ -45,7 +45,7 @@ describe('a PodSet', () => {
     expect(await creations(key.namespace)).toBe(3);
   });
 
-  test('of a long name has pods whose label holds, and which it finds by it', async () => {
+  test('with a long name has pods with a shortened label, by which it finds them', async () => {
     const key = await keyNamed(`long-${'x'.repeat(245)}`);
     await apply(key, { replicas: 2 });
     const { status } = await settled(key, 2);
@@ -55,7 +55,7 @@ describe('a PodSet', () => {
     expect(namesOf(items)).toEqual(status?.podNames);
   });
 
-  test('is scaled by its subresource, to none and up again', async () => {
+  test('is scaled by its scale subresource, to zero and up again', async () => {
     const key = await keyNamed('scaled');
     await apply(key, { replicas: 1 });
     await settled(key, 1);
@@ -72,7 +72,7 @@ describe('a PodSet', () => {
     expect(await creations(key.namespace)).toBe(21);
   });
 
-  test('removes what is not ready first, then what costs least, when it is scaled down', async () => {
+  test('that is scaled down deletes pods that are not ready first, then those with the lowest deletion cost', async () => {
     const key = await keyNamed('smaller');
     await apply(key, { replicas: 4 });
     await withReason(key, 'PodsReady');
@@ -94,7 +94,7 @@ describe('a PodSet', () => {
     expect((await settled(key, 1)).status?.podNames).toEqual([dear.metadata.name]);
   });
 
-  test('replaces a pod that is deleted, one that has ended, and one that lost its label', async () => {
+  test('replaces a deleted pod, a finished pod, and a pod without its label', async () => {
     const key = await keyNamed('mended');
     const set = await apply(key, { replicas: 3 });
     await settled(key, 3);
@@ -118,7 +118,7 @@ describe('a PodSet', () => {
     expect(isControlledBy(released, set)).toBe(false);
   });
 
-  test('adopts orphans that match, and leaves those of others alone', async () => {
+  test('adopts matching orphans, and leaves pods of other controllers alone', async () => {
     const key = await keyNamed('adopting');
     const labels = { app: 'adopting', version: 'v0.1' };
     const spec = { containers: [{ name: 'c', image: 'busybox:1.36' }] };
@@ -141,7 +141,7 @@ describe('a PodSet', () => {
     if (after !== undefined) expect(after.metadata.ownerReferences).toEqual(foreign.metadata.ownerReferences);
   });
 
-  test('that meets a full quota asks for no more than a few, and goes on when it is lifted', async () => {
+  test('with a full quota sends few requests, and continues when the quota is deleted', async () => {
     const key = await keyNamed('limited');
     await cluster.client.create(ResourceQuota, {
       metadata: { name: 'pods', namespace: key.namespace },
@@ -178,7 +178,7 @@ describe('a PodSet', () => {
     await settled(key, 2);
   });
 
-  test('rolls its pods when the template changes, one after the other', async () => {
+  test('replaces its pods one after the other when the template changes', async () => {
     // Without a node: the test says when each pod is ready.
     const key = { name: 'rolling', namespace: await cluster.namespace() };
     const makeReady = async (pods: readonly Pod[]) => {
@@ -205,8 +205,8 @@ describe('a PodSet', () => {
   test.each([
     ['with a bad value', { name: 'NOT A NAME', image: 'x' }, 'spec.containers[0].name', 422],
     ['of a wrong type', { name: 'c', image: 1 }, 'Container.spec.containers.image of type string', 400],
-    ['that there is not', { name: 'c', imagee: 'x' }, 'unknown field "spec.containers[0].imagee"', 400],
-  ])('with a field %s in its template says which, and tries again with back-off', async (_, container, words, code) => {
+    ['that is unknown', { name: 'c', imagee: 'x' }, 'unknown field "spec.containers[0].imagee"', 400],
+  ])('with a field %s in its template names the field and retries with backoff', async (_, container, words, code) => {
     const key = await keyNamed('wrong');
     await apply(key, { replicas: 5, template: { spec: { containers: [container] } } });
     const refused = await withReason(key, 'InvalidTemplate');
@@ -226,7 +226,7 @@ describe('a PodSet', () => {
     await withReason(key, 'PodsReady');
   });
 
-  test('says why a pod does not start, for as long as it does not', async () => {
+  test('says why a pod does not start until it starts', async () => {
     // Without a node: the test says how the pods are.
     const key = { name: 'stuck', namespace: await cluster.namespace() };
     await apply(key, { replicas: 2 });
@@ -244,7 +244,7 @@ describe('a PodSet', () => {
     expect(await message()).toBe('2 of 2 pods are ready');
   });
 
-  test('whose new template is wrong keeps all its pods', async () => {
+  test('with an invalid new template keeps all its pods', async () => {
     const key = await keyNamed('typo');
     const template = (container: object) => ({ spec: { containers: [{ name: 'c', ...container }] } });
     await apply(key, { replicas: 2, template: template({ image: 'one' }) });
@@ -258,7 +258,7 @@ describe('a PodSet', () => {
     expect(await removals(key.namespace)).toEqual([]);
   });
 
-  test('whose new template never becomes ready loses no pod more, though another is unready for a moment', async () => {
+  test('whose new pods never become ready replaces only one pod, even if another one is unready for a moment', async () => {
     const key = await keyNamed('broken');
     const template = (image: string) => ({ spec: { containers: [{ name: 'c', image }] } });
     await apply(key, { replicas: 3, template: template('one') });
@@ -276,7 +276,7 @@ describe('a PodSet', () => {
     await eventually('that is seen', async () => (await cluster.client.get(PodSet, key)).status?.readyReplicas === 1);
     expect(await removals(key.namespace)).toHaveLength(1);
     const [broken] = (await active(key.namespace)).filter(({ spec }) => spec?.containers[0]?.image === 'two:missing');
-    // What is broken goes first when it is mended.
+    // After the correction, the broken pod is replaced first.
     await apply(key, { replicas: 3, template: template('three') });
     expect((await withReason(key, 'PodsReady')).status).toMatchObject({ updatedReplicas: 3 });
     const removed = await removals(key.namespace);
@@ -284,7 +284,7 @@ describe('a PodSet', () => {
     expect(removed[1]).toBe(broken?.metadata.name);
   });
 
-  test('keeps five pods that have ended, and after some that ended early waits', async () => {
+  test('keeps five finished pods, and waits after several that ended early', async () => {
     const key = await keyNamed('ending');
     await apply(key, { replicas: 7 });
     await settled(key, 7);
@@ -309,7 +309,7 @@ describe('a PodSet', () => {
     await expect(apply(key, { replicas: 1, template })).rejects.toThrow(words);
   });
 
-  test('is refused with more pods than its status can name', async () => {
+  test('is refused with more replicas than its status can name', async () => {
     const key = await keyNamed('huge');
     await expect(apply(key, { replicas: 5001 })).rejects.toThrow('should be less than or equal to 5000');
     await apply(key, { replicas: 0 });
@@ -317,7 +317,7 @@ describe('a PodSet', () => {
   });
 });
 
-describe('a PodSet beside others', () => {
+describe('a PodSet among other pods and PodSets', () => {
   /** A pod that has the labels of a PodSet and another controller. */
   async function foreignPod(key: Key, name: string): Promise<Pod> {
     const owner = await cluster.client.create(ConfigMap, { metadata: { ...key, name: `owner-of-${name}` } });
@@ -346,7 +346,7 @@ describe('a PodSet beside others', () => {
     expect(await creations(key.namespace)).toBe(2);
   });
 
-  test('removes neither a pod that is going already nor one that is not its own', async () => {
+  test('deletes neither a terminating pod nor a pod of another controller', async () => {
     const key = await keyNamed('deleting');
     const foreign = await foreignPod(key, 'a-foreign-one');
     await apply(key, { replicas: 3 });
@@ -398,11 +398,11 @@ test('a restart of the operator writes nothing', async () => {
   await operator.stop();
   const before = await operatorWrites(cluster.auditLog, key.namespace);
   await restartOperator();
-  await operator.atRest('podset');
+  await operator.waitUntilIdle('podset');
   expect(await operatorWrites(cluster.auditLog, key.namespace)).toEqual(before);
 });
 
-test('an operator that is killed while it makes pods, and started again, makes those that are missing', async () => {
+test('an operator that is killed while it creates pods and started again creates the missing ones', async () => {
   const key = await keyNamed('killed');
   await apply(key, { replicas: 60 });
   await eventually('some are there', async () => (await creations(key.namespace, 201)) >= 10);

@@ -6,9 +6,8 @@ import { TcpProxy } from '../../testkit/tcp-proxy.ts';
 import {
   endFaults,
   jane,
-  killAfterApiWrite,
-  killAfterStatement,
-  killedWhileMoving,
+  killAfter,
+  killWhileMoving,
   plain,
   proxy,
   refusals,
@@ -23,19 +22,19 @@ beforeAll(() => setUpFaults());
 afterEach(() => endFaults());
 afterAll(() => tearDownFaults());
 
-describe('who may not connect', () => {
-  test('has no file with its name', async () => {
+describe('a connection that is not possible', () => {
+  test('because the file with the user is missing is reported', async () => {
     const folder = join(world.folder, 'empty');
     await mkdir(folder, { recursive: true });
     await world.startOperator({ ...plain(), PSQL_CREDENTIALS_DIR: folder });
     const key = world.newKey('nameless');
     await world.apply(key, jane);
     expect(readyOf(await world.withReason(key, 'CredentialsMissing'))?.message).toContain(
-      `no file PSQL_USER in ${folder}`,
+      `the file PSQL_USER in ${folder} does not exist`,
     );
   });
 
-  test('asks for a database that there is not', async () => {
+  test('because the database is missing is reported', async () => {
     await world.startOperator({ ...plain(), PSQL_DBNAME: 'nowhere' });
     const key = world.newKey('lost');
     await world.apply(key, jane);
@@ -46,7 +45,7 @@ describe('who may not connect', () => {
 });
 
 describe('TLS', () => {
-  test('with whoever answers is enough for sslmode=require', async () => {
+  test('with any certificate satisfies sslmode=require', async () => {
     await world.startOperator({ PSQL_SSLMODE: 'require', PSQL_SSLROOTCERT: '' });
     const key = world.newKey('required');
     await world.apply(key, jane);
@@ -55,14 +54,14 @@ describe('TLS', () => {
     expect(await world.database.query(sql)).toContainEqual({ ssl: true });
   });
 
-  test('with a host of another name is refused by sslmode=verify-full', async () => {
+  test('with a certificate for another host is rejected by sslmode=verify-full', async () => {
     // The certificate is for localhost and 127.0.0.1.
     expect(await refusals({ PSQL_HOST: '127.0.0.2', PSQL_PORT: String(await onAnotherAddress()) })).toContain(
       '127.0.0.2',
     );
   });
 
-  test('that the server asks for and the operator does without is refused', async () => {
+  test('that only the server requires is reported', async () => {
     await world.database.allow('hostssl all all 127.0.0.1/32 scram-sha-256\n');
     try {
       expect(await refusals(plain())).toContain('no encryption');
@@ -71,7 +70,7 @@ describe('TLS', () => {
     }
   });
 
-  test('that the operator asks for and the server has not is refused', async () => {
+  test('that the operator requires and the server lacks is reported', async () => {
     await world.database.setTls(false);
     try {
       for (const mode of ['require', 'verify-full']) {
@@ -92,14 +91,14 @@ async function onAnotherAddress(): Promise<number> {
 let elsewhere: TcpProxy | undefined;
 afterAll(() => elsewhere?.[Symbol.asyncDispose]());
 
-describe('the database is away in the middle of many writes', () => {
+describe('an outage of the database during many writes', () => {
   test.each(['stop', 'freeze'] as const)(
-    'by a %s: each row comes, and none twice',
+    'by a %s loses and duplicates no row',
     (how) => expectOutageSurvived(world, how, { writers: 60, seconds: 0 }),
     180_000,
   );
 
-  test('by connections that break again and again', async () => {
+  test('by connections that break repeatedly loses and duplicates no row', async () => {
     await world.startOperator(plain());
     const namespace = await world.cluster.namespace();
     const creating = world.applyMany(namespace, 200, jane);
@@ -115,7 +114,7 @@ describe('the database is away in the middle of many writes', () => {
     expect(cuts).toBeGreaterThan(3);
   }, 120_000);
 
-  test('without a word: what was on the way is given up, and asked again', async () => {
+  test('without a message ends the statements in flight, which are sent again', async () => {
     await world.startOperator({ ...plain(), PSQL_STATEMENT_TIMEOUT_SECONDS: '1', PSQL_CONNECT_TIMEOUT_SECONDS: '1' });
     const [first, second] = [world.newKey('before'), world.newKey('after')];
     await world.apply(first, jane);
@@ -127,8 +126,8 @@ describe('the database is away in the middle of many writes', () => {
   });
 });
 
-describe('a lock that others hold', () => {
-  test('on a row makes the others of its table not wait for long', async () => {
+describe('a lock of another client', () => {
+  test('on a row delays the other rows of its table only briefly', async () => {
     await world.startOperator();
     const namespace = await world.cluster.namespace();
     const spec = { ...jane, table: 'b' };
@@ -151,64 +150,53 @@ describe('a lock that others hold', () => {
   });
 });
 
-describe('the operator is killed', () => {
-  // A move is noted, written to the new table, deleted from the old one, and reported.
+describe('if the operator is killed', () => {
+  // A move is noted in the status, written to the new table, deleted from the old one, and reported.
   test.each([
-    ['the new table is noted', 'api', 1],
-    ['the row is out of the old table', 'sql', 2],
-    ['the move is reported', 'api', 2],
-  ] as const)('after %s, while a row moves from a to b, and then it is to go to c', (_, where, number) =>
-    killedWhileMoving(where, number),
+    ['it notes the new table', { where: 'api', number: 1 }],
+    ['it deletes the row from the old table', { where: 'sql', number: 2 }],
+    ['it reports the move', { where: 'api', number: 2 }],
+  ] as const)('after %s, the row is in the end only in the table of the last spec', (_, point) =>
+    killWhileMoving(point),
   );
 
+  const leavesNoRow = async (key: ReturnType<typeof world.newKey>): Promise<void> => {
+    await world.gone(key);
+    expect(await world.rows('students', key)).toEqual([]);
+  };
+
   test.each([
-    ['the row is deleted', 'sql', 1],
-    ['the finalizer is off', 'api', 1],
-  ] as const)('after %s, of a PostgresWriter that is deleted', async (_, where, number) => {
-    const { proxy: api, kubeconfig } = await world.throughProxy();
-    try {
-      const settings = { ...plain(), KUBECONFIG: kubeconfig };
-      await world.startOperator(settings);
-      const key = world.newKey('deleted');
-      await world.apply(key, jane);
-      await world.withReason(key, 'RowWritten');
-      const killed = where === 'api' ? await killAfterApiWrite(api, number, key.namespace) : killAfterStatement(number);
-      await world.delete(key);
-      await killed();
-      await world.startOperator(settings);
-      await world.gone(key);
-      expect(await world.rows('students', key)).toEqual([]);
-    } finally {
-      await api.close();
-    }
+    ['it deletes the row', { where: 'sql', number: 1 }],
+    ['it removes the finalizer', { where: 'api', number: 1 }],
+  ] as const)('after %s, a deleted PostgresWriter leaves no row', async (_, point) => {
+    const key = world.newKey('deleted');
+    await killAfter(point, key.namespace, {
+      prepare: async () => {
+        await world.apply(key, jane);
+        await world.withReason(key, 'RowWritten');
+      },
+      cause: () => world.delete(key),
+      verify: () => leavesNoRow(key),
+    });
   });
 
   test.each([
-    ['the finalizer is added', 'api', 1],
-    ['the table is noted', 'api', 2],
-    ['the row is written', 'sql', 1],
-    ['that is reported', 'api', 3],
-  ] as const)('after %s, of a new PostgresWriter that is then deleted', async (_, where, number) => {
-    const { proxy: api, kubeconfig } = await world.throughProxy();
-    try {
-      const settings = { ...plain(), KUBECONFIG: kubeconfig };
-      await world.startOperator(settings);
-      const key = world.newKey('brief');
-      const killed = where === 'api' ? await killAfterApiWrite(api, number, key.namespace) : killAfterStatement(number);
-      await world.apply(key, jane);
-      await killed();
-      await world.delete(key);
-      await world.startOperator(settings);
-      await world.gone(key);
-      expect(await world.rows('students', key)).toEqual([]);
-    } finally {
-      await api.close();
-    }
+    ['it adds the finalizer', { where: 'api', number: 1 }],
+    ['it notes the table', { where: 'api', number: 2 }],
+    ['it writes the row', { where: 'sql', number: 1 }],
+    ['it reports the row', { where: 'api', number: 3 }],
+  ] as const)('after %s, a new PostgresWriter that is then deleted leaves no row', async (_, point) => {
+    const key = world.newKey('brief');
+    await killAfter(point, key.namespace, {
+      cause: () => world.apply(key, jane),
+      meanwhile: () => world.delete(key),
+      verify: () => leavesNoRow(key),
+    });
   });
 });
 
 test.each(['killed', 'cut off'])(
-  'a row whose statement is under way on the server when the operator is %s, and is deleted then, does not come',
+  'a row whose statement is in flight when the operator is %s, and whose PostgresWriter is then deleted, is not written',
   async (how) => {
     await world.createTable(how);
     await world.database.query(`CREATE OR REPLACE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS
@@ -230,7 +218,7 @@ test.each(['killed', 'cut off'])(
   },
 );
 
-test('a table that is away for a moment while a PostgresWriter is deleted: the row goes when it is back', async () => {
+test('if a table is missing for a moment while a PostgresWriter is deleted, the row is deleted when the table is back', async () => {
   await world.createTable('renamed');
   await world.startOperator();
   const key = world.newKey('patient');

@@ -7,7 +7,7 @@ import { eventually } from '../../testkit/eventually.ts';
 import {
   endFaults,
   jane,
-  killedWhileMoving,
+  killWhileMoving,
   plain,
   proxy,
   refusals,
@@ -28,8 +28,8 @@ afterAll(() => tearDownFaults());
 const lines = (output: string, message: string): readonly string[] =>
   output.split('\n').filter((line) => line.includes(`"msg":"${message}"`) && line.includes('"system":"the database'));
 
-describe('who may not connect', () => {
-  test('is told so, once and not in a storm; a password that is changed in the Secret is used without a restart', async () => {
+describe('a wrong password', () => {
+  test('is reported with few connections, and a changed password in the Secret is used without a restart', async () => {
     const folder = join(world.folder, 'secret');
     await mkdir(folder, { recursive: true });
     const secret = (password: string) =>
@@ -67,7 +67,7 @@ describe('who may not connect', () => {
 });
 
 describe('TLS', () => {
-  test('with a host of another authority is refused by sslmode=verify-full', async () => {
+  test('with a certificate of another authority is rejected by sslmode=verify-full', async () => {
     const other = join(world.folder, 'other-ca.crt');
     await writeFile(other, (await TinyCA.create()).certificatePem);
     expect(await refusals({ PSQL_SSLROOTCERT: other })).toContain('self-signed certificate');
@@ -77,16 +77,16 @@ describe('TLS', () => {
   });
 });
 
-describe('the database is away in the middle of many writes', () => {
+describe('an outage of the database during many writes', () => {
   test(
-    'by a kill: each row comes, and none twice',
+    'by a kill loses and duplicates no row',
     () => expectOutageSurvived(world, 'kill', { writers: 60, seconds: 0 }),
     180_000,
   );
 });
 
-describe('a lock that others hold', () => {
-  test('on a table makes its PostgresWriters wait, and those of other tables not', async () => {
+describe('a lock of another client', () => {
+  test('on a table delays only its PostgresWriters', async () => {
     await world.startOperator();
     const client = await world.database.connect();
     const namespace = await world.cluster.namespace();
@@ -106,12 +106,12 @@ describe('a lock that others hold', () => {
   });
 });
 
-describe('the operator is killed', () => {
-  test('after the row is in the new table, while a row moves from a to b, and then it is to go to c', () =>
-    killedWhileMoving('sql', 1));
+describe('if the operator is killed', () => {
+  test('after it wrote a row to a new table, the row is in the end only in the table of the last spec', () =>
+    killWhileMoving({ where: 'sql', number: 1 }));
 });
 
-test('a namespace that is deleted at once leaves no row and nothing stuck', async () => {
+test('a deleted namespace leaves no row and no PostgresWriter behind', async () => {
   await world.startOperator();
   const namespace = await world.cluster.namespace();
   await world.applyMany(namespace, 200, jane);

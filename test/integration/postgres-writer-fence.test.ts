@@ -5,7 +5,7 @@ import { PostgresServer } from '../../testkit/postgres-server.ts';
 import { RecordingLog } from '../../testkit/recording-log.ts';
 import { TcpProxy } from '../../testkit/tcp-proxy.ts';
 
-test('a statement that may not leave when its connection is there is not sent', async () => {
+test('a statement whose fence closes before it gets a connection is not sent', async () => {
   await using server = await PostgresServer.start();
   await using proxy = await TcpProxy.start(server.port);
   await server.query(`CREATE ROLE writer LOGIN PASSWORD 'w'`);

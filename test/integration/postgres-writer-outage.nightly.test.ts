@@ -22,7 +22,7 @@ afterAll(async () => {
 });
 
 test.each(outages)(
-  'the database is away in the middle of many writes, by a %s: each row comes, and none twice',
+  'an outage of the database by a %s during many writes loses and duplicates no row',
   (how) => expectOutageSurvived(world, how, size),
   180_000 + (size.seconds + size.writers / 10) * 1000,
 );

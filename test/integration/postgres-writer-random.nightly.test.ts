@@ -60,7 +60,7 @@ const drift: fc.WeightedArbitrary<Step> = {
 const sequenceOf = (...steps: readonly fc.WeightedArbitrary<Step>[]): fc.Arbitrary<readonly Step[]> =>
   fc.array(fc.oneof(...steps), { minLength: 10, maxLength: 40 });
 
-/** In most runs nobody else changes the rows: then nothing but events may tell the operator what to do. */
+/** In most runs only the operator changes the rows, so events alone must be sufficient. */
 const sequences = fc.oneof(
   { weight: 2, arbitrary: sequenceOf(...steps) },
   { weight: 1, arbitrary: sequenceOf(...steps, drift) },
@@ -77,7 +77,7 @@ class RandomPostgresWriters implements AsyncDisposable {
   /** After so many more requests the operator is killed. */
   #requestsLeft: number | undefined;
   #dying: Promise<unknown> | undefined;
-  /** How many have struck so far. */
+  /** The number of faults so far. */
   #faults = 0;
 
   private constructor(

@@ -33,7 +33,7 @@ afterAll(async () => {
   await server?.[Symbol.asyncDispose]();
 });
 
-/** As an operator has them that has just started. */
+/** Creates the tables like an operator that has just started. */
 function tables(statementTimeoutSeconds = 4): {
   readonly database: Database;
   readonly tables: Tables;
@@ -72,7 +72,7 @@ const row = (id: string, more: Partial<Row> = {}): Row => ({ id, name: 'Jane', a
 const idsIn = async (name: string): Promise<readonly string[]> =>
   (await server.query<{ readonly id: string }>(`SELECT id FROM ${name} ORDER BY id`)).map(({ id }) => id);
 
-/** What each came to, once the circuit lets it be tried. */
+/** Waits for all. @returns each value, or the name of the error */
 const outcomesOf = async (works: readonly Promise<unknown>[]): Promise<readonly unknown[]> =>
   (await Promise.allSettled(works)).map((one) =>
     one.status === 'fulfilled' ? (one.value ?? 'deleted') : String((one.reason as Error).name),
@@ -122,7 +122,7 @@ describe('a statement whose connection broke', () => {
   const nothingUnderWay = (): Promise<unknown> =>
     eventually('nothing is under way', async () => (await backends("state <> 'idle'")).length === 0);
 
-  test.each(['the same operator', 'another one'])('is over before %s deletes the row', async (who) => {
+  test.each(['the same operator', 'another one'])('has ended before %s deletes the row', async (who) => {
     const name = await createTable(slow);
     const first = tables().rowsOf(name);
     await loseInsert(first);
@@ -132,7 +132,7 @@ describe('a statement whose connection broke', () => {
     expect(await idsIn(name)).toEqual([]);
   });
 
-  test('is over before a newer one is sent for its row', async () => {
+  test('has ended before a newer one is sent for its row', async () => {
     const name = await createTable(slow);
     const rows = tables().rowsOf(name);
     await loseInsert(rows);
@@ -141,7 +141,7 @@ describe('a statement whose connection broke', () => {
     expect(await server.query(`SELECT name FROM ${name}`)).toEqual([{ name: 'Juana' }]);
   });
 
-  test('and that the server has not begun yet, of a process that is frozen, is waited for', async () => {
+  test('is awaited even if a frozen server process has not started it yet', async () => {
     const name = await createTable();
     const { rowsOf } = tables();
     await rowsOf(name).upsert(row('ns/first'));
@@ -173,7 +173,7 @@ describe('a statement whose connection broke', () => {
     expect(await idsIn(name)).toEqual(['ns/first']);
   });
 
-  test('is the only one to be ended: not those of other roles', async () => {
+  test('is ended without ending statements of other roles', async () => {
     const stranger = await server.connect();
     await stranger.query("SET application_name = 'echoperator-of-another-role'");
     const name = await createTable();
@@ -193,7 +193,7 @@ describe('a row that the database refuses', () => {
   test.each([
     ['a policy', policy],
     ['a trigger with an SQLSTATE of its own', trigger],
-  ])('by %s keeps nothing else of its table waiting', async (_, more) => {
+  ])('by %s does not delay other rows of its table', async (_, more) => {
     const name = await createTable(more);
     const { rowsOf } = tables();
     const rows = rowsOf(name);
@@ -204,7 +204,7 @@ describe('a row that the database refuses', () => {
     expect(await idsIn(name)).toEqual(ids.filter((_, index) => index !== 0 && index !== 4));
   });
 
-  test('to be deleted, since another refers to it, keeps no other from it', async () => {
+  test('to delete because of a reference does not prevent other deletions', async () => {
     const name = await createTable(`CREATE TABLE of_$table (id text REFERENCES $table)`);
     const rows = tables().rowsOf(name);
     const ids = Array.from({ length: 10 }, (_, index) => `a/${index}`);
@@ -214,7 +214,7 @@ describe('a row that the database refuses', () => {
     expect(deletions).toEqual(ids.map((id) => (id === 'a/4' ? 'RowRefusedError' : 'deleted')));
   });
 
-  test('without a word is told of; what a trigger makes of another, too', async () => {
+  test('silently is reported, and so is a row that a trigger changes', async () => {
     const name = await createTable(`CREATE FUNCTION change_$table() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
         IF NEW.age < 18 THEN RETURN NULL; END IF; NEW.name := upper(NEW.name); RETURN NEW; END $$;
       CREATE TRIGGER t BEFORE INSERT OR UPDATE ON $table FOR EACH ROW EXECUTE FUNCTION change_$table()`);
@@ -234,8 +234,8 @@ describe('a row that the database refuses', () => {
   });
 });
 
-describe('rows that others have locked', () => {
-  test('keep the rest of their table waiting for a moment only, deletions too', async () => {
+describe('rows that another client has locked', () => {
+  test('delay other writes and deletions of their table only briefly', async () => {
     const name = await createTable();
     const rows = tables().rowsOf(name);
     const ids = Array.from({ length: 20 }, (_, index) => `a/${index}`);
@@ -258,8 +258,8 @@ describe('rows that others have locked', () => {
     expect(await rows.upsert(row('a/2', { age: 23 }))).toBe('written');
   });
 
-  test('without any limit, as behind a pooler that passes on none, make wait who wants them, and nobody else', async () => {
-    // In the message that opens a connection; a value of the same length, for nobody to have to count.
+  test('delay only their own PostgresWriters, even if a pooler drops the time limits', async () => {
+    // Replaces a value in the message that opens a connection by one of the same length, so that its length field stays correct.
     proxy.onSent((data) => {
       for (const [setting, ms] of [
         ['statement_timeout', '1000'],
@@ -288,7 +288,7 @@ describe('rows that others have locked', () => {
   });
 });
 
-test('a name is that of the table in lower case where there is none of just that name', async () => {
+test('a name without an exact match means the table with the name in lower case', async () => {
   await server.query('CREATE SCHEMA school; GRANT USAGE ON SCHEMA school TO writer');
   for (const name of ['public."Both"', 'public.both', 'public.lower', 'school.lower']) {
     await server.query(`CREATE TABLE ${name} (id text PRIMARY KEY, name text, age integer, country text)`);

@@ -19,7 +19,7 @@ afterAll(async () => {
   await world?.[Symbol.asyncDispose]();
 });
 
-/** What the operators before the present one have written to their logs. */
+/** The logs of the stopped operators. */
 const outputs: string[] = [];
 
 async function restartOperator(settings: Readonly<Record<string, string>> = {}): Promise<void> {
@@ -35,7 +35,7 @@ const versions = (table: string, key: ObjectKey) =>
   world.database.query(`SELECT id, xmin::text, xmax::text FROM ${table} WHERE id = ${literal(idOf(key))}`);
 
 describe('a PostgresWriter', () => {
-  test('has its row, and tells of it', async () => {
+  test('has its row and reports it', async () => {
     const key = world.newKey('jane');
     await world.apply(key, jane);
     const { metadata, status } = await world.withReason(key, 'RowWritten');
@@ -48,7 +48,7 @@ describe('a PostgresWriter', () => {
     });
   });
 
-  test('that changes changes its row, also to what is empty and nought', async () => {
+  test('that is changed updates its row, also to empty values and zero', async () => {
     const key = world.newKey('changing');
     await world.apply(key, jane);
     await world.withReason(key, 'RowWritten');
@@ -63,7 +63,7 @@ describe('a PostgresWriter', () => {
     }
   });
 
-  test('that is deleted takes its row along', async () => {
+  test('that is deleted deletes its row', async () => {
     const key = world.newKey('leaving');
     await world.apply(key, jane);
     await world.withReason(key, 'RowWritten');
@@ -72,7 +72,7 @@ describe('a PostgresWriter', () => {
     expect(await world.rows('students', key)).toEqual([]);
   });
 
-  test('that is made anew under its name has a row anew', async () => {
+  test('that is created again with its name has its row again', async () => {
     const key = world.newKey('again');
     for (const name of ['first', 'second']) {
       await world.apply(key, { ...jane, name });
@@ -84,18 +84,18 @@ describe('a PostgresWriter', () => {
     expect(await world.rows('students', key)).toEqual([]);
   });
 
-  test('leaves a row that is as it should be as it is: not written, not locked', async () => {
+  test('neither writes nor locks a row that is up to date', async () => {
     const key = world.newKey('lasting');
     await world.apply(key, jane);
     await world.withReason(key, 'RowWritten');
     const before = await versions('students', key);
     await world.client.patch(PostgresWriter, key, { type: 'merge', body: { metadata: { labels: { look: 'again' } } } });
     await restartOperator();
-    await world.operator.atRest('postgreswriter');
+    await world.operator.waitUntilIdle('postgreswriter');
     expect(await versions('students', key)).toEqual(before);
   });
 
-  test('moves its row to another table, and leaves none behind', async () => {
+  test('moves its row to another table and leaves none behind', async () => {
     const key = world.newKey('moving');
     await world.apply(key, jane);
     await world.withReason(key, 'RowWritten');
@@ -127,7 +127,7 @@ describe('a PostgresWriter', () => {
     expect(await world.rows('teachers', key)).toHaveLength(1);
   });
 
-  test('tells by Events what becomes of its row: written, updated, moved', async () => {
+  test('reports by Events that its row was written, updated or moved', async () => {
     const key = world.newKey('told');
     for (const spec of [jane, { ...jane, age: 22 }, { ...jane, age: 22, table: 'teachers' }]) {
       await world.apply(key, spec);
@@ -145,7 +145,7 @@ describe('a PostgresWriter', () => {
     ]);
   });
 
-  test('whose table has another name for the same is left alone', async () => {
+  test('whose table is only written differently is not moved', async () => {
     const key = world.newKey('same');
     await world.apply(key, jane);
     await world.withReason(key, 'RowWritten');
@@ -177,7 +177,7 @@ describe('a PostgresWriter', () => {
     }
   });
 
-  test('of whose table nothing is noted, as the original left it, takes its row along all the same', async () => {
+  test('without a table in its status, like one of the original operator, deletes its row', async () => {
     const key = world.newKey('original');
     const { name, namespace } = key;
     await world.stopOperator();
@@ -225,14 +225,14 @@ describe('a PostgresWriter', () => {
     ['lines', 'one\ntwo\r\n\tthree'],
     ['braces and commas, as arrays have', '{"a",NULL,b}'],
     ['NULL', 'NULL'],
-  ])('keeps a text with %s byte for byte', async (_, text) => {
+  ])('writes a text with %s byte for byte', async (_, text) => {
     const key = world.newKey('texts');
     await world.apply(key, { ...jane, name: text, country: text });
     await world.withReason(key, 'RowWritten');
     expect(await world.rows('students', key)).toEqual([{ id: idOf(key), name: text, age: 21, country: text }]);
   });
 
-  test('tells apart what a collation takes for equal, and columns of other types', async () => {
+  test('detects differences that a collation ignores, and works with columns of other types', async () => {
     await world.database.query(`CREATE COLLATION IF NOT EXISTS nocase (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
       CREATE TABLE loose (id varchar(300) PRIMARY KEY, name text COLLATE nocase, age bigint, country char(20))`);
     const key = world.newKey('loose');
@@ -251,8 +251,8 @@ describe('a PostgresWriter', () => {
   });
 });
 
-describe('a table that cannot be written to is named in the status, and looked at again by itself', () => {
-  test('a missing one', async () => {
+describe('a table that cannot be written to is named in the status and checked again without an event', () => {
+  test('a missing table', async () => {
     const key = world.newKey('missing');
     await world.apply(key, { ...jane, table: 'pupils' });
     const refused = await world.withReason(key, 'TableMissing');
@@ -263,7 +263,7 @@ describe('a table that cannot be written to is named in the status, and looked a
     expect(await world.rows('pupils')).toHaveLength(1);
   });
 
-  test('a missing one, of a PostgresWriter that is deleted: nothing is in the way', async () => {
+  test('a missing table does not block the deletion of its PostgresWriter', async () => {
     const key = world.newKey('never');
     await world.apply(key, { ...jane, table: 'nowhere' });
     await world.withReason(key, 'TableMissing');
@@ -271,7 +271,7 @@ describe('a table that cannot be written to is named in the status, and looked a
     await world.gone(key);
   });
 
-  test('one without a column', async () => {
+  test('a table without a column', async () => {
     await world.database.query('CREATE TABLE narrow (id text PRIMARY KEY, name text, "Age" int)');
     const key = world.newKey('narrow');
     await world.apply(key, { ...jane, table: 'narrow' });
@@ -282,7 +282,7 @@ describe('a table that cannot be written to is named in the status, and looked a
     await world.withReason(key, 'RowWritten');
   });
 
-  test('one that the role may not write to', async () => {
+  test('a table without permission to write', async () => {
     await world.createTable('forbidden');
     await world.database.query('REVOKE INSERT ON forbidden FROM writer');
     const key = world.newKey('forbidden');
@@ -302,7 +302,7 @@ describe('a table that cannot be written to is named in the status, and looked a
       'typed',
       'name',
     ],
-  ])('one without %s', async (_, create, table, words) => {
+  ])('a table without %s', async (_, create, table, words) => {
     await world.database.query(create);
     const key = world.newKey('unfit');
     await world.apply(key, { ...jane, table });
@@ -332,7 +332,7 @@ describe('a row, with a short resync period', () => {
     await restartOperator();
   });
 
-  test('that others change, or delete, is back within the resync period', async () => {
+  test('that another client changes or deletes is restored within the resync period', async () => {
     const [key, other] = [world.newKey('guarded'), world.newKey('gone')];
     await world.apply(key, jane);
     await world.apply(other, jane);
@@ -348,7 +348,7 @@ describe('a row, with a short resync period', () => {
     expect(await world.rows('students', other)).toEqual([{ id: idOf(other), ...row }]);
   });
 
-  test('that a trigger changes is not taken for the work of others', async () => {
+  test('that a trigger changes is not written again and again', async () => {
     await world.createTable('loud');
     await world.database.query(`CREATE FUNCTION loud() RETURNS trigger LANGUAGE plpgsql AS
         $$ BEGIN NEW.name := upper(NEW.name); RETURN NEW; END $$;
@@ -370,7 +370,7 @@ describe('a row, with a short resync period', () => {
     await world.withReason(key, 'RowWritten');
   });
 
-  test('in a table that was dropped does not hold up the deletion for longer than the resync period', async () => {
+  test('in a dropped table does not delay the deletion for longer than the resync period', async () => {
     await world.createTable('doomed');
     const [key, other] = [world.newKey('dropped'), world.newKey('later')];
     await world.apply(key, { ...jane, table: 'doomed' });
@@ -384,7 +384,7 @@ describe('a row, with a short resync period', () => {
     }
   });
 
-  test('in a table that was dropped does not hold up a move for longer than the resync period', async () => {
+  test('in a dropped table does not delay a move for longer than the resync period', async () => {
     await world.createTable('abandoned');
     const key = world.newKey('moved');
     await world.apply(key, { ...jane, table: 'abandoned' });
@@ -397,7 +397,7 @@ describe('a row, with a short resync period', () => {
   });
 });
 
-test('a row that the database refuses is told of, and keeps no other from being written', async () => {
+test('a row that the database refuses is reported and does not prevent other writes', async () => {
   await world.database.query(
     "CREATE TABLE strict (id text PRIMARY KEY, name varchar(10), age smallint, country text CHECK (country <> 'Nowhere'))",
   );
@@ -421,7 +421,7 @@ test('a row that the database refuses is told of, and keeps no other from being 
   await world.withReason({ name: 'long', namespace }, 'RowWritten');
 });
 
-test('a spec that breaks the schema is refused by the API server', async () => {
+test('the API server refuses a spec that violates the schema', async () => {
   const key = world.newKey('broken');
   await expect(world.apply(key, { ...jane, age: -1 })).rejects.toThrow('spec.age');
   await expect(world.apply(key, { ...jane, table: '' })).rejects.toThrow('spec.table');
@@ -430,7 +430,7 @@ test('a spec that breaks the schema is refused by the API server', async () => {
   await expect(world.apply(key, rest as typeof jane)).rejects.toThrow('spec.country');
 });
 
-test('only the tables of the list are touched, where there is one', async () => {
+test('with a list of permitted tables, the operator writes only to them', async () => {
   await restartOperator({ PSQL_TABLES: 'public.students,school.students' });
   try {
     const key = world.newKey('listed');
@@ -448,7 +448,7 @@ test('only the tables of the list are touched, where there is one', async () => 
 });
 
 describe('statements and connections', () => {
-  test('SQL in a field is a text as any other, and in the table a name as any other', async () => {
+  test('SQL in a field is treated as text, and SQL in the table as a name', async () => {
     const key = world.newKey('bobby');
     const attack = "x', 1, 'y'); DROP TABLE students; --";
     await world.apply(key, { ...jane, name: attack, country: attack });
@@ -459,7 +459,7 @@ describe('statements and connections', () => {
     expect(await world.rows('teachers', key)).toEqual([]);
   });
 
-  test('connections are encrypted, to a host that has proven who it is', async () => {
+  test('connections are encrypted and verify the host', async () => {
     const [row] = await world.database.query(`SELECT bool_and(s.ssl) AS encrypted
       FROM pg_stat_ssl s JOIN pg_stat_activity a USING (pid) WHERE a.usename = 'writer'`);
     expect(row).toEqual({ encrypted: true });
@@ -476,7 +476,7 @@ describe('statements and connections', () => {
     expect(await connectionsOf(world.database, 'writer')).toBeLessThanOrEqual(4);
   });
 
-  test("others' finalizers stay, in their order, and hold it when ours is off", async () => {
+  test("others' finalizers keep their order, and hold the object after ours is removed", async () => {
     const key = world.newKey('held');
     const { name, namespace } = key;
     const others = ['example.com/first', 'example.com/second'];
@@ -496,7 +496,7 @@ describe('statements and connections', () => {
   });
 });
 
-test('nothing that it did was forbidden, nothing was an error, and no password is in the log', async () => {
+test('the operator got no Forbidden, logged no error, and logged no password', async () => {
   await restartOperator();
   expect(outputs.length).toBeGreaterThan(3);
   const output = outputs.join('\n');

@@ -16,7 +16,7 @@ beforeAll(async () => {
 });
 afterAll(() => cluster.close());
 
-test('bad settings end the process with 2 and a line for each', async () => {
+test('invalid settings end the process with exit code 2 and a line each', async () => {
   const { exitCode, stderr, stdout } = await operatorCommand([], {
     NUM_WORKERS: 'many',
     LOG_LEVEL: 'loud',
@@ -31,21 +31,21 @@ test('bad settings end the process with 2 and a line for each', async () => {
   ]);
 });
 
-test("a Lease's times that do not fit together are refused by the names of their settings", async () => {
+test('contradictory times of the Lease are rejected with the names of their settings', async () => {
   const settings = { HA_RENEW_DEADLINE_SECONDS: '20', KUBECONFIG: cluster.kubeconfig };
   const { exitCode, stderr } = await operatorCommand([], settings);
   expect(exitCode).toBe(2);
   expect(stderr).toBe("HA_LEASE_DURATION_SECONDS: got 15, takes more than HA_RENEW_DEADLINE_SECONDS's 20");
 });
 
-test('an unknown command is answered by the usage', async () => {
+test('an unknown command prints the usage', async () => {
   const { exitCode, stderr } = await operatorCommand(['aply-crds'], {});
   expect(exitCode).toBe(2);
   expect(stderr).toContain('unknown arguments: aply-crds');
   expect(stderr).toContain('apply-crds');
 });
 
-test('SIGTERM ends it with 0; its probes and metrics tell how it is', async () => {
+test('SIGTERM ends the process with exit code 0; probes and metrics report its state', async () => {
   const operator = await OperatorProcess.start(cluster.kubeconfig);
   // A change, not what was there before: caches that only list are ready too.
   const key = { namespace: await cluster.namespace(), name: 'seen' };
@@ -61,7 +61,7 @@ test('SIGTERM ends it with 0; its probes and metrics tell how it is', async () =
   expect(output).toContain('operator has stopped');
 });
 
-test('a port that is taken is named with its setting', async () => {
+test('a port in use is reported with its setting', async () => {
   const operator = await OperatorProcess.start(cluster.kubeconfig);
   const { exitCode, stderr } = await operatorCommand([], {
     KUBECONFIG: cluster.kubeconfig,
@@ -74,14 +74,14 @@ test('a port that is taken is named with its setting', async () => {
   expect(stderr).toContain(`HEALTH_PORT: got ${operator.metricsPort}, takes a port that is free`);
 });
 
-test('METRICS_ENABLED=false takes the metrics away, not the probes', async () => {
+test('METRICS_ENABLED=false disables the metrics but not the probes', async () => {
   const operator = await OperatorProcess.start(cluster.kubeconfig, { METRICS_ENABLED: 'false' });
   await expect(operator.metrics()).rejects.toThrow();
   expect((await fetch(`http://127.0.0.1:${operator.healthPort}/readyz`)).status).toBe(200);
   await operator.stop();
 });
 
-test('without an API server it lives, is not ready, and says what it waits for', async () => {
+test('without an API server the process is alive, not ready, and says what it waits for', async () => {
   // Discard's port: nothing listens there.
   const kubeconfig = JSON.stringify({
     apiVersion: 'v1',

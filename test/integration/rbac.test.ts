@@ -29,7 +29,7 @@ const reasonOf = async (kind: typeof ScheduledEcho | typeof PodSet, key: ObjectK
     'Ready',
   )?.reason;
 
-test("the chart's role is enough for the other kinds too", async () => {
+test("the chart's role is also sufficient for the other kinds", async () => {
   const operator = await OperatorProcess.start(role.kubeconfig);
   const key = { name: 'also-allowed', namespace };
   let output: string;
@@ -53,7 +53,7 @@ test("the chart's role is enough for the other kinds too", async () => {
   expect(output).not.toContain('"level":50');
 });
 
-test("the chart's role is enough for all that the operator does, on a server that guards owner references", async () => {
+test("the chart's role is sufficient for the operator on a server that checks owner references", async () => {
   const operator = await OperatorProcess.start(role.kubeconfig);
   const key = { name: 'allowed', namespace };
   let output: string;

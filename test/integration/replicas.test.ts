@@ -81,7 +81,7 @@ async function endsWithoutItsLease(operator: OperatorProcess, why: RegExp): Prom
   expect({ exitCode, inTime: afterMs < atOnceMs }).toEqual({ exitCode: 1, inTime: true });
 }
 
-test('one leads; asked to stop it hands over, and the other goes on', async () => {
+test('one replica leads; after SIGTERM it hands over, and the other one continues', async () => {
   const first = await replica('first');
   await leads('first');
   const second = await replica('second');
@@ -102,7 +102,7 @@ test('one leads; asked to stop it hands over, and the other goes on', async () =
   expect(await holder()).toBe('');
 });
 
-test('after a kill the Lease expires, and the other takes it', async () => {
+test('after a kill the Lease expires, and the other replica acquires it', async () => {
   const first = await replica('first', quick);
   await leads('first');
   await replica('second', quick);
@@ -112,7 +112,7 @@ test('after a kill the Lease expires, and the other takes it', async () => {
   await works('by-the-second');
 });
 
-test("with another's name on its Lease it ends at once", async () => {
+test('a leader whose Lease names another holder exits at once', async () => {
   const operator = await replica('first', quick);
   await leads('first');
   const body = { spec: { holderIdentity: 'somebody-else', renewTime: new Date().toISOString().replace('Z', '000Z') } };
@@ -121,7 +121,7 @@ test("with another's name on its Lease it ends at once", async () => {
   expect(await holder()).toBe('somebody-else');
 });
 
-test('when no renewal is answered it ends at its deadline, before another may lead', async () => {
+test('a leader whose renewals get no reply exits at its deadline, before another replica may lead', async () => {
   await using proxy = await FaultProxy.start({ upstream: await kubeconfigConnection(cluster.kubeconfig) });
   const kubeconfig = join(folder, 'proxied');
   const config = {
@@ -140,7 +140,7 @@ test('when no renewal is answered it ends at its deadline, before another may le
   expect(silence.count).toBeGreaterThan(0);
 });
 
-test('a warm standby has filled its caches, and writes nothing before it leads', async () => {
+test('a warm standby fills its caches and writes nothing before it leads', async () => {
   const first = await replica('first');
   await leads('first');
   const standby = await replica('second', { HA_WARM_STANDBY: 'true' });
@@ -156,14 +156,14 @@ test('a warm standby has filled its caches, and writes nothing before it leads',
   expect(loggedAt(output, 'caches have synced: standing by')).toBeLessThan(loggedAt(output, 'leading'));
 });
 
-test('by itself, out of a cluster, it takes no Lease', async () => {
+test('without high availability, an operator outside the cluster acquires no Lease', async () => {
   const operator = await replica('alone', { HA_ENABLED: 'false' });
   await works('alone');
   expect((await cluster.client.list(Lease, { namespace })).items).toEqual([]);
   expect((await operator.stop()).exitCode).toBe(0);
 });
 
-test('limited to a namespace it needs a role there alone, and leaves others in peace', async () => {
+test('an operator that watches one namespace needs a role only there, and changes no other namespace', async () => {
   const other = await cluster.namespace();
   const operator = await replica('limited', { CONTROLLERS: 'echo' }, await kubeconfigWithRoles());
   await cluster.client.create(Echo, echoManifest({ namespace: other, name: 'not-ours' }, { message: 'hello' }));
@@ -174,7 +174,7 @@ test('limited to a namespace it needs a role there alone, and leaves others in p
   expect(output).not.toContain('"level":50');
 });
 
-/** Of a service account that may do in the test's namespace what the Echo controller does, and nothing elsewhere. */
+/** Returns a kubeconfig of a service account with the Echo controller's permissions in only the test's namespace. */
 async function kubeconfigWithRoles(): Promise<string> {
   const kubectl = (await ensureBinaries(['kubectl'])).get('kubectl') ?? '';
   const run = async (args: readonly string[], input = '') =>

@@ -41,7 +41,7 @@ const writes = async (namespace: string, resource: string) =>
 const everyMinute = { message: 'Hola, 世界!', schedule: '*/1 * * * *' };
 
 describe('a ScheduledEcho', () => {
-  test('has a CronJob of its name, with the pod of an Echo, and tells of it', async () => {
+  test('has a CronJob with its name and the pod of an Echo, and reports it', async () => {
     const key = { name: 'hello', namespace: await cluster.namespace() };
     const echo = await apply(key, everyMinute);
     const scheduled = await withReason(key, 'Scheduled');
@@ -54,7 +54,7 @@ describe('a ScheduledEcho', () => {
     expect(container).toMatchObject({ image: 'busybox:1.36', command: ['printf', '%s\\n', 'Hola, 世界!'] });
   });
 
-  test('follows what its CronJob has done', async () => {
+  test('reports the runs of its CronJob', async () => {
     const key = { name: 'told', namespace: await cluster.namespace() };
     await apply(key, everyMinute);
     await withReason(key, 'Scheduled');
@@ -74,7 +74,7 @@ describe('a ScheduledEcho', () => {
     expect(told.status).toMatchObject({ active: ['told-1', 'told-2'], lastSuccessfulTime: status.lastSuccessfulTime });
   });
 
-  test('with another message, schedule, time zone or suspend changes its CronJob in place', async () => {
+  test('with another message, schedule, time zone or suspend updates its CronJob in place', async () => {
     const key = { name: 'changing', namespace: await cluster.namespace() };
     await apply(key, { ...everyMinute, timeZone: 'Europe/Madrid' });
     await withReason(key, 'Scheduled');
@@ -88,7 +88,7 @@ describe('a ScheduledEcho', () => {
     expect(changed.spec?.jobTemplate.spec?.template.spec?.containers[0]?.command?.at(-1)).toBe('two');
   });
 
-  test("of a long name has a CronJob whose name holds, and whose Jobs' names hold", async () => {
+  test('with a long name has a CronJob with a shortened name, also short enough for its Jobs', async () => {
     const key = { name: `long-${'x'.repeat(70)}`, namespace: await cluster.namespace() };
     await apply(key, everyMinute);
     const { status } = await withReason(key, 'Scheduled');
@@ -96,7 +96,7 @@ describe('a ScheduledEcho', () => {
     await cronJob({ ...key, name: status?.cronJobName ?? '' });
   });
 
-  test('takes its CronJob along when it is deleted', async () => {
+  test('that is deleted deletes its CronJob', async () => {
     const key = { name: 'leaving', namespace: await cluster.namespace() };
     await apply(key, everyMinute);
     await withReason(key, 'Scheduled');
@@ -106,7 +106,7 @@ describe('a ScheduledEcho', () => {
 });
 
 describe('an update', () => {
-  test("keeps what others set: labels, annotations, fields that are not the operator's", async () => {
+  test('keeps labels, annotations and fields that others set', async () => {
     const key = { name: 'shared', namespace: await cluster.namespace() };
     await apply(key, everyMinute);
     await withReason(key, 'Scheduled');
@@ -115,7 +115,7 @@ describe('an update', () => {
       spec: { failedJobsHistoryLimit: 7, suspend: true },
     };
     await cluster.client.patch(CronJob, key, { type: 'merge', body: others });
-    // What is ours is put back.
+    // The operator's fields are restored.
     await eventually('suspend is put back', async () => (await cronJob(key)).spec?.suspend === false);
     await apply(key, { ...everyMinute, schedule: '@daily' });
     await eventually('the new schedule', async () => (await cronJob(key)).spec?.schedule === '@daily');
@@ -129,7 +129,7 @@ describe('an update', () => {
     ['empty schedule', { schedule: '' }, 'spec.schedule'],
     ['time zone', { timeZone: 'Europe/Nowhere' }, 'spec.timeZone'],
   ])(
-    'with a bad %s is told in the words of the API server, once, and tried again with back-off',
+    "with an invalid %s is reported once with the API server's message, and retried with backoff",
     async (_, bad, field) => {
       const key = { name: 'bad', namespace: await cluster.namespace() };
       await apply(key, everyMinute);
@@ -156,7 +156,7 @@ describe('an update', () => {
 });
 
 describe("a ScheduledEcho whose CronJob's name", () => {
-  test('is taken leaves the other alone, and goes on when that is gone', async () => {
+  test('is taken leaves the other object unchanged, and continues when it is deleted', async () => {
     const key = { name: 'taken', namespace: await cluster.namespace() };
     const template = { spec: { restartPolicy: 'Never', containers: [{ name: 'c', image: 'busybox:1.36' }] } };
     const foreign = await cluster.client.create(CronJob, {
@@ -172,13 +172,13 @@ describe("a ScheduledEcho whose CronJob's name", () => {
   });
 });
 
-describe('a ScheduledEcho that is deleted and made again at once', () => {
+describe('a ScheduledEcho that is deleted and created again at once', () => {
   const events = async (namespace: string): Promise<readonly string[]> => {
     const { items } = await cluster.client.list(Event, { namespace });
     return items.map(({ reason = '' }) => reason);
   };
 
-  test('waits for the garbage collector, and alarms nobody', async () => {
+  test('waits for the garbage collector, without a warning', async () => {
     const key = { name: 'replaced', namespace: await cluster.namespace() };
     await apply(key, everyMinute);
     await withReason(key, 'Scheduled');
@@ -197,7 +197,7 @@ describe('a ScheduledEcho that is deleted and made again at once', () => {
     expect(await events(key.namespace)).not.toContain('CronJobNameTaken');
   });
 
-  test('after a deletion that left its CronJob behind leaves that alone', async () => {
+  test('leaves the CronJob alone that an orphaning deletion left behind', async () => {
     const key = { name: 'orphaned', namespace: await cluster.namespace() };
     await apply(key, everyMinute);
     await withReason(key, 'Scheduled');
@@ -210,11 +210,11 @@ describe('a ScheduledEcho that is deleted and made again at once', () => {
   });
 });
 
-test('a pod that does not start is named, with what keeps it', async () => {
+test('a pod that does not start is reported with the reason', async () => {
   const key = { name: 'stuck', namespace: await cluster.namespace() };
   await apply(key, { ...everyMinute, schedule: '@yearly' });
   await withReason(key, 'Scheduled');
-  // What the cronjob controller would do at the new year.
+  // Simulates the CronJob controller at the scheduled time.
   const parent = await cronJob(key);
   const template = parent.spec?.jobTemplate.spec?.template;
   if (template === undefined) throw new Error('a CronJob has a template');
@@ -237,7 +237,7 @@ test('a pod that does not start is named, with what keeps it', async () => {
   });
 });
 
-test("a CronJob that somebody has put a sidecar into keeps it, and what is the operator's is put back", async () => {
+test("a CronJob keeps a sidecar that others added, and the operator's fields are restored", async () => {
   const key = { name: 'sidecar', namespace: await cluster.namespace() };
   await apply(key, everyMinute);
   await withReason(key, 'Scheduled');
@@ -252,7 +252,7 @@ test("a CronJob that somebody has put a sidecar into keeps it, and what is the o
   expect((await containers()).map(({ name }) => name)).toEqual(['echo', 'sidecar']);
 });
 
-test('a CronJob that somebody deletes comes back, and a restart of the operator writes nothing', async () => {
+test('a deleted CronJob is created again, and a restart of the operator writes nothing', async () => {
   const key = { name: 'lasting', namespace: await cluster.namespace() };
   await apply(key, { ...everyMinute, timeZone: 'Asia/Tokyo', suspend: true });
   await withReason(key, 'Suspended');
@@ -274,6 +274,6 @@ test('a CronJob that somebody deletes comes back, and a restart of the operator 
   const before = [await writes(key.namespace, 'cronjobs'), await writes(key.namespace, 'scheduledechos')];
   await operator.stop();
   operator = await OperatorProcess.start(cluster.kubeconfig);
-  await operator.atRest('scheduledecho');
+  await operator.waitUntilIdle('scheduledecho');
   expect([await writes(key.namespace, 'cronjobs'), await writes(key.namespace, 'scheduledechos')]).toEqual(before);
 });

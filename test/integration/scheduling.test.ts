@@ -66,15 +66,15 @@ async function expectOneReconcilePerRequeue(client: Client): Promise<void> {
   // A pause that is too short is a reconcile that no requeue caused. Timers count whole milliseconds.
   const pausesMs = reconciles.slice(1).map(({ beganMs }, index) => beganMs - (reconciles[index]?.endedMs ?? 0));
   expect(pausesMs.filter((pauseMs) => pauseMs < requeueMs - 1)).toEqual([]);
-  // What a reconcile throws is tried again, an assertion's error too.
+  // The queue retries a reconcile whose assertion fails, so the failure is only in the log.
   expect(log.messages('error')).toEqual([]);
 }
 
-test('a status write that the predicate does not let pass causes no reconcile', async () => {
+test('a status write that the predicate rejects causes no reconcile', async () => {
   await expectOneReconcilePerRequeue(cluster.client);
 });
 
-test('a status write whose event comes after its answer causes no reconcile', async () => {
+test('a status write whose event arrives after its reply causes no reconcile', async () => {
   await using proxy = await FaultProxy.start({ upstream: await kubeconfigConnection(cluster.kubeconfig) });
   const transport = new Transport(proxy.connection, { userAgent: 'test' });
   try {

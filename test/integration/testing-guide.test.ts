@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { expect, test } from '@jest/globals';
 import { execa } from 'execa';
-import { programs } from '../../testkit/api-server-programs.ts';
+import { apiServerPrograms } from '../../testkit/api-server-programs.ts';
 import { dieWithParent } from '../../testkit/die-with-parent.ts';
 import { codeBlocks } from '../../testkit/markdown.ts';
 import { entries, packageName } from '../../tools/release/npm-package.ts';
@@ -28,7 +28,7 @@ test('the example of docs/testing.md runs', async () => {
   const [file, args] = dieWithParent(process.execPath, [join(folder, 'example.mts')]);
   const { all, exitCode } = await execa(file, args, {
     cwd: root,
-    env: { KUBEBUILDER_ASSETS: await programs(folder) },
+    env: { KUBEBUILDER_ASSETS: await apiServerPrograms(folder) },
     reject: false,
     all: true,
   });

@@ -38,7 +38,7 @@ const eachRound = 5;
 const roundMs = 60_000;
 
 test(
-  'two versions that lead in turn, handing over or killed, lose nothing and make nothing twice',
+  'two versions that lead in turn, by handover or kill, lose nothing and create nothing twice',
   async () => {
     await using resources = new AsyncDisposableStack();
     const folder = await mkdtemp(join(process.env.INTEGRATION_FOLDER ?? '', 'versions-'));
@@ -159,7 +159,7 @@ test(
     await rows.settled(namespace, tables);
     await pets.settled();
 
-    // Nobody runs their pods here; but what they ask for, the API server takes from either version.
+    // No pods run here, but the API server must accept the specs of both versions.
     await eventually(
       'every BookStore has its StatefulSet, with the image of its spec',
       async () => {

@@ -1,3 +1,4 @@
+import { symlink } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
@@ -7,7 +8,7 @@ import { type ControlPlane, startControlPlane } from '../../testkit/control-plan
 import { eventually } from '../../testkit/eventually.ts';
 import { ensureBinaries } from '../../tools/programs/index.ts';
 import { entries, packageName } from '../../tools/release/npm-package.ts';
-import { guideCommands } from './environment/guide.ts';
+import { guideCommands, guideDockerfile, guideManifest } from './environment/guide.ts';
 import { installPackage, offlineEnvironment, prepared } from './environment/prepared.ts';
 import { EmptyProject } from './environment/project.ts';
 import { typeCheckGuide } from './environment/type-check.ts';
@@ -174,5 +175,54 @@ describe('the guide, on a real API server', () => {
     expect((await operator).exitCode).toBe(0);
     expect(await holder()).toBe('');
     operator = undefined;
+  });
+
+  test('with the permissions that it deploys it keeps a second child, and leads', async () => {
+    await project.run('kubectl create namespace greeter');
+    await project.run(`kubectl apply --filename - <<'END'\n${guideManifest}\nEND`);
+    await project.run('node greeter-with-second-child.ts crd | kubectl apply --filename -');
+    await project.run('kubectl wait --for=condition=Established crd/greetings.example.com');
+    const admin = JSON.parse(await project.run('kubectl config view --raw --output json'));
+    admin.users[0].user.as = 'system:serviceaccount:greeter:greeter';
+    await project.write('service-account.kubeconfig', JSON.stringify(admin));
+    operator = project.start('node', ['greeter-with-second-child.ts'], { KUBECONFIG: 'service-account.kubeconfig' });
+    const mars = { apiVersion: 'example.com/v1', kind: 'Greeting', metadata: { name: 'mars' }, spec: { who: 'mars' } };
+    await project.run(`kubectl apply --filename - <<'END'\n${JSON.stringify(mars)}\nEND`);
+    await project.run('kubectl wait --for=condition=Exposed greeting/mars');
+    await project.run('kubectl wait --for=condition=Ready greeting/mars');
+    const address = await project.run("kubectl get service mars --output jsonpath='{.spec.clusterIP}'");
+    expect(address).toMatch(/^10\.0\./);
+    expect(await project.run("kubectl get greeting mars --output jsonpath='{.status.address}'")).toBe(address);
+    operator.kill('SIGTERM');
+    expect((await operator).exitCode).toBe(0);
+    const settings = { KUBECONFIG: 'service-account.kubeconfig', NAMESPACE: 'greeter' };
+    operator = project.start('node', ['greeter-with-election.ts'], settings);
+    const holder = () =>
+      project.run("kubectl --namespace greeter get lease greeter --output jsonpath='{.spec.holderIdentity}'");
+    await eventually('it leads', async () => (await holder().catch(() => '')) !== '');
+    operator.kill('SIGTERM');
+    expect((await operator).exitCode).toBe(0);
+    expect(await holder()).toBe('');
+    operator = undefined;
+  });
+});
+
+describe("the guide's image", () => {
+  test('has what the operator needs to run', async () => {
+    // Beside the project's folder, so that the path of the tarball in its lock file is right.
+    const image = await EmptyProject.make(join(folder, 'image'), offlineEnvironment());
+    for (const { instruction, value } of guideDockerfile) {
+      const files = value.split(' ').slice(0, -1);
+      if (instruction === 'COPY') for (const file of files) await image.write(file, await project.read(file));
+      if (instruction !== 'RUN') continue;
+      // `npm ci` asks the registry, so only check that the lock file has what it installs.
+      expect(value).toBe('npm ci --omit=dev');
+      await image.run('npm ls --omit=dev --package-lock-only');
+      await symlink(join(project.folder, 'node_modules'), join(image.folder, 'node_modules'));
+    }
+    const entry: string[] = JSON.parse(
+      guideDockerfile.find(({ instruction }) => instruction === 'ENTRYPOINT')?.value ?? '',
+    );
+    expect(JSON.parse(await image.run(`${entry.join(' ')} crd`))).toMatchObject({ kind: 'CustomResourceDefinition' });
   });
 });

@@ -5,7 +5,7 @@ import { Transport } from '../../src/runtime/client/transport.ts';
 import { stored, Widget } from '../../testkit/widgets.ts';
 import { ScriptedServer } from './environment/scripted-server.ts';
 
-const guardedKinds = [{ kind: Widget, finalizer: 'example.com/outside' }];
+const kindsWithFinalizer = [{ kind: Widget, finalizer: 'example.com/outside' }];
 
 let server: ScriptedServer;
 let transport: Transport;
@@ -20,7 +20,7 @@ afterEach(async () => {
 });
 
 const check = (namespaces?: readonly string[]): Promise<unknown> =>
-  checkUninstall(new HttpClient(transport, 'tester'), guardedKinds, {
+  checkUninstall(new HttpClient(transport, 'tester'), kindsWithFinalizer, {
     namespaces,
     signal: new AbortController().signal,
   }).then(

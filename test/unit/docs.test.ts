@@ -10,7 +10,7 @@ import { Check, Errors } from 'typebox/value';
 import { parse, parseAllDocuments } from 'yaml';
 import { BookStore, Echo, Pet, PodSet, PostgresWriter, ScheduledEcho } from '../../src/api/index.ts';
 import { readConfig } from '../../src/config.ts';
-import { bookStoreReasons } from '../../src/controllers/book-store/status.ts';
+import { bookStoreConditions, bookStoreReasons } from '../../src/controllers/book-store/status.ts';
 import { echoReasons } from '../../src/controllers/echo/echo-reconciler.ts';
 import { petReasons } from '../../src/controllers/pet/pet-reconciler.ts';
 import { podSetReasons } from '../../src/controllers/pod-set/pod-set-reconciler.ts';
@@ -26,6 +26,9 @@ import { guideFiles } from '../package/environment/guide.ts';
 const root = join(import.meta.dirname, '../..');
 const read = (path: string): string => readFileSync(join(root, path), 'utf8');
 const page = (name: string): string => read(`docs/${name}.md`);
+
+/** The type of the Event in a row of a table of reasons, which may be followed by a remark. */
+const eventOf = (row: Readonly<Record<string, string>>): string | undefined => row.Event?.split(',')[0];
 
 const notOurs = ['node_modules/**', 'dist/**', 'coverage/**'];
 const pages = globSync('**/*.md', { cwd: root, exclude: notOurs }).sort();
@@ -158,7 +161,7 @@ describe('docs/echo.md', () => {
     const said = tableAfter(text, '| reason of Ready |').map((row) => [
       codeIn(row['reason of Ready']),
       row.status,
-      row.Event,
+      eventOf(row),
     ]);
     expect(said).toEqual(Object.entries(echoReasons).map(([reason, { ready, event }]) => [reason, ready, event]));
   });
@@ -178,7 +181,7 @@ describe('docs/postgres-writer.md', () => {
     const said = tableAfter(text, '| reason of Ready |').map((row) => [
       codeIn(row['reason of Ready']),
       row.status,
-      row.Event,
+      eventOf(row),
     ]);
     const expected = Object.entries(postgresWriterReasons).map(([reason, { ready, event }]) => [reason, ready, event]);
     expect(said).toEqual([...expected, ['ControllerDisabled', 'False', 'Warning']]);
@@ -199,7 +202,7 @@ describe('docs/pet.md', () => {
     const said = tableAfter(text, '| reason of Ready |').map((row) => [
       codeIn(row['reason of Ready']),
       row.status,
-      row.Event,
+      eventOf(row),
     ]);
     const expected = Object.entries(petReasons).map(([reason, { ready, event }]) => [
       reason,
@@ -227,7 +230,7 @@ describe.each([
 
   test('has every reason of Ready, with its status and the type of its Event', () => {
     const rows = tableAfter(text, '| reason of Ready |');
-    const said = rows.map((row) => [codeIn(row['reason of Ready']), row.status, row.Event]);
+    const said = rows.map((row) => [codeIn(row['reason of Ready']), row.status, eventOf(row)]);
     expect(said).toEqual(Object.entries(reasons).map(([reason, { ready, event }]) => [reason, ready, event]));
   });
 });
@@ -247,8 +250,23 @@ describe('docs/book-store.md', () => {
 
   test('has every reason of Ready, with its status and the type of its Event', () => {
     const rows = tableAfter(text, '| reason of Ready |');
-    const said = rows.map((row) => [codeIn(row['reason of Ready']), row.status, row.Event]);
+    const said = rows.map((row) => [codeIn(row['reason of Ready']), row.status, eventOf(row)]);
     expect(said).toEqual(Object.entries(bookStoreReasons).map(([reason, { ready, event }]) => [reason, ready, event]));
+    for (const [type, reasons] of Object.entries(bookStoreConditions)) {
+      const listed = rows.filter((row) => row['also of']?.split(', ').includes(type));
+      expect(listed.map((row) => codeIn(row['reason of Ready']))).toEqual(
+        Object.keys(bookStoreReasons).filter((reason) => reason in reasons),
+      );
+    }
+  });
+
+  test('says which reasons record an Event for a new message', () => {
+    const rows = tableAfter(text, '| reason of Ready |').filter((row) => row.Event?.includes('new message'));
+    expect(rows.map((row) => codeIn(row['reason of Ready']))).toEqual([
+      'ClaimBeingDeleted',
+      'NameTaken',
+      'InvalidSpec',
+    ]);
   });
 });
 
@@ -328,8 +346,10 @@ describe('docs/writing-an-operator.md', () => {
     expect(guideFiles['greeter.ts']?.trimEnd().split('\n').length).toBeLessThan(60);
   });
 
-  test('and README.md show TypeScript that type-checks against the runtime', async () => {
-    const shown = codeBlocks(page('writing-an-operator')).filter(({ language }) => language === 'ts');
+  test('and docs/testing.md and README.md show TypeScript that type-checks against the runtime', async () => {
+    const shown = ['writing-an-operator', 'testing']
+      .flatMap((name) => codeBlocks(page(name)))
+      .filter(({ language }) => language === 'ts');
     expect(shown).toHaveLength(Object.keys(guideFiles).length);
     const [inReadme = '', ...others] = codeBlocks(read('README.md')).flatMap(({ language, text }) =>
       language === 'ts' ? [text] : [],

@@ -69,7 +69,7 @@ test('too few runs within the time limit fail the test', async () => {
     return effects;
   };
   const runs = runAtRandom({ ...plan, minEffectiveRuns: 2, timeLimitMs: 1000 }, fc.nat(), run, () => nowMs);
-  await expect(runs).rejects.toThrow('of 1 runs of seed 1 only 1 have made a write and a fault, not 2');
+  await expect(runs).rejects.toThrow('of 1 runs of seed 1 only 1 had a write and a fault, not 2');
 });
 
 test('a nightly plan takes its length and its seed from the environment, and wants a run a minute', () => {

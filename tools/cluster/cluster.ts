@@ -2,9 +2,9 @@ import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { copyFile, mkdir, readdir, rm, stat } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { ensureDebianPackages } from '../debian.ts';
+import { withExclusiveLock } from '../exclusive-lock.ts';
 import { runSteps, type Step, standardDisplay } from '../progress.ts';
 import { makeCredentials } from './certificates.ts';
 import { type Cgroups, detectCgroups, findCgroup, killAll, processesIn, removeCgroup } from './cgroups.ts';
@@ -15,10 +15,10 @@ import { kubectl } from './kubectl.ts';
 import { controlPlaneCgroup, type Layout, layoutOf, nodeLayout, nodeNames } from './layout.ts';
 import { makeNetwork, removeNetwork, setNodeLink } from './network.ts';
 import { importImage, killNode, startNode } from './node.ts';
+import { pollUntilSolved } from './poll-until-solved.ts';
 import { findPrograms, type Programs } from './programs.ts';
 import { type ClusterState, type ControlPlaneFlags, type ControlPlaneProgram, readState, writeState } from './state.ts';
 import { waitUntilVolumesDetached } from './volumes.ts';
-import { withExclusiveLock } from './with-exclusive-lock.ts';
 
 /** The cluster to bring up. */
 export interface UpOptions {
@@ -79,7 +79,7 @@ export class Cluster {
     await ensureDebianPackages(undefined, context);
     const programs = await findPrograms(signal);
     const cgroups = await detectCgroups();
-    return withExclusiveLock(layout.lockFile, `cluster ${name}: up`, signal, async () => {
+    return withExclusiveLock({ lockFile: layout.lockFile, purpose: `cluster ${name}: up`, signal }, async () => {
       const running = await findRunning(layout, programs, cgroups);
       if (running !== undefined && isDeepStrictEqual(shapeOf(running.#state), { nodes, flags })) return running;
       await remove(layout, cgroups);
@@ -109,7 +109,7 @@ export class Cluster {
   static async down(name = 'demo', signal?: AbortSignal): Promise<void> {
     const layout = layoutOf(name);
     requireRootOnLinux();
-    await withExclusiveLock(layout.lockFile, `cluster ${name}: down`, signal, async () => {
+    await withExclusiveLock({ lockFile: layout.lockFile, purpose: `cluster ${name}: down`, signal }, async () => {
       await remove(layout, await detectCgroups());
     });
   }
@@ -208,16 +208,15 @@ export class Cluster {
 
   /** Waits until every node is Ready. @throws ClusterError after two minutes */
   async waitUntilNodesReady(signal?: AbortSignal): Promise<void> {
-    const deadlineMs = performance.now() + nodesTimeoutMs;
-    for (const name of this.nodes) {
-      while (!(await this.#isReady(name))) {
-        if (performance.now() > deadlineMs) {
-          const log = join(this.#layout.logs, `${name}-kubelet.log`);
-          throw new ClusterError(`${name} is not Ready after ${nodesTimeoutMs / 1000} s: see ${log}`);
-        }
-        await delay(200, undefined, { signal });
+    const notReady = new Set(this.nodes);
+    const findProblem = async () => {
+      for (const name of notReady) {
+        if (!(await this.#isReady(name))) return `${name} is not Ready: see ${this.#layout.logs}/${name}-kubelet.log`;
+        notReady.delete(name);
       }
-    }
+      return undefined;
+    };
+    await pollUntilSolved(findProblem, { timeoutMs: nodesTimeoutMs, pollMs: 200, signal });
   }
 
   async #isReady(node: string): Promise<boolean> {

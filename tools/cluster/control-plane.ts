@@ -1,13 +1,12 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { addressesOf, dnsServiceIp, podNetwork, serviceNetwork } from './addresses.ts';
 import { auditPolicy } from './audit-log.ts';
 import { type Cgroups, makeCgroup, processesIn } from './cgroups.ts';
 import { startDaemon } from './daemon.ts';
-import { ClusterError } from './errors.ts';
 import { kubectl } from './kubectl.ts';
 import { controlPlaneCgroup, controlPlaneNamespace, type Layout } from './layout.ts';
+import { pollUntilSolved } from './poll-until-solved.ts';
 import type { Programs } from './programs.ts';
 import type { ClusterState, ControlPlaneProgram } from './state.ts';
 
@@ -154,15 +153,9 @@ export async function waitUntilApiServerReady(
   programs: Programs,
   signal: AbortSignal | undefined,
 ): Promise<void> {
-  const deadlineMs = performance.now() + readyTimeoutMs;
-  while (!(await isApiServerReady(layout, programs))) {
-    if (performance.now() > deadlineMs) {
-      throw new ClusterError(
-        `the API server is not ready after ${readyTimeoutMs / 1000} s: see ${layout.logs}/apiserver.log`,
-      );
-    }
-    await delay(100, undefined, { signal });
-  }
+  const problem = `the API server is not ready: see ${layout.logs}/apiserver.log`;
+  const findProblem = async () => ((await isApiServerReady(layout, programs)) ? undefined : problem);
+  await pollUntilSolved(findProblem, { timeoutMs: readyTimeoutMs, signal });
 }
 
 /** Tells whether the API server answers and its caches have synced. */

@@ -1,10 +1,10 @@
 import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { execa } from 'execa';
+import { withExclusiveLock } from '../exclusive-lock.ts';
 import { addressesOf, serviceNetwork } from './addresses.ts';
 import { ClusterError } from './errors.ts';
 import { clustersFolder, controlPlaneNamespace, type Layout, nodeLayout, nodeNames } from './layout.ts';
-import { withExclusiveLock } from './with-exclusive-lock.ts';
 
 interface InterfaceAddresses {
   readonly addr_info: readonly { readonly local: string }[];
@@ -42,7 +42,8 @@ export function makeNetwork(layout: Layout, nodes: number, signal: AbortSignal |
 
 /** Without a lock, two clusters that start at the same time would find the same free network. */
 function withNetworkLock<T>(layout: Layout, signal: AbortSignal | undefined, action: () => Promise<T>): Promise<T> {
-  return withExclusiveLock(join(clustersFolder(), 'network.lock'), `cluster ${layout.name}: network`, signal, action);
+  const lockFile = join(clustersFolder(), 'network.lock');
+  return withExclusiveLock({ lockFile, purpose: `cluster ${layout.name}: network`, signal }, action);
 }
 
 async function makeNetworkOf(layout: Layout, nodes: number, network: number): Promise<void> {

@@ -1,14 +1,13 @@
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { execa } from 'execa';
 import { stringify } from 'yaml';
 import { addressesOf, dnsServiceIp, podNetwork } from './addresses.ts';
 import { type Cgroups, killAll, makeCgroup, removeCgroup } from './cgroups.ts';
 import { startDaemon } from './daemon.ts';
-import { ClusterError } from './errors.ts';
 import { pauseImage } from './images.ts';
 import { type Layout, type NodeLayout, nodeLayout, nodeNames, type perNodeFolders } from './layout.ts';
+import { pollUntilSolved } from './poll-until-solved.ts';
 import type { Programs } from './programs.ts';
 import type { ClusterState } from './state.ts';
 import { waitUntilVolumesDetached } from './volumes.ts';
@@ -82,17 +81,12 @@ async function waitForContainerd(
   programs: Programs,
   signal: AbortSignal | undefined,
 ): Promise<void> {
-  const deadlineMs = performance.now() + containerdTimeoutMs;
-  for (;;) {
+  const problem = `containerd of ${node.name} does not answer: see ${layout.logs}/${node.name}*.log`;
+  const findProblem = async () => {
     const { failed } = await execa(programs.ctr, ['--address', node.containerdSocket, 'version'], { reject: false });
-    if (!failed) return;
-    if (performance.now() > deadlineMs) {
-      throw new ClusterError(
-        `containerd of ${node.name} does not answer after ${containerdTimeoutMs / 1000} s: see ${layout.logs}/${node.name}*.log`,
-      );
-    }
-    await delay(100, undefined, { signal });
-  }
+    return failed ? problem : undefined;
+  };
+  await pollUntilSolved(findProblem, { timeoutMs: containerdTimeoutMs, signal });
 }
 
 /** Imports a docker-archive or an OCI archive into a running node. */

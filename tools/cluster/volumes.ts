@@ -1,7 +1,6 @@
 import { readdir, readFile, realpath } from 'node:fs/promises';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
-import { ClusterError } from './errors.ts';
+import { pollUntilSolved } from './poll-until-solved.ts';
 
 /** Returns the files below a folder that a loop device uses, which are the mounted volumes. */
 export async function attachedVolumes(folder: string): Promise<readonly string[]> {
@@ -29,15 +28,10 @@ const detachedTimeoutMs = 90_000;
  * @throws ClusterError if a volume is still mounted after 90 seconds
  */
 export async function waitUntilVolumesDetached(folder: string): Promise<void> {
-  const deadlineMs = performance.now() + detachedTimeoutMs;
-  for (;;) {
+  const findProblem = async () => {
     const attached = await attachedVolumes(folder);
-    if (attached.length === 0) return;
-    if (performance.now() > deadlineMs) {
-      throw new ClusterError(
-        `these volumes are still mounted after ${detachedTimeoutMs / 1000} s (losetup --list shows their devices): ${attached.join(', ')}`,
-      );
-    }
-    await delay(20);
-  }
+    if (attached.length === 0) return undefined;
+    return `these volumes are still mounted (losetup --list shows their devices): ${attached.join(', ')}`;
+  };
+  await pollUntilSolved(findProblem, { timeoutMs: detachedTimeoutMs, pollMs: 20 });
 }

@@ -7,7 +7,7 @@ import { compileRuntime, entries, packageName } from '../release/npm-package.ts'
 /** The public API of the runtime: each entry's names, then each name's declaration. */
 export const apiReportFile = 'src/runtime/runtime.api.md';
 
-/** The runtime's declarations cannot be summed up, or use a type that no entry exports. */
+/** The report cannot be generated, or a public signature uses a type that no entry exports. */
 export class ApiReportError extends Error {
   override readonly name = 'ApiReportError';
 }
@@ -93,10 +93,22 @@ async function declarationsOf(folder: string): Promise<string> {
   if (problems.length > 0 || errorCount > 0) throw new ApiReportError(problems.join('\n'));
   const report = await readFile(join(folder, basename(apiReportFile)), 'utf8');
   const code = report.slice(report.indexOf('```ts'));
-  return `## Declarations\n\n${code.replaceAll(/^\/\/ @public\n|^ *\/\/ \(undocumented\)\n/gm, '')}`;
+  return `## Declarations\n\n${withExportedNames(code).replaceAll(/^\/\/ @public\n|^ *\/\/ \(undocumented\)\n/gm, '')}`;
 }
 
-/** As the repository compiles, where API Extractor's own TypeScript knows the option. */
+/** API Extractor renames an export that shares its name with a global, such as `Event`: `Event_2`, with `export { Event_2 as Event }`. */
+function withExportedNames(code: string): string {
+  const renamed = [...code.matchAll(/^export \{ (\w+) as (\w+) \}\n/gm)];
+  return renamed.reduce((text, [line, internal = '', exported = '']) => {
+    const declaration = new RegExp(`^(?=(?:const|type|class|interface|function) ${internal}\\b)`, 'gm');
+    return text
+      .replace(line, '')
+      .replaceAll(declaration, 'export ')
+      .replaceAll(new RegExp(`\\b${internal}\\b`, 'g'), exported);
+  }, code);
+}
+
+/** The repository's compiler options that API Extractor's own TypeScript supports. */
 const compilerOptions = {
   target: 'es2024',
   lib: ['es2024', 'esnext.disposable'],

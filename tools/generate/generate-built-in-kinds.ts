@@ -124,9 +124,9 @@ import { builtInKind, type ObjectOf } from '../kind/kind.ts';
 ${sections.join('\n')}`;
 }
 
-/** What the generated file must hold. */
+/** Returns the content of the generated file. */
 export async function builtInKinds(): Promise<string> {
-  // On demand: it is large, and the other functions do without it.
+  // Imported on demand, because it is large and the other functions do not need it.
   const clientNode = await import('@kubernetes/client-node');
   const { 'k8s.io/kubernetes': kubernetes } = await goModuleFolders(['k8s.io/kubernetes']);
   const document = JSON.parse(await readFile(join(kubernetes, 'api/openapi-spec/swagger.json'), 'utf8'));

@@ -162,7 +162,7 @@ class Structs {
       const atomic = map.elementRelationship === 'atomic';
       return { type: 'map', values, emptyIsAbsent: true, ...(atomic && { atomic }) };
     }
-    return scalar === undefined ? { type: 'unknown' } : { type: 'scalar', keepsZero };
+    return scalar === undefined ? { type: 'schemaless' } : { type: 'scalar', keepsZero };
   }
 
   #mergeOf({ elementRelationship, keys, elementType }: NonNullable<Typed['list']>) {
@@ -198,7 +198,7 @@ function literal(schema: Schema): string {
       return schema.keepsZero ? 'keepsZero' : 'dropsZero';
     case 'quantity':
       return 'quantity';
-    case 'unknown':
+    case 'schemaless':
       throw new Error('a field of a built-in kind has no type');
     case 'ref':
       return `ref('${schema.name}')`;

@@ -13,7 +13,7 @@ export const operationsPage = 'docs/operations.md';
 const valuesFile = 'charts/echoperator/values.yaml';
 const configTemplate = 'charts/echoperator/templates/_config.tpl';
 
-/** What the chart's values do not document: where the chart takes the variable from, and what it means. */
+/** Variables that the chart's values do not document: their source in the chart and their meaning. */
 const withoutValue: Readonly<Record<string, readonly [chartValue: string, meaning: string]>> = {
   NAMESPACE: ["the release's namespace", "The operator's own namespace, with its Lease."],
   CONTROLLERS: [
@@ -100,7 +100,7 @@ function defaultOf(value: unknown): string {
   return value === hostname() ? "the host's name" : `\`${value}\``;
 }
 
-/** In the words of the error for a blank value. */
+/** Takes the text from the error for a blank value. */
 function whatItTakes(name: string): string {
   const takes = refusalOf(name);
   if (takes === undefined) throw new Error(`${name} takes a blank value`);

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { bookStoreReasons } from '../../src/controllers/book-store/status.ts';
+import { bookStoreConditions, bookStoreReasons } from '../../src/controllers/book-store/status.ts';
 import { echoReasons } from '../../src/controllers/echo/echo-reconciler.ts';
 import { petReasons } from '../../src/controllers/pet/pet-reconciler.ts';
 import { podSetReasons } from '../../src/controllers/pod-set/pod-set-reconciler.ts';
@@ -9,23 +9,26 @@ import { scheduledEchoReasons } from '../../src/controllers/scheduled-echo/sched
 import type { Reason } from '../../src/runtime/controller/index.ts';
 import { replaceTable } from './tables.ts';
 
-/** A row of a table: a reason that is never reported has no Event. */
-type Row = Pick<Reason, 'ready' | 'meaning'> & { readonly event: Reason['event'] | 'none' };
+/** A row of a table. A reason that is never reported has no Event. */
+type Row = Omit<Reason, 'event'> & { readonly event: Reason['event'] | 'none' };
 type Rows = Readonly<Record<string, Row>>;
 
-/** What a kind says while its controller is off (src/controllers/outside/disabled-controller.ts). */
+/** The reasons of the conditions besides `Ready`, by type. */
+type Conditions = Readonly<Record<string, Rows>>;
+
+/** The reason of an object whose controller is off (src/controllers/outside/disabled-controller.ts). */
 const controllerDisabled = {
   ControllerDisabled: { ready: 'False', event: 'Warning', meaning: 'The operator runs without this controller.' },
 } satisfies Rows;
 
 /** The pages with a generated table of reasons. */
-const pages: readonly (readonly [page: string, reasons: Rows])[] = [
+const pages: readonly (readonly [page: string, reasons: Rows, conditions?: Conditions])[] = [
   ['docs/echo.md', echoReasons],
   ['docs/scheduled-echo.md', scheduledEchoReasons],
   ['docs/pod-set.md', podSetReasons],
-  ['docs/book-store.md', bookStoreReasons],
+  ['docs/book-store.md', bookStoreReasons, bookStoreConditions],
   ['docs/postgres-writer.md', { ...postgresWriterReasons, ...controllerDisabled }],
-  // Adding is written before the store is asked, and never reported.
+  // Adding is written before the call of the store and has no Event.
   ['docs/pet.md', { ...petReasons, Adding: { ...petReasons.Adding, event: 'none' }, ...controllerDisabled }],
 ];
 
@@ -39,16 +42,28 @@ export const reasonPages: readonly string[] = pages.map(([page]) => page);
  */
 export async function reasonTables(root: string): Promise<readonly [path: string, content: string][]> {
   return Promise.all(
-    pages.map(async ([page, reasons]): Promise<[string, string]> => {
+    pages.map(async ([page, reasons, conditions]): Promise<[string, string]> => {
       const text = await readFile(join(root, page), 'utf8');
-      return [page, replaceTable(page, text, 'reasons', tableOf(reasons))];
+      return [page, replaceTable(page, text, 'reasons', tableOf(reasons, conditions))];
     }),
   );
 }
 
-function tableOf(reasons: Rows): string {
-  const rows = Object.entries(reasons).map(
-    ([reason, { ready, event, meaning }]) => `| \`${reason}\` | ${ready} | ${event} | ${meaning} |\n`,
-  );
-  return `| reason of Ready | status | Event | meaning |\n| --- | --- | --- | --- |\n${rows.join('')}`;
+/** @param conditions if there are any, a column names those that a reason also belongs to. */
+function tableOf(reasons: Rows, conditions?: Conditions): string {
+  const columns = ['reason of Ready', ...(conditions ? ['also of'] : []), 'status', 'Event', 'meaning'];
+  const rows = Object.entries(reasons).map(([reason, row]) => [
+    `\`${reason}\``,
+    ...(conditions ? [conditionsOf(reason, conditions)] : []),
+    row.ready,
+    row.recordsMessageChanges ? `${row.event}, also for a new message` : row.event,
+    row.meaning,
+  ]);
+  return [columns, columns.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |\n`).join('');
 }
+
+const conditionsOf = (reason: string, conditions: Conditions): string =>
+  Object.entries(conditions)
+    .filter(([, reasons]) => Object.hasOwn(reasons, reason))
+    .map(([type]) => type)
+    .join(', ') || '–';

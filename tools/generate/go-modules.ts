@@ -4,9 +4,9 @@ import { execa } from 'execa';
 const pinnedModules = join(import.meta.dirname, '../programs/kubernetes');
 
 /**
- * The folders of Go modules in the versions that tools/programs/kubernetes pins. Go downloads those that its cache lacks.
+ * Returns the folders of Go modules in the versions that tools/programs/kubernetes pins. Go downloads modules that its cache lacks.
  *
- * @throws Error if Go names no folder of a module; what Go prints, as execa throws it.
+ * @throws Error if Go names no folder of a module; ExecaError with Go's error output
  */
 export async function goModuleFolders<Name extends string>(
   modules: readonly Name[],

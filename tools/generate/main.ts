@@ -9,7 +9,7 @@
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
-import { guardedKinds, kinds } from '../../src/api/index.ts';
+import { kinds, kindsWithFinalizer } from '../../src/api/index.ts';
 import type { PolicyRule } from '../../src/controllers/index.ts';
 import { controllers } from '../../src/operator.ts';
 import { type CustomKind, customResourceDefinition } from '../../src/runtime/index.ts';
@@ -60,7 +60,7 @@ function ruleFiles(): readonly [path: string, content: string][] {
 async function expectedFiles(): Promise<ReadonlyMap<string, string>> {
   const files = kinds.map(crdFile);
   const crds = crdFolders.flatMap((folder) => files.map(([name, content]) => [`${folder}/${name}`, content] as const));
-  const listed = guardedKinds.map(({ kind }) => ({
+  const listed = kindsWithFinalizer.map(({ kind }) => ({
     apiGroups: [kind.group],
     resources: [kind.plural],
     verbs: ['list'],

@@ -1,18 +1,12 @@
 import { createHash } from 'node:crypto';
-import { constants } from 'node:fs';
+import { constants, existsSync } from 'node:fs';
 import { access, mkdir, open, readdir, readFile, rename, rm, stat, symlink, utimes } from 'node:fs/promises';
-import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
-import { ExecaError, execa } from 'execa';
+import { dirname, join } from 'node:path';
 import { cacheFolder } from '../cache-folder.ts';
-import { ExclusiveLock } from '../exclusive-lock.ts';
+import { runOnce } from '../exclusive-lock.ts';
 import { type Display, duration, type Report, runSteps, standardDisplay } from '../progress.ts';
 import { type Binary, type BinaryName, catalogue } from './catalogue.ts';
-
-/** A program cannot be built or found. The message says why and what to do. */
-export class BuildError extends Error {
-  override readonly name = 'BuildError';
-}
+import { BuildError, buildArguments, compile, type GoVersion, goVersion } from './go.ts';
 
 export interface EnsureOptions {
   /** Aborts the wait and the build. Programs built so far stay. */
@@ -40,15 +34,8 @@ interface Build {
   readonly path: string;
 }
 
-const dieWithParent = join(import.meta.dirname, '../die-with-parent.ts');
-const lockPollMs = 200;
-const lastLines = 25;
-
 /** Unused programs stay this long, because other branches may need them and a running cluster may use them. */
 const unusedForMs = 90 * 24 * 60 * 60 * 1000;
-
-/** With GOTOOLCHAIN=local a go.mod that requires a newer Go fails with Go's message instead of a download. */
-const goSettings = { GOTOOLCHAIN: 'local', GOWORK: 'off', GOFLAGS: '' } as const;
 
 /**
  * Builds the programs that are not in the user's cache. All of them take ten minutes.
@@ -73,9 +60,17 @@ export async function ensureBinFolder(names: readonly BinaryName[], options: Ens
   const paths = [...(await ensureBinaries(names, options))];
   const folder = join(cacheFolder(), 'bin', `links-${hashOf(paths)}`);
   await mkdir(folder, { recursive: true });
-  for (const [name, path] of paths) await symlink(path, join(folder, name)).catch(ignore('EEXIST'));
+  for (const [name, path] of paths) await symlinkIfMissing(path, join(folder, name));
   await markAsUsed(folder);
   return folder;
+}
+
+async function symlinkIfMissing(target: string, path: string): Promise<void> {
+  try {
+    await symlink(target, path);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+  }
 }
 
 /** Like ensureBinaries, for other programs than the catalogue's. @throws RangeError for an unknown name */
@@ -97,7 +92,7 @@ export async function ensureBinariesIn(
   for (const binary of own) {
     const build = await planBuild(binary, binaries, folder, cache, go);
     await markAsUsed(build.target);
-    if (!(await exists(build.path))) missing.push(build);
+    if (!existsSync(build.path)) missing.push(build);
     paths.set(binary.name, build.path);
   }
   if (missing.length === 0) return paths;
@@ -135,30 +130,6 @@ async function findAssets(binaries: readonly Binary[], folder: string | undefine
   return found;
 }
 
-interface GoVersion {
-  /** For example `go1.26.8`. */
-  readonly version: string;
-  readonly os: string;
-  readonly architecture: string;
-}
-
-async function goVersion(environment: NodeJS.ProcessEnv, signal: AbortSignal | undefined): Promise<GoVersion> {
-  try {
-    const { stdout } = await execa('go', ['env', 'GOVERSION', 'GOHOSTOS', 'GOHOSTARCH'], {
-      env: { ...environment, ...goSettings },
-      extendEnv: false,
-      ...(signal && { cancelSignal: signal }),
-    });
-    const [version = '', os = '', architecture = ''] = stdout.split('\n');
-    return { version, os, architecture };
-  } catch (cause) {
-    signal?.throwIfAborted();
-    const isMissing = cause instanceof ExecaError && cause.code === 'ENOENT';
-    const problem = isMissing ? 'there is no `go` on PATH' : '`go env` failed';
-    throw new BuildError(`Go is needed to build programs, but ${problem}: install Go (https://go.dev/dl).`, { cause });
-  }
-}
-
 async function planBuild(
   binary: Binary,
   binaries: readonly Binary[],
@@ -178,82 +149,28 @@ async function planBuild(
   return { binary, source, args: buildArguments(binary, goMod), target, path: join(target, binary.name) };
 }
 
-/** Returns the arguments of `go` without the output path. -v prints each package when it is compiled. */
-function buildArguments({ name, package: main, tags = [], stamp }: Binary, goMod: string): readonly string[] {
-  const versionOf = (module: string): string => {
-    const required = goMod.split('\n').map((line) => line.trim().replace(/^require /, ''));
-    const version = required.find((line) => line.startsWith(`${module} v`))?.split(' ')[1];
-    if (version === undefined) throw new BuildError(`the go.mod of ${name} does not require ${module}`);
-    return version;
-  };
-  const stamps = Object.entries(stamp?.(versionOf) ?? {}).map(([variable, value]) => `-X ${variable}=${value}`);
-  const ldflags = ['-s', '-w', ...stamps].join(' ');
-  const flags = ['-v', '-mod=readonly', '-trimpath', '-buildvcs=false', `-tags=${tags.join(',')}`];
-  return ['build', ...flags, `-ldflags=${ldflags}`, main];
-}
-
-/** Builds the program unless it exists. While another process builds, waits and checks again. */
+/** Builds the program unless another process does. */
 async function buildOnce(
-  build: Build,
+  { binary, source, args, path }: Build,
   lockFile: string,
   environment: NodeJS.ProcessEnv,
   report: Report,
   signal: AbortSignal | undefined,
 ): Promise<void> {
-  let waitingFor: string | undefined;
-  while (!(await exists(build.path))) {
-    signal?.throwIfAborted();
-    using lock = ExclusiveLock.tryAcquire(lockFile, `building ${build.binary.name}`);
-    if (lock === undefined) {
-      const holder = ExclusiveLock.lastHolder(lockFile);
-      if (holder !== waitingFor) report.notice(`waiting for another builder: ${holder}`);
-      waitingFor = holder;
-      await delay(lockPollMs, undefined, signal && { signal });
-    } else if (!(await exists(build.path))) {
-      await compile(build, environment, report, signal);
-    }
-  }
-}
-
-/** Compiles in a temporary folder and renames the program at the end. The caller must hold the lock. */
-async function compile(
-  { binary, source, args: [verb = '', ...args], target, path }: Build,
-  environment: NodeJS.ProcessEnv,
-  report: Report,
-  signal: AbortSignal | undefined,
-): Promise<void> {
-  const unfinished = join(target, '.unfinished');
-  await rm(unfinished, { recursive: true, force: true });
-  await mkdir(unfinished);
-  const output = join(unfinished, binary.name);
-  const go = execa(process.execPath, [dieWithParent, 'go', verb, '-o', output, ...args], {
-    cwd: source,
-    env: { ...environment, ...goSettings, CGO_ENABLED: '0', GOOS: '', GOARCH: '', GOTMPDIR: unfinished },
-    extendEnv: false,
-    stdin: 'pipe',
-    all: true,
-    buffer: false,
-    reject: false,
-    ...(signal && { cancelSignal: signal }),
+  const isDone = async () => existsSync(path);
+  const onWait = (holder: string) => report.notice(`waiting for another builder: ${holder}`);
+  await runOnce({ lockFile, purpose: `building ${binary.name}`, isDone, onWait, signal }, async () => {
+    const unfinished = join(dirname(path), '.unfinished');
+    await rm(unfinished, { recursive: true, force: true });
+    await mkdir(unfinished);
+    const output = join(unfinished, binary.name);
+    await compile({ name: binary.name, source, args, output }, environment, report, signal);
+    // A file at the path must be complete, even after a power failure.
+    await using handle = await open(output, 'r+');
+    await handle.sync();
+    await rename(output, path);
+    await rm(unfinished, { recursive: true });
   });
-  const tail: string[] = [];
-  for await (const line of go.iterable({ from: 'all' })) {
-    // A line with a package name contains no space, unlike a message.
-    if (/^[\w./~-]+$/.test(line)) report.doing(`compiling ${line}`);
-    else if (line.startsWith('go: downloading ')) report.doing(line.slice('go: '.length));
-    else tail.push(line);
-  }
-  const result = await go;
-  signal?.throwIfAborted();
-  if (result.failed) {
-    throw new BuildError([`cannot build ${binary.name} in ${source}:`, ...tail.slice(-lastLines)].join('\n  '), {
-      cause: result,
-    });
-  }
-  await using handle = await open(output, 'r+');
-  await handle.sync();
-  await rename(output, path);
-  await rm(unfinished, { recursive: true });
 }
 
 /** Sets a folder's modification time to now. removeUnused reads it as the time of the last use. */
@@ -273,15 +190,3 @@ async function removeUnused(cache: string): Promise<void> {
 
 const hashOf = (value: unknown): string =>
   createHash('sha256').update(JSON.stringify(value)).digest('hex').slice(0, 16);
-
-const exists = (path: string): Promise<boolean> =>
-  stat(path).then(
-    () => true,
-    (error: unknown) => ignore('ENOENT')(error) ?? false,
-  );
-
-const ignore =
-  (code: string) =>
-  (error: unknown): undefined => {
-    if ((error as NodeJS.ErrnoException).code !== code) throw error;
-  };

@@ -8,8 +8,9 @@
  */
 
 import { abortOnInterrupt, exitCodeOf } from '../abort-on-interrupt.ts';
-import { BuildError, ensureBinaries } from './build.ts';
+import { ensureBinaries } from './build.ts';
 import { type BinaryName, catalogue } from './catalogue.ts';
+import { BuildError } from './go.ts';
 
 const all = catalogue.map(({ name }) => name);
 

@@ -11,7 +11,7 @@ export interface EchoStatus {
   phase?: string;
   jobName?: string;
   observedGeneration?: number;
-  /** As they are on the wire, where a date is a string: nothing deserializes a custom resource. */
+  /** Dates are strings, as on the wire, because client-node does not deserialize custom resources. */
   conditions?: (Omit<V1Condition, 'lastTransitionTime'> & { lastTransitionTime: string })[];
 }
 

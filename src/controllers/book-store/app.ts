@@ -24,7 +24,7 @@ import {
   type Settings,
   selectorLabels,
 } from './desired.ts';
-import { type AppResult, nameTakenOutcome, type PartOutcome, refused, rolloutOf } from './status.ts';
+import { type AppResult, type ComponentOutcome, kubectl, nameTakenOutcome, refused, rolloutOf } from './status.ts';
 
 /** Options of {@link reconcileApp}. */
 export interface AppOptions {
@@ -39,56 +39,60 @@ export interface AppOptions {
 /**
  * Applies the Deployment and the Service of the app. When the app is ready, deletes the Service of an earlier name.
  *
- * @param foreignDatabase why the database's Service does not belong to this BookStore. The app would connect to another
- *   database, so nothing of it is changed. Undefined if the Service belongs to this BookStore.
+ * @param serviceTaken the outcome if the database's Service does not belong to this BookStore. The app would connect to another
+ *   database, so neither its Deployment nor its Service is changed. Undefined if the Service belongs to this BookStore.
  * @throws any error of the client, except a refusal, which the result contains.
  */
 export async function reconcileApp(
   bookStore: BookStore,
   settings: Settings,
-  foreignDatabase: PartOutcome | undefined,
+  serviceTaken: ComponentOutcome | undefined,
   options: AppOptions,
 ): Promise<AppResult> {
-  const present = ownDeployment(bookStore, options);
-  if (foreignDatabase !== undefined) {
+  const existing = ownDeployment(bookStore, options);
+  if (serviceTaken !== undefined) {
     const { serviceName } = settings.database;
-    const message = `the app is not changed while Service ${serviceName}, to which it connects, does not belong to this BookStore`;
-    return { app: { reason: foreignDatabase.reason, message }, deployment: present };
+    const { name } = deploymentKey(bookStore);
+    const message = `Deployment ${name} is not changed: it would connect to Service ${serviceName}, which does not belong to this BookStore. The condition DatabaseReady says what to do`;
+    return { app: { reason: serviceTaken.reason, message }, deployment: existing };
   }
   try {
-    return await applyApp(bookStore, settings, present, options);
+    return await applyApp(bookStore, settings, existing, options);
   } catch (error) {
     if (!isRefusal(error)) throw error;
-    return { app: refused(error), deployment: present, error };
+    return { app: refused(error), deployment: existing, error };
   }
 }
 
 function ownDeployment(bookStore: BookStore, { deployments }: AppOptions): Deployment | undefined {
-  const present = deployments.get(deploymentKey(bookStore));
-  return present !== undefined && isControlledBy(present, bookStore) ? present : undefined;
+  const existing = deployments.get(deploymentKey(bookStore));
+  return existing !== undefined && isControlledBy(existing, bookStore) ? existing : undefined;
 }
 
 async function applyApp(
   bookStore: BookStore,
   settings: Settings,
-  present: Deployment | undefined,
+  existing: Deployment | undefined,
   { applier, deployments, services, appPods, podDefaults, client }: AppOptions,
 ): Promise<AppResult> {
-  if (settings.app.replicas === undefined && present !== undefined) await releaseReplicas(present, client);
+  if (settings.app.replicas === undefined && existing !== undefined) await releaseReplicas(existing, client);
   const manifest = deploymentOf(bookStore, settings, podDefaults);
   const applied = await applier.apply(Deployment, manifest, { client, store: deployments });
   const service = await applier.apply(Service, appServiceOf(bookStore, settings), { client, store: services });
   if (applied.type === 'nameTaken') {
-    return { app: nameTakenOutcome(bookStore, Deployment, applied.holder, 'delete one of the two') };
+    const command = kubectl(bookStore, `delete deployment ${applied.holder.metadata.name}`);
+    const advice = `delete it (${command}), or create this BookStore again under another name`;
+    return { app: nameTakenOutcome(bookStore, Deployment, applied.holder, advice) };
   }
   const deployment = applied.object;
   if (service.type === 'nameTaken') {
-    const advice = 'set another bookApp.serviceName';
+    const command = kubectl(bookStore, `delete service ${service.holder.metadata.name}`);
+    const advice = `set another bookApp.serviceName, or delete it (${command})`;
     return { app: nameTakenOutcome(bookStore, Service, service.holder, advice), deployment };
   }
   if (service.type === 'terminating') return { app: beingDeleted(Service, service.object), deployment };
   if (applied.type === 'terminating') return { app: beingDeleted(Deployment, deployment), deployment };
-  const app = appOutcome(deployment, appPods(bookStore));
+  const app = appOutcome(bookStore, deployment, appPods(bookStore));
   if (app.reason === 'AppServing') {
     for (const old of earlierServices(services, bookStore, settings)) {
       // If somebody has removed the owner reference to keep the Service, this is a Conflict, and the retry leaves it alone.
@@ -99,11 +103,16 @@ async function applyApp(
   return { app, deployment };
 }
 
-function appOutcome(deployment: Deployment, pods: Iterable<Pod>): PartOutcome {
+function appOutcome(bookStore: BookStore, deployment: Deployment, pods: Iterable<Pod>): ComponentOutcome {
+  const { name } = deployment.metadata;
   const { desired, ready, updated, isComplete } = rolloutOf(deployment);
-  if (isComplete) return { reason: 'AppServing', message: `${ready} of ${desired} pods of the app are ready` };
-  const detail = problemAmong(pods) ?? replicaFailure(deployment) ?? `${updated} are of the current template`;
-  return { reason: 'AppUpdating', message: `${ready} of ${desired} pods of the app are ready: ${detail}` };
+  const readyPods = `${ready} of ${desired} pods of Deployment ${name} are ready`;
+  if (isComplete) return { reason: 'AppServing', message: readyPods };
+  const detail =
+    problemAmong(pods) ??
+    replicaFailure(deployment) ??
+    `${updated} have the current template (${kubectl(bookStore, `describe deployment ${name}`)})`;
+  return { reason: 'AppUpdating', message: `${readyPods}: ${detail}` };
 }
 
 /** Why the API server refuses the app's pods, for example a quota or a policy. No pod exists that could show it. */

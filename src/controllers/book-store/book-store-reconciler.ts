@@ -15,9 +15,9 @@ import type { Deployment, PersistentVolumeClaim, Pod, Service, StatefulSet } fro
 import type { PodDefaults } from '../pod-defaults.ts';
 import { reconcileApp } from './app.ts';
 import { reconcileDatabase } from './database.ts';
-import { missingFieldOf, selectorLabels, settingsOf } from './desired.ts';
+import { bookStoreUidLabel, missingFieldOf, selectorLabels, settingsOf } from './desired.ts';
 import { reconcileReclaimPolicy } from './reclaim.ts';
-import { type BookStoreOutcome, bookStoreReasons, outcomeOf, refused } from './status.ts';
+import { type BookStoreOutcome, bookStoreReasons, kubectl, outcomeOf, refused } from './status.ts';
 import { ordinalOf } from './volumes.ts';
 
 /** Options of {@link BookStoreReconciler}. */
@@ -57,8 +57,10 @@ export class BookStoreReconciler {
         claims: missingFieldOf(bookStore) === undefined ? this.#claims(bookStore) : [],
         // The garbage collector deletes the children with their owner.
         apply: (current) => this.#reporter.reconcile(current, context, () => this.#apply(current, context)),
-        reportWaiting: (name, requeueAfterMs) => {
-          const message = `waiting for StatefulSet ${name} and its pods to be deleted; then the claims are deleted`;
+        reportStatefulSetDeletion: (name, requeueAfterMs) => {
+          const label = `${bookStoreUidLabel}=${bookStore.metadata.uid}`;
+          const command = kubectl(bookStore, `describe statefulset ${name}`);
+          const message = `waiting for StatefulSet ${name} and its pods to be deleted (${command}); then the operator deletes its claims with the label ${label}`;
           return this.#reporter.report(bookStore, { reason: 'Deleting', message, requeueAfterMs }, context);
         },
       });
@@ -70,11 +72,14 @@ export class BookStoreReconciler {
 
   async #apply(bookStore: BookStore, { client, log }: ReconcileContext): Promise<BookStoreOutcome> {
     const missing = missingFieldOf(bookStore);
-    if (missing !== undefined) return { reason: 'InvalidSpec', message: `${missing} is missing` };
+    if (missing !== undefined) {
+      const command = kubectl(bookStore, `edit bookstore ${bookStore.metadata.name}`);
+      return { reason: 'InvalidSpec', message: `${missing} is missing: set it (${command})` };
+    }
     const settings = settingsOf(bookStore);
     const options = { ...this.#options, client, log, claims: this.#claims(bookStore) };
     const database = await reconcileDatabase(bookStore, settings, options);
-    const app = await reconcileApp(bookStore, settings, database.foreignDatabase, options);
+    const app = await reconcileApp(bookStore, settings, database.serviceTaken, options);
     return outcomeOf(bookStore, settings, app, database);
   }
 

@@ -1,8 +1,8 @@
 import { BookStore } from '../../api/index.ts';
 import { type ApiError, isRefusal } from '../../runtime/client/index.ts';
 import {
-  type Applied,
   type Applier,
+  type ApplyResult,
   controllerReference,
   type EventRecorder,
   isControlledBy,
@@ -25,8 +25,18 @@ import {
   statefulSetKey,
   volumeName,
 } from './desired.ts';
-import { type DatabaseResult, nameTakenOutcome, type PartOutcome, refused, rolloutOf } from './status.ts';
-import { growClaims, growthOf, inUse, isForeign, noVolumeGrowing, restartPending, volumeOutcome } from './volumes.ts';
+import { type ComponentOutcome, type DatabaseResult, kubectl, nameTakenOutcome, refused, rolloutOf } from './status.ts';
+import {
+  claimsWithinReplicas,
+  isForeign,
+  ordinalOf,
+  resizeProgressOf,
+  restartPodsForFileSystemResize,
+  setClaimRequests,
+  type VolumeObservation,
+  volumeOutcome,
+  volumesNotChecked,
+} from './volumes.ts';
 
 /** Options of {@link reconcileDatabase}. */
 export interface DatabaseOptions extends Pick<ReconcileContext, 'client' | 'log'> {
@@ -40,11 +50,11 @@ export interface DatabaseOptions extends Pick<ReconcileContext, 'client' | 'log'
   readonly events: EventRecorder;
 }
 
-/** The outcome of the Service. Empty if the Service is as the spec asks. */
+/** The outcome of the Service. Empty if the Service matches the spec. */
 interface ServiceResult {
-  readonly database?: PartOutcome;
+  readonly database?: ComponentOutcome;
   /** Set if the Service does not belong to this BookStore: the app would connect to another database. */
-  readonly foreignDatabase?: PartOutcome;
+  readonly serviceTaken?: ComponentOutcome;
   readonly error?: ApiError;
 }
 
@@ -57,27 +67,22 @@ export async function reconcileDatabase(
   bookStore: BookStore,
   settings: Settings,
   options: DatabaseOptions,
-): Promise<DatabaseResult & Pick<ServiceResult, 'foreignDatabase'>> {
+): Promise<DatabaseResult & Pick<ServiceResult, 'serviceTaken'>> {
   const service = await applyService(bookStore, settings, options);
-  const present = options.statefulSets.get(statefulSetKey(bookStore));
-  const own = present !== undefined && isControlledBy(present, bookStore) ? present : undefined;
+  const existing = options.statefulSets.get(statefulSetKey(bookStore));
+  const controlled = existing !== undefined && isControlledBy(existing, bookStore) ? existing : undefined;
+  const claims = claimsWithinReplicas(options.claims, settings);
   // Reconcile an existing StatefulSet even if the Service belongs to another owner.
-  if (service.foreignDatabase !== undefined && own === undefined) {
-    const { foreignDatabase } = service;
-    return {
-      database: foreignDatabase,
-      volume: noVolumeGrowing,
-      claims: inUse(options.claims, settings),
-      foreignDatabase,
-    };
+  if (service.serviceTaken !== undefined && controlled === undefined) {
+    const { serviceTaken } = service;
+    return { database: serviceTaken, volume: volumesNotChecked(serviceTaken), claims, serviceTaken };
   }
   try {
-    return { ...(await reconcileStatefulSet(bookStore, settings, present, options)), ...service };
+    return { ...(await reconcileStatefulSet(bookStore, settings, existing, options)), ...service };
   } catch (error) {
     if (!isRefusal(error)) throw error;
-    const claims = inUse(options.claims, settings);
-    const volume = observedVolume(claims, settings);
-    return { database: refused(error), volume, statefulSet: own, claims, error, ...service };
+    const volume = observedVolumeOutcome(bookStore, settings, claims);
+    return { database: refused(error), volume, statefulSet: controlled, claims, error, ...service };
   }
 }
 
@@ -90,10 +95,10 @@ async function applyService(
     const applied = await applier.apply(Service, databaseServiceOf(bookStore, settings), { client, store: services });
     if (applied.type === 'terminating') return { database: beingDeleted(Service, applied.object) };
     if (applied.type !== 'nameTaken') return {};
-    const advice =
-      'delete it, or create this BookStore again with another bookDB.serviceName, and configure the app to connect to that';
-    const foreignDatabase = nameTakenOutcome(bookStore, Service, applied.holder, advice);
-    return { database: foreignDatabase, foreignDatabase };
+    const command = kubectl(bookStore, `delete service ${applied.holder.metadata.name}`);
+    const advice = `delete it (${command}), or create this BookStore again with another bookDB.serviceName, and configure the app to connect to that`;
+    const serviceTaken = nameTakenOutcome(bookStore, Service, applied.holder, advice);
+    return { database: serviceTaken, serviceTaken };
   } catch (error) {
     if (!isRefusal(error)) throw error;
     return { database: refused(error), error };
@@ -103,67 +108,83 @@ async function applyService(
 async function reconcileStatefulSet(
   bookStore: BookStore,
   settings: Settings,
-  present: StatefulSet | undefined,
+  existing: StatefulSet | undefined,
   options: DatabaseOptions,
 ): Promise<DatabaseResult> {
-  const all = options.claims;
-  const claims = inUse(all, settings);
+  const claims = claimsWithinReplicas(options.claims, settings);
   const { name } = statefulSetKey(bookStore);
-  const foreign = foreignClaim(bookStore, claims, name);
-  if (present === undefined) {
-    if (foreign !== undefined) return { database: foreign, volume: noVolumeGrowing, claims };
+  const claimTaken = claimTakenOutcome(bookStore, claims, name);
+  if (existing === undefined) {
+    if (claimTaken !== undefined) return { database: claimTaken, volume: volumesNotChecked(claimTaken), claims };
     const created = await applyStatefulSet(bookStore, settings, undefined, options);
-    return appliedResult(bookStore, created, observedVolume(claims, settings), claims, options);
+    return appliedResult(bookStore, created, observedVolumeOutcome(bookStore, settings, claims), claims, options);
   }
-  if (!isControlledBy(present, bookStore)) {
-    return { database: statefulSetNameTaken(bookStore, present), volume: noVolumeGrowing, claims };
+  if (!isControlledBy(existing, bookStore)) {
+    const database = statefulSetNameTaken(bookStore, existing);
+    return { database, volume: volumesNotChecked(database), claims };
   }
-  if (present.metadata.deletionTimestamp !== undefined) {
-    return { database: beingDeleted(StatefulSet, present), volume: observedVolume(claims, settings), claims };
+  if (existing.metadata.deletionTimestamp !== undefined) {
+    const volume = observedVolumeOutcome(bookStore, settings, claims);
+    return { database: beingDeleted(StatefulSet, existing), volume, claims };
   }
-  const ours = all.filter((claim) => claim.metadata.deletionTimestamp === undefined && !isForeign(claim, name));
-  const grown = await growClaims(options.client, bookStore, settings, ours);
-  const grownInUse = inUse(grown.claims, settings);
-  const growth = growthOf(grownInUse, settings.database.size);
-  const error = grown.refusal?.error;
-  const deleted = deletedClaim(claims);
-  if (deleted !== undefined) {
-    const volume = volumeOutcome(grown, growth, [], settings);
-    return { database: deleted, volume, statefulSet: present, claims: grownInUse, error };
+  const growableClaims = options.claims.filter(
+    (claim) => claim.metadata.deletionTimestamp === undefined && !isForeign(claim, name),
+  );
+  const resize = await setClaimRequests(options.client, bookStore, settings, growableClaims);
+  const resizedClaims = claimsWithinReplicas(resize.claims, settings);
+  const progress = resizeProgressOf(resizedClaims, settings.database.size);
+  const volumeWith = (more: Pick<VolumeObservation, 'failedAfterRestart'> = {}) =>
+    volumeOutcome(bookStore, settings, { ...resize, claims, progress, ...more });
+  const error = resize.refusal?.error;
+  const claimBeingDeleted = claimBeingDeletedOutcome(bookStore, claims);
+  if (claimBeingDeleted !== undefined) {
+    return { database: claimBeingDeleted, volume: volumeWith(), statefulSet: existing, claims: resizedClaims, error };
   }
-  const allowed = foreign === undefined ? settings : withoutMoreReplicas(settings, present);
-  let applied: Applied<StatefulSet>;
+  const allowed = claimTaken === undefined ? settings : withoutMoreReplicas(settings, existing);
+  let applied: ApplyResult<StatefulSet>;
   try {
-    applied = await applyStatefulSet(bookStore, allowed, present, options);
-  } catch (error) {
-    if (!isRefusal(error)) throw error;
-    const volume = volumeOutcome(grown, growth, [], settings);
-    return { database: refused(error), volume, statefulSet: present, claims: grownInUse, error };
+    applied = await applyStatefulSet(bookStore, allowed, existing, options);
+  } catch (refusal) {
+    if (!isRefusal(refusal)) throw refusal;
+    const database = refused(refusal);
+    return { database, volume: volumeWith(), statefulSet: existing, claims: resizedClaims, error: refusal };
   }
-  if (applied.type === 'nameTaken') return appliedResult(bookStore, applied, noVolumeGrowing, claims, options);
-  const { stuck, requeueAfterMs } = await restartPending(growth, applied.object, bookStore, settings, options);
-  const volume = volumeOutcome(grown, growth, stuck, settings);
-  const result = appliedResult(bookStore, applied, volume, grownInUse, options);
-  return { ...result, ...(foreign && { database: foreign }), requeueAfterMs, error };
+  if (applied.type === 'nameTaken') {
+    const database = statefulSetNameTaken(bookStore, applied.holder);
+    return { database, volume: volumesNotChecked(database), claims };
+  }
+  const { failedAfterRestart, requeueAfterMs } = await restartPodsForFileSystemResize(
+    progress,
+    applied.object,
+    bookStore,
+    settings,
+    options,
+  );
+  const result = appliedResult(bookStore, applied, volumeWith({ failedAfterRestart }), resizedClaims, options);
+  return { ...result, ...(claimTaken && { database: claimTaken }), requeueAfterMs, error };
 }
 
 /** The outcome of claims that this reconcile does not grow. */
-const observedVolume = (claims: readonly PersistentVolumeClaim[], settings: Settings): DatabaseResult['volume'] =>
-  volumeOutcome({ claims }, growthOf(claims, settings.database.size), [], settings);
+const observedVolumeOutcome = (
+  bookStore: BookStore,
+  settings: Settings,
+  claims: readonly PersistentVolumeClaim[],
+): DatabaseResult['volume'] =>
+  volumeOutcome(bookStore, settings, { claims, progress: resizeProgressOf(claims, settings.database.size) });
 
 const applyStatefulSet = (
   bookStore: BookStore,
   settings: Settings,
-  present: StatefulSet | undefined,
+  existing: StatefulSet | undefined,
   { applier, statefulSets, podDefaults, client }: DatabaseOptions,
-): Promise<Applied<StatefulSet>> => {
-  const manifest = statefulSetOf(bookStore, settings, present, podDefaults);
+): Promise<ApplyResult<StatefulSet>> => {
+  const manifest = statefulSetOf(bookStore, settings, existing, podDefaults);
   return applier.apply(StatefulSet, manifest, { client, store: statefulSets });
 };
 
 function appliedResult(
   bookStore: BookStore,
-  applied: Applied<StatefulSet>,
+  applied: ApplyResult<StatefulSet>,
   volume: DatabaseResult['volume'],
   claims: readonly PersistentVolumeClaim[],
   options: DatabaseOptions,
@@ -171,30 +192,38 @@ function appliedResult(
   if (applied.type === 'nameTaken') {
     return { database: statefulSetNameTaken(bookStore, applied.holder), volume, claims };
   }
-  return { database: databaseOutcome(applied.object, options), volume, statefulSet: applied.object, claims };
+  return { database: databaseOutcome(bookStore, applied.object, options), volume, statefulSet: applied.object, claims };
 }
 
-const statefulSetNameTaken = (bookStore: BookStore, holder: StatefulSet): PartOutcome =>
-  nameTakenOutcome(bookStore, StatefulSet, holder, 'delete one of the two');
+function statefulSetNameTaken(bookStore: BookStore, holder: StatefulSet): ComponentOutcome {
+  const command = kubectl(bookStore, `delete statefulset ${holder.metadata.name}`);
+  const advice = `delete it (${command}), or create this BookStore again under another name`;
+  return nameTakenOutcome(bookStore, StatefulSet, holder, advice);
+}
 
 /** The outcome if a pod of the database would use a claim of another controller. Undefined if there is no such claim. */
-function foreignClaim(
+function claimTakenOutcome(
   bookStore: BookStore,
   claims: readonly PersistentVolumeClaim[],
   statefulSetName: string,
-): PartOutcome | undefined {
-  const foreign = claims.find((claim) => isForeign(claim, statefulSetName));
-  if (foreign === undefined) return undefined;
-  const advice = 'the database would use its data. Delete it, or remove its controller reference';
-  return nameTakenOutcome(bookStore, PersistentVolumeClaim, foreign, advice);
+): ComponentOutcome | undefined {
+  const foreignClaim = claims.find((claim) => isForeign(claim, statefulSetName));
+  if (foreignClaim === undefined) return undefined;
+  const command = kubectl(bookStore, `delete pvc ${foreignClaim.metadata.name}`);
+  const advice = `pod ${statefulSetName}-${ordinalOf(foreignClaim)} would use its data. Delete it (${command}), or remove its controller reference`;
+  return nameTakenOutcome(bookStore, PersistentVolumeClaim, foreignClaim, advice);
 }
 
 /** The outcome if a claim in use is being deleted: it exists for as long as its pod. Undefined if there is no such claim. */
-function deletedClaim(claims: readonly PersistentVolumeClaim[]): PartOutcome | undefined {
-  const deleted = claims.find(({ metadata }) => metadata.deletionTimestamp !== undefined);
-  if (deleted === undefined) return undefined;
-  const { name } = deleted.metadata;
-  const message = `claim ${name} is being deleted, and its data is lost when its pod ends: save the data, then delete that pod; until then no pod is replaced`;
+function claimBeingDeletedOutcome(
+  bookStore: BookStore,
+  claims: readonly PersistentVolumeClaim[],
+): ComponentOutcome | undefined {
+  const claim = claims.find(({ metadata }) => metadata.deletionTimestamp !== undefined);
+  if (claim === undefined) return undefined;
+  const { name: statefulSetName } = statefulSetKey(bookStore);
+  const pod = `${statefulSetName}-${ordinalOf(claim)}`;
+  const message = `claim ${claim.metadata.name} is being deleted: its data is lost when pod ${pod} ends. Save the data, then run ${kubectl(bookStore, `delete pod ${pod}`)}; until then the operator does not change StatefulSet ${statefulSetName}`;
   return { reason: 'ClaimBeingDeleted', message };
 }
 
@@ -204,27 +233,31 @@ function withoutMoreReplicas(settings: Settings, { spec }: StatefulSet): Setting
   return { ...settings, database: { ...database, replicas: Math.min(database.replicas, spec?.replicas ?? 1) } };
 }
 
-function databaseOutcome(statefulSet: StatefulSet, { pods }: DatabaseOptions): PartOutcome {
+function databaseOutcome(bookStore: BookStore, statefulSet: StatefulSet, { pods }: DatabaseOptions): ComponentOutcome {
+  const { name, uid } = statefulSet.metadata;
   const { desired, ready, updated, isComplete } = rolloutOf(statefulSet);
+  const readyPods = `${ready} of ${desired} pods of StatefulSet ${name} are ready`;
   if (!isComplete) {
-    const detail = problemAmong(pods.byOwner(statefulSet.metadata.uid)) ?? `${updated} are of the current template`;
-    return { reason: 'DatabaseUpdating', message: `${ready} of ${desired} databases are ready: ${detail}` };
+    const detail =
+      problemAmong(pods.byOwner(uid)) ??
+      `${updated} have the current template (${kubectl(bookStore, `describe statefulset ${name}`)})`;
+    return { reason: 'DatabaseUpdating', message: `${readyPods}: ${detail}` };
   }
-  if (desired <= 1) return { reason: 'DatabaseServing', message: `${ready} of ${desired} databases are ready` };
-  const message = `${desired} databases are ready, but they are independent: each has its own data`;
+  if (desired <= 1) return { reason: 'DatabaseServing', message: readyPods };
+  const message = `${readyPods}, but their databases are independent: each has its own data. Set bookDB.replicas to 1, unless the image replicates the data`;
   return { reason: 'IndependentDatabases', message };
 }
 
 /**
  * The StatefulSet that runs the database.
  *
- * @param present the existing StatefulSet, if there is one. Its claim templates and its serviceName are immutable, so the manifest
+ * @param existing the stored StatefulSet, if there is one. Its claim templates and its serviceName are immutable, so the manifest
  *   repeats them. A claim that is created with an earlier size grows like any other.
  */
 export function statefulSetOf(
   bookStore: BookStore,
   { database }: Settings,
-  present: StatefulSet | undefined,
+  existing: StatefulSet | undefined,
   podDefaults: PodDefaults,
 ): Manifest<StatefulSet> {
   const { replicas, port, dataPath, serviceName } = database;
@@ -236,7 +269,7 @@ export function statefulSetOf(
     },
     spec: {
       replicas,
-      serviceName: present?.spec?.serviceName ?? serviceName,
+      serviceName: existing?.spec?.serviceName ?? serviceName,
       // The databases are independent, so they need no order. With OrderedReady, the StatefulSet controller would wait for a pod
       // with a wrong image even after the image is corrected.
       podManagementPolicy: 'Parallel',
@@ -252,7 +285,7 @@ export function statefulSetOf(
           volumeMounts: [{ name: volumeName, mountPath: dataPath }],
         }),
       },
-      volumeClaimTemplates: present?.spec?.volumeClaimTemplates ?? [claimTemplate(bookStore, database)],
+      volumeClaimTemplates: existing?.spec?.volumeClaimTemplates ?? [claimTemplate(bookStore, database)],
     },
   };
 }

@@ -43,9 +43,9 @@ export function addBookStoreController(
   const { applier, events, podDefaults, workers, resyncEveryMs } = options;
   const scope = scopeOf(options);
   const bookStores = manager.informer(BookStore, scope);
-  const deployments = manager.informer(Deployment, { ...scope, transform: withoutForeignDetails });
-  const statefulSets = manager.informer(StatefulSet, { ...scope, transform: withoutForeignDetails });
-  const services = manager.informer(Service, { ...scope, transform: withoutForeignDetails });
+  const deployments = manager.informer(Deployment, { ...scope, transform: stripUnowned });
+  const statefulSets = manager.informer(StatefulSet, { ...scope, transform: stripUnowned });
+  const services = manager.informer(Service, { ...scope, transform: stripUnowned });
   const claims = manager.informer(PersistentVolumeClaim, scope);
   claims.addIndex(byStatefulSet, (claim) => {
     const statefulSet = statefulSetOfClaim(claim);
@@ -101,8 +101,8 @@ const labelsKey = ({ metadata }: KubeObject, labels: Readonly<Record<string, str
     labels['app.kubernetes.io/component'],
   ].join('/');
 
-/** Keeps only the metadata of objects that no BookStore owns: there may be very many, and only their owners matter. */
-function withoutForeignDetails<T extends KubeObject>(object: T): T {
+/** Removes all but the metadata of objects that no BookStore controls: there may be very many, and only their owners are read. */
+function stripUnowned<T extends KubeObject>(object: T): T {
   if (controllerOf(object)?.kind === BookStore.kind) return object;
   const { annotations: _, ...metadata } = object.metadata;
   const rest: KubeObject = { metadata };

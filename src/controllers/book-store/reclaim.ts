@@ -13,10 +13,11 @@ import {
 } from '../../runtime/index.ts';
 import { PersistentVolumeClaim, StatefulSet } from '../../runtime/kinds/index.ts';
 import { bookStoreUidLabel, statefulSetKey } from './desired.ts';
+import { kubectl, listed } from './status.ts';
 import { isForeign, statefulSetOfClaim } from './volumes.ts';
 
-/** The StatefulSet's DELETED event enqueues the key; this is the fallback. */
-const statefulSetDeletedWithinMs = 60_000;
+/** When to check the deletion of the StatefulSet again if its DELETED event, which enqueues the key, is missed. */
+const statefulSetRecheckMs = 60_000;
 
 /** Set by the API server on an object that is deleted with `--cascade=orphan`. */
 const orphanFinalizer = 'orphan';
@@ -29,7 +30,7 @@ interface ReclaimOptions {
   /** Reconciles a BookStore that is not being deleted. */
   readonly apply: (bookStore: BookStore) => Promise<Result>;
   /** Reports that the deletion waits for the StatefulSet. Returns the result of the reconcile. */
-  readonly reportWaiting: (statefulSetName: string, requeueAfterMs: number) => Promise<Result>;
+  readonly reportStatefulSetDeletion: (statefulSetName: string, requeueAfterMs: number) => Promise<Result>;
 }
 
 /**
@@ -40,20 +41,20 @@ interface ReclaimOptions {
  */
 export async function reconcileReclaimPolicy(bookStore: BookStore, options: ReclaimOptions): Promise<Result> {
   const { client, apply } = options;
-  const deletes = bookStore.spec?.bookDB?.reclaimPolicy === 'Delete';
-  const isLeaving = bookStore.metadata.deletionTimestamp !== undefined;
+  const deletesClaims = bookStore.spec?.bookDB?.reclaimPolicy === 'Delete';
+  const isBeingDeleted = bookStore.metadata.deletionTimestamp !== undefined;
   const hasFinalizer = bookStore.metadata.finalizers?.includes(bookStoreFinalizer) ?? false;
-  if (deletes || (isLeaving && hasFinalizer)) {
+  if (deletesClaims || (isBeingDeleted && hasFinalizer)) {
     return finalizer({
       client,
       kind: BookStore,
       object: bookStore,
       name: bookStoreFinalizer,
       apply,
-      cleanup: () => (deletes ? deleteData(bookStore, options) : Promise.resolve(done)),
+      cleanup: () => (deletesClaims ? deleteData(bookStore, options) : Promise.resolve(done)),
     });
   }
-  if (isLeaving) return done;
+  if (isBeingDeleted) return done;
   const current = await removeFinalizer(client, BookStore, bookStore, bookStoreFinalizer);
   return current === undefined ? done : apply(current);
 }
@@ -68,7 +69,7 @@ export async function reconcileReclaimPolicy(bookStore: BookStore, options: Recl
  */
 async function deleteData(
   bookStore: BookStore,
-  { client, events, claims, reportWaiting }: ReclaimOptions,
+  { client, events, claims, reportStatefulSetDeletion }: ReclaimOptions,
 ): Promise<Result> {
   if (bookStore.metadata.finalizers?.includes(orphanFinalizer)) return done;
   const statefulSet = await liveStatefulSet(client, bookStore);
@@ -77,7 +78,7 @@ async function deleteData(
     if (deletionTimestamp === undefined) {
       await deleteIfPresent(client, StatefulSet, keyOf(statefulSet), { uid, resourceVersion });
     }
-    return reportWaiting(statefulSet.metadata.name, statefulSetDeletedWithinMs);
+    return reportStatefulSetDeletion(statefulSet.metadata.name, statefulSetRecheckMs);
   }
   // A StatefulSet that does not belong to this BookStore may use the claims: then they contain its data.
   const deleted = statefulSet === undefined ? await claimsCreatedFor(bookStore, client) : [];
@@ -91,9 +92,10 @@ async function deleteData(
   if (kept.length > 0) {
     const why =
       statefulSet === undefined
-        ? `without the label ${bookStoreUidLabel} of this BookStore`
-        : `used by StatefulSet ${statefulSet.metadata.name}, which does not belong to this BookStore`;
-    const note = `reclaimPolicy Delete kept ${kept.join(', ')}: ${why}. Delete the claims that you do not need`;
+        ? `the operator did not create them for this BookStore (label ${bookStoreUidLabel}=${bookStore.metadata.uid})`
+        : `StatefulSet ${statefulSet.metadata.name}, which does not belong to this BookStore, may use them`;
+    const command = kubectl(bookStore, `delete pvc ${kept[0]}`);
+    const note = `kept claims ${listed(kept)} despite reclaimPolicy Delete: ${why}. Delete those that you do not need (${command})`;
     events.record(BookStore, bookStore, { type: 'Warning', reason: 'DataKept', action: 'Delete', note });
   }
   return done;

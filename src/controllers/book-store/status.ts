@@ -6,19 +6,23 @@ import { nameTaken } from '../name-taken.ts';
 import { serverMessage } from '../refusal.ts';
 import { deploymentKey, type Settings, statefulSetKey } from './desired.ts';
 
-/** The reasons of the conditions AppReady and DatabaseReady. `ready` is the status of these conditions. */
-export const partReasons = defineReasons({
+/** The reasons of AppReady only. `ready` is the status of the condition. */
+const appReasons = defineReasons({
   AppServing: {
     ready: 'True',
     event: 'Normal',
-    meaning: 'All pods of the app are ready and of the current template.',
+    meaning: 'All pods of the app are ready and have the current template.',
   },
   AppUpdating: {
     ready: 'False',
     event: 'Normal',
     meaning:
-      'Some pods of the app are not ready or are of an earlier template. The message says why a pod does not start.',
+      'Some pods of the app are not ready or have an earlier template. The message says why a pod does not start.',
   },
+});
+
+/** The reasons of DatabaseReady only. `ready` is the status of the condition. */
+const databaseReasons = defineReasons({
   DatabaseServing: { ready: 'True', event: 'Normal', meaning: 'The database is ready.' },
   IndependentDatabases: {
     ready: 'True',
@@ -28,8 +32,18 @@ export const partReasons = defineReasons({
   DatabaseUpdating: {
     ready: 'False',
     event: 'Normal',
-    meaning: 'A database is not ready or is of an earlier template. The message says why a pod does not start.',
+    meaning: 'A database is not ready or has an earlier template. The message says why a pod does not start.',
   },
+  ClaimBeingDeleted: {
+    ready: 'False',
+    event: 'Warning',
+    recordsMessageChanges: true,
+    meaning: 'A claim that a database uses is being deleted. The message names it.',
+  },
+});
+
+/** The reasons of both AppReady and DatabaseReady. `ready` is the status of the condition. */
+const childReasons = defineReasons({
   Replacing: {
     ready: 'False',
     event: 'Normal',
@@ -48,21 +62,23 @@ export const partReasons = defineReasons({
     meaning:
       'The API server refuses a change, for example because of a quota, a policy or an invalid field. The message quotes it.',
   },
-  ClaimBeingDeleted: {
-    ready: 'False',
-    event: 'Warning',
-    recordsMessageChanges: true,
-    meaning: 'A claim that a database uses is being deleted. The message names it.',
-  },
 });
+
+/** The reasons of the conditions AppReady and DatabaseReady. */
+export const componentReasons = defineReasons({ ...appReasons, ...databaseReasons, ...childReasons });
 
 /** The reasons of VolumeResizing. `ready` is whether `Ready` may be True, not the status of VolumeResizing: see {@link resizingReasons}. */
 export const volumeReasons = defineReasons({
-  VolumesSettled: { ready: 'True', event: 'Normal', meaning: 'No volume is growing.' },
+  VolumesSettled: {
+    ready: 'True',
+    event: 'Normal',
+    meaning:
+      'The operator knows of no volume that is smaller than `dbSize`. The message gives the sizes, and names the claims that have no volume or are not checked.',
+  },
   ClaimsGrowing: {
     ready: 'False',
     event: 'Normal',
-    meaning: 'A volume is smaller than dbSize: the storage driver must grow it.',
+    meaning: 'A volume is smaller than `dbSize`: the storage driver must grow it.',
   },
   FileSystemResizePending: {
     ready: 'False',
@@ -73,26 +89,26 @@ export const volumeReasons = defineReasons({
     ready: 'False',
     event: 'Warning',
     meaning:
-      'The storage driver or the kubelet reports an error while it grows a volume. It retries. The message quotes the error.',
+      'The storage driver or the kubelet reports an error while it grows a volume, and retries. The message quotes the error. Or the file system has not grown after a restart of the pod.',
   },
   StorageClassCannotGrow: {
     ready: 'False',
     event: 'Warning',
-    meaning: 'The StorageClass does not allow volumes to grow. The message names it.',
+    meaning: 'The StorageClass does not allow volumes to grow. The message names it and quotes the API server.',
   },
   ResizeRefused: {
     ready: 'False',
     event: 'Warning',
     meaning:
-      'The API server rejects the new request of a claim, for example because of a quota, a policy or a missing permission.',
+      'The API server rejects the new request of a claim, for example because of a quota, a policy or a missing permission. The message quotes it.',
   },
 });
 
 /** The reasons of `Ready`: those of the other conditions and three more. */
 export const bookStoreReasons = defineReasons({
-  ...partReasons,
+  ...componentReasons,
   ...volumeReasons,
-  AllReady: { ready: 'True', event: 'Normal', meaning: 'The app and the database are as the spec asks.' },
+  AllReady: { ready: 'True', event: 'Normal', meaning: 'The app and the database match the spec and are ready.' },
   Deleting: {
     ready: 'False',
     event: 'Normal',
@@ -107,11 +123,18 @@ export const bookStoreReasons = defineReasons({
   },
 });
 
+/** The reasons of each condition besides `Ready`. */
+export const bookStoreConditions = {
+  AppReady: { ...appReasons, ...childReasons },
+  DatabaseReady: { ...databaseReasons, ...childReasons },
+  VolumeResizing: volumeReasons,
+} as const;
+
 export type BookStoreOutcome = Outcome<ReasonOf<typeof bookStoreReasons>, BookStore>;
 
 /** The outcome for the app or for the database. */
-export interface PartOutcome {
-  readonly reason: ReasonOf<typeof partReasons>;
+export interface ComponentOutcome {
+  readonly reason: ReasonOf<typeof componentReasons>;
   readonly message: string;
 }
 
@@ -123,7 +146,7 @@ export interface VolumeOutcome {
 
 /** The result of reconciling the app. */
 export interface AppResult {
-  readonly app: PartOutcome;
+  readonly app: ComponentOutcome;
   /** Undefined if this BookStore owns none. */
   readonly deployment?: Deployment | undefined;
   readonly error?: ApiError;
@@ -131,7 +154,7 @@ export interface AppResult {
 
 /** The result of reconciling the database and its volumes. */
 export interface DatabaseResult {
-  readonly database: PartOutcome;
+  readonly database: ComponentOutcome;
   readonly volume: VolumeOutcome;
   /** Undefined if this BookStore owns none. */
   readonly statefulSet?: StatefulSet | undefined;
@@ -156,10 +179,10 @@ export function outcomeOf(
 ): BookStoreOutcome {
   const appRollout = deployment && rolloutOf(deployment);
   return {
-    ...summaryOf([database, app, volume]),
+    ...summaryOf(bookStore, [database, app, volume]),
     conditions: [
-      { type: 'DatabaseReady', status: partReasons[database.reason].ready, ...database },
-      { type: 'AppReady', status: partReasons[app.reason].ready, ...app },
+      { type: 'DatabaseReady', status: componentReasons[database.reason].ready, ...database },
+      { type: 'AppReady', status: componentReasons[app.reason].ready, ...app },
       { type: 'VolumeResizing', status: resizingReasons.includes(volume.reason) ? 'True' : 'False', ...volume },
     ],
     status: {
@@ -184,14 +207,22 @@ const volumeOf = ({ metadata, status }: PersistentVolumeClaim) => {
 };
 
 /** The reason of `Ready`: the first that is not ready and a Warning, else the first that is not ready, else the first Warning. */
-function summaryOf(outcomes: readonly (PartOutcome | VolumeOutcome)[]): Pick<BookStoreOutcome, 'reason' | 'message'> {
-  const isWarning = ({ reason }: PartOutcome | VolumeOutcome) => bookStoreReasons[reason].event === 'Warning';
+function summaryOf(
+  bookStore: BookStore,
+  outcomes: readonly (ComponentOutcome | VolumeOutcome)[],
+): Pick<BookStoreOutcome, 'reason' | 'message'> {
+  const isWarning = ({ reason }: ComponentOutcome | VolumeOutcome) => bookStoreReasons[reason].event === 'Warning';
   const notReady = outcomes.filter(({ reason }) => bookStoreReasons[reason].ready !== 'True');
-  const { reason, message } = notReady.find(isWarning) ??
-    notReady[0] ??
-    outcomes.find(isWarning) ?? { reason: 'AllReady', message: 'the app and the database are as the spec asks' };
+  const { reason, message } =
+    notReady.find(isWarning) ?? notReady[0] ?? outcomes.find(isWarning) ?? allReady(bookStore);
   return { reason, message };
 }
+
+const allReady = (bookStore: BookStore) =>
+  ({
+    reason: 'AllReady',
+    message: `Deployment ${deploymentKey(bookStore).name} and StatefulSet ${statefulSetKey(bookStore).name} match the spec and are ready`,
+  }) as const;
 
 /** The pods of a Deployment or a StatefulSet: how many it wants and has. */
 export interface Rollout {
@@ -221,9 +252,30 @@ export function rolloutOf({ metadata, spec, status }: Deployment | StatefulSet):
   };
 }
 
-/** The API server refuses a change. Its message says which and why. */
-export const refused = (error: ApiError): PartOutcome => ({ reason: 'Refused', message: serverMessage(error) });
+/** The API server refuses a request, whose path names the object. */
+export const refused = (error: ApiError): ComponentOutcome => ({
+  reason: 'Refused',
+  message: `the API server refuses ${error.request}: ${serverMessage(error)}; the operator retries at least once a minute`,
+});
 
 /** @param advice tells a person what to do. */
-export const nameTakenOutcome = (bookStore: BookStore, kind: Kind, holder: KubeObject, advice: string): PartOutcome =>
+export const nameTakenOutcome = (
+  bookStore: BookStore,
+  kind: Kind,
+  holder: KubeObject,
+  advice: string,
+): ComponentOutcome =>
   nameTaken({ kind: BookStore, object: bookStore }, { kind, holder }, { reason: 'NameTaken', advice });
+
+/** A command for the namespace of the BookStore, as a message suggests it. */
+export const kubectl = ({ metadata }: BookStore, args: string): string =>
+  `kubectl --namespace ${metadata.namespace} ${args}`;
+
+/** The most items that {@link listed} names. A condition's message has a limited length. */
+const maxListed = 5;
+
+/** For example `a, b and 3 more`. */
+export const listed = (items: readonly string[]): string =>
+  items.length <= maxListed
+    ? items.join(', ')
+    : `${items.slice(0, maxListed).join(', ')} and ${items.length - maxListed} more`;

@@ -15,8 +15,8 @@ import {
 import { PersistentVolumeClaim, Pod, type StatefulSet } from '../../runtime/kinds/index.ts';
 import { isReady } from '../pods.ts';
 import { serverMessage } from '../refusal.ts';
-import { type Settings, volumeName } from './desired.ts';
-import type { VolumeOutcome } from './status.ts';
+import { type Settings, statefulSetKey, volumeName } from './desired.ts';
+import { type ComponentOutcome, kubectl, listed, type VolumeOutcome } from './status.ts';
 
 /** The StatefulSet controller writes ordinals without leading zeros. */
 const claimName = new RegExp(`^${volumeName}-(.+)-(0|[1-9]\\d{0,8})$`);
@@ -37,24 +37,35 @@ export function isForeign(claim: PersistentVolumeClaim, statefulSetName: string)
 }
 
 /** The claims of the pods that the spec asks for. The other claims belong to pods that a scale-down removed. */
-export const inUse = (
+export const claimsWithinReplicas = (
   claims: readonly PersistentVolumeClaim[],
   { database }: Settings,
 ): readonly PersistentVolumeClaim[] => claims.filter((claim) => ordinalOf(claim) < database.replicas);
 
 const requestOf = ({ spec }: PersistentVolumeClaim): string => spec?.resources?.requests?.storage ?? '0';
 
+const capacityOf = ({ status }: PersistentVolumeClaim): string => status?.capacity?.storage ?? '0';
+
 /** Whether the volume has at least this size, whatever the claim requests. */
-const hasCapacity = ({ status }: PersistentVolumeClaim, size: string): boolean =>
-  compareQuantities(status?.capacity?.storage ?? '0', size) >= 0;
+const hasCapacity = (claim: PersistentVolumeClaim, size: string): boolean =>
+  compareQuantities(capacityOf(claim), size) >= 0;
 
 const isBound = ({ status }: PersistentVolumeClaim): boolean => status?.phase === 'Bound';
 
-export interface GrownClaims {
+/** A claim whose request the API server refused to change. */
+interface RefusedClaim {
+  readonly claim: PersistentVolumeClaim;
+  readonly error: ApiError;
+}
+
+/** The result of {@link setClaimRequests}. */
+export interface ResizeResult {
   /** The claims after the patches. */
   readonly claims: readonly PersistentVolumeClaim[];
-  /** The first claim in use that the API server refused to grow, and the refusal. */
-  readonly refusal?: { readonly claim: PersistentVolumeClaim; readonly error: ApiError };
+  /** The first refusal for a claim within the replicas. */
+  readonly refusal?: RefusedClaim | undefined;
+  /** The refusals for claims of removed replicas. The status reports them, but they do not make the BookStore unready. */
+  readonly removedReplicaRefusals: readonly RefusedClaim[];
 }
 
 /**
@@ -64,29 +75,34 @@ export interface GrownClaims {
  * Patches the claims instead of applying them, because the StatefulSet controller created them. Each patch has the uid and the
  * resourceVersion as preconditions. Skips claims without a volume, because the API server does not let them grow.
  *
- * @throws any error of the client, except a refusal, which the result contains if the claim is in use.
+ * @throws any error of the client, except a refusal, which the result contains.
  */
-export async function growClaims(
+export async function setClaimRequests(
   client: Client,
   bookStore: BookStore,
   { database }: Settings,
   claims: readonly PersistentVolumeClaim[],
-): Promise<GrownClaims> {
-  const grown: PersistentVolumeClaim[] = [];
-  let refusal: GrownClaims['refusal'];
+): Promise<ResizeResult> {
+  const patched: PersistentVolumeClaim[] = [];
+  const refusals: RefusedClaim[] = [];
   for (const claim of claims) {
     try {
-      grown.push(await resize(client, bookStore, claim, database.size));
+      patched.push(await setRequest(client, bookStore, claim, database.size));
     } catch (error) {
       if (!isRefusal(error)) throw error;
-      grown.push(claim);
-      if (ordinalOf(claim) < database.replicas) refusal ??= { claim, error };
+      patched.push(claim);
+      refusals.push({ claim, error });
     }
   }
-  return { claims: grown, ...(refusal && { refusal }) };
+  const isWithinReplicas = ({ claim }: RefusedClaim): boolean => ordinalOf(claim) < database.replicas;
+  return {
+    claims: patched,
+    refusal: refusals.find(isWithinReplicas),
+    removedReplicaRefusals: refusals.filter((refusal) => !isWithinReplicas(refusal)),
+  };
 }
 
-async function resize(
+async function setRequest(
   client: Client,
   bookStore: BookStore,
   claim: PersistentVolumeClaim,
@@ -102,21 +118,30 @@ async function resize(
   return client.patch(PersistentVolumeClaim, keyOf(claim), { type: 'merge', body });
 }
 
-/** A volume whose file system has not grown yet. */
-export interface PendingVolume {
+/** A volume that has grown, but whose file system has not. */
+export interface FileSystemResize {
   readonly claim: string;
   readonly ordinal: number;
+  /** The size of the file system. */
+  readonly capacity: string;
   /** When the condition became true, in milliseconds since 1970; 0 if unknown. */
   readonly sinceMs: number;
 }
 
+/** A volume that is smaller than `dbSize`. */
+interface SmallVolume {
+  readonly claim: string;
+  readonly capacity: string;
+}
+
 /** The progress of the growing volumes. */
-export interface Growth {
-  /** The claims whose volumes are smaller than `dbSize`. Excludes claims without a volume. */
-  readonly unfinished: readonly string[];
-  readonly pending: readonly PendingVolume[];
-  /** Why volumes do not grow: the messages of external-resizer and the kubelet. */
-  readonly errors: readonly string[];
+export interface ResizeProgress {
+  /** Excludes claims without a volume. */
+  readonly unfinished: readonly SmallVolume[];
+  /** Those of the unfinished volumes that wait for the kubelet. */
+  readonly fileSystems: readonly FileSystemResize[];
+  /** Those of the unfinished volumes that fail to grow, with the message of external-resizer or the kubelet. */
+  readonly failures: readonly (SmallVolume & { readonly message: string })[];
 }
 
 const errorConditions: readonly string[] = ['ControllerResizeError', 'NodeResizeError'];
@@ -126,33 +151,39 @@ const errorConditions: readonly string[] = ['ControllerResizeError', 'NodeResize
  * `FileSystemResizePending` is True from when the volume has grown until the kubelet has grown the file system. If the driver
  * supports it, the kubelet does that within seconds and while the pod runs (k8s.io/kubernetes/pkg/volume/util/resize_util.go).
  */
-export function growthOf(claims: readonly PersistentVolumeClaim[], size: string): Growth {
+export function resizeProgressOf(claims: readonly PersistentVolumeClaim[], size: string): ResizeProgress {
   const unfinished = claims.filter((claim) => isBound(claim) && !hasCapacity(claim, size));
   return {
-    unfinished: unfinished.map(({ metadata }) => metadata.name),
-    pending: unfinished.flatMap((claim) => {
+    unfinished: unfinished.map(smallVolume),
+    fileSystems: unfinished.flatMap((claim) => {
       const condition = trueCondition(claim, (type) => type === 'FileSystemResizePending');
       if (condition === undefined) return [];
       const sinceMs = Date.parse(condition.lastTransitionTime ?? '') || 0;
-      return [{ claim: claim.metadata.name, ordinal: ordinalOf(claim), sinceMs }];
+      return [{ ...smallVolume(claim), ordinal: ordinalOf(claim), sinceMs }];
     }),
-    errors: unfinished.flatMap((claim) => {
+    failures: unfinished.flatMap((claim) => {
       const condition = trueCondition(claim, (type) => errorConditions.includes(type));
-      return condition === undefined ? [] : [`${claim.metadata.name}: ${condition.message || condition.type}`];
+      return condition === undefined ? [] : [{ ...smallVolume(claim), message: condition.message || condition.type }];
     }),
   };
 }
+
+const smallVolume = (claim: PersistentVolumeClaim): SmallVolume => ({
+  claim: claim.metadata.name,
+  capacity: capacityOf(claim),
+});
 
 const trueCondition = ({ status }: PersistentVolumeClaim, isWanted: (type: string) => boolean) =>
   status?.conditions?.find((condition) => condition.status === 'True' && isWanted(condition.type));
 
 /** The minimum of `resizeRestartAfter`: a pod needs time to start and to mount its volume. */
-const shortestWaitMs = 1000;
+const minRestartAfterMs = 1000;
 
-export interface Restarts {
-  /** A message for each volume whose file system has not grown although its pod was restarted. */
-  readonly stuck: readonly string[];
-  /** When to check the pending volumes again. Undefined if none is waiting. */
+/** The result of {@link restartPodsForFileSystemResize}. */
+export interface RestartResult {
+  /** The volumes whose file systems have not grown although their pods were restarted. */
+  readonly failedAfterRestart: readonly FileSystemResize[];
+  /** When to check the file systems again. Undefined if no pod may have to be restarted. */
   readonly requeueAfterMs: number | undefined;
 }
 
@@ -163,40 +194,37 @@ export interface Restarts {
  *
  * @throws any error of the client.
  */
-export async function restartPending(
-  { pending }: Growth,
+export async function restartPodsForFileSystemResize(
+  { fileSystems }: ResizeProgress,
   statefulSet: StatefulSet,
   bookStore: BookStore,
   settings: Settings,
   context: Pick<ReconcileContext, 'client' | 'log'> & { readonly events: EventRecorder },
-): Promise<Restarts> {
+): Promise<RestartResult> {
   const { client, log, events } = context;
-  const stuck: string[] = [];
+  const failedAfterRestart: FileSystemResize[] = [];
   const delaysMs: number[] = [];
-  for (const volume of pending) {
-    const pod = { ...keyOf(statefulSet), name: `${statefulSet.metadata.name}-${volume.ordinal}` };
-    const step = await nextStep(client, settings, statefulSet, volume, pod);
+  for (const fileSystem of fileSystems) {
+    const pod = { ...keyOf(statefulSet), name: `${statefulSet.metadata.name}-${fileSystem.ordinal}` };
+    const step = await nextStep(client, settings, statefulSet, fileSystem, pod);
     if (step.type === 'wait') delaysMs.push(step.delayMs);
-    if (step.type === 'report') {
-      stuck.push(
-        `${volume.claim}: the file system has not grown, although pod ${pod.name} started after the volume had grown: see the pod's Events`,
-      );
-    }
+    if (step.type === 'report') failedAfterRestart.push(fileSystem);
     // When the pod becomes ready, the status of the StatefulSet changes, and that event enqueues the key.
     if ((step.type === 'wait' || step.type === 'report') && step.isStarting) break;
     if (step.type !== 'restart') continue;
     if (await deleteIfPresent(client, Pod, pod, { uid: step.uid })) {
-      const note = `restarted pod ${pod.name}: the file system of ${volume.claim} did not grow while it ran`;
+      const change = describeGrowth(fileSystem, settings);
+      const note = `restarted pod ${pod.name}: while it ran, the file system of claim ${change} was not grown`;
       log.info({ pod: pod.name }, 'restarted a pod so that its file system grows');
       events.record(BookStore, bookStore, { type: 'Normal', reason: 'PodRestarted', action: 'Restart', note });
     }
-    delaysMs.push(restartWaitMs(settings));
+    delaysMs.push(restartAfterMs(settings));
     break;
   }
-  return { stuck, requeueAfterMs: delaysMs.length === 0 ? undefined : Math.min(...delaysMs) };
+  return { failedAfterRestart, requeueAfterMs: delaysMs.length === 0 ? undefined : Math.min(...delaysMs) };
 }
 
-const restartWaitMs = ({ database }: Settings): number => Math.max(database.resizeRestartAfterMs, shortestWaitMs);
+const restartAfterMs = ({ database }: Settings): number => Math.max(database.resizeRestartAfterMs, minRestartAfterMs);
 
 type NextStep =
   | { readonly type: 'nothing' }
@@ -210,11 +238,11 @@ async function nextStep(
   client: Client,
   settings: Settings,
   statefulSet: StatefulSet,
-  { claim, sinceMs }: PendingVolume,
+  { claim, sinceMs }: FileSystemResize,
   podKey: ObjectKey,
 ): Promise<NextStep> {
   const nowMs = Date.now();
-  const waitMs = restartWaitMs(settings);
+  const waitMs = restartAfterMs(settings);
   const waitSince = (fromMs: number, isStarting = false): NextStep => ({
     type: 'wait',
     delayMs: fromMs + waitMs - nowMs,
@@ -224,7 +252,7 @@ async function nextStep(
   if (nowMs < sinceMs + waitMs) return waitSince(sinceMs);
   try {
     const live = await client.get(PersistentVolumeClaim, { ...podKey, name: claim });
-    const [pending] = growthOf([live], settings.database.size).pending;
+    const [pending] = resizeProgressOf([live], settings.database.size).fileSystems;
     if (pending === undefined) return { type: 'nothing' };
     if (nowMs < pending.sinceMs + waitMs) return waitSince(pending.sinceMs);
     const pod = await client.get(Pod, podKey);
@@ -241,33 +269,152 @@ async function nextStep(
   }
 }
 
-export const noVolumeGrowing: VolumeOutcome = { reason: 'VolumesSettled', message: 'no volume is growing' };
+/** The outcome if the claims are not checked, because the operator does not use them. */
+export const volumesNotChecked = ({ message }: ComponentOutcome): VolumeOutcome => ({
+  reason: 'VolumesSettled',
+  message: `the volumes are not checked: ${message}`,
+});
 
-/** @param stuck see {@link Restarts}. */
-export function volumeOutcome(
-  { refusal }: GrownClaims,
-  { unfinished, pending, errors }: Growth,
-  stuck: readonly string[],
-  { database }: Settings,
-): VolumeOutcome {
-  if (refusal !== undefined) return refusedToGrow(refusal);
-  if (unfinished.length === 0) return noVolumeGrowing;
-  const failures = [...errors, ...stuck];
-  if (failures.length > 0) return { reason: 'ResizeFailing', message: failures.join('; ') };
-  const growing = `${unfinished.join(', ')} must grow to ${database.size}`;
-  if (pending.length === 0) return { reason: 'ClaimsGrowing', message: growing };
-  const message = `${growing}: the file system of ${pending.map(({ claim }) => claim).join(', ')} has not grown yet`;
-  return { reason: 'FileSystemResizePending', message };
+/** The input of {@link volumeOutcome}. */
+export interface VolumeObservation extends Partial<Omit<ResizeResult, 'claims'>> {
+  /** The claims within the replicas, whoever controls them. */
+  readonly claims: readonly PersistentVolumeClaim[];
+  readonly progress: ResizeProgress;
+  readonly failedAfterRestart?: RestartResult['failedAfterRestart'];
 }
+
+/** The outcome for the volumes. Its message names each claim that is smaller than `dbSize`, or that the operator does not grow. */
+export function volumeOutcome(
+  bookStore: BookStore,
+  settings: Settings,
+  { claims, progress, refusal, removedReplicaRefusals = [], failedAfterRestart = [] }: VolumeObservation,
+): VolumeOutcome {
+  const { reason, messages } =
+    refusal === undefined
+      ? progressOutcome(bookStore, settings, progress, failedAfterRestart)
+      : refusalOutcome(refusal, settings);
+  const skipped = claims.flatMap((claim) => skippedMessage(claim, bookStore, settings) ?? []);
+  const grown = claims.filter(
+    (claim) =>
+      isBound(claim) &&
+      hasCapacity(claim, settings.database.size) &&
+      skippedMessage(claim, bookStore, settings) === undefined,
+  );
+  const all = [
+    ...messages,
+    ...(reason === 'VolumesSettled' ? settledMessages(bookStore, settings, claims, grown) : []),
+    ...firstOf(skipped),
+    ...firstOf(removedReplicaRefusals.map((each) => removedReplicaMessage(each, settings))),
+  ];
+  return { reason, message: all.join('; ') };
+}
+
+interface VolumeMessages {
+  readonly reason: VolumeOutcome['reason'];
+  readonly messages: readonly string[];
+}
+
+function progressOutcome(
+  bookStore: BookStore,
+  settings: Settings,
+  { unfinished, fileSystems, failures }: ResizeProgress,
+  failedAfterRestart: RestartResult['failedAfterRestart'],
+): VolumeMessages {
+  if (unfinished.length === 0) return { reason: 'VolumesSettled', messages: [] };
+  const podOf = ({ ordinal }: FileSystemResize): string => `${statefulSetKey(bookStore).name}-${ordinal}`;
+  const describe = (volumes: readonly SmallVolume[]): string =>
+    listed(volumes.map((volume) => describeGrowth(volume, settings)));
+  const failed = [
+    ...failures.map(
+      ({ message, ...volume }) =>
+        `growing claim ${describeGrowth(volume, settings)} fails: ${message} (${kubectl(bookStore, `describe pvc ${volume.claim}`)})`,
+    ),
+    ...failedAfterRestart.map((fileSystem) => {
+      const pod = podOf(fileSystem);
+      const growth = describeGrowth(fileSystem, settings);
+      return `the file system of claim ${growth} was not grown although pod ${pod} started after the volume had grown: see its Events (${kubectl(bookStore, `describe pod ${pod}`)})`;
+    }),
+  ];
+  if (failed.length > 0) return { reason: 'ResizeFailing', messages: firstOf(failed) };
+  const [first] = fileSystems;
+  const waitingForDriver = unfinished.filter(({ claim }) => !fileSystems.some((each) => each.claim === claim));
+  const driver =
+    waitingForDriver[0] === undefined
+      ? []
+      : [
+          `waiting for the storage driver to grow claim ${describe(waitingForDriver)}; its Events say why it does not (${kubectl(bookStore, `describe pvc ${waitingForDriver[0].claim}`)})`,
+        ];
+  if (first === undefined) return { reason: 'ClaimsGrowing', messages: driver };
+  const seconds = restartAfterMs(settings) / 1000;
+  const kubelet = `waiting for the kubelet to grow the file system of claim ${describe(fileSystems)}; after ${seconds} s (bookDB.resizeRestartAfter) the operator restarts pod ${podOf(first)} once`;
+  return { reason: 'FileSystemResizePending', messages: [kubelet, ...driver] };
+}
+
+/** For example `data-shop-db-0 from 1Gi to 2Gi`. */
+const describeGrowth = ({ claim, capacity }: SmallVolume, { database }: Settings): string =>
+  `${claim} from ${capacity} to ${database.size}`;
+
+/** The messages if no volume is known to be too small. */
+function settledMessages(
+  bookStore: BookStore,
+  { database }: Settings,
+  claims: readonly PersistentVolumeClaim[],
+  grown: readonly PersistentVolumeClaim[],
+): readonly string[] {
+  if (database.replicas === 0) return ['no claim is in use: bookDB.replicas is 0'];
+  if (claims.length === 0) return [`StatefulSet ${statefulSetKey(bookStore).name} has no claim yet`];
+  if (grown.length === 0) return [];
+  const sizes = grown.map((claim) => `claim ${claim.metadata.name} has ${capacityOf(claim)}`);
+  return [`${listed(sizes)}, and dbSize is ${database.size}`];
+}
+
+/** Why the operator does not grow a claim within the replicas. Undefined if it does. */
+function skippedMessage(
+  claim: PersistentVolumeClaim,
+  bookStore: BookStore,
+  { database }: Settings,
+): string | undefined {
+  const { name, deletionTimestamp } = claim.metadata;
+  if (deletionTimestamp !== undefined) return `claim ${name} is being deleted and does not grow`;
+  if (isForeign(claim, statefulSetKey(bookStore).name)) return `claim ${name} has another controller and does not grow`;
+  if (isBound(claim)) return undefined;
+  const { phase = 'Pending' } = claim.status ?? {};
+  const growth =
+    compareQuantities(requestOf(claim), database.size) < 0
+      ? `; when it has one, it grows from ${requestOf(claim)} to ${database.size}`
+      : '';
+  return `claim ${name} is ${phase} and has no volume (${kubectl(bookStore, `describe pvc ${name}`)})${growth}`;
+}
+
+/** The most claims that a message describes in full. */
+const maxDescribed = 3;
+
+const firstOf = (messages: readonly string[]): readonly string[] =>
+  messages.length <= maxDescribed
+    ? messages
+    : [...messages.slice(0, maxDescribed), `the same for ${messages.length - maxDescribed} more claims`];
 
 /** Part of the message of the admission plugin PersistentVolumeClaimResize. */
 const cannotResizeMessage = 'must support resize';
 
-function refusedToGrow({ claim, error }: NonNullable<GrownClaims['refusal']>): VolumeOutcome {
+function refusalOutcome({ claim, error }: RefusedClaim, settings: Settings): VolumeMessages {
   const refusal = serverMessage(error);
-  if (!refusal.includes(cannotResizeMessage)) return { reason: 'ResizeRefused', message: refusal };
+  const change = describeRequest(claim, settings);
+  if (!refusal.includes(cannotResizeMessage)) {
+    const message = `the API server refuses to change the request of claim ${change}: ${refusal}; the operator retries at least once a minute`;
+    return { reason: 'ResizeRefused', messages: [message] };
+  }
   const { storageClassName = '' } = claim.spec ?? {};
-  const named = storageClassName === '' ? 'no StorageClass' : `StorageClass ${storageClassName}`;
-  const message = `claim ${claim.metadata.name} has ${named}, which does not allow its volumes to grow (allowVolumeExpansion)`;
-  return { reason: 'StorageClassCannotGrow', message };
+  const message =
+    storageClassName === ''
+      ? `claim ${change} cannot grow: it has no StorageClass. Move its data to a claim with a StorageClass that allows it`
+      : `claim ${change} cannot grow: StorageClass ${storageClassName} does not have allowVolumeExpansion: true. If its driver can grow volumes, run kubectl patch storageclass ${storageClassName} --patch '{"allowVolumeExpansion":true}'`;
+  return { reason: 'StorageClassCannotGrow', messages: [`${message}. The API server says: ${refusal}`] };
 }
+
+/** The claims of removed replicas are tried again in every reconcile, but need no retry of their own. */
+const removedReplicaMessage = ({ claim, error }: RefusedClaim, settings: Settings): string =>
+  `the API server refuses to change the request of claim ${describeRequest(claim, settings)}, whose replica was removed: ${serverMessage(error)}; the operator retries at the next resync`;
+
+const describeRequest = (claim: PersistentVolumeClaim, settings: Settings): string =>
+  describeGrowth({ claim: claim.metadata.name, capacity: requestOf(claim) }, settings);

@@ -18,7 +18,7 @@ const generationAnnotation = 'mmontes.io/generation';
 /** The job controller copies a Job's name into a label of its pods. */
 const maxJobNameLength = 63;
 
-/** The key of the Job of the Echo with this key. */
+/** The key of an Echo's Job, from the Echo's key. */
 export const jobKeyOf = (echo: ObjectKey): ObjectKey => ({ ...echo, name: childName(echo.name, maxJobNameLength) });
 
 /** The Job that prints an Echo's message, for its current generation. */
@@ -64,9 +64,9 @@ function hasCondition(job: Job, type: string): boolean {
  * Keeps the last state of each Job that was deleted before the status of its Echo recorded the completion. At most one Job per
  * Echo.
  *
- * The reconciler does not create a Job again if it had completed: otherwise a Job with a ttlSecondsAfterFinished of 0 would print
- * twice. It creates a Job that had not completed again, but only if the Echo still exists, because the deletion of the Echo
- * deletes the Job too. The states are lost with the process, so a message is printed at least once, not exactly once.
+ * If the deleted Job had completed, the reconciler does not create it again: otherwise a Job with a ttlSecondsAfterFinished of 0
+ * would print twice. If it had not completed, the reconciler creates it again, unless the Echo was deleted, which deletes the Job
+ * too. The states are lost with the process, so a message is printed at least once, not exactly once.
  */
 export class DeletedJobs {
   readonly #jobs = new Map<string, Job>();
@@ -78,8 +78,8 @@ export class DeletedJobs {
     }
   }
 
-  /** The Job of this Echo's current generation, if one was deleted. */
-  of(echo: Echo, jobKey: ObjectKey): Job | undefined {
+  /** The deleted Job of this Echo's current generation. */
+  get(echo: Echo, jobKey: ObjectKey): Job | undefined {
     const job = this.#jobs.get(keyString(jobKey));
     return job !== undefined && isJobOf(echo, job) ? job : undefined;
   }

@@ -85,7 +85,7 @@ export class EchoReconciler {
       kind: Echo,
       reasons: echoReasons,
       events: options.events,
-      refused: (echo, refusal) => waiting(echo, 'JobRefused', serverMessage(refusal)),
+      refused: (echo, refusal) => waitingOutcome(echo, 'JobRefused', serverMessage(refusal)),
     });
   }
 
@@ -94,34 +94,35 @@ export class EchoReconciler {
     // The garbage collector deletes the Job with its owner.
     if (echo === undefined) this.#options.deletedJobs.forget(jobKeyOf(key));
     if (echo === undefined || echo.metadata.deletionTimestamp !== undefined) return done;
-    return this.#reporter.reconcile(echo, context, () => this.#act(echo, context));
+    return this.#reporter.reconcile(echo, context, () => this.#reconcileJob(echo, context));
   }
 
-  async #act(echo: Echo, context: ReconcileContext): Promise<EchoOutcome | undefined> {
+  async #reconcileJob(echo: Echo, context: ReconcileContext): Promise<EchoOutcome | undefined> {
     const missing = missingField(Echo, echo);
     if (missing !== undefined) return { reason: 'InvalidSpec', message: `${missing} is missing`, status: withoutJob };
     const jobKey = jobKeyOf(keyOf(echo));
     if (echo.status?.completedGeneration === echo.metadata.generation) {
       this.#options.deletedJobs.forget(jobKey);
-      return printed(echo.status.jobName ?? jobKey.name);
+      return printedOutcome(echo.status.jobName ?? jobKey.name);
     }
     const job = this.#options.jobs.get(jobKey);
     if (job === undefined) return this.#create(echo, jobKey, context);
     if (!isControlledBy(job, echo)) {
       const taken = { reason: 'JobNameTaken', advice: 'delete it, or give the Echo another name' } as const;
       const { reason, message } = nameTaken({ kind: Echo, object: echo }, { kind: Job, holder: job }, taken);
-      return waiting(echo, reason, message);
+      return waitingOutcome(echo, reason, message);
     }
-    if (!isOfCurrentGeneration(job, echo)) return this.#replace(echo, job, context);
+    if (!isOfCurrentGeneration(job, echo)) return this.#deleteOutdatedJob(echo, job, context);
     return outcomeOf(echo, job, problemAmong(this.#options.pods.byOwner(job.metadata.uid)));
   }
 
   async #create(echo: Echo, jobKey: ObjectKey, context: ReconcileContext): Promise<EchoOutcome | undefined> {
-    const deleted = this.#options.deletedJobs.of(echo, jobKey);
+    const deleted = this.#options.deletedJobs.get(echo, jobKey);
     if (deleted !== undefined) {
       if (jobPhase(deleted) === 'Succeeded') return outcomeOf(echo, deleted);
       if (!(await isCurrent(context.client, Echo, echo))) return undefined;
     }
+    // AlreadyExists means that the store is stale: the error is retried, and the store then holds the Job.
     const job = await context.client.create(Job, echoJob(echo, this.#options.pod));
     if (hadJob(echo)) {
       const note = `created Job ${jobKey.name} again: it was deleted before it had printed the message`;
@@ -130,14 +131,14 @@ export class EchoReconciler {
     return outcomeOf(echo, job);
   }
 
-  /** The DELETED event of the old Job enqueues the key, and then the new Job is created: two never run at the same time. */
-  async #replace(echo: Echo, job: Job, { client }: ReconcileContext): Promise<EchoOutcome | undefined> {
+  /** The DELETED event of the Job enqueues the key, which then creates the new Job: the two never run at the same time. */
+  async #deleteOutdatedJob(echo: Echo, job: Job, { client }: ReconcileContext): Promise<EchoOutcome | undefined> {
     const { name, uid, deletionTimestamp } = job.metadata;
     if (deletionTimestamp === undefined) {
       if (!(await isCurrent(client, Echo, echo))) return undefined;
       await deleteIfPresent(client, Job, keyOf(job), { uid, propagationPolicy: 'Foreground' });
     }
-    return waiting(
+    return waitingOutcome(
       echo,
       'Replacing',
       `Job ${name} of an earlier spec is being deleted: a new one is created when it is gone`,
@@ -156,7 +157,7 @@ export function outcomeOf(echo: Echo, job: Job, problem?: string): EchoOutcome {
   const phase = jobPhase(job);
   const status = { phase, jobName: name, startTime, completionTime };
   if (phase === 'Succeeded') {
-    const { reason, message } = printed(name);
+    const { reason, message } = printedOutcome(name);
     return { reason, message, status: { ...status, completedGeneration: echo.metadata.generation } };
   }
   if (phase === 'Failed') {
@@ -169,7 +170,7 @@ export function outcomeOf(echo: Echo, job: Job, problem?: string): EchoOutcome {
 }
 
 /** The outcome for a message that was printed, even if the Job no longer exists. The status keeps its times. */
-const printed = (jobName: string): EchoOutcome => ({
+const printedOutcome = (jobName: string): EchoOutcome => ({
   reason: 'Printed',
   message: `Job ${jobName} has printed the message`,
   status: { phase: 'Succeeded', jobName },
@@ -177,8 +178,8 @@ const printed = (jobName: string): EchoOutcome => ({
 
 const withoutJob = { phase: null, jobName: null, startTime: null, completionTime: null } as const;
 
-/** The outcome while no Job of this generation exists. */
-const waiting = (echo: Echo, reason: EchoOutcome['reason'], message: string): EchoOutcome => ({
+/** The outcome for an Echo that has no Job of its current generation. */
+const waitingOutcome = (echo: Echo, reason: EchoOutcome['reason'], message: string): EchoOutcome => ({
   reason,
   message,
   status: { ...withoutJob, phase: 'Pending', jobName: jobKeyOf(keyOf(echo)).name },

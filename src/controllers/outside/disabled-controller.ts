@@ -1,4 +1,4 @@
-import { desiredStatus, type ReportingObject, writeStatus } from '../../runtime/controller/index.ts';
+import { desiredStatus, patchStatusIfPresent, type ReportingObject } from '../../runtime/controller/index.ts';
 import {
   defineReasons,
   done,
@@ -40,7 +40,7 @@ export function addDisabledController(
       if (object === undefined) return done;
       // Keep `status.observedGeneration`: it belongs to the status that the kind's own controller has written.
       const { conditions } = desiredStatus(reasons, object, { reason, message }, new Date());
-      const written = await writeStatus(context.client, kind, object, { conditions: [...(conditions ?? [])] });
+      const written = await patchStatusIfPresent(context.client, kind, object, { conditions: [...(conditions ?? [])] });
       if (written === undefined || findCondition(object.status?.conditions, 'Ready')?.reason === reason) return done;
       reporter.recordEvent(object, { type: 'Warning', reason, note: message }, context);
       return done;

@@ -86,7 +86,7 @@ export interface SweepOptions {
   readonly onError: (error: unknown) => void;
 }
 
-/** An event source that searches the store at the start, periodically, and early on request. */
+/** A key source that searches the store at the start, periodically, and early on request. */
 export class Sweep {
   readonly #options: SweepOptions;
   #requested = new AbortController();

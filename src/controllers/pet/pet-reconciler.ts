@@ -11,11 +11,11 @@ import {
   type ObjectKey,
   type Outcome,
   OutcomeReporter,
+  patchStatus,
   type ReadonlyStore,
   type ReasonOf,
   type ReconcileContext,
   type Result,
-  reportStatus,
   requeueAfter,
 } from '../../runtime/index.ts';
 import { type Circuit, KeyedMutex, OutsideDownError } from '../outside/index.ts';
@@ -26,7 +26,7 @@ import { currentReady, InvalidPetError, isAlike, isStored, type StorePet, triple
 
 /** The reasons of `Ready` of a Pet. */
 export const petReasons = defineReasons({
-  Stored: { ready: 'True', event: 'Normal', meaning: 'The pet in the store is as the spec asks.' },
+  Stored: { ready: 'True', event: 'Normal', meaning: 'The pet in the store matches the spec.' },
   Adding: { ready: 'False', event: 'Normal', meaning: 'The operator is adding the pet to the store.' },
   Deleting: {
     ready: 'False',
@@ -104,12 +104,12 @@ class PetRecord {
 
   /** Writes to the status what must survive a crash. */
   async write(status: DesiredStatus<Status>): Promise<void> {
-    this.#pet = (await reportStatus(this.client, Pet, this.#pet, status)) ?? this.#pet;
+    this.#pet = (await patchStatus(this.client, Pet, this.#pet, status)) ?? this.#pet;
   }
 }
 
 /**
- * Keeps one pet in the store for each Pet, as its spec asks.
+ * Keeps one pet in the store for each Pet, with the values of its spec.
  *
  * Only `status.id` identifies the pet. Before the operator sends a request to add one, it records the request in `status.intent`.
  * If the answer is lost, the intent remains, and the next reconcile settles it first:
@@ -142,11 +142,11 @@ export class PetReconciler {
       object: pet,
       name: petFinalizer,
       apply: (guarded) => this.#attempt(guarded, context, (record) => this.#apply(record, context)),
-      cleanup: (leaving) => this.#attempt(leaving, context, (record) => this.#cleanUp(record, context.signal)),
+      cleanup: (deleted) => this.#attempt(deleted, context, (record) => this.#cleanUp(record, context.signal)),
     });
   }
 
-  /** Runs the work, and reports why it failed. */
+  /** Runs the work. If it fails, reports why. */
   async #attempt(pet: Pet, context: ReconcileContext, work: (record: PetRecord) => Promise<Result>): Promise<Result> {
     const record = new PetRecord(pet, context.client);
     try {
@@ -301,7 +301,7 @@ const updateNotice = (id: string, deviation: ReturnType<Inventory['deviation']>)
       } as const)
     : ({ type: 'Normal', reason: 'PetUpdated', note: `updated pet ${id} in the store` } as const);
 
-/** Adds to the message of a Pet that is being deleted what the deletion waits for. */
+/** If the Pet is being deleted, begins the message with what the deletion waits for. */
 function withDeletion({ metadata, status }: Pet, message: string): string {
   if (metadata.deletionTimestamp === undefined) return message;
   return `the deletion waits until ${status?.id === undefined ? 'a pet that may have been added' : `pet ${status.id}`} is deleted from the store: ${message}`;

@@ -1,6 +1,6 @@
 import { PodSet } from '../../api/index.ts';
 import { isRefusal } from '../../runtime/client/index.ts';
-import { claim } from '../../runtime/controller/index.ts';
+import { adoptAndRelease } from '../../runtime/controller/index.ts';
 import {
   type Applier,
   defineReasons,
@@ -127,17 +127,17 @@ export class PodSetReconciler {
       this.#states.delete(keyString(key));
       return done;
     }
-    return this.#reporter.reconcile(set, context, () => this.#act(set, key, context));
+    return this.#reporter.reconcile(set, context, () => this.#reconcilePods(set, key, context));
   }
 
-  async #act(set: PodSet, key: ObjectKey, context: ReconcileContext): Promise<PodSetOutcome> {
+  async #reconcilePods(set: PodSet, key: ObjectKey, context: ReconcileContext): Promise<PodSetOutcome> {
     const missing = missingField(PodSet, set);
     if (missing !== undefined) return { reason: 'InvalidSpec', message: `${missing} is missing` };
     if (typeof set.spec.replicas !== 'number') {
       return { reason: 'InvalidSpec', message: 'spec.replicas is not a number' };
     }
     const { applier, pods: store, defaultPod } = this.#options;
-    const { claimed: pods, failures } = await this.#claim(set, context);
+    const { claimed: pods, failures } = await this.#adoptAndRelease(set, context);
     const state = this.#stateOf(keyString(key));
     const scaling = new Scaling({ set, pods, store, applier, client: context.client, state, defaultPod });
     await scaling.run();
@@ -155,14 +155,14 @@ export class PodSetReconciler {
   }
 
   /** Returns the pods of the PodSet, and the errors of adopting or releasing others. */
-  async #claim(
+  async #adoptAndRelease(
     set: PodSet,
     { client }: ReconcileContext,
   ): Promise<{ readonly claimed: readonly Pod[]; readonly failures: Failure[] }> {
     const own = this.#options.pods.byOwner(set.metadata.uid);
     // Only its owner needs a pod that has ended.
     const labelled = [...this.#options.labelled(set)].filter(isActive);
-    const { claimed, errors } = await claim({
+    const { claimed, errors } = await adoptAndRelease({
       client,
       ownerKind: PodSet,
       owner: set,

@@ -36,7 +36,7 @@ export interface Failure {
   readonly error: unknown;
 }
 
-/** Why a PodSet cannot become as its spec asks without help. */
+/** Why a PodSet cannot reach its spec until a person acts. */
 export interface BlockedReason {
   readonly reason: 'InvalidTemplate' | 'PodRefused' | 'PodsEndEarly' | 'RemovalRefused' | 'AdoptionRefused';
   readonly message: string;

@@ -91,8 +91,6 @@ export class Database {
     const { pool, nameOf } = await this.#pool();
     const client = await pool.connect().catch(rethrow);
     const disconnect = (): void => void client.connection.stream.destroy();
-    // A connection that breaks rejects the query and also emits an error. Without a listener that would end the process.
-    client.on('error', ignore);
     ended.addEventListener('abort', disconnect, { once: true });
     const send = async <Q extends object>({ text, values }: Statement): Promise<readonly Q[]> => {
       ended.throwIfAborted();
@@ -114,7 +112,6 @@ export class Database {
       throw error;
     } finally {
       ended.removeEventListener('abort', disconnect);
-      client.off('error', ignore);
       client.release(!isReusable);
     }
   }
@@ -142,5 +139,3 @@ export class Database {
 function rethrow(error: unknown): never {
   throw sqlStateOf(error) === undefined ? new ConnectionFailedError(error) : error;
 }
-
-const ignore = (): void => {};

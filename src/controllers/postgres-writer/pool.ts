@@ -95,6 +95,9 @@ export async function openPool(
       // Not a copy: the password is a property of the pool's options that is not enumerable.
       super(Object.create(config ?? null, { application_name: { value: name } }));
       names.set(this, name);
+      // A connection that breaks rejects its query and also emits an error, which without a listener ends the process. The pool listens
+      // only while a connection is idle: what arrives together with the end of the handshake would come before any later listener.
+      this.on('error', () => {});
     }
   }
   const { host, port, dbname: database, poolSize: max, connectTimeoutSeconds, statementTimeoutSeconds } = settings;

@@ -1,5 +1,5 @@
 import { PostgresWriter, postgresWriterFinalizer } from '../../api/index.ts';
-import { writeStatus } from '../../runtime/controller/index.ts';
+import { patchStatusIfPresent } from '../../runtime/controller/index.ts';
 import {
   defineReasons,
   done,
@@ -26,7 +26,7 @@ export const postgresWriterReasons = defineReasons({
   RowWritten: {
     ready: 'True',
     event: 'Normal',
-    meaning: 'The row is in its table as the spec asks, and in no other table.',
+    meaning: 'The row is in its table with the values of the spec, and in no other table.',
   },
   RowAltered: {
     ready: 'False',
@@ -118,7 +118,7 @@ const stuckRetryMs = 60_000;
 /** When to retry a row that is locked, in milliseconds; with up to 100 % jitter. */
 const busyRetryMs = 5000;
 
-/** The last time that the row was found or written as the spec asks. */
+/** The last time that the row was read or written with the values of the spec. */
 interface LastCheck {
   readonly uid: string;
   readonly generation: number;
@@ -203,7 +203,7 @@ export class PostgresWriterReconciler {
     const tables = writer.status?.tables ?? [];
     const text = tableText(table);
     if (tables.includes(text)) return writer;
-    return writeStatus(client, PostgresWriter, writer, { tables: [...tables, text] });
+    return patchStatusIfPresent(client, PostgresWriter, writer, { tables: [...tables, text] });
   }
 
   #upsert(

@@ -117,8 +117,8 @@ export const findTable = ({ schema, name }: TableName): Statement => ({
 const lowerCase = (text: string): string => text.replaceAll(/[A-Z]/g, (letter) => letter.toLowerCase());
 
 /**
- * Inserts and updates rows in one statement. Returns the rows that it has written, as they are now. Reads a row that is already as
- * wanted, but neither locks nor writes it. Does not return a row that a trigger skips.
+ * Inserts and updates rows in one statement. Returns the rows that it has written, as they are now. Reads a row that already has
+ * these values, but neither locks nor writes it. Does not return a row that a trigger skips.
  */
 export function upsert(table: Table, rows: readonly Row[], lockTimeoutMs?: number): Statement {
   const limit = lockLimit(lockTimeoutMs, 5);

@@ -159,7 +159,7 @@ export class Rows {
   }
 
   /**
-   * Inserts or updates the row, unless it is already as asked.
+   * Inserts or updates the row, unless it already has these values.
    *
    * @param isKnown whether the row existed before. Otherwise a row that was not written is checked: a trigger may have skipped it.
    * @throws OutsideDownError if the table or the database cannot be used; RowRefusedError if the database refuses this row;

@@ -7,7 +7,7 @@ import { type PrintPodSettings, podLabels, printPod } from '../print-pod.ts';
 /** The CronJob controller appends eleven characters to name its Jobs, and these names are labels too. */
 const maxCronJobNameLength = 52;
 
-/** The key of the CronJob of the ScheduledEcho with this key. */
+/** The key of a ScheduledEcho's CronJob, from the ScheduledEcho's key. */
 export const cronJobKeyOf = (echo: ObjectKey): ObjectKey => ({
   ...echo,
   name: childName(echo.name, maxCronJobNameLength),

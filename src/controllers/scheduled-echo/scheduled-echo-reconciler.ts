@@ -1,8 +1,8 @@
 import { ScheduledEcho } from '../../api/index.ts';
 import type { ApiError } from '../../runtime/client/index.ts';
 import {
-  type Applied,
   type Applier,
+  type ApplyResult,
   defineReasons,
   done,
   type EventRecorder,
@@ -95,10 +95,10 @@ export class ScheduledEchoReconciler {
     const echo = this.#options.echos.get(key);
     // The garbage collector deletes the CronJob with its owner.
     if (echo === undefined || echo.metadata.deletionTimestamp !== undefined) return done;
-    return this.#reporter.reconcile(echo, context, () => this.#act(echo, context));
+    return this.#reporter.reconcile(echo, context, () => this.#reconcileCronJob(echo, context));
   }
 
-  async #act(echo: ScheduledEcho, context: ReconcileContext): Promise<ScheduledEchoOutcome> {
+  async #reconcileCronJob(echo: ScheduledEcho, context: ReconcileContext): Promise<ScheduledEchoOutcome> {
     const missing = missingField(ScheduledEcho, echo);
     if (missing !== undefined) {
       const status = statusOf(echo, this.#ownCronJob(echo));
@@ -139,7 +139,7 @@ export class ScheduledEchoReconciler {
   }
 
   /** Records an Event if the CronJob was missing or different: somebody deleted or edited it, or the spec has changed. */
-  #recordRepair(echo: ScheduledEcho, applied: Applied<CronJob>, context: ReconcileContext): void {
+  #recordRepair(echo: ScheduledEcho, applied: ApplyResult<CronJob>, context: ReconcileContext): void {
     const name = cronJobKeyOf(keyOf(echo)).name;
     if (applied.type === 'applied') {
       const note = `applied CronJob ${name}, which differed from the spec in ${applied.difference}`;

@@ -25,8 +25,12 @@ import { getMember, isObject } from './json.ts';
 import { schemaOf } from './kind-schema.ts';
 import { ToleratedDifferences } from './tolerated-differences.ts';
 
-/** The result of {@link Applier.apply} and {@link Applier.createOnce}. */
-export type Applied<T extends KubeObject> =
+/**
+ * The result of {@link Applier.apply} and {@link Applier.createOnce}.
+ *
+ * `nameTaken` has a `holder` in place of an `object`, so that the compiler demands its check before the object is used.
+ */
+export type ApplyResult<T extends KubeObject> =
   /** The object is as desired, or `createOnce` found it. No request was sent, or an apply changed nothing. */
   | { readonly type: 'unchanged'; readonly object: T }
   | { readonly type: 'created'; readonly object: T }
@@ -56,9 +60,9 @@ const mustNotExist = '1';
  * Keeps a controller's children in their desired state, and sends a request only if it would change something.
  *
  * Guarantees:
- * - An object in the desired state costs no request, also after a restart. {@link differencesOf} defines what is equal. If
- *   the server adds defaults within an atomic field, an apply that changes nothing finds this out: one for each content
- *   after a restart, and at most one per hour. Put these defaults into the manifest to avoid it.
+ * - An object in the desired state costs no request, also after a restart. {@link differencesOf} defines what is equal.
+ *   Exception: if the server adds defaults within an atomic field, the applier sends an apply that changes nothing: one for
+ *   each content after a restart, and at most one per hour. Put these defaults into the manifest to avoid it.
  * - Drift is corrected, also additions to an atomic field. A field that a webhook rewrites is applied again at most once
  *   per minute; an addition of a webhook to an atomic field, at most once per hour.
  * - A field that the manifest no longer has is removed. The annotation `<field manager>/applied` holds a hash of the
@@ -88,7 +92,7 @@ export class Applier {
     const { fieldManager } = options;
     if (!/^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/.test(fieldManager)) {
       throw new RangeError(
-        `the field manager must be a DNS subdomain, not "${fieldManager}": it prefixes an annotation`,
+        `fieldManager must be a DNS subdomain, because it prefixes an annotation; is "${fieldManager}"`,
       );
     }
     this.#annotation = `${fieldManager}/applied`;
@@ -105,11 +109,11 @@ export class Applier {
     kind: Kind<T>,
     manifest: Manifest<T>,
     { client, store }: ApplyChildOptions<T>,
-  ): Promise<Applied<T>> {
-    const owner = ownerOf(kind, manifest);
+  ): Promise<ApplyResult<T>> {
+    const ownerUid = controllerUidOf(kind, manifest);
     const configuration = this.#configuration(kind, manifest);
     const stored = store.get(keyOf(manifest));
-    if (stored !== undefined) return this.#applyTo(stored, kind, configuration, owner, client);
+    if (stored !== undefined) return this.#applyTo(stored, kind, configuration, ownerUid, client);
     try {
       const object = await client.apply(kind, configuration, { force: true, resourceVersion: mustNotExist });
       this.#recordDifferences(kind, configuration, object);
@@ -119,14 +123,13 @@ export class Applier {
       // The store is stale: the object was just created, by this controller or by another client.
       const live = await getIfPresent(kind, manifest, client);
       if (live === undefined) throw error;
-      return this.#applyTo(live, kind, configuration, owner, client);
+      return this.#applyTo(live, kind, configuration, ownerUid, client);
     }
   }
 
   /**
-   * Creates a child that never changes afterwards (a Job, a Pod). The caller chooses the name before the first attempt, so
-   * that a get by name tells whether a create without a response succeeded. The get may be too early, while the create is
-   * still in flight: a retry must use the same name.
+   * Creates a child that never changes afterwards (a Job, a Pod). If a create gets no response, a get by name tells whether it
+   * succeeded. The create may still be in flight then, so a retry must use the same name.
    *
    * @throws RangeError for a manifest without a controller reference; the client's errors, unless the child exists.
    */
@@ -134,10 +137,10 @@ export class Applier {
     kind: Kind<T>,
     manifest: Manifest<T>,
     { client, store, fieldValidation }: ApplyChildOptions<T> & Pick<CreateOptions, 'fieldValidation'>,
-  ): Promise<Exclude<Applied<T>, { readonly type: 'applied' }>> {
-    const owner = ownerOf(kind, manifest);
+  ): Promise<Exclude<ApplyResult<T>, { readonly type: 'applied' }>> {
+    const ownerUid = controllerUidOf(kind, manifest);
     const stored = store.get(keyOf(manifest));
-    if (stored !== undefined) return classify(stored, owner, 'unchanged');
+    if (stored !== undefined) return classify(stored, ownerUid, 'unchanged');
     try {
       const object = await client.create(kind, manifest, fieldValidation && { fieldValidation });
       return { type: 'created', object };
@@ -145,7 +148,7 @@ export class Applier {
       if (!isAlreadyExists(error) && !isOutcomeUnknown(error)) throw error;
       const live = await getIfPresent(kind, manifest, client);
       if (live === undefined) throw error;
-      return classify(live, owner, isAlreadyExists(error) ? 'unchanged' : 'created');
+      return classify(live, ownerUid, isAlreadyExists(error) ? 'unchanged' : 'created');
     }
   }
 
@@ -153,10 +156,10 @@ export class Applier {
     current: T,
     kind: Kind<T>,
     configuration: Manifest<T>,
-    owner: string,
+    ownerUid: string,
     client: Client,
-  ): Promise<Applied<T>> {
-    const result = classify(current, owner, 'unchanged');
+  ): Promise<ApplyResult<T>> {
+    const result = classify(current, ownerUid, 'unchanged');
     if (result.type !== 'unchanged') return result;
     const { uid } = current.metadata;
     const differences = differencesOf(configuration, current, schemaOf(kind));
@@ -197,21 +200,23 @@ export class Applier {
   }
 }
 
-function ownerOf(kind: Kind, manifest: Manifest<KubeObject>): string {
+function controllerUidOf(kind: Kind, manifest: Manifest<KubeObject>): string {
   const controller = controllerOf(manifest);
   if (controller !== undefined) return controller.uid;
   throw new RangeError(
-    `${resourceName(kind)} ${manifest.metadata.name} has no controller reference: see controllerReference`,
+    `the manifest of ${resourceName(kind)} ${manifest.metadata.name} has no controller reference: add controllerReference(…)`,
   );
 }
 
-/** Checks whether the owner controls an object with the child's name, and whether the object is being deleted. */
+/** Returns `nameTaken` if the owner does not control the object, `terminating` if it is being deleted, otherwise `type`. */
 function classify<T extends KubeObject, Type extends string>(
   object: T,
-  owner: string,
+  ownerUid: string,
   type: Type,
-): { readonly type: Type; readonly object: T } | Extract<Applied<T>, { readonly type: 'terminating' | 'nameTaken' }> {
-  if (controllerOf(object)?.uid !== owner) return { type: 'nameTaken', holder: object };
+):
+  | { readonly type: Type; readonly object: T }
+  | Extract<ApplyResult<T>, { readonly type: 'terminating' | 'nameTaken' }> {
+  if (controllerOf(object)?.uid !== ownerUid) return { type: 'nameTaken', holder: object };
   if (object.metadata.deletionTimestamp !== undefined) return { type: 'terminating', object };
   return { type, object };
 }

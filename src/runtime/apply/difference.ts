@@ -1,7 +1,7 @@
 import { builtInTypes } from './built-in-types.ts';
 import { getOwn, isObject, type JsonObject } from './json.ts';
 import { equalQuantities } from './quantity.ts';
-import { type ListKey, type ListOf, type MapOf, type Schema, type Struct, unknown } from './schema.ts';
+import { type ListKey, type ListOf, type MapOf, type Schema, type Struct, schemaless } from './schema.ts';
 
 /** A field whose stored value differs from the desired value. */
 export interface Difference {
@@ -40,7 +40,7 @@ function compare(desired: unknown, stored: unknown, schema: Schema, isAtomic: bo
   const resolved = resolve(schema);
   switch (resolved.type) {
     case 'scalar':
-      if (typeof desired === 'object') return compare(desired, stored, unknown, isAtomic);
+      if (typeof desired === 'object') return compare(desired, stored, schemaless, isAtomic);
       return !resolved.keepsZero && stored === undefined && isZero(desired) ? undefined : mismatch(stored);
     case 'quantity':
       return equalQuantities(desired, stored) ? undefined : mismatch(stored);
@@ -54,9 +54,9 @@ function compare(desired: unknown, stored: unknown, schema: Schema, isAtomic: bo
       return isObject(desired)
         ? compareStruct(desired, stored, resolved, isAtomic || resolved.atomic === true)
         : mismatch(stored);
-    case 'unknown':
-      if (Array.isArray(desired)) return compareList(desired, stored, unknownList, isAtomic);
-      return isObject(desired) ? compareMap(desired, stored, unknownMap, isAtomic) : mismatch(stored);
+    case 'schemaless':
+      if (Array.isArray(desired)) return compareList(desired, stored, schemalessList, isAtomic);
+      return isObject(desired) ? compareMap(desired, stored, schemalessMap, isAtomic) : mismatch(stored);
   }
 }
 
@@ -69,13 +69,13 @@ export function fieldSchema(struct: Struct, name: string): Schema {
 
 /** Replaces a reference by the schema that it names. */
 export function resolve(schema: Schema): Exclude<Schema, { readonly type: 'ref' }> {
-  const known = schema.type === 'ref' ? (builtInTypes[schema.name] ?? unknown) : schema;
+  const known = schema.type === 'ref' ? (builtInTypes[schema.name] ?? schemaless) : schema;
   // A reference never names another reference.
-  return known.type === 'ref' ? { type: 'unknown' } : known;
+  return known.type === 'ref' ? schemaless : known;
 }
 
-const unknownList: ListOf = { type: 'list', merge: 'atomic', items: unknown, emptyIsAbsent: false };
-const unknownMap: MapOf = { type: 'map', values: unknown, emptyIsAbsent: false };
+const schemalessList: ListOf = { type: 'list', merge: 'atomic', items: schemaless, emptyIsAbsent: false };
+const schemalessMap: MapOf = { type: 'map', values: schemaless, emptyIsAbsent: false };
 
 function compareStruct(desired: JsonObject, stored: unknown, struct: Struct, isAtomic: boolean): Differences {
   if (!isObject(stored)) return mismatch(stored);

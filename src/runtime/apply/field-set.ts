@@ -1,6 +1,6 @@
 import { fieldSchema, itemKey, resolve } from './difference.ts';
 import { isObject } from './json.ts';
-import { type Schema, unknown } from './schema.ts';
+import { type Schema, schemaless } from './schema.ts';
 
 /**
  * Hashes the set of fields in a configuration, regardless of their values and order, to 16 hexadecimal digits. The hash
@@ -23,7 +23,7 @@ function add(value: unknown, schema: Schema, path: Lanes, sums: { low: number; h
   if (value === undefined || value === null) return;
   const resolved = resolve(schema);
   if (Array.isArray(value)) {
-    const { merge, items } = resolved.type === 'list' ? resolved : { merge: 'atomic' as const, items: unknown };
+    const { merge, items } = resolved.type === 'list' ? resolved : { merge: 'atomic' as const, items: schemaless };
     value.forEach((item: unknown, index) => {
       add(item, items, extend(path, merge === 'atomic' ? String(index) : itemKey(item, merge)), sums);
     });
@@ -36,7 +36,7 @@ function add(value: unknown, schema: Schema, path: Lanes, sums: { low: number; h
 
 function schemaOfMember(schema: Schema, name: string): Schema {
   if (schema.type === 'struct') return fieldSchema(schema, name);
-  return schema.type === 'map' ? schema.values : unknown;
+  return schema.type === 'map' ? schema.values : schemaless;
 }
 
 /** Extends the hash of a path by a step. The end of each step is hashed too, so that `a.bc` differs from `ab.c`. */

@@ -1,7 +1,7 @@
 import { type CustomKind, customResourceDefinition, type Kind } from '../kind/index.ts';
 import { builtInTypes } from './built-in-types.ts';
 import { getMember, isObject } from './json.ts';
-import { type ListOf, type Schema, unknown } from './schema.ts';
+import { type ListOf, type Schema, schemaless } from './schema.ts';
 
 const schemas = new WeakMap<Kind, Schema>();
 
@@ -23,7 +23,7 @@ function builtInSchema({ group, version, kind }: Kind): Schema {
   // The table calls `rbac.authorization.k8s.io` rbac. Groups of other domains belong to CustomResourceDefinitions.
   const [, name] = /^([^.]+)(?:(?:\.authorization)?\.k8s\.io)?$/.exec(group) ?? [];
   const type = builtInTypes[`${group === '' ? 'core' : name}.${version}.${kind}`];
-  return type ?? { type: 'struct', fields: { metadata }, others: unknown };
+  return type ?? { type: 'struct', fields: { metadata }, others: schemaless };
 }
 
 function customSchema(kind: CustomKind): Schema {
@@ -36,12 +36,12 @@ function customSchema(kind: CustomKind): Schema {
 function convert(schema: unknown): Schema {
   const type = getMember(schema, 'type');
   if (type === 'array') return convertList(schema);
-  if (type !== 'object') return type === undefined ? unknown : { type: 'scalar', keepsZero: true };
+  if (type !== 'object') return type === undefined ? schemaless : { type: 'scalar', keepsZero: true };
   const atomic = getMember(schema, 'x-kubernetes-map-type') === 'atomic' && { atomic: true as const };
   const properties = getMember(schema, 'properties');
   if (isObject(properties)) {
     const fields = Object.entries(properties).map(([name, property]) => [name, convert(property)] as const);
-    return { type: 'struct', fields: Object.fromEntries(fields), others: unknown, ...atomic };
+    return { type: 'struct', fields: Object.fromEntries(fields), others: schemaless, ...atomic };
   }
   return { type: 'map', values: convert(getMember(schema, 'additionalProperties')), emptyIsAbsent: false, ...atomic };
 }

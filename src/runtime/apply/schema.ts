@@ -13,7 +13,7 @@ export type Schema =
   /** A reference to a struct in {@link builtInTypes}. */
   | { readonly type: 'ref'; readonly name: string }
   /** JSON without a schema: objects are merged by key, lists are atomic. */
-  | { readonly type: 'unknown' };
+  | { readonly type: 'schemaless' };
 
 /** An object with declared fields. */
 export interface Struct {
@@ -49,4 +49,4 @@ export interface ListKey {
 }
 
 /** JSON without a schema. */
-export const unknown: Schema = { type: 'unknown' };
+export const schemaless = { type: 'schemaless' } as const satisfies Schema;

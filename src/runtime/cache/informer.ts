@@ -21,7 +21,11 @@ export type CacheProgress = Pick<
   'kind' | 'namespaces' | 'store' | 'covers' | 'hasReached' | 'observe' | 'replaceWatch'
 >;
 
-/** Observes the progress of a cache, after its handlers. `namespace` is undefined unless the informer is limited to some. */
+/**
+ * Observes the progress of a cache, after its handlers. `namespace` is undefined unless the informer is limited to some.
+ *
+ * An error of `progressed` or `listed` counts as a failed watch or list. An error of `reset` is only logged.
+ */
 export interface CacheObserver {
   /** The store may hold a newer resourceVersion. */
   readonly progressed: (namespace: string | undefined) => void;
@@ -76,20 +80,23 @@ export class Informer<T extends KubeObject> {
   readonly #store: Store<T>;
   readonly #scope: Scope;
   readonly #log: Logger;
-  readonly #parts: ReadonlyMap<string, Part<T>>;
+  readonly #partitions: ReadonlyMap<string, Partition<T>>;
   /** Copied on write: a running loop iterates over an unchanged list. */
   #handlers: readonly Registration<T>[] = [];
   #observers: readonly CacheObserver[] = [];
   readonly #synced = Promise.withResolvers<void>();
   #unsynced: number;
   #running = false;
-  /** The last stored object, which new objects share equal parts with. */
-  #example: T | undefined;
+  /** The last prepared object. A new object that has no earlier version shares equal parts with it. */
+  #shareReference: T | undefined;
 
   /** @throws RangeError for an empty list of namespaces. */
   constructor(options: { readonly client: Client; readonly kind: Kind<T>; readonly log: Logger } & InformerOptions<T>) {
     const { kind, log, namespaces } = options;
-    if (namespaces?.length === 0) throw new RangeError(`${resourceName(kind)}: namespaces is []; leave it out for all`);
+    if (namespaces?.length === 0)
+      throw new RangeError(
+        `namespaces of ${resourceName(kind)} must not be empty, is []: leave it out for all namespaces`,
+      );
     this.kind = kind;
     this.namespaces = namespaces;
     this.#options = options;
@@ -99,9 +106,11 @@ export class Informer<T extends KubeObject> {
       const details = { err: error, object: keyString(keyOf(object)), index };
       this.#log.error(details, 'an index function threw: the index does not find the object');
     });
-    const parts = new Set(namespaces ?? [undefined]);
-    this.#parts = new Map([...parts].map((namespace) => [namespace ?? '', this.#part(namespace, options)]));
-    this.#unsynced = this.#parts.size;
+    const partitions = new Set(namespaces ?? [undefined]);
+    this.#partitions = new Map(
+      [...partitions].map((namespace) => [namespace ?? '', this.#createPartition(namespace, options)]),
+    );
+    this.#unsynced = this.#partitions.size;
   }
 
   get store(): ReadonlyStore<T> {
@@ -113,9 +122,12 @@ export class Informer<T extends KubeObject> {
     return this.#unsynced === 0;
   }
 
-  /** Whether the last request failed because of a programming error: the store is stale until a retry succeeds. */
+  /**
+   * Whether a list or watch failed on a programming error: the store is stale until a list or an event has been processed
+   * without an error.
+   */
   get isDefective(): boolean {
-    return [...this.#parts.values()].some((part) => part.isDefective);
+    return [...this.#partitions.values()].some((partition) => partition.isDefective);
   }
 
   /** Resolves once the store has held a complete list. */
@@ -128,7 +140,7 @@ export class Informer<T extends KubeObject> {
    * milliseconds.
    */
   missingPermission(forMs: number): MissingPermission | undefined {
-    const refusals = [...this.#parts.values()].map(({ synced, refusal }) => (synced ? undefined : refusal));
+    const refusals = [...this.#partitions.values()].map(({ synced, refusal }) => (synced ? undefined : refusal));
     return refusals.find(
       (refusal) => refusal && isForbidden(refusal.error) && refusal.lastMs - refusal.sinceMs >= forMs,
     );
@@ -172,7 +184,7 @@ export class Informer<T extends KubeObject> {
    * @param namespace whose watch, if the informer is limited to namespaces.
    */
   replaceWatch(namespace: string | undefined, options: ReplaceWatchOptions): boolean {
-    return this.#parts.get(namespace ?? '')?.reflector.replaceWatch(options) ?? false;
+    return this.#partitions.get(namespace ?? '')?.reflector.replaceWatch(options) ?? false;
   }
 
   /**
@@ -180,8 +192,8 @@ export class Informer<T extends KubeObject> {
    * will see it leave the scope. False if the informer does not run, has not listed, or is refused.
    */
   covers(object: KubeObject): boolean {
-    const part = this.#parts.get(this.namespaces === undefined ? '' : (object.metadata.namespace ?? ''));
-    if (!this.#running || part?.resourceVersion === undefined || part.refusal !== undefined) return false;
+    const partition = this.#partitions.get(this.namespaces === undefined ? '' : (object.metadata.namespace ?? ''));
+    if (!this.#running || partition?.resourceVersion === undefined || partition.refusal !== undefined) return false;
     return this.#scope.covers(object) || this.#store.get(object.metadata) !== undefined;
   }
 
@@ -191,9 +203,9 @@ export class Informer<T extends KubeObject> {
    * @param namespace only this one, if the informer is limited to namespaces.
    */
   hasReached(resourceVersion: string, namespace?: string): boolean {
-    if (this.namespaces === undefined) return hasReached(this.#parts.get(''), resourceVersion);
-    if (namespace !== undefined) return hasReached(this.#parts.get(namespace), resourceVersion);
-    for (const part of this.#parts.values()) if (!hasReached(part, resourceVersion)) return false;
+    if (this.namespaces === undefined) return hasReached(this.#partitions.get(''), resourceVersion);
+    if (namespace !== undefined) return hasReached(this.#partitions.get(namespace), resourceVersion);
+    for (const partition of this.#partitions.values()) if (!hasReached(partition, resourceVersion)) return false;
     return true;
   }
 
@@ -206,29 +218,34 @@ export class Informer<T extends KubeObject> {
     if (this.#running) throw new Error(`the informer of ${resourceName(this.kind)} runs already`);
     this.#running = true;
     try {
-      await Promise.all([...this.#parts.values()].map(({ reflector }) => reflector.run(signal)));
+      await Promise.all([...this.#partitions.values()].map(({ reflector }) => reflector.run(signal)));
     } finally {
       this.#running = false;
-      for (const { reset } of this.#observers) reset(undefined);
+      this.#reset(undefined);
     }
   }
 
-  #part(
+  #createPartition(
     namespace: string | undefined,
     options: InformerOptions<T> & { readonly client: Client; readonly log: Logger },
-  ): Part<T> {
+  ): Partition<T> {
     const { client, labelSelector, fieldSelector, listing, watchTimeoutSeconds, backoff } = options;
     const target: ReflectorTarget<T> = {
       prepare: (object) => this.#prepare(object),
-      replace: (objects, resourceVersion, startedAtMs) => this.#replace(part, objects, resourceVersion, startedAtMs),
-      apply: (events) => this.#apply(part, events),
-      refused: (error, verb) => this.#refused(part, error, verb),
-      notRefused: () => {
-        part.refusal = undefined;
-        part.isDefective = false;
+      replace: (objects, resourceVersion, startedAtMs) => {
+        this.#replace(partition, objects, resourceVersion, startedAtMs);
+        partition.isDefective = false;
       },
-      defective: () => {
-        part.isDefective = true;
+      apply: (events) => {
+        this.#apply(partition, events);
+        partition.isDefective = false;
+      },
+      onRefused: (error, verb) => this.#refused(partition, error, verb),
+      onNotRefused: () => {
+        partition.refusal = undefined;
+      },
+      onDefect: () => {
+        partition.isDefective = true;
       },
     };
     const selection = {
@@ -246,7 +263,7 @@ export class Informer<T extends KubeObject> {
       ...(watchTimeoutSeconds !== undefined && { watchTimeoutSeconds }),
       ...(backoff !== undefined && { backoff }),
     });
-    const part: Part<T> = {
+    const partition: Partition<T> = {
       namespace,
       reflector,
       resourceVersion: undefined,
@@ -254,15 +271,15 @@ export class Informer<T extends KubeObject> {
       refusal: undefined,
       isDefective: false,
     };
-    return part;
+    return partition;
   }
 
   #prepare(object: T): T {
     const whole = this.#options.keepManagedFields ? object : withoutManagedFields(object);
     const small = this.#transformed(whole);
-    const reference = this.#store.get(small.metadata) ?? this.#example;
+    const reference = this.#store.get(small.metadata) ?? this.#shareReference;
     const prepared = share(small, reference);
-    this.#example = prepared;
+    this.#shareReference = prepared;
     return this.#options.freeze ? deepFreeze(prepared) : prepared;
   }
 
@@ -280,48 +297,46 @@ export class Informer<T extends KubeObject> {
     }
   }
 
-  #replace(part: Part<T>, objects: readonly T[], resourceVersion: string, startedAtMs: number): void {
-    const { namespace, resourceVersion: last } = part;
+  #replace(partition: Partition<T>, objects: readonly T[], resourceVersion: string, startedAtMs: number): void {
+    const { namespace, resourceVersion: last } = partition;
     const wentBack = last !== undefined && compareResourceVersions(resourceVersion, last) < 0;
     const handlers = this.#handlers;
     const deltas = this.#store.replace(objects, {
       ...(namespace !== undefined && { namespace }),
       trustVersions: !wentBack,
     });
-    part.resourceVersion = resourceVersion;
-    this.#countSynced(part);
+    partition.resourceVersion = resourceVersion;
+    this.#countSynced(partition);
     for (const delta of deltas) this.#emit(handlers, delta, 'list');
-    for (const { reset, listed } of this.#observers) {
-      if (wentBack) reset(namespace);
-      else listed(namespace, startedAtMs);
-    }
+    if (wentBack) this.#reset(namespace);
+    else for (const { listed } of this.#observers) listed(namespace, startedAtMs);
     this.#advanced(namespace);
     if (this.hasSynced) this.#synced.resolve();
   }
 
-  #refused(part: Part<T>, error: ApiError, verb: 'list' | 'watch'): void {
+  #refused(partition: Partition<T>, error: ApiError, verb: 'list' | 'watch'): void {
     const lastMs = performance.now();
-    const sinceMs = part.refusal?.error.code === error.code ? part.refusal.sinceMs : lastMs;
-    part.refusal = { verb, namespace: part.namespace, error, sinceMs, lastMs };
-    for (const { reset } of this.#observers) reset(part.namespace);
+    const sinceMs = partition.refusal?.error.code === error.code ? partition.refusal.sinceMs : lastMs;
+    partition.refusal = { verb, namespace: partition.namespace, error, sinceMs, lastMs };
+    this.#reset(partition.namespace);
     if (!this.#options.optional) return;
-    this.#countSynced(part);
+    this.#countSynced(partition);
     if (this.hasSynced) this.#synced.resolve();
   }
 
-  #countSynced(part: Part<T>): void {
-    if (part.synced) return;
-    part.synced = true;
+  #countSynced(partition: Partition<T>): void {
+    if (partition.synced) return;
+    partition.synced = true;
     this.#unsynced -= 1;
   }
 
-  #apply(part: Part<T>, events: readonly WatchEvent<T>[]): void {
+  #apply(partition: Partition<T>, events: readonly WatchEvent<T>[]): void {
     for (const event of events) {
-      part.resourceVersion = event.object.metadata.resourceVersion;
+      partition.resourceVersion = event.object.metadata.resourceVersion;
       if (event.type === 'DELETED') this.#emit(this.#handlers, this.#store.delete(event.object), 'watch');
       else if (event.type !== 'BOOKMARK') this.#set(event.object);
     }
-    this.#advanced(part.namespace);
+    this.#advanced(partition.namespace);
   }
 
   #set(object: T): void {
@@ -350,13 +365,24 @@ export class Informer<T extends KubeObject> {
     }
   }
 
+  /** Calls every observer, even if one throws: an error would end the reflector, or fail the run when it stops. */
+  #reset(namespace: string | undefined): void {
+    for (const { reset } of this.#observers) {
+      try {
+        reset(namespace);
+      } catch (error) {
+        this.#log.error({ err: error }, 'an observer threw: it has missed a reset of the cache');
+      }
+    }
+  }
+
   #advanced(namespace: string | undefined): void {
     for (const { progressed } of this.#observers) progressed(namespace);
   }
 }
 
 /** The reflector of one namespace, or of all, and its progress. */
-interface Part<T extends KubeObject> {
+interface Partition<T extends KubeObject> {
   readonly namespace: string | undefined;
   readonly reflector: Reflector<T>;
   resourceVersion: string | undefined;
@@ -372,8 +398,8 @@ interface Registration<T extends KubeObject> {
   active: boolean;
 }
 
-function hasReached<T extends KubeObject>(part: Part<T> | undefined, resourceVersion: string): boolean {
-  const reached = part?.resourceVersion;
+function hasReached<T extends KubeObject>(partition: Partition<T> | undefined, resourceVersion: string): boolean {
+  const reached = partition?.resourceVersion;
   return reached !== undefined && compareResourceVersions(reached, resourceVersion) >= 0;
 }
 

@@ -17,7 +17,10 @@ import { isDefect } from './is-defect.ts';
 import { LinkedController } from './linked-controller.ts';
 import { compareResourceVersions } from './resource-version.ts';
 
-/** What a reflector keeps equal to the API server. No function may throw. */
+/**
+ * What a reflector keeps equal to the API server. An error of `prepare`, `replace` or `apply` counts as a failed request; the
+ * other functions must not throw.
+ */
 export interface ReflectorTarget<T extends KubeObject> {
   /** Called once per received object, before anything keeps it. The reflector uses the returned object instead. */
   prepare(object: T): T;
@@ -31,11 +34,14 @@ export interface ReflectorTarget<T extends KubeObject> {
   /** Takes changes in order. A bookmark only advances the resourceVersion. */
   apply(events: readonly WatchEvent<T>[]): void;
   /** The server does not serve the kind (404) or forbids the request (403). The reflector retries after a pause. */
-  refused?(error: ApiError, verb: 'list' | 'watch'): void;
-  /** A request was accepted, or failed for another reason. A watch is accepted before its first event. */
-  notRefused?(): void;
-  /** Reading failed because of a programming error. The reflector retries, but until it succeeds the target is stale. */
-  defective?(error: unknown): void;
+  onRefused?(error: ApiError, verb: 'list' | 'watch'): void;
+  /** The server accepted a request, or it failed for another reason. A watch is accepted before its first event. */
+  onNotRefused?(): void;
+  /**
+   * A list or watch failed on a programming error. The target is stale until `replace` or `apply` has succeeded; an accepted
+   * request is no proof, because the retry may fail on the same event.
+   */
+  onDefect?(error: unknown): void;
 }
 
 /** Options of a {@link Reflector}. */
@@ -96,7 +102,7 @@ const maxBrokenStreams = 2;
  */
 const minHealthyMs = 1000;
 
-/** The server ends a watch after 5 to 10 minutes, at random, so that watches do not all end at once (as client-go). */
+/** 5 to 10 minutes, at random, so that watches do not all end at once (as client-go). */
 const randomTimeoutSeconds = (): number => Math.round(300 + 300 * Math.random());
 
 /**
@@ -104,8 +110,9 @@ const randomTimeoutSeconds = (): number => Math.round(300 + 300 * Math.random())
  * resourceVersion forever. After an error it pauses, with backoff. It relists only if the resourceVersion has
  * expired (410), or is ahead of the server because etcd was restored from a backup; meanwhile the target keeps what it holds.
  *
- * A watch from a version that is ahead of the server looks healthy and stays silent. So after a failed connection, and after a watch that ended early, the reflector asks the
- * server for its current version. This misses a server that has already written beyond our version.
+ * A watch from a version that is ahead of the server looks healthy and stays silent. So after a failed connection, and after a
+ * watch that ended early, the reflector asks the server for its current version. It cannot detect a restored server that has
+ * already written beyond our version.
  */
 export class Reflector<T extends KubeObject> {
   readonly #client: Pick<Client, 'list' | 'watchBatches'>;
@@ -185,13 +192,13 @@ export class Reflector<T extends KubeObject> {
   }
 
   async #recover(error: unknown, verb: 'list' | 'watch', signal: AbortSignal): Promise<void> {
-    if (isNotServedOrForbidden(error)) this.#target.refused?.(error, verb);
-    else this.#target.notRefused?.();
+    if (isNotServedOrForbidden(error)) this.#target.onRefused?.(error, verb);
+    else this.#target.onNotRefused?.();
     if (error instanceof WatchReplacedError) return;
     const state = this.#state;
     const resourceVersion = state.type === 'list' ? undefined : state.resourceVersion;
     if (error instanceof WatchOverdueError) {
-      // Either the connection is dead, or the kind has no writes, so the server sent no bookmarks.
+      // The connection is dead, or the server sent no bookmarks because nobody wrote objects of the kind.
       this.#log.debug({ resourceVersion }, 'the server did not end the watch in time: resuming it');
       return;
     }
@@ -200,7 +207,7 @@ export class Reflector<T extends KubeObject> {
       this.#listing = 'paged';
       return;
     }
-    // A 410 to a list is an error like any other: another list would not help.
+    // After a 410 to a list, the reflector pauses as after any other error: the next list may expire too.
     if (state.type !== 'list' && isExpired(error)) {
       this.#log.info({ resourceVersion }, 'the resourceVersion has expired: relisting');
       this.#state = { type: 'list' };
@@ -209,7 +216,7 @@ export class Reflector<T extends KubeObject> {
     } else if (state.type !== 'list' && isFailedConnection(error)) {
       this.#state = { type: 'verify', resourceVersion: state.resourceVersion };
     }
-    if (isDefect(error)) this.#target.defective?.(error);
+    if (isDefect(error)) this.#target.onDefect?.(error);
     const waitMs = Math.max(Math.round(this.#backoff.next()), retryAfterMs(error));
     this.#logFailure(error, waitMs);
     await delay(waitMs, undefined, { signal }).catch(() => {});
@@ -253,7 +260,7 @@ export class Reflector<T extends KubeObject> {
   async #pages(limit: number, signal: AbortSignal): Promise<Listed<T> | undefined> {
     const objects: T[] = [];
     let page: List<T> = await this.#client.list(this.#kind, { ...this.#selection, limit, signal });
-    this.#target.notRefused?.();
+    this.#target.onNotRefused?.();
     for (;;) {
       const { continue: token, resourceVersion } = page.metadata;
       if (!token) {
@@ -307,14 +314,12 @@ export class Reflector<T extends KubeObject> {
     try {
       const batches = this.#client.watchBatches(this.#kind, {
         ...this.#selection,
-        ...(from === undefined
-          ? { sendInitialEvents: true, resourceVersionMatch: 'NotOlderThan' }
-          : { resourceVersion: from }),
+        ...(from === undefined ? { sendInitialEvents: true } : { resourceVersion: from }),
         timeoutSeconds,
         signal: controller.signal,
       });
       for await (const batch of batches) {
-        this.#target.notRefused?.();
+        this.#target.onNotRefused?.();
         let events = this.#prepared(batch);
         // Bytes may still arrive after an abort. Drop them: the next watch resumes from the last applied event.
         if (controller.signal.aborted) throw controller.signal.reason;
@@ -334,7 +339,7 @@ export class Reflector<T extends KubeObject> {
         this.#backoff.reset();
       }
     } catch (error) {
-      // A slow refusal must not count as an open watch.
+      // The watch was not opened, even if the server took longer than `minHealthyMs` to refuse it.
       wasOpened = !(error instanceof ApiError || error instanceof NoResponseError);
       throw error;
     } finally {
@@ -356,7 +361,7 @@ export class Reflector<T extends KubeObject> {
     const state = this.#state;
     if (state.type !== 'resume') return;
     const { resourceVersion } = state;
-    // A server ends watches early when it stops or has lost its etcd.
+    // A server ends watches early when it stops or loses its etcd, which may then be restored from a backup.
     if (livedMs < timeoutSeconds * 1000 - minHealthyMs) this.#state = { type: 'verify', resourceVersion };
     // Without this pause, a server that closes each watch immediately would cause a hot loop.
     if (from === resourceVersion && livedMs < minHealthyMs) {

@@ -5,8 +5,8 @@ interface Names {
 }
 
 /**
- * Replaces each part of `object` that equals the same part of `reference` by the latter. Returns `object`, or `reference`
- * if they are equal. Objects of one kind, and two states of one object, have much in common (images, security contexts,
+ * Replaces each part of `object` by the same part of `reference` if the two are equal. Returns `reference` if all parts are
+ * equal, otherwise `object`. Objects of one kind, and two states of one object, have much in common (images, security contexts,
  * labels): a Job that shares with another Job takes half the memory. `object` must be freshly parsed; both are readonly
  * afterwards.
  */
@@ -20,7 +20,7 @@ function shareValue(value: unknown, reference: unknown, names: Names): unknown {
   if (value === names.uid) return names.uid;
   if (value === names.name) return names.name;
   if (typeof value !== 'object' || value === null) return value;
-  // A transform inserted it and still holds it.
+  // Do not write to a frozen value: a transform inserted it and may insert it into other objects too.
   if (Object.isFrozen(value)) return value;
   if (Array.isArray(value)) return shareItems(value, Array.isArray(reference) ? reference : noItems, names);
   return shareMembers(value as Members, isMembers(reference) ? reference : noMembers, names);
@@ -50,7 +50,7 @@ function shareMembers(value: Members, reference: Members, names: Names): unknown
   let count = 0;
   for (const key in value) {
     count += 1;
-    // Without such a member this is undefined, or an inherited value, which no parser produces.
+    // If `reference` has no such member, this is undefined or an inherited value. A parsed value equals neither.
     const other = key === '__proto__' ? undefined : reference[key];
     const shared = shareValue(value[key], other, names);
     value[key] = shared;

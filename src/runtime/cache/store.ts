@@ -74,7 +74,7 @@ export class Store<T extends KubeObject> implements ReadonlyStore<T> {
   byIndex(index: string, value: string): Iterable<T> {
     const found = this.#indexes.get(index);
     if (found === undefined)
-      throw new RangeError(`no index "${index}": there are ${[...this.#indexes.keys()].join(', ')}`);
+      throw new RangeError(`there is no index "${index}"; the indexes are: ${[...this.#indexes.keys()].join(', ')}`);
     return found.find(value);
   }
 

@@ -55,8 +55,6 @@ export interface WatchOptions extends Selection {
    * with the annotation `k8s.io/initial-events-end`, then the changes.
    */
   readonly sendInitialEvents?: boolean;
-  /** Required with `sendInitialEvents`; the client sets it. */
-  readonly resourceVersionMatch?: 'NotOlderThan';
   /** The server ends the watch after this time; if it does not, the client ends it 15 s later. */
   readonly timeoutSeconds: number;
   readonly signal: AbortSignal;

@@ -9,17 +9,17 @@ import { Transport } from './transport.ts';
 export interface CreateClientOptions {
   /** The API server records the fields that this client sets under this name. */
   readonly fieldManager: string;
-  /** `greeter/1.2.3`. Default: the field manager. */
+  /** The `User-Agent` of the requests: `greeter/1.2.3`. Default: the field manager. */
   readonly userAgent?: string;
-  /** How many requests, watches not counted, may be in flight at once; more wait. Default 32. */
+  /** How many requests may be in flight at once; others wait. Watches do not count. Default 32. */
   readonly connections?: number;
   /**
    * How long the API server may be silent during a request that is not a watch, in milliseconds. Default 30,000.
    */
   readonly timeoutMs?: number;
-  /** Every request passes it. Default: no gate. */
+  /** Checks whether a request may start, for example a leader's fence. Default: none. */
   readonly gate?: Gate;
-  /** Called for each request: for metrics. */
+  /** Called for each attempt of a request, for metrics. */
   readonly observe?: RequestObserver;
 }
 
@@ -30,7 +30,7 @@ export interface ConnectedClient extends Client {
 }
 
 /**
- * Makes a client for a program that is not an operator: a command, a test. Sends nothing yet.
+ * Creates a client for a program that is not an operator, such as a command or a test. Sends no request.
  *
  * An operator has a client already: `ReconcileContext.client` in a reconcile, `Operator.client` elsewhere.
  *

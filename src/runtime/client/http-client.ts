@@ -66,7 +66,8 @@ export class HttpClient implements Client {
 
   /**
    * @param fieldManager the name under which the server tracks the fields that this client sets.
-   * @param options `gate`: each request must pass it immediately before it is sent. `scope`: see {@link Client.scoped}.
+   * @param options `gate`: each request passes it immediately before it is sent, a watch before its connection is made.
+   *   `scope`: see {@link Client.scoped}.
    */
   constructor(
     transport: Transport,

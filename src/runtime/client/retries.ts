@@ -21,7 +21,7 @@ const transientErrorCodes = new Set([
 ]);
 
 /**
- * Decides whether and when a failed request is sent again. Retried are:
+ * Decides whether and when a failed request is sent again. It retries:
  *
  * - a 429 or 503 with a Retry-After header, after that time;
  * - a request that was not sent because no connection could be made, after a short pause;

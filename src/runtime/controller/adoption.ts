@@ -8,7 +8,7 @@ import {
   type OwnerReference,
 } from '../kind/index.ts';
 
-/** Options of {@link claim}. */
+/** Options of {@link adoptAndRelease}. */
 export interface ClaimOptions<Owner extends KubeObject, Child extends KubeObject> {
   /** The client of the reconcile. */
   readonly client: Client;
@@ -21,7 +21,7 @@ export interface ClaimOptions<Owner extends KubeObject, Child extends KubeObject
   readonly matches: (child: Child) => boolean;
 }
 
-/** The result of {@link claim}. */
+/** The result of {@link adoptAndRelease}. */
 export interface Claim<Child extends KubeObject> {
   /** The owner's children that match. Adopted ones are as the API server returned them. */
   readonly claimed: readonly Child[];
@@ -43,7 +43,7 @@ export interface Claim<Child extends KubeObject> {
  *
  * @throws whatever the client throws when the owner is read.
  */
-export async function claim<Owner extends KubeObject, Child extends KubeObject>(
+export async function adoptAndRelease<Owner extends KubeObject, Child extends KubeObject>(
   options: ClaimOptions<Owner, Child>,
 ): Promise<Claim<Child>> {
   const { owner, candidates, matches } = options;

@@ -10,13 +10,13 @@ import { LazyLog } from './lazy-log.ts';
 import type { Predicate } from './predicate.ts';
 import { ReadYourWrites } from './read-your-writes.ts';
 import { type Result, TerminalError } from './result.ts';
-import { type EventSource, runSource } from './source.ts';
+import { type KeySource, runSource } from './source.ts';
 import { TimeLimit } from './time-limit.ts';
-import { type Enqueue, type InformerSource, owns, priorityOf, type Watch } from './watch.ts';
+import { type Enqueue, type InformerSource, type OwnedKind, owns, priorityOf, type Watch } from './watch.ts';
 
 /** The context of one reconcile. */
 export interface ReconcileContext {
-  /** Ends its requests with `signal`. The key is not reconciled again before the caches have observed its writes. */
+  /** Aborts its requests with `signal`. The key is reconciled again only after the caches have observed its writes. */
   readonly client: Client;
   /** Aborted after `reconcileTimeoutMs` (with a TimeoutError) or after the drain timeout. Return immediately. */
   readonly signal: AbortSignal;
@@ -39,12 +39,15 @@ export interface ControllerOptions<T extends KubeObject> {
   /** The name in logs and metrics. Default: the kind's name in lower case. */
   readonly name?: string;
   readonly reconcile: Reconcile;
-  /** Kinds of children: objects with a controller reference to an object of this kind. */
-  readonly owns?: readonly Kind[];
+  /**
+   * Kinds of children: objects with a controller reference to an object of this kind. A change of a child enqueues its
+   * owner; see {@link OwnedKind} to filter the changes.
+   */
+  readonly owns?: readonly (Kind | OwnedKind)[];
   /** Other kinds; see {@link watches}. */
   readonly watches?: readonly Watch[];
-  /** Sources of keys other than watches; see {@link EventSource}. */
-  readonly sources?: readonly EventSource[];
+  /** Sources of keys other than watches; see {@link KeySource}. */
+  readonly sources?: readonly KeySource[];
   /** Which changes of its own kind enqueue the key: `or(generationChanged, labelsChanged)`. Default: all. */
   readonly predicate?: Predicate<T>;
   /** Options of the informer of its own kind; see `Manager.informer`. */
@@ -91,7 +94,7 @@ export class Controller<T extends KubeObject> {
   readonly #reconcile: Reconcile;
   readonly #reconcileTimeoutMs: number | undefined;
   readonly #resyncEveryMs: number | undefined;
-  readonly #sources: readonly EventSource[];
+  readonly #sources: readonly KeySource[];
   readonly #client: Client;
   readonly #log: Logger;
   readonly #observer: ReconcileObserver;
@@ -100,23 +103,24 @@ export class Controller<T extends KubeObject> {
   readonly #queue: WorkQueue;
   readonly #own: Informer<T>;
   readonly #writes: ReadYourWrites;
-  /** Attaches the handlers again, as the constructor did. */
+  /** Attaches the handlers again after {@link detachUntilRun}. */
   readonly #reattach: () => void;
   /** One function per attached handler. */
   readonly #detach: (() => void)[] = [];
-  /** Aborted when sources and resyncs must stop. */
-  readonly #feeding = new AbortController();
+  /** Stops sources and resyncs. */
+  readonly #sourcesStop = new AbortController();
 
   /** @throws RangeError for an invalid number. */
   constructor(kind: Kind<T>, options: ControllerOptions<T>, environment: ControllerEnvironment) {
     const { name = kind.kind.toLowerCase(), workers = 4, reconcileTimeoutMs, resyncEveryMs } = options;
-    const observationTimeoutMs = checked('observationTimeoutMs', options.observationTimeoutMs);
-    if (!(Number.isInteger(workers) && workers > 0)) throw new RangeError(`workers are 1 at least, not ${workers}`);
+    const observationTimeoutMs = requireTimerMs('observationTimeoutMs', options.observationTimeoutMs);
+    if (!(Number.isInteger(workers) && workers >= 1))
+      throw new RangeError(`workers must be an integer of at least 1, is ${workers}`);
     this.name = name;
     this.#workers = workers;
     this.#reconcile = options.reconcile;
-    this.#reconcileTimeoutMs = checked('reconcileTimeoutMs', reconcileTimeoutMs);
-    this.#resyncEveryMs = checked('resyncEveryMs', resyncEveryMs);
+    this.#reconcileTimeoutMs = requireTimerMs('reconcileTimeoutMs', reconcileTimeoutMs);
+    this.#resyncEveryMs = requireTimerMs('resyncEveryMs', resyncEveryMs);
     this.#sources = options.sources ?? [];
     this.#client = environment.client;
     this.#log = environment.log.child({ controller: name });
@@ -137,7 +141,7 @@ export class Controller<T extends KubeObject> {
    * Detaches its handlers until {@link run}, which then receives every cached object. Otherwise the queue of a standby would
    * collect the key of every object that ever existed.
    */
-  standBy(): void {
+  detachUntilRun(): void {
     this.#detachHandlers();
   }
 
@@ -145,24 +149,24 @@ export class Controller<T extends KubeObject> {
    * Runs sources and workers until {@link drain} is called, then waits for running reconciles. The caches must have synced.
    *
    * @param signal aborts running reconciles.
-   * @throws any error of a worker that is not an error of a reconcile: a programming error.
+   * @throws an error that a worker throws outside a reconcile: a programming error.
    */
   async run(signal: AbortSignal): Promise<void> {
     const limit = this.#reconcileTimeoutMs === undefined ? undefined : new TimeLimit(this.#reconcileTimeoutMs, signal);
     this.#limit = limit;
     if (this.#detach.length === 0) this.#reattach();
-    const feeding = this.#feed();
+    const sourcesStopped = this.#runSources();
     try {
       await Promise.all(Array.from({ length: this.#workers }, () => this.#work(signal, limit)));
     } finally {
       this.drain();
-      await feeding;
+      await sourcesStopped;
     }
   }
 
   /** Stops taking work. {@link run} resolves when running reconciles have ended. */
   drain(): void {
-    this.#feeding.abort();
+    this.#sourcesStop.abort();
     this.#queue.close();
   }
 
@@ -194,7 +198,7 @@ export class Controller<T extends KubeObject> {
       }
     });
     this.#detach.push(detach);
-    const others = [...(options.owns ?? []).map((child) => owns(kind, child)), ...(options.watches ?? [])];
+    const others = [...(options.owns ?? []).map((child) => ownedWatch(kind, child)), ...(options.watches ?? [])];
     return others.map((watch) => {
       const attachment = watch.attach(informers, this.#enqueue);
       this.#detach.push(() => attachment.detach());
@@ -204,8 +208,9 @@ export class Controller<T extends KubeObject> {
 
   readonly #enqueue: Enqueue = (key, options) => this.#queue.add(keyString(key), options);
 
-  async #feed(): Promise<void> {
-    const { signal } = this.#feeding;
+  /** Runs the sources and the resyncs until they are stopped. */
+  async #runSources(): Promise<void> {
+    const { signal } = this.#sourcesStop;
     const running = this.#sources.map((source) =>
       runSource(source, { enqueue: this.#enqueue, signal, log: this.#log }),
     );
@@ -281,7 +286,8 @@ export class Controller<T extends KubeObject> {
   #failed(key: string, error: unknown, log: Logger, signal: AbortSignal): ReconcileEnd {
     const { namespace } = parseKey(key);
     if (namespace !== undefined && isNamespaceTerminating(error, namespace)) {
-      // The object itself is about to be deleted, which causes an event. Another namespace would not end the work.
+      // The object is deleted with its namespace, and its DELETED event enqueues the key. The end of another namespace
+      // would not end the work.
       this.#queue.forget(key);
       return { outcome: 'success' };
     }
@@ -311,18 +317,27 @@ export class Controller<T extends KubeObject> {
   }
 }
 
+const ownedWatch = (owner: Kind, child: Kind | OwnedKind): Watch =>
+  'plural' in child ? owns(owner, child) : owns(owner, child.kind, child);
+
 interface ReconcileEnd {
   readonly outcome: ReconcileOutcome;
   readonly failure?: ReconcileFailure;
 }
 
 const asError = (thrown: unknown): Error =>
-  thrown instanceof Error ? thrown : new Error(`no Error was thrown, but ${inspect(thrown)}`, { cause: thrown });
+  thrown instanceof Error
+    ? thrown
+    : new Error(`a value that is not an Error was thrown: ${inspect(thrown)}`, { cause: thrown });
 
-/** @throws RangeError for a time that is not positive or too long for a timer. */
-export function checked(name: string, timeMs: number | undefined): number | undefined {
+/**
+ * Returns the time of an option.
+ *
+ * @throws RangeError for a time that is not positive or too long for a timer.
+ */
+export function requireTimerMs(name: string, timeMs: number | undefined): number | undefined {
   if (timeMs === undefined || (timeMs > 0 && timeMs <= maxTimerMs)) return timeMs;
-  throw new RangeError(`${name} takes milliseconds from above 0 to ${maxTimerMs}, not ${timeMs}`);
+  throw new RangeError(`${name} must be above 0 and at most ${maxTimerMs} ms, is ${timeMs}`);
 }
 
 /** The inverse of `keyString`: neither a name nor a namespace holds a slash. */

@@ -2,8 +2,8 @@
  * `@echoperator/runtime/controller`: parts of a controller that only some controllers need.
  *
  * Import this entry to adopt objects (`claim`), to write a status without an `OutcomeReporter` (`desiredStatus`,
- * `writeStatus`), to enqueue keys from outside the cluster (`EventSource`), to write a `Watch` of your
- * own, or to name the types of the options that the root entry takes.
+ * `patchStatusIfPresent`), to enqueue keys from outside the cluster (`KeySource`), to write a `Watch` of your own, or to name
+ * the types of the options that the root entry takes.
  */
 export type { ApplyChildOptions } from '../apply/applier.ts';
 export { compareQuantities } from '../apply/quantity.ts';
@@ -13,7 +13,7 @@ export type { ControllerHandle } from '../manager/manager.ts';
 export type { EventNotice } from '../observability/event-recorder.ts';
 export type { Priority } from '../queue/fair-queue.ts';
 export type { RetryOptions } from '../queue/work-queue.ts';
-export { type Claim, type ClaimOptions, claim } from './adoption.ts';
+export { adoptAndRelease, type Claim, type ClaimOptions } from './adoption.ts';
 export { belongsToPredecessor } from './children.ts';
 export { type FinalizerOptions, removeFinalizer } from './finalizer.ts';
 export {
@@ -23,14 +23,15 @@ export {
   type Reasons,
   type ReportingObject,
 } from './outcome.ts';
-export { isCurrent, writeStatus } from './report-status.ts';
-export type { EventSource } from './source.ts';
+export { isCurrent, patchStatusIfPresent } from './patch-status.ts';
+export type { KeySource } from './source.ts';
 export type {
   Attachment,
   Enqueue,
   InformerSource,
   NamedChildren,
   NamedChildrenOptions,
+  OwnedKind,
   Watch,
   WatchFilter,
 } from './watch.ts';

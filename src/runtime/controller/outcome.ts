@@ -11,7 +11,7 @@ import {
 } from '../kind/index.ts';
 import type { EventNotice, EventRecorder } from '../observability/index.ts';
 import type { ReconcileContext } from './controller.ts';
-import { writeStatus } from './report-status.ts';
+import { patchStatusIfPresent } from './patch-status.ts';
 import { done, type Result, requeueAfter, retry } from './result.ts';
 
 /** What a reason of the condition `Ready` means. */
@@ -48,7 +48,8 @@ export type ReasonOf<M extends Reasons> = keyof M & string;
  */
 export function defineReasons<R extends string>(reasons: Reasons<R>): Reasons<R> {
   for (const reason of Object.keys(reasons)) {
-    if (!/^[A-Z][A-Za-z0-9]*$/.test(reason)) throw new RangeError(`a reason is one CamelCase word, not "${reason}"`);
+    if (!/^[A-Z][A-Za-z0-9]*$/.test(reason))
+      throw new RangeError(`a reason must be one CamelCase word, is "${reason}"`);
   }
   return reasons;
 }
@@ -156,7 +157,7 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
   async report(object: T, outcome: Outcome<R, T>, context: Pick<ReconcileContext, 'client' | 'log'>): Promise<Result> {
     const { kind, reasons, now = () => new Date() } = this.#options;
     const status = desiredStatus(reasons, object, outcome, now());
-    if ((await writeStatus(context.client, kind, object, status)) !== undefined)
+    if ((await patchStatusIfPresent(context.client, kind, object, status)) !== undefined)
       this.#recordReasonChange(object, outcome, context);
     const { error, requeueAfterMs } = outcome;
     if (error === undefined) return requeueAfterMs === undefined ? done : requeueAfter(requeueAfterMs);

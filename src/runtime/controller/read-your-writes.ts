@@ -46,7 +46,7 @@ export interface ReadYourWritesOptions {
  *
  * Guarantees:
  * - A key is deferred only when it is dequeued, and is enqueued again when all its minimums are observed.
- * - A write alone enqueues nothing. An observed minimum is removed.
+ * - A write does not enqueue its key. An observed minimum is removed.
  * - After a list or a reset, every key with a minimum on that watch is enqueued: an object that was created and deleted
  *   between two lists causes no event.
  * - No key is deferred forever. A write that the cache does not cover sets no minimum. If a minimum is not observed in time,
@@ -99,7 +99,7 @@ export class ReadYourWrites {
           this.#recordResponse(key, request, answer, uid, sentAtMs);
           return answer;
         } catch (error) {
-          // The object is gone, but the cache may still hold it. (A 404 for a kind that is not served names no object.)
+          // The object no longer exists, but the cache may still hold it. A 404 for a kind that is not served names no object.
           const isGone =
             request.verb === 'delete' && isNotFound(error) && error.status.details?.name === request.key?.name;
           if (isGone) this.#addDeletionMinimum(key, request.kind, request.key, uid, sentAtMs);
@@ -129,19 +129,19 @@ export class ReadYourWrites {
           if (changedNamespace === namespace) this.#progressed(watch);
         },
         listed: (changedNamespace, startedAtMs) => {
-          if (changedNamespace === namespace) this.#listed(watch, startedAtMs);
+          if (changedNamespace === namespace) this.#dropMinimumsBefore(watch, startedAtMs);
         },
         reset: (changedNamespace) => {
-          // Every minimum is older than the reset, so all are removed.
-          if (changedNamespace === undefined || changedNamespace === namespace)
-            this.#listed(watch, Number.POSITIVE_INFINITY);
+          // Every minimum is older than the reset.
+          const isAffected = changedNamespace === undefined || changedNamespace === namespace;
+          if (isAffected) this.#dropMinimumsBefore(watch, Number.POSITIVE_INFINITY);
         },
       });
       this.#detach.push(remove, () => clearTimeout(watch.timer));
     }
   }
 
-  /** The uid for a delete request that does not specify one. The key's own writes may not be in the store yet. */
+  /** The uid for a delete request without one. The store may not hold the key's own writes yet, so its minimums come first. */
   #knownUid(key: string, { kind, key: object }: ClientRequest): string | undefined {
     if (object === undefined) return undefined;
     for (const { minimums, informer } of this.#watchesOf(kind, object.namespace)) {
@@ -221,7 +221,7 @@ export class ReadYourWrites {
 
   #addMinimum(watch: WatchMinimums, sentAtMs: number, minimum: Omit<Minimum, 'sinceMs'>): void {
     const { key } = minimum;
-    // A list arrived while the request was in flight. It may show a later change that undid this write, without an event.
+    // A list arrived while the request was in flight. If a later change has undone this write before the list, no event follows.
     if (watch.listedAtMs > sentAtMs) this.#enqueue(key);
     if (minimum.isObserved()) return;
     watch.minimums.add({ ...minimum, sinceMs: performance.now() });
@@ -233,14 +233,15 @@ export class ReadYourWrites {
     for (const minimum of watch.minimums) if (minimum.isObserved()) this.#removeMinimum(watch, minimum);
   }
 
-  #listed(watch: WatchMinimums, startedAtMs: number): void {
+  /** After a list or a reset: removes the older minimums of the watch, and enqueues each key that had a minimum. */
+  #dropMinimumsBefore(watch: WatchMinimums, timeMs: number): void {
     watch.listedAtMs = performance.now();
     const minimums = [...watch.minimums];
     const keys = new Set(minimums.map(({ key }) => key));
-    // All keys are enqueued below, once each.
+    // Each key is enqueued once, below, not also when its last minimum is removed.
     for (const key of keys) this.#deferred.delete(key);
     for (const minimum of minimums) {
-      if (minimum.sinceMs < startedAtMs || minimum.isObserved()) this.#removeMinimum(watch, minimum);
+      if (minimum.sinceMs < timeMs || minimum.isObserved()) this.#removeMinimum(watch, minimum);
     }
     for (const key of keys) this.#enqueue(key);
   }

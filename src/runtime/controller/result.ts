@@ -13,7 +13,7 @@ export const done: Result = { type: 'done' };
  * @throws RangeError for a delay that is negative or not a number: it would cause a hot loop.
  */
 export function requeueAfter(delayMs: number): Result {
-  if (!(delayMs >= 0)) throw new RangeError(`requeueAfter takes milliseconds from 0 on, not ${delayMs}`);
+  if (!(delayMs >= 0)) throw new RangeError(`delayMs of requeueAfter must be at least 0, is ${delayMs}`);
   return { type: 'requeueAfter', delayMs };
 }
 

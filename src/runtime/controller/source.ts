@@ -27,14 +27,14 @@ import type { Enqueue } from './watch.ts';
  *   for await (const { widget } of messages()) yield { namespace: 'default', name: widget };
  * }]
  */
-export type EventSource = (
+export type KeySource = (
   enqueue: Enqueue,
   signal: AbortSignal,
 ) => AsyncIterable<ObjectKey> | Promise<void> | undefined | void;
 
 /** Runs a source until it ends or the signal is aborted, even if the source ignores the signal. Never rejects. */
 export async function runSource(
-  source: EventSource,
+  source: KeySource,
   { enqueue, signal, log }: { readonly enqueue: Enqueue; readonly signal: AbortSignal; readonly log: Logger },
 ): Promise<void> {
   const backoff = new Backoff({ initialMs: 800, maxMs: 30_000 });
@@ -52,7 +52,7 @@ export async function runSource(
       failed.abort(error);
       if (signal.aborted) return;
       const waitMs = Math.round(backoff.next());
-      log.warn({ err: error, waitMs }, 'an event source failed: trying again');
+      log.warn({ err: error, waitMs }, 'a key source failed: trying again');
       await delay(waitMs, undefined, { signal }).catch(() => {});
     }
   }

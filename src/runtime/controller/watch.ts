@@ -85,6 +85,19 @@ export function owns<T extends KubeObject>(owner: Kind, child: Kind<T>, filter: 
   return watches(child, keysOf, filter);
 }
 
+/**
+ * A kind of children whose changes are filtered, for the option `owns` of a controller.
+ *
+ * @example
+ * // `podReadyChanged` is a Predicate<Pod>.
+ * owns: [ConfigMap, { kind: Pod, predicate: podReadyChanged }]
+ */
+export interface OwnedKind<T extends KubeObject = KubeObject> {
+  readonly kind: Kind<T>;
+  /** Which changes of a child enqueue its owner, as a {@link Predicate}. Default: all. */
+  predicate?(delta: Delta<T>): boolean;
+}
+
 /** Options of {@link ownsByName}. */
 export interface NamedChildrenOptions<Owner extends KubeObject, Child extends KubeObject> extends WatchFilter<Child> {
   /**

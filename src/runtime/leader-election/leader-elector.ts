@@ -46,8 +46,8 @@ export interface LeaderElectorOptions {
  * - A standby watches the Lease. It takes a released one within milliseconds, and a crashed leader's as soon as the
  *   crash is proven.
  *
- * *Assumptions.* All clocks run equally fast, within the ratio of leaseDuration to renewDeadline. Only candidates write
- * the Lease's holder, and nobody deletes the Lease: a candidate that has never observed it would create it at once.
+ * *Assumptions.* All clocks run at the same speed, within the ratio of leaseDuration to renewDeadline. Only candidates
+ * write the Lease's holder. Nobody deletes the Lease: a candidate that has never observed it would create it at once.
  * Requests sent before the fence closed may still be executed later, so writes must be idempotent or carry a
  * precondition.
  *
@@ -87,7 +87,7 @@ export class LeaderElector {
       ...shared,
       crashDetector,
       onNewLeader: (leader) => {
-        this.#log.info({ leader }, 'another leads');
+        this.#log.info({ leader }, 'another candidate leads');
         this.#notifyNewLeader(leader);
       },
     });
@@ -125,8 +125,7 @@ export class LeaderElector {
       await this.#standby.waitUntilFree(signal).catch(() => {});
       if (signal.aborted) break;
       try {
-        // Not aborted by the signal: the server might execute the request all the same, and nobody would release the
-        // Lease.
+        // The signal does not abort this request: the server might still execute it, and nobody would release the Lease.
         await this.#keeper.acquire(this.#standby.observed.lease);
         if (!signal.aborted) return true;
         this.#mayHoldLease = true;

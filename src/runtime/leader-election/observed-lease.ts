@@ -2,11 +2,11 @@ import type { Lease } from '../kinds/index.ts';
 import { holderOf, isSameClaim } from './lease.ts';
 import { defaultTimings } from './timings.ts';
 
-/** What {@link ObservedLease} needs to know of its standby. */
+/** Options of {@link ObservedLease}. */
 export interface ObservedLeaseOptions {
   /** The standby's own identity. */
   readonly identity: string;
-  /** How long a claim holds that does not state its duration, in seconds. Default 15. */
+  /** The duration of a Lease that does not state one, in seconds. Default 15. */
   readonly leaseDurationSeconds?: number;
   /** The annotation in which the holder describes its process. Default: none. */
   readonly descriptionAnnotation?: string | undefined;
@@ -19,8 +19,8 @@ interface DescribedHolder {
 }
 
 /**
- * The Lease as a standby has last observed it, and since when by the standby's own clock. The times on the Lease come
- * from other machines' clocks: only their change counts here.
+ * The Lease as this standby last observed it, and when, by the standby's own clock. The times on the Lease come from other
+ * machines' clocks, so the standby uses only the fact that they changed.
  */
 export class ObservedLease {
   readonly #options: ObservedLeaseOptions;

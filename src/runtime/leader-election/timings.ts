@@ -18,7 +18,7 @@ export const defaultTimings: LeaseTimings = {
   retryPeriodSeconds: 2,
 };
 
-/** The longest pause of a standby, in retry periods. The renew deadline must leave time for a renewal after it. */
+/** The longest pause between two attempts, in retry periods. The renew deadline is longer, so that a second attempt is possible. */
 const jitterFactor = 1.2;
 
 /** The pause plus up to 20 % at random, so that candidates that started together do not stay in step. */

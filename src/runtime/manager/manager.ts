@@ -1,11 +1,11 @@
 import { Informer, type InformerOptions } from '../cache/index.ts';
 import type { Client } from '../client/index.ts';
-import { Controller, type ControllerOptions, checked } from '../controller/controller.ts';
+import { Controller, type ControllerOptions, requireTimerMs } from '../controller/controller.ts';
 import type { InformerSource } from '../controller/index.ts';
 import { type Kind, type KubeObject, resourceName, versionedResource } from '../kind/index.ts';
 import type { Logger, Metrics } from '../observability/index.ts';
 import { CacheSyncError } from './cache-sync-error.ts';
-import { aborted, RunningController } from './running-controller.ts';
+import { aborted, ControllerRun } from './controller-run.ts';
 import { SharedInformer } from './shared-informer.ts';
 
 /** Options of a {@link Manager}. */
@@ -76,8 +76,8 @@ export class Manager {
   /** By resource and version. */
   readonly #informers = new Map<string, SharedInformer>();
   /** By name. */
-  readonly #controllers = new Map<string, RunningController>();
-  readonly #defect = Promise.withResolvers<never>();
+  readonly #controllers = new Map<string, ControllerRun>();
+  readonly #fatalError = Promise.withResolvers<never>();
   readonly #synced = Promise.withResolvers<void>();
   #state: 'new' | 'running' | 'stopped' = 'new';
   /** Resolves when the standby ends. Undefined if the manager is no standby. */
@@ -89,10 +89,10 @@ export class Manager {
     this.#reader = options.reader ?? options.client;
     this.log = options.log;
     this.#metrics = options.metrics;
-    this.#drainTimeoutMs = checked('drainTimeoutMs', options.drainTimeoutMs) ?? 20_000;
-    this.#cacheSyncTimeoutMs = checked('cacheSyncTimeoutMs', options.cacheSyncTimeoutMs) ?? 120_000;
+    this.#drainTimeoutMs = requireTimerMs('drainTimeoutMs', options.drainTimeoutMs) ?? 20_000;
+    this.#cacheSyncTimeoutMs = requireTimerMs('cacheSyncTimeoutMs', options.cacheSyncTimeoutMs) ?? 120_000;
     // `run` awaits it. If the manager never runs, the rejection must not be unhandled.
-    this.#defect.promise.catch(() => {});
+    this.#fatalError.promise.catch(() => {});
   }
 
   /**
@@ -155,11 +155,11 @@ export class Manager {
     };
     const release = () => Promise.all(held.map((other) => this.release(other)));
     const controller = this.#createController(name, kind, options, informers, release);
-    const running = new RunningController(controller, this.#drainTimeoutMs);
-    this.#controllers.set(name, running);
-    if (this.#state === 'running') this.#start(running, Promise.all([this.#allSynced(), this.#leading]));
+    const run = new ControllerRun(controller, this.#drainTimeoutMs);
+    this.#controllers.set(name, run);
+    if (this.#state === 'running') this.#start(run, Promise.all([this.#allSynced(), this.#leading]));
     const remove = async (): Promise<void> => {
-      await running.stop();
+      await run.stop();
       this.#controllers.delete(name);
       this.#metrics.removeController(name);
       await release();
@@ -212,8 +212,7 @@ export class Manager {
   /**
    * Runs until the signal is aborted, then drains and resolves. While the API server is unreachable, it waits.
    *
-   * @throws CacheSyncError for a missing permission; any error of a worker that is not an error of a reconcile: a
-   *   programming error.
+   * @throws CacheSyncError for a missing permission; an error that a worker throws outside a reconcile: a programming error.
    */
   async run(signal: AbortSignal, { leading }: ManagerRunOptions = {}): Promise<void> {
     if (this.#state !== 'new') throw new Error('a manager runs once');
@@ -222,11 +221,11 @@ export class Manager {
     const synced = this.#allSynced();
     const ready = Promise.all([synced, this.#leading]);
     // A standby detaches its controllers' handlers before the informers deliver anything.
-    for (const running of this.#controllers.values()) this.#start(running, ready);
+    for (const run of this.#controllers.values()) this.#start(run, ready);
     for (const shared of this.#informers.values()) this.#startInformer(shared);
     try {
-      await Promise.race([this.#ready(synced), this.#defect.promise, aborted(signal)]);
-      await Promise.race([this.#defect.promise, aborted(signal)]);
+      await Promise.race([this.#ready(synced), this.#fatalError.promise, aborted(signal)]);
+      await Promise.race([this.#fatalError.promise, aborted(signal)]);
     } finally {
       this.#state = 'stopped';
       await this.#stop();
@@ -235,10 +234,10 @@ export class Manager {
 
   #startInformer(shared: SharedInformer): void {
     const { informer, stopping } = shared;
-    // The informer calls `reset` for each refusal.
+    // The informer resets its observers at each refusal, so the permission is checked then.
     const reset = (): void => {
       const missing = stopping.aborted ? undefined : informer.missingPermission(this.#cacheSyncTimeoutMs);
-      if (missing !== undefined) this.#defect.reject(new CacheSyncError(informer.kind, missing));
+      if (missing !== undefined) this.#fatalError.reject(new CacheSyncError(informer.kind, missing));
     };
     informer.observe({ progressed: () => {}, listed: () => {}, reset });
     shared.start();
@@ -270,15 +269,15 @@ export class Manager {
     return Promise.all(unsynced.map(({ informer, stopping }) => Promise.race([informer.synced, aborted(stopping)])));
   }
 
-  #start(running: RunningController, ready: Promise<unknown>): void {
-    if (this.#leading !== undefined) running.controller.standBy();
-    running.start(ready).catch((error: unknown) => this.#defect.reject(error));
+  #start(run: ControllerRun, ready: Promise<unknown>): void {
+    if (this.#leading !== undefined) run.controller.detachUntilRun();
+    run.start(ready).catch((error: unknown) => this.#fatalError.reject(error));
   }
 
   async #stop(): Promise<void> {
     this.log.info({ drainTimeoutMs: this.#drainTimeoutMs }, 'stopping: waiting for running reconciles');
     const controllers = [...this.#controllers.values()];
-    const ended = await Promise.all(controllers.map((running) => running.stop()));
+    const ended = await Promise.all(controllers.map((run) => run.stop()));
     const unfinished = controllers.filter((_, index) => !ended[index]).map(({ controller }) => controller.name);
     if (unfinished.length > 0) {
       this.log.warn(

@@ -22,9 +22,9 @@ export interface ConnectOptions {
   readonly connection?: Connection;
   /** The user agent of the requests: `greeter/1.2.3`. Default: the name. */
   readonly userAgent?: string;
-  /** The reporting controller of Events, a qualified name: `example.com/greeter`. Default: the name. */
-  readonly eventSource?: string;
-  /** The reporting instance of Events. Default: the host name, which in a pod is the pod's name. */
+  /** The `reportingController` of Events, a qualified name: `example.com/greeter`. Default: the name. */
+  readonly reportingController?: string;
+  /** The `reportingInstance` of Events. Default: the host name, which in a pod is the pod's name. */
   readonly instance?: string;
   /** See `ManagerOptions`. */
   readonly drainTimeoutMs?: number;
@@ -102,7 +102,7 @@ export async function connectOperator(options: ConnectOptions): Promise<Operator
   const client = new HttpClient(transport, name, { gate });
   // Without the gate, because the informers of a warm standby must list and watch too.
   const reader = new HttpClient(transport, name);
-  const controller = options.eventSource ?? name;
+  const controller = options.reportingController ?? name;
   const events = new EventRecorder({ client, controller, instance: options.instance ?? hostname(), log, gate });
   const manager = new Manager({
     client,

@@ -7,14 +7,12 @@ export class TokenBucket {
   #countedAtMs = performance.now();
 
   /**
-   * @param options.perSecond tokens added per second. Infinity: no limit.
-   * @param options.burst the initial and the largest number of tokens.
+   * @param options.perSecond tokens added per second; above 0. Infinity: no limit.
+   * @param options.burst the initial and the largest number of tokens; at least 1.
    * @param options.maxWaitMs the longest wait. The rate is exceeded rather than a caller delayed longer.
    */
   constructor(options: { readonly perSecond: number; readonly burst: number; readonly maxWaitMs: number }) {
     const { perSecond, burst, maxWaitMs } = options;
-    if (!(perSecond > 0)) throw new RangeError(`the rate must be more than 0 per second, not ${perSecond}`);
-    if (!(burst >= 1)) throw new RangeError(`the burst must be at least 1, not ${burst}`);
     this.#perSecond = perSecond;
     this.#burst = burst;
     this.#maxWaitMs = maxWaitMs;

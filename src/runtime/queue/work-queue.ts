@@ -79,6 +79,8 @@ export class WorkQueue {
   /** @throws RangeError if `retriesPerSecond` or `retryBurst` allows no retry. */
   constructor(options: WorkQueueOptions = {}) {
     const { initialBackoffMs = 5, maxBackoffMs = 60_000, retriesPerSecond = 10, retryBurst = 100 } = options;
+    if (!(retriesPerSecond > 0)) throw new RangeError(`retriesPerSecond must be above 0, is ${retriesPerSecond}`);
+    if (!(retryBurst >= 1)) throw new RangeError(`retryBurst must be at least 1, is ${retryBurst}`);
     this.#initialBackoffMs = initialBackoffMs;
     this.#maxBackoffMs = maxBackoffMs;
     this.#retries = new TokenBucket({ perSecond: retriesPerSecond, burst: retryBurst, maxWaitMs: maxBackoffMs });

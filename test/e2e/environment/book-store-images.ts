@@ -3,13 +3,13 @@ import { join } from 'node:path';
 import { addProgram, imageArchive, makeBusyboxRoot, stopImmediately } from '../../../tools/cluster/images.ts';
 import { ensureDebianPackages } from '../../../tools/debian.ts';
 
-/** Where Debian has Redis: one program, which is server or client by the name it is called by. */
+/** Debian's Redis. The server's program acts as the server if it is called `redis-server`. */
 const redisServer = '/usr/bin/redis-check-rdb';
 const redisClient = '/usr/bin/redis-cli';
 
 /**
- * A bookshop's web site: `?TITLE` adds a title, and without one it lists all. It dials what the tutorial's app dials, by the
- * name and on the port of the tutorial, and so tells what comes of its manifest.
+ * A bookshop's web site: `?TITLE` adds a title, and without a query it lists all titles. It connects to the database by the name and port
+ * of the tutorial's app, so the tutorial's manifest works with it.
  */
 const books = `#!/bin/sh
 ask() { redis-cli -h "\${DB_HOST:-mongodb-service}" -p 27017 -e "$@"; }
@@ -30,13 +30,13 @@ COPY root /
 ${stopImmediately}CMD ["httpd", "-f", "-p", "3000", "-h", "/srv"]
 `;
 
-/** Each write is on the volume before it is answered. */
+/** Writes each change to the volume before the reply. */
 const databaseDockerfile = `FROM scratch
 COPY root /
 CMD ["redis-server", "--port", "27017", "--bind", "*", "--protected-mode", "no", "--dir", "/data/db", "--appendonly", "yes", "--appendfsync", "always"]
 `;
 
-/** A database and its client, under the names of the tutorial's images: its manifest runs as it is. Archives. */
+/** Builds archives of an app and a database with the names of the tutorial's images, so that its manifest works unchanged. */
 export async function bookStoreImages(): Promise<readonly string[]> {
   await ensureDebianPackages(['redis-tools', 'busybox-static', 'buildah']);
   const [server, client] = [await readFile(redisServer), await readFile(redisClient)];

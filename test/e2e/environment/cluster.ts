@@ -4,10 +4,10 @@ import { execa } from 'execa';
 import { AuditLog } from '../../../tools/cluster/index.ts';
 import { ensureBinaries } from '../../../tools/programs/index.ts';
 
-/** A cluster through the eyes of a user: kubectl and helm. */
+/** Access to a cluster as its users have it: kubectl and helm. */
 export class E2eCluster {
   readonly kubeconfig: string;
-  /** Of the API server, since this has connected. */
+  /** The API server's log since this connection was made. */
   readonly auditLog: AuditLog;
   readonly #kubectl: string;
   readonly #helm: string;
@@ -19,7 +19,7 @@ export class E2eCluster {
     this.#helm = options.helm;
   }
 
-  /** Connects to the cluster that the global set-up has brought up. */
+  /** Connects to the cluster of the global set-up. */
   static async connect(): Promise<E2eCluster> {
     const { E2E_KUBECONFIG: kubeconfig, E2E_AUDIT_LOG: auditLog } = process.env;
     if (kubeconfig === undefined || auditLog === undefined) throw new Error('the global set-up has not run');
@@ -28,26 +28,26 @@ export class E2eCluster {
     return new E2eCluster({ kubeconfig, auditLog: await AuditLog.fromEnd(auditLog), kubectl, helm });
   }
 
-  /** Runs kubectl. @throws ExecaError with kubectl's words when it fails. */
+  /** Runs kubectl. @throws ExecaError with kubectl's error output */
   async kubectl(args: readonly string[], input?: string): Promise<string> {
     const env = { KUBECONFIG: this.kubeconfig };
     const { stdout } = await execa(this.#kubectl, args, { env, ...(input !== undefined && { input }) });
     return stdout;
   }
 
-  /** Runs helm. @throws ExecaError with helm's words when it fails. */
+  /** Runs helm. @throws ExecaError with helm's error output */
   async helm(args: readonly string[]): Promise<string> {
     return (await execa(this.#helm, args, { env: { KUBECONFIG: this.kubeconfig } })).stdout;
   }
 
-  /** Runs what a user types: kubectl and helm are on the path. @throws ExecaError with the words of what failed */
+  /** Runs a shell script with kubectl and helm on the PATH. @throws ExecaError with the error output */
   async shell(script: string, folder: string): Promise<string> {
     const path = [dirname(this.#kubectl), dirname(this.#helm), process.env.PATH].join(':');
     const options = { cwd: folder, env: { KUBECONFIG: this.kubeconfig, PATH: path } };
     return (await execa('bash', ['-euo', 'pipefail', '-c', script], options)).stdout;
   }
 
-  /** kubectl's answer as JSON. */
+  /** Returns the parsed output of `kubectl get`. */
   async get<T>(...args: readonly string[]): Promise<T> {
     return JSON.parse(await this.kubectl(['get', ...args, '--output=json'])) as T;
   }
@@ -56,19 +56,19 @@ export class E2eCluster {
     await this.kubectl(['apply', '--server-side', '--filename=-'], JSON.stringify(object));
   }
 
-  /** A namespace of the test's own. What is in it goes at the latest with the cluster. */
+  /** Creates a namespace. */
   async namespace(labels: Readonly<Record<string, string>> = {}): Promise<string> {
     const name = `e2e-${randomBytes(5).toString('hex')}`;
     await this.apply({ apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels } });
     return name;
   }
 
-  /** Has a namespace deleted, whose pods would otherwise go on beside the tests that follow; does not wait until it is gone. */
+  /** Deletes a namespace, so that its pods do not run during later tests. Does not wait until it is gone. */
   async deleteNamespace(name: string): Promise<void> {
     await this.kubectl(['delete', 'namespace', name, '--ignore-not-found', '--wait=false']);
   }
 
-  /** What the pod of a Job has written, byte for byte. */
+  /** Returns the exact output of a Job's pod. */
   async logOf(job: string, namespace: string): Promise<string> {
     const { stdout } = await execa(this.#kubectl, ['logs', `job/${job}`, '--namespace', namespace], {
       env: { KUBECONFIG: this.kubeconfig },
@@ -78,7 +78,7 @@ export class E2eCluster {
   }
 }
 
-/** An Echo to apply. */
+/** Returns a manifest of an Echo. */
 export const echo = (name: string, namespace: string, spec: object): object => ({
   apiVersion: 'mmontes.io/v1alpha1',
   kind: 'Echo',
@@ -86,5 +86,5 @@ export const echo = (name: string, namespace: string, spec: object): object => (
   spec,
 });
 
-/** Several objects in one. */
+/** Returns a manifest of several objects. */
 export const listOf = (items: readonly object[]): object => ({ apiVersion: 'v1', kind: 'List', items });

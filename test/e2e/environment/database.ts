@@ -8,9 +8,9 @@ import { postgresUser } from './postgres-image.ts';
 const namespace = 'database';
 const name = 'postgres';
 
-/** A PostgreSQL in a pod of its own, for a whole run. It speaks TLS, and has a database `school` and no role but its superuser. */
+/** A PostgreSQL in a pod, for a whole run. It uses TLS and has a database `school` and only the superuser's role. */
 export class Database {
-  /** Its Service's name, which its certificate has too. */
+  /** The name of its Service and of its certificate. */
   static readonly host = `${name}.${namespace}.svc`;
   readonly #cluster: E2eCluster;
 
@@ -18,15 +18,15 @@ export class Database {
     this.#cluster = cluster;
   }
 
-  /** The one that has been started. */
+  /** Returns the database that was started before. */
   static in(cluster: E2eCluster): Database {
     return new Database(cluster);
   }
 
   /**
-   * Starts one whose image is on the nodes; {@link ready} waits for it.
+   * Creates the database's objects. {@link ready} waits until it accepts connections. Its image must be on the nodes.
    *
-   * @param authorityFile where the certificate goes that clients have to trust
+   * @param authorityFile the path to write the certificate to, which clients must trust
    */
   static async start(cluster: E2eCluster, authorityFile: string): Promise<Database> {
     const tls = await certificateFor(Database.host);
@@ -43,7 +43,7 @@ export class Database {
     await this.#cluster.kubectl(['wait', '--for=condition=Ready', `pod/${name}`, '--namespace', namespace, timeout]);
   }
 
-  /** What psql prints. @throws ExecaError with its words when it fails */
+  /** Runs psql and returns its output. @throws ExecaError with its error output */
   psql(args: readonly string[], input?: string): Promise<string> {
     const exec = ['exec', '--stdin', name, '--namespace', namespace, '--'];
     return this.#cluster.kubectl([...exec, 'psql', '--dbname=school', '--set=ON_ERROR_STOP=1', ...args], input);
@@ -84,12 +84,12 @@ const pod = {
         volumeMounts: [{ name: 'tls', mountPath: '/tls', readOnly: true }],
       },
     ],
-    // Of root and readable by its group: as much as PostgreSQL lets a key be read.
+    // PostgreSQL accepts a key of root only if at most its group can read it.
     volumes: [{ name: 'tls', secret: { secretName: name, defaultMode: 0o640 } }],
   },
 };
 
-/** A certificate that has signed itself. */
+/** Creates a self-signed certificate. */
 async function certificateFor(host: string): Promise<{ readonly certificate: string; readonly key: string }> {
   const folder = await mkdtemp(join(tmpdir(), 'database-certificate-'));
   try {

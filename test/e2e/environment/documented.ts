@@ -2,10 +2,10 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { codeBlocks } from '../../../testkit/markdown.ts';
 
-/** The namespace that the pages install the operator in. */
+/** The namespace in which the docs install the operator. */
 export const documentedNamespace = 'echoperator';
 
-/** What a page under docs/ tells its reader to do. */
+/** The steps that a page in docs/ describes. */
 export class DocumentedSteps {
   readonly #blocks: ReturnType<typeof codeBlocks>;
 
@@ -21,17 +21,17 @@ export class DocumentedSteps {
     return this.#blocks.flatMap(({ language, text }) => (language === 'sql' ? [text] : [])).join('');
   }
 
-  /** The commands of its consoles that begin so, without what they print. @throws RangeError where there is none */
+  /** Returns the console commands that start with a text, without their output. @throws RangeError if there is none */
   commands(beginning: string): readonly string[] {
     const found = this.#blocks
       .filter(({ language }) => language === 'console')
       .flatMap(({ text }) => [...text.matchAll(/^\$ ((?:.*\\\n)*.*)$/gm)].map(([, command = '']) => command))
       .filter((command) => command.startsWith(beginning));
-    if (found.length === 0) throw new RangeError(`no console has a command that begins with ${beginning}`);
+    if (found.length === 0) throw new RangeError(`no console command starts with ${beginning}`);
     return found;
   }
 
-  /** What it has Helm set: `--set`, and the values, for each. */
+  /** Returns the `--set` arguments of its Helm commands. */
   get values(): readonly string[] {
     return this.commands('helm upgrade').flatMap((command) =>
       [...command.matchAll(/--set (\S+)/g)].flatMap(([, values = '']) => ['--set', values]),

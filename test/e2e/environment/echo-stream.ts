@@ -4,26 +4,26 @@ import { isAlreadyExists } from '../../../src/runtime/client/index.ts';
 import type { Client } from '../../../src/runtime/index.ts';
 import { echoManifest } from '../../../testkit/echos.ts';
 
-/** Where the Echos come, and how fast. */
+/** Options of an {@link EchoStream}. */
 export interface EchoStreamOptions {
   readonly client: Client;
   readonly namespace: string;
   readonly perSecond: number;
-  /** Asked before each Echo: true puts it off. Default: never. */
+  /** Called before each Echo; true delays it. Default: always false. */
   readonly isEnough?: () => Promise<boolean>;
 }
 
-/** So many may be under way; while the API server answers none of them, no more are sent. */
-const maxUnderWay = 50;
+/** The most requests in flight. If the API server answers none of them, the stream pauses. */
+const maxInFlight = 50;
 const retryMs = 200;
 
-/** Creates Echos at a steady pace until it is stopped. What the API server does not answer is sent until it does. */
+/** Creates Echos at a steady pace until it is stopped. Repeats a request that the API server does not answer. */
 export class EchoStream {
   readonly #options: EchoStreamOptions;
   readonly #stop = new AbortController();
   readonly #giveUp = new AbortController();
   readonly #names: string[] = [];
-  readonly #underWay = new Set<Promise<void>>();
+  readonly #inFlight = new Set<Promise<void>>();
   readonly #running: Promise<void>;
   #slowestMs = 0;
 
@@ -36,25 +36,25 @@ export class EchoStream {
     return new EchoStream(options);
   }
 
-  /** How many Echos the API server has taken. */
+  /** The number of Echos that the API server has accepted. */
   get count(): number {
     return this.#names.length;
   }
 
-  /** The longest time that the API server took over one of them, failed attempts included, in milliseconds. */
+  /** The longest time until an Echo was accepted, including failed attempts, in milliseconds. */
   get slowestMs(): number {
     return this.#slowestMs;
   }
 
-  /** Sends no more, and returns the names of all that were taken once those under way are among them. */
+  /** Stops the stream and waits for the requests in flight. @returns the names of all accepted Echos */
   async stop(): Promise<readonly string[]> {
     this.#stop.abort();
     await this.#running;
-    await Promise.all(this.#underWay);
+    await Promise.all(this.#inFlight);
     return this.#names;
   }
 
-  /** Ends it at once, those under way too. */
+  /** Stops the stream and aborts the requests in flight. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#giveUp.abort();
     await this.stop();
@@ -65,20 +65,20 @@ export class EchoStream {
     const periodMs = 1000 / this.#options.perSecond;
     let nextMs = performance.now();
     for (let i = 0; !signal.aborted; i += 1) {
-      while (this.#underWay.size >= maxUnderWay) await Promise.race(this.#underWay);
+      while (this.#inFlight.size >= maxInFlight) await Promise.race(this.#inFlight);
       while (!signal.aborted && (await this.#isEnough())) await delay(retryMs, undefined, { signal }).catch(() => {});
       if (signal.aborted) return;
       const sending = this.#send(`e-${i}`);
-      this.#underWay.add(sending);
-      void sending.finally(() => this.#underWay.delete(sending));
-      // What was missed is not made up for: the pace stays steady.
+      this.#inFlight.add(sending);
+      void sending.finally(() => this.#inFlight.delete(sending));
+      // Does not catch up after a delay, so the pace stays steady.
       nextMs = Math.max(nextMs + periodMs, performance.now());
       await delay(Math.max(0, nextMs - performance.now()), undefined, { signal }).catch(() => {});
     }
   }
 
   async #isEnough(): Promise<boolean> {
-    // While nobody answers, there is nothing to be learned, and the Echos wait for themselves.
+    // If the API server does not answer, the creation of the next Echo waits for it anyway.
     return (await this.#options.isEnough?.().catch(() => false)) ?? false;
   }
 
@@ -89,7 +89,7 @@ export class EchoStream {
     while (!signal.aborted) {
       const taken = await client.create(Echo, echoManifest({ name, namespace }, { message: name }), { signal }).then(
         () => true,
-        // Of an earlier attempt, whose answer was lost.
+        // An earlier attempt succeeded, but its reply was lost.
         (error: unknown) => isAlreadyExists(error),
       );
       if (taken) {

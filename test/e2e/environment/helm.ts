@@ -1,7 +1,7 @@
 import { E2eCluster } from './cluster.ts';
 import type { Release } from './release.ts';
 
-/** What the tests of the chart share: a cluster without the CRD of Echos, and a namespace for Echos. */
+/** Shared by the tests of the chart: a cluster without the CRD of Echos, and a namespace for Echos. */
 
 const crdName = 'echos.mmontes.io';
 
@@ -14,7 +14,7 @@ export async function setUp(): Promise<void> {
   namespace = await cluster.namespace();
 }
 
-/** @param release what the test has left installed */
+/** @param release the release that the test left installed */
 export async function tearDown(release: Release | undefined): Promise<void> {
   await cluster.deleteNamespace(namespace);
   await release?.uninstall();

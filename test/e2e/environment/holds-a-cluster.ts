@@ -1,4 +1,4 @@
-/** A program that holds a cluster as a test run does, and is killed by cluster.test.ts. Its argument is the name. */
+/** A program that keeps a cluster like a test run. cluster.nightly.test.ts kills it. Its argument is the cluster's name. */
 import { Cluster, removeClusterOnExit } from '../../../tools/cluster/index.ts';
 
 const name = process.argv[2] ?? '';

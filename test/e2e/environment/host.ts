@@ -5,8 +5,8 @@ import { layoutOf } from '../../../tools/cluster/layout.ts';
 import { attachedFiles } from '../../../tools/cluster/volumes.ts';
 
 /**
- * What there is on this host of clusters of these names, as lines for people; empty when nothing is left of them. Every line
- * is found by a name that only that cluster uses, so that other programs of the host change nothing here.
+ * Returns a line for everything on this host that belongs to clusters with these names. Finds it by names that only these clusters use, so
+ * that other programs do not affect the result.
  */
 export async function tracesOf(...names: readonly string[]): Promise<readonly string[]> {
   const traces: string[] = [];
@@ -27,7 +27,7 @@ export async function tracesOf(...names: readonly string[]): Promise<readonly st
   return traces;
 }
 
-/** Where a container runtime, a kubelet, CNI plugins and image builders would put things on a host that is theirs. */
+/** Folders that container runtimes, kubelets, CNI plugins and image builders create by default. */
 const places = [
   '/etc/cni',
   '/opt/cni',
@@ -45,7 +45,7 @@ const places = [
   '/var/log/pods',
 ];
 
-/** What kubelet, kube-proxy and CNI plugins set. */
+/** Kernel settings that kubelet, kube-proxy and CNI plugins change. */
 const settings = [
   'kernel/keys/root_maxbytes',
   'kernel/keys/root_maxkeys',
@@ -63,7 +63,7 @@ const settings = [
   'vm/panic_on_oom',
 ];
 
-/** What is the host's own and a cluster must leave as it is. A place counts by its being there: what is in it may be others'. */
+/** Returns the state of the host that a cluster must not change: the existence of folders, and kernel settings. */
 export async function hostState(): Promise<readonly string[]> {
   const values = settings.map(async (name) => {
     const value = await readFile(join('/proc/sys', name), 'utf8').catch(() => 'none');
@@ -90,7 +90,7 @@ async function pathsBelow(folder: string, depth: number): Promise<string[]> {
   return nested.flat();
 }
 
-/** The processes that mention `text` in their command line, this one excepted. */
+/** Returns the other processes with `text` in their command line. */
 export async function processesMentioning(text: string): Promise<readonly string[]> {
   const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid);
   const commands = await Promise.all(

@@ -8,7 +8,7 @@ const name = 'idle-jobs';
 const nobody = 'jobs.echoperator.test/nobody';
 const policyGroup = 'admissionregistration.k8s.io/v1';
 
-/** The job controller leaves alone a Job that another controller manages. */
+/** The Job controller ignores a Job that another controller manages. */
 const policy = {
   apiVersion: policyGroup,
   kind: 'MutatingAdmissionPolicy',
@@ -35,7 +35,7 @@ const binding = {
   spec: { policyName: name },
 };
 
-/** Has the API server see to it that Jobs in namespaces with {@link idleJobsLabels} get no pods; returns when it does. */
+/** Prevents pods of Jobs in namespaces with {@link idleJobsLabels}. Returns when the API server enforces it. */
 export async function keepJobsIdle(cluster: E2eCluster): Promise<void> {
   await cluster.apply(listOf([policy, binding]));
   const namespace = await cluster.namespace(idleJobsLabels);

@@ -1,20 +1,20 @@
 import type { AuditEvent, AuditLog } from '../../../tools/cluster/index.ts';
 
-/** A write of one of the operator's pods, as the API server's audit log has it. */
+/** A write of one of the operator's pods in the API server's audit log. */
 export interface PodWrite {
   readonly pod: string;
   readonly verb: string;
   readonly resource: string;
   readonly name: string;
   readonly code: number;
-  /** When the API server had the request, and when it had answered, by its clock: RFC 3339 to the microsecond. */
+  /** When the API server received and answered the request, by its clock: RFC 3339 with microseconds. */
   readonly received: string;
   readonly answered: string;
 }
 
 const podName = 'authentication.kubernetes.io/pod-name';
 
-/** The writes of all of the operator's pods in a namespace, in the order in which the API server received them. */
+/** Returns the writes of the operator's pods in a namespace, in the order in which the API server received them. */
 export async function podWrites(auditLog: AuditLog, namespace: string): Promise<readonly PodWrite[]> {
   const events = await auditLog.events(namespace);
   return events.flatMap((event) => podWrite(event) ?? []).sort((a, b) => (a.received < b.received ? -1 : 1));
@@ -34,26 +34,26 @@ function podWrite(event: AuditEvent): PodWrite | undefined {
   };
 }
 
-/** Those that created a Job. */
+/** Returns the writes that created a Job. */
 export const jobCreations = (writes: readonly PodWrite[]): readonly PodWrite[] =>
   writes.filter(({ verb, resource, code }) => verb === 'create' && resource === 'jobs' && code === 201);
 
 /**
- * Those that have changed something. What a leader has sent in time may land late, and is refused then. Events only tell
- * what was; theirs may be late.
+ * Returns the writes that changed something. A leader's write may arrive late, and is then refused. Events may be late because they only
+ * describe the past.
  */
 export const effective = (writes: readonly PodWrite[]): readonly PodWrite[] =>
   writes.filter(({ code, resource }) => code < 300 && resource !== 'events');
 
-/** The pods that wrote, each until another one did, in this order. */
+/** Returns the pods in the order of their writes, without consecutive repetitions. */
 export function turns(writes: readonly PodWrite[]): readonly string[] {
   return writes.map(({ pod }) => pod).filter((pod, i, all) => pod !== all[i - 1]);
 }
 
 /**
- * The longest time in which no Job was made, in milliseconds.
+ * Returns the longest time without a new Job, in milliseconds.
  *
- * @param sinceMs the writes before do not count, the last of them excepted
+ * @param sinceMs ignores gaps that end before
  */
 export function longestGapMs(creations: readonly PodWrite[], sinceMs: number): number {
   const stamps = creations.map(({ answered }) => Date.parse(answered)).sort((a, b) => a - b);
@@ -61,22 +61,22 @@ export function longestGapMs(creations: readonly PodWrite[], sinceMs: number): n
   return Math.max(0, ...gaps);
 }
 
-/** How the lead has passed from one pod to another, by the API server's clock. */
+/** A change of the leader, by the API server's clock. */
 export interface Handover {
   readonly from: string;
   readonly to: string;
-  /** From the last write of the one to the Lease (its release, or its last renewal) to the other's first. */
+  /** From the former leader's last write to the Lease (release or renewal) to the new leader's first. */
   readonly leaseMs: number;
-  /** From the same moment to the first Job that the other made; infinite where it made none. */
+  /** From the same moment to the new leader's first Job. Infinity if it created none. */
   readonly workMs: number;
 }
 
 /**
- * The handovers of a trial, in their order.
+ * Returns the handovers of a trial in their order.
  *
- * @param leaseWrites the writes in the release's namespace, also of before
+ * @param leaseWrites the writes in the release's namespace, including earlier ones
  * @param creations the creations of the trial's Jobs
- * @param sinceMs who took the Lease before is of no interest
+ * @param sinceMs ignores earlier handovers
  */
 export function handovers(
   leaseWrites: readonly PodWrite[],

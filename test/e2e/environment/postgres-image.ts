@@ -3,19 +3,19 @@ import { join } from 'node:path';
 import { addProgram, imageArchive, makeBusyboxRoot } from '../../../tools/cluster/images.ts';
 import { ensureDebianPackages } from '../../../tools/debian.ts';
 
-/** Where Debian has PostgreSQL: it finds the one folder by the way from the other. */
+/** Debian's PostgreSQL. It finds the second folder by a path relative to the first. */
 const programsFolder = '/usr/lib/postgresql';
 const sharedFolder = '/usr/share/postgresql';
 
-/** Whom it runs as: it refuses to be root, and initdb asks for its name. */
+/** The user of PostgreSQL, which refuses to run as root. initdb requires that the user has a name. */
 export const postgresUser = 999;
 
-/** Raised when the image below gets other files of the same PostgreSQL. */
+/** Increase this if the image gets other files of the same PostgreSQL. */
 const rootVersion = '1';
 
 /**
- * As the image of that name has it: a superuser `postgres`, whose password is POSTGRES_PASSWORD, and a database POSTGRES_DB;
- * arguments go to the server.
+ * The entry point, like the public image's: creates the superuser `postgres` with the password POSTGRES_PASSWORD and the database
+ * POSTGRES_DB, and passes its arguments to the server.
  */
 const entry = (version: string): string => `#!/bin/sh
 set -e
@@ -36,7 +36,7 @@ ENV PATH=/usr/lib/postgresql/${version}/bin:/bin PGDATA=/var/lib/postgresql/data
 ENTRYPOINT ["/entry"]
 `;
 
-/** Debian's PostgreSQL, of whatever version, and psql, under the name of the public image that the docs name. An archive. */
+/** Builds an archive of Debian's PostgreSQL and psql with the name of the public image in the docs. */
 export async function postgresImage(): Promise<string> {
   await ensureDebianPackages(['postgresql', 'busybox-static', 'buildah']);
   const version = await newestVersion();
@@ -52,13 +52,13 @@ export async function postgresImage(): Promise<string> {
         await makeBusyboxRoot(root);
         for (const program of [server, join(programs, 'initdb'), join(programs, 'psql')])
           await addProgram(root, program);
-        // Those of every new database.
+        // Every new database loads these.
         for (const library of ['plpgsql.so', 'dict_snowball.so']) await addProgram(root, join(libraries, library));
         await cp(join(sharedFolder, version), join(root, sharedFolder, version), {
           recursive: true,
           dereference: true,
         });
-        // A build gives everything to root: where the data goes has to be open to others.
+        // The build makes root the owner of all files, so the data folder must be writable for others.
         await mkdir(join(root, 'var/lib/postgresql'), { recursive: true });
         await chmod(join(root, 'var/lib/postgresql'), 0o777);
         await mkdir(join(root, 'etc'));

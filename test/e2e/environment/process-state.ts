@@ -1,17 +1,17 @@
 import { readFile } from 'node:fs/promises';
 
-/** What the kernel says that a process does: `R`, `S`, `D`, stopped `T`, ended `Z`; undefined: there is none. */
+/** Returns the kernel's state of a process: `R`, `S`, `D`, stopped `T`, ended `Z`. Undefined if there is no such process. */
 export async function processState(pid: number): Promise<string | undefined> {
   const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => undefined);
-  // Behind the program's name, which may hold a parenthesis itself.
+  // The state follows the program's name, which may contain parentheses.
   return stat?.slice(stat.lastIndexOf(')') + 2).split(' ')[0];
 }
 
-/** Whether it has ended; its parent need not know yet. */
+/** Whether a process has ended, even if its parent has not noticed. */
 export const hasEnded = async (pid: number): Promise<boolean> =>
   [undefined, 'Z', 'X'].includes(await processState(pid));
 
-/** A signal to each of them. One that has ended by itself gets none. */
+/** Sends a signal to each process that still exists. */
 export function signalAll(pids: readonly number[], signal: NodeJS.Signals): void {
   for (const pid of pids) {
     try {

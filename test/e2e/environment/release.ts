@@ -4,7 +4,7 @@ import type { E2eCluster } from './cluster.ts';
 const chart = join(import.meta.dirname, '../../../charts/echoperator');
 const name = 'echoperator';
 
-/** A release of the chart, in a namespace of its own. */
+/** A release of the chart in its own namespace. */
 export class Release {
   readonly namespace: string;
   readonly #cluster: E2eCluster;
@@ -14,7 +14,7 @@ export class Release {
     this.namespace = namespace;
   }
 
-  /** The one that is installed there. */
+  /** Returns the release of a namespace. */
   static in(cluster: E2eCluster, namespace: string): Release {
     return new Release(cluster, namespace);
   }
@@ -31,7 +31,7 @@ export class Release {
     return release;
   }
 
-  /** As `helm upgrade --install`, with the values of `flags` and no others: by itself Helm keeps those of before. */
+  /** Runs `helm upgrade --install` with only the values of `flags`. Without --reset-values, Helm keeps earlier ones. */
   async upgrade(flags: readonly string[] = [], chartFolder = chart): Promise<void> {
     const wait = ['--wait', '--timeout=120s'];
     await this.#helm('upgrade', '--install', name, chartFolder, '--reset-values', ...wait, ...flags);
@@ -41,12 +41,12 @@ export class Release {
     await this.#helm('rollback', name, String(revision), '--wait', '--timeout=120s');
   }
 
-  /** What `helm test` prints. @throws ExecaError when the test fails. */
+  /** Runs `helm test` and returns its output. @throws ExecaError if the test fails */
   async test(): Promise<string> {
     return this.#helm('test', name, '--logs', '--timeout=120s');
   }
 
-  /** Ends the operator's process at once, without asking it; its Deployment starts another. */
+  /** Kills the operator's pod without a grace period. Its Deployment creates another one. */
   async kill(): Promise<void> {
     const selector = `app.kubernetes.io/instance=${name},app.kubernetes.io/component=operator`;
     await this.#cluster.kubectl([
@@ -55,7 +55,7 @@ export class Release {
     ]);
   }
 
-  /** Uninstalls it and has its namespace deleted; the CRDs and the Echos stay, as Helm has it. */
+  /** Uninstalls the release and deletes its namespace. The CRDs and the Echos stay. */
   async uninstall(): Promise<void> {
     await this.#helm('uninstall', name, '--ignore-not-found', '--wait');
     await this.#cluster.deleteNamespace(this.namespace);

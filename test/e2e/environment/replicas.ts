@@ -6,30 +6,30 @@ import { eventually } from '../../../testkit/eventually.ts';
 
 type ContainerStatus = NonNullable<NonNullable<Pod['status']>['containerStatuses']>[number];
 
-/** Which release, and how to ask its pods. */
+/** A release, and how to reach its pods. */
 export interface ReplicasOptions {
   readonly client: Client;
   readonly transport: Transport;
   readonly namespace: string;
-  /** The chart's full name, which is the Lease's. */
+  /** The chart's full name, which is also the Lease's name. */
   readonly fullName: string;
   readonly metrics: { readonly port: number; readonly path: string };
 }
 
-/** Who holds the Lease. */
+/** The holder of the Lease. */
 export interface Holder {
-  /** Empty where nobody does. */
+  /** Empty if nobody holds the Lease. */
   readonly identity: string;
-  /** The identity's first part. */
+  /** The part of the identity before the uuid. */
   readonly pod: string;
-  /** How often the holder has changed. */
+  /** The number of changes of the holder. */
   readonly transitions: number;
 }
 
-/** How long a replica may take until it is ready, one whose container the kubelet starts again with a pause too. */
+/** How long a replica may take to become ready, including the kubelet's backoff after a restart. */
 const settledTimeoutMs = 120_000;
 
-/** The pods of a release of the operator, and which of them leads. */
+/** The pods of a release of the operator, and their leader. */
 export class Replicas {
   readonly #options: ReplicasOptions;
 
@@ -41,7 +41,7 @@ export class Replicas {
     return this.#options.namespace;
   }
 
-  /** Those that are being deleted too. */
+  /** Returns all pods, including terminating ones. */
   async pods(): Promise<readonly Pod[]> {
     const { client, namespace } = this.#options;
     const labelSelector = 'app.kubernetes.io/component=operator';
@@ -60,7 +60,7 @@ export class Replicas {
     return { identity, pod, transitions: spec?.leaseTransitions ?? 0 };
   }
 
-  /** Waits until somebody else holds the Lease. */
+  /** Waits until another replica holds the Lease. */
   async holderOtherThan(before: Holder): Promise<Holder> {
     return eventually(
       `a leader other than ${before.identity}`,

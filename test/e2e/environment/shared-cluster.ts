@@ -3,7 +3,7 @@ import { cacheFolder } from '../../../tools/cache-folder.ts';
 import { addressesOfAllClusters, Cluster, removeClusterOnExit, type Watchdog } from '../../../tools/cluster/index.ts';
 import { ExclusiveLock } from '../../../tools/exclusive-lock.ts';
 
-/** What a suite's cluster is made of. */
+/** Options of a suite's cluster. */
 export interface SharedClusterOptions {
   /** The suite, and the cluster's name. */
   readonly suite: string;

@@ -24,42 +24,42 @@ import { hasEnded } from './process-state.ts';
 import { Release } from './release.ts';
 import { containerOf, type Holder, Replicas, type ReplicasOptions } from './replicas.ts';
 
-/** As the chart has it, but that a pod counts as ready soon after it is. */
-const soonReady = ['--set', 'readinessProbe.periodSeconds=1'];
+/** Probes readiness every second, so that the kubelet notices a ready pod soon. */
+const frequentReadinessProbes = ['--set', 'readinessProbe.periodSeconds=1'];
 
-/** What is done to the operator while Echos come. */
+/** A disturbance of the operator while Echos are created. */
 export interface Trial {
-  /** Told to people. */
+  /** Printed with the result. */
   readonly name: string;
-  /** How many Echos come. Default 20. */
+  /** Echos per second. Default 20. */
   readonly perSecond?: number;
-  /** As the stream has it. */
+  /** See EchoStreamOptions. */
   readonly isEnough?: (namespace: string) => Promise<boolean>;
-  /** Whether their Jobs have pods. Default: no, because so many could not run here. */
+  /** Whether the Jobs have pods. Default: no, because the cluster cannot run so many. */
   readonly runsPods?: boolean;
-  /** How many replicas there are afterwards. Default: as many as before. */
+  /** The number of replicas afterwards. Default: as before. */
   readonly to?: number;
-  /** @param leader who led when the trial began */
+  /** @param leader the leader at the start of the trial */
   readonly disturb: (leader: Holder, stream: EchoStream) => Promise<void>;
 }
 
-/** What came of a trial. */
+/** The result of a trial. */
 export interface TrialResult {
-  /** Where the Echos are. */
+  /** The namespace of the Echos. */
   readonly namespace: string;
-  /** Their names. */
+  /** The names of the Echos. */
   readonly echos: readonly string[];
-  /** The operator's writes there. */
+  /** The operator's writes in the namespace. */
   readonly writes: readonly PodWrite[];
-  /** Since the operator was disturbed. */
+  /** The handovers since the disturbance. */
   readonly handovers: readonly Handover[];
 }
 
 type Ended = NonNullable<NonNullable<ReturnType<typeof containerOf>['lastState']>['terminated']>;
 
-/** Which release the trials are about. */
+/** The release of the trials. */
 export interface TrialsOptions {
-  /** Beside those that every trial has. */
+  /** Helm's flags in addition to those of every trial. */
   readonly flags?: readonly string[];
   readonly replicas?: number;
   readonly fullName?: string;
@@ -67,8 +67,7 @@ export interface TrialsOptions {
 }
 
 /**
- * A release of several replicas on the cluster of the run, which is disturbed while Echos come. A trial leaves release and
- * cluster as it has found them.
+ * Disturbs a release with several replicas while Echos are created. A trial leaves the release and the cluster unchanged.
  */
 export class Trials {
   readonly cluster: Cluster;
@@ -93,7 +92,7 @@ export class Trials {
     this.client = new HttpClient(transport, 'test');
     this.replicas = new Replicas({ client: this.client, transport, namespace: release.namespace, fullName, metrics });
     this.#transport = transport;
-    this.#flags = [...soonReady, ...flags];
+    this.#flags = [...frequentReadinessProbes, ...flags];
     this.#count = replicas;
   }
 
@@ -109,15 +108,15 @@ export class Trials {
     return trials;
   }
 
-  /** Uninstalls the release. The Echos go with the cluster. */
+  /** Uninstalls the release. The Echos are removed with the cluster. */
   async end(): Promise<void> {
     await this.#transport.close();
     await this.release.uninstall();
   }
 
   /**
-   * Lets Echos come while the operator is disturbed. In the end each has its Job, none has had two, and one replica leads.
-   * Says how long no Job was made.
+   * Disturbs the operator while Echos are created. Verifies that in the end each Echo has had exactly one Job, and one replica leads.
+   * Prints the longest time without a new Job.
    */
   async run({ name, perSecond = 20, isEnough, runsPods = false, to, disturb }: Trial): Promise<TrialResult> {
     const { client, user, replicas } = this;
@@ -130,7 +129,7 @@ export class Trials {
       ...(isEnough && { isEnough: () => isEnough(namespace) }),
     };
     await using stream = EchoStream.start(options);
-    await eventually('Jobs are being made', async () => (await this.#jobNames(namespace)).size >= 3, 60_000);
+    await eventually('Jobs are created', async () => (await this.#jobNames(namespace)).size >= 3, 60_000);
     const leader = await replicas.holder();
     const sinceMs = Date.now();
     await disturb(leader, stream);
@@ -148,9 +147,9 @@ export class Trials {
     process.stdout.write(`${name}: no Job for ${gap} ms; handovers: ${gaps.join('; ')}\n`);
     const made = creations.map((creation) => creation.name);
     expect(made.filter((job, i) => made.indexOf(job) < i)).toEqual([]);
-    // One that was deleted might have been made a second time.
+    // A deleted Job could have been created twice unnoticed.
     expect(writes.filter(({ verb, resource }) => verb.startsWith('delete') && resource === 'jobs')).toEqual([]);
-    // Whoever has written something writes no more after the next one, unless it was elected again.
+    // A former leader must not write after the next one did, unless it was elected again.
     expect(turns(effective(writes)).length - 1).toBeLessThanOrEqual(transitions - leader.transitions);
     return { namespace, echos, writes, handovers: its };
   }
@@ -161,7 +160,7 @@ export class Trials {
     return new Set(items.map(({ metadata }) => metadata.name));
   }
 
-  /** As the release was installed, and with further flags. */
+  /** Upgrades the release with the flags of the installation and more. */
   async upgrade(...flags: readonly string[]): Promise<void> {
     await this.release.upgrade([...this.#flags, ...flags]);
   }
@@ -174,20 +173,20 @@ export class Trials {
     return (await this.replicas.pod(pod)).spec?.nodeName ?? '';
   }
 
-  /** The processes of a pod's container, as the host counts them. */
+  /** Returns the host's process ids of a pod's container. */
   async processesOf(pod: string): Promise<readonly number[]> {
     const pids = await this.cluster.containerProcesses(containerOf(await this.replicas.pod(pod)).containerID ?? '');
     expect(pids).not.toEqual([]);
     return pids;
   }
 
-  /** How often each pod's container was started again, by the pod's name. */
+  /** Returns the restart count of each pod's container by the pod's name. */
   async restarts(): Promise<Readonly<Record<string, number>>> {
     const pods = await this.replicas.pods();
     return Object.fromEntries(pods.map((pod) => [pod.metadata.name, containerOf(pod).restartCount]));
   }
 
-  /** Waits until a pod's container has been started more often than so, and returns what the kubelet says of its end. */
+  /** Waits until a pod's container was restarted more than `before` times. @returns its last termination */
   startedAgain(pod: string, before = 0): Promise<Ended> {
     return eventually(
       `the container of ${pod} is started again`,

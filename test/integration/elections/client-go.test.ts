@@ -67,7 +67,7 @@ async function holders(lock: string): Promise<readonly string[]> {
   return (tenures.get(lock) ?? []).map(({ identity }) => identity.split('_')[0] ?? '');
 }
 
-test('our candidate takes a Lease that client-go releases at once, and client-go takes one that ours releases', async () => {
+test('our candidate acquires a Lease that client-go releases at once, and client-go acquires one that ours releases', async () => {
   const lock = 'released';
   const go = await start('client-go', [lock], long);
   await arena.heldBy(lock, 'client-go');
@@ -112,7 +112,7 @@ const releases = 5;
 
 // How few of them write at all depends on the machine; test/unit/runtime/leader-election/standby.test.ts tests it with
 // a fake clock.
-test('one of many standbys takes a released Lease, and nobody writes to it twice', async () => {
+test('one of many standbys acquires a released Lease, and no other one writes to it', async () => {
   const lock = 'herd';
   const key = { namespace, name: lock };
   const spec = () => {

@@ -83,7 +83,7 @@ test('a leader that was frozen does not write a row that was deleted meanwhile',
 
   proxy.hold();
   await world.apply(key, { ...jane, age: 22 });
-  await eventually('the leader waits for a connection', async () => proxy.held > 0);
+  await eventually('the leader waits for a connection', async () => proxy.heldCount > 0);
   await freezeLeader();
   await eventually(
     'the second replica has written the row',
@@ -134,7 +134,7 @@ test('a leader that was frozen does not revert a pet that was changed meanwhile'
 
   proxy.hold();
   await world.apply('thor', { ...thor, name: 'Odin' });
-  await eventually('the leader waits for a connection', async () => proxy.held > 0);
+  await eventually('the leader waits for a connection', async () => proxy.heldCount > 0);
   await freezeLeader();
   await world.settled();
   await world.apply('thor', { ...thor, name: 'Loki' });

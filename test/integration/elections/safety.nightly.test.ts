@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { removeClocksOfTheDead } from '../../../testkit/fake-clock.ts';
+import { removeLeftoverClocks } from '../../../testkit/fake-clock.ts';
 import { Arena } from './environment/arena.ts';
 import { Contest } from './environment/contest.ts';
 import { contendAtRandom, timeLimitMs } from './environment/random-elections.ts';
@@ -20,11 +20,11 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await arena[Symbol.asyncDispose]();
-  await removeClocksOfTheDead();
+  await removeLeftoverClocks();
 });
 
 test(
-  'during many elections nobody begins a write while another candidate leads, and in the end each lock has a leader',
+  'during many elections no candidate starts a write while another one leads, and in the end each Lease has a leader',
   async () => {
     console.log(`elections at random: ELECTIONS_SEED=${options.seed}`);
     await using contest = new Contest(arena);

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { ConfigMap } from '../../../src/runtime/kinds/index.ts';
 import type { LeaseTimings } from '../../../src/runtime/leader-election/index.ts';
 import { eventually } from '../../../src/runtime/testing/index.ts';
-import { removeClocksOfTheDead } from '../../../testkit/fake-clock.ts';
+import { removeLeftoverClocks } from '../../../testkit/fake-clock.ts';
 import { Arena } from './environment/arena.ts';
 import { Contest } from './environment/contest.ts';
 import type { Contestant } from './environment/contestant.ts';
@@ -23,11 +23,11 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await arena[Symbol.asyncDispose]();
-  await removeClocksOfTheDead();
+  await removeLeftoverClocks();
 });
 
 test(
-  'nobody begins a write while another candidate leads, and in the end each lock has a leader',
+  'no candidate starts a write while another one leads, and in the end each Lease has a leader',
   async () => {
     await using contest = new Contest(arena);
     console.log(await contendAtRandom(arena, contest, options));
@@ -45,29 +45,26 @@ const longer: LeaseTimings = { leaseDurationSeconds: 4, renewDeadlineSeconds: 2.
 test.each([
   ['with free connections', 32],
   ['with requests that wait for a connection', 1],
-])(
-  'a leader %s that was frozen for longer than its Lease lasts begins no request when it wakes',
-  async (_, connections) => {
-    await using contest = new Contest(arena);
-    const lock = `frozen-${connections}`;
-    await arena.client.create(ConfigMap, { metadata: { namespace, name: lock } });
-    const entry = { locks: [lock], timings: longer, connections };
-    const one = await contest.enter({ ...entry, name: `frozen-${connections}-one` });
-    const other = await contest.enter({ ...entry, name: `frozen-${connections}-other` });
-    const [leader, standby] = await eventually('one leads', async () => {
-      if ((await one.held()).length === 1) return [one, other] as const;
-      return (await other.held()).length === 1 && ([other, one] as const);
-    });
-    const begunBefore = await countBegun(leader);
-    await eventually('it writes', async () => (await countBegun(leader)) > begunBefore);
-    leader.freeze();
-    await eventually('the other leads', async () => (await standby.held()).length === 1);
-    expect(await leader.thaw()).toBe(true);
-    await eventually('the former leader stands by', async () => leader.proxy.watches === 1);
-    for (const contestant of [one, other]) await contestant.stop();
-    await contest.expectNoViolation();
-  },
-);
+])('a leader %s that was frozen until its Lease expired starts no request when it wakes', async (_, connections) => {
+  await using contest = new Contest(arena);
+  const lock = `frozen-${connections}`;
+  await arena.client.create(ConfigMap, { metadata: { namespace, name: lock } });
+  const entry = { locks: [lock], timings: longer, connections };
+  const one = await contest.enter({ ...entry, name: `frozen-${connections}-one` });
+  const other = await contest.enter({ ...entry, name: `frozen-${connections}-other` });
+  const [leader, standby] = await eventually('one leads', async () => {
+    if ((await one.held()).length === 1) return [one, other] as const;
+    return (await other.held()).length === 1 && ([other, one] as const);
+  });
+  const begunBefore = await countBegun(leader);
+  await eventually('it writes', async () => (await countBegun(leader)) > begunBefore);
+  leader.freeze();
+  await eventually('the other leads', async () => (await standby.held()).length === 1);
+  expect(await leader.thaw()).toBe(true);
+  await eventually('the former leader stands by', async () => leader.proxy.watches === 1);
+  for (const contestant of [one, other]) await contestant.stop();
+  await contest.expectNoViolation();
+});
 
 async function countBegun(contestant: Contestant): Promise<number> {
   const lines = (await contestant.records()).flatMap((record) => record.lines);

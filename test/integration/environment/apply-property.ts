@@ -8,26 +8,25 @@ import type { TestCluster } from '../../../testkit/test-cluster.ts';
 import { type ChildExample, childExamples } from './child-examples.ts';
 import { RandomEdits, randomNumbers } from './random-edits.ts';
 
-/** The API server refuses most edits at random; after so many of one object another is made. */
+/** The API server refuses most random edits. After this many edits of an object, a new one is created. */
 const maxRefusals = 40;
-/** Edits add up on one object, and after so many another is made. */
+/** Accepted edits accumulate on an object. After this many, a new one is created. */
 const editsPerObject = 12;
 
 const applyManager = 'applier';
 
-/** How the edits have gone. */
+/** The results of the edits. */
 export interface EditCounts {
   unchanged: number;
   applied: number;
-  /** Applies that changed nothing: what one had left different was not known yet. */
+  /** Applies without effect, because the remaining difference was not known yet. */
   probed: number;
   refused: number;
 }
 
 /**
- * Edits children of every kind at random under another field manager, and compares what {@link Applier.apply} says with a
- * dry run of the apply: `unchanged` means that it changes nothing, and an apply that changed nothing is not sent again for
- * the same content.
+ * Makes random edits of children of every kind as another field manager, and compares the result of {@link Applier.apply} with a dry run:
+ * `unchanged` means that an apply changes nothing, and an apply without effect is not sent again for the same content.
  */
 export async function editAtRandom(cluster: TestCluster, seed: number, edits: number): Promise<EditCounts> {
   const run = await Run.start(cluster, seed);
@@ -51,7 +50,7 @@ class Run {
   readonly #limited: string;
   readonly #owner: { readonly name: string; readonly uid: string };
   readonly #ofCluster: { readonly kind: Kind; readonly name: string }[] = [];
-  /** `PATCH` requests of the applier, dry runs too. */
+  /** The applier's PATCH requests, including dry runs. */
   readonly #sent: { count: number };
   #made = 0;
 
@@ -81,7 +80,7 @@ class Run {
       },
     });
     const namespaces = [await cluster.namespace(), await cluster.namespace()] as const;
-    // Of the whole cluster, so that it can own whatever is.
+    // A cluster-scoped owner can own objects of every scope.
     const kind = childExamples.find((example) => example.kind.kind === 'ClusterRole')?.kind as Kind;
     const owner = await cluster.client.create(kind, { metadata: { name: `owner-${namespaces[0]}` } });
     const run = new Run(cluster, seed, transport, namespaces, owner, sent);
@@ -118,12 +117,12 @@ class Run {
         if (stored === undefined) break;
         child = { ...child, stored };
       }
-      // Few kinds let another manager change much: what they refuse counts too, or this would not end.
+      // Refused edits count too, because some kinds allow few edits, and the loop would not end.
       if (refusals === maxRefusals) done += 1;
     }
   }
 
-  /** @returns the object as it is now; undefined where others' fields let no apply happen any more. */
+  /** @returns the current object; undefined if fields of others make every apply fail */
   async #check(kind: Kind, manifest: () => Manifest<KubeObject>, theirs: KubeObject): Promise<KubeObject | undefined> {
     const dryRun = await this.#applyDry(kind, manifest(), theirs);
     const store = new Store<KubeObject>();
@@ -132,7 +131,7 @@ class Run {
     const result = await this.#applier.apply(kind, manifest(), { client: this.#client, store }).catch(refusal);
     if (dryRun instanceof ApiError || result instanceof ApiError) {
       expect(dryRun).toBeInstanceOf(ApiError);
-      // A 500 is the server's own: others' fields are such that it can apply nothing, not even what is there already.
+      // With such fields of others the server answers 500 even to an apply of the present content.
       if ((dryRun as ApiError).code !== 500) expect(result).toBeInstanceOf(ApiError);
       return undefined;
     }
@@ -146,7 +145,7 @@ class Run {
     }
     const { object } = result as { readonly object: KubeObject };
     expect(withoutNodePorts(contentOf(object))).toEqual(withoutNodePorts(contentOf(dryRun)));
-    // Whatever the answer was: the same once more costs nothing.
+    // A second apply must send nothing.
     store.set(object);
     const sent = this.#sent.count;
     expect((await this.#applier.apply(kind, manifest(), { client: this.#client, store })).type).toBe('unchanged');
@@ -167,7 +166,7 @@ class Run {
     }) as Client;
     const store = new Store<KubeObject>();
     const { name, namespace, uid, ownerReferences } = metadata;
-    // So that whatever is stored it is applied: what is compared has nothing of it.
+    // Makes the comparison fail, so that the apply is always sent.
     store.set({
       metadata: {
         ...metadata,
@@ -204,7 +203,7 @@ class Run {
     return { manifest, stored: (rest as { object: KubeObject }).object };
   }
 
-  /** As another field manager; undefined if the API server refuses it, or it changes nothing. */
+  /** Edits as another field manager. Returns undefined if the API server refuses the edit or it changes nothing. */
   async #update(kind: Kind, object: KubeObject): Promise<KubeObject | undefined> {
     const updated = await this.#cluster.client.update(kind, object).catch(refusal);
     return updated instanceof ApiError || updated.metadata.resourceVersion === object.metadata.resourceVersion
@@ -220,13 +219,13 @@ const ownerOf = ({ name, uid }: { readonly name: string; readonly uid: string })
   blockOwnerDeletion: true,
 });
 
-/** A refusal is an answer here. */
+/** Returns a refusal instead of throwing it. */
 function refusal(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
   throw error;
 }
 
-/** What an apply may change: without the status, what the server writes, and what the Deployment controller notes. */
+/** Returns the part that an apply may change: without the status, the server's metadata, and the Deployment controller's annotation. */
 export function contentOf(object: KubeObject): object {
   const { resourceVersion, managedFields, generation, ...metadata } = object.metadata as unknown as Record<
     string,
@@ -236,6 +235,6 @@ export function contentOf(object: KubeObject): object {
   return { ...object, metadata: { ...metadata, annotations }, status: undefined };
 }
 
-/** Where the server has to choose a Service's node ports anew, it chooses others for an apply than it did for the dry run. */
+/** Removes a Service's node ports: if the server has to choose new ones, the apply gets other ports than the dry run. */
 const withoutNodePorts = (content: object): unknown =>
   JSON.parse(JSON.stringify(content, (key, value) => (key === 'nodePort' ? undefined : value)));

@@ -2,7 +2,7 @@ import { expect } from '@jest/globals';
 import { PodSet, ScheduledEcho } from '../../../src/api/index.ts';
 import { CronJob, Pod } from '../../../src/runtime/kinds/index.ts';
 import { eventually } from '../../../testkit/eventually.ts';
-import { forEachOf } from '../../../testkit/for-each-of.ts';
+import { forEachConcurrently } from '../../../testkit/for-each-concurrently.ts';
 import { OperatorProcess } from '../../../testkit/operator-process.ts';
 import { operatorWrites } from '../../../testkit/operator-writes.ts';
 import type { TestCluster } from '../../../testkit/test-cluster.ts';
@@ -14,7 +14,7 @@ const resyncs = 2;
 /** An upper bound for the time of each step, in milliseconds. */
 export const timeLimitMs = (count: number): number => 60_000 + count * 600;
 
-/** How many reconciles have succeeded. */
+/** Returns the number of successful reconciles. */
 async function reconciled(operator: OperatorProcess, controller: string): Promise<number> {
   const line = new RegExp(
     `^controller_runtime_reconcile_total\\{controller="${controller}",result="success"\\} (\\d+)$`,
@@ -23,7 +23,7 @@ async function reconciled(operator: OperatorProcess, controller: string): Promis
   return Number(line.exec(await operator.metrics())?.[1] ?? 0);
 }
 
-/** Makes so many PodSets, of three pods each, and ScheduledEchos; then starts the operator again, and lets it resync. */
+/** Creates PodSets with three pods each and ScheduledEchos, then restarts the operator and lets it resync. */
 export async function expectNoWriteAtRest(cluster: TestCluster, count: number): Promise<void> {
   const limitMs = timeLimitMs(count);
   const namespace = await cluster.namespace();
@@ -31,7 +31,7 @@ export async function expectNoWriteAtRest(cluster: TestCluster, count: number): 
   try {
     const startedAtMs = performance.now();
     const names = Array.from({ length: count }, (_, index) => `many-${index}`);
-    await forEachOf(names, async (name) => {
+    await forEachConcurrently(names, async (name) => {
       await cluster.client.create(PodSet, customManifest({ name, namespace }, { replicas: podsEach }));
       await cluster.client.create(
         ScheduledEcho,
@@ -59,12 +59,12 @@ export async function expectNoWriteAtRest(cluster: TestCluster, count: number): 
     expect((await cluster.client.list(Pod, { namespace })).items).toHaveLength(podsEach * count);
     expect((await cluster.client.list(CronJob, { namespace })).items).toHaveLength(count);
   } finally {
-    // It ends with its Events.
+    // The operator sends its last Events when it stops.
     await first.stop();
   }
   const before = await operatorWrites(cluster.auditLog, namespace);
 
-  // Often enough to see some, seldom enough to end one before the next.
+  // Frequent enough for several resyncs, and rare enough that each ends before the next.
   const resyncSeconds = 1 + count / 50;
   const second = await OperatorProcess.start(cluster.kubeconfig, { RESYNC_SECONDS: String(resyncSeconds) });
   try {

@@ -4,12 +4,12 @@ import { findCondition } from '../../../src/runtime/index.ts';
 import { Job } from '../../../src/runtime/kinds/index.ts';
 import { echoManifest } from '../../../testkit/echos.ts';
 import { eventually } from '../../../testkit/eventually.ts';
-import { forEachOf } from '../../../testkit/for-each-of.ts';
+import { forEachConcurrently } from '../../../testkit/for-each-concurrently.ts';
 import { OperatorProcess } from '../../../testkit/operator-process.ts';
 import { jobsCreated, operatorWrites } from '../../../testkit/operator-writes.ts';
 import type { TestCluster } from '../../../testkit/test-cluster.ts';
 
-/** An upper bound for the time that these take, in milliseconds. */
+/** An upper bound for the time of these functions, in milliseconds. */
 export const timeLimitMs = (echos: number): number => 120_000 + echos * 300;
 
 const namesOf = (prefix: string, count: number) => Array.from({ length: count }, (_, index) => `${prefix}-${index}`);
@@ -19,7 +19,9 @@ async function createdJobs(cluster: TestCluster, namespace: string): Promise<Rea
 }
 
 function createEchos(cluster: TestCluster, namespace: string, names: readonly string[]): Promise<void> {
-  return forEachOf(names, (name) => cluster.client.create(Echo, echoManifest({ name, namespace }, { message: name })));
+  return forEachConcurrently(names, (name) =>
+    cluster.client.create(Echo, echoManifest({ name, namespace }, { message: name })),
+  );
 }
 
 /** Waits until every Echo in the namespace says that its Job prints. */
@@ -32,7 +34,7 @@ async function allPrinting(cluster: TestCluster, namespace: string, count: numbe
   await eventually(`${count} Echos have a Job`, look, timeLimitMs(count));
 }
 
-/** Creates Echos in a burst. Each must have a Job, made by one request. */
+/** Creates Echos in a burst. Verifies that the operator creates each Job with one request. */
 export async function expectBurst(cluster: TestCluster, count: number): Promise<void> {
   const operator = await OperatorProcess.start(cluster.kubeconfig);
   try {
@@ -53,7 +55,7 @@ export async function expectBurst(cluster: TestCluster, count: number): Promise<
   }
 }
 
-/** Kills the operator three times while Echos are created. No Job may be made twice, and none forgotten. */
+/** Kills the operator three times while Echos are created. Verifies that each Job is created exactly once. */
 export async function expectKillsSurvived(cluster: TestCluster, count: number): Promise<void> {
   const namespace = await cluster.namespace();
   const names = namesOf('restart', count);

@@ -1,12 +1,12 @@
 import { expect } from '@jest/globals';
 import type { Pet } from '../../../src/api/index.ts';
-import { forEachOf } from '../../../testkit/for-each-of.ts';
+import { forEachConcurrently } from '../../../testkit/for-each-concurrently.ts';
 import type { PetWorld } from './pet-world.ts';
 
 const thor = { name: 'Thor', type: 'dog', birthday: '2021-04-01T00:00:00Z' } as const satisfies Pet['spec'];
 const tron = { name: 'Tron', type: 'cat', birthday: '2020-06-25T00:00:00Z' } as const satisfies Pet['spec'];
 
-/** Makes many Pets, changes each and deletes each: the store is asked once for each of these. */
+/** Creates, changes and deletes many Pets. Verifies that the store gets each addition, update and deletion once. */
 export async function expectManyPets(world: PetWorld, count: number): Promise<void> {
   const settleMs = 120_000 + count * 60;
   const names = Array.from({ length: count }, (_, index) => `pet-${index}`);
@@ -15,16 +15,16 @@ export async function expectManyPets(world: PetWorld, count: number): Promise<vo
     calls[method] = (calls[method] ?? 0) + 1;
   };
   try {
-    await forEachOf(names, (name) => world.apply(name, { ...thor, name }));
+    await forEachConcurrently(names, (name) => world.apply(name, { ...thor, name }));
     await world.settled(settleMs);
-    await forEachOf(names, (name) => world.apply(name, { ...tron, name: `${name} renamed` }));
+    await forEachConcurrently(names, (name) => world.apply(name, { ...tron, name: `${name} renamed` }));
     await world.settled(settleMs);
-    await forEachOf(names, (name) => world.remove(name));
+    await forEachConcurrently(names, (name) => world.remove(name));
     expect(await world.settled(settleMs)).toEqual([]);
   } finally {
     world.store.onCall = () => {};
   }
   expect(calls).toMatchObject({ AddPets: count, UpdatePets: count, DeletePets: count });
-  // Our store is not searched before each update.
+  // The operator does not search our store before each update.
   expect(calls.SearchPets ?? 0).toBeLessThan(count / 10);
 }

@@ -1,16 +1,16 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from '@jest/globals';
 import { eventually } from '../../../testkit/eventually.ts';
-import { forEachOf } from '../../../testkit/for-each-of.ts';
+import { forEachConcurrently } from '../../../testkit/for-each-concurrently.ts';
 import { PostgresWorld } from './postgres-world.ts';
 
 /** An upper bound for the time of each step, in milliseconds. */
 export const timeLimitMs = (count: number): number => 120_000 + count * 90;
 
-/** Of up to 10,000 rows, whatever comes between them. */
+/** The bound for up to 10,000 rows, including small batches in between. */
 const maxStatements = 200;
 
-/** A world with a table, and an operator with few workers, as by default. */
+/** A world with a table, and an operator with the default number of workers. */
 export async function startManyWorld(): Promise<PostgresWorld> {
   const world = await PostgresWorld.start();
   await world.createTable('students');
@@ -19,10 +19,9 @@ export async function startManyWorld(): Promise<PostgresWorld> {
 }
 
 /**
- * What is counted in the database is how long its statements were planned and executed, as pg_stat_statements has it. It is
- * the time of a clock, and the API server, the operator and this test want the processors too: so the COPY that it is
- * compared with is taken again and again while the operator writes, and not at a quiet moment afterwards. Commits, and
- * the reading of parameters, are counted on neither side; `make bench` counts them too.
+ * Compares the planning and execution time of the operator's statements (pg_stat_statements) with that of COPY. This is wall-clock time, and
+ * the API server, the operator and the test use the processors too. Therefore COPY runs repeatedly while the operator writes. Commits and
+ * the parsing of parameters count on neither side; `make bench` includes them.
  */
 interface Cost {
   readonly statements: number;
@@ -31,7 +30,7 @@ interface Cost {
 
 const planAndExecution = 'total_plan_time + total_exec_time';
 
-/** What the operator's role has cost the database since the last time. */
+/** Returns the cost of the operator's statements since the last call. */
 async function cost(world: PostgresWorld): Promise<Cost> {
   const [row] = await world.database.query<{ readonly calls: string; readonly ms: number }>(
     `SELECT coalesce(sum(calls), 0) AS calls, coalesce(sum(${planAndExecution}), 0) AS ms FROM pg_stat_statements
@@ -41,7 +40,7 @@ async function cost(world: PostgresWorld): Promise<Cost> {
   return { statements: Number(row?.calls), milliseconds: Number(row?.ms) };
 }
 
-/** Copies as many rows into a table of the same form by one COPY, every second until the work has ended. */
+/** Copies as many rows into an equal table by one COPY, every second until the work has ended. */
 async function besideCopies<T>(world: PostgresWorld, count: number, work: () => Promise<T>): Promise<T> {
   await world.createTable('copied');
   const [setting] = await world.database.query<{ readonly folder: string }>(
@@ -66,7 +65,7 @@ async function besideCopies<T>(world: PostgresWorld, count: number, work: () => 
   }
 }
 
-/** How long a COPY took, in the mean. */
+/** Returns the mean duration of a COPY. */
 async function copyMs(world: PostgresWorld): Promise<number> {
   const [row] = await world.database.query<{ readonly ms: number }>(
     `SELECT (${planAndExecution}) / calls AS ms FROM pg_stat_statements WHERE query LIKE 'COPY copied FROM%'`,
@@ -74,7 +73,7 @@ async function copyMs(world: PostgresWorld): Promise<number> {
   return Number(row?.ms);
 }
 
-/** To look at the rows costs less than to look at the resources. */
+/** Polls the rows, which is cheaper than polling the resources. */
 async function rowsWhere(
   world: PostgresWorld,
   { condition, wanted, timeoutMs }: { readonly condition: string; readonly wanted: number; readonly timeoutMs: number },
@@ -89,7 +88,7 @@ async function rowsWhere(
   await eventually(`there are ${wanted} rows with ${condition}`, look, timeoutMs);
 }
 
-/** Makes so many PostgresWriters, changes them and deletes them. */
+/** Creates, changes and deletes PostgresWriters. */
 export async function expectFewStatements(world: PostgresWorld, count: number): Promise<void> {
   const timeoutMs = timeLimitMs(count);
   const namespace = await world.cluster.namespace();
@@ -100,7 +99,7 @@ export async function expectFewStatements(world: PostgresWorld, count: number): 
     await world.applyMany(namespace, count, { ...spec, age: 21 });
     await rowsWhere(world, { condition: 'age = 21', wanted: count, timeoutMs });
   };
-  // Of few rows it is the statements' own cost, and chance, that counts.
+  // With few rows, fixed costs and chance dominate.
   const isCompared = count >= 10_000;
   await (isCompared ? besideCopies(world, count, make) : make());
   const copied = isCompared ? await copyMs(world) : undefined;
@@ -112,7 +111,7 @@ export async function expectFewStatements(world: PostgresWorld, count: number): 
   await world.settled(namespace, ['students'], timeoutMs);
   const changed = await cost(world);
   const names = Array.from({ length: count }, (_, index) => `many-${index}`);
-  await forEachOf(names, (name) => world.delete({ name, namespace }));
+  await forEachConcurrently(names, (name) => world.delete({ name, namespace }));
   await rowsWhere(world, { condition: 'true', wanted: 0, timeoutMs });
   await eventually('all PostgresWriters are gone', async () => (await world.list(namespace)).length === 0, timeoutMs);
   const deleted = await cost(world);
@@ -121,7 +120,7 @@ export async function expectFewStatements(world: PostgresWorld, count: number): 
       `database: ${made.milliseconds.toFixed(0)} ms, a COPY of as many ${copied?.toFixed(0) ?? 'was not measured'}\n`,
   );
   expect(made.statements).toBeLessThanOrEqual(maxStatements);
-  // These come one by one, as fast as the API server takes them, and meet less company.
+  // Deletions arrive one by one, as fast as the API server handles them, so fewer rows share a statement.
   for (const { statements } of [made, changed, deleted]) expect(statements).toBeLessThan(count / 2);
   if (copied !== undefined) expect(made.milliseconds).toBeLessThanOrEqual(5 * copied);
   expect(await world.rows('students')).toEqual([]);

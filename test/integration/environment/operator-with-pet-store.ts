@@ -5,7 +5,7 @@ import { PetStoreProcess } from '../../../testkit/pet-store-process.ts';
 import { withReason } from '../../../testkit/with-reason.ts';
 import { PetWorld } from './pet-world.ts';
 
-/** What the tests of Pets share: a pet store, and the operator with a proxy before it. */
+/** Shared by the tests of Pets: a pet store, and the operator, which uses a proxy for it. */
 
 export let store: PetStoreProcess;
 export let world: PetWorld;
@@ -23,7 +23,7 @@ export async function tearDown(): Promise<void> {
   await store?.stop();
 }
 
-/** After each test: each begins with no Pets, no pets, and everything up. */
+/** Run this after each test, so that the next one starts without Pets, pets and faults. */
 export async function removeAll(): Promise<void> {
   world.store.clear();
   if (!store.isRunning) await store.restart();
@@ -31,7 +31,7 @@ export async function removeAll(): Promise<void> {
   expect(await world.settled()).toEqual([]);
 }
 
-/** Stops the operator, and starts one with these settings. */
+/** Restarts the operator with other settings. */
 export async function restartOperator(settings: Readonly<Record<string, string>> = {}): Promise<void> {
   await operator.stop();
   operator = await world.operator(settings);
@@ -39,5 +39,5 @@ export async function restartOperator(settings: Readonly<Record<string, string>>
 
 export const thor = { name: 'Thor', type: 'dog', birthday: '2021-04-01T00:00:00Z' } as const;
 
-/** Waits until the condition Ready of a Pet has the reason. */
+/** Waits until a Pet's condition Ready has the reason. */
 export const ready = (name: string, reason: string) => withReason(world, Pet, world.key(name), reason);

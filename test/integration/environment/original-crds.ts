@@ -1,7 +1,7 @@
 import type { Manifest } from '../../../src/runtime/index.ts';
 import type { CustomResourceDefinition } from '../../../src/runtime/kinds/index.ts';
 
-/** Echo's definition as the tutorial's operator has it: a message and nothing else, no status subresource. */
+/** The tutorial's definition of Echo: only a message, without a status subresource. */
 export const originalEchoCrd: Manifest<CustomResourceDefinition> = {
   metadata: { name: 'echos.mmontes.io' },
   spec: {

@@ -7,8 +7,8 @@ import { connectNodeAdapter } from '@connectrpc/connect-node';
 import { dayText, type Pet, PetStore } from '../../../src/petstore-wire/index.ts';
 
 /**
- * A pet store that behaves like the tutorial's where that differs from ours: it keeps pets in memory, ignores request ids, and
- * answers an update of an unknown pet with INTERNAL while it keeps its lock. After that no call is answered.
+ * A pet store with the behaviour of the tutorial's where it differs from ours: it keeps pets in memory, ignores request ids, and answers an
+ * update of an unknown pet with INTERNAL without releasing its lock. After that it answers no call.
  */
 export class OriginalPetStore implements AsyncDisposable {
   readonly port: number;
@@ -23,12 +23,12 @@ export class OriginalPetStore implements AsyncDisposable {
     server.on('session', (session) => this.#sessions.add(session));
   }
 
-  /** Whether its lock is kept: every call waits until its client gives up. */
+  /** Whether the lock was not released. Then every call waits until its client gives up. */
   get isWedged(): boolean {
     return this.#isWedged;
   }
 
-  /** Does what a kill and a new start of the process do: no pets, no lock, no connections. */
+  /** Simulates a kill and a restart of the process: no pets, no lock, no connections. */
   restart(): void {
     this.pets.clear();
     this.#isWedged = false;

@@ -18,14 +18,14 @@ type Spec = Pet['spec'];
 type StoreTls = { readonly ca: string };
 
 /**
- * A namespace of its own for Pets, and proxies before the API server and before a pet store. The operator goes through them,
- * under the role that the chart gives it in that namespace; the test does not.
+ * A namespace for Pets, and proxies for the API server and a pet store. The operator uses the proxies and has the chart's role in the
+ * namespace. The test bypasses the proxies.
  */
 export class PetWorld implements AsyncDisposable {
   readonly namespace: string;
-  /** Before the API server. */
+  /** The operator's proxy for the API server. */
   readonly api: FaultProxy;
-  /** Before the pet store. */
+  /** The operator's proxy for the pet store. */
   readonly store: GrpcProxy;
   readonly pets: RemotePets;
   readonly #cluster: TestCluster;
@@ -51,8 +51,8 @@ export class PetWorld implements AsyncDisposable {
   }
 
   /**
-   * @param storePort of a pet store on 127.0.0.1.
-   * @param tls where the store speaks it; the proxy before the store does not.
+   * @param storePort the port of a pet store on 127.0.0.1
+   * @param tls if the store uses TLS. The proxy for the store does not.
    */
   static async start(storePort: number, tls?: StoreTls): Promise<PetWorld> {
     const cluster = await TestCluster.connect();
@@ -66,7 +66,7 @@ export class PetWorld implements AsyncDisposable {
         cluster,
         namespace,
         api,
-        store: await GrpcProxy.to(storePort),
+        store: await GrpcProxy.start(storePort),
         storePort,
         tls,
         kubeconfig,
@@ -82,7 +82,7 @@ export class PetWorld implements AsyncDisposable {
     return this.#cluster.client;
   }
 
-  /** Starts the operator, for Pets alone. It resyncs as seldom as by default: no lost event heals while a test looks. */
+  /** Starts the operator with only the controller of Pets. It resyncs rarely, as by default, so a resync cannot hide a lost event. */
   operator(settings: Readonly<Record<string, string>> = {}): Promise<OperatorProcess> {
     return OperatorProcess.start(this.#kubeconfig, {
       CONTROLLERS: 'pet',
@@ -111,7 +111,7 @@ export class PetWorld implements AsyncDisposable {
     });
   }
 
-  /** Undefined if there is none of this name. */
+  /** Returns undefined if there is no Pet with this name. */
   async find(name: string): Promise<Pet | undefined> {
     return this.get(name).catch((error: unknown) => {
       if (!isNotFound(error)) throw error;
@@ -123,7 +123,7 @@ export class PetWorld implements AsyncDisposable {
     return (await this.find(name)) === undefined;
   }
 
-  /** All Pets. */
+  /** Returns all Pets. */
   async resources(): Promise<readonly Pet[]> {
     const found: Pet[] = [];
     for (let next: string | undefined = ''; next !== undefined; ) {
@@ -138,7 +138,7 @@ export class PetWorld implements AsyncDisposable {
     return found;
   }
 
-  /** All pets in the store. */
+  /** Returns all pets in the store. */
   async stored(): Promise<readonly ShownPet[]> {
     const found: ShownPet[] = [];
     for await (const pet of this.pets.list({ names: [], types: [] })) found.push(pet);
@@ -146,15 +146,15 @@ export class PetWorld implements AsyncDisposable {
   }
 
   /**
-   * Waits until there is a pet for each Pet, as it asks for, under its id, and no other pet.
+   * Waits until the store has exactly the pets of the Pets' specs, with the ids of their statuses.
    *
-   * @param broken why there is nothing to wait for any more.
+   * @param broken returns an error that ends the wait
    */
   async settled(timeoutMs = 180_000, broken: () => Error | undefined = () => undefined): Promise<readonly Pet[]> {
     let difference = 'nothing was looked at yet';
     let pending: Pet | undefined;
     const look = async (): Promise<readonly Pet[] | Error | false> => {
-      // One of them first: a list of hundreds at each look would take the CPU from the operator.
+      // Check a single Pet first: a list of hundreds in each poll would take CPU from the operator.
       if (pending !== undefined && (await this.#isPending(pending.metadata.name))) return broken() ?? false;
       const [resources, stored] = [await this.resources(), await this.stored()];
       pending = resources.findLast(isPending);
@@ -168,7 +168,7 @@ export class PetWorld implements AsyncDisposable {
     return found;
   }
 
-  /** False also if there is no such Pet. */
+  /** Returns false also if there is no such Pet. */
   async #isPending(name: string): Promise<boolean> {
     const pet = await this.find(name);
     return pet !== undefined && isPending(pet);
@@ -176,7 +176,7 @@ export class PetWorld implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.pets[Symbol.dispose]();
-    // No operator is left that would take the finalizers off.
+    // No operator runs that would remove the finalizers.
     const body = { metadata: { finalizers: null } };
     for (const { metadata } of await this.resources()) {
       await this.client.patch(Pet, this.key(metadata.name), { type: 'merge', body });
@@ -188,7 +188,7 @@ export class PetWorld implements AsyncDisposable {
   }
 }
 
-/** Whether the operator has yet to add or to delete its pet. */
+/** Whether the operator still has to add or delete its pet. */
 const isPending = ({ metadata, status }: Pet): boolean =>
   status?.id === undefined || status.intent !== undefined || metadata.deletionTimestamp !== undefined;
 

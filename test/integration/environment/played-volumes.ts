@@ -3,7 +3,7 @@ import { PersistentVolume, PersistentVolumeClaim } from '../../../src/runtime/ki
 
 const now = (): string => new Date().toISOString().replace(/\.\d+Z$/, 'Z');
 
-/** Grows the volumes of one namespace, or fails to, step by step, each as external-resizer and the kubelet write it. */
+/** Simulates the growth of a namespace's volumes step by step, with the writes of external-resizer and the kubelet. */
 export class PlayedVolumes {
   readonly #client: Client;
   readonly #namespace: string;
@@ -13,7 +13,7 @@ export class PlayedVolumes {
     this.#namespace = namespace;
   }
 
-  /** external-resizer has begun (`markControllerResizeInProgress`), the storage has grown, and it says so. */
+  /** external-resizer has started (`markControllerResizeInProgress`) and reports that the storage has grown. */
   async growVolume(claimName: string): Promise<void> {
     const { spec } = await this.#claim(claimName);
     const storage = spec?.resources?.requests?.storage ?? '';
@@ -40,7 +40,7 @@ export class PlayedVolumes {
     });
   }
 
-  /** The driver tells external-resizer that it cannot grow the volume (`markControllerExpansionInfeasible`). */
+  /** The driver reports that it cannot grow the volume (`markControllerExpansionInfeasible`). */
   async failToGrow(claimName: string, words: string): Promise<void> {
     await this.#mergeStatus(claimName, {
       conditions: [

@@ -8,7 +8,7 @@ import { operatorWrites } from '../../../testkit/operator-writes.ts';
 import { TestCluster } from '../../../testkit/test-cluster.ts';
 import { customManifest, withReason as readyWithReason } from '../../../testkit/with-reason.ts';
 
-/** What the tests of PodSets share: one operator a file, restarted where a test says so. */
+/** Shared by the tests of PodSets: an operator per test file, which tests can restart. */
 
 export let cluster: TestCluster;
 export let operator: OperatorProcess;
@@ -30,7 +30,7 @@ export async function restartOperator(signal?: 'SIGKILL'): Promise<void> {
 
 export type Key = Required<ObjectKey>;
 
-/** For a PodSet in a namespace of its own, in which pods run. */
+/** Returns the key of a PodSet in a new namespace in which pods run. */
 export const keyNamed = async (name: string): Promise<Key> => ({ name, namespace: await namespaceWithNode(cluster) });
 
 export const apply = (key: ObjectKey, spec: PodSet['spec']) =>
@@ -46,7 +46,7 @@ export const namesOf = (pods: readonly Pod[]): string[] => pods.map(({ metadata 
 export const withReason = (key: ObjectKey, reason: string): Promise<PodSet> =>
   readyWithReason(cluster, PodSet, key, reason);
 
-/** Resolves when so many pods are there and the status says so. */
+/** Waits until there are `count` active pods and the status reports them. */
 export const settled = (key: Key, count: number): Promise<PodSet> =>
   eventually(`${key.name} has ${count} pods`, async () => {
     const [set, pods] = [await cluster.client.get(PodSet, key), await active(key.namespace)];
@@ -54,7 +54,7 @@ export const settled = (key: Key, count: number): Promise<PodSet> =>
     return pods.length === count && replicas === count && observedGeneration === set.metadata.generation && set;
   });
 
-/** What the kubelet would write. */
+/** Writes the status that a kubelet reports. */
 export const setReady = (pod: Pod, status: 'True' | 'False', phase = 'Running') => {
   const lastTransitionTime = new Date().toISOString().replace(/\.\d+Z$/, 'Z');
   const body = { status: { phase, conditions: [{ type: 'Ready', status, lastTransitionTime }] } };
@@ -73,7 +73,7 @@ export const creations = async (namespace: string, code?: number) =>
       (code === undefined || responseStatus?.code === code),
   ).length;
 
-/** The names of the pods whose removal the operator has asked for. */
+/** Returns the names of the pods whose deletion the operator requested. */
 export const removals = async (namespace: string) =>
   (await operatorWrites(cluster.auditLog, namespace))
     .filter(({ verb, objectRef }) => verb === 'delete' && objectRef?.resource === 'pods')

@@ -5,13 +5,13 @@ import { eventually } from '../../../testkit/eventually.ts';
 import { connectionsOf } from '../../../testkit/postgres-server.ts';
 import { type PostgresWorld, readyOf } from './postgres-world.ts';
 
-/** How a database goes away. */
+/** The types of outages of a database. */
 export const outages = ['stop', 'kill', 'freeze'] as const;
 
 /**
- * Takes the database away in the middle of many writes.
+ * Causes an outage of the database during many writes. Verifies that it is reported and that no row is lost.
  *
- * @param size.seconds for how long at the least; the operator must have seen it.
+ * @param size.seconds the least duration. The outage also lasts until the operator has reported it.
  */
 export async function expectOutageSurvived(
   world: PostgresWorld,
@@ -27,7 +27,7 @@ export async function expectOutageSurvived(
   const downAtMs = performance.now();
   const hasSeenOutage = (writer: PostgresWriter): boolean =>
     readyOf(writer)?.reason === 'DatabaseDown' && writer.status?.tables !== undefined;
-  // All rows may be there already, and none reported yet: one more change has the operator ask the database.
+  // All rows may exist already without a report. One more change makes the operator send a statement.
   const first = await eventually('a row or the outage is reported', async () =>
     (await world.list(namespace)).find((writer) => readyOf(writer)?.reason === 'RowWritten' || hasSeenOutage(writer)),
   );

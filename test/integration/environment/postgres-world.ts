@@ -6,17 +6,17 @@ import { type Client, findCondition, type ObjectKey } from '../../../src/runtime
 import type { FaultProxy } from '../../../src/runtime/testing/index.ts';
 import { ChartRole } from '../../../testkit/chart-role.ts';
 import { eventually } from '../../../testkit/eventually.ts';
-import { forEachOf } from '../../../testkit/for-each-of.ts';
+import { forEachConcurrently } from '../../../testkit/for-each-concurrently.ts';
 import { OperatorProcess } from '../../../testkit/operator-process.ts';
 import { PostgresServer } from '../../../testkit/postgres-server.ts';
 import { proxiedKubeconfig } from '../../../testkit/proxied-kubeconfig.ts';
 import { TestCluster } from '../../../testkit/test-cluster.ts';
 import { customManifest, withReason } from '../../../testkit/with-reason.ts';
 
-/** The operator's role in the database, which may do what docs/postgres-writer.md says and nothing else. */
+/** The operator's role in the database, with exactly the permissions of docs/postgres-writer.md. */
 export const writerRole = { PSQL_USER: 'writer', PSQL_PASSWORD: 'of the writer: "quoted", \\slashed' } as const;
 
-/** What a table's row holds. */
+/** A row of a table. */
 export interface StoredRow {
   readonly id: string;
   readonly name: string;
@@ -24,23 +24,23 @@ export interface StoredRow {
   readonly country: string;
 }
 
-/** Of the row of a PostgresWriter. */
+/** Returns the id of a PostgresWriter's row. */
 export const idOf = ({ namespace, name }: ObjectKey): string => `${namespace}/${name}`;
 
 export const readyOf = ({ status }: PostgresWriter) => findCondition(status?.conditions, 'Ready');
 
-/** In SQL, whatever it holds. */
+/** Quotes a name or a text for SQL. */
 export const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`;
 export const literal = (text: string): string => `'${text.replaceAll("'", "''")}'`;
 
-/** A database of its own for PostgresWriters, and the operator under the role that the chart gives it in the whole cluster. */
+/** A database for PostgresWriters, and the operator with the chart's cluster-wide role. */
 export class PostgresWorld implements AsyncDisposable {
   readonly cluster: TestCluster;
-  /** For PostgresWriters that need no namespace of their own: {@link newKey}. */
+  /** The namespace of {@link newKey}. */
   readonly namespace: string;
   readonly database: PostgresServer;
   readonly folder: string;
-  /** Of the role. */
+  /** Authenticates as the chart's service account. */
   readonly kubeconfig: string;
   readonly #resources: AsyncDisposableStack;
   #operator: OperatorProcess | undefined;
@@ -80,24 +80,24 @@ export class PostgresWorld implements AsyncDisposable {
     return this.cluster.client;
   }
 
-  /** A name of its own, which begins with the given one. */
+  /** Returns a new key whose name starts with `name`. */
   newKey(name: string): Required<ObjectKey> {
     this.#keys += 1;
     return { name: `${name}-${this.#keys}`, namespace: this.namespace };
   }
 
-  /** A proxy before the API server, for whoever starts the operator with that kubeconfig; who asked for it closes it. */
+  /** Starts a proxy for the API server. An operator with the returned kubeconfig uses it. The caller closes it. */
   throughProxy(): Promise<{ readonly proxy: FaultProxy; readonly kubeconfig: string }> {
     return proxiedKubeconfig(this.kubeconfig, this.folder);
   }
 
-  /** @throws Error unless one runs. */
+  /** @throws Error if no operator runs */
   get operator(): OperatorProcess {
     if (this.#operator === undefined) throw new Error('no operator runs');
     return this.#operator;
   }
 
-  /** Starts the operator, under exactly the chart's role, with the controller of PostgresWriters alone. */
+  /** Starts the operator with the chart's role and only the controller of PostgresWriters. */
   async startOperator(settings: Readonly<Record<string, string>> = {}): Promise<OperatorProcess> {
     const { host, port, caFile } = this.database;
     this.#operator = await OperatorProcess.start(settings.KUBECONFIG ?? this.kubeconfig, {
@@ -111,20 +111,20 @@ export class PostgresWorld implements AsyncDisposable {
     return this.#operator;
   }
 
-  /** Stops it, and returns what it has written to its log. */
+  /** Stops the operator and returns its log. */
   async stopOperator(signal?: 'SIGTERM' | 'SIGKILL'): Promise<string> {
     const operator = this.#operator;
     this.#operator = undefined;
     return operator === undefined ? '' : (await operator.stop(signal)).output;
   }
 
-  /** Makes a table as the kind wants it. */
+  /** Creates a table with the columns of the kind. */
   async createTable(name: string, schema = 'public'): Promise<void> {
     await this.database.query(`CREATE SCHEMA IF NOT EXISTS ${quoted(schema)}; GRANT USAGE ON SCHEMA ${quoted(schema)} TO writer;
       CREATE TABLE ${quoted(schema)}.${quoted(name)} (id text PRIMARY KEY, name text, age integer, country text)`);
   }
 
-  /** What a table holds: of one PostgresWriter, or of a namespace, where that is given. */
+  /** Returns a table's rows. @param of only those of a PostgresWriter or of a namespace */
   async rows(table: string, of?: Required<ObjectKey> | string): Promise<readonly StoredRow[]> {
     const isNamespace = typeof of === 'string';
     const where = isNamespace
@@ -139,10 +139,10 @@ export class PostgresWorld implements AsyncDisposable {
     return this.client.apply(PostgresWriter, customManifest(key, spec), { force: true });
   }
 
-  /** Makes `many-0` and so on, or changes them. */
+  /** Creates or changes the PostgresWriters `many-0`, `many-1` and so on. */
   async applyMany(namespace: string, count: number, spec: PostgresWriter['spec']): Promise<void> {
     const names = Array.from({ length: count }, (_, index) => `many-${index}`);
-    await forEachOf(names, (name) => this.apply({ name, namespace }, { ...spec, name }));
+    await forEachConcurrently(names, (name) => this.apply({ name, namespace }, { ...spec, name }));
   }
 
   get(key: ObjectKey): Promise<PostgresWriter> {
@@ -157,12 +157,12 @@ export class PostgresWorld implements AsyncDisposable {
     await this.client.delete(PostgresWriter, key).catch(unlessNotFound);
   }
 
-  /** Waits until it is gone. */
+  /** Waits until a PostgresWriter is gone. */
   async gone(key: ObjectKey): Promise<void> {
     await eventually(`${key.name} is gone`, () => this.cluster.isGone(() => this.get(key)));
   }
 
-  /** Every PostgresWriter of a namespace. */
+  /** Returns all PostgresWriters of a namespace. */
   async list(namespace: string): Promise<readonly PostgresWriter[]> {
     const items: PostgresWriter[] = [];
     for (let token: string | undefined, first = true; first || token; first = false) {
@@ -174,12 +174,12 @@ export class PostgresWorld implements AsyncDisposable {
     return items;
   }
 
-  /** Waits until every PostgresWriter of the namespace has its row, and counts both sides: rows = resources. */
+  /** Waits until the tables contain exactly the rows of the namespace's PostgresWriters. */
   async settled(namespace: string, tables: readonly string[], timeoutMs = 180_000): Promise<void> {
     let difference = '';
     let unsettled: PostgresWriter | undefined;
     const look = async (): Promise<boolean> => {
-      // One of them first: a list of hundreds at each look would take the CPU from the operator.
+      // Check a single PostgresWriter first: a list of hundreds in each poll would take CPU from the operator.
       if (unsettled !== undefined && (await this.#isUnsettled({ ...unsettled.metadata, namespace }))) return false;
       const writers = await this.list(namespace);
       unsettled = writers.findLast((writer) => !isReady(writer));
@@ -202,7 +202,7 @@ export class PostgresWorld implements AsyncDisposable {
     });
   }
 
-  /** False also if there is no such PostgresWriter. */
+  /** Returns false also if there is no such PostgresWriter. */
   async #isUnsettled({ namespace, name }: Required<ObjectKey>): Promise<boolean> {
     try {
       return !isReady(await this.get({ namespace, name }));
@@ -218,11 +218,11 @@ export class PostgresWorld implements AsyncDisposable {
     await this.#resources.disposeAsync();
   }
 
-  /** No operator is left that would take the finalizers off, and the database goes with its rows. */
+  /** Removes the finalizers: no operator runs, and the rows are removed with the database. */
   async #releaseAll(): Promise<void> {
     const body = { metadata: { finalizers: null } };
     for (const namespace of this.cluster.namespaces) {
-      await forEachOf(await this.list(namespace), ({ metadata }) =>
+      await forEachConcurrently(await this.list(namespace), ({ metadata }) =>
         this.client.patch(PostgresWriter, metadata, { type: 'merge', body }).catch(unlessNotFound),
       );
     }

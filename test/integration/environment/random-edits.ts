@@ -5,7 +5,7 @@ import type { Kind, KubeObject } from '../../../src/runtime/index.ts';
 /** JSON of the API server's OpenAPI document. */
 type Json = Readonly<Record<string, unknown>>;
 
-/** Numbers from 0 to below 1, the same ones for the same seed (mulberry32). */
+/** Returns a generator of numbers from 0 to below 1. The same seed gives the same numbers (mulberry32). */
 export function randomNumbers(seed: number): () => number {
   let state = seed;
   return () => {
@@ -19,7 +19,7 @@ export function randomNumbers(seed: number): () => number {
 const texts = ['a', 'b-1', '', '1', '500m', '1Gi', 'http', 'TCP', 'UDP', 'Exists', 'In', '10.0.0.0/24', '/x', 'zone'];
 const integers = [0, 1, 2, 5, 30, 80, 443, 8080];
 
-/** Changes an object at random, in any field that the API server's OpenAPI document knows of its kind. */
+/** Changes random fields of an object that the API server's OpenAPI document describes. */
 export class RandomEdits {
   readonly #schemas: Json;
   readonly #root: Json;
@@ -31,7 +31,7 @@ export class RandomEdits {
     this.#random = random;
   }
 
-  /** @throws Error if the API server does not describe the kind. */
+  /** @throws Error if the API server does not describe the kind */
   static async of(kind: Kind, transport: Transport, random: () => number): Promise<RandomEdits> {
     const { group, version } = kind;
     const path = `/openapi/v3/${group === '' ? 'api' : 'apis'}/${apiVersionOf(kind)}`;
@@ -45,14 +45,14 @@ export class RandomEdits {
     return new RandomEdits(schemas, root as Json, random);
   }
 
-  /** A copy with one or two changes outside of its status and of what the server and its owner hold of its metadata. */
+  /** Returns a copy with one or two changes, except in its status and in the metadata that belong to the server and the owner. */
   edited<T extends KubeObject>(object: T): T {
     const { apiVersion, kind, metadata, status, ...content } = structuredClone(object) as T & { status?: unknown };
     const { apiVersion: _, kind: __, metadata: ___, status: ____, ...fields } = this.#root.properties as Json;
     const { labels, annotations, ...rest } = metadata;
     let next: unknown = content;
     let texts: unknown = { labels: labels ?? {}, annotations: annotations ?? {} };
-    // Few at once: the API server refuses all if it refuses one.
+    // Few changes at a time: if the API server refuses one, it refuses all.
     const changes = this.#random() < 0.7 ? 1 : 2;
     for (let change = 0; change < changes; change += 1) {
       if (this.#random() < 0.1) texts = this.#changed(texts, { properties: { labels: map, annotations: map } }, 0);
@@ -75,7 +75,7 @@ export class RandomEdits {
     const absent = isFree ? [this.#oneOf(texts) || 'x'] : Object.keys(properties).filter((name) => !(name in object));
     const schemaOf = (name: string): unknown => properties[name] ?? schema.additionalProperties ?? {};
     const dice = this.#random();
-    // Nothing goes at the top: an object without its spec is none.
+    // Never removes a top-level field: an object without a spec is invalid.
     if (depth > 0 && dice < 0.1 && present.length > 0) {
       const { [this.#oneOf(present)]: _, ...rest } = object;
       return rest;

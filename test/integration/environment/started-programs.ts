@@ -1,15 +1,15 @@
-/** Starts one of each program that tests start, says so on its standard output alone, and lives until it is killed. */
+/** Starts one of each program that tests start, reports it on standard output, and runs until it is killed. */
 import { mkdtemp } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ApiServer } from '../../../src/runtime/testing/index.ts';
-import { programs } from '../../../testkit/api-server-programs.ts';
+import { apiServerPrograms } from '../../../testkit/api-server-programs.ts';
 import { OperatorProcess } from '../../../testkit/operator-process.ts';
 import { PetStoreProcess } from '../../../testkit/pet-store-process.ts';
 import { PostgresServer } from '../../../testkit/postgres-server.ts';
 
 const folder = await mkdtemp(join(process.env.INTEGRATION_FOLDER ?? '', 'started-'));
 const server = await ApiServer.start({
-  assets: await programs(folder),
+  assets: await apiServerPrograms(folder),
   folder,
   crds: [join(import.meta.dirname, '../../../crds')],
 });

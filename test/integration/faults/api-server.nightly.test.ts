@@ -22,7 +22,7 @@ async function resourceVersion(): Promise<number> {
   return Number(metadata.resourceVersion);
 }
 
-test('its etcd is rolled back, and its resourceVersion stays below the old one', async () => {
+test('an informer recovers if etcd is restored and its resourceVersion stays below the old one', async () => {
   const running = await startSubject();
   await server.stop();
   const backup = await server.backUp();
@@ -36,7 +36,7 @@ test('its etcd is rolled back, and its resourceVersion stays below the old one',
   await server.restore(backup);
   await server.restart();
   expect(await resourceVersion()).toBeLessThan(last);
-  // What was written since is gone with it: what counts from now on is what the server has.
+  // The restore removed later writes, so they need not be reconciled.
   world.forget();
   await world.converge(running);
   await world.change();

@@ -29,7 +29,7 @@ async function isAway(): Promise<boolean> {
   );
 }
 
-test('an informer has everything when the API server was stopped and started', async () => {
+test('an informer has all objects after the API server was stopped and started', async () => {
   const running = await startSubject();
   await server.stop();
   expect(await isAway()).toBe(true);
@@ -40,7 +40,7 @@ test('an informer has everything when the API server was stopped and started', a
   await world.heapIsAsBefore(running, heapBefore);
 }, 120_000);
 
-test('an informer goes on when its token expired before there was a new one', async () => {
+test('an informer continues after its token expired before a new one was written', async () => {
   const account = await client.create(ServiceAccount, { metadata: { namespace, name: 'subject' } });
   await client.create(ClusterRoleBinding, {
     metadata: { name: 'subject' },
@@ -69,7 +69,7 @@ test('an informer goes on when its token expired before there was a new one', as
   })();
   const running = await startSubject(proxy.connection, { serviceAccount }).finally(() => started.abort());
   await renewed;
-  // One Echo alone: the server remembers for ten seconds that a token was valid.
+  // A single Echo, because the server caches the validity of a token for ten seconds.
   await eventually('the token has expired', async () => {
     await world.write('echo-0');
     return proxy.answered(401) >= 5;

@@ -28,16 +28,16 @@ afterAll(() => tearDown());
 
 const isResume: RequestFilter = (request) => isWatch(request) && request.query.has('resourceVersion');
 
-describe('while it streams its lists', () => {
+describe('an informer with streamed lists has all objects in the end', () => {
   withSubject();
 
-  test('a watch ends in the middle of a JSON line', async () => {
+  test('when a watch ends within a JSON line', async () => {
     await survive({ fault: { type: 'cut', how: 'end' }, on: isWatch, strikes: 4 });
   });
 
-  test('a streamed list breaks off in its middle: end', () => streamedListBreaksOff('end'));
+  test('when a streamed list ends early', () => streamedListBreaksOff('end'));
 
-  test('410 answers a watch that is resumed', async () => {
+  test('when 410 answers a resumed watch', async () => {
     const cut = proxy.inject({ type: 'cut', how: 'reset' }, { on: isWatch, times: 2 });
     await survive({ fault: { type: 'answer', status: 410, reason: 'Expired' }, on: isResume, times: 2, strikes: 2 });
     expect(cut.count).toBe(2);
@@ -47,7 +47,7 @@ describe('while it streams its lists', () => {
     [429, 'TooManyRequests', 1],
     [500, 'InternalError', undefined],
     [503, 'ServiceUnavailable', 1],
-  ])('a storm of %d', async (status, reason, retryAfterSeconds) => {
+  ])('when many requests get %d', async (status, reason, retryAfterSeconds) => {
     const fault: Fault = {
       type: 'answer',
       status,
@@ -61,11 +61,11 @@ describe('while it streams its lists', () => {
     expect(cut.count).toBe(2);
   });
 
-  test('every second write meets a conflict', async () => {
+  test('when every second write gets a conflict', async () => {
     await survive({ fault: { type: 'answer', status: 409, reason: 'Conflict' }, on: isWrite, every: 2, strikes: 10 });
   });
 
-  test('a watch goes silent', async () => {
+  test('when a watch becomes silent', async () => {
     await using impatient = await startSubject({ watchTimeoutSeconds: 2 });
     await world.converge(impatient);
     const before = await impatient.ask('heap');
@@ -79,7 +79,7 @@ describe('while it streams its lists', () => {
     proxy.inject({ type: 'cut', how: 'reset' }, { on: isWatch }).off();
   }, 90_000);
 
-  test('a reader is so slow that the server gives its watch up', async () => {
+  test('when a reader is so slow that the server ends its watch', async () => {
     const before = await terminatedWatches();
     const slow = proxy.inject({ type: 'slow', bytesPerSecond: 50_000 }, { on: isWatch });
     await world.change();
@@ -93,23 +93,23 @@ describe('while it streams its lists', () => {
   });
 });
 
-describe('while it lists in pages', () => {
+describe('an informer with paged lists has all objects in the end', () => {
   withSubject({ listing: 'paged' });
 
-  test('the connection is reset in mid-page', async () => {
+  test('when the connection is reset within a page', async () => {
     const forgotten = forget();
     await survive({ fault: { type: 'cut', how: 'reset' }, on: isList, times: 2, strikes: 2 });
     await forgotten();
   });
 
-  test('the second page breaks off as if it were whole', async () => {
+  test('when the second page is truncated', async () => {
     const forgotten = forget();
     await survive({ fault: { type: 'cut', how: 'end' }, on: isSecondPage, times: 2, strikes: 2 });
     await forgotten();
   });
 });
 
-describe('while it streams its lists, which the server refuses', () => {
+describe('an informer whose streamed lists the server refuses has all objects in the end', () => {
   withSubject();
 
   const streamOf =

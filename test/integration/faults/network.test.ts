@@ -16,16 +16,16 @@ import {
 beforeAll(() => setUp());
 afterAll(() => tearDown());
 
-describe('an informer with streamed lists has everything in the end', () => {
+describe('an informer with streamed lists has all objects in the end', () => {
   withSubject();
 
-  test('when the connection is reset in mid-watch', async () => {
+  test('when the connection is reset during a watch', async () => {
     await survive({ fault: { type: 'cut', how: 'reset' }, on: isWatch, strikes: 4 });
   });
 
-  test('when a streamed list breaks off in its middle', () => streamedListBreaksOff('reset'));
+  test('when a streamed list breaks off', () => streamedListBreaksOff('reset'));
 
-  test('when 410 ends a watch from inside', async () => {
+  test('when a 410 event ends a watch', async () => {
     await survive({ fault: expired, on: isWatch, strikes: 4 });
   });
 
@@ -34,7 +34,7 @@ describe('an informer with streamed lists has everything in the end', () => {
   });
 });
 
-describe('an informer with paged lists has everything in the end', () => {
+describe('an informer with paged lists has all objects in the end', () => {
   withSubject({ listing: 'paged' });
 
   test('when a continue token has expired', async () => {

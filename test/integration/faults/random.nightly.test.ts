@@ -28,7 +28,7 @@ test.each<ReflectorOptions>([
   { listing: 'streamed', watchTimeoutSeconds },
   { listing: 'paged', watchTimeoutSeconds },
 ])(
-  'whatever happens, in the end the store is what the cluster is, and all changes are reconciled ($listing lists)',
+  'after random faults, the store equals the cluster and all changes are reconciled ($listing lists)',
   async (watching) => {
     const world = new World(cluster.client, await cluster.namespace());
     await world.populate();

@@ -2,11 +2,21 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { codeBlocks } from '../../../testkit/markdown.ts';
 
-const blocks = codeBlocks(readFileSync(join(import.meta.dirname, '../../../docs/writing-an-operator.md'), 'utf8'));
+const blocksOf = (page: string) =>
+  codeBlocks(readFileSync(join(import.meta.dirname, '../../../docs', `${page}.md`), 'utf8'));
+const blocks = blocksOf('writing-an-operator');
 const inLanguage = (wanted: string): readonly string[] =>
   blocks.filter(({ language }) => language === wanted).map(({ text }) => text);
 
-const [greeter = '', finalizer = '', election = '', testing = ''] = inLanguage('ts');
+const [greeter = '', secondChild = '', finalizer = '', election = ''] = inLanguage('ts');
+
+/** The work of the greeter's reporter, replaced as the guide says, with the declarations that its text names. */
+const withSecondChild = greeter
+  .replace(/^ {4}return reporter\.reconcile[\s\S]*?^ {4}\}\);\n/m, () => secondChild)
+  .replace('import { ConfigMap }', 'import { ConfigMap, Service }')
+  .replace('owns: [ConfigMap]', 'owns: [ConfigMap, Service]')
+  .replace('status: Type.Object({})', 'status: Type.Object({ address: Type.Optional(Type.String()) })')
+  .replace(/^ {2}const configMaps .*\n/m, (line) => `${line}  const services = manager.informer(Service).store;\n`);
 
 /** The reconcile with a finalizer replaces the greeter's. */
 const withFinalizer = greeter.replace(/^ {2}const reconcile[\s\S]*?^ {2}\};\n/m, () => finalizer);
@@ -16,13 +26,24 @@ const withElection = `${electionImports}\n${greeter.replace(/^ *await runtime\.r
 const phoneBook =
   'declare const phoneBook: Record<"add" | "remove", (who: string, signal: AbortSignal) => Promise<void>>;\n';
 
-/** What docs/writing-an-operator.md shows, as files: a part of one stands where the reader would put it. */
+/** What docs/writing-an-operator.md and docs/testing.md show, as files: a part is where the reader would put it. */
 export const guideFiles: Readonly<Record<string, string>> = {
   'greeter.ts': greeter,
+  'greeter-with-second-child.ts': withSecondChild,
   'greeter-with-finalizer.ts': withFinalizer + phoneBook,
   'greeter-with-election.ts': withElection,
-  'testing.ts': testing,
+  'testing.ts': blocksOf('testing').find(({ language }) => language === 'ts')?.text ?? '',
 };
+
+/** The objects that the guide deploys. */
+export const [guideManifest = ''] = inLanguage('yaml');
+
+/** The guide's Dockerfile, an instruction each. */
+export const guideDockerfile: readonly { readonly instruction: string; readonly value: string }[] = inLanguage(
+  'dockerfile',
+)
+  .flatMap((text) => text.trimEnd().split('\n'))
+  .map((line) => ({ instruction: line.split(' ')[0] ?? '', value: line.slice(line.indexOf(' ') + 1) }));
 
 /** A command of the guide, with what it reads from a here-document, and what the guide says that it prints. */
 export interface GuideCommand {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { podProblem, podProblemChanged, problemAmong, withoutDetails } from '../../../src/controllers/pods.ts';
+import { keepReadFields, podProblem, podProblemChanged, problemAmong } from '../../../src/controllers/pods.ts';
 import type { Pod } from '../../../src/runtime/kinds/index.ts';
 
 type Status = NonNullable<Pod['status']>;
@@ -130,7 +130,7 @@ describe('podProblem', () => {
   test('is undefined for a pod that is being deleted, until a minute after the end of its grace period', () => {
     const at = '2026-01-01T00:00:00Z';
     const problemAfter = (seconds: number, status: Status): string | undefined =>
-      podProblem(withoutDetails(podOf(status, { deletionTimestamp: at })), Date.parse(at) + seconds * 1000);
+      podProblem(keepReadFields(podOf(status, { deletionTimestamp: at })), Date.parse(at) + seconds * 1000);
     expect(problemAfter(60, unschedulable)).toBeUndefined();
     for (const status of [unschedulable, running({ ready: true }), { phase: 'Succeeded' }]) {
       expect(problemAfter(61, status)).toBe(`pod db-0: still terminating since ${at}`);
@@ -148,7 +148,7 @@ describe('podProblem', () => {
       ),
       waiting('RegistryUnavailable', 'image pull failed for mongo:1 because the registry is unavailable'),
       waiting('SignatureValidationFailed', 'image pull failed for mongo:1 because the signature validation failed'),
-    ].map((state) => withoutDetails(podOf(running({ state }))));
+    ].map((state) => keepReadFields(podOf(running({ state }))));
     expect([...new Set(pulls.map((pod) => podProblem(pod)))]).toEqual([
       'pod db-0: ImagePullBackOff: Back-off pulling image "mongo:1"',
     ]);
@@ -159,7 +159,7 @@ describe('podProblem', () => {
   });
 
   test.each(samples)('is the same for the pod that the cache keeps: %s', (_, status, expected) => {
-    const kept = withoutDetails(podOf(status));
+    const kept = keepReadFields(podOf(status));
     expect(podProblem(kept)).toBe(expected);
     expect(JSON.stringify(kept)).not.toContain('PASSWORD');
   });
@@ -190,5 +190,5 @@ describe('a change of a pod', () => {
 
 test('the cache keeps no container state of a healthy pod', () => {
   const status = { ...running({ ready: true, state: { running: {} } }), conditions: [condition('Ready', 'True')] };
-  expect(withoutDetails(podOf(status)).status?.containerStatuses).toEqual([container({ ready: true, image: '' })]);
+  expect(keepReadFields(podOf(status)).status?.containerStatuses).toEqual([container({ ready: true, image: '' })]);
 });

@@ -1,8 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
 import { execa } from 'execa';
-import fc from 'fast-check';
 import { printPod } from '../../../src/controllers/print-pod.ts';
 import { podSettings } from '../../../testkit/pod-settings.ts';
+import fc from '../../../testkit/seeded-fast-check.ts';
 
 const containerOf = (message: string) => {
   const container = printPod(message, podSettings).spec?.containers[0];

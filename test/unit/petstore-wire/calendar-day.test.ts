@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
-import fc from 'fast-check';
 import { dayFromText, dayText, isCalendarDay, nextDay } from '../../../src/petstore-wire/calendar-day.ts';
+import fc from '../../../testkit/seeded-fast-check.ts';
 
 describe('a calendar day', () => {
   test.each([

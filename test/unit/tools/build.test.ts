@@ -4,8 +4,9 @@ import { existsSync } from 'node:fs';
 import { chmod, mkdir, readdir, readFile, utimes } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
-import { BuildError, ensureBinariesIn, type ProgramSource } from '../../../tools/programs/build.ts';
+import { ensureBinariesIn, type ProgramSource } from '../../../tools/programs/build.ts';
 import { type Binary, catalogue } from '../../../tools/programs/catalogue.ts';
+import { BuildError } from '../../../tools/programs/go.ts';
 import { FakeProgramSource, isRunning, recordingDisplay, until } from './fake-program-source.ts';
 
 const repository = join(import.meta.dirname, '../../..');

@@ -11,7 +11,7 @@ import { TerminationMessageFile } from './termination-message-file.ts';
 import { provesEarlierTermination, provesTermination } from './termination-proof.ts';
 import { waitForPod } from './wait-for-pod.ts';
 
-/** The container that this process runs in, as the downward API tells it, and how pods are read. */
+/** The container of this process, from the downward API, and the client that reads pods. */
 export interface PodCrashDetectorOptions {
   /** Needs `list` and `watch` of pods in the namespace, and must not have a gate: standbys use it too. */
   readonly client: Pick<Client, 'list' | 'watchBatches'>;
@@ -23,8 +23,8 @@ export interface PodCrashDetectorOptions {
   readonly containerName: string;
   readonly log: Logger;
   /**
-   * When this container's first process was created, in milliseconds since 1970 by the node's wall clock. Default: as
-   * /proc tells it when the detector is constructed.
+   * When this container's first process was created, in milliseconds since 1970 by the node's wall clock. Default: the
+   * constructor reads it from /proc.
    */
   readonly startedAtMs?: number;
 }
@@ -34,9 +34,9 @@ const undetectable = 'a crash of this leader will be noticed only when its lease
 /**
  * Detects crashes by the status of pods, which the kubelet writes.
  *
- * - Proof is a `terminated` state, current or last, of the published pod uid, container name and container ID, with the
- *   published token in its message, and with a reason and exit code that somebody has observed.
- * - A restarted container also knows that its own earlier instances have ended.
+ * - A `terminated` state, current or last, is proof if it has the published pod uid, container name and container ID, if its
+ *   message contains the published token, and if the container runtime observed its reason and exit code.
+ * - A restarted container also detects the end of its own earlier instances, without the token.
  *
  * A missing permission to read pods is logged once as a warning; detection starts when the permission is granted.
  *

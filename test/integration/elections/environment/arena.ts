@@ -5,7 +5,7 @@ import { NoResponseError } from '../../../../src/runtime/client/index.ts';
 import { Transport } from '../../../../src/runtime/client/transport.ts';
 import { Lease } from '../../../../src/runtime/kinds/index.ts';
 import { ApiServer, eventually } from '../../../../src/runtime/testing/index.ts';
-import { programs } from '../../../../testkit/api-server-programs.ts';
+import { apiServerPrograms } from '../../../../testkit/api-server-programs.ts';
 import { freePorts } from '../../../../testkit/free-ports.ts';
 import { type CandidatePrograms, candidatePrograms } from './candidate-process.ts';
 import { auditPolicy, type History, type LeaseVersion, namespace, readHistory } from './history.ts';
@@ -41,7 +41,7 @@ export class Arena implements AsyncDisposable {
     const [port] = await freePorts();
     return new Arena(
       folder,
-      await ApiServer.start({ assets: await programs(folder), folder, auditPolicy, port }),
+      await ApiServer.start({ assets: await apiServerPrograms(folder), folder, auditPolicy, port }),
       candidates,
     );
   }

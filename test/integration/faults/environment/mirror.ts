@@ -4,12 +4,12 @@ import { isNotFound } from '../../../../src/runtime/client/index.ts';
 import { type Client, done, type Manager, type ObjectKey, type Reconcile } from '../../../../src/runtime/index.ts';
 import { ConfigMap } from '../../../../src/runtime/kinds/index.ts';
 
-/** What a mirror has reconciled last under a name: the Echo's message, or that there is no such Echo. */
+/** The last reconciled state of a name: the Echo's message, or that there is no such Echo. */
 export type Reconciled = { readonly message: string } | 'gone';
 
 /**
- * A controller whose work can be checked from outside: it keeps for each Echo a ConfigMap of its name with its message,
- * and writes into the Echo's status which generation that was. Records what it has reconciled.
+ * A controller whose work a test can verify: it writes each Echo's message into a ConfigMap with the Echo's name, and the generation into
+ * the Echo's status. Records the reconciled states.
  */
 export class Mirror {
   readonly echos: Informer<Echo>;
@@ -17,7 +17,7 @@ export class Mirror {
   readonly reconciled = new Map<string, Reconciled>();
   reconciles = 0;
 
-  /** @param watching how the informers do it; by default as the runtime does. */
+  /** @param watching the informers' options. Default: the runtime's */
   constructor(manager: Manager, namespace: string, watching: ReflectorOptions) {
     const options = { ...watching, namespaces: [namespace], freeze: true };
     this.echos = manager.informer<Echo>(Echo, options);
@@ -50,7 +50,7 @@ export class Mirror {
     const { uid, generation, resourceVersion } = echo.metadata;
     let copy = this.copies.store.get(key);
     if (copy !== undefined && copy.metadata.ownerReferences?.[0]?.uid !== uid) {
-      // Of an earlier Echo of this name.
+      // The ConfigMap belongs to an earlier Echo with this name.
       await this.#remove(key, client);
       copy = undefined;
     }

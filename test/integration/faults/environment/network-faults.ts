@@ -16,14 +16,14 @@ import { TestCluster } from '../../../../testkit/test-cluster.ts';
 import { SubjectProcess } from './subject-process.ts';
 import { World } from './world.ts';
 
-/** What the tests of network faults share: a cluster, a world, and for each block a subject behind a proxy. */
+/** Shared by the tests of network faults: a cluster, a world, and a subject behind a proxy for each block. */
 
 export let cluster: TestCluster;
 export let world: World;
 export let proxy: FaultProxy;
 export let subject: SubjectProcess;
 
-/** More than a page of 250, so that a list has a second one. */
+/** More than 250, so that a list has a second page. */
 const ballast = 260;
 
 export async function setUp(): Promise<void> {
@@ -35,14 +35,14 @@ export async function setUp(): Promise<void> {
 
 export const tearDown = () => cluster.close();
 
-/** Has a block's faults happen to a subject and a proxy of its own. */
+/** Gives a block of tests its own subject and proxy. */
 export function withSubject(watching: ReflectorOptions = {}) {
   let heapBefore: number;
 
   beforeAll(async () => {
     proxy = await FaultProxy.start({ upstream: await kubeconfigConnection(cluster.kubeconfig) });
     subject = await startSubject(watching);
-    // What runs for the first time takes memory for good.
+    // The first run of code allocates memory permanently.
     await survive({ fault: expired, on: isWatch, times: 2 });
   }, 60_000);
 
@@ -67,7 +67,7 @@ export function startSubject(watching: ReflectorOptions): Promise<SubjectProcess
   return SubjectProcess.start({ server: server.href, tls, namespace: world.namespace, watching });
 }
 
-/** Changes Echos until the fault has happened so often, ends it, and changes some more; what came of it is afterEach's. */
+/** Changes Echos until the fault has happened `times` times, ends it, and changes more. `afterEach` verifies the result. */
 export async function survive({
   fault,
   strikes = 1,
@@ -90,7 +90,7 @@ export const isSecondPage: RequestFilter = (request) => isList(request) && reque
 
 export const expired: Fault = { type: 'error-event', status: 410, reason: 'Expired' };
 
-/** Makes the subject list both kinds anew, each once; what it returns waits until it had to. */
+/** Makes the subject relist both kinds once. @returns a function that waits until it had to */
 export function forget(): () => Promise<unknown> {
   const faults = ['echos', 'configmaps'].map((resource) =>
     proxy.inject(expired, { on: (request) => isWatch(request) && request.resource === resource, times: 1 }),
@@ -98,7 +98,7 @@ export function forget(): () => Promise<unknown> {
   return () => eventually('both watches have expired', async () => faults.every(({ count }) => count === 1));
 }
 
-/** A streamed list breaks off three times, in each of the kinds that are listed anew. */
+/** Breaks off a streamed list three times, for each relisted kind. */
 export async function streamedListBreaksOff(how: 'reset' | 'end'): Promise<void> {
   const forgotten = forget();
   await survive({ fault: { type: 'cut', how, afterBytes: 20_000 }, on: isStreamedList, times: 3, strikes: 3 });

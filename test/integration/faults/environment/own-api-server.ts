@@ -3,12 +3,12 @@ import { join } from 'node:path';
 import { HttpClient } from '../../../../src/runtime/client/http-client.ts';
 import { Transport } from '../../../../src/runtime/client/transport.ts';
 import { ApiServer } from '../../../../src/runtime/testing/index.ts';
-import { programs } from '../../../../testkit/api-server-programs.ts';
+import { apiServerPrograms } from '../../../../testkit/api-server-programs.ts';
 import { freePorts } from '../../../../testkit/free-ports.ts';
 import { SubjectProcess } from './subject-process.ts';
 import { World } from './world.ts';
 
-/** What the tests of an API server that goes away share: a server of their own, which they stop, and a subject per test. */
+/** Shared by the tests that stop an API server: their own server, and a subject per test. */
 
 export const namespace = 'default';
 export let folder: string;
@@ -23,11 +23,11 @@ export async function setUp(): Promise<void> {
   folder = await mkdtemp(join(process.env.INTEGRATION_FOLDER!, 'faults-'));
   const [port] = await freePorts();
   server = await ApiServer.start({
-    assets: await programs(folder),
+    assets: await apiServerPrograms(folder),
     folder,
     port,
     crds: [join(import.meta.dirname, '../../../../crds')],
-    // When asked to end, an API server waits for its open watches: it is killed after this time.
+    // On SIGTERM an API server waits for open watches, so it is killed after this time.
     stopTimeoutMs: 1_000,
   });
   transport = new Transport(server.connection, { userAgent: 'test' });
@@ -42,7 +42,7 @@ export async function tearDown(): Promise<void> {
   await rm(folder, { recursive: true });
 }
 
-/** Starts a subject, and returns when its caches hold the world and a first change of it. {@link stopSubject} stops it. */
+/** Starts a subject and returns when its caches contain the world and a first change. {@link stopSubject} stops it. */
 export async function startSubject(connection = server.connection, rest: object = {}): Promise<SubjectProcess> {
   subject = await SubjectProcess.start({ server: connection.server.href, tls: connection.tls, namespace, ...rest });
   await world.converge(subject);

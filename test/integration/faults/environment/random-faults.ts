@@ -13,7 +13,7 @@ import type { World } from './world.ts';
 
 const filters = { lists: isList, watches: isWatch, writes: isWrite, all: () => true } as const;
 
-/** One thing that happens: some Echos change, or a fault is switched on while they do. */
+/** A step: some Echos change, optionally with a new fault. */
 export type Step =
   | { readonly type: 'change' }
   | {
@@ -49,16 +49,16 @@ const fault = (on: keyof typeof filters, ...faults: readonly Fault[]): fc.Arbitr
     times: fc.integer({ min: 1, max: 6 }),
   });
 
-/** How long a watch of a run lasts: no test can wait for as long as it does by default. */
+/** The duration of a watch. The default is too long for a test. */
 export const watchTimeoutSeconds = 2;
 
-/** How the informers of a run go about it: in one of both ways of listing. */
+/** The options of a run's informers, with either way of listing. */
 export const watching: fc.Arbitrary<ReflectorOptions> = fc.record({
   listing: fc.constantFrom('streamed' as const, 'paged' as const),
   watchTimeoutSeconds: fc.constant(watchTimeoutSeconds),
 });
 
-/** What may happen between two moments at which all is well. */
+/** The steps of one run. */
 export const steps: fc.Arbitrary<readonly Step[]> = fc.array(
   fc.oneof(
     { weight: 3, arbitrary: fc.constant<Step>({ type: 'change' }) },
@@ -71,7 +71,7 @@ export const steps: fc.Arbitrary<readonly Step[]> = fc.array(
   { minLength: 3, maxLength: 8 },
 );
 
-/** Takes the steps one after the other, then ends every fault. Returns how often each type of fault has happened. */
+/** Executes the steps one after the other, then ends all faults. @returns how often each type of fault happened */
 export async function take(
   sequence: readonly Step[],
   { proxy, world }: { readonly proxy: FaultProxy; readonly world: World },

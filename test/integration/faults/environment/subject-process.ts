@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { eventually } from '../../../../src/runtime/testing/index.ts';
 import type { Question, Questions, SubjectSettings } from './subject.ts';
 
-/** A {@link SubjectSettings subject} in a process of its own. */
+/** A {@link SubjectSettings subject} in its own process. */
 export class SubjectProcess implements AsyncDisposable {
   readonly #child: ChildProcess;
   readonly #waiting = new Map<number, { resolve: (answer: unknown) => void; reject: (error: Error) => void }>();
@@ -24,9 +24,9 @@ export class SubjectProcess implements AsyncDisposable {
   }
 
   /**
-   * Starts one and returns when its caches have synced.
+   * Starts a subject and returns when its caches have synced.
    *
-   * @param environment beside this process's own.
+   * @param environment in addition to this process's environment
    */
   static async start(
     settings: SubjectSettings,

@@ -1,6 +1,6 @@
 /**
- * The program that faults happen to: a manager with a mirror, alone in a process of its own, so that its heap is its own
- * and its clock can be turned. It answers the questions of the test that has started it.
+ * The program under test: a manager with a mirror. It has its own process, so that its heap can be measured and its clock changed. It
+ * answers the questions of the test that started it.
  */
 import { Registry } from 'prom-client';
 import type { ReflectorOptions } from '../../../../src/runtime/cache/index.ts';
@@ -14,25 +14,25 @@ import { Mirror, type Reconciled } from './mirror.ts';
 export interface SubjectSettings {
   readonly server: string;
   readonly tls: Connection['tls'];
-  /** A folder as a pod has it, with a token; absent: the server knows who it is. */
+  /** A folder with a token, like a pod's. Absent if the server needs no token. */
   readonly serviceAccount?: string;
   readonly namespace: string;
-  /** How the informers list and watch; absent: as the runtime does by itself. */
+  /** The informers' options. Default: the runtime's. */
   readonly watching?: ReflectorOptions;
 }
 
-/** What there is to ask, and what is answered. */
+/** The questions and the types of their answers. */
 export interface Questions {
   readonly ready: boolean;
-  /** What is in the stores, as resourceVersions by name. */
+  /** The contents of the stores: resourceVersions by name. */
   readonly stores: { readonly echos: Versions; readonly copies: Versions };
   readonly reconciled: { readonly [name: string]: Reconciled };
   readonly reconciles: number;
-  /** Bytes in use after a collection. */
+  /** Bytes in use after a garbage collection. */
   readonly heap: number;
-  /** In milliseconds since 1970. */
+  /** The process's clock, in milliseconds since 1970. */
   readonly clock: number;
-  /** Lines of the log at warn and error. */
+  /** The log lines of level warn and error. */
   readonly warnings: readonly string[];
 }
 
@@ -45,7 +45,7 @@ export interface Question {
 
 const warnings: string[] = [];
 
-/** Keeps the last warnings, so that a failed test can tell them. */
+/** Keeps the last warnings for the message of a failed test. */
 const log: Logger = {
   debug: () => {},
   info: () => {},
@@ -60,7 +60,7 @@ function keep(details: object, message: string): void {
   warnings.push(err === undefined ? message : `${message}: ${err}`);
 }
 
-/** Old objects may go only after what hangs in the event loop has: a second collection takes these. */
+/** Some objects are garbage only after pending events of the event loop. A second collection frees them. */
 async function collectedHeap(): Promise<number> {
   for (let round = 0; round < 3; round += 1) {
     await new Promise((resolve) => setImmediate(resolve));
@@ -101,7 +101,7 @@ async function main(settings: SubjectSettings): Promise<void> {
     process.send?.({ id, answer: await answers[ask]() });
   });
   const stop = new AbortController();
-  // Whoever started it is gone.
+  // The process that started this one has ended.
   process.once('disconnect', () => stop.abort());
   process.once('SIGTERM', () => stop.abort());
   await manager.run(stop.signal);

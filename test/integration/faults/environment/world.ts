@@ -8,24 +8,24 @@ import type { Reconciled } from './mirror.ts';
 import type { Versions } from './subject.ts';
 import type { SubjectProcess } from './subject-process.ts';
 
-/** How much larger the heap may be after a fault than before. */
+/** The largest allowed ratio of the heap after a fault to the heap before. */
 const heapGrowth = 1.1;
 
 /**
- * The Echos of a namespace, as a test writes them past all faults, and whether a subject has kept up with them. There
- * are as many of them after each round of changes: so must the subject's heap be.
+ * The Echos of a namespace, which a test writes without faults, and checks whether a subject has kept up. Their number is the same after each
+ * round of changes, so the subject's heap must not grow.
  */
 export class World {
   readonly namespace: string;
   readonly #client: Client;
   readonly #names: readonly string[];
-  /** What was changed since the last {@link converge}. */
+  /** The changes since the last {@link converge}. */
   readonly #changed = new Map<string, Reconciled>();
-  /** By the last {@link change}. */
+  /** The names that the last {@link change} deleted. */
   #removed: readonly string[] = [];
   #round = 0;
 
-  /** @param client one that no fault gets in the way of. */
+  /** @param client a client without faults */
   constructor(client: Client, namespace: string, size = 40) {
     this.#client = client;
     this.namespace = namespace;
@@ -37,8 +37,8 @@ export class World {
   }
 
   /**
-   * Changes three tenths of the Echos, makes a tenth of them anew under their names, and deletes a tenth, which come back
-   * with the next change.
+   * Changes 30 % of the Echos, deletes 10 % and creates them again with their names, and deletes another 10 %, which the next change creates
+   * again.
    */
   async change(): Promise<void> {
     const names = this.#names.map((_, index) => this.#names[(this.#round + index) % this.#names.length] as string);
@@ -50,7 +50,7 @@ export class World {
     this.#removed = removed;
   }
 
-  /** Gives an Echo a new message; makes it if there is none. */
+  /** Gives an Echo a new message, and creates it if it does not exist. */
   async write(name: string): Promise<void> {
     this.#round += 1;
     const message = `message ${String(this.#round).padStart(8, '0')} of ${name}`;
@@ -65,12 +65,12 @@ export class World {
     this.#changed.set(name, 'gone');
   }
 
-  /** After the cluster itself has forgotten: whether what was changed has been reconciled no longer matters. */
+  /** Call this after the cluster lost changes: they need not be reconciled. */
   forget(): void {
     this.#changed.clear();
   }
 
-  /** Waits until the stores equal a fresh list and every object that was changed has been reconciled, to its last state. */
+  /** Waits until the stores equal a fresh list and the last state of every changed object has been reconciled. */
   async converge(subject: SubjectProcess, timeoutMs = 180_000): Promise<void> {
     let difference: string | undefined;
     const look = async () => {
@@ -86,7 +86,7 @@ export class World {
     this.#changed.clear();
   }
 
-  /** Waits for a heap that is no more than a tenth above what it was; what is left of connections may take a moment. */
+  /** Waits until the heap is at most 10 % larger than before. Closed connections may take a moment. */
   async heapIsAsBefore(subject: SubjectProcess, before: number): Promise<void> {
     let heap = 0;
     await eventually('the heap is as before', async () => {
@@ -122,7 +122,7 @@ export class World {
 
   #notReconciled(reconciled: { readonly [name: string]: Reconciled }): string | undefined {
     for (const [name, expected] of this.#changed) {
-      // What came and went between two lists, or before the subject began, was never there for it.
+      // The subject never saw objects that existed only between two lists or before its start.
       const actual = reconciled[name] ?? 'gone';
       if (JSON.stringify(actual) !== JSON.stringify(expected)) {
         return `${name} was reconciled as ${JSON.stringify(actual)}, not as ${JSON.stringify(expected)}`;
@@ -136,7 +136,7 @@ export class World {
   }
 }
 
-/** A fresh list, whole. */
+/** Returns a complete fresh list. */
 async function everything<T extends KubeObject>(client: Client, kind: Kind<T>, namespace: string): Promise<T[]> {
   const items: T[] = [];
   for (let token: string | undefined, more = true; more; more = token !== undefined) {

@@ -72,7 +72,7 @@ test('the message quotes the Deployment when the API server refuses its pods', a
   const message = 'pods "shop-app-1" is forbidden: exceeded quota: q';
   const conditions = [{ type: 'ReplicaFailure', status: 'True', reason: 'FailedCreate', message }];
   const { app } = await reconcile({ observedGeneration: 1, conditions }).result;
-  expect(app).toEqual({ reason: 'AppUpdating', message: `0 of 1 pods of the app are ready: ${message}` });
+  expect(app).toEqual({ reason: 'AppUpdating', message: `0 of 1 pods of Deployment shop-app are ready: ${message}` });
 
   const waiting = { ready: false, state: { waiting: { reason: 'ImagePullBackOff', message: 'no such image' } } };
   const pod = { metadata: { name: 'shop-app-0' }, status: { containerStatuses: [waiting] } } as unknown as Pod;
@@ -80,5 +80,7 @@ test('the message quotes the Deployment when the API server refuses its pods', a
   expect(troubled.app.message).toContain('pod shop-app-0: ImagePullBackOff');
   const over = [{ type: 'ReplicaFailure', status: 'False', message }];
   const starting = await reconcile({ observedGeneration: 1, conditions: over }).result;
-  expect(starting.app.message).toContain('0 are of the current template');
+  expect(starting.app.message).toBe(
+    '0 of 1 pods of Deployment shop-app are ready: 0 have the current template (kubectl --namespace default describe deployment shop-app)',
+  );
 });

@@ -8,13 +8,13 @@ import {
 import { settingsOf } from '../../../../src/controllers/book-store/desired.ts';
 import { ApiError } from '../../../../src/runtime/client/index.ts';
 import { controllerReference, type Kind } from '../../../../src/runtime/index.ts';
-import { StatefulSet } from '../../../../src/runtime/kinds/index.ts';
+import { type PersistentVolumeClaim, StatefulSet } from '../../../../src/runtime/kinds/index.ts';
 import { bookStoreDefaults } from '../../../../testkit/pod-settings.ts';
 import { bookStore, claim } from './objects.ts';
 
 describe('the claim template', () => {
-  const templatesOf = (store: BookStore, present?: StatefulSet) =>
-    statefulSetOf(store, settingsOf(store), present, bookStoreDefaults).spec?.volumeClaimTemplates;
+  const templatesOf = (store: BookStore, existing?: StatefulSet) =>
+    statefulSetOf(store, settingsOf(store), existing, bookStoreDefaults).spec?.volumeClaimTemplates;
 
   test('has the size, the class and the uid of the BookStore', () => {
     expect(templatesOf(bookStore({ bookDB: { storageClassName: 'slow' } }))).toMatchObject([
@@ -27,37 +27,169 @@ describe('the claim template', () => {
 
   test('of an existing StatefulSet is repeated unchanged, because it is immutable', () => {
     const stored = [{ metadata: { name: 'data', labels: { team: 'a' } }, spec: { volumeMode: 'Block' } }];
-    const present = { spec: { volumeClaimTemplates: stored } } as unknown as StatefulSet;
-    expect(templatesOf(bookStore({ bookDB: { dbSize: '3Gi' } }), present)).toEqual(stored);
+    const existing = { spec: { volumeClaimTemplates: stored } } as unknown as StatefulSet;
+    expect(templatesOf(bookStore({ bookDB: { dbSize: '3Gi' } }), existing)).toEqual(stored);
   });
 });
 
 describe('the StatefulSet', () => {
   test('keeps its serviceName, because it is immutable', () => {
     const store = bookStore({ bookDB: { serviceName: 'shop-db' } });
-    const present = { spec: { serviceName: 'mongodb-service' } } as unknown as StatefulSet;
+    const existing = { spec: { serviceName: 'mongodb-service' } } as unknown as StatefulSet;
     expect(statefulSetOf(store, settingsOf(store), undefined, bookStoreDefaults).spec?.serviceName).toBe('shop-db');
-    expect(statefulSetOf(store, settingsOf(store), present, bookStoreDefaults).spec?.serviceName).toBe(
+    expect(statefulSetOf(store, settingsOf(store), existing, bookStoreDefaults).spec?.serviceName).toBe(
       'mongodb-service',
     );
   });
 });
 
-test('a refused claim is reported also if the API server refuses the StatefulSet', async () => {
-  const store = bookStore({ bookDB: { dbSize: '2Gi' } });
-  const present = {
-    metadata: { name: 'shop-db', ownerReferences: [controllerReference(BookStore, store)] },
+const refuse = (message: string) =>
+  Promise.reject(
+    new ApiError('PATCH /apis/apps/v1/namespaces/default/statefulsets/shop-db', 403, { reason: 'Forbidden', message }),
+  );
+
+/** Reconciles the database of a BookStore that has a StatefulSet and asks for 2Gi. */
+async function reconcile({
+  claims,
+  bookDB = {},
+  refusal = 'exceeded quota',
+  applyStatefulSet,
+  controlled = true,
+}: {
+  readonly claims: readonly PersistentVolumeClaim[];
+  readonly bookDB?: object;
+  /** The answer to each patch of a claim. */
+  readonly refusal?: string;
+  readonly applyStatefulSet?: (statefulSet: StatefulSet) => Promise<unknown>;
+  readonly controlled?: boolean;
+}) {
+  const store = bookStore({ bookDB: { dbSize: '2Gi', ...bookDB } });
+  const replicas = settingsOf(store).database.replicas;
+  const statefulSet = {
+    metadata: { name: 'shop-db', ownerReferences: controlled ? [controllerReference(BookStore, store)] : [] },
+    spec: { replicas },
+    status: { replicas, updatedReplicas: replicas, availableReplicas: replicas },
   } as unknown as StatefulSet;
-  const refuse = (message: string) => Promise.reject(new ApiError('PATCH /x', 403, { reason: 'Forbidden', message }));
-  const { database, volume } = await reconcileDatabase(store, settingsOf(store), {
-    client: { patch: () => refuse('exceeded quota') },
-    statefulSets: { get: () => present },
+  return reconcileDatabase(store, settingsOf(store), {
+    client: { patch: () => refuse(refusal) },
+    statefulSets: { get: () => statefulSet },
+    pods: { byOwner: () => [] },
     podDefaults: bookStoreDefaults,
     applier: {
-      apply: async (kind: Kind) => (kind === StatefulSet ? refuse('denied by policy') : { type: 'unchanged' }),
+      apply: async (kind: Kind) => {
+        if (kind !== StatefulSet) return { type: 'unchanged' };
+        return applyStatefulSet?.(statefulSet) ?? { type: 'unchanged', object: statefulSet };
+      },
     },
-    claims: [claim('data-shop-db-0', '1Gi')],
+    claims,
   } as unknown as DatabaseOptions);
-  expect(database).toEqual({ reason: 'Refused', message: 'denied by policy' });
-  expect(volume).toEqual({ reason: 'ResizeRefused', message: 'exceeded quota' });
+}
+
+const resizeRefused =
+  'the API server refuses to change the request of claim data-shop-db-0 from 1Gi to 2Gi: exceeded quota; the operator retries at least once a minute';
+
+test('a refused claim is reported also if the API server refuses the StatefulSet', async () => {
+  const { database, volume } = await reconcile({
+    claims: [claim('data-shop-db-0', '1Gi')],
+    applyStatefulSet: () => refuse('denied by policy'),
+  });
+  expect(database).toEqual({
+    reason: 'Refused',
+    message:
+      'the API server refuses PATCH /apis/apps/v1/namespaces/default/statefulsets/shop-db: denied by policy; the operator retries at least once a minute',
+  });
+  expect(volume).toEqual({ reason: 'ResizeRefused', message: resizeRefused });
+});
+
+test('a refused claim of a removed replica is reported, and does not make the BookStore unready', async () => {
+  const { volume, error } = await reconcile({
+    claims: [claim('data-shop-db-0', '2Gi'), claim('data-shop-db-1', '1Gi')],
+  });
+  expect(error).toBeUndefined();
+  expect(volume).toEqual({
+    reason: 'VolumesSettled',
+    message:
+      'claim data-shop-db-0 has 2Gi, and dbSize is 2Gi; the API server refuses to change the request of claim data-shop-db-1 from 1Gi to 2Gi, whose replica was removed: exceeded quota; the operator retries at the next resync',
+  });
+});
+
+test('a StorageClass that cannot grow is named, with the command and the words of the API server', async () => {
+  const refusal = 'forbidden: the storageclass that provisions the pvc must support resize';
+  const own = claim('data-shop-db-0', '1Gi');
+  const fixed = { ...own, spec: { ...own.spec, storageClassName: 'fixed' } };
+  expect((await reconcile({ claims: [fixed], refusal })).volume).toEqual({
+    reason: 'StorageClassCannotGrow',
+    message: `claim data-shop-db-0 from 1Gi to 2Gi cannot grow: StorageClass fixed does not have allowVolumeExpansion: true. If its driver can grow volumes, run kubectl patch storageclass fixed --patch '{"allowVolumeExpansion":true}'. The API server says: ${refusal}`,
+  });
+  expect((await reconcile({ claims: [own], refusal })).volume.message).toContain('it has no StorageClass');
+});
+
+describe('VolumesSettled', () => {
+  test('names a claim without a volume', async () => {
+    const pending = claim('data-shop-db-1', '1Gi', { phase: 'Pending', capacity: undefined });
+    const { volume } = await reconcile({
+      claims: [claim('data-shop-db-0', '2Gi'), pending],
+      bookDB: { replicas: 2 },
+    });
+    expect(volume).toEqual({
+      reason: 'VolumesSettled',
+      message:
+        'claim data-shop-db-0 has 2Gi, and dbSize is 2Gi; claim data-shop-db-1 is Pending and has no volume (kubectl --namespace default describe pvc data-shop-db-1); when it has one, it grows from 1Gi to 2Gi',
+    });
+  });
+
+  test('says so if there is no claim', async () => {
+    expect((await reconcile({ claims: [] })).volume.message).toBe('StatefulSet shop-db has no claim yet');
+    const { volume } = await reconcile({ claims: [], bookDB: { replicas: 0 } });
+    expect(volume.message).toBe('no claim is in use: bookDB.replicas is 0');
+  });
+
+  test('says so if the claims are not checked', async () => {
+    const { volume } = await reconcile({ claims: [claim('data-shop-db-0', '1Gi')], controlled: false });
+    expect(volume.reason).toBe('VolumesSettled');
+    expect(volume.message).toMatch(
+      /^the volumes are not checked: a StatefulSet named shop-db exists and does not belong/,
+    );
+  });
+
+  test('names a claim that is being deleted', async () => {
+    const deletionTimestamp = '2026-01-02T03:04:05Z';
+    const { database, volume } = await reconcile({
+      claims: [claim('data-shop-db-0', '1Gi', {}, { deletionTimestamp })],
+    });
+    expect(database.message).toContain('run kubectl --namespace default delete pod shop-db-0;');
+    expect(volume.message).toBe('claim data-shop-db-0 is being deleted and does not grow');
+  });
+});
+
+describe('the messages of a growth', () => {
+  const growing = (conditions: readonly object[]) =>
+    reconcile({
+      claims: [claim('data-shop-db-0', '2Gi', { capacity: { storage: '1Gi' }, conditions })],
+      applyStatefulSet: () => refuse('denied by policy'),
+    });
+
+  test('name the claim, both sizes and the command', async () => {
+    expect((await growing([])).volume).toEqual({
+      reason: 'ClaimsGrowing',
+      message:
+        'waiting for the storage driver to grow claim data-shop-db-0 from 1Gi to 2Gi; its Events say why it does not (kubectl --namespace default describe pvc data-shop-db-0)',
+    });
+  });
+
+  test('name the pod that will be restarted', async () => {
+    expect((await growing([{ type: 'FileSystemResizePending', status: 'True' }])).volume).toEqual({
+      reason: 'FileSystemResizePending',
+      message:
+        'waiting for the kubelet to grow the file system of claim data-shop-db-0 from 1Gi to 2Gi; after 300 s (bookDB.resizeRestartAfter) the operator restarts pod shop-db-0 once',
+    });
+  });
+
+  test('quote the error', async () => {
+    expect((await growing([{ type: 'ControllerResizeError', status: 'True', message: 'no room' }])).volume).toEqual({
+      reason: 'ResizeFailing',
+      message:
+        'growing claim data-shop-db-0 from 1Gi to 2Gi fails: no room (kubectl --namespace default describe pvc data-shop-db-0)',
+    });
+  });
 });

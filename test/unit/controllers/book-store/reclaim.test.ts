@@ -57,7 +57,7 @@ async function reconcile(cluster: Cluster) {
     events: { record: (_: Kind, __: KubeObject, { note }: { note: string }) => notes.push(note) } as never,
     claims: [...claims, ...kept],
     apply: () => Promise.reject(new Error('it is being deleted')),
-    reportWaiting: (name, afterMs) => {
+    reportStatefulSetDeletion: (name, afterMs) => {
       waitedFor.push(name);
       return Promise.resolve(requeueAfter(afterMs));
     },
@@ -96,6 +96,6 @@ test('the Event about a kept claim names the missing label', async () => {
   const { notes, deleted } = await reconcile({ claims: [], kept: [kept] });
   expect(deleted).toEqual([]);
   expect(notes).toEqual([
-    'reclaimPolicy Delete kept data-shop-db-0: without the label blog.velotio.com/book-store-uid of this BookStore. Delete the claims that you do not need',
+    'kept claims data-shop-db-0 despite reclaimPolicy Delete: the operator did not create them for this BookStore (label blog.velotio.com/book-store-uid=uid-of-shop). Delete those that you do not need (kubectl --namespace default delete pvc data-shop-db-0)',
   ]);
 });

@@ -3,9 +3,10 @@ import { settingsOf } from '../../../../src/controllers/book-store/desired.ts';
 import {
   type AppResult,
   bookStoreReasons,
+  type ComponentOutcome,
   type DatabaseResult,
+  listed,
   outcomeOf,
-  type PartOutcome,
   rolloutOf,
   type VolumeOutcome,
 } from '../../../../src/controllers/book-store/status.ts';
@@ -15,8 +16,8 @@ import { bookStore, claim } from './objects.ts';
 const said = <R extends string>(reason: R) => ({ reason, message: `words of ${reason}` });
 
 interface Reasons {
-  readonly app?: PartOutcome['reason'];
-  readonly database?: PartOutcome['reason'];
+  readonly app?: ComponentOutcome['reason'];
+  readonly database?: ComponentOutcome['reason'];
   readonly volume?: VolumeOutcome['reason'];
 }
 
@@ -31,10 +32,13 @@ function outcome(
 
 describe('Ready', () => {
   test('is AllReady when every part is ready', () => {
-    expect(outcome({}).reason).toBe('AllReady');
+    expect(outcome({})).toMatchObject({
+      reason: 'AllReady',
+      message: 'Deployment shop-app and StatefulSet shop-db match the spec and are ready',
+    });
   });
 
-  test.each<[Reasons, PartOutcome['reason'] | VolumeOutcome['reason']]>([
+  test.each<[Reasons, ComponentOutcome['reason'] | VolumeOutcome['reason']]>([
     [{ app: 'AppUpdating' }, 'AppUpdating'],
     [{ volume: 'ClaimsGrowing' }, 'ClaimsGrowing'],
     [{ database: 'ClaimBeingDeleted' }, 'ClaimBeingDeleted'],
@@ -55,7 +59,7 @@ describe('Ready', () => {
 
 test('reasons whose message depends only on objects record an Event for each new message', () => {
   const telling = Object.entries(bookStoreReasons).filter(([, { recordsMessageChanges }]) => recordsMessageChanges);
-  expect(telling.map(([reason]) => reason)).toEqual(['NameTaken', 'ClaimBeingDeleted', 'InvalidSpec']);
+  expect(telling.map(([reason]) => reason)).toEqual(['ClaimBeingDeleted', 'NameTaken', 'InvalidSpec']);
 });
 
 describe('the status', () => {
@@ -74,6 +78,11 @@ describe('the status', () => {
 const all = { observedGeneration: 2, replicas: 3, updatedReplicas: 3, availableReplicas: 3 };
 const rollout = (status: object | undefined, replicas = 3) =>
   rolloutOf({ metadata: { generation: 2 }, spec: { replicas }, status } as unknown as Deployment);
+
+test('a list names at most five items', () => {
+  expect(listed(['a', 'b'])).toBe('a, b');
+  expect(listed(['a', 'b', 'c', 'd', 'e', 'f', 'g'])).toBe('a, b, c, d, e and 2 more');
+});
 
 describe('a rollout', () => {
   test('is complete when all desired pods exist, are current and ready, and there are no others', () => {

@@ -18,7 +18,7 @@ test.each([
   ['failed', jobOf(echo, failed)],
 ])('a deleted Job that %s is kept', (_, deleted) => {
   jobs.observe(echo, { type: 'deleted', object: deleted });
-  expect(jobs.of(echo, key)).toBe(deleted);
+  expect(jobs.get(echo, key)).toBe(deleted);
 });
 
 describe('DeletedJobs does not keep', () => {
@@ -37,7 +37,7 @@ describe('DeletedJobs does not keep', () => {
     ],
   ] as const)('%s', (_, delta) => {
     jobs.observe(echo, delta);
-    expect(jobs.of(echo, key)).toBeUndefined();
+    expect(jobs.get(echo, key)).toBeUndefined();
   });
 });
 
@@ -45,30 +45,30 @@ describe('a Job that DeletedJobs keeps', () => {
   beforeEach(() => jobs.observe(echo, { type: 'deleted', object: job }));
 
   test('is not returned for a later generation or for a new Echo of the same name', () => {
-    expect(jobs.of(echoOf({ metadata: { generation: 2 } }), key)).toBeUndefined();
-    expect(jobs.of(echoOf({ metadata: { uid: 'uid-again' } }), key)).toBeUndefined();
+    expect(jobs.get(echoOf({ metadata: { generation: 2 } }), key)).toBeUndefined();
+    expect(jobs.get(echoOf({ metadata: { uid: 'uid-again' } }), key)).toBeUndefined();
   });
 
   test('is not returned for an Echo in another namespace', () => {
     const other = echoOf({ metadata: { namespace: 'other' } });
-    expect(jobs.of(other, jobKeyOf(keyOf(other)))).toBeUndefined();
+    expect(jobs.get(other, jobKeyOf(keyOf(other)))).toBeUndefined();
   });
 
   test('is replaced by the Job of a later generation', () => {
     const later = echoOf({ metadata: { generation: 2 } });
     const laterJob = jobOf(later, complete);
     jobs.observe(later, { type: 'deleted', object: laterJob });
-    expect(jobs.of(later, key)).toBe(laterJob);
-    expect(jobs.of(echo, key)).toBeUndefined();
+    expect(jobs.get(later, key)).toBe(laterJob);
+    expect(jobs.get(echo, key)).toBeUndefined();
   });
 
   test('is not replaced by a Job of another owner', () => {
     jobs.observe(echo, { type: 'deleted', object: jobOf(echo, complete, { ownerReferences: [] }) });
-    expect(jobs.of(echo, key)).toBe(job);
+    expect(jobs.get(echo, key)).toBe(job);
   });
 
   test('can be forgotten', () => {
     jobs.forget(key);
-    expect(jobs.of(echo, key)).toBeUndefined();
+    expect(jobs.get(echo, key)).toBeUndefined();
   });
 });

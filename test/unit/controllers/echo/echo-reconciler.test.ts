@@ -216,7 +216,7 @@ describe('after the message was printed', () => {
     expect(await reconcile()).toEqual(done);
     await world.events.flush(30_000);
     expect(server.unclaimed).toBe(0);
-    expect(deletedJobs.of(echo, key)).toBeUndefined();
+    expect(deletedJobs.get(echo, key)).toBeUndefined();
   });
 
   test('corrects a different status', async () => {
@@ -439,7 +439,7 @@ describe('an Echo', () => {
     const echo = echoOf();
     deletedJobs.observe(echo, { type: 'deleted', object: jobOf(echo, complete) });
     expect(await reconcile()).toEqual(done);
-    expect(deletedJobs.of(echo, key)).toBeUndefined();
+    expect(deletedJobs.get(echo, key)).toBeUndefined();
     expect(server.unclaimed).toBe(0);
   });
 

@@ -1,6 +1,5 @@
 import { Code, ConnectError } from '@connectrpc/connect';
 import { describe, expect, test } from '@jest/globals';
-import fc from 'fast-check';
 import { type Pet, petFinalizer } from '../../../../src/api/index.ts';
 import { Circuit } from '../../../../src/controllers/outside/index.ts';
 import { failureOf, outageOf } from '../../../../src/controllers/pet/errors.ts';
@@ -9,6 +8,7 @@ import { PetReconciler } from '../../../../src/controllers/pet/pet-reconciler.ts
 import { type StorePet, tripleOf, wantedPet } from '../../../../src/controllers/pet/store-pet.ts';
 import type { JsonPatchOperation } from '../../../../src/runtime/client/index.ts';
 import type { Client, EventRecorder, Logger, ObjectKey, ReadonlyStore } from '../../../../src/runtime/index.ts';
+import fc from '../../../../testkit/seeded-fast-check.ts';
 
 /** The process has been killed: nothing that it does from now on has an effect. */
 class Killed extends Error {}

@@ -1,4 +1,4 @@
-import { beforeEach, describe, expect, test } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { InFlightCount, OutsideDownError } from '../../../../src/controllers/outside/index.ts';
 import type { Row, Statement } from '../../../../src/controllers/postgres-writer/statements.ts';
 import { Rows } from '../../../../src/controllers/postgres-writer/tables.ts';
@@ -48,6 +48,16 @@ beforeEach(() => {
   inFlight = new InFlightCount();
   rows = new Rows({ schema: 'public', name: 'students' }, { database: table, inFlight });
 });
+
+afterEach(() => {
+  jest.restoreAllMocks();
+});
+
+/** Stops the clock, so that a table that cannot be used is not probed again, however slow the machine is. */
+function stopClock(): void {
+  const nowMs = performance.now();
+  jest.spyOn(performance, 'now').mockReturnValue(nowMs);
+}
 
 const row = (index: number, name = 'Jane'): Row => ({ id: `ns/${index}`, name, age: 1, country: 'Peru' });
 
@@ -123,6 +133,7 @@ describe('the rows of a table', () => {
   });
 
   test('of a table that is locked are tried twice, and then wait', async () => {
+    stopClock();
     table.fault = refusal('55P03');
     const settled = await upsertAll(100);
     for (const one of settled) {
@@ -148,6 +159,7 @@ describe('the rows of a table', () => {
   });
 
   test('of a table that cannot be written to cost two statements', async () => {
+    stopClock();
     table.fault = refusal('42P01');
     await upsertAll(500);
     expect(table.statements).toBe(2);

@@ -1,11 +1,11 @@
 import { describe, expect, test } from '@jest/globals';
-import fc from 'fast-check';
 import {
   InvalidTableNameError,
   parseTableName,
   tableSql,
   tableText,
 } from '../../../../src/controllers/postgres-writer/statements.ts';
+import fc from '../../../../testkit/seeded-fast-check.ts';
 
 describe('a name of a table', () => {
   test.each([

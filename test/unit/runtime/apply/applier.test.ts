@@ -97,7 +97,7 @@ test('throws AlreadyExists if the existing object is gone by the time of the get
 test.each(['apply', 'createOnce'] as const)('%s refuses a child without a controller reference', async (method) => {
   const orphan: Manifest<Part> = { metadata: { name: 'a', namespace: 'default' } };
   await expect(applier[method](Part, orphan, { client, store })).rejects.toThrow(
-    new RangeError('parts.test.example a has no controller reference: see controllerReference'),
+    new RangeError('the manifest of parts.test.example a has no controller reference: add controllerReference(…)'),
   );
 });
 

@@ -10,12 +10,12 @@ const waits = (backoff: Backoff, count: number): number[] => Array.from({ length
 test.each([
   [0, [400, 800, 1600, 3200, 5000, 5000]],
   [0.5, [800, 1600, 3200, 6400, 10_000, 10_000]],
-])('doubles up to its limit, and where chance says %d it is', (random, expected) => {
+])('doubles up to its limit, with a random number of %d', (random, expected) => {
   jest.spyOn(Math, 'random').mockReturnValue(random);
   expect(waits(new Backoff({ initialMs: 800, maxMs: 10_000 }), 6)).toEqual(expected);
 });
 
-test('adds or takes up to half, so that clients that failed together do not come back together', () => {
+test('adds ±50 % jitter, so that clients that failed together do not retry together', () => {
   const backoff = new Backoff({ initialMs: 100, maxMs: 100 });
   const many = waits(backoff, 1000);
   expect(Math.min(...many)).toBeGreaterThanOrEqual(50);
@@ -23,7 +23,7 @@ test('adds or takes up to half, so that clients that failed together do not come
   expect(new Set(many).size).toBeGreaterThan(900);
 });
 
-test('begins anew when all is well', () => {
+test('starts from the initial pause after a reset', () => {
   jest.spyOn(Math, 'random').mockReturnValue(0.5);
   const backoff = new Backoff({ initialMs: 100, maxMs: 10_000 });
   waits(backoff, 3);

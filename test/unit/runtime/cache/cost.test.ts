@@ -33,7 +33,7 @@ function looksAmong(size: number): Readonly<Record<string, number>> {
 }
 
 // Counted and not timed: a machine that is busy changes nothing.
-test('what an event costs the store does not grow with what is stored', () => {
+test('the cost of an event does not depend on the size of the store', () => {
   const few = looksAmong(1000);
   expect(looksAmong(50_000)).toEqual(few);
   expect(Math.max(...Object.values(few))).toBeLessThan(20);

@@ -1,6 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect, test } from '@jest/globals';
-import fc from 'fast-check';
 import { type Delta, Informer, type InformerOptions } from '../../../../src/runtime/cache/index.ts';
 import {
   ApiError,
@@ -13,6 +12,7 @@ import {
 import { keyOf, keyString } from '../../../../src/runtime/kind/index.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
 import { RecordingLog } from '../../../../testkit/recording-log.ts';
+import fc from '../../../../testkit/seeded-fast-check.ts';
 import { stored, Widget } from '../../../../testkit/widgets.ts';
 
 const pageOf = 2;
@@ -171,7 +171,7 @@ const step = fc.oneof(
 const byName = (objects: Iterable<Widget>): Widget[] =>
   [...objects].sort((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1));
 
-test('after any events, cuts, expiries and restored backups the store equals the list, and so do all deltas', async () => {
+test('the store and the sum of all deltas equal the list after any events, lost connections, expired versions and restored backups', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(step, { maxLength: 40 }),

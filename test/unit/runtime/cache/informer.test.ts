@@ -53,7 +53,7 @@ async function watching(resourceVersion: string, items: readonly Widget[]): Prom
 
 const told = (count: number): Promise<boolean> => eventually(`${count} deltas`, async () => deltas.length >= count);
 
-test('has synced when it holds a whole list, and not before', async () => {
+test('has synced only when it holds a complete list', async () => {
   let synced = false;
   void informer.synced.then(() => {
     synced = true;
@@ -70,9 +70,9 @@ test('has synced when it holds a whole list, and not before', async () => {
   expect(deltas).toEqual(['added a @1', 'added b @2']);
 });
 
-describe('of a kind that may be missing', () => {
+describe('an informer of an optional kind', () => {
   test.each([404, 403])(
-    'has synced, and holds nothing, when the server answers %d; and fills when the kind comes',
+    'has synced and is empty when the server answers %d, and fills when the kind is served',
     async (code) => {
       make({ optional: true });
       running = informer.run(stop.signal);
@@ -85,7 +85,7 @@ describe('of a kind that may be missing', () => {
     },
   );
 
-  test('has not synced while the server is away', async () => {
+  test('has not synced while the server fails', async () => {
     make({ optional: true });
     running = informer.run(stop.signal);
     (await server.next({ watch: false })).json(500, { reason: 'InternalError', message: 'no' });
@@ -95,7 +95,7 @@ describe('of a kind that may be missing', () => {
     await informer.synced;
   });
 
-  test('counts each namespace once', async () => {
+  test('counts each refused namespace once', async () => {
     make({ optional: true, namespaces: ['default', 'other'] });
     running = informer.run(stop.signal);
     for (let answer = 0; answer < 2; answer++) (await server.next({ watch: false })).json(404, { message: 'no' });
@@ -104,7 +104,7 @@ describe('of a kind that may be missing', () => {
   });
 });
 
-test('a kind that has to be there is waited for', async () => {
+test('an informer of a required kind has not synced while the kind is not served', async () => {
   running = informer.run(stop.signal);
   (await server.next({ watch: false })).json(404, { message: 'no' });
   const next = await server.next({ watch: false });
@@ -113,7 +113,7 @@ test('a kind that has to be there is waited for', async () => {
   await informer.synced;
 });
 
-test('tells each handler of each change, in order, after the store has it', async () => {
+test('calls each handler for each change, in order, after the store has applied it', async () => {
   const seen: string[] = [];
   informer.addHandler((delta) => {
     const inStore = informer.store.get({ name: delta.object.metadata.name, namespace: 'default' });
@@ -128,7 +128,7 @@ test('tells each handler of each change, in order, after the store has it', asyn
   expect(seen).toEqual(['added 1', 'modified 6', 'added 7', 'deleted gone']);
 });
 
-test('tells nobody of what the store holds already, nor of bookmarks', async () => {
+test('calls no handler for a known version or a bookmark', async () => {
   const stream = await watching('5', [stored('a', '1')]);
   stream.send('MODIFIED', stored('a', '1'));
   stream.send('BOOKMARK', { metadata: { resourceVersion: '9' } });
@@ -137,7 +137,7 @@ test('tells nobody of what the store holds already, nor of bookmarks', async () 
   expect(informer.store.size).toBe(1);
 });
 
-test('tells of what was deleted, changed and made again while it could not watch', async () => {
+test('a relist delivers deletions, changes and recreations that the watch missed', async () => {
   const stream = await watching('5', [stored('kept', '1'), stored('gone', '2'), stored('again', '3', { uid: 'old' })]);
   stream.send('ERROR', { kind: 'Status', code: 410, reason: 'Expired' });
   const list = await server.next({ watch: false });
@@ -148,7 +148,7 @@ test('tells of what was deleted, changed and made again while it could not watch
   expect(deltas.slice(3)).toEqual(['deleted again @3', 'added again @40', 'added new @45', 'deleted gone @2']);
 });
 
-test('knows how far it has come: by a list, an event, a deletion and a bookmark', async () => {
+test('a list, an event, a deletion and a bookmark advance the resourceVersion', async () => {
   expect(informer.hasReached('0')).toBe(false);
   const stream = await watching('99', []);
   expect([informer.hasReached('9'), informer.hasReached('99'), informer.hasReached('100')]).toEqual([
@@ -165,7 +165,7 @@ test('knows how far it has come: by a list, an event, a deletion and a bookmark'
   expect(informer.hasReached('111')).toBe(false);
 });
 
-test('calls back at each step, when it has come there', async () => {
+test('calls observers after the resourceVersion has advanced', async () => {
   const reached: string[] = [];
   informer.observe({
     ...nothing,
@@ -184,7 +184,7 @@ test('calls back at each step, when it has come there', async () => {
   expect(reached.filter((step) => step !== '6 after 2')).toEqual(['5 after 1', '10 after 2', '20 after 2']);
 });
 
-test('calls nobody back who has had enough', async () => {
+test('does not call a removed observer', async () => {
   const calls: string[] = [];
   const end = informer.observe({
     progressed: () => calls.push('progress'),
@@ -201,7 +201,7 @@ test('calls nobody back who has had enough', async () => {
   expect(calls).toEqual(['list', 'progress']);
 });
 
-test('tells of each list when it was asked for', async () => {
+test('tells observers when each list was requested', async () => {
   const lists: number[] = [];
   informer.observe({ ...nothing, listed: (_, startedAtMs) => lists.push(startedAtMs) });
   const beforeMs = performance.now();
@@ -216,10 +216,10 @@ test('tells of each list when it was asked for', async () => {
   expect([beforeMs <= first, first <= betweenMs, betweenMs <= second, second <= askedMs]).toEqual(Array(4).fill(true));
 });
 
-describe('a watch that is to be replaced', () => {
+describe('replaceWatch', () => {
   const now = { openForMs: 0, relist: false };
 
-  test('is closed, and resumed from where it was, without a pause or a warning', async () => {
+  test('closes the watch and resumes from its resourceVersion, without a pause or a warning', async () => {
     await watching('5', [stored('a', '1')]);
     expect(informer.replaceWatch(undefined, now)).toBe(true);
     const resumed = await server.next({ watch: true });
@@ -229,14 +229,14 @@ describe('a watch that is to be replaced', () => {
     expect(log.messages('warn')).toEqual([]);
   });
 
-  test('is replaced by a new list where that is asked for', async () => {
+  test('relists if requested', async () => {
     await watching('5', [stored('a', '1')]);
     expect(informer.replaceWatch(undefined, { ...now, relist: true })).toBe(true);
     (await server.next({ watch: false })).list('9', [stored('b', '7')]);
     await eventually('the new list', async () => informer.hasReached('9'));
   });
 
-  test('is left alone while it is younger than asked for, and where there is none', async () => {
+  test('does nothing to a watch younger than openForMs, or without a watch', async () => {
     expect(informer.replaceWatch(undefined, now)).toBe(false);
     await watching('5', [stored('a', '1')]);
     expect(informer.replaceWatch(undefined, { ...now, openForMs: 60_000 })).toBe(false);
@@ -244,13 +244,13 @@ describe('a watch that is to be replaced', () => {
   });
 });
 
-test('indexes what it holds', async () => {
+test('finds stored objects by an index', async () => {
   informer.addIndex('uid', ({ metadata }) => [metadata.uid]);
   await watching('5', [stored('a', '1')]);
   expect([...informer.store.byIndex('uid', 'uid-a')]).toHaveLength(1);
 });
 
-test('a handler that throws has missed a change, which is told; nobody else has', async () => {
+test('a handler that throws misses that change, which is logged; other handlers receive it', async () => {
   const after: string[] = [];
   informer.addHandler(({ object }) => {
     if (object.metadata.name === 'bad') throw new Error('a defect');
@@ -273,7 +273,7 @@ test('a handler that throws has missed a change, which is told; nobody else has'
   ]);
 });
 
-test('tells where a change was learnt: from the list, a new list, the watch', async () => {
+test('each delta has its origin: list for a list and a relist, watch for an event', async () => {
   const origins: string[] = [];
   informer.addHandler(({ type, object }, origin) => origins.push(`${type} ${object.metadata.name} ${origin}`));
   const stream = await watching('5', [stored('a', '1')]);
@@ -284,14 +284,14 @@ test('tells where a change was learnt: from the list, a new list, the watch', as
   expect(origins).toEqual(['added a list', 'added b watch', 'modified b list', 'deleted a list']);
 });
 
-test('a name taken by another object, whose deletion was never told, gives both deltas', async () => {
+test('a recreated object whose DELETED event was missed yields a deletion and an addition', async () => {
   const stream = await watching('5', [stored('a', '1', { uid: 'old' })]);
   stream.send('ADDED', stored('a', '6', { uid: 'new' }));
   await told(3);
   expect(deltas).toEqual(['added a @1', 'deleted a @1', 'added a @6']);
 });
 
-test('a handler added while it runs sees what is there, then what changes; a removed one nothing more', async () => {
+test('a handler added later receives every stored object, then changes; a removed handler receives nothing', async () => {
   const stream = await watching('5', [stored('a', '1'), stored('b', '2')]);
   await told(2);
   const seen: string[] = [];
@@ -308,7 +308,7 @@ test('a handler added while it runs sees what is there, then what changes; a rem
   expect(seen).toEqual(['added a list', 'added b list', 'modified a watch']);
 });
 
-test('a handler that another adds or removes in the midst of a list sees each object once, or no more', async () => {
+test('a handler added during a list receives each object once; one removed during a list receives no more', async () => {
   const late: string[] = [];
   const removed: string[] = [];
   let added = false;
@@ -324,12 +324,12 @@ test('a handler that another adds or removes in the midst of a list sees each ob
   expect(removed).toEqual([]);
 });
 
-describe('what is stored', () => {
+describe('a stored object', () => {
   const managedFields = [{ manager: 'somebody', fieldsV1: { 'f:spec': {} } }];
   const managed = (name: string, resourceVersion: string): Widget =>
     stored(name, resourceVersion, { managedFields } as object);
 
-  test('has no managedFields, from a list or a watch, unless they are asked for', async () => {
+  test('has no managedFields by default, from a list or a watch', async () => {
     const stream = await watching('5', [managed('a', '1')]);
     stream.send('ADDED', managed('b', '6'));
     await told(2);
@@ -337,13 +337,13 @@ describe('what is stored', () => {
     for (const { metadata } of informer.store.list()) expect('managedFields' in metadata).toBe(false);
   });
 
-  test('has managedFields if they are asked for', async () => {
+  test('has managedFields with keepManagedFields', async () => {
     make({ keepManagedFields: true });
     await watching('5', [managed('a', '1')]);
     expect([...informer.store.list()]).toEqual([managed('a', '1')]);
   });
 
-  test('is what a transform makes of it, or the object as it came if that throws', async () => {
+  test('is the result of the transform, or the whole object if the transform throws', async () => {
     make({
       transform: (object) => {
         if (object.metadata.name === 'bad') throw new Error('a defect');
@@ -357,7 +357,7 @@ describe('what is stored', () => {
     expect(log.messages('error')).toEqual(['a transform threw: the object is stored whole']);
   });
 
-  test('is frozen all the way down if that is asked for', async () => {
+  test('is deeply frozen with freeze', async () => {
     make({ freeze: true });
     const labels = { a: 'b' };
     const stream = await watching('5', [stored('a', '1', { labels })]);
@@ -370,17 +370,17 @@ describe('what is stored', () => {
     expect(log.messages('error')).toEqual([]);
   });
 
-  test('shares what is equal with other objects', async () => {
+  test('shares equal parts with other objects', async () => {
     await watching('5', [stored('a', '1', { labels: { a: 'b' } }), stored('b', '2', { labels: { a: 'b' } })]);
     const [a, b] = [...informer.store.list()];
     expect(a?.metadata.labels).toBe(b?.metadata.labels);
   });
 });
 
-describe('limited to some', () => {
+describe('an informer limited to', () => {
   const pathOf = (namespace: string): string => `/apis/test.example/v1/namespaces/${namespace}/widgets`;
 
-  test('namespaces, it has a watch for each, and one store', async () => {
+  test('some namespaces has a watch for each, and one store', async () => {
     make({ namespaces: ['one', 'two'] });
     running = informer.run(stop.signal);
     const streams: Record<string, Stream> = {};
@@ -413,7 +413,7 @@ describe('limited to some', () => {
     expect(moved).toEqual(['one']);
   });
 
-  test('namespaces, one of which is refused, it resets that one alone', async () => {
+  test('some namespaces resets only the namespace that is refused', async () => {
     make({ namespaces: ['one', 'two'] });
     const resets: (string | undefined)[] = [];
     informer.observe({ ...nothing, reset: (namespace) => resets.push(namespace) });
@@ -426,13 +426,13 @@ describe('limited to some', () => {
     expect(resets).toEqual(['one', undefined]);
   });
 
-  test('no namespaces at all, it is refused', () => {
+  test('an empty list of namespaces throws', () => {
     expect(() => make({ namespaces: [] })).toThrow(
-      new RangeError('widgets.test.example: namespaces is []; leave it out for all'),
+      new RangeError('namespaces of widgets.test.example must not be empty, is []: leave it out for all namespaces'),
     );
   });
 
-  test('objects, it asks for those, and knows which they are', async () => {
+  test('selected objects requests only those, and covers only those', async () => {
     make({ namespaces: ['one'], labelSelector: 'a in (b,c)', fieldSelector: 'metadata.name!=x' });
     const inside = stored('y', '1', { namespace: 'one', labels: { a: 'c' } });
     expect(informer.covers(inside)).toBe(false);
@@ -460,7 +460,7 @@ describe('limited to some', () => {
   });
 });
 
-test('calls back when what was handed out no longer holds: the server has gone back, or it has stopped', async () => {
+test('resets its observers when the server was restored from a backup, and when it stops', async () => {
   let resets = 0;
   informer.observe({
     ...nothing,
@@ -498,7 +498,73 @@ test('a refusal ends when a watch is accepted, before its first event', async ()
   await eventually('the end of the refusal', async () => informer.covers(stored('a', '6')));
 });
 
-describe('what has been missing for some time', () => {
+test('a defective informer stays defective when a watch is accepted, until an event is processed', async () => {
+  let transformed: unknown;
+  make({ transform: (object) => (object.metadata.name === 'bad' ? (transformed as Widget) : object) });
+  const stream = await watching('5', []);
+  stream.send('ADDED', stored('bad', '6'));
+  await eventually('it is defective', async () => informer.isDefective);
+  (await server.next({ watch: false })).list('6', []);
+  const second = (await server.next({ watch: true })).stream();
+  await eventually('the watch is accepted', async () => informer.covers(stored('a', '7')));
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  expect(informer.isDefective).toBe(true);
+  transformed = stored('bad', '6');
+  second.send('ADDED', stored('bad', '6'));
+  await told(1);
+  expect(informer.isDefective).toBe(false);
+});
+
+test('a complete list ends the defect of an informer', async () => {
+  let transformed: unknown;
+  make({ transform: (object) => (object.metadata.name === 'bad' ? (transformed as Widget) : object) });
+  running = informer.run(stop.signal);
+  (await server.next({ watch: false })).list('5', [stored('bad', '1')]);
+  await eventually('it is defective', async () => informer.isDefective);
+  transformed = stored('bad', '1');
+  (await server.next({ watch: false })).list('5', [stored('bad', '1')]);
+  await informer.synced;
+  expect(informer.isDefective).toBe(false);
+});
+
+describe('an observer whose reset throws', () => {
+  const error = new TypeError('x is not a function');
+  const resetThrows = {
+    ...nothing,
+    reset: () => {
+      throw error;
+    },
+  };
+
+  test('does not end the informer when the server refuses the kind', async () => {
+    let resets = 0;
+    informer.observe(resetThrows);
+    informer.observe({ ...nothing, reset: () => (resets += 1) });
+    running = informer.run(stop.signal);
+    (await server.next({ watch: false })).refuse(403, 'Forbidden');
+    (await server.next({ watch: false })).list('5', []);
+    await informer.synced;
+    expect(resets).toBe(1);
+    expect(log.lines.filter(({ level }) => level === 'error')).toMatchObject([
+      {
+        message: 'an observer threw: it has missed a reset of the cache',
+        details: { resource: 'widgets.test.example', err: error },
+      },
+    ]);
+  });
+
+  test('does not fail the run when it is stopped', async () => {
+    let resets = 0;
+    informer.observe(resetThrows);
+    informer.observe({ ...nothing, reset: () => (resets += 1) });
+    await watching('5', []);
+    stop.abort();
+    await expect(running).resolves.toBeUndefined();
+    expect(resets).toBe(1);
+  });
+});
+
+describe('a missing permission', () => {
   let skippedMs: number;
   beforeEach(() => {
     const now = performance.now.bind(performance);
@@ -511,7 +577,7 @@ describe('what has been missing for some time', () => {
   };
   const forbid = async (): Promise<void> => (await server.next({ watch: false })).refuse(403, 'Forbidden');
 
-  test('is a permission that the server has denied since then, each time that it was asked', async () => {
+  test('is reported after the server has denied every request for the given time', async () => {
     running = informer.run(stop.signal);
     await forbid();
     const second = await server.next({ watch: false });
@@ -523,10 +589,10 @@ describe('what has been missing for some time', () => {
   });
 
   test.each<[string, (exchange: Exchange) => void]>([
-    ['fails otherwise', (exchange) => exchange.json(500, { message: 'no' })],
-    ['does not know the kind', (exchange) => exchange.json(404, { message: 'no' })],
+    ['fails for another reason', (exchange) => exchange.json(500, { message: 'no' })],
+    ['does not serve the kind', (exchange) => exchange.json(404, { message: 'no' })],
     ['begins a list', (exchange) => exchange.list('5', [], 'page 2')],
-  ])('is none if the server %s in between', async (_, answer) => {
+  ])('is not reported if the server %s in between', async (_, answer) => {
     running = informer.run(stop.signal);
     await forbid();
     const other = await server.next({ watch: false });
@@ -539,7 +605,7 @@ describe('what has been missing for some time', () => {
   });
 });
 
-test('runs once at a time, and goes on where it was', async () => {
+test('cannot run twice at once, and a second run resumes from the last resourceVersion', async () => {
   await watching('5', [stored('a', '1')]);
   await expect(informer.run(stop.signal)).rejects.toThrow('the informer of widgets.test.example runs already');
   stop.abort();

@@ -25,11 +25,11 @@ test.each<[string, boolean]>([
   ['none notin (db)', true],
   ['none in ()', false],
   ['app=web,example.com/tier=back', false],
-])('the label selector %j: %p', (selector, fits) => {
+])('the label selector %j matches: %p', (selector, fits) => {
   expect(parseLabelSelector(selector)?.(read)).toBe(fits);
 });
 
-test.each(['app>1', 'app in db', '(', '!app=web'])('the label selector %j is not guessed at', (selector) => {
+test.each(['app>1', 'app in db', '(', '!app=web'])('the label selector %j is not parsed', (selector) => {
   expect(parseLabelSelector(selector)).toBeUndefined();
 });
 
@@ -40,6 +40,6 @@ test.each<[string, boolean | undefined]>([
   ['none!=x', true],
   ['app', undefined],
   ['app=a\\,b', undefined],
-])('the field selector %j: %p', (selector, fits) => {
+])('the field selector %j matches: %p', (selector, fits) => {
   expect(parseFieldSelector(selector)?.(read)).toBe(fits);
 });

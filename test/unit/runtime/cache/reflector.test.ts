@@ -85,8 +85,8 @@ async function check(resourceVersion: string): Promise<void> {
 /** How long it says that it waits, in milliseconds. */
 const pauses = (): unknown[] => log.lines.filter(({ level }) => level === 'warn').map(({ details }) => details.waitMs);
 
-describe('the list', () => {
-  test('is read in pages to its end, then handed over as one and watched from there', async () => {
+describe('a list', () => {
+  test('is read in pages, passed to the target as a whole, and followed by a watch from its version', async () => {
     run({ namespace: 'default', labelSelector: 'a=b' });
     const first = await nextList();
     const path = '/apis/test.example/v1/namespaces/default/widgets';
@@ -103,7 +103,7 @@ describe('the list', () => {
     expect([watch.path, from(watch), watch.query.get('labelSelector')]).toEqual([path, '5', 'a=b']);
   });
 
-  test('begins anew when its pages have expired: no half of it is handed over', async () => {
+  test('restarts when its pages expire, and an incomplete list is not passed to the target', async () => {
     run();
     (await nextList()).list('5', [stored('a', '1')], 'page 2');
     (await nextList()).refuse(410, 'Expired');
@@ -113,7 +113,7 @@ describe('the list', () => {
     await toldAll('replace b @9');
   });
 
-  test('whose pages expire twice is read in one piece, without a pause', async () => {
+  test('whose pages expire twice is read in one response, without a pause', async () => {
     run();
     for (let time = 0; time < 2; time += 1) {
       const first = await nextList();
@@ -128,7 +128,7 @@ describe('the list', () => {
     expect(pauses()).toEqual([]);
   });
 
-  test('is asked for until the server gives it, with pauses that grow', async () => {
+  test('is retried with growing pauses until it succeeds', async () => {
     run();
     (await nextList()).refuse(500, 'InternalError');
     (await nextList()).refuse(500, 'InternalError');
@@ -142,8 +142,8 @@ describe('the list', () => {
   });
 });
 
-describe('the watch', () => {
-  test('asks for an end by the server after 5 to 10 minutes', async () => {
+describe('a watch', () => {
+  test('requests a timeout of 5 to 10 minutes', async () => {
     const seconds: number[] = [];
     for (const random of [0, 0.999]) {
       jest.spyOn(Math, 'random').mockReturnValue(random);
@@ -156,7 +156,7 @@ describe('the watch', () => {
     expect(seconds).toEqual([300, 600]);
   });
 
-  test('is resumed from the last version when the server ends it, at once and without a new list', async () => {
+  test('is resumed from the last version when the server ends it, immediately and without a relist', async () => {
     const stream = (await watching()).stream();
     stream.send('ADDED', stored('a', '6'));
     stream.send('MODIFIED', stored('a', '7'));
@@ -189,7 +189,7 @@ describe('the watch', () => {
     expect(from(await nextWatch())).toBe('40');
   });
 
-  test('is resumed after the server refused it, without a new list', async () => {
+  test('is resumed after a refusal, without a relist', async () => {
     (await watching()).refuse(500, 'InternalError');
     (await nextWatch()).refuse(429, 'TooManyRequests');
     expect(from(await nextWatch())).toBe('5');
@@ -197,7 +197,7 @@ describe('the watch', () => {
     expect(pauses()).toEqual([8, 16]);
   });
 
-  test('pauses begin anew after an event', async () => {
+  test('resets its pauses after an event', async () => {
     (await watching()).refuse(500, 'InternalError');
     const stream = (await nextWatch()).stream();
     stream.send('ADDED', stored('a', '6'));
@@ -208,7 +208,7 @@ describe('the watch', () => {
     expect(pauses()).toEqual([8, 8]);
   });
 
-  test('that ends at once without an event is not asked for again in a tight loop', async () => {
+  test('that ends immediately without an event is retried after a pause', async () => {
     const first = await watching();
     jest.spyOn(Math, 'random').mockReturnValue(0);
     const startedAtMs = performance.now();
@@ -219,12 +219,12 @@ describe('the watch', () => {
   });
 
   test.each<[string, (watch: Exchange) => void]>([
-    ['refused with 410', (watch) => watch.refuse(410, 'Expired')],
+    ['that is refused with 410', (watch) => watch.refuse(410, 'Expired')],
     [
-      'broken off by an ERROR event',
+      'that ends with an ERROR event of 410',
       (watch) => watch.stream().send('ERROR', { kind: 'Status', code: 410, reason: 'Expired' }),
     ],
-  ])('%s is followed by a new list', async (_, expire) => {
+  ])('%s is followed by a relist', async (_, expire) => {
     expire(await watching());
     const list = await nextList();
     expect(from(list)).toBeNull();
@@ -235,7 +235,7 @@ describe('the watch', () => {
     expect(log.messages('info')).toEqual(['the resourceVersion has expired: relisting']);
   });
 
-  test('on which nothing comes is resumed 15 s after its time, not before, without a list or a warning', async () => {
+  test('without events is resumed 15 s after its timeout, without a list or a warning', async () => {
     const setTimer = jest.spyOn(globalThis, 'setTimeout');
     const watch = await watching();
     watch.stream();
@@ -250,7 +250,7 @@ describe('the watch', () => {
     expect(line).toMatchObject({ level: 'debug', details: { resourceVersion: '5' } });
   });
 
-  test('of a kind that the server is only beginning to serve is asked for again without a warning', async () => {
+  test('of a kind that the server is preparing is retried without a warning', async () => {
     (await watching()).refuse(429, 'TooManyRequests', { message: 'storage is (re)initializing' });
     (await nextWatch()).stream();
     expect(log.messages('warn')).toEqual([]);
@@ -258,7 +258,7 @@ describe('the watch', () => {
   });
 
   test.each(['<html>', 'null', '{}', '{"type":"ADDED","object":{"metadata":{}}}'])(
-    'with the line %s is resumed from the event before it',
+    'that sends the invalid line %s is resumed from the event before it',
     async (line) => {
       const stream = (await watching()).stream();
       stream.write(`${JSON.stringify({ type: 'ADDED', object: stored('a', '6') })}\n${line}\n`);
@@ -272,7 +272,7 @@ describe('the watch', () => {
   );
 
   test.each([new TypeError('x is not a function'), 'not an Error'])(
-    'that fails on a programming error (%s) is resumed, which is logged as an error with the kind',
+    'that fails on a programming error (%s) is resumed, and an error with the kind is logged',
     async (error) => {
       const stream = (await watching()).stream();
       applyError = error;
@@ -289,21 +289,21 @@ describe('the watch', () => {
     },
   );
 
-  test('waits as long as the server asks for', async () => {
+  test('is retried after the pause that the Status requests', async () => {
     (await watching()).refuse(429, 'TooManyRequests', { details: { retryAfterSeconds: 1 } });
     await eventually('it waits', async () => pauses().length === 1);
     expect(pauses()).toEqual([1000]);
     await nextWatch();
   });
 
-  test('waits as long as the header asks for, where the answer is no Status', async () => {
+  test('is retried after the pause of the Retry-After header if the answer is no Status', async () => {
     (await watching()).text(429, 'text/plain', 'Too many requests, please try again later.', { 'retry-after': '1' });
     await eventually('it waits', async () => pauses().length === 1);
     expect(pauses()).toEqual([1000]);
     await nextWatch();
   });
 
-  test('refused only after a while is no watch that lived: pauses go on to grow', async () => {
+  test('that is refused slowly does not reset the pauses', async () => {
     (await watching()).refuse(500, 'InternalError');
     const late = await nextWatch();
     await new Promise((resolve) => setTimeout(resolve, 1100));
@@ -312,7 +312,7 @@ describe('the watch', () => {
     expect(pauses()).toEqual([8, 16]);
   });
 
-  test('broken off by another ERROR event is resumed', async () => {
+  test('that ends with another ERROR event is resumed', async () => {
     const stream = (await watching()).stream();
     stream.send('ADDED', stored('a', '6'));
     stream.send('ERROR', { kind: 'Status', code: 500, reason: 'InternalError', message: 'etcd is away' });
@@ -320,13 +320,13 @@ describe('the watch', () => {
   });
 });
 
-describe('a server restored from a backup', () => {
+describe('the check for a restored server', () => {
   test.each<[string, (watch: Exchange) => void]>([
-    ['was away', (watch) => watch.cut()],
-    ['is seen through a proxy that answered for it', (watch) => watch.refuse(503, 'ServiceUnavailable')],
-    ['broke the watch off', (watch) => watch.stream().cut()],
-    ['ended the watch before its time', (watch) => watch.stream().end()],
-  ])('that %s is listed anew', async (_, fail) => {
+    ['the connection failed', (watch) => watch.cut()],
+    ['a proxy answered in place of the server', (watch) => watch.refuse(503, 'ServiceUnavailable')],
+    ['the watch broke off', (watch) => watch.stream().cut()],
+    ['the server ended the watch early', (watch) => watch.stream().end()],
+  ])('is made, and relists, if %s', async (_, fail) => {
     fail(await watching());
     await check('4');
     (await nextList()).list('4', [stored('a', '3')]);
@@ -335,7 +335,7 @@ describe('a server restored from a backup', () => {
     expect(log.messages('warn')).toContain('the server is older than the cache (restored from a backup?): relisting');
   });
 
-  test('is asked again until it answers, and nothing is watched before', async () => {
+  test('is repeated until the server answers, and no watch is opened before', async () => {
     (await watching()).cut();
     (await nextList()).refuse(502, 'BadGateway');
     (await nextList()).refuse(500, 'InternalError');
@@ -344,7 +344,7 @@ describe('a server restored from a backup', () => {
     expect(pauses()).toEqual([8, 16, 32]);
   });
 
-  test('is not suspected after an answer of the server itself', async () => {
+  test('is not made after an error response of the server itself', async () => {
     (await watching()).refuse(403, 'Forbidden');
     await nextWatch();
     expect(server.unclaimed).toBe(0);
@@ -362,7 +362,7 @@ describe('a streamed list', () => {
       metadata: { resourceVersion, annotations: { 'k8s.io/initial-events-end': 'true' } },
     });
 
-  test('is handed over as one at its end, and the same watch goes on', async () => {
+  test('is passed to the target as a whole at its end, and the same watch continues', async () => {
     const request = await streamed();
     expect(Object.fromEntries(request.query)).toEqual({
       watch: 'true',
@@ -391,7 +391,7 @@ describe('a streamed list', () => {
     expect(server.unclaimed).toBe(0);
   });
 
-  test('that is cut is begun anew: no half of it is handed over', async () => {
+  test('that breaks off restarts, and an incomplete list is not passed to the target', async () => {
     const stream = (await streamed()).stream();
     stream.send('ADDED', stored('a', '3'));
     stream.cut();
@@ -401,13 +401,13 @@ describe('a streamed list', () => {
     await toldAll('replace  @7');
   });
 
-  test('that the server ends early is begun anew', async () => {
+  test('that the server ends early restarts', async () => {
     (await streamed()).stream().end();
     end((await nextWatch()).stream(), '7');
     await toldAll('replace  @7');
   });
 
-  test('that breaks off twice is listed in pages, and the next one is streamed again', async () => {
+  test('that breaks off twice is replaced by one list in pages', async () => {
     const first = (await streamed()).stream();
     first.send('ADDED', stored('a', '3'));
     first.end();
@@ -420,14 +420,14 @@ describe('a streamed list', () => {
     await toldAll('replace a @7', 'replace  @9');
   });
 
-  test('that is refused with 410 is not asked for again in a tight loop', async () => {
+  test('that is refused with 410 is retried after a pause', async () => {
     (await streamed()).refuse(410, 'Expired');
     (await nextWatch()).refuse(410, 'Expired');
     await nextWatch();
     expect(pauses()).toEqual([8, 16]);
   });
 
-  test('follows a version that has expired, and the target keeps what it holds meanwhile', async () => {
+  test('follows an expired version, and the target keeps its objects until the list is complete', async () => {
     const stream = (await streamed()).stream();
     end(stream, '7');
     stream.send('ERROR', { kind: 'Status', code: 410, reason: 'Expired' });
@@ -439,7 +439,7 @@ describe('a streamed list', () => {
   test.each([
     [422, 'Invalid'],
     [400, 'BadRequest'],
-  ])('that is refused with %d gives way to pages, at once and for ever', async (code, reason) => {
+  ])('that is refused with %d is replaced by pages immediately and for good', async (code, reason) => {
     (await streamed()).refuse(code, reason);
     (await nextList()).list('5', []);
     (await nextWatch()).refuse(410, 'Expired');
@@ -448,13 +448,13 @@ describe('a streamed list', () => {
     expect(pauses()).toEqual([8]);
   });
 
-  test('is tried again after another failure', async () => {
+  test('is retried after another failure', async () => {
     (await streamed()).refuse(500, 'InternalError');
     expect((await nextWatch()).query.get('sendInitialEvents')).toBe('true');
   });
 });
 
-describe('the end', () => {
+describe('an abort of the signal', () => {
   test.each<[string, () => Promise<unknown>]>([
     ['during a list', async () => run()],
     ['during a watch', watching],
@@ -468,7 +468,7 @@ describe('the end', () => {
         await eventually('it waits', async () => pauses().length === 1);
       },
     ],
-  ])('%s comes at once and is no failure', async (_, begin) => {
+  ])('%s ends the run immediately and without a failure', async (_, begin) => {
     await begin();
     const failures = pauses().length;
     stop.abort();
@@ -476,7 +476,7 @@ describe('the end', () => {
     expect(pauses()).toHaveLength(failures);
   });
 
-  test('before the start asks for nothing', async () => {
+  test('before the start prevents every request', async () => {
     stop.abort();
     run();
     await running;
@@ -484,7 +484,7 @@ describe('the end', () => {
   });
 });
 
-test('without a namespace it asks for all of them', async () => {
+test('a selection without a namespace covers all namespaces', async () => {
   run();
   expect((await nextList()).path).toBe(widgetsPath);
 });

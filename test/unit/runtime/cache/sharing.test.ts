@@ -1,11 +1,11 @@
 import { isDeepStrictEqual } from 'node:util';
 import { expect, test } from '@jest/globals';
-import fc from 'fast-check';
 import { share } from '../../../../src/runtime/cache/sharing.ts';
+import fc from '../../../../testkit/seeded-fast-check.ts';
 
 const metadata = { name: 'a-name', uid: 'a-uid' };
 
-test('equal parts are the reference’s own, others stay', () => {
+test('equal parts are replaced by those of the reference, others stay', () => {
   const reference = { metadata, spec: { image: { name: 'busybox' }, args: ['a', { b: 1 }, 'c'], size: 1 } };
   const object = {
     metadata: { name: 'other', uid: 'x' },
@@ -21,18 +21,18 @@ test('equal parts are the reference’s own, others stay', () => {
   });
 });
 
-test('an equal object is the reference', () => {
+test('an equal object is replaced by the reference', () => {
   const reference = { metadata, list: [{ a: 1 }] };
   expect(share(structuredClone(reference), reference)).toBe(reference);
 });
 
-test('what is frozen is not written to', () => {
+test('a frozen part is not written to', () => {
   const spec = Object.freeze({ size: {} });
   const object = { metadata: { name: 'b', uid: 'x' }, spec };
   expect(share(object, { metadata, spec: Object.freeze({ size: {} }) }).spec).toBe(spec);
 });
 
-test('whatever the reference, the object stays what it was, and the reference too', () => {
+test('neither the value of the object nor that of the reference changes', () => {
   // Few values and keys, so that parts are often equal.
   const json = fc.letrec((tie) => ({
     value: fc.oneof(

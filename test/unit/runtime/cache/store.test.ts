@@ -1,15 +1,15 @@
 import { describe, expect, test } from '@jest/globals';
-import fc from 'fast-check';
 import { type Delta, Store } from '../../../../src/runtime/cache/index.ts';
 import { keyOf, keyString } from '../../../../src/runtime/kind/index.ts';
+import fc from '../../../../testkit/seeded-fast-check.ts';
 import { stored, type Widget } from '../../../../testkit/widgets.ts';
 
 const byColour = (object: Widget): readonly string[] => object.metadata.labels?.colours?.split(' ') ?? [];
 const coloured = (name: string, resourceVersion: string, colours: string): Widget =>
   stored(name, resourceVersion, { labels: { colours } });
 
-describe('the deltas', () => {
-  test('of set', () => {
+describe('the delta', () => {
+  test('of set is added or modified', () => {
     const store = new Store<Widget>();
     const [first, second] = [stored('a', '1'), stored('a', '2')];
     expect(store.set(first)).toEqual({ type: 'added', object: first });
@@ -18,7 +18,7 @@ describe('the deltas', () => {
     expect(store.size).toBe(1);
   });
 
-  test('of an object that is there already: none', () => {
+  test('of set is undefined for a known version', () => {
     const store = new Store<Widget>();
     const object = stored('a', '1');
     store.set(object);
@@ -26,7 +26,7 @@ describe('the deltas', () => {
     expect(store.get(keyOf(object))).toBe(object);
   });
 
-  test("of delete: with the server's last word, and none for what is not there", () => {
+  test('of delete has the last state that the server sent, and is undefined for an unknown object', () => {
     const store = new Store<Widget>();
     store.set(stored('a', '1'));
     const last = stored('a', '2');
@@ -35,7 +35,7 @@ describe('the deltas', () => {
     expect([store.size, store.get(keyOf(last))]).toEqual([0, undefined]);
   });
 
-  test('of replace: what is new, what has changed, what is gone in the last state known', () => {
+  test('of replace is added, modified or deleted, with the last known state of a deleted object', () => {
     const store = new Store<Widget>();
     const [same, old, gone] = [stored('same', '1'), stored('changed', '2'), stored('gone', '3')];
     for (const object of [same, old, gone]) store.set(object);
@@ -48,7 +48,7 @@ describe('the deltas', () => {
     expect([...store.list()].map(({ metadata }) => metadata.name).sort()).toEqual(['changed', 'new', 'same']);
   });
 
-  test('of replace where an object was made again under its name: the old one goes, then the new one comes', () => {
+  test('of replace for a recreated object is a deletion followed by an addition', () => {
     const store = new Store<Widget>();
     const old = stored('a', '1', { uid: 'old' });
     store.set(old);
@@ -60,7 +60,7 @@ describe('the deltas', () => {
     expect(store.get(keyOf(made))).toBe(made);
   });
 
-  test('of objects of one name in two namespaces: they are two', () => {
+  test('of an object does not affect the object of the same name in another namespace', () => {
     const store = new Store<Widget>();
     store.set(stored('a', '1'));
     expect(store.set(stored('a', '2', { namespace: 'other' }))?.type).toBe('added');
@@ -76,7 +76,7 @@ describe('an index', () => {
   };
   const names = (objects: Iterable<Widget>): string[] => [...objects].map(({ metadata }) => metadata.name).sort();
 
-  test('finds objects under each of their values', () => {
+  test('finds an object by each of its values', () => {
     const indexed = store();
     indexed.set(coloured('a', '1', 'red blue'));
     indexed.set(coloured('b', '2', 'red'));
@@ -85,7 +85,7 @@ describe('an index', () => {
     expect(names(indexed.byIndex('colour', 'green'))).toEqual([]);
   });
 
-  test('follows changes, deletions and replacements', () => {
+  test('is updated by changes, deletions and replacements', () => {
     const indexed = store();
     indexed.set(coloured('a', '1', 'red'));
     indexed.set(coloured('a', '2', 'blue'));
@@ -97,7 +97,7 @@ describe('an index', () => {
     expect(names(indexed.byIndex('colour', 'blue'))).toEqual([]);
   });
 
-  test('added late holds what is stored', () => {
+  test('added later finds the stored objects', () => {
     const late = new Store<Widget>();
     late.set(coloured('a', '1', 'red'));
     late.addIndex('colour', byColour);
@@ -105,7 +105,7 @@ describe('an index', () => {
     expect(names(late.byIndex('colour', 'blue'))).toEqual([]);
   });
 
-  test('beside another leaves that one as it was', () => {
+  test('does not affect another index', () => {
     const indexed = store();
     indexed.set(coloured('a', '1', 'red'));
     indexed.addIndex('name', ({ metadata }) => [metadata.name]);
@@ -114,8 +114,10 @@ describe('an index', () => {
     expect(names(indexed.byIndex('name', 'a'))).toEqual(['a']);
   });
 
-  test('of an unknown or a taken name is refused', () => {
-    expect(() => store().byIndex('size', '1')).toThrow(new RangeError('no index "size": there are colour'));
+  test('of an unknown or a taken name throws', () => {
+    expect(() => store().byIndex('size', '1')).toThrow(
+      new RangeError('there is no index "size"; the indexes are: colour'),
+    );
     expect(() => store().addIndex('colour', byColour)).toThrow(new RangeError('there is an index "colour" already'));
   });
 });
@@ -142,7 +144,7 @@ describe('after any sequence of changes', () => {
     }),
   );
 
-  test('store and indexes equal a naive model, and so does what the deltas tell', () => {
+  test('the store, its indexes and the sum of the deltas equal a naive model', () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 30 }), (steps) => {
         const store = new Store<Widget>();
@@ -211,7 +213,7 @@ test('finds the objects of a namespace and of an owner', () => {
   expect([names(store.byOwner('earth')), names(store.byOwner('mars'))]).toEqual([[], ['c']]);
 });
 
-test('a list of one namespace leaves the others alone', () => {
+test('a list of one namespace does not change the others', () => {
   const store = new Store<Widget>();
   const there = stored('a', '1', { namespace: 'other' });
   store.set(there);
@@ -222,7 +224,7 @@ test('a list of one namespace leaves the others alone', () => {
   expect([...store.list()]).toEqual([there]);
 });
 
-test('an index function that throws gives the object no values; the store and other indexes have it', () => {
+test('an object whose index function throws is missing in that index only', () => {
   const failures: string[] = [];
   const store = new Store<Widget>((error, object, index) => failures.push(`${index} ${object.metadata.name} ${error}`));
   let broken = true;
@@ -245,7 +247,7 @@ test('an index function that throws gives the object no values; the store and ot
   expect([store.size, failures.length]).toEqual([0, 2]);
 });
 
-test('what an index finds stays as it was when it was asked, however the store changes meanwhile', () => {
+test('the result of an index is a snapshot', () => {
   const store = new Store<Widget>();
   store.addIndex('colour', byColour);
   for (const name of ['a', 'b']) store.set(coloured(name, '1', 'red'));

@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
-import fc from 'fast-check';
 import { splitLines } from '../../../../src/runtime/client/split-lines.ts';
+import fc from '../../../../testkit/seeded-fast-check.ts';
 
 async function* chunksOf(...chunks: readonly (string | Buffer)[]): AsyncGenerator<Buffer> {
   for (const chunk of chunks) yield Buffer.from(chunk as string);

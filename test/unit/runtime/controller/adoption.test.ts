@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { HttpClient } from '../../../../src/runtime/client/http-client.ts';
 import { isConflict } from '../../../../src/runtime/client/index.ts';
 import { Transport } from '../../../../src/runtime/client/transport.ts';
-import { claim } from '../../../../src/runtime/controller/index.ts';
+import { adoptAndRelease } from '../../../../src/runtime/controller/index.ts';
 import { controllerReference, type ObjectMeta, type OwnerReference } from '../../../../src/runtime/kind/index.ts';
 import { Part, stored, Widget } from '../../../../testkit/widgets.ts';
 import { ScriptedServer } from '../../environment/scripted-server.ts';
@@ -30,7 +30,7 @@ afterEach(async () => {
 const matching = { labels: { belongs: 'yes' } };
 const part = (name: string, rest: Partial<ObjectMeta> = {}) => stored(name, '5', rest);
 const claimedOf = async (candidates: Iterable<Part>, of: Widget = owner) => {
-  const { claimed: children, errors } = await claim({
+  const { claimed: children, errors } = await adoptAndRelease({
     client: new HttpClient(transport, 'tester'),
     ownerKind: Widget,
     owner: of,
@@ -55,12 +55,12 @@ async function written(name: string, ownerReferences: readonly OwnerReference[])
 }
 const ownerRead = () => server.next({ method: 'GET', path: ownerPath });
 
-describe('without a request', () => {
-  test('are claimed those that match and are ours', async () => {
+describe('claim sends no request', () => {
+  test('for children of the owner that match, and claims them', async () => {
     expect(await claimed([part('p', { ...matching, ownerReferences: [plain, ours] })])).toEqual(['p 5']);
   });
 
-  test('are passed over others’ children, orphans that do not match, go, or are elsewhere', async () => {
+  test('for children of others, and for orphans that do not match, are being deleted or are in another namespace', async () => {
     const candidates = [
       part('others', { ...matching, ownerReferences: [others] }),
       part('no-match'),
@@ -70,7 +70,7 @@ describe('without a request', () => {
     expect(await claimed(candidates)).toEqual([]);
   });
 
-  test('an owner on its way out keeps what it has, adopts nothing and releases nothing', async () => {
+  test('for an owner that is being deleted, which adopts and releases nothing', async () => {
     const candidates = [
       part('kept', { ...matching, ownerReferences: [ours] }),
       part('no-match', { ownerReferences: [ours] }),
@@ -83,7 +83,7 @@ describe('without a request', () => {
 });
 
 describe('an orphan that matches', () => {
-  test('is adopted, beside its other owners, after one look at the owner for all', async () => {
+  test('is adopted and keeps its other owners, after one read of the owner for all orphans', async () => {
     const both = claimed([
       part('p', { ...matching, ownerReferences: [plain, { ...ours, controller: false }] }),
       part('q', matching),
@@ -95,22 +95,22 @@ describe('an orphan that matches', () => {
   });
 
   test.each<[string, Partial<ObjectMeta>]>([
-    ['going', { deletionTimestamp }],
-    ['another of its name', { uid: 'other' }],
-  ])('is left alone where the owner turns out to be %s', async (_, metadata) => {
+    ['being deleted', { deletionTimestamp }],
+    ['another object of the same name', { uid: 'other' }],
+  ])('is not adopted if the API server shows the owner as %s', async (_, metadata) => {
     const none = claimed([part('p', matching), part('q', matching)]);
     (await ownerRead()).json(200, stored('owner', '9', metadata));
     expect(await none).toEqual([]);
     expect(server.unclaimed).toBe(0);
   });
 
-  test('is left alone where the owner is gone', async () => {
+  test('is not adopted if the owner no longer exists', async () => {
     const none = claimed([part('p', matching)]);
     (await ownerRead()).refuse(404, 'NotFound');
     expect(await none).toEqual([]);
   });
 
-  test('is claimed once, though the store has its new state before the write is answered', async () => {
+  test('is claimed once, even if the store observes the adoption before its response', async () => {
     const live = new Set([part('p', matching)]);
     const one = claimed(live);
     (await ownerRead()).json(200, owner);
@@ -121,14 +121,14 @@ describe('an orphan that matches', () => {
     expect(await one).toEqual(['p 6']);
   });
 
-  test('and is gone by now is none of ours', async () => {
+  test('is not claimed if it no longer exists', async () => {
     const none = claimed([part('p', matching)]);
     (await ownerRead()).json(200, owner);
     (await written('p', [ours])).refuse(404, 'NotFound');
     expect(await none).toEqual([]);
   });
 
-  test('and has changed since: the Conflict is told', async () => {
+  test('causes a Conflict in the errors if it has changed', async () => {
     const claiming = claimedOf([part('p', matching)]);
     (await ownerRead()).json(200, owner);
     (await written('p', [ours])).refuse(409, 'Conflict');
@@ -137,7 +137,7 @@ describe('an orphan that matches', () => {
     expect(errors.map(isConflict)).toEqual([true]);
   });
 
-  test('is tried though another was refused', async () => {
+  test('is adopted even if another adoption was refused', async () => {
     const claiming = claimedOf([part('gone', { ownerReferences: [ours] }), part('p', matching), part('q', matching)]);
     (await written('gone', [])).refuse(403, 'Forbidden');
     (await ownerRead()).json(200, owner);
@@ -148,7 +148,7 @@ describe('an orphan that matches', () => {
     expect(errors).toMatchObject([{ code: 403 }, { code: 403 }]);
   });
 
-  test('is not tried where the owner cannot be read', async () => {
+  test('is not adopted if the owner cannot be read', async () => {
     const failing = claimedOf([part('p', matching), part('q', matching)]);
     failing.catch(() => {});
     (await ownerRead()).refuse(403, 'Forbidden');
@@ -157,14 +157,14 @@ describe('an orphan that matches', () => {
   });
 });
 
-describe('a child that matches no longer', () => {
-  test('is released, and keeps its other owners', async () => {
+describe('a child that no longer matches', () => {
+  test('is released and keeps its other owners', async () => {
     const none = claimed([part('p', { ownerReferences: [plain, ours] })]);
     (await written('p', [plain])).json(200, stored('p', '6'));
     expect(await none).toEqual([]);
   });
 
-  test('and is gone by now is no error', async () => {
+  test('causes no error if it no longer exists', async () => {
     const none = claimed([part('p', { ownerReferences: [ours] })]);
     (await written('p', [])).refuse(404, 'NotFound');
     expect(await none).toEqual([]);

@@ -7,7 +7,7 @@ import { controllerReference, type OwnerReference } from '../../../../src/runtim
 import { Part, stored, Widget } from '../../../../testkit/widgets.ts';
 import { ScriptedServer } from '../../environment/scripted-server.ts';
 
-describe('a deletion', () => {
+describe('deleteIfPresent', () => {
   let server: ScriptedServer;
   let transport: Transport;
   beforeEach(async () => {
@@ -24,7 +24,7 @@ describe('a deletion', () => {
     deleteIfPresent(new HttpClient(transport, 'tester'), Part, key, options);
   const asked = () => server.next({ method: 'DELETE' });
 
-  test('that the API server accepts is true, and carries the preconditions', async () => {
+  test('returns true if the API server accepts the deletion, and sends the preconditions', async () => {
     const removed = remove({ uid: 'uid-p' });
     const request = await asked();
     expect(request.body).toMatchObject({ preconditions: { uid: 'uid-p' } });
@@ -32,20 +32,20 @@ describe('a deletion', () => {
     expect(await removed).toBe(true);
   });
 
-  test('of what is gone is no error', async () => {
+  test('returns false if the object does not exist', async () => {
     const removed = remove();
     (await asked()).refuse(404, 'NotFound');
     expect(await removed).toBe(false);
   });
 
-  test('by uid of what another has followed is no error', async () => {
+  test('returns false if another object has the name and only a uid was given', async () => {
     const removed = remove({ uid: 'uid-p' });
     (await asked()).refuse(409, 'Conflict');
     expect(await removed).toBe(false);
   });
 
   test.each([undefined, { resourceVersion: '7' }, { uid: 'uid-p', resourceVersion: '7' }])(
-    'with %j throws a conflict: the object may be there, and have changed',
+    'with %j throws a Conflict, because the object may have changed',
     async (options) => {
       const removed = remove(options).catch((error: unknown) => error);
       (await asked()).refuse(409, 'Conflict');
@@ -53,26 +53,26 @@ describe('a deletion', () => {
     },
   );
 
-  test('that is forbidden throws', async () => {
+  test('throws if the deletion is forbidden', async () => {
     const removed = remove({ uid: 'uid-p' }).catch((error: unknown) => error);
     (await asked()).refuse(403, 'Forbidden');
     expect(await removed).toMatchObject({ code: 403 });
   });
 });
 
-describe('a child belongs to a predecessor', () => {
+describe('a child belongs to a predecessor if its controller', () => {
   const owner = stored('w', '1', { uid: 'uid-new' });
   const before = controllerReference(Widget, stored('w', '1', { uid: 'uid-old' }));
 
   test.each<[string, boolean, readonly OwnerReference[]]>([
-    ['of the same name and kind', true, [before]],
-    ['of the same name in an older version of the kind', true, [{ ...before, apiVersion: 'test.example/v1beta1' }]],
-    ['but not the owner itself', false, [controllerReference(Widget, owner)]],
-    ['but not another object of the kind', false, [{ ...before, name: 'v' }]],
-    ['but not an object of another group', false, [{ ...before, apiVersion: 'other.example/v1' }]],
-    ['but not an object of another kind', false, [{ ...before, kind: 'Gadget' }]],
-    ['but not an owner that is no controller', false, [{ ...before, controller: false }]],
-    ['but not nobody', false, []],
+    ['has the same name and kind', true, [before]],
+    ['has the same name and an older version of the kind', true, [{ ...before, apiVersion: 'test.example/v1beta1' }]],
+    ['is the owner itself', false, [controllerReference(Widget, owner)]],
+    ['has another name', false, [{ ...before, name: 'v' }]],
+    ['has another group', false, [{ ...before, apiVersion: 'other.example/v1' }]],
+    ['has another kind', false, [{ ...before, kind: 'Gadget' }]],
+    ['is an owner that is not a controller', false, [{ ...before, controller: false }]],
+    ['does not exist', false, []],
   ])('%s: %s', (_, expected, ownerReferences) => {
     expect(belongsToPredecessor(stored('p', '1', { ownerReferences }), Widget, owner)).toBe(expected);
   });

@@ -65,7 +65,7 @@ const failsThrice: Act = (name) => {
 };
 
 describe('a reconcile', () => {
-  test('is called with each key, and a log that names controller and object', async () => {
+  test('is called for each key, with a log that names the controller and the object', async () => {
     await controller(['a', 'b'], (name, { log }) => {
       log.info({ name }, 'seen');
       return done;
@@ -78,7 +78,7 @@ describe('a reconcile', () => {
     ]);
   });
 
-  test('is called for what comes, changes and goes', async () => {
+  test('is called for an addition, a change and a deletion', async () => {
     const stream = await controller([], () => done);
     stream.send('ADDED', stored('a', '11'));
     await reconciled('a', 1);
@@ -89,7 +89,7 @@ describe('a reconcile', () => {
     expect(await result('success')).toBe(3);
   });
 
-  test('is not called for what the predicate leaves out', async () => {
+  test('is not called for a change that the predicate rejects', async () => {
     const stream = await controller(['left-out', 'a'], () => done, {
       predicate: ({ object }) => object.metadata.name !== 'left-out',
     });
@@ -99,7 +99,7 @@ describe('a reconcile', () => {
     expect(begun.map(({ key }) => key)).toEqual(['default/a', 'default/b']);
   });
 
-  test('is never under way twice for one key, and is repeated for what came meanwhile', async () => {
+  test('never runs concurrently for one key, and runs again for a change during the reconcile', async () => {
     let underWay = 0;
     const gate = Promise.withResolvers<void>();
     const stream = await controller(['a'], async (name) => {
@@ -121,7 +121,7 @@ describe('a reconcile', () => {
     expect(errors()).toEqual([]);
   });
 
-  test('is under way for as many keys as there are workers', async () => {
+  test('runs concurrently for as many keys as there are workers', async () => {
     const gate = Promise.withResolvers<void>();
     await controller(
       ['a', 'b', 'c'],
@@ -139,7 +139,7 @@ describe('a reconcile', () => {
     await reconciled('c', 1);
   });
 
-  test('of a controller with a name is told of under that name', async () => {
+  test('of a named controller has that name in logs and metrics', async () => {
     await controller(['a'], () => done, { name: 'sprocket' });
     await reconciled('a', 1);
     await eventually('it is counted', async () => {
@@ -149,8 +149,8 @@ describe('a reconcile', () => {
   });
 });
 
-describe('the outcome', () => {
-  test('a throw is tried again after a pause that doubles, and told as an error each time', async () => {
+describe('a reconcile that ends', () => {
+  test('with an error is retried with doubling pauses, and logs an error each time', async () => {
     await controller(['a'], failsThrice);
     await reconciled('a', 4);
     expect(pausesMs()).toEqual([5, 10, 20]);
@@ -165,7 +165,7 @@ describe('the outcome', () => {
     expect(await managed.metric('workqueue_retries_total', { name: 'widget' })).toBe(3);
   });
 
-  test('a success ends the growth of the pauses', async () => {
+  test('with a success resets the pauses', async () => {
     const stream = await controller(['a'], (name) => {
       if (times(name) === 3 || times(name) === 6) return done;
       throw new Error('not yet');
@@ -176,7 +176,7 @@ describe('the outcome', () => {
     expect(pausesMs()).toEqual([5, 10, 5, 10]);
   });
 
-  test('a throw outside of any promise is a failure like another', async () => {
+  test('with a synchronous throw counts as failed', async () => {
     managed.manager.controller(Widget, {
       reconcile: ({ name }) => {
         begun.push({ key: `default/${name}`, atMs: performance.now() });
@@ -190,7 +190,7 @@ describe('the outcome', () => {
     expect(errors()).toEqual(['reconcile failed: trying again']);
   });
 
-  test('a failure that is reported is retried with the back-off of the queue, and no error is logged', async () => {
+  test('with retry is retried with backoff, and logs no error', async () => {
     await controller(['a'], () => (times('a') <= 3 ? retry(new Error('exceeded quota')) : done));
     await reconciled('a', 4);
     expect(pausesMs()).toEqual([5, 10, 20]);
@@ -199,7 +199,7 @@ describe('the outcome', () => {
     expect(await result('error')).toBe(3);
   });
 
-  test('a TerminalError is told, counted and not tried again before the object changes', async () => {
+  test('with a TerminalError is logged, counted, and not retried until the object changes', async () => {
     const act: Act = (name) => {
       if (name === 'a') throw new TerminalError('bad spec');
       return failsThrice(name, undefined as never);
@@ -219,7 +219,7 @@ describe('the outcome', () => {
       details: { causes: [{ reason: 'NamespaceTerminating' }] },
     });
 
-  test('a write into another namespace that is being deleted is tried again: the rest of the work is left', async () => {
+  test('with a write refused by another terminating namespace is retried', async () => {
     await controller(['a'], (name) => {
       if (times(name) < 3) throw terminatingIn('elsewhere');
       return done;
@@ -228,7 +228,7 @@ describe('the outcome', () => {
     expect(await result('error')).toBe(2);
   });
 
-  test('a namespace on its way out is nobody’s failure: not told, not tried again', async () => {
+  test('with a write refused by its own terminating namespace is neither logged nor retried', async () => {
     const terminating = terminatingIn('default');
     const act: Act = (name) => {
       if (name === 'a') throw terminating;
@@ -241,7 +241,7 @@ describe('the outcome', () => {
     await eventually('both are counted as successes', async () => (await result('success')) === 2);
   });
 
-  test('a gate that has closed is told by whoever closed it, not by each reconcile, and nothing is tried again', async () => {
+  test('with a closed gate logs no error and is not retried', async () => {
     await controller(['a', 'b'], (name) => {
       if (name === 'a') throw new LeadershipLostError('another may lead');
       return failsThrice(name, undefined as never);
@@ -253,7 +253,7 @@ describe('the outcome', () => {
     ).toEqual([]);
   });
 
-  test.each(['Conflict', 'AlreadyExists'])('a 409 for %s is tried again, and no error in the log', async (reason) => {
+  test.each(['Conflict', 'AlreadyExists'])('with a 409 %s is retried, and logs no error', async (reason) => {
     await controller(['a'], (name) => {
       if (times(name) === 1) throw new ApiError('PATCH /x', 409, { reason });
       return done;
@@ -264,7 +264,7 @@ describe('the outcome', () => {
     expect(await result('error')).toBe(1);
   });
 
-  test('requeueAfter brings the key back after its time', async () => {
+  test('with requeueAfter is repeated after the delay', async () => {
     await controller(['a'], (name) => (times(name) === 1 ? requeueAfter(30) : done));
     await reconciled('a', 2);
     expect(Number(begun[1]?.atMs) - Number(begun[0]?.atMs)).toBeGreaterThanOrEqual(29);
@@ -272,15 +272,15 @@ describe('the outcome', () => {
     expect(await managed.metric('workqueue_retries_total', { name: 'widget' })).toBe(1);
   });
 
-  test.each([Number.NaN, -1])('requeueAfter(%d) is refused: it would be a loop without a pause', (delayMs) => {
+  test.each([Number.NaN, -1])('with requeueAfter(%d) throws', (delayMs) => {
     expect(() => requeueAfter(delayMs)).toThrow(
-      new RangeError(`requeueAfter takes milliseconds from 0 on, not ${delayMs}`),
+      new RangeError(`delayMs of requeueAfter must be at least 0, is ${delayMs}`),
     );
   });
 });
 
-describe('a reconcile that takes longer than it may', () => {
-  test('is aborted, counted, and tried again once it has ended: never is its key with two', async () => {
+describe('a reconcile that exceeds its time limit', () => {
+  test('is aborted, counted, and retried only after it has ended', async () => {
     const reasons: unknown[] = [];
     let underWay = 0;
     const act: Act = async (name, { signal }) => {
@@ -304,20 +304,20 @@ describe('a reconcile that takes longer than it may', () => {
     expect(pausesMs()).toEqual([5]);
   });
 
-  test.each([0, -1, Number.NaN, 2 ** 31])('is none for a limit of %d ms', (reconcileTimeoutMs) => {
+  test.each([0, -1, Number.NaN, 2 ** 31])('cannot have a limit of %d ms', (reconcileTimeoutMs) => {
     expect(() => managed.manager.controller(Widget, { reconcileTimeoutMs, reconcile: async () => done })).toThrow(
-      `reconcileTimeoutMs takes milliseconds from above 0 to 2147483647, not ${reconcileTimeoutMs}`,
+      `reconcileTimeoutMs must be above 0 and at most 2147483647 ms, is ${reconcileTimeoutMs}`,
     );
   });
 });
 
-describe('a throw', () => {
+describe('a reconcile that throws', () => {
   test.each<[string, unknown, number]>([
     ['a TypeError', new TypeError('x is not a function'), 1],
-    ['no Error', 'a word', 1],
+    ['a value that is not an Error', 'a word', 1],
     ['undefined', undefined, 1],
     ['an Error', new Error('the API server is away'), 0],
-  ])('of %s is survived, tried again, and counted as a defect or not', async (_, thrown, panics) => {
+  ])('%s is retried and, if it is a programming error, counted as a panic', async (_, thrown, panics) => {
     await controller(['a'], (name) => {
       if (times(name) === 1) throw thrown;
       return done;
@@ -328,7 +328,7 @@ describe('a throw', () => {
     expect(await result('error')).toBe(1);
   });
 
-  test('of a TerminalError is counted as such', async () => {
+  test('a TerminalError is counted as terminal', async () => {
     await controller(['a'], () => {
       throw new TerminalError('bad spec');
     });
@@ -339,8 +339,8 @@ describe('a throw', () => {
   });
 });
 
-describe('keys come', () => {
-  test('of an event source, once the caches have synced and until the controller stops', async () => {
+describe('a key is enqueued', () => {
+  test('by a source, from the sync of the caches until the controller stops', async () => {
     let stopped = false;
     await controller(['a'], () => done, {
       sources: [
@@ -359,7 +359,7 @@ describe('keys come', () => {
     expect(stopped).toBe(true);
   });
 
-  test('of an async iterable, which does not keep the controller from stopping', async () => {
+  test('by an async iterable, which does not delay the stop of the controller', async () => {
     await controller([], () => done, {
       sources: [
         async function* () {
@@ -375,7 +375,7 @@ describe('keys come', () => {
     expect(times('x')).toBe(1);
   });
 
-  test('of an event source that failed and is begun again', async () => {
+  test('by a source that failed and was called again', async () => {
     let begins = 0;
     await controller([], () => done, {
       sources: [
@@ -387,10 +387,10 @@ describe('keys come', () => {
       ],
     });
     await eventually('it is reconciled', async () => begun.some(({ key }) => key === 'again'));
-    expect(managed.log.messages('warn')).toEqual(['an event source failed: trying again']);
+    expect(managed.log.messages('warn')).toEqual(['a key source failed: trying again']);
   });
 
-  test('of a generator that threw and is made anew', async () => {
+  test('by a generator that threw and was created again', async () => {
     let begins = 0;
     await controller([], () => done, {
       sources: [
@@ -402,16 +402,16 @@ describe('keys come', () => {
       ],
     });
     await eventually('it is reconciled', async () => begun.some(({ key }) => key === 'of-2'));
-    expect(managed.log.messages('warn')).toEqual(['an event source failed: trying again']);
+    expect(managed.log.messages('warn')).toEqual(['a key source failed: trying again']);
   });
 
-  test('again and again with a resync, of every object', async () => {
+  test('by each resync, for every object', async () => {
     await controller(['a', 'b'], () => done, { resyncEveryMs: 10 });
     await reconciled('a', 4);
     await reconciled('b', 4);
   });
 
-  test('of a list after those of a live change', async () => {
+  test('by a list with a lower priority than by a watch', async () => {
     const gate = Promise.withResolvers<void>();
     const act: Act = async () => {
       await gate.promise;

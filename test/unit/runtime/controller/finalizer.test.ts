@@ -55,9 +55,9 @@ async function written(finalizers: readonly string[]) {
   return request;
 }
 
-describe('an object that is to stay', () => {
+describe('finalizer, for an object that is not being deleted,', () => {
   test.each([[undefined], [['before', 'after']]])(
-    'is given the finalizer behind %j, and only then applied',
+    'adds the finalizer after %j, and only then calls apply',
     async (others) => {
       const result = reconcile(others === undefined ? {} : { finalizers: others });
       const request = await written([...(others ?? []), ours]);
@@ -68,20 +68,20 @@ describe('an object that is to stay', () => {
     },
   );
 
-  test('that has the finalizer is applied, without a request', async () => {
+  test('calls apply without a request if the object has the finalizer', async () => {
     expect(await reconcile({ finalizers: ['other', ours] }, () => requeueAfter(10))).toEqual(requeueAfter(10));
     expect(calls).toEqual(['apply 7']);
     expect(server.unclaimed).toBe(0);
   });
 
-  test('and is gone when it is to be given the finalizer: is not applied', async () => {
+  test('does not call apply if the object no longer exists when the finalizer is added', async () => {
     const result = reconcile({});
     (await written([ours])).refuse(404, 'NotFound');
     expect(await result).toBe(done);
     expect(calls).toEqual([]);
   });
 
-  test('and has changed since: is not applied, and the Conflict comes out', async () => {
+  test('throws the Conflict and does not call apply if the object has changed', async () => {
     const result = reconcile({});
     (await written([ours])).refuse(409, 'Conflict');
     expect(isConflict(await result.catch((error: unknown) => error))).toBe(true);
@@ -89,10 +89,10 @@ describe('an object that is to stay', () => {
   });
 });
 
-describe('an object that is to go', () => {
+describe('finalizer, for an object that is being deleted,', () => {
   const going = { deletionTimestamp, finalizers: ['before', ours, 'after'] };
 
-  test('is cleaned up, and then loses our finalizer and no other', async () => {
+  test('calls cleanup, and then removes only our finalizer', async () => {
     const result = reconcile(going);
     const request = await written(['before', 'after']);
     expect(calls).toEqual(['cleanup 7']);
@@ -100,13 +100,13 @@ describe('an object that is to go', () => {
     expect(await result).toBe(done);
   });
 
-  test('keeps the finalizer until it is cleaned up', async () => {
+  test('keeps the finalizer until cleanup returns done', async () => {
     expect(await reconcile(going, () => requeueAfter(50))).toEqual(requeueAfter(50));
     expect(calls).toEqual(['cleanup 7']);
     expect(server.unclaimed).toBe(0);
   });
 
-  test('keeps the finalizer when the cleanup fails', async () => {
+  test('keeps the finalizer if cleanup throws', async () => {
     const failing = reconcile(going, () => {
       throw new Error('the database is away');
     });
@@ -114,13 +114,13 @@ describe('an object that is to go', () => {
     expect(server.unclaimed).toBe(0);
   });
 
-  test.each([[undefined], [['other']]])('is left alone where its finalizers are %j', async (finalizers) => {
+  test.each([[undefined], [['other']]])('does nothing if the finalizers are %j', async (finalizers) => {
     expect(await reconcile({ deletionTimestamp, ...(finalizers && { finalizers }) })).toBe(done);
     expect(calls).toEqual([]);
     expect(server.unclaimed).toBe(0);
   });
 
-  test('and has gone by now is no error', async () => {
+  test('succeeds if the object no longer exists', async () => {
     const result = reconcile({ deletionTimestamp, finalizers: [ours] });
     (await written([])).refuse(404, 'NotFound');
     expect(await result).toBe(done);
@@ -129,7 +129,7 @@ describe('an object that is to go', () => {
   test.each([
     [409, 'Conflict'],
     [500, 'InternalError'],
-  ])('and whose finalizer stays for a %d: the error comes out', async (code, reason) => {
+  ])('throws a %d that the removal of the finalizer causes', async (code, reason) => {
     const result = reconcile(going);
     const caught = result.catch((error: unknown) => error);
     (await written(['before', 'after'])).refuse(code, reason);
@@ -137,7 +137,7 @@ describe('an object that is to go', () => {
   });
 });
 
-describe('a finalizer that is removed', () => {
+describe('removeFinalizer', () => {
   const remove = (finalizers?: readonly string[]) =>
     removeFinalizer(
       new HttpClient(transport, 'tester'),
@@ -146,18 +146,18 @@ describe('a finalizer that is removed', () => {
       ours,
     );
 
-  test('leaves those of others in their order', async () => {
+  test('keeps the order of the other finalizers', async () => {
     const result = remove(['before', ours, 'after']);
     (await written(['before', 'after'])).json(200, stored('a', '8'));
     expect((await result)?.metadata.resourceVersion).toBe('8');
   });
 
-  test.each([undefined, ['other']])('from an object with %j costs no request', async (finalizers) => {
+  test.each([undefined, ['other']])('sends nothing for an object with %j', async (finalizers) => {
     expect((await remove(finalizers))?.metadata.resourceVersion).toBe('7');
     expect(server.unclaimed).toBe(0);
   });
 
-  test('from an object that is gone is no error', async () => {
+  test('returns undefined if the object no longer exists', async () => {
     const result = remove([ours]);
     (await written([])).refuse(404, 'NotFound');
     expect(await result).toBeUndefined();

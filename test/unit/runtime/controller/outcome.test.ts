@@ -90,7 +90,7 @@ async function written(): Promise<unknown> {
 const refusal = (message: string) => new ApiError('POST /paints', 403, { reason: 'Forbidden', message });
 
 describe('a reason', () => {
-  test.each(['not camel', 'lowerCase', 'With-Dash', ''])('that is %j is refused: no condition can have it', (name) => {
+  test.each(['not camel', 'lowerCase', 'With-Dash', ''])('named %j is invalid', (name) => {
     expect(() => defineReasons({ [name]: reasons.Painted })).toThrow(RangeError);
   });
 });
@@ -99,7 +99,7 @@ describe('the status of an outcome', () => {
   const foreign = condition('Other', { type: 'Foreign' });
   const drying = { reason: 'Drying', message: 'wait' } as const;
 
-  test('has Ready with the status of the reason and the generation that was observed', () => {
+  test('has Ready with the status of the reason and the observed generation', () => {
     expect(
       desiredStatus(reasons, widget(), { reason: 'Painted', message: 'red', status: { phase: 'Done' } }, now),
     ).toEqual({
@@ -118,7 +118,7 @@ describe('the status of an outcome', () => {
     });
   });
 
-  test('keeps conditions that it does not name, with the generation that they were observed at', () => {
+  test('keeps conditions that it does not name, with their observed generation', () => {
     const conditions = [foreign, condition('Drying')];
     expect(desiredStatus(reasons, widget({ conditions }), drying, now).conditions).toEqual([
       foreign,
@@ -126,7 +126,7 @@ describe('the status of an outcome', () => {
     ]);
   });
 
-  test('has the other conditions of the outcome, of the generation that was observed', () => {
+  test('has the other conditions of the outcome, with the observed generation', () => {
     const outcome = {
       ...drying,
       conditions: [{ type: 'Dry', status: 'Unknown', reason: 'Damp', message: '' }],
@@ -140,7 +140,7 @@ describe('the status of an outcome', () => {
 });
 
 describe('a report', () => {
-  test('writes the status, and an Event and a line of the log for the new reason', async () => {
+  test('writes the status, and an Event and a log line for a new reason', async () => {
     const result = report(widget(), { reason: 'Painted', message: 'it is red' });
     expect(await written()).toMatchObject({ observedGeneration: 2, conditions: [{ reason: 'Painted' }] });
     expect(await result).toBe(done);
@@ -148,14 +148,14 @@ describe('a report', () => {
     expect(log.lines).toMatchObject([{ level: 'info', message: 'it is red', details: { reason: 'Painted' } }]);
   });
 
-  test('of what the status says already sends nothing', async () => {
+  test('sends nothing if the status is unchanged', async () => {
     const status = { observedGeneration: 2, conditions: [condition('Drying', { observedGeneration: 2 })] };
     expect(await report(widget(status), { reason: 'Drying', message: 'wait' })).toBe(done);
     expect(server.unclaimed).toBe(0);
     expect(notices).toEqual([]);
   });
 
-  test('of a new message under the same reason writes no Event', async () => {
+  test('records no Event for a new message under the same reason', async () => {
     const result = report(widget({ conditions: [condition('Drying')] }), { reason: 'Drying', message: 'still' });
     expect(await written()).toMatchObject({ conditions: [{ message: 'still' }] });
     await result;
@@ -163,7 +163,7 @@ describe('a report', () => {
     expect(log.lines).toEqual([]);
   });
 
-  test('of a new message writes an Event where the reason says that it is worth telling', async () => {
+  test('records an Event for a new message if the reason has recordsMessageChanges', async () => {
     const status = { conditions: [condition('InvalidColor')] };
     const result = report(widget(status), { reason: 'InvalidColor', message: 'no color: blau' });
     await written();
@@ -171,7 +171,7 @@ describe('a report', () => {
     expect(notices).toEqual(['Warning InvalidColor: no color: blau']);
   });
 
-  test('of a new generation alone writes no Event, also where new messages are told', async () => {
+  test('records no Event if only the generation changed, even with recordsMessageChanges', async () => {
     const status = { conditions: [condition('InvalidColor')] };
     const result = report(widget(status), { reason: 'InvalidColor', message: 'wait' });
     await written();
@@ -179,7 +179,7 @@ describe('a report', () => {
     expect(notices).toEqual([]);
   });
 
-  test('of an object that is gone is no error, and writes no Event', async () => {
+  test('succeeds without an Event if the object no longer exists', async () => {
     const result = report(widget(), { reason: 'Painted', message: 'red' });
     (await server.next({ method: 'PATCH' })).refuse(404, 'NotFound');
     (await server.next({ method: 'GET' })).refuse(404, 'NotFound');
@@ -187,7 +187,7 @@ describe('a report', () => {
     expect(notices).toEqual([]);
   });
 
-  test('of an object without the subresource says what to do', async () => {
+  test('throws an error that says what to do if the kind has no status subresource', async () => {
     const result = report(widget(), { reason: 'Painted', message: 'red' });
     (await server.next({ method: 'PATCH' })).refuse(404, 'NotFound');
     (await server.next({ method: 'GET' })).json(200, widget());
@@ -195,20 +195,20 @@ describe('a report', () => {
   });
 });
 
-describe('the result', () => {
+describe('the result of a report', () => {
   const said = widget({ observedGeneration: 2, conditions: [condition('Drying', { observedGeneration: 2 })] });
   const drying = { reason: 'Drying', message: 'wait' } as const;
 
-  test('is a requeue after the time of the outcome', async () => {
+  test('is requeueAfter with the delay of the outcome', async () => {
     expect(await report(said, { ...drying, requeueAfterMs: 250 })).toEqual(requeueAfter(250));
   });
 
-  test('is a retry where the API server refused something, before any requeue', async () => {
+  test('is a retry after a refusal by the API server, even if the outcome has a delay', async () => {
     const error = refusal('exceeded quota');
     expect(await report(said, { ...drying, error, requeueAfterMs: 250 })).toEqual(retry(error));
   });
 
-  test('is the error where it is none of the API server’s refusals, once the status is written', async () => {
+  test('is a throw of any other error, after the status was written', async () => {
     const error = new Error('down');
     const result = report(widget(), { ...drying, error }).catch((thrown: unknown) => thrown);
     await written();
@@ -224,7 +224,7 @@ describe('a reconcile', () => {
   const reconcile = (work: () => Promise<WidgetOutcome | undefined>) =>
     reporter(refused).reconcile(widget(), context(), work);
 
-  test('that the API server refuses is reported and retried', async () => {
+  test('whose request the API server refuses is reported and retried', async () => {
     const error = refusal('exceeded quota');
     const result = reconcile(() => Promise.reject(error));
     expect(await written()).toMatchObject({ conditions: [{ reason: 'Refused', message: 'exceeded quota' }] });
@@ -232,28 +232,28 @@ describe('a reconcile', () => {
     expect(notices).toEqual(['Warning Refused: exceeded quota']);
   });
 
-  test('that the API server refuses is thrown where the kind has no reason for it', async () => {
+  test('whose request the API server refuses throws if there is no outcome for refusals', async () => {
     const error = refusal('no');
     await expect(reporter().reconcile(widget(), context(), () => Promise.reject(error))).rejects.toBe(error);
     expect(server.unclaimed).toBe(0);
   });
 
   test.each([
-    ['fails otherwise', new Error('down')],
-    ['meets a conflict', new ApiError('POST /paints', 409, { reason: 'Conflict' })],
+    ['fails for another reason', new Error('down')],
+    ['has a Conflict', new ApiError('POST /paints', 409, { reason: 'Conflict' })],
     [
-      'is in a namespace that is being deleted',
+      'writes to a terminating namespace',
       new ApiError('POST /paints', 403, {
         reason: 'Forbidden',
         details: { causes: [{ reason: 'NamespaceTerminating' }] },
       }),
     ],
-  ])('that %s throws, and nothing is reported', async (_, error) => {
+  ])('that %s throws and reports nothing', async (_, error) => {
     await expect(reconcile(() => Promise.reject(error))).rejects.toBe(error);
     expect(server.unclaimed).toBe(0);
   });
 
-  test('with nothing to report writes nothing', async () => {
+  test('without an outcome writes nothing', async () => {
     expect(await reconcile(async () => undefined)).toBe(done);
     expect(server.unclaimed).toBe(0);
   });

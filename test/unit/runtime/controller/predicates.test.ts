@@ -26,7 +26,7 @@ const modified = (before: Partial<ObjectMeta>, after: Partial<ObjectMeta>): Delt
 
 const gone = { deletionTimestamp: '2026-01-01T00:00:00Z' };
 
-describe('a change passes', () => {
+describe('a predicate', () => {
   test.each<[string, Predicate<KubeObject>, Delta<KubeObject>, boolean]>([
     ['generationChanged', generationChanged, modified({ generation: 1 }, { generation: 2 }), true],
     ['generationChanged', generationChanged, modified({ generation: 1 }, { generation: 1, labels: { a: 'b' } }), false],
@@ -49,7 +49,7 @@ describe('a change passes', () => {
     ['deletion', deletion, added(gone), true],
     ['deletion', deletion, added(), false],
     ['deletion', deletion, deleted, true],
-  ])('%s: case %#', (_, predicate, delta, passes) => {
+  ])('returns the expected value: %s, case %#', (_, predicate, delta, passes) => {
     expect(predicate(delta)).toBe(passes);
   });
 
@@ -58,7 +58,7 @@ describe('a change passes', () => {
     ['labelsChanged', labelsChanged],
     ['annotationsChanged', annotationsChanged],
     ['resourceVersionChanged', resourceVersionChanged],
-  ])('%s, where it comes or goes', (_, predicate) => {
+  ])('returns true for an addition and a deletion: %s', (_, predicate) => {
     expect(predicate(added())).toBe(true);
     expect(predicate(deleted)).toBe(true);
   });
@@ -69,13 +69,13 @@ describe('predicates combine', () => {
   const no: Predicate<KubeObject> = () => false;
   const delta = added();
 
-  test('by and, or, not', () => {
+  test('with and, or, not', () => {
     expect([and(yes, yes)(delta), and(yes, no)(delta), and()(delta)]).toEqual([true, false, true]);
     expect([or(no, yes)(delta), or(no, no)(delta), or()(delta)]).toEqual([true, false, false]);
     expect([not(yes)(delta), not(no)(delta)]).toEqual([false, true]);
   });
 
-  test('those of any object with those of one kind', () => {
+  test('if one is for any object and one for one kind', () => {
     const wide: Predicate<ReturnType<typeof stored>> = ({ object: { spec } }) => spec?.size === 2;
     const both: Predicate<ReturnType<typeof stored>> = or(generationChanged, wide);
     expect(both({ type: 'added', object: stored('a', '1') })).toBe(true);
@@ -98,21 +98,21 @@ describe('ignoringConditionMessages', () => {
   const after = { resourceVersion: '2', generation: 1 };
 
   test.each([
-    ['nothing but new messages of conditions', widget(after, [{ ...refused, message: 'no: 2' }]), false],
+    ['only messages of conditions', widget(after, [{ ...refused, message: 'no: 2' }]), false],
     ['a new generation', widget({ ...after, generation: 2 }, [refused]), true],
     ['a label', widget({ ...after, labels: { a: 'b' } }, [refused]), true],
     ['an annotation', widget({ ...after, annotations: { a: 'b' } }, [refused]), true],
     ['a finalizer', widget({ ...after, finalizers: ['a'] }, [refused]), true],
-    ['its deletion', widget({ ...after, ...gone }, [refused]), true],
-    ['another object of the name', widget({ ...after, uid: 'other' }, [refused]), true],
-    ['another reason', widget(after, [{ ...refused, reason: 'Other' }]), true],
-    ['a condition that is gone', widget(after, []), true],
+    ['the deletionTimestamp', widget({ ...after, ...gone }, [refused]), true],
+    ['the uid', widget({ ...after, uid: 'other' }, [refused]), true],
+    ['the reason of a condition', widget(after, [{ ...refused, reason: 'Other' }]), true],
+    ['a removed condition', widget(after, []), true],
     ['another field of the status', widget(after, [refused], 'Done'), true],
-  ])('%s: %s', (_, changed, expected) => {
+  ])('returns, for a change of %s, %s', (_, changed, expected) => {
     expect(ignoringConditionMessages({ type: 'modified', previous, object: changed })).toBe(expected);
   });
 
-  test('passes what comes and what goes', () => {
+  test('returns true for an addition and a deletion', () => {
     expect(ignoringConditionMessages(added())).toBe(true);
     expect(ignoringConditionMessages(deleted)).toBe(true);
   });

@@ -80,7 +80,7 @@ async function settled(): Promise<void> {
 }
 
 describe('a key whose reconcile has written', () => {
-  test('is not reconciled before the store has seen it, while other keys are', async () => {
+  test('is not reconciled before the store has observed the write, while other keys are', async () => {
     await controller({ a: createPart });
     (await nextWrite('POST')).json(201, stored('p', '20'));
     await settled();
@@ -94,7 +94,7 @@ describe('a key whose reconcile has written', () => {
     await reconciled('a', 2);
   });
 
-  test('is not reconciled for its own write, which is forgotten once it is observed', async () => {
+  test('is not enqueued by its own write, whose minimum is removed when it is observed', async () => {
     await controller({ a: createPart });
     (await nextWrite('POST')).json(201, stored('p', '20'));
     await settled();
@@ -105,7 +105,7 @@ describe('a key whose reconcile has written', () => {
     await reconciled('a', 2);
   });
 
-  test('is reconciled once for all that came while it waited', async () => {
+  test('is reconciled once for all changes that arrived while it was deferred', async () => {
     await controller({ a: createPart });
     (await nextWrite('POST')).json(201, stored('p', '20'));
     await settled();
@@ -119,7 +119,7 @@ describe('a key whose reconcile has written', () => {
     expect(times('a')).toBe(2);
   });
 
-  test('waits for the newest of several writes, in whatever order their answers come', async () => {
+  test('is deferred until its newest write is observed, in whatever order the responses arrive', async () => {
     await controller({
       a: (client) => Promise.all([createPart(client), client.delete(Part, { name: 'q', namespace: 'default' })]),
     });
@@ -138,7 +138,7 @@ describe('a key whose reconcile has written', () => {
     await reconciled('a', 2);
   });
 
-  test('waits for each kind that it wrote', async () => {
+  test('is deferred until its writes of every kind are observed', async () => {
     await controller({
       a: async (client) => {
         await createPart(client);
@@ -156,7 +156,7 @@ describe('a key whose reconcile has written', () => {
     await reconciled('a', 2);
   });
 
-  test('waits for what it wrote in another version of the kind: its objects are the same', async () => {
+  test('is deferred for a write in another version of the kind', async () => {
     const second: typeof Part = { ...Part, version: 'v2' };
     await controller({ a: (client) => client.create(second, { metadata: { name: 'p', namespace: 'default' } }) });
     (await nextWrite('POST')).json(201, stored('p', '20'));
@@ -168,7 +168,7 @@ describe('a key whose reconcile has written', () => {
     await reconciled('a', 2);
   });
 
-  test('waits for its own writes alone, the earlier of which lets it go first', async () => {
+  test('is deferred only for its own writes, not for later writes of other keys', async () => {
     await controller({ a: createPart, b: createPart });
     (await nextWrite('POST')).json(201, stored('p', '30'));
     (await nextWrite('POST')).json(201, stored('p', '20'));
@@ -185,7 +185,7 @@ describe('a key whose reconcile has written', () => {
     await reconciled(later, 2);
   });
 
-  test('waits for a list too that brings the store beyond the write', async () => {
+  test('is enqueued by a list that is newer than the write', async () => {
     await controller({ a: createPart });
     (await nextWrite('POST')).json(201, stored('p', '20'));
     await settled();
@@ -198,13 +198,13 @@ describe('a key whose reconcile has written', () => {
   });
 });
 
-describe('a key whose reconcile has read past the store', () => {
+describe('a key whose reconcile has read from the API server', () => {
   const key = { name: 'p', namespace: 'default' };
 
   test.each<[string, (client: Client) => Promise<unknown>]>([
-    ['an object', (client) => client.get(Part, key)],
-    ['its metadata', (client) => client.getMetadata(Part, key)],
-  ])('%s is not reconciled before the store has seen that too: a write without an answer left it', async (_, read) => {
+    ['with get', (client) => client.get(Part, key)],
+    ['with getMetadata', (client) => client.getMetadata(Part, key)],
+  ])('%s is not reconciled before the store has observed that version', async (_, read) => {
     await controller({ a: read });
     const path = '/apis/test.example/v1/namespaces/default/parts/p';
     (await managed.server.next({ method: 'GET', path })).json(200, stored('p', '20'));
@@ -224,14 +224,14 @@ describe('a key whose reconcile has deleted', () => {
     client.delete(Part, { name: 'p', namespace: 'default' }, { uid: 'uid-p' });
 
   test.each([
-    ['as the store has it', deletePart, gone],
-    ['of the uid that it named', withUid, gone],
+    ['that the store holds', deletePart, gone],
+    ['by uid', withUid, gone],
     [
-      'that answers with the object, which is gone all the same',
+      'whose response is the deleted object',
       deletePart,
       (exchange: Exchange) => exchange.json(200, { kind: 'Part', ...stored('p', '5') }),
     ],
-  ])('an object %s waits until the store has it no more', async (_, remove, answer) => {
+  ])('an object %s is deferred until the store no longer holds it', async (_, remove, answer) => {
     await controller({ a: remove }, [stored('p', '5')]);
     answer(await nextWrite('DELETE'));
     await settled();
@@ -244,7 +244,7 @@ describe('a key whose reconcile has deleted', () => {
     await reconciled('a', 2);
   });
 
-  test('a collection waits until the store has none of it', async () => {
+  test('a collection is deferred until the store holds none of its objects', async () => {
     await controller({ a: (client) => client.deleteCollection(Part, { namespace: 'default' }) }, [
       stored('p', '5'),
       stored('q', '6'),
@@ -260,7 +260,7 @@ describe('a key whose reconcile has deleted', () => {
     await reconciled('a', 2);
   });
 
-  test('an object that is gone already waits until the store knows it too', async () => {
+  test('an object that no longer exists is deferred until the store observes that', async () => {
     await controller({ a: (client) => withUid(client).catch(() => {}) }, [stored('p', '5')]);
     (await nextWrite('DELETE')).refuse(404, 'NotFound', { details: { name: 'p', kind: 'parts' } });
     await settled();
@@ -271,7 +271,7 @@ describe('a key whose reconcile has deleted', () => {
     await reconciled('a', 2);
   });
 
-  test('an object of a kind that is not served for the moment waits for nothing', async () => {
+  test('an object of a kind that is not served is not deferred', async () => {
     await controller({ a: (client) => withUid(client).catch(() => {}) }, [stored('p', '5')]);
     (await nextWrite('DELETE')).refuse(404, 'NotFound', { details: {} });
     await settled();
@@ -279,7 +279,7 @@ describe('a key whose reconcile has deleted', () => {
     await reconciled('a', 2);
   });
 
-  test('waits no longer when the object has begun to go, or is another by now', async () => {
+  test('is no longer deferred when the store shows the object as terminating or recreated', async () => {
     await controller({ a: withUid, b: withUid }, [stored('p', '5')]);
     gone(await nextWrite('DELETE'));
     gone(await nextWrite('DELETE'));
@@ -292,7 +292,7 @@ describe('a key whose reconcile has deleted', () => {
     await reconciled('b', 2);
   });
 
-  test('waits for a new list that has it no more', async () => {
+  test('is enqueued by a list that no longer has the object', async () => {
     await controller({ a: withUid }, [stored('p', '5')]);
     gone(await nextWrite('DELETE'));
     await settled();
@@ -301,7 +301,7 @@ describe('a key whose reconcile has deleted', () => {
     await reconciled('a', 2);
   });
 
-  test('an object that the store has not seen yet waits until the store had it and has it no more', async () => {
+  test('an object that the store has not observed is deferred until the store has observed its creation and its deletion', async () => {
     await controller({
       a: async (client) => {
         await createPart(client);
@@ -320,7 +320,7 @@ describe('a key whose reconcile has deleted', () => {
     await reconciled('a', 2);
   });
 
-  test('an object that stays for a while waits for the version of that alone', async () => {
+  test('an object with a finalizer is deferred only until the store observes the deletionTimestamp', async () => {
     await controller({ a: withUid }, [stored('p', '5')]);
     const terminating = stored('p', '20', { deletionTimestamp: '2026-01-01T00:00:00Z', finalizers: ['x'] });
     (await nextWrite('DELETE')).json(200, { kind: 'Part', ...terminating });
@@ -333,10 +333,10 @@ describe('a key whose reconcile has deleted', () => {
   });
 });
 
-describe('after a new list of a kind that it wrote', () => {
+describe('after a relist of a kind that a key wrote', () => {
   const expire = () => parts.send('ERROR', { kind: 'Status', code: 410, reason: 'Expired' });
 
-  test('the key is reconciled: no event tells of an object that came and went between two lists', async () => {
+  test('the key is reconciled, because an object created and deleted between two lists causes no event', async () => {
     await controller({ a: createPart });
     (await nextWrite('POST')).json(201, stored('p', '20'));
     await settled();
@@ -347,7 +347,7 @@ describe('after a new list of a kind that it wrote', () => {
     expect(times('a')).toBe(2);
   });
 
-  test('that is older than the write, the key is reconciled once the write is observed', async () => {
+  test('that is older than the write, the key is reconciled when the write is observed', async () => {
     await controller({ a: createPart });
     expire();
     const list = await managed.server.next({ path: partsPath, watch: false });
@@ -361,7 +361,7 @@ describe('after a new list of a kind that it wrote', () => {
     await reconciled('a', 2);
   });
 
-  test('that is newer than a write not yet answered, the key is reconciled', async () => {
+  test('that arrives before the response to the write, the key is reconciled', async () => {
     await controller({ a: createPart });
     const write = await nextWrite('POST');
     expire();
@@ -385,12 +385,12 @@ describe('after a new list of a kind that it wrote', () => {
   });
 });
 
-describe('a write that the watch does not bring in time', () => {
+describe('a write that the watch does not deliver in time', () => {
   const observationTimeoutMs = 500;
   const replaced = () =>
     managed.metric('informer_watches_replaced_total', { controller: 'widget', resource: 'parts.test.example' });
 
-  test('has the watch replaced, which is counted and logged once', async () => {
+  test('causes the watch to be replaced, which is counted and logged once', async () => {
     await controller({ a: createPart }, [], { observationTimeoutMs });
     (await nextWrite('POST')).json(201, stored('p', '20'));
     const resumed = await managed.server.next({ path: partsPath, watch: true });
@@ -402,7 +402,7 @@ describe('a write that the watch does not bring in time', () => {
     expect(managed.log.messages('warn')).toEqual(['the watch has not delivered our own write: replacing the watch']);
   });
 
-  test('is settled by a new list if that does not help either: no key is deferred for ever', async () => {
+  test('causes a relist if the new watch does not deliver it either, and the key is enqueued', async () => {
     await controller({ a: (client) => client.delete(Part, { name: 'p', namespace: 'default' }) }, [stored('p', '5')], {
       observationTimeoutMs,
     });
@@ -415,8 +415,8 @@ describe('a write that the watch does not bring in time', () => {
   });
 });
 
-describe('a write that no watch can bring, since none is open', () => {
-  test('is settled by a list, counted and logged too', async () => {
+describe('a write that is not delivered because no watch is open', () => {
+  test('is observed by a list, which is counted and logged', async () => {
     await controller({ a: createPart }, [], { observationTimeoutMs: 50 });
     (await nextWrite('POST')).json(201, stored('p', '20'));
     await settled();
@@ -435,7 +435,7 @@ describe('a write that no watch can bring, since none is open', () => {
 describe('an optional kind that the server refuses', () => {
   const forbidden = (exchange: Exchange): void => exchange.refuse(403, 'Forbidden');
 
-  test('has no key wait for it', async () => {
+  test('defers no key', async () => {
     managed.manager.informer(Part, { optional: true });
     await controller({ a: createPart }, 'refused');
     (await nextWrite('POST')).json(201, stored('p', '20'));
@@ -444,7 +444,7 @@ describe('an optional kind that the server refuses', () => {
     await reconciled('a', 2);
   });
 
-  test('has no key wait for it any more once it is refused', async () => {
+  test('enqueues its deferred keys when it is refused', async () => {
     await controller({ a: createPart });
     (await nextWrite('POST')).json(201, stored('p', '20'));
     await settled();
@@ -457,7 +457,7 @@ describe('an optional kind that the server refuses', () => {
   });
 });
 
-test('a namespace that the server refuses leaves the minimums of other namespaces', async () => {
+test('a refused namespace does not remove the minimums of other namespaces', async () => {
   const pathOf = (namespace: string): string => `/apis/test.example/v1/namespaces/${namespace}/parts`;
   managed.manager.informer(Part, { namespaces: ['default', 'deleted'] });
   managed.manager.controller(Widget, {
@@ -488,7 +488,7 @@ test('a namespace that the server refuses leaves the minimums of other namespace
   await reconciled('a', 2);
 });
 
-test('keys come back when the server has gone back to an older state', async () => {
+test('deferred keys are enqueued when the server was restored from a backup', async () => {
   await controller(
     {
       a: createPart,
@@ -508,7 +508,7 @@ test('keys come back when the server has gone back to an older state', async () 
   await reconciled('b', 2);
 });
 
-test('a key comes back too that was just being reconciled when the server went back: its write may be gone', async () => {
+test('a key that is reconciled while the server is restored is enqueued again', async () => {
   const gate = Promise.withResolvers<void>();
   await controller({
     a: async (client) => {
@@ -526,7 +526,7 @@ test('a key comes back too that was just being reconciled when the server went b
   await reconciled('a', 2);
 });
 
-test('detached it hears nothing more, and its informer forgets it', () => {
+test('detach removes its observers from the informers', () => {
   const calls: string[] = [];
   const informer = { kind: Part, namespaces: undefined, observe: () => () => calls.push('removed') };
   const writes = new ReadYourWrites([informer as unknown as CacheProgress], options);
@@ -535,7 +535,7 @@ test('detached it hears nothing more, and its informer forgets it', () => {
   expect(calls).toEqual(['removed']);
 });
 
-test('detached it sets no minimum for a write that is answered later, and replaces no watch', async () => {
+test('after detach, a later response sets no minimum and no watch is replaced', async () => {
   let replaced = 0;
   const informer = {
     kind: Part,
@@ -558,36 +558,36 @@ test('detached it sets no minimum for a write that is answered later, and replac
   expect(replaced).toBe(0);
 });
 
-describe('nothing to wait for', () => {
+describe('a key is not deferred', () => {
   test.each<[string, (client: Client) => Promise<unknown>, (exchange: Exchange) => void]>([
-    ['a write that the store has seen by now', createPart, (exchange) => exchange.json(201, stored('p', '9'))],
+    ['for a write that the store has observed', createPart, (exchange) => exchange.json(201, stored('p', '9'))],
     [
-      'a write to a kind that the controller does not read',
+      'for a write to a kind that the controller does not read',
       (client) => client.create(Planet, { metadata: { name: 'earth' } }),
       (exchange) => exchange.json(201, stored('earth', '99')),
     ],
     [
-      'a deletion after which nothing is there',
+      'for a deletion of an object that the store does not hold',
       (client) => client.delete(Part, { name: 'p', namespace: 'default' }),
       (exchange) => exchange.json(200, { kind: 'Status', status: 'Success' }),
     ],
     [
-      'a write that was refused',
+      'for a refused write',
       (client) => createPart(client).catch(() => {}),
       (exchange) => exchange.refuse(409, 'AlreadyExists'),
     ],
     [
-      'a read of what the store has seen by now',
+      'for a read of a version that the store has observed',
       (client) => client.get(Part, { name: 'p', namespace: 'default' }),
       (exchange) => exchange.json(200, stored('p', '9')),
     ],
     [
-      'a read of what there is not',
+      'for a read of an object that does not exist',
       (client) => client.get(Part, { name: 'p', namespace: 'default' }).catch(() => {}),
       (exchange) => exchange.refuse(404, 'NotFound', { details: { name: 'p' } }),
     ],
     [
-      'a dry run, whose object has no version',
+      'for a dry run, whose object has no resourceVersion',
       (client) => client.create(Part, { metadata: { name: 'p', namespace: 'default' } }, { dryRun: true }),
       (exchange) => {
         const { resourceVersion: _, ...metadata } = stored('p', '99').metadata;
@@ -618,7 +618,7 @@ describe('the client of a reconcile', () => {
     ['delete', (client, signal) => client.delete(Part, key, signal && { signal })],
   ];
 
-  test.each(requests)('%s ends with the signal of the reconcile', async (_, request) => {
+  test.each(requests)('aborts %s with the signal of the reconcile', async (_, request) => {
     const reconcile = new AbortController();
     const client = new ReadYourWrites([], options).client(managed.client, 'default/a', reconcile.signal);
     const ended = expect(request(client)).rejects.toThrow('time is over');
@@ -627,7 +627,7 @@ describe('the client of a reconcile', () => {
     await ended;
   });
 
-  test.each(requests)('%s with a signal of its own ends with either', async (_, request) => {
+  test.each(requests)('aborts %s that has its own signal with either signal', async (_, request) => {
     for (const which of ['reconcile', 'own'] as const) {
       const signals = { reconcile: new AbortController(), own: new AbortController() };
       const client = new ReadYourWrites([], options).client(managed.client, 'default/a', signals.reconcile.signal);
@@ -638,7 +638,7 @@ describe('the client of a reconcile', () => {
     }
   });
 
-  test('watches as the client does', async () => {
+  test('passes watches to the client', async () => {
     const { signal } = new AbortController();
     const client = new ReadYourWrites([], options).client(managed.client, 'default/a', signal);
     const first = (async () => {

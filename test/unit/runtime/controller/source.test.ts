@@ -1,7 +1,7 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { type EventSource, runSource } from '../../../../src/runtime/controller/source.ts';
+import { type KeySource, runSource } from '../../../../src/runtime/controller/source.ts';
 import type { ObjectKey } from '../../../../src/runtime/kind/index.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
 import { RecordingLog } from '../../../../testkit/recording-log.ts';
@@ -23,12 +23,12 @@ afterEach(async () => {
   await running;
 });
 
-const run = (source: EventSource, enqueue: (key: ObjectKey) => void = ({ name }) => keys.push(name)): void => {
+const run = (source: KeySource, enqueue: (key: ObjectKey) => void = ({ name }) => keys.push(name)): void => {
   running = runSource(source, { enqueue, signal: stop.signal, log });
 };
 
 describe('a generator', () => {
-  test('leaves nothing in memory of a key that was enqueued', async () => {
+  test('leaves nothing in memory for an enqueued key', async () => {
     const count = 100_000;
     const heap: number[] = [];
     const measure = (): void => {
@@ -49,7 +49,7 @@ describe('a generator', () => {
     expect((after - before) / count).toBeLessThan(50);
   });
 
-  test('is returned from if a key of it cannot be enqueued, and begun again', async () => {
+  test('is closed and called again if one of its keys cannot be enqueued', async () => {
     const ends: string[] = [];
     run(
       async function* () {
@@ -66,10 +66,10 @@ describe('a generator', () => {
     );
     await eventually('it is begun again', async () => keys.length === 1);
     expect(ends[0]).toBe('returned');
-    expect(log.messages('warn')).toEqual(['an event source failed: trying again']);
+    expect(log.messages('warn')).toEqual(['a key source failed: trying again']);
   });
 
-  test('is returned from when the controller stops, though it waits for its next key', async () => {
+  test('is closed when the controller stops, even while it waits for its next key', async () => {
     let returns = 0;
     const never = new Promise<IteratorResult<ObjectKey>>(() => {});
     const iterator = {
@@ -86,7 +86,7 @@ describe('a generator', () => {
   });
 });
 
-test('the signal of a try that failed is aborted, that of the next one is not', async () => {
+test('the signal of a failed call is aborted, that of the next call is not', async () => {
   const signals: AbortSignal[] = [];
   run(async (enqueue, signal) => {
     signals.push(signal);

@@ -53,14 +53,14 @@ const enqueued = (...expected: readonly string[]): Promise<boolean> =>
   );
 
 describe('owns', () => {
-  test('leads from a child to its controller, when it comes, changes and goes', async () => {
+  test('enqueues the controller of a child when the child is added and deleted', async () => {
     const stream = await attach(owns(Widget, Part), [part('p', '1', ownedBy(Widget, 'w'))]);
     await enqueued('default/w');
     stream.send('DELETED', part('p', '6', ownedBy(Widget, 'w')));
     await enqueued('default/w', 'default/w');
   });
 
-  test('leads from a child that changes hands to both owners', async () => {
+  test('enqueues both owners when the controller of a child changes', async () => {
     const stream = await attach(owns(Widget, Part), [part('p', '1', ownedBy(Widget, 'w'))]);
     stream.send('MODIFIED', part('p', '6', ownedBy(Widget, 'v')));
     await enqueued('default/w', 'default/w', 'default/v');
@@ -68,7 +68,7 @@ describe('owns', () => {
     await enqueued('default/w', 'default/w', 'default/v', 'default/v');
   });
 
-  test('leads nowhere from what others own, and from an owner that is not the controller', async () => {
+  test('enqueues nothing for children of other kinds and for owners that are not the controller', async () => {
     const other = { ...ownedBy(Widget, 'v'), controller: false };
     await attach(owns(Widget, Part), [
       part('none', '1'),
@@ -80,7 +80,7 @@ describe('owns', () => {
     await enqueued('default/w');
   });
 
-  test('leads to the owner in whichever version that was served when the child was made', async () => {
+  test('enqueues the owner whatever the version in the owner reference', async () => {
     await attach(owns(Widget, Part), [
       part('of-core', '1', { ...ownedBy(Widget, 'v'), apiVersion: 'v1' }),
       part('p', '2', { ...ownedBy(Widget, 'w'), apiVersion: 'test.example/v1alpha1' }),
@@ -88,13 +88,13 @@ describe('owns', () => {
     await enqueued('default/w');
   });
 
-  test('leads to a cluster-scoped owner without the namespace of the child', async () => {
+  test('enqueues a cluster-scoped owner without the namespace of the child', async () => {
     await attach(owns(Planet, Part), [part('p', '1', ownedBy(Planet, 'earth'))]);
     await enqueued('earth');
   });
 });
 
-test('watches leads wherever it is told, with the delta at hand', async () => {
+test('watches enqueues the keys that keysOf returns for a delta', async () => {
   const watch = watches(Part, ({ type, object }) => [{ name: type }, { name: object.metadata.name }]);
   const stream = await attach(watch, [part('p', '1')]);
   stream.send('DELETED', part('p', '6'));
@@ -118,13 +118,13 @@ describe('ownsByName', () => {
       observe && { observe },
     );
 
-  test('leads from an object that has the name of a child to its owner, whoever controls it', async () => {
+  test("enqueues the owner of an object with a child's name, whoever controls the object", async () => {
     const stream = await attach(byName(), [part('w-one', '1', ownedBy(Widget, 'another')), part('v-one', '2')]);
     stream.send('ADDED', part('w-two', '6'));
     await enqueued('default/w', 'default/w');
   });
 
-  test('tells the owner of each change before its key is enqueued', async () => {
+  test("calls observe for each change before the owner's key is enqueued", async () => {
     const observed: string[] = [];
     const watch = byName(({ metadata }, { type }) =>
       observed.push(`${type} for ${metadata.name} before ${keys.length}`),

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
-import fc from 'fast-check';
 import { statusPatch } from '../../../../src/runtime/kind/index.ts';
+import fc from '../../../../testkit/seeded-fast-check.ts';
 
 interface Status {
   readonly phase?: string;

@@ -1,7 +1,8 @@
 import { getEventListeners } from 'node:events';
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { Registry } from 'prom-client';
-import { done, Manager, type Reconcile, watches } from '../../../../src/runtime/index.ts';
+import type { OwnedKind } from '../../../../src/runtime/controller/index.ts';
+import { controllerReference, done, Manager, type Reconcile, watches } from '../../../../src/runtime/index.ts';
 import { Metrics } from '../../../../src/runtime/process/index.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
 import { Part, Planet, partsPath, stored, Widget, widgetsPath } from '../../../../testkit/widgets.ts';
@@ -27,8 +28,8 @@ const reconciled = (...names: readonly string[]): Promise<boolean> =>
 
 const oneWidget = { resourceVersion: '10', items: [stored('a', '1')] };
 
-describe('the start', () => {
-  test('is of workers only when every cache has synced', async () => {
+describe('a start', () => {
+  test('starts the workers only when every cache has synced', async () => {
     managed = await Managed.start();
     managed.manager.controller(Widget, { owns: [Part], reconcile: noting() });
     expect(managed.manager.readiness()).toEqual({
@@ -45,7 +46,7 @@ describe('the start', () => {
     expect(managed.manager.readiness()).toEqual({ ready: true, waitingFor: [] });
   });
 
-  test('asks once for a kind that two controllers watch', async () => {
+  test('lists once a kind that two controllers watch', async () => {
     managed = await Managed.start();
     managed.manager.controller(Widget, { name: 'first', owns: [Part], reconcile: noting() });
     managed.manager.controller(Part, { name: 'second', reconcile: noting() });
@@ -55,7 +56,7 @@ describe('the start', () => {
     expect(managed.server.unclaimed).toBe(0);
   });
 
-  test('waits for an API server that is away', async () => {
+  test('waits for an API server that is unavailable', async () => {
     managed = await Managed.start();
     managed.manager.controller(Widget, { reconcile: noting() });
     managed.run();
@@ -64,7 +65,7 @@ describe('the start', () => {
     await reconciled('a');
   });
 
-  test('is not, if the manager was to stop before', async () => {
+  test('runs no worker if the manager was stopped before', async () => {
     managed = await Managed.start();
     managed.manager.controller(Widget, { reconcile: noting() });
     managed.abort();
@@ -74,7 +75,7 @@ describe('the start', () => {
     expect(managed.manager.readiness().ready).toBe(false);
   });
 
-  test('ends while it waits for a cache, at once and without a reconcile', async () => {
+  test('ends immediately and without a reconcile if the manager is stopped while a cache syncs', async () => {
     managed = await Managed.start();
     managed.manager.controller(Widget, { owns: [Part], reconcile: noting() });
     managed.run();
@@ -86,20 +87,20 @@ describe('the start', () => {
 });
 
 test.each(['cacheSyncTimeoutMs', 'drainTimeoutMs'])(
-  'a manager takes no %s that a timer cannot wait for',
+  'a manager rejects a %s that is not positive or too long for a timer',
   async (name) => {
     managed = await Managed.start();
     const { client, log } = managed;
     for (const timeMs of [0, -1, Number.NaN, 2 ** 31, Number.POSITIVE_INFINITY]) {
       expect(() => new Manager({ client, log, metrics: new Metrics(new Registry()), [name]: timeMs })).toThrow(
-        new RangeError(`${name} takes milliseconds from above 0 to 2147483647, not ${timeMs}`),
+        new RangeError(`${name} must be above 0 and at most 2147483647 ms, is ${timeMs}`),
       );
     }
   },
 );
 
-describe('the stop', () => {
-  test('waits for the reconcile under way, whose writes arrive, and begins no other', async () => {
+describe('a stop', () => {
+  test('waits for running reconciles, whose writes succeed, and starts no other', async () => {
     managed = await Managed.start();
     const gate = Promise.withResolvers<void>();
     managed.manager.controller(Widget, {
@@ -135,7 +136,7 @@ describe('the stop', () => {
     expect(managed.manager.readiness()).toEqual({ ready: false, waitingFor: [] });
   });
 
-  test('gives a reconcile up that takes longer than the drain may', async () => {
+  test('aborts a reconcile after the drain timeout', async () => {
     managed = await Managed.start({ drainTimeoutMs: 30 });
     managed.manager.controller(Widget, {
       reconcile: noting(async (key, { client }) => {
@@ -154,7 +155,7 @@ describe('the stop', () => {
     expect(begun).toEqual(['a']);
   });
 
-  test('leaves a reconcile behind that does not hear that it is aborted', async () => {
+  test('does not wait for a reconcile that ignores its signal', async () => {
     managed = await Managed.start({ drainTimeoutMs: 30 });
     managed.manager.controller(Widget, { reconcile: noting(() => new Promise(() => {})) });
     managed.run();
@@ -184,7 +185,7 @@ describe('the stop', () => {
 });
 
 describe('a manager', () => {
-  test('without a controller runs until it is stopped: others read its informers', async () => {
+  test('without a controller runs its informers until it is stopped', async () => {
     managed = await Managed.start();
     const informer = managed.manager.informer(Widget);
     managed.run();
@@ -197,7 +198,7 @@ describe('a manager', () => {
     await managed.ended;
   });
 
-  test('runs once', async () => {
+  test('cannot run twice', async () => {
     managed = await Managed.start();
     managed.run();
     const { signal } = new AbortController();
@@ -207,7 +208,7 @@ describe('a manager', () => {
     await expect(managed.manager.run(signal)).rejects.toThrow('a manager runs once');
   });
 
-  test('that has stopped takes neither informers nor controllers', async () => {
+  test('that has stopped accepts neither informers nor controllers', async () => {
     managed = await Managed.start();
     managed.run();
     managed.abort();
@@ -216,7 +217,7 @@ describe('a manager', () => {
     expect(() => managed.manager.controller(Widget, { reconcile: noting() })).toThrow('the manager has stopped');
   });
 
-  test('fails with a defect of a worker, and stops its caches', async () => {
+  test('fails with an error of a worker outside a reconcile, and stops its caches', async () => {
     const defect = new Error('a defect');
     const metrics = {
       queue: () => ({}),
@@ -239,8 +240,8 @@ describe('a manager', () => {
   });
 });
 
-describe('informers', () => {
-  test('are one a kind, whoever asks, also by the same options', async () => {
+describe('an informer', () => {
+  test('is shared by all users of a kind with the same options or none', async () => {
     managed = await Managed.start();
     const options = { namespaces: ['a'], labelSelector: 'x=y' };
     const informer = managed.manager.informer(Widget, options);
@@ -248,7 +249,7 @@ describe('informers', () => {
     expect(managed.manager.informer(Widget, { ...options })).toBe(informer);
   });
 
-  test('are another for another version of the kind, which is asked for by itself', async () => {
+  test('is separate for another version of the kind', async () => {
     managed = await Managed.start();
     const second: typeof Widget = { ...Widget, version: 'v2' };
     const informer = managed.manager.informer(second);
@@ -264,7 +265,7 @@ describe('informers', () => {
     expect(managed.manager.readiness()).toEqual({ ready: true, waitingFor: [] });
   });
 
-  test('of a kind that is not served yet, or of a server that is away, are waited for', async () => {
+  test('is waited for while its kind is not served or the server is unavailable', async () => {
     managed = await Managed.start({ cacheSyncTimeoutMs: 20 });
     managed.manager.informer(Widget);
     managed.run();
@@ -274,7 +275,7 @@ describe('informers', () => {
     await managed.manager.synced;
   });
 
-  test('of a kind that was forbidden for a moment are waited for', async () => {
+  test('is waited for if its kind is forbidden for less than cacheSyncTimeoutMs', async () => {
     managed = await Managed.start({ cacheSyncTimeoutMs: 20 });
     managed.manager.informer(Widget);
     managed.run();
@@ -286,7 +287,7 @@ describe('informers', () => {
     await managed.manager.synced;
   });
 
-  test('of a kind that is forbidden for that long fail the run', async () => {
+  test('fails the run if its kind is forbidden for cacheSyncTimeoutMs', async () => {
     managed = await Managed.start({ cacheSyncTimeoutMs: 20 });
     managed.manager.informer(Widget, { namespaces: ['a'] });
     managed.run();
@@ -297,7 +298,7 @@ describe('informers', () => {
     );
   });
 
-  test('are refused for other options', async () => {
+  test('cannot be requested with other options', async () => {
     managed = await Managed.start();
     managed.manager.informer(Widget, { namespaces: ['a'] });
     expect(() => managed.manager.informer(Widget, { namespaces: ['b'] })).toThrow(
@@ -305,7 +306,7 @@ describe('informers', () => {
     );
   });
 
-  test('asked for while it runs start, and /readyz waits for them', async () => {
+  test('added while the manager runs is started, and readiness waits for it', async () => {
     managed = await Managed.start();
     managed.run();
     const informer = managed.manager.informer(Widget);
@@ -315,7 +316,7 @@ describe('informers', () => {
     expect(managed.manager.readiness()).toEqual({ ready: true, waitingFor: [] });
   });
 
-  test('that fail on a programming error make /readyz fail until a retry succeeds', async () => {
+  test('that fails on a programming error is not ready until it has processed an event', async () => {
     managed = await Managed.start();
     managed.run();
     const informer = managed.manager.informer(Widget);
@@ -333,11 +334,12 @@ describe('informers', () => {
     expect(managed.manager.readiness()).toEqual({ ready: false, waitingFor: ['widgets.test.example'] });
     removeObserver();
     (await managed.server.next({ path: widgetsPath, watch: false })).list('11', []);
-    (await managed.server.next({ path: widgetsPath, watch: true })).stream();
+    const resumed = (await managed.server.next({ path: widgetsPath, watch: true })).stream();
+    resumed.send('MODIFIED', stored('a', '11'));
     await eventually('it is ready again', async () => managed.manager.readiness().ready);
   });
 
-  test('stop when the last who holds them has given them back', async () => {
+  test('stops when its last holder releases it', async () => {
     managed = await Managed.start();
     managed.manager.informer(Widget);
     managed.manager.informer(Widget);
@@ -354,7 +356,7 @@ describe('informers', () => {
 });
 
 describe('a controller', () => {
-  test('added while it runs reconciles what there is, and what comes', async () => {
+  test('added while the manager runs reconciles existing and new objects', async () => {
     managed = await Managed.start();
     const informer = managed.manager.informer(Widget);
     managed.run();
@@ -367,7 +369,20 @@ describe('a controller', () => {
     await reconciled('a', 'b');
   });
 
-  test('that is removed ends what is under way, and the informers that it alone holds', async () => {
+  test('that owns a kind with a predicate receives only the changes of children that the predicate accepts', async () => {
+    managed = await Managed.start();
+    const big: OwnedKind<Part> = { kind: Part, predicate: ({ object }) => object.metadata.labels?.size === 'big' };
+    managed.manager.controller(Widget, { owns: [big], reconcile: noting() });
+    managed.run();
+    const streams = await managed.sync({ [widgetsPath]: oneWidget, [partsPath]: { resourceVersion: '10' } });
+    await reconciled('a');
+    const childOf = (owner: string) => ({ ownerReferences: [controllerReference(Widget, stored(owner, '1'))] });
+    streams[partsPath]?.send('ADDED', stored('p', '11', childOf('small')));
+    streams[partsPath]?.send('ADDED', stored('q', '12', { ...childOf('big'), labels: { size: 'big' } }));
+    await reconciled('a', 'big');
+  });
+
+  test('that is removed drains its reconciles and stops the informers that only it holds', async () => {
     managed = await Managed.start();
     const gate = Promise.withResolvers<void>();
     const kept = managed.manager.informer(Widget);
@@ -396,7 +411,7 @@ describe('a controller', () => {
     await reconciled('a', 'a', 'b');
   });
 
-  test('removed twice gives back what it held once: the informer stays with its other holder', async () => {
+  test('that is removed twice releases its informers once', async () => {
     managed = await Managed.start();
     const kept = managed.manager.informer(Widget);
     const handle = managed.manager.controller(Widget, { reconcile: noting() });
@@ -409,7 +424,7 @@ describe('a controller', () => {
     await eventually('the informer goes on', async () => kept.store.size === 2);
   });
 
-  test('that comes and goes leaves no listener with an informer that stays', async () => {
+  test('that is removed leaves no listener on an informer that stays', async () => {
     managed = await Managed.start();
     const kept = managed.manager.informer(Widget);
     managed.run();
@@ -434,7 +449,7 @@ describe('a controller', () => {
     expect(Math.max(...listeners)).toBeLessThanOrEqual(1);
   });
 
-  test('that cannot be made leaves nothing behind: no informer, no handler', async () => {
+  test('that cannot be created leaves no informer and no handler', async () => {
     managed = await Managed.start();
     const kept = managed.manager.informer(Widget);
     const heard = jest.fn();
@@ -463,21 +478,26 @@ describe('a controller', () => {
     managed.manager.controller(Widget, { reconcile: noting() });
   });
 
-  test('whose numbers make no sense leaves nothing behind: no informer, no handler, no metric', async () => {
+  test('with invalid numbers leaves no informer, no handler and no metric', async () => {
     managed = await Managed.start();
     const before = await managed.registry.metrics();
     const kept = managed.manager.informer(Widget);
     const addHandler = jest.spyOn(kept, 'addHandler');
     const options = { owns: [Part], reconcile: noting() };
-    for (const wrong of [{ observationTimeoutMs: 0 }, { retries: { retriesPerSecond: 0 } }]) {
-      expect(() => managed.manager.controller(Widget, { ...options, ...wrong })).toThrow(RangeError);
+    for (const [wrong, message] of [
+      [{ observationTimeoutMs: 0 }, 'observationTimeoutMs must be above 0 and at most 2147483647 ms, is 0'],
+      [{ retries: { retriesPerSecond: 0 } }, 'retriesPerSecond must be above 0, is 0'],
+      [{ workers: 0 }, 'workers must be an integer of at least 1, is 0'],
+      [{ workers: 1.5 }, 'workers must be an integer of at least 1, is 1.5'],
+    ] as const) {
+      expect(() => managed.manager.controller(Widget, { ...options, ...wrong })).toThrow(new RangeError(message));
     }
     expect(addHandler).not.toHaveBeenCalled();
     expect(managed.manager.readiness().waitingFor).toEqual(['widgets.test.example']);
     expect(await managed.registry.metrics()).toBe(before);
   });
 
-  test('has a name of its own', async () => {
+  test('must have a unique name', async () => {
     managed = await Managed.start();
     managed.manager.controller(Widget, { reconcile: noting() });
     expect(() => managed.manager.controller(Widget, { reconcile: noting() })).toThrow(
@@ -486,8 +506,8 @@ describe('a controller', () => {
   });
 });
 
-describe('standing by', () => {
-  test('it follows what its caches hold, and reconciles what is there when it leads', async () => {
+describe('a warm standby', () => {
+  test('keeps its caches current, and reconciles every object when it leads', async () => {
     managed = await Managed.start();
     const leading = Promise.withResolvers<void>();
     managed.manager.controller(Widget, { owns: [Part], reconcile: noting() });
@@ -511,7 +531,7 @@ describe('standing by', () => {
     await reconciled('stays', 'new', 'stays');
   });
 
-  test('a controller that comes later waits too', async () => {
+  test('does not start a controller that is added later', async () => {
     managed = await Managed.start();
     const leading = Promise.withResolvers<void>();
     managed.run({ leading: leading.promise });
@@ -525,7 +545,7 @@ describe('standing by', () => {
     await reconciled('a');
   });
 
-  test('asked to stop it stops', async () => {
+  test('stops when its signal is aborted', async () => {
     managed = await Managed.start();
     managed.manager.controller(Widget, { reconcile: noting() });
     managed.run({ leading: new Promise(() => {}) });

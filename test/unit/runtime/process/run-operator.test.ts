@@ -111,7 +111,7 @@ describe('with an API server', () => {
     ['its name and the host', {}, { controller: 'greeter', instance: hostname(), userAgent: 'greeter' }],
     [
       'its options',
-      { eventSource: 'example.com/greeter', instance: 'pod-1', userAgent: 'greeter/1' },
+      { reportingController: 'example.com/greeter', instance: 'pod-1', userAgent: 'greeter/1' },
       { controller: 'example.com/greeter', instance: 'pod-1', userAgent: 'greeter/1' },
     ],
   ])('identifies itself in Events and requests by %s', async (_, options, { controller, instance, userAgent }) => {

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, jest, test } from '@jest/globals';
-import fc from 'fast-check';
 import { type Priority, WorkQueue } from '../../../../src/runtime/queue/index.ts';
+import fc from '../../../../testkit/seeded-fast-check.ts';
 
 const initialBackoffMs = 1;
 const maxBackoffMs = 50;
@@ -150,7 +150,7 @@ afterEach(() => {
   jest.restoreAllMocks();
 });
 
-test('after any sequence of operations the queue has done what the model does', async () => {
+test('any sequence of operations has the same result as on the model', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(operation, { maxLength: 80 }), async (operations) => {
       const queue = new WorkQueue({ initialBackoffMs, maxBackoffMs, retriesPerSecond, retryBurst });

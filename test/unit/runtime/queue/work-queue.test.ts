@@ -33,21 +33,21 @@ function pause(limitMs = 200_000): number | undefined {
 }
 
 describe('keys', () => {
-  test('are handed out in the order in which they came, each once however often it was added', async () => {
+  test('are handed out in the order in which they were added, each once however often it was added', async () => {
     for (const key of ['a', 'b', 'a', 'c', 'b']) queue.add(key);
     expect(queue.depth).toBe(3);
     expect(await taken()).toEqual(['a', 'b', 'c']);
     expect(queue.depth).toBe(0);
   });
 
-  test('added again before a worker takes them keep their place', async () => {
+  test('added again before a worker takes them keep their position', async () => {
     queue.add('a');
     queue.add('b');
     queue.add('a');
     expect(await queue.next()).toBe('a');
   });
 
-  test('go to workers in the order in which these asked', async () => {
+  test('are handed to idle workers in the order in which these asked', async () => {
     const order: string[] = [];
     const first = queue.next().then((key) => order.push(`first ${key}`));
     const second = queue.next().then((key) => order.push(`second ${key}`));
@@ -83,7 +83,7 @@ describe('keys', () => {
     expect(idle).toHaveBeenCalledWith('a');
   });
 
-  test('added again go to the end: others are not starved', async () => {
+  test('added again go to the end of the queue', async () => {
     queue.add('a');
     queue.add('b');
     const first = await queue.next();
@@ -93,10 +93,10 @@ describe('keys', () => {
   });
 });
 
-describe('low priority', () => {
+describe('a key of low priority', () => {
   const low = { priority: 'low' } as const;
 
-  test('goes after all that is normal, in its own order', async () => {
+  test('is handed out after all keys of normal priority, first in, first out', async () => {
     queue.add('low 1', low);
     queue.add('low 2', low);
     queue.add('a');
@@ -104,7 +104,7 @@ describe('low priority', () => {
     expect(await taken()).toEqual(['a', 'b', 'low 1', 'low 2']);
   });
 
-  test('is raised by a normal add, and not lowered again', async () => {
+  test('is raised by an add with normal priority, and not lowered again', async () => {
     queue.add('a', low);
     queue.add('b', low);
     queue.add('c');
@@ -114,20 +114,20 @@ describe('low priority', () => {
     expect(await taken()).toEqual(['c', 'b', 'a']);
   });
 
-  test('has every 33rd turn: it is not starved', async () => {
+  test('is handed out after 32 keys of normal priority', async () => {
     queue.add('low', low);
     for (let i = 0; i < 40; i += 1) queue.add(`normal ${i}`);
     expect((await taken()).indexOf('low')).toBe(32);
   });
 
-  test('has no turn saved up from a time when nothing low waited', async () => {
+  test('does not profit from keys handed out before it was added', async () => {
     for (let i = 0; i < 80; i += 1) queue.add(`normal ${i}`);
     for (let i = 0; i < 40; i += 1) await queue.next();
     queue.add('low', low);
     expect((await taken()).indexOf('low')).toBe(32);
   });
 
-  test('is of the more urgent add, where a worker has the key', async () => {
+  test('has the more urgent priority of two adds while a worker has it', async () => {
     queue.add('a', low);
     await queue.next();
     queue.add('a');
@@ -138,7 +138,7 @@ describe('low priority', () => {
     expect(await taken()).toEqual(['b', 'a', 'low']);
   });
 
-  test('is kept by a retry', async () => {
+  test('keeps its priority in a retry', async () => {
     queue.add('a', low);
     await queue.next();
     queue.addRateLimited('a');
@@ -151,7 +151,7 @@ describe('low priority', () => {
   test.each([
     ['earlier', 5],
     ['later', 50],
-  ])('gives way to an urgent add for an %s time', async (_, urgentMs) => {
+  ])('becomes urgent by an urgent add for an %s time', async (_, urgentMs) => {
     queue.addAfter('a', 20, low);
     queue.addAfter('a', urgentMs);
     queue.addAfter('a', 60, low);
@@ -161,8 +161,8 @@ describe('low priority', () => {
   });
 });
 
-describe('namespaces', () => {
-  test('have turns: one with many keys does not delay the one key of another', async () => {
+describe('namespaces take turns', () => {
+  test('so that many keys of one do not delay the only key of another', async () => {
     for (let i = 0; i < 10_000; i += 1) queue.add(`busy/${i}`);
     queue.add('quiet/a');
     queue.add('quiet/b');
@@ -173,7 +173,7 @@ describe('namespaces', () => {
     expect(queue.depth).toBe(9997);
   });
 
-  test('have turns within a priority', async () => {
+  test('within a priority', async () => {
     const low = { priority: 'low' } as const;
     for (const key of ['x/1', 'x/2', 'y/1']) queue.add(key, low);
     for (const key of ['x/3', 'x/4', 'z/1']) queue.add(key);
@@ -181,8 +181,8 @@ describe('namespaces', () => {
   });
 });
 
-describe('a key for later', () => {
-  test('waits from then on', () => {
+describe('a key with a delay', () => {
+  test('waits for a worker after its delay', () => {
     queue.addAfter('a', 100);
     jest.advanceTimersByTime(99);
     expect(queue.depth).toBe(0);
@@ -193,13 +193,13 @@ describe('a key for later', () => {
   test.each([
     ['the second', 100, 50, 50],
     ['the first', 50, 100, 50],
-  ])('comes at the earlier of two times: %s', (_, firstMs, secondMs, expectedMs) => {
+  ])('is added at the earlier of two times: %s', (_, firstMs, secondMs, expectedMs) => {
     queue.addAfter('a', firstMs);
     queue.addAfter('a', secondMs);
     expect(pause()).toBe(expectedMs);
   });
 
-  test('comes once for two times', async () => {
+  test('is added once for two times', async () => {
     queue.addAfter('a', 100);
     queue.addAfter('a', 50);
     expect(pause()).toBe(50);
@@ -208,19 +208,19 @@ describe('a key for later', () => {
     expect(pause(200)).toBeUndefined();
   });
 
-  test('compares times, not delays', () => {
+  test('is added at the earlier time, not after the shorter delay', () => {
     queue.addAfter('a', 100);
     jest.advanceTimersByTime(80);
     queue.addAfter('a', 50);
     expect(pause()).toBe(20);
   });
 
-  test('can come at once', () => {
+  test('may have a delay of 0', () => {
     queue.addAfter('a', 0);
     expect(pause()).toBeLessThanOrEqual(1);
   });
 
-  test('while a worker has it waits for the worker', async () => {
+  test('that a worker has is added when the worker is done', async () => {
     queue.add('a');
     await queue.next();
     queue.addAfter('a', 10);
@@ -230,7 +230,7 @@ describe('a key for later', () => {
     expect(queue.depth).toBe(1);
   });
 
-  test.each([30, 365])('may be %d days away: longer than a timer of Node can be', (days) => {
+  test.each([30, 365])('may have a delay of %d days, longer than a timer of Node', (days) => {
     const dayMs = 86_400_000;
     queue.addAfter('a', days * dayMs);
     jest.advanceTimersByTime(days * dayMs - 1);
@@ -239,7 +239,7 @@ describe('a key for later', () => {
     expect(queue.depth).toBe(1);
   });
 
-  test('of days away gives way to an earlier time', () => {
+  test('of days is added earlier if an earlier time is requested', () => {
     queue.addAfter('a', 30 * 86_400_000);
     jest.advanceTimersByTime(26 * 86_400_000);
     queue.addAfter('a', 10);
@@ -247,7 +247,7 @@ describe('a key for later', () => {
   });
 });
 
-describe('a key that failed', () => {
+describe('a failed key', () => {
   /** The pauses after each of so many failures. */
   const pauses = async (count: number): Promise<(number | undefined)[]> => {
     const found: (number | undefined)[] = [];
@@ -260,38 +260,38 @@ describe('a key that failed', () => {
     return found;
   };
 
-  test('comes back after 5 ms, then twice as long each time', async () => {
+  test('is retried after 5 ms, then after twice as long each time', async () => {
     expect(await pauses(6)).toEqual([5, 10, 20, 40, 80, 160]);
   });
 
-  test('never waits longer than a minute', async () => {
+  test('is retried after a minute at most by default', async () => {
     expect((await pauses(17)).slice(-4)).toEqual([40_960, 60_000, 60_000, 60_000]);
   });
 
-  test('is not counted beyond all numbers', async () => {
+  test('is retried after maxBackoffMs, also after 1,100 failures', async () => {
     queue = new WorkQueue({ initialBackoffMs: 1, maxBackoffMs: 2 });
     expect((await pauses(1100)).at(-1)).toBe(2);
   });
 
-  test('waits as the options say', async () => {
+  test('is retried with the backoff of the options', async () => {
     queue = new WorkQueue({ initialBackoffMs: 100, maxBackoffMs: 300 });
     expect(await pauses(4)).toEqual([100, 200, 300, 300]);
   });
 
-  test('waits up to a tenth more by chance', () => {
+  test('is retried with up to 10 % jitter', () => {
     jest.spyOn(Math, 'random').mockReturnValue(0.99);
     queue = new WorkQueue({ initialBackoffMs: 1000 });
     queue.addRateLimited('a');
     expect(pause()).toBe(1099);
   });
 
-  test('that is forgotten begins anew', async () => {
+  test('that was forgotten starts from the initial backoff', async () => {
     await pauses(4);
     queue.forget('a');
     expect(await pauses(2)).toEqual([5, 10]);
   });
 
-  test('waits for its share of the overall rate, which has room for a burst', () => {
+  test('is limited by the rate for all retries after a burst', () => {
     queue = new WorkQueue({ retriesPerSecond: 10, retryBurst: 2 });
     const comeMs = ['a', 'b', 'c', 'd'].map((key) => {
       const before = setTimeoutSpy.mock.calls.length;
@@ -304,7 +304,7 @@ describe('a key that failed', () => {
     expect(setTimeoutSpy.mock.lastCall?.[1]).toBe(5);
   });
 
-  test('is no slower than its longest pause, whatever the overall rate', () => {
+  test('is retried after maxBackoffMs at most, whatever the rate', () => {
     queue = new WorkQueue({ retriesPerSecond: 1, retryBurst: 1, maxBackoffMs: 3000 });
     for (let i = 0; i < 100; i += 1) queue.addRateLimited(`failed ${i}`);
     expect(setTimeoutSpy.mock.lastCall?.[1]).toBe(3000);
@@ -314,20 +314,20 @@ describe('a key that failed', () => {
     expect(setTimeoutSpy.mock.lastCall?.[1]).toBe(5);
   });
 
-  test('has no overall rate where none is wanted', () => {
+  test('has no rate limit with Infinity', () => {
     queue = new WorkQueue({ retriesPerSecond: Number.POSITIVE_INFINITY });
     for (let i = 0; i < 1000; i += 1) queue.addRateLimited(`failed ${i}`);
     expect(setTimeoutSpy.mock.lastCall?.[1]).toBe(5);
   });
 
   test.each([
-    [{ retriesPerSecond: 0 }, 'the rate must be more than 0 per second, not 0'],
-    [{ retryBurst: 0 }, 'the burst must be at least 1, not 0'],
-  ])('is refused a rate that would never let it come: %j', (options, message) => {
+    [{ retriesPerSecond: 0 }, 'retriesPerSecond must be above 0, is 0'],
+    [{ retryBurst: 0 }, 'retryBurst must be at least 1, is 0'],
+  ])('cannot have a rate that allows no retry: %j', (options, message) => {
     expect(() => new WorkQueue(options)).toThrow(new RangeError(message));
   });
 
-  test('does not make others wait', async () => {
+  test('does not delay other keys', async () => {
     await pauses(6);
     queue.addRateLimited('b');
     expect(pause()).toBe(5);
@@ -336,14 +336,14 @@ describe('a key that failed', () => {
 });
 
 describe('a closed queue', () => {
-  test('wakes its workers with nothing', async () => {
+  test('wakes its workers with undefined', async () => {
     const workers = [queue.next(), queue.next()];
     queue.close();
     expect(await Promise.all(workers)).toEqual([undefined, undefined]);
     expect(await queue.next()).toBeUndefined();
   });
 
-  test('drops what waits, what is for later and what was to come again', async () => {
+  test('drops waiting, delayed and failed keys', async () => {
     queue.add('with a worker');
     await queue.next();
     queue.add('with a worker');
@@ -358,7 +358,7 @@ describe('a closed queue', () => {
     expect(await queue.next()).toBeUndefined();
   });
 
-  test('takes nothing more', () => {
+  test('ignores added keys', () => {
     queue.close();
     queue.add('a');
     queue.addAfter('b', 10);
@@ -389,7 +389,7 @@ describe('the observer', () => {
     queue = new WorkQueue({ observer });
   });
 
-  test('is told of adds, the depth, how long a key waited and how long a worker has it', async () => {
+  test('observes adds, the depth, how long a key waited, and when a worker has it', async () => {
     queue.add('a');
     queue.add('a');
     jest.advanceTimersByTime(1500);
@@ -400,7 +400,7 @@ describe('the observer', () => {
     expect(told.splice(0)).toEqual(['finished a', 'added', 'depth 1 of 0']);
   });
 
-  test('is told how long a key waited for an idle worker to begin', async () => {
+  test('observes how long a key waited for an idle worker', async () => {
     const idle = queue.next();
     queue.add('a');
     jest.advanceTimersByTime(20);
@@ -408,19 +408,19 @@ describe('the observer', () => {
     expect(told).toEqual(['added', 'waited 0.02', 'started a']);
   });
 
-  test('is told of retries, and of other pauses, as client-go counts them', () => {
+  test('observes retries and other delays, as client-go counts them', () => {
     queue.addRateLimited('a');
     queue.addAfter('b', 10);
     expect(told).toEqual(['retried', 'retried']);
   });
 
-  test('is told of the depths of both priorities', () => {
+  test('observes the depth of each priority', () => {
     queue.add('a', { priority: 'low' });
     queue.add('a');
     expect(told).toEqual(['added', 'depth 1 of -100', 'depth 0 of -100', 'depth 1 of 0']);
   });
 
-  test('is told that a closed queue is empty', () => {
+  test('observes that a closed queue is empty', () => {
     queue.add('a');
     queue.add('b', { priority: 'low' });
     told = [];
@@ -428,7 +428,7 @@ describe('the observer', () => {
     expect(told).toEqual(['depth 0 of 0', 'depth 0 of -100']);
   });
 
-  test('may be left out, or listen to a part', async () => {
+  test('is optional, and so is each of its functions', async () => {
     queue = new WorkQueue();
     queue.add('a');
     queue.done(String(await queue.next()));

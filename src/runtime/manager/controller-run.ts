@@ -2,13 +2,13 @@ import type { Controller } from '../controller/controller.ts';
 import type { KubeObject } from '../kind/index.ts';
 
 /** The members of a controller that do not depend on its objects' type. */
-type AnyController = Pick<Controller<KubeObject>, 'name' | 'run' | 'drain' | 'detach' | 'standBy' | 'overrunMs'>;
+type AnyController = Pick<Controller<KubeObject>, 'name' | 'run' | 'drain' | 'detach' | 'detachUntilRun' | 'overrunMs'>;
 
 /** How long to wait for reconciles to end after their signal is aborted. */
 const abortTimeoutMs = 1000;
 
-/** A controller and its run. */
-export class RunningController {
+/** One run of a controller: its start, and its stop with a drain timeout. */
+export class ControllerRun {
   readonly controller: AnyController;
   readonly #drainTimeoutMs: number;
   readonly #abandon = new AbortController();
@@ -23,7 +23,7 @@ export class RunningController {
   /**
    * Runs the controller once `ready` resolves, unless it is stopped before.
    *
-   * @throws any error of a worker that is not an error of a reconcile: a programming error.
+   * @throws an error that a worker throws outside a reconcile: a programming error.
    */
   start(ready: Promise<unknown>): Promise<void> {
     this.#running = this.#run(ready);

@@ -2,8 +2,8 @@ import { type Client, isNotFound } from '../client/index.ts';
 import { type DesiredStatus, type Kind, type KubeObject, keyOf, statusPatch } from '../kind/index.ts';
 
 /**
- * Writes the desired status with one request, or none if nothing differs. Members that `desired` does not name stay as they
- * are; see {@link statusPatch}.
+ * Patches the status of an object to the desired one with one request, or none if nothing differs. Members that `desired` does
+ * not name stay as they are; see {@link statusPatch}.
  *
  * @param object the stored object that the status was computed from.
  * @returns the object with the new status; undefined if nothing was sent.
@@ -11,9 +11,9 @@ import { type DesiredStatus, type Kind, type KubeObject, keyOf, statusPatch } fr
  *
  * @example
  * const conditions = setCondition(widget.status?.conditions, ready, new Date());
- * await reportStatus(client, Widget, widget, { observedGeneration: widget.metadata.generation, conditions });
+ * await patchStatus(client, Widget, widget, { observedGeneration: widget.metadata.generation, conditions });
  */
-export async function reportStatus<S extends object, T extends KubeObject & { readonly status?: S }>(
+export async function patchStatus<S extends object, T extends KubeObject & { readonly status?: S }>(
   client: Client,
   kind: Kind<T>,
   object: T,
@@ -26,20 +26,20 @@ export async function reportStatus<S extends object, T extends KubeObject & { re
 }
 
 /**
- * Like {@link reportStatus}, but an object that no longer exists is not an error. For the last write of a reconcile.
+ * Like {@link patchStatus}, but an object that no longer exists is not an error. For the last write of a reconcile.
  *
  * @returns the object with the new status; undefined if nothing was sent, or the object no longer exists.
  * @throws whatever the client throws; an Error if the object exists but has no status subresource: its
  *   CustomResourceDefinition is outdated.
  */
-export async function writeStatus<S extends object, T extends KubeObject & { readonly status?: S }>(
+export async function patchStatusIfPresent<S extends object, T extends KubeObject & { readonly status?: S }>(
   client: Client,
   kind: Kind<T>,
   object: T,
   desired: DesiredStatus<NonNullable<T['status']>>,
 ): Promise<T | undefined> {
   try {
-    return await reportStatus(client, kind, object, desired);
+    return await patchStatus(client, kind, object, desired);
   } catch (error) {
     if (!isNotFound(error)) throw error;
     // The object was deleted meanwhile.

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { HttpClient } from '../../../../src/runtime/client/http-client.ts';
 import { Transport } from '../../../../src/runtime/client/transport.ts';
-import { reportStatus } from '../../../../src/runtime/index.ts';
+import { patchStatus } from '../../../../src/runtime/index.ts';
 import { builtInKind, type ObjectOf } from '../../../../src/runtime/kind/index.ts';
 import { stored, Widget } from '../../../../testkit/widgets.ts';
 import { ScriptedServer } from '../../environment/scripted-server.ts';
@@ -22,15 +22,15 @@ afterEach(async () => {
 
 const widget: Reporting = { ...stored('a', '7'), status: { phase: 'Running', ready: 1 } };
 
-test('a status that says what is desired costs no request', async () => {
+test('a desired status costs no request', async () => {
   const client = new HttpClient(transport, 'tester');
-  expect(await reportStatus(client, Reporting, widget, { phase: 'Running' })).toBeUndefined();
+  expect(await patchStatus(client, Reporting, widget, { phase: 'Running' })).toBeUndefined();
   expect(server.unclaimed).toBe(0);
 });
 
-test('another is merged, with the version that it was computed from', async () => {
+test('a different status is merged, with the resourceVersion of the object that it was computed from', async () => {
   const client = new HttpClient(transport, 'tester');
-  const reported = reportStatus(client, Reporting, widget, { phase: 'Done', ready: null });
+  const reported = patchStatus(client, Reporting, widget, { phase: 'Done', ready: null });
   const request = await server.next({ method: 'PATCH' });
   expect(request.path).toMatch(/\/widgets\/a\/status$/);
   expect(request.body).toEqual({ metadata: { resourceVersion: '7' }, status: { phase: 'Done', ready: null } });
