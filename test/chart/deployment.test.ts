@@ -78,7 +78,7 @@ describe.each(helmNames)('the operator, by %s', (name) => {
       ECHO_IMAGE: 'busybox:1.36',
       POD_SET_IMAGE: 'busybox:1.36',
       CHILD_POD_IMAGE_PULL_SECRETS: '',
-      CHILD_POD_NODE_SELECTOR: '{}',
+      CHILD_POD_NODE_SELECTOR: '{"kubernetes.io/os":"linux"}',
       CHILD_POD_TOLERATIONS: '[]',
       CHILD_POD_AFFINITY: '{}',
       CHILD_POD_PRIORITY_CLASS_NAME: '',
@@ -187,7 +187,7 @@ describe.each(helmNames)('the operator, by %s', (name) => {
 
   it('omits empty fields', async () => {
     for (const spec of (await render()).podSpecs().values()) {
-      for (const field of ['imagePullSecrets', 'priorityClassName', 'nodeSelector', 'tolerations', 'affinity']) {
+      for (const field of ['imagePullSecrets', 'priorityClassName', 'tolerations', 'affinity']) {
         expect(spec).not.toHaveProperty(field);
       }
     }

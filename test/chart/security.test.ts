@@ -180,7 +180,7 @@ describe.each(helmNames)('security, by %s', (name) => {
     expect(rendering.one('ConfigMap').data?.CONTROLLERS).toBe('echo');
   });
 
-  it("adds only Echos to the cluster's roles for users", async () => {
+  it("adds the kinds whose effects stay in their namespace to the cluster's roles for users", async () => {
     const rendering = await render();
     const aggregated = rendering
       .all('ClusterRole')
@@ -192,46 +192,22 @@ describe.each(helmNames)('security, by %s', (name) => {
       }))
       .filter(({ into }) => into.length > 0);
     const read = ['get', 'list', 'watch'];
-    const echos = { apiGroups: ['mmontes.io'], resources: ['echos', 'scheduledechos'] };
-    const status = { apiGroups: ['mmontes.io'], resources: ['echos/status', 'scheduledechos/status'], verbs: ['get'] };
-    const postgresWriters = { apiGroups: ['demo.yash.com'], resources: ['postgreswriters'] };
-    const podSets = { apiGroups: ['app.example.com'], resources: ['podsets'] };
-    const bookStores = { apiGroups: ['blog.velotio.com'], resources: ['bookstores'] };
-    const bookStoreStatus = { ...bookStores, resources: ['bookstores/status'], verbs: ['get'] };
-    const pets = { apiGroups: ['petstore.example.com'], resources: ['pets'] };
-    const write = ['create', 'update', 'patch', 'delete', 'deletecollection'];
+    const all = [...read, 'create', 'update', 'patch', 'delete', 'deletecollection'];
+    const kinds = [
+      ['mmontes.io', 'echos'],
+      ['mmontes.io', 'scheduledechos'],
+      ['app.example.com', 'podsets'],
+      ['blog.velotio.com', 'bookstores'],
+    ] as const;
+    const rulesOf = (verbs: readonly string[], scaleVerbs: readonly string[]) =>
+      kinds.flatMap(([group, plural]) => [
+        { apiGroups: [group], resources: [plural], verbs },
+        { apiGroups: [group], resources: [`${plural}/status`], verbs: ['get'] },
+        ...(plural === 'podsets' ? [{ apiGroups: [group], resources: ['podsets/scale'], verbs: scaleVerbs }] : []),
+      ]);
     expect(aggregated).toEqual([
-      {
-        into: ['admin', 'edit'],
-        rules: [
-          { ...echos, verbs: [...read, ...write] },
-          status,
-          { ...podSets, verbs: [...read, ...write] },
-          { ...podSets, resources: ['podsets/scale'], verbs: ['get', 'update', 'patch'] },
-          { ...podSets, resources: ['podsets/status'], verbs: ['get'] },
-          { ...bookStores, verbs: [...read, ...write] },
-          bookStoreStatus,
-          { ...pets, verbs: [...read, ...write] },
-          { ...pets, resources: ['pets/status'], verbs: ['get'] },
-          { ...postgresWriters, verbs: [...read, ...write] },
-          { ...postgresWriters, resources: ['postgreswriters/status'], verbs: ['get'] },
-        ],
-      },
-      {
-        into: ['admin', 'edit', 'view'],
-        rules: [
-          { ...echos, verbs: read },
-          status,
-          { ...podSets, verbs: read },
-          { ...podSets, resources: ['podsets/scale', 'podsets/status'], verbs: ['get'] },
-          { ...bookStores, verbs: read },
-          bookStoreStatus,
-          { ...pets, verbs: read },
-          { ...pets, resources: ['pets/status'], verbs: ['get'] },
-          { ...postgresWriters, verbs: read },
-          { ...postgresWriters, resources: ['postgreswriters/status'], verbs: ['get'] },
-        ],
-      },
+      { into: ['admin', 'edit'], rules: rulesOf(all, ['get', 'update', 'patch']) },
+      { into: ['admin', 'edit', 'view'], rules: rulesOf(read, ['get']) },
     ]);
   });
 });

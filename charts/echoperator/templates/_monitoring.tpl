@@ -43,6 +43,10 @@ metadata:
   namespace: {{ include "echoperator.monitoringNamespace" $context }}
   labels:
     {{- mustMergeOverwrite (index . 2 | fromYaml) $monitoring.labels | toYaml | nindent 4 }}
+  {{- with $context.Values.commonAnnotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
 spec:
   namespaceSelector:
     matchNames:
