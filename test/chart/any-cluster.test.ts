@@ -216,7 +216,7 @@ describe.each([
     } finally {
       await run('delete', '--wait=false');
     }
-  });
+  }, 300_000);
 
   test('hooks have only the kinds and policies that both know', async () => {
     const { manifests } = await (await helmOf('helm4')).render({ values });
