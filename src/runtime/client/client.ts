@@ -180,7 +180,7 @@ export interface RequestScope {
  * Reads and writes objects of the API server, typed by kind, without a cache.
  *
  * Every method throws {@link ApiError} if the server responds with an error, the connection's error (NoResponseError for
- * {@link HttpClient}) if there is no response, and TypeError, before it sends anything, if the key does not fit the kind's
+ * `createClient`) if there is no response, and TypeError, before it sends anything, if the key does not fit the kind's
  * scope. Each implementation documents which requests it retries.
  */
 export interface Client {

@@ -1,7 +1,7 @@
 /**
  * `@echoperator/runtime/controller`: parts of a controller that only some controllers need.
  *
- * Import this entry to adopt objects (`claim`), to write a status without an `OutcomeReporter` (`desiredStatus`,
+ * Import this entry to adopt objects (`adoptAndRelease`), to write a status without an `OutcomeReporter` (`desiredStatus`,
  * `patchStatusIfPresent`), to enqueue keys from outside the cluster (`KeySource`), to write a `Watch` of your own, or to name
  * the types of the options that the root entry takes.
  */

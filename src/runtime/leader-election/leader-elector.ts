@@ -53,7 +53,7 @@ export interface LeaderElectorOptions {
  *
  * @example
  * const elector = new LeaderElector({ client, lease: { namespace: 'default', name: 'greeter' }, identity, log });
- * const fenced = new HttpClient(transport, 'greeter', { gate: elector.fence });
+ * const fenced = createClient(connection, { fieldManager: 'greeter', gate: elector.fence });
  * await elector.run(signal, (stop) => manager.run(stop));
  */
 export class LeaderElector {

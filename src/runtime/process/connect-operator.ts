@@ -64,7 +64,7 @@ const eventFlushTimeoutMs = 2000;
 
 /**
  * Creates and connects the parts of an operator: connection, transport, client, metrics (with those of Node), event
- * recorder, applier and manager. To replace a part, create the parts with their constructors instead.
+ * recorder, applier and manager.
  *
  * Sends no request. The API server may be unavailable: the running manager waits for it.
  *

@@ -44,7 +44,7 @@ const administrator = { name: 'administrator', groups: ['system:masters'] } as c
  *
  * @example
  * await using server = await ApiServer.start({ crds: ['crds'] });
- * const client = new HttpClient(new Transport(server.connection, { userAgent: 'my-test' }), 'my-test');
+ * const client = createClient(server.connection, { fieldManager: 'my-test' });
  */
 export class ApiServer implements AsyncDisposable {
   /** A connection with administrator permissions. */
