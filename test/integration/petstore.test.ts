@@ -365,7 +365,7 @@ describe('besides the five calls', () => {
 
   test('a file that is no database is rejected at the start with its name', async () => {
     const broken = PetStoreProcess.start({ PETSTORE_DATABASE: import.meta.filename });
-    await expect(broken).rejects.toThrow(/ended with 2 before it served: .*petstore\.test\.ts: cannot be used/);
+    await expect(broken).rejects.toThrow(/exited with 2 before it was ready: .*petstore\.test\.ts: cannot be used/);
   });
 });
 

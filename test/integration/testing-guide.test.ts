@@ -10,21 +10,28 @@ import { entries, packageName } from '../../tools/release/npm-package.ts';
 
 const root = join(import.meta.dirname, '../..');
 
+/** Imports the runtime's sources in place of its package. */
+const withSources = (text: string): string =>
+  Object.entries(entries).reduce(
+    (source, [entry, module]) =>
+      source.replace(
+        `'${join(packageName, entry)}'`,
+        `'${pathToFileURL(join(root, 'src/runtime', `${module}.ts`)).href}'`,
+      ),
+    text,
+  );
+
 test('the example of docs/testing.md runs', async () => {
   const page = await readFile(join(root, 'docs/testing.md'), 'utf8');
   const [example, ...others] = codeBlocks(page).filter(({ language }) => language === 'ts');
   expect(others).toEqual([]);
   const folder = await mkdtemp(join(process.env.INTEGRATION_FOLDER!, 'guide-'));
   await symlink(join(root, 'node_modules'), join(folder, 'node_modules'));
-  const text = Object.entries(entries).reduce(
-    (source, [entry, module]) =>
-      source.replace(
-        `'${join(packageName, entry)}'`,
-        `'${pathToFileURL(join(root, 'src/runtime', `${module}.ts`)).href}'`,
-      ),
-    example!.text,
+  const [greeter] = codeBlocks(await readFile(join(root, 'docs/writing-an-operator.md'), 'utf8')).filter(
+    ({ language }) => language === 'ts',
   );
-  await writeFile(join(folder, 'example.mts'), text);
+  await writeFile(join(folder, 'greeter.ts'), withSources(greeter!.text));
+  await writeFile(join(folder, 'example.mts'), withSources(example!.text));
   const [file, args] = dieWithParent(process.execPath, [join(folder, 'example.mts')]);
   const { all, exitCode } = await execa(file, args, {
     cwd: root,

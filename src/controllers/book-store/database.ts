@@ -210,7 +210,8 @@ function claimTakenOutcome(
   const foreignClaim = claims.find((claim) => isForeign(claim, statefulSetName));
   if (foreignClaim === undefined) return undefined;
   const command = kubectl(bookStore, `delete pvc ${foreignClaim.metadata.name}`);
-  const advice = `pod ${statefulSetName}-${ordinalOf(foreignClaim)} would use its data. Delete it (${command}), or remove its controller reference`;
+  const pod = `${statefulSetName}-${ordinalOf(foreignClaim)}`;
+  const advice = `pod ${pod} would use its data. To use that data remove the claim's controller reference; to lose it run ${command}`;
   return nameTakenOutcome(bookStore, PersistentVolumeClaim, foreignClaim, advice);
 }
 

@@ -29,7 +29,7 @@ export function inFullBatches<T, R>(items: readonly T[], act: (item: T) => Promi
   );
 }
 
-/** No request is in flight when it resolves. */
+/** Waits for all its requests, also after a failure. */
 async function inBatches<T, R>(
   items: readonly T[],
   act: (item: T) => Promise<R>,

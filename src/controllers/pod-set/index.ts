@@ -36,7 +36,7 @@ export function addPodSetController(
   manager.controller(PodSet, {
     owns: [Pod],
     watches: [orphans],
-    // Excludes the controller's own status writes: they would enqueue the key at once, without back-off, after a refusal.
+    // Only a new generation enqueues the key. Otherwise the status write after a refusal would retry it at once, without backoff.
     predicate: predicates.generationChanged,
     workers,
     resyncEveryMs,

@@ -183,7 +183,7 @@ export class PodSetReconciler {
   }
 
   #stateOf(key: string): ScalingState {
-    const state = this.#states.get(key) ?? { failedNames: [], unansweredDeletions: new Set() };
+    const state = this.#states.get(key) ?? { namesToReuse: [], unansweredDeletions: new Set() };
     this.#states.set(key, state);
     return state;
   }

@@ -22,8 +22,11 @@ const burst = 500;
  * would be one creation or deletion too many.
  */
 export interface ScalingState {
-  /** The names of pods whose creation failed. Reusing them also keeps the message of a refusal constant, which quotes the name. */
-  failedNames: readonly string[];
+  /**
+   * The names of pods whose creation failed, until a request about the name has succeeded or the cache holds the pod. Reusing
+   * them also keeps the message of a refusal constant, which quotes the name.
+   */
+  namesToReuse: readonly string[];
   /** The uids of pods whose deletion had no answer. */
   unansweredDeletions: ReadonlySet<string>;
   /** The youngest pod that ended early, and when, on the clock of `performance.now`. */
@@ -66,6 +69,8 @@ export class Scaling {
   pause: { readonly message: string; readonly leftMs: number } | undefined;
   readonly #options: ScalingOptions;
   readonly #hash: string;
+  /** Whether a deletion of the pod by an earlier step had no answer. */
+  readonly #isUnanswered: (pod: Pod) => boolean;
   /** In the order of removal. Pods whose deletion had no answer come first. */
   readonly #active: readonly Pod[];
   /** Pods that this step wanted to delete and that were gone already. */
@@ -75,9 +80,10 @@ export class Scaling {
     const { set, pods, state } = options;
     this.#options = options;
     this.#hash = templateHash(set);
-    const isUnanswered = ({ metadata }: Pod): boolean => state.unansweredDeletions.has(metadata.uid);
+    const { unansweredDeletions } = state;
+    this.#isUnanswered = ({ metadata }) => unansweredDeletions.has(metadata.uid);
     const inOrder = inOrderOfRemoval(pods.filter(isActive));
-    this.#active = [...inOrder.filter(isUnanswered), ...inOrder.filter((pod) => !isUnanswered(pod))];
+    this.#active = [...inOrder.filter(this.#isUnanswered), ...inOrder.filter((pod) => !this.#isUnanswered(pod))];
   }
 
   /** The pods that exist now and have not ended. */
@@ -99,12 +105,20 @@ export class Scaling {
   async #create(missing: number): Promise<void> {
     const { set, state } = this.#options;
     if (this.#isPaused()) return;
-    const names = podNames(set, Math.min(missing, burst), state.failedNames, this.#isTaken);
+    const names = podNames(set, Math.min(missing, burst), state.namesToReuse, this.#isTaken);
     const { results, failures } = await slowStart(names, (name) => this.#createPod(name));
     this.created.push(...results);
-    state.failedNames = failures.map(({ item }) => item);
+    this.#reuseLater(failures.map(({ item }) => item));
     this.failures.push(...failures.map(({ error }) => ({ operation: 'create', error }) as const));
     if (failures.some(({ error }) => isQuotaExceeded(error))) await this.#freeQuota();
+  }
+
+  /** Keeps also the names that this step did not try: their pods may still be created. */
+  #reuseLater(names: readonly string[]): void {
+    const { state } = this.#options;
+    const created = new Set(this.created.map(({ metadata }) => metadata.name));
+    const others = state.namesToReuse.filter((name) => !created.has(name) && !this.#isTaken(name));
+    state.namesToReuse = [...new Set([...names, ...others])];
   }
 
   async #createPod(name: string): Promise<Pod> {
@@ -159,8 +173,8 @@ export class Scaling {
   async #isTemplateAccepted(): Promise<boolean> {
     if (this.#active.some((pod) => isUpdated(pod, this.#hash))) return true;
     const { set, client, state } = this.#options;
-    const [name = ''] = podNames(set, 1, state.failedNames, this.#isTaken);
-    state.failedNames = [name];
+    const [name = ''] = podNames(set, 1, state.namesToReuse, this.#isTaken);
+    this.#reuseLater([name]);
     try {
       await client.create(Pod, this.#newPod(name), { dryRun: true, fieldValidation: 'Strict' });
       return true;
@@ -181,10 +195,15 @@ export class Scaling {
     });
     for (const { pod, isDeleted } of results) (isDeleted ? this.deleted : this.#gone).push(pod);
     this.failures.push(...failures.map(({ error }) => ({ operation: 'delete', error }) as const));
-    const unanswered = failures.filter(({ error }) => isUnansweredError(error));
+    const failed = new Map(failures.map(({ item, error }) => [item, error]));
+    const deleted = new Set(results.map(({ pod }) => pod));
+    const unanswered = pods.filter((pod) =>
+      // A pod that was not tried keeps the state that it had before.
+      failed.has(pod) ? isUnansweredError(failed.get(pod)) : !deleted.has(pod) && this.#isUnanswered(pod),
+    );
     state.unansweredDeletions = new Set([
       ...state.unansweredDeletions,
-      ...unanswered.map(({ item }) => item.metadata.uid),
+      ...unanswered.map(({ metadata }) => metadata.uid),
     ]);
   }
 }

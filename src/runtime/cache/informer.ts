@@ -36,8 +36,8 @@ export interface CacheObserver {
    */
   readonly listed: (namespace: string | undefined, startedAtMs: number) => void;
   /**
-   * The cache may never reach resourceVersions of earlier answers: etcd was restored from a backup, the server refuses the
-   * kind, or the informer stopped. `namespace` is undefined if all namespaces of the informer are affected.
+   * The cache may never reach resourceVersions of earlier answers: etcd was restored from a backup, the informer stopped, or
+   * the server refuses a kind that is optional or was never listed. `namespace` is undefined if all namespaces of the informer are affected.
    */
   readonly reset: (namespace: string | undefined) => void;
 }
@@ -65,8 +65,9 @@ export interface InformerOptions<T extends KubeObject> extends ScopeOptions, Ref
   /** Deep-freeze stored objects, so that a change throws. Costs time; meant for tests. Default false. */
   readonly freeze?: boolean;
   /**
-   * The kind may be missing. While the server does not serve it, or forbids listing it, the informer counts as synced and
-   * is empty; it retries at least once a minute. Default false: the informer syncs when the kind can be listed.
+   * The kind may be missing. While the server does not serve it, or forbids listing it, the informer counts as synced, and
+   * keeps the objects that it has (none, if it was never listed); it retries at least once a minute. Default false: the
+   * informer syncs when the kind can be listed, and while the server refuses the kind later, keys wait for their writes.
    */
   readonly optional?: boolean;
 }
@@ -179,7 +180,7 @@ export class Informer<T extends KubeObject> {
   }
 
   /**
-   * Replaces a watch that does not deliver expected events; see {@link Reflector.replaceWatch}.
+   * Replaces an open watch that does not deliver expected events; see {@link Reflector.replaceWatch}.
    *
    * @param namespace whose watch, if the informer is limited to namespaces.
    */
@@ -189,11 +190,13 @@ export class Informer<T extends KubeObject> {
 
   /**
    * Whether the watch will deliver a write that resulted in this object: the object is in scope, or the store holds it and
-   * will see it leave the scope. False if the informer does not run, has not listed, or is refused.
+   * will see it leave the scope. False if the informer does not run or has not listed, and while the server refuses an
+   * optional kind.
    */
   covers(object: KubeObject): boolean {
     const partition = this.#partitions.get(this.namespaces === undefined ? '' : (object.metadata.namespace ?? ''));
-    if (!this.#running || partition?.resourceVersion === undefined || partition.refusal !== undefined) return false;
+    if (!this.#running || partition?.resourceVersion === undefined) return false;
+    if (this.#options.optional && partition.refusal !== undefined) return false;
     return this.#scope.covers(object) || this.#store.get(object.metadata) !== undefined;
   }
 
@@ -318,7 +321,8 @@ export class Informer<T extends KubeObject> {
     const lastMs = performance.now();
     const sinceMs = partition.refusal?.error.code === error.code ? partition.refusal.sinceMs : lastMs;
     partition.refusal = { verb, namespace: partition.namespace, error, sinceMs, lastMs };
-    this.#reset(partition.namespace);
+    // A needed kind that was listed is expected to be served again: observers keep waiting, as after a broken watch.
+    if (this.#options.optional || !partition.synced) this.#reset(partition.namespace);
     if (!this.#options.optional) return;
     this.#countSynced(partition);
     if (this.hasSynced) this.#synced.resolve();

@@ -4,7 +4,6 @@ import {
   type Client,
   isExpired,
   type List,
-  NoResponseError,
   type Selection,
   type WatchEvent,
   WatchOverdueError,
@@ -82,7 +81,7 @@ type State =
   | { readonly type: 'verify'; readonly resourceVersion: string }
   /** Open a watch from `resourceVersion`. */
   | { readonly type: 'resume'; readonly resourceVersion: string }
-  /** A watch is open, and the target holds everything up to `resourceVersion`. */
+  /** A watch is being opened, or is open, and the target holds everything up to `resourceVersion`. */
   | {
       readonly type: 'watch';
       readonly resourceVersion: string;
@@ -150,6 +149,7 @@ export class Reflector<T extends KubeObject> {
   /** Runs until the signal is aborted; never throws. A second run continues where the first one stopped. */
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
+      // The step changes the state; a refusal is reported with the verb that it tried.
       const verb = this.#nextVerb();
       try {
         await this.#step(signal);
@@ -161,16 +161,16 @@ export class Reflector<T extends KubeObject> {
   }
 
   /**
-   * Ends the open watch and opens another one immediately; during a pause, the next watch is opened after the pause.
+   * Ends the watch and opens another one immediately.
    *
-   * @returns false while the reflector lists, and if the watch has not been open for `openForMs`.
+   * @returns false if there is no watch, or if it was requested less than `openForMs` ago.
    */
   replaceWatch({ relist, openForMs }: ReplaceWatchOptions): boolean {
     const state = this.#state;
-    if (state.type === 'list') return false;
-    if (state.type === 'watch' && performance.now() - state.openedAtMs < openForMs) return false;
+    // Without a watch, the next one delivers what is missing: it lists, or resumes from the last resourceVersion.
+    if (state.type !== 'watch' || performance.now() - state.openedAtMs < openForMs) return false;
     if (relist) this.#state = { type: 'list' };
-    if (state.type === 'watch') state.controller.abort(new WatchReplacedError('the watch is replaced'));
+    state.controller.abort(new WatchReplacedError('the watch is replaced'));
     return true;
   }
 
@@ -211,8 +211,11 @@ export class Reflector<T extends KubeObject> {
     if (state.type !== 'list' && isExpired(error)) {
       this.#log.info({ resourceVersion }, 'the resourceVersion has expired: relisting');
       this.#state = { type: 'list' };
-      this.#backoff.reset();
-      if (performance.now() - this.#listedAtMs > minHealthyMs) return;
+      // A 410 to a fresh list may repeat forever.
+      if (performance.now() - this.#listedAtMs > minHealthyMs) {
+        this.#backoff.reset();
+        return;
+      }
     } else if (state.type !== 'list' && isFailedConnection(error)) {
       this.#state = { type: 'verify', resourceVersion: state.resourceVersion };
     }
@@ -227,6 +230,11 @@ export class Reflector<T extends KubeObject> {
     if (isInitializing(error)) this.#log.debug(details, 'the server is preparing the kind: trying again');
     else if (isDefect(error))
       this.#log.error(details, 'list or watch failed on a programming error: the cache is stale');
+    else if (error instanceof ApiError && error.code === 404)
+      this.#log.warn(
+        details,
+        'the server does not serve the kind (is its CustomResourceDefinition installed?): trying again',
+      );
     else this.#log.warn(details, 'list or watch failed: trying again');
   }
 
@@ -234,8 +242,6 @@ export class Reflector<T extends KubeObject> {
   async #verify(state: State & { readonly type: 'verify' }, signal: AbortSignal): Promise<void> {
     const { resourceVersion } = state;
     const { metadata } = await this.#client.list(this.#kind, { ...this.#selection, limit: 1, signal });
-    // A relist was requested meanwhile.
-    if (this.#state !== state) return;
     if (compareResourceVersions(metadata.resourceVersion, resourceVersion) >= 0) {
       this.#state = { type: 'resume', resourceVersion };
       return;
@@ -296,7 +302,6 @@ export class Reflector<T extends KubeObject> {
     this.#target.replace(objects, resourceVersion, startedAtMs);
     this.#listedAtMs = performance.now();
     this.#brokenStreams = 0;
-    this.#backoff.reset();
     this.#log.debug({ objects: objects.length, resourceVersion }, 'listed');
   }
 
@@ -310,7 +315,7 @@ export class Reflector<T extends KubeObject> {
     if (from !== undefined) advanceTo(from);
     const timeoutSeconds = this.#watchTimeoutSeconds ?? randomTimeoutSeconds();
     let initial = from === undefined ? new InitialEvents<T>() : undefined;
-    let wasOpened = true;
+    let wasOpened = false;
     try {
       const batches = this.#client.watchBatches(this.#kind, {
         ...this.#selection,
@@ -319,6 +324,8 @@ export class Reflector<T extends KubeObject> {
         signal: controller.signal,
       });
       for await (const batch of batches) {
+        // The first batch is empty: the server has accepted the request.
+        wasOpened = true;
         this.#target.onNotRefused?.();
         let events = this.#prepared(batch);
         // Bytes may still arrive after an abort. Drop them: the next watch resumes from the last applied event.
@@ -338,10 +345,6 @@ export class Reflector<T extends KubeObject> {
         advanceTo(last.object.metadata.resourceVersion);
         this.#backoff.reset();
       }
-    } catch (error) {
-      // The watch was not opened, even if the server took longer than `minHealthyMs` to refuse it.
-      wasOpened = !(error instanceof ApiError || error instanceof NoResponseError);
-      throw error;
     } finally {
       const state = this.#state;
       if (state.type === 'watch') this.#state = { type: 'resume', resourceVersion: state.resourceVersion };
@@ -393,7 +396,7 @@ const isNotServedOrForbidden = (error: unknown): error is ApiError =>
 const isInitializing = (error: unknown): boolean =>
   error instanceof ApiError && error.code === 429 && error.message.includes('storage is (re)initializing');
 
-/** No server answered, or a proxy answered in its place. */
+/** No server answered, a proxy answered in its place, or the error is a defect: then the version is checked needlessly. */
 const isFailedConnection = (error: unknown): boolean =>
   !(error instanceof ApiError) || (error.code >= 502 && error.code <= 504);
 

@@ -18,7 +18,10 @@ import { type Enqueue, type InformerSource, type OwnedKind, owns, priorityOf, ty
 export interface ReconcileContext {
   /** Aborts its requests with `signal`. The key is reconciled again only after the caches have observed its writes. */
   readonly client: Client;
-  /** Aborted after `reconcileTimeoutMs` (with a TimeoutError) or after the drain timeout. Return immediately. */
+  /**
+   * Aborted after `reconcileTimeoutMs` (with a TimeoutError) or after the drain timeout. Return immediately. The loss of the
+   * Lease does not abort it at once: guard other systems by the signal of the elector's fence too.
+   */
   readonly signal: AbortSignal;
   /** Names the controller and the object in each line. */
   readonly log: Logger;
@@ -48,7 +51,7 @@ export interface ControllerOptions<T extends KubeObject> {
   readonly watches?: readonly Watch[];
   /** Sources of keys other than watches; see {@link KeySource}. */
   readonly sources?: readonly KeySource[];
-  /** Which changes of its own kind enqueue the key: `or(generationChanged, labelsChanged)`. Default: all. */
+  /** Which changes of its own kind enqueue the key. For example `or(generationChanged, labelsChanged)`. Default: all. */
   readonly predicate?: Predicate<T>;
   /** Options of the informer of its own kind; see `Manager.informer`. */
   readonly informer?: InformerOptions<T>;
@@ -259,7 +262,7 @@ export class Controller<T extends KubeObject> {
       if (clock?.timedOut()) throw signal.reason;
       end = this.#ended(key, result, log);
     } catch (error) {
-      end = clock?.timedOut() ? this.#timedOut(key, signal.reason, log) : this.#failed(key, error, log, signal);
+      end = this.#failed(key, error, log, { signal, timedOut: clock?.timedOut() ?? false });
     } finally {
       clock?.stop();
       this.#observer.finished(end.outcome, (performance.now() - startedAtMs) / 1000, end.failure);
@@ -283,7 +286,12 @@ export class Controller<T extends KubeObject> {
     return { outcome: 'error', failure: 'timeout' };
   }
 
-  #failed(key: string, error: unknown, log: Logger, signal: AbortSignal): ReconcileEnd {
+  #failed(
+    key: string,
+    error: unknown,
+    log: Logger,
+    { signal, timedOut }: { readonly signal: AbortSignal; readonly timedOut: boolean },
+  ): ReconcileEnd {
     const { namespace } = parseKey(key);
     if (namespace !== undefined && isNamespaceTerminating(error, namespace)) {
       // The object is deleted with its namespace, and its DELETED event enqueues the key. The end of another namespace
@@ -291,13 +299,14 @@ export class Controller<T extends KubeObject> {
       this.#queue.forget(key);
       return { outcome: 'success' };
     }
-    if (signal.aborted) {
-      log.info({}, 'reconcile aborted: the drain timeout is over');
-      return { outcome: 'error' };
-    }
     if (error instanceof GateClosedError) {
       // The leader elector logs why the gate closed. The gate never reopens, so a retry is pointless.
       log.debug({ err: error }, 'reconcile aborted: this process may no longer write');
+      return { outcome: 'error' };
+    }
+    if (timedOut) return this.#timedOut(key, signal.reason, log);
+    if (signal.aborted) {
+      log.info({ err: asError(error) }, 'reconcile failed after the drain timeout: not retried');
       return { outcome: 'error' };
     }
     if (error instanceof TerminalError) {

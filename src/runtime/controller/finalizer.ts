@@ -1,4 +1,4 @@
-import { type Client, isNotFound, type JsonPatchOperation } from '../client/index.ts';
+import { type Client, isConflict, isNotFound, type JsonPatchOperation } from '../client/index.ts';
 import { type Kind, type KubeObject, keyOf } from '../kind/index.ts';
 import { done, type Result } from './result.ts';
 
@@ -47,7 +47,8 @@ export interface FinalizerOptions<T extends KubeObject> {
  *
  * **Errors**
  * - Errors of `apply` and `cleanup` are rethrown. If `cleanup` throws, the finalizer stays.
- * - ApiError `isConflict`: the object has changed since it was read. Rethrow it; the next event or the retry succeeds.
+ * - ApiError `isConflict`: the object has changed since it was read. Rethrow it; the next event or the retry succeeds. If
+ *   only the status or the metadata has changed during `cleanup`, the finalizer is removed all the same, without a Conflict.
  * - If the object no longer exists when the finalizer is added or removed, that is not an error.
  *
  * The flow follows kube-rs' `finalizer` (kube::runtime::finalizer), which waits for an event before `apply` in step 1.
@@ -63,8 +64,34 @@ export async function finalizer<T extends KubeObject>(options: FinalizerOptions<
   }
   if (!present) return done;
   const result = await cleanup(object);
-  if (result.type === 'done') await removeFinalizer(options.client, options.kind, object, name);
+  if (result.type === 'done') await removeAfterCleanup(options);
   return result;
+}
+
+/** A write of the status, most often by `cleanup`, does not make `cleanup` run again; a change of the spec does. */
+async function removeAfterCleanup<T extends KubeObject>(options: FinalizerOptions<T>): Promise<void> {
+  const { client, kind, object, name } = options;
+  try {
+    await removeFinalizer(client, kind, object, name);
+  } catch (error) {
+    if (!isConflict(error)) throw error;
+    const current = await getIfPresent(client, kind, object);
+    if (current === undefined) return;
+    const { uid, generation } = current.metadata;
+    const isCleanedUp =
+      uid === object.metadata.uid && generation !== undefined && generation === object.metadata.generation;
+    if (!isCleanedUp) throw error;
+    await removeFinalizer(client, kind, current, name);
+  }
+}
+
+async function getIfPresent<T extends KubeObject>(client: Client, kind: Kind<T>, object: T): Promise<T | undefined> {
+  try {
+    return await client.get(kind, keyOf(object));
+  } catch (error) {
+    if (isNotFound(error)) return undefined;
+    throw error;
+  }
 }
 
 /**

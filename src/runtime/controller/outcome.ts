@@ -1,4 +1,5 @@
-import { type ApiError, isRefusal } from '../client/index.ts';
+import { isDeepStrictEqual } from 'node:util';
+import { ApiError, isRefusal } from '../client/index.ts';
 import {
   type Condition,
   type DesiredCondition,
@@ -73,8 +74,8 @@ export interface Outcome<R extends string = string, T extends ReportingObject = 
   /** Requeue after this delay, in milliseconds. Ignored if `error` is set: the backoff decides then. */
   readonly requeueAfterMs?: number | undefined;
   /**
-   * The error to retry with the queue's backoff. The status reports a refusal by the API server ({@link isRefusal}), so it is
-   * logged only at debug level. Any other error is thrown after the status was written.
+   * The error to retry with the queue's backoff. A refusal by the API server ({@link isRefusal}) becomes the result `retry`,
+   * which is logged only at debug level, because the status reports it. Any other error is thrown after the status was written.
    */
   readonly error?: unknown;
 }
@@ -101,7 +102,8 @@ export interface OutcomeReporterOptions<T extends ReportingObject, R extends str
  * - `Ready`, the conditions of the outcome and `status.observedGeneration` carry the generation of the object that was
  *   reconciled. Conditions that the outcome does not name stay as they are.
  * - An Event and a log line are written once per change of the reason of `Ready`; also per change of its message where the
- *   reason has `recordsMessageChanges`.
+ *   reason has `recordsMessageChanges`. If the status write has no answer, they follow when a later reconcile of the process
+ *   reads the written status.
  * - A refusal by the API server is reported and retried with the queue's backoff: by default from 5 ms, doubling, to one
  *   minute. The object recovers without intervention once the quota or the policy allows it.
  *
@@ -127,6 +129,8 @@ export interface OutcomeReporterOptions<T extends ReportingObject, R extends str
  */
 export class OutcomeReporter<T extends ReportingObject, R extends string> {
   readonly #options: OutcomeReporterOptions<T, R>;
+  /** By uid: the last status write without an answer that would have recorded an Event. Oldest first. */
+  readonly #unanswered = new Map<string, { readonly ready: Condition | undefined; readonly outcome: Outcome<R, T> }>();
 
   constructor(options: OutcomeReporterOptions<T, R>) {
     this.#options = options;
@@ -157,8 +161,18 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
   async report(object: T, outcome: Outcome<R, T>, context: Pick<ReconcileContext, 'client' | 'log'>): Promise<Result> {
     const { kind, reasons, now = () => new Date() } = this.#options;
     const status = desiredStatus(reasons, object, outcome, now());
-    if ((await patchStatusIfPresent(context.client, kind, object, status)) !== undefined)
-      this.#recordReasonChange(object, outcome, context);
+    this.#recordUnanswered(object, context);
+    try {
+      if ((await patchStatusIfPresent(context.client, kind, object, status)) !== undefined) {
+        this.#unanswered.delete(object.metadata.uid);
+        if (this.#isReasonChange(object, outcome)) this.#recordReason(object, outcome, context);
+      }
+    } catch (error) {
+      if (!isAnswer(error) && this.#isReasonChange(object, outcome)) {
+        this.#remember(object, outcome, findCondition(status.conditions ?? undefined, 'Ready'));
+      }
+      throw error;
+    }
     const { error, requeueAfterMs } = outcome;
     if (error === undefined) return requeueAfterMs === undefined ? done : requeueAfter(requeueAfterMs);
     if (isRefusal(error)) return retry(error);
@@ -178,13 +192,40 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
     return { ...refused(object, error), error };
   }
 
-  #recordReasonChange(object: T, { reason, message }: Outcome<R, T>, context: Pick<ReconcileContext, 'log'>): void {
-    const { event, recordsMessageChanges = false } = this.#options.reasons[reason];
+  #isReasonChange(object: T, { reason, message }: Outcome<R, T>): boolean {
+    const { recordsMessageChanges = false } = this.#options.reasons[reason];
     const before = findCondition(object.status?.conditions, 'Ready');
-    if (before?.reason === reason && !(recordsMessageChanges && before.message !== message)) return;
-    this.recordEvent(object, { type: event, reason, note: message }, context);
+    return before?.reason !== reason || (recordsMessageChanges && before.message !== message);
+  }
+
+  #recordReason(object: T, { reason, message }: Outcome<R, T>, context: Pick<ReconcileContext, 'log'>): void {
+    this.recordEvent(object, { type: this.#options.reasons[reason].event, reason, note: message }, context);
+  }
+
+  #remember(object: T, outcome: Outcome<R, T>, ready: Condition | undefined): void {
+    const { uid } = object.metadata;
+    this.#unanswered.delete(uid);
+    const [oldest] = this.#unanswered.keys();
+    if (oldest !== undefined && this.#unanswered.size >= maxUnanswered) this.#unanswered.delete(oldest);
+    this.#unanswered.set(uid, { ready, outcome });
+  }
+
+  /** Records the reason of a status write without an answer, if the object shows that it was stored. */
+  #recordUnanswered(object: T, context: Pick<ReconcileContext, 'log'>): void {
+    const { uid } = object.metadata;
+    const unanswered = this.#unanswered.get(uid);
+    if (unanswered === undefined) return;
+    if (!isDeepStrictEqual(findCondition(object.status?.conditions, 'Ready'), unanswered.ready)) return;
+    this.#unanswered.delete(uid);
+    this.#recordReason(object, unanswered.outcome, context);
   }
 }
+
+/** Limits the memory for objects that were deleted after a status write without an answer. */
+const maxUnanswered = 1000;
+
+/** Whether the API server has answered and did not write. After any other error it may have written. */
+const isAnswer = (error: unknown): boolean => error instanceof ApiError && error.code < 500;
 
 /**
  * The status that an outcome asks for: `Ready` and the other conditions of the outcome, stamped with the generation of the

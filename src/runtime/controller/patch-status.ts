@@ -42,7 +42,7 @@ export async function patchStatusIfPresent<S extends object, T extends KubeObjec
     return await patchStatus(client, kind, object, desired);
   } catch (error) {
     if (!isNotFound(error)) throw error;
-    // The object was deleted meanwhile.
+    // The object was deleted, or its spec was changed, meanwhile: the next event enqueues the key.
     if (!(await isCurrent(client, kind, object))) return undefined;
     throw new Error(
       `the ${kind.kind} exists, but its CustomResourceDefinition has no status subresource: apply the CustomResourceDefinitions of this version`,

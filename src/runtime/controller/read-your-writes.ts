@@ -21,7 +21,7 @@ interface WatchMinimums {
   /** Oldest first. */
   readonly minimums: Set<Minimum>;
   /** When it was last listed or reset, by `performance.now`. */
-  listedAtMs: number;
+  listedOrResetAtMs: number;
   timer: NodeJS.Timeout | undefined;
   /** The minimum for which the watch was last replaced. */
   replacedFor: Minimum | undefined;
@@ -51,6 +51,7 @@ export interface ReadYourWritesOptions {
  *   between two lists causes no event.
  * - No key is deferred forever. A write that the cache does not cover sets no minimum. If a minimum is not observed in time,
  *   the watch is replaced by one that resumes, then by one that lists; a list that began after the write drops the minimum.
+ *   Exception: while the server refuses a kind that is not optional, the key waits until the server serves the kind again.
  */
 export class ReadYourWrites {
   /** By resource: the versions of a kind share their objects and resourceVersions. */
@@ -119,7 +120,7 @@ export class ReadYourWrites {
         informer,
         namespace,
         minimums,
-        listedAtMs: 0,
+        listedOrResetAtMs: 0,
         timer: undefined,
         replacedFor: undefined,
       };
@@ -129,12 +130,12 @@ export class ReadYourWrites {
           if (changedNamespace === namespace) this.#progressed(watch);
         },
         listed: (changedNamespace, startedAtMs) => {
-          if (changedNamespace === namespace) this.#dropMinimumsBefore(watch, startedAtMs);
+          if (changedNamespace === namespace) this.#afterListOrReset(watch, startedAtMs);
         },
         reset: (changedNamespace) => {
           // Every minimum is older than the reset.
           const isAffected = changedNamespace === undefined || changedNamespace === namespace;
-          if (isAffected) this.#dropMinimumsBefore(watch, Number.POSITIVE_INFINITY);
+          if (isAffected) this.#afterListOrReset(watch, Number.POSITIVE_INFINITY);
         },
       });
       this.#detach.push(remove, () => clearTimeout(watch.timer));
@@ -222,7 +223,7 @@ export class ReadYourWrites {
   #addMinimum(watch: WatchMinimums, sentAtMs: number, minimum: Omit<Minimum, 'sinceMs'>): void {
     const { key } = minimum;
     // A list arrived while the request was in flight. If a later change has undone this write before the list, no event follows.
-    if (watch.listedAtMs > sentAtMs) this.#enqueue(key);
+    if (watch.listedOrResetAtMs > sentAtMs) this.#enqueue(key);
     if (minimum.isObserved()) return;
     watch.minimums.add({ ...minimum, sinceMs: performance.now() });
     this.#unobserved.set(key, (this.#unobserved.get(key) ?? 0) + 1);
@@ -233,9 +234,9 @@ export class ReadYourWrites {
     for (const minimum of watch.minimums) if (minimum.isObserved()) this.#removeMinimum(watch, minimum);
   }
 
-  /** After a list or a reset: removes the older minimums of the watch, and enqueues each key that had a minimum. */
-  #dropMinimumsBefore(watch: WatchMinimums, timeMs: number): void {
-    watch.listedAtMs = performance.now();
+  /** Removes the minimums of the watch that are older than `timeMs`, and enqueues each key that had a minimum. */
+  #afterListOrReset(watch: WatchMinimums, timeMs: number): void {
+    watch.listedOrResetAtMs = performance.now();
     const minimums = [...watch.minimums];
     const keys = new Set(minimums.map(({ key }) => key));
     // Each key is enqueued once, below, not also when its last minimum is removed.

@@ -89,8 +89,8 @@ export function owns<T extends KubeObject>(owner: Kind, child: Kind<T>, filter: 
  * A kind of children whose changes are filtered, for the option `owns` of a controller.
  *
  * @example
- * // `podReadyChanged` is a Predicate<Pod>.
- * owns: [ConfigMap, { kind: Pod, predicate: podReadyChanged }]
+ * // Only direct children: the pods of a Deployment belong to its ReplicaSet. Use `watches` for them.
+ * owns: [ConfigMap, { kind: Deployment, predicate: predicates.generationChanged }]
  */
 export interface OwnedKind<T extends KubeObject = KubeObject> {
   readonly kind: Kind<T>;

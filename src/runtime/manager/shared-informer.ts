@@ -29,9 +29,8 @@ export class SharedInformer {
    */
   hold<T extends KubeObject>(options: InformerOptions<T> | undefined): void {
     if (options !== undefined && !isDeepStrictEqual(options, this.#options)) {
-      const names = [...new Set([...Object.keys(options), ...Object.keys(this.#options)])];
       throw new Error(
-        `there is one informer for ${resourceName(this.informer.kind)}, and it has other options (${names.join(', ')})`,
+        `the informer of ${resourceName(this.informer.kind)} has ${namesOf(this.#options)}, and ${namesOf(options)} was asked for: pass the same options, or none`,
       );
     }
     this.#holders += 1;
@@ -56,4 +55,10 @@ export class SharedInformer {
     this.#stop.abort();
     await this.#running;
   }
+}
+
+/** The names of the options, without values, which may be functions: `{ labelSelector, transform }`. */
+function namesOf(options: object): string {
+  const names = Object.keys(options);
+  return names.length === 0 ? 'no options' : `{ ${names.join(', ')} }`;
 }

@@ -13,8 +13,8 @@ import { Candidate, type LeaderElectionOptions } from './candidate.ts';
 export interface ConnectOptions {
   /** The operator's field manager, under which the API server tracks the fields that it sets. A DNS subdomain. */
   readonly name: string;
-  /** The source of `KUBECONFIG`, `HOME` and the variables of a pod: `process.env`. */
-  readonly environment: NodeJS.ProcessEnv;
+  /** The source of `KUBECONFIG`, `HOME` and the variables of a pod: `process.env`. Required without `connection`. */
+  readonly environment?: NodeJS.ProcessEnv;
   readonly log: Logger;
   /** The path of a kubeconfig. Default: {@link connect} finds one. */
   readonly kubeconfigPath?: string | undefined;
@@ -68,7 +68,7 @@ const eventFlushTimeoutMs = 2000;
  *
  * Sends no request. The API server may be unavailable: the running manager waits for it.
  *
- * @throws ConnectionError if no API server is configured; RangeError for a name that is not a DNS subdomain, and for
+ * @throws ConnectionError if no API server is configured; TypeError without `connection` and `environment`; RangeError for a name that is not a DNS subdomain, and for
  *   inconsistent timings of the Lease.
  *
  * @example
@@ -83,7 +83,7 @@ const eventFlushTimeoutMs = 2000;
 export async function connectOperator(options: ConnectOptions): Promise<Operator> {
   const { name, environment, log, kubeconfigPath, leaderElection, userAgent = name } = options;
   const { drainTimeoutMs, cacheSyncTimeoutMs } = options;
-  const connection = options.connection ?? (await connect({ environment, kubeconfigPath }));
+  const connection = options.connection ?? (await connect({ environment: required(environment), kubeconfigPath }));
   const metrics = new Metrics(new Registry());
   collectDefaultMetrics({ register: metrics.registry });
   const observe = metrics.requests(connection.server.host);
@@ -132,4 +132,9 @@ export async function connectOperator(options: ConnectOptions): Promise<Operator
       }
     },
   };
+}
+
+function required(environment: NodeJS.ProcessEnv | undefined): NodeJS.ProcessEnv {
+  if (environment !== undefined) return environment;
+  throw new TypeError('connectOperator needs a connection or an environment: pass `environment: process.env`');
 }

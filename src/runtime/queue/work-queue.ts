@@ -202,10 +202,11 @@ export class WorkQueue {
   /** Removes the next key and marks it as handed out. */
   #take(): WaitingKey | undefined {
     const { normal, low } = this.#queues;
-    const lowHasTurn = normal.size === 0 || this.#normalInARow >= maxNormalInARow;
-    const waiting = (lowHasTurn ? low.shift() : undefined) ?? normal.shift();
+    const isLowTurn = low.size > 0 && (normal.size === 0 || this.#normalInARow >= maxNormalInARow);
+    const waiting = isLowTurn ? low.shift() : normal.shift();
     if (waiting === undefined) return undefined;
-    this.#normalInARow = waiting.priority === 'low' || low.size === 0 ? 0 : this.#normalInARow + 1;
+    // Counts the normal keys that overtake a low one.
+    this.#normalInARow = isLowTurn || low.size === 0 ? 0 : this.#normalInARow + 1;
     this.#waiting.delete(waiting.key);
     this.#working.set(waiting.key, waiting.priority);
     this.#reportDepth(waiting.priority);

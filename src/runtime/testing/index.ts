@@ -2,7 +2,7 @@
  * The testing kit: a real API server that a test starts, stops and sets back, and a proxy before it whose faults the
  * test switches on and off. For any test runner.
  */
-export { ApiServer, type ApiServerOptions, type Flags } from './api-server.ts';
+export { ApiServer, type ApiServerOptions, type CustomResourceDefinitionManifest, type Flags } from './api-server.ts';
 export { eventually } from './eventually.ts';
 export type { Fault, FaultTarget, InjectedFault } from './fault.ts';
 export { FaultProxy, type FaultProxyOptions } from './fault-proxy.ts';

@@ -8,7 +8,7 @@ const blocks = blocksOf('writing-an-operator');
 const inLanguage = (wanted: string): readonly string[] =>
   blocks.filter(({ language }) => language === wanted).map(({ text }) => text);
 
-const [greeter = '', secondChild = '', finalizer = '', election = ''] = inLanguage('ts');
+const [greeter = '', secondChild = '', pods = '', finalizer = '', election = '', guarded = ''] = inLanguage('ts');
 
 /** The work of the greeter's reporter, replaced as the guide says, with the declarations that its text names. */
 const withSecondChild = greeter
@@ -25,6 +25,16 @@ const [electionImports = '', ...electionStatements] = election.split('\n\n');
 const withElection = `${electionImports}\n${greeter.replace(/^ *await runtime\.runOperator.*$/m, () => electionStatements.join('\n\n'))}`;
 const phoneBook =
   'declare const phoneBook: Record<"add" | "remove", (who: string, signal: AbortSignal) => Promise<void>>;\n';
+const withPods = `import * as runtime from '@echoperator/runtime';
+import { Pod } from '@echoperator/runtime/kinds';
+${pods}
+export { pods };
+`;
+const withFence = `import type { Operator } from '@echoperator/runtime';
+declare const { elector, signal, spec }: Pick<Operator, 'elector'> & { signal: AbortSignal; spec: { who: string } };
+${phoneBook}
+${guarded}
+`;
 
 /** What docs/writing-an-operator.md and docs/testing.md show, as files: a part is where the reader would put it. */
 export const guideFiles: Readonly<Record<string, string>> = {
@@ -32,6 +42,8 @@ export const guideFiles: Readonly<Record<string, string>> = {
   'greeter-with-second-child.ts': withSecondChild,
   'greeter-with-finalizer.ts': withFinalizer + phoneBook,
   'greeter-with-election.ts': withElection,
+  'pods.ts': withPods,
+  'fence.ts': withFence,
   'testing.ts': blocksOf('testing').find(({ language }) => language === 'ts')?.text ?? '',
 };
 

@@ -61,6 +61,7 @@ export class EmptyProject {
         types: ['node'],
         skipLibCheck: false,
         noEmit: true,
+        allowImportingTsExtensions: true,
         ...compilerOptions,
       },
       include: ['*.ts'],

@@ -125,6 +125,36 @@ describe('missing pods', () => {
     expect(await again).toEqual(done);
   });
 
+  test('are requested under all names without an answer, also after a retry that tried only the first of them', async () => {
+    const set = podSetOf({ spec: { replicas: 7 } });
+    sets.set(set);
+    const isMissing = async (name: string): Promise<void> =>
+      (await server.next({ method: 'GET', path: `${podsPath}/${name}` })).refuse(404, 'NotFound');
+    const outcome = reconcile();
+    const made = [await makes(set), await makes(set), await makes(set)];
+    const lost = [await asked(), await asked(), await asked(), await asked()];
+    const names = lost.map(nameOf);
+    for (const request of lost) request.refuse(500, 'InternalError');
+    for (const name of names) await isMissing(name);
+    await reported();
+    await outcome;
+    for (const name of made) pods.set(podOf(set, name));
+
+    const retry = reconcile();
+    const first = await asked();
+    expect(nameOf(first)).toBe(names[0]);
+    first.refuse(500, 'InternalError');
+    await isMissing(nameOf(first));
+    await reported();
+    await retry;
+
+    const again = reconcile();
+    const repeated = [await makes(set), await makes(set), await makes(set), await makes(set)];
+    expect(repeated.toSorted()).toEqual(names.toSorted());
+    await reported();
+    expect(await again).toEqual(done);
+  });
+
   test('are not requested under a name whose pod exists', async () => {
     const set = podSetOf({ spec: { replicas: 2 } });
     sets.set(set);
@@ -315,6 +345,43 @@ describe('surplus pods', () => {
     expect((await reported()).status.podNames).toEqual(['c']);
     expect(await again).toEqual(done);
     expect(server.unclaimed).toBe(0);
+  });
+
+  test('whose deletion had no answer stay first if a retry did not try them', async () => {
+    const set = podSetOf({ spec: { replicas: 0 } });
+    sets.set(set);
+    for (let index = 0; index < 40; index += 1) pods.set(podOf(set, `web-pod-${index}`));
+    const anyRemoval = (): Promise<Exchange> => server.next({ method: 'DELETE' });
+    const outcome = reconcile();
+    // One deletion succeeds, so the second batch follows.
+    (await anyRemoval()).json(200, leaving(podOf(set, 'web-pod-0')));
+    const unanswered: string[] = [];
+    for (let index = 1; index < 40; index += 1) {
+      const request = await anyRemoval();
+      unanswered.push(request.path);
+      request.refuse(500, 'InternalError');
+    }
+    await reported();
+    await outcome;
+    // All the retry's first batch fails, so it tries 32 of the 39.
+    pods.delete(podOf(set, 'web-pod-0'));
+    const retry = reconcile();
+    for (let index = 0; index < 32; index += 1) (await anyRemoval()).refuse(500, 'InternalError');
+    await reported();
+    await retry;
+    // A pod that would otherwise be deleted before the others.
+    pods.set(podOf(set, 'web-pod-new', { phase: 'Pending' }));
+    sets.set(podSetOf({ metadata: { resourceVersion: '7' }, spec: { replicas: 1 } }));
+    const again = reconcile();
+    const paths: string[] = [];
+    for (let index = 0; index < 39; index += 1) {
+      const request = await anyRemoval();
+      paths.push(request.path);
+      request.json(200, leaving(podOf(set, request.path.split('/').at(-1) ?? '')));
+    }
+    expect(paths.toSorted()).toEqual(unanswered.toSorted());
+    await reported();
+    expect(await again).toEqual(done);
   });
 
   test('are deleted up to 500 per reconcile', async () => {

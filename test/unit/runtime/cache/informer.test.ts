@@ -236,6 +236,14 @@ describe('replaceWatch', () => {
     await eventually('the new list', async () => informer.hasReached('9'));
   });
 
+  test('does nothing while the server is away, and the watch is resumed afterwards, even if a list was requested', async () => {
+    (await watching('5', [stored('a', '1')])).cut();
+    const verify = await server.next({ watch: false });
+    expect(informer.replaceWatch(undefined, { ...now, relist: true })).toBe(false);
+    verify.list('5', []);
+    expect((await server.next({ watch: true })).query.get('resourceVersion')).toBe('5');
+  });
+
   test('does nothing to a watch younger than openForMs, or without a watch', async () => {
     expect(informer.replaceWatch(undefined, now)).toBe(false);
     await watching('5', [stored('a', '1')]);
@@ -486,7 +494,8 @@ test('resets its observers when the server was restored from a backup, and when 
   expect([resets, informer.covers(stored('a', '1'))]).toEqual([2, false]);
 });
 
-test('a refusal ends when a watch is accepted, before its first event', async () => {
+test('the refusal of an optional kind ends when a watch is accepted, before its first event', async () => {
+  make({ optional: true });
   const stream = await watching('5', []);
   await eventually('the list', async () => informer.covers(stored('a', '6')));
   stream.end();

@@ -235,6 +235,24 @@ describe('a watch', () => {
     expect(log.messages('info')).toEqual(['the resourceVersion has expired: relisting']);
   });
 
+  test('that is refused with 410 after each list is relisted with growing pauses', async () => {
+    (await watching()).refuse(410, 'Expired');
+    for (let time = 0; time < 2; time += 1) {
+      (await nextList()).list('90', []);
+      (await nextWatch()).refuse(410, 'Expired');
+    }
+    await nextList();
+    expect(pauses()).toEqual([8, 16, 32]);
+  });
+
+  test('of a kind that is not served is retried with a warning about the CustomResourceDefinition', async () => {
+    (await watching()).refuse(404, 'NotFound');
+    await nextWatch();
+    expect(log.messages('warn')).toEqual([
+      'the server does not serve the kind (is its CustomResourceDefinition installed?): trying again',
+    ]);
+  });
+
   test('without events is resumed 15 s after its timeout, without a list or a warning', async () => {
     const setTimer = jest.spyOn(globalThis, 'setTimeout');
     const watch = await watching();

@@ -304,6 +304,28 @@ describe('a reconcile that exceeds its time limit', () => {
     expect(pausesMs()).toEqual([5]);
   });
 
+  test.each<[string, () => unknown]>([
+    [
+      'its namespace is being deleted',
+      () =>
+        new ApiError('POST /apis/batch/v1/namespaces/default/jobs', 403, {
+          reason: 'Forbidden',
+          details: { causes: [{ reason: 'NamespaceTerminating' }] },
+        }),
+    ],
+    ['the fence has closed', () => new LeadershipLostError('the lease is lost')],
+  ])('is not retried if %s', async (_, error) => {
+    const act: Act = async (_name, { signal }) => {
+      await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+      throw error();
+    };
+    await controller(['a'], act, { reconcileTimeoutMs: 30 });
+    await reconciled('a', 1);
+    await eventually('its end', async () => (await result('success')) + (await result('error')) === 1);
+    expect(errors()).toEqual([]);
+    expect(pausesMs()).toEqual([]);
+  });
+
   test.each([0, -1, Number.NaN, 2 ** 31])('cannot have a limit of %d ms', (reconcileTimeoutMs) => {
     expect(() => managed.manager.controller(Widget, { reconcileTimeoutMs, reconcile: async () => done })).toThrow(
       `reconcileTimeoutMs must be above 0 and at most 2147483647 ms, is ${reconcileTimeoutMs}`,

@@ -126,14 +126,43 @@ describe('finalizer, for an object that is being deleted,', () => {
     expect(await result).toBe(done);
   });
 
-  test.each([
-    [409, 'Conflict'],
-    [500, 'InternalError'],
-  ])('throws a %d that the removal of the finalizer causes', async (code, reason) => {
+  test('throws an error that the removal of the finalizer causes', async () => {
     const result = reconcile(going);
     const caught = result.catch((error: unknown) => error);
-    (await written(['before', 'after'])).refuse(code, reason);
-    expect(await caught).toMatchObject({ code, reason });
+    (await written(['before', 'after'])).refuse(500, 'InternalError');
+    expect(await caught).toMatchObject({ code: 500 });
+  });
+
+  test('removes the finalizer without another cleanup if only the status was written meanwhile', async () => {
+    const result = reconcile({ ...going, generation: 2 });
+    (await written(['before', 'after'])).refuse(409, 'Conflict');
+    const current = stored('a', '9', { ...going, generation: 2, finalizers: [ours, 'after'] });
+    (await server.next({ method: 'GET', path })).json(200, current);
+    const request = await server.next({ method: 'PATCH', path });
+    expect(request.body).toEqual([
+      { op: 'add', path: '/metadata/resourceVersion', value: '9' },
+      { op: 'add', path: '/metadata/finalizers', value: ['after'] },
+    ]);
+    request.json(200, stored('a', '10'));
+    expect(await result).toBe(done);
+    expect(calls).toEqual(['cleanup 7']);
+  });
+
+  test.each<[string, Partial<ObjectMeta>]>([
+    ['the spec', { generation: 3 }],
+    ['the uid', { generation: 2, uid: 'other' }],
+  ])('throws the Conflict if %s has changed meanwhile', async (_, changed) => {
+    const caught = reconcile({ ...going, generation: 2 }).catch((error: unknown) => error);
+    (await written(['before', 'after'])).refuse(409, 'Conflict');
+    (await server.next({ method: 'GET', path })).json(200, stored('a', '9', { ...going, ...changed }));
+    expect(isConflict(await caught)).toBe(true);
+  });
+
+  test('succeeds if the object is gone after the Conflict', async () => {
+    const result = reconcile({ ...going, generation: 2 });
+    (await written(['before', 'after'])).refuse(409, 'Conflict');
+    (await server.next({ method: 'GET', path })).refuse(404, 'NotFound');
+    expect(await result).toBe(done);
   });
 });
 

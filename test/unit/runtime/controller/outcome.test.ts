@@ -179,6 +179,42 @@ describe('a report', () => {
     expect(notices).toEqual([]);
   });
 
+  describe('whose status write has no answer', () => {
+    const outcome = { reason: 'Painted', message: 'red' } as const;
+    /** Reports the outcome, loses the answer, and returns the status that was requested. */
+    async function lost(reporting: ReturnType<typeof reporter>): Promise<Reporting['status']> {
+      const failed = reporting.report(widget(), outcome, context()).catch(() => 'failed');
+      const request = await server.next({ method: 'PATCH' });
+      request.cut();
+      expect(await failed).toBe('failed');
+      expect(notices).toEqual([]);
+      return (request.body as { status: Reporting['status'] }).status;
+    }
+
+    test('records the Event once, when the written status is read', async () => {
+      const reporting = reporter();
+      const status = await lost(reporting);
+      // The store is stale at the first retry.
+      const conflict = reporting.report(widget(), outcome, context()).catch(() => 'conflict');
+      (await server.next({ method: 'PATCH' })).refuse(409, 'Conflict');
+      expect(await conflict).toBe('conflict');
+      for (let time = 0; time < 2; time += 1) {
+        expect(await reporting.report(widget(status), outcome, context())).toBe(done);
+      }
+      expect(notices).toEqual(['Normal Painted: red']);
+    });
+
+    test('records the Event once if the status was not written', async () => {
+      const reporting = reporter();
+      await lost(reporting);
+      const again = reporting.report(widget(), outcome, context());
+      const status = await written();
+      await again;
+      expect(await reporting.report(widget(status as Reporting['status']), outcome, context())).toBe(done);
+      expect(notices).toEqual(['Normal Painted: red']);
+    });
+  });
+
   test('succeeds without an Event if the object no longer exists', async () => {
     const result = report(widget(), { reason: 'Painted', message: 'red' });
     (await server.next({ method: 'PATCH' })).refuse(404, 'NotFound');

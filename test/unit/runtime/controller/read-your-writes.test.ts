@@ -416,19 +416,21 @@ describe('a write that the watch does not deliver in time', () => {
 });
 
 describe('a write that is not delivered because no watch is open', () => {
-  test('is observed by a list, which is counted and logged', async () => {
+  test('is delivered by the next watch, which is not counted as replaced', async () => {
     await controller({ a: createPart }, [], { observationTimeoutMs: 50 });
     (await nextWrite('POST')).json(201, stored('p', '20'));
     await settled();
     // The pause after that is longer than both times.
     parts.cut();
-    const list = await managed.server.next({ path: partsPath, watch: false });
-    expect(list.query.get('limit')).toBe('250');
-    list.list('25', []);
+    const verify = await managed.server.next({ path: partsPath, watch: false });
+    expect(verify.query.get('limit')).toBe('1');
+    expect(managed.log.messages('warn')).toEqual(['list or watch failed: trying again']);
+    widgets.send('MODIFIED', stored('a', '11'));
+    verify.list('10', []);
+    const resumed = await managed.server.next({ path: partsPath, watch: true });
+    expect(resumed.query.get('resourceVersion')).toBe('10');
+    resumed.stream().send('ADDED', stored('p', '20'));
     await reconciled('a', 2);
-    const labels = { controller: 'widget', resource: 'parts.test.example' };
-    expect(await managed.metric('informer_watches_replaced_total', labels)).toBe(2);
-    expect(managed.log.messages('warn')).toContain('the watch has not delivered our own write: replacing the watch');
   });
 });
 
@@ -445,6 +447,7 @@ describe('an optional kind that the server refuses', () => {
   });
 
   test('enqueues its deferred keys when it is refused', async () => {
+    managed.manager.informer(Part, { optional: true });
     await controller({ a: createPart });
     (await nextWrite('POST')).json(201, stored('p', '20'));
     await settled();
@@ -455,6 +458,27 @@ describe('an optional kind that the server refuses', () => {
     forbidden(await managed.server.next({ path: partsPath }));
     await reconciled('a', 2);
   });
+});
+
+test('a needed kind that the server refuses defers the key until its watch has delivered the write', async () => {
+  await controller({ a: createPart });
+  (await nextWrite('POST')).json(201, stored('p', '20'));
+  await settled();
+  parts.end();
+  // The server asks for nothing between the refusals but the same watch.
+  for (let time = 0; time < 2; time += 1) {
+    (await managed.server.next({ path: partsPath })).refuse(403, 'Forbidden');
+  }
+  widgets.send('MODIFIED', stored('a', '11'));
+  await othersGoOn('12');
+  expect(times('a')).toBe(1);
+  // The check for a restored server is due first.
+  (await managed.server.next({ path: partsPath, watch: false })).list('10', []);
+  const resumed = (await managed.server.next({ path: partsPath, watch: true })).stream();
+  await othersGoOn('13');
+  expect(times('a')).toBe(1);
+  resumed.send('ADDED', stored('p', '20'));
+  await reconciled('a', 2);
 });
 
 test('a refused namespace does not remove the minimums of other namespaces', async () => {

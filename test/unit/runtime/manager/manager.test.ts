@@ -150,7 +150,7 @@ describe('a stop', () => {
     managed.abort();
     await managed.ended;
     await request.closed;
-    expect(managed.log.messages('info')).toContain('reconcile aborted: the drain timeout is over');
+    expect(managed.log.messages('info')).toContain('reconcile failed after the drain timeout: not retried');
     expect(managed.log.messages('error')).toEqual([]);
     expect(begun).toEqual(['a']);
   });
@@ -302,7 +302,7 @@ describe('an informer', () => {
     managed = await Managed.start();
     managed.manager.informer(Widget, { namespaces: ['a'] });
     expect(() => managed.manager.informer(Widget, { namespaces: ['b'] })).toThrow(
-      'there is one informer for widgets.test.example, and it has other options (namespaces)',
+      'the informer of widgets.test.example has { namespaces }, and { namespaces } was asked for: pass the same options, or none',
     );
   });
 
