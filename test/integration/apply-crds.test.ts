@@ -1,7 +1,8 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { Echo } from '../../src/api/index.ts';
+import { Echo, kinds } from '../../src/api/index.ts';
+import { customResourceDefinition } from '../../src/runtime/index.ts';
 import { CustomResourceDefinition } from '../../src/runtime/kinds/index.ts';
 import { type ControlPlane, startControlPlane } from '../../testkit/control-plane.ts';
 import { echoManifest, echoWithReason } from '../../testkit/echos.ts';
@@ -72,4 +73,17 @@ test('apply-crds creates missing definitions and ends when the API server serves
   const namespace = await cluster.namespace();
   const echo = await createOnceServed('new', namespace, { message: 'new' });
   expect(echo.metadata.generation).toBe(1);
+});
+
+test('delete-crds deletes the definitions with their objects, and ends when they are gone', async () => {
+  expect((await applyCrds()).exitCode).toBe(0);
+  const namespace = await cluster.namespace();
+  await createOnceServed('doomed', namespace, { message: 'doomed' });
+  const deleteCrds = () => operatorCommand(['delete-crds'], { KUBECONFIG: cluster.kubeconfig, LOG_LEVEL: 'info' });
+  expect(await deleteCrds()).toMatchObject({ exitCode: 0, stderr: '' });
+  for (const kind of kinds) {
+    const { name } = customResourceDefinition(kind).metadata;
+    expect(await cluster.isGone(() => cluster.client.get(CustomResourceDefinition, { name }))).toBe(true);
+  }
+  expect((await deleteCrds()).exitCode).toBe(0);
 });
