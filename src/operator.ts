@@ -1,10 +1,9 @@
 import { readFileSync } from 'node:fs';
-import { Pet, PostgresWriter } from './api/index.ts';
+import { BookStore, Echo, kindsWithFinalizer, Pet, PodSet, PostgresWriter, ScheduledEcho } from './api/index.ts';
 import { type Config, ConfigError, type ControllerName, controllerNames, type JsonObject } from './config.ts';
 import {
   addDisabledController,
   bookStorePermissions,
-  disabledPermissions,
   echoPermissions,
   type PodDefaults,
   type PolicyRule,
@@ -13,7 +12,8 @@ import {
   postgresWriterPermissions,
   scheduledEchoPermissions,
 } from './controllers/index.ts';
-import type { Operator } from './runtime/index.ts';
+import type { ReportingObject } from './runtime/controller/index.ts';
+import type { Kind, Operator } from './runtime/index.ts';
 
 /** The parts of the operator that controllers use. */
 type OperatorParts = Pick<Operator, 'manager' | 'events' | 'applier' | 'elector' | 'metrics'>;
@@ -23,11 +23,11 @@ type Close = () => Promise<void>;
 
 /** How to add one of the operator's controllers. */
 export interface OperatorController {
+  /** The kind that the controller reconciles. If the controller is off, {@link addDisabledController} replaces it. */
+  readonly kind: Kind<ReportingObject>;
   /** The RBAC rules that the controller needs. */
   readonly permissions: readonly PolicyRule[];
   add(operator: OperatorParts, config: Config): Promise<Close | undefined>;
-  /** Replaces a controller that is switched off. Absent: nothing watches the kind. */
-  readonly disabled?: Pick<OperatorController, 'permissions'> & { add(operator: OperatorParts, config: Config): void };
 }
 
 /**
@@ -35,6 +35,7 @@ export interface OperatorController {
  */
 export const controllers: Readonly<Record<ControllerName, OperatorController>> = {
   echo: {
+    kind: Echo,
     permissions: echoPermissions,
     add: async ({ manager, events }, config) => {
       const { addEchoController } = await import('./controllers/echo/index.ts');
@@ -44,6 +45,7 @@ export const controllers: Readonly<Record<ControllerName, OperatorController>> =
     },
   },
   scheduledEcho: {
+    kind: ScheduledEcho,
     permissions: scheduledEchoPermissions,
     add: async ({ manager, events, applier }, config) => {
       const { addScheduledEchoController } = await import('./controllers/scheduled-echo/index.ts');
@@ -53,6 +55,7 @@ export const controllers: Readonly<Record<ControllerName, OperatorController>> =
     },
   },
   podSet: {
+    kind: PodSet,
     permissions: podSetPermissions,
     add: async ({ manager, events, applier }, config) => {
       const { addPodSetController } = await import('./controllers/pod-set/index.ts');
@@ -62,6 +65,7 @@ export const controllers: Readonly<Record<ControllerName, OperatorController>> =
     },
   },
   bookStore: {
+    kind: BookStore,
     permissions: bookStorePermissions,
     add: async ({ manager, events, applier }, config) => {
       const { addBookStoreController } = await import('./controllers/book-store/index.ts');
@@ -75,6 +79,7 @@ export const controllers: Readonly<Record<ControllerName, OperatorController>> =
     },
   },
   pet: {
+    kind: Pet,
     permissions: petPermissions,
     add: async ({ manager, events, elector, metrics }, config) => {
       const { addPetController } = await import('./controllers/pet/index.ts');
@@ -89,14 +94,9 @@ export const controllers: Readonly<Record<ControllerName, OperatorController>> =
         ...sharedOptions(config),
       });
     },
-    disabled: {
-      permissions: disabledPermissions(Pet),
-      add: ({ manager, events }, { watchNamespaces: namespaces }) => {
-        addDisabledController(manager, Pet, { events, setting: 'controllers.pet.enabled', namespaces });
-      },
-    },
   },
   postgresWriter: {
+    kind: PostgresWriter,
     permissions: postgresWriterPermissions,
     add: async ({ manager, events, elector, metrics }, config) => {
       const { addPostgresWriterController } = await import('./controllers/postgres-writer/index.ts');
@@ -110,16 +110,6 @@ export const controllers: Readonly<Record<ControllerName, OperatorController>> =
         registry: metrics.registry,
         ...sharedOptions(config),
       });
-    },
-    disabled: {
-      permissions: disabledPermissions(PostgresWriter),
-      add: ({ manager, events }, { watchNamespaces: namespaces }) => {
-        addDisabledController(manager, PostgresWriter, {
-          events,
-          setting: 'controllers.postgresWriter.enabled',
-          namespaces,
-        });
-      },
     },
   },
 };
@@ -187,10 +177,16 @@ function readAuthority(setting: string, path: string | undefined): { readonly ca
 export async function addControllers(operator: OperatorParts, config: Config): Promise<Close> {
   const closes: Close[] = [];
   for (const name of controllerNames) {
-    const { add, disabled } = controllers[name];
-    const close = config.controllers.includes(name) ? await add(operator, config) : undefined;
-    if (close !== undefined) closes.push(close);
-    if (!config.controllers.includes(name)) disabled?.add(operator, config);
+    const { kind, add } = controllers[name];
+    if (config.controllers.includes(name)) {
+      const close = await add(operator, config);
+      if (close !== undefined) closes.push(close);
+    } else {
+      const finalizer = kindsWithFinalizer.find((each) => each.kind === kind)?.finalizer;
+      const { manager, events } = operator;
+      const setting = `controllers.${name}.enabled`;
+      addDisabledController(manager, kind, { events, namespaces: config.watchNamespaces, setting, finalizer });
+    }
   }
   return async () => {
     await Promise.all(closes.map((close) => close()));

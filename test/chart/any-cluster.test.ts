@@ -64,7 +64,7 @@ describe.each(helmNames)('on a cluster with the Prometheus operator, by %s', (na
       { monitoring: { namespace: 'observability' } },
       { namespace: first, dryRun: 'server' },
     );
-    expect(notes).toContain('created no ServiceMonitor, because monitoring.namespace is "observability"');
+    expect(notes).toContain('created no ServiceMonitor, because its namespace "observability" does not exist');
   });
 
   test('the ServiceMonitor is in another namespace that exists, and leaves it with the value', async () => {

@@ -70,7 +70,7 @@ describe.each(helmNames)('the operator, by %s', (name) => {
     expect(rendering.one('ConfigMap').data).toEqual({
       NAMESPACE: 'operators',
       WATCH_NAMESPACES: '',
-      CONTROLLERS: 'bookStore,echo,podSet,scheduledEcho',
+      CONTROLLERS: 'echo,scheduledEcho',
       ENV: 'production',
       LOG_LEVEL: 'info',
       NUM_WORKERS: '4',

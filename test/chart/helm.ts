@@ -34,6 +34,8 @@ export interface ReleaseOptions {
   readonly namespace: string;
   readonly values?: object;
   readonly flags?: readonly string[];
+  /** Which values of the last revision an upgrade keeps. Default: none. */
+  readonly keep?: '--reuse-values' | '--reset-then-reuse-values';
 }
 
 /** The versions of Helm that the chart supports. */
@@ -106,8 +108,8 @@ export class Helm {
   }
 
   /** Installs or upgrades the release, without hooks and without waiting for pods, so the cluster needs no nodes. */
-  async upgrade({ release = 'demo', namespace, values = {}, flags = [] }: ReleaseOptions): Promise<void> {
-    const options = [`--namespace=${namespace}`, '--reset-values', '--no-hooks', ...flags];
+  async upgrade({ release = 'demo', namespace, values = {}, flags = [], keep }: ReleaseOptions): Promise<void> {
+    const options = [`--namespace=${namespace}`, keep ?? '--reset-values', '--no-hooks', ...flags];
     await this.#run(['upgrade', '--install', release, this.#chart, ...options], values);
   }
 

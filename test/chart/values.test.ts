@@ -64,6 +64,7 @@ const rejected: readonly (readonly [what: string, values: object, names: readonl
   ['a table without a schema', { postgresWriter: { tables: ['students'] } }, ['postgresWriter', 'tables']],
   ['an unknown TLS mode', { postgresWriter: { tls: { mode: 'prefer' } } }, ['postgresWriter', 'mode']],
   ['a password among the values', { postgresWriter: { credentials: { password: 'x' } } }, ['credentials', 'password']],
+  ['a misspelt key of a monitor', { metrics: { podMonitor: { intervall: '1s' } } }, ['podMonitor', 'intervall']],
   ['an unknown serviceMonitor mode', { monitoring: { serviceMonitor: true } }, ['serviceMonitor']],
 ];
 

@@ -22,7 +22,7 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
-  await cluster?.close();
+  await cluster?.disconnect();
   await controlPlane?.stop();
   await rm(folder, { recursive: true, force: true });
 });

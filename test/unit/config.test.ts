@@ -5,7 +5,7 @@ import { type Config, ConfigError, controllerNames, readConfig } from '../../src
 const defaults: Config = {
   namespace: 'default',
   watchNamespaces: undefined,
-  controllers: ['echo', 'scheduledEcho', 'podSet', 'bookStore'],
+  controllers: ['echo', 'scheduledEcho'],
   numWorkers: 4,
   resyncSeconds: 600,
   ha: {

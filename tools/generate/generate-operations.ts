@@ -18,7 +18,7 @@ const withoutValue: Readonly<Record<string, readonly [chartValue: string, meanin
   NAMESPACE: ["the release's namespace", "The operator's own namespace, with its Lease."],
   CONTROLLERS: [
     'those with `controllers.NAME.enabled`',
-    'The controllers that run. The kinds of the others are not watched, but Pets and PostgresWriters report `ControllerDisabled`.',
+    'The controllers that run. The objects of the other kinds report `ControllerDisabled`.',
   ],
   HA_NODE_ID: ["the pod's name", "This replica's name on the Lease and in Events (`reportingInstance`)."],
   HA_LEASE_LOCK_NAME: ["the chart's full name", 'The name of the Lease.'],
@@ -33,8 +33,9 @@ const withoutValue: Readonly<Record<string, readonly [chartValue: string, meanin
     'Secrets that nodes use to pull the images of the pods that the operator creates. Each must exist in the namespace of the pod.',
   ],
   PETSTORE_ADDRESS: ['what `pet.address` and `petstore.enabled` say', 'The [pet store](pet-store.md) of Pets.'],
+  PETSTORE_TLS: ['what `pet.tls.enabled` and `petstore.tls.certManager` say', 'Connects to the pet store over TLS.'],
   PETSTORE_CA_FILE: [
-    'the Secret `pet.tls.caSecret`',
+    'the Secret `pet.tls.existingSecret`',
     "The file of the certificate's authority, in PEM, read for each connection. Default: the public authorities.",
   ],
   PSQL_USER: [
