@@ -43,8 +43,9 @@ describe.each(helmNames)('on a cluster with the Prometheus operator, by %s', (na
     kind = await serveServiceMonitors(cluster.client);
     helm = await helmOf(name);
     await eventually('Helm discovers ServiceMonitors', async () => {
-      const rendering = await helm.render({ namespace: first, dryRun: 'server' });
-      return rendering.all('ServiceMonitor').length > 0;
+      // `helm template` of Helm 3 does not ask which kinds the cluster serves.
+      const notes = await helm.notes({}, { namespace: first, dryRun: 'server' });
+      return !notes.includes('created no ServiceMonitor');
     });
   });
   afterAll(() => kind.remove());

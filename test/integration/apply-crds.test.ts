@@ -2,6 +2,9 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { Echo, kinds } from '../../src/api/index.ts';
+import { HttpClient } from '../../src/runtime/client/http-client.ts';
+import { kubeconfigConnection } from '../../src/runtime/client/index.ts';
+import { Transport } from '../../src/runtime/client/transport.ts';
 import { customResourceDefinition } from '../../src/runtime/index.ts';
 import { CustomResourceDefinition } from '../../src/runtime/kinds/index.ts';
 import { type ControlPlane, startControlPlane } from '../../testkit/control-plane.ts';
@@ -73,6 +76,35 @@ test('apply-crds creates missing definitions and ends when the API server serves
   const namespace = await cluster.namespace();
   const echo = await createOnceServed('new', namespace, { message: 'new' });
   expect(echo.metadata.generation).toBe(1);
+});
+
+test('apply-crds of an older version keeps the objects of a newer one, without what only the newer one knows', async () => {
+  const newer = structuredClone(customResourceDefinition(Echo)) as CustomResourceDefinition;
+  const { properties } = newer.spec.versions[0]!.schema!.openAPIV3Schema!.properties!.spec as {
+    properties: Record<string, object>;
+  };
+  properties.colour = { type: 'string' };
+  const transport = new Transport(await kubeconfigConnection(cluster.kubeconfig), { userAgent: 'newer' });
+  try {
+    await new HttpClient(transport, 'echoperator').apply(CustomResourceDefinition, newer, { force: true });
+  } finally {
+    await transport.close();
+  }
+  const key = { name: 'coloured', namespace: await cluster.namespace() };
+  const spec = { message: 'hello', colour: 'green' };
+  const { uid } = (
+    await eventually('the newer field is served', async () => {
+      const echo = await cluster.client.apply(Echo, echoManifest(key, spec), { force: true });
+      return 'colour' in echo.spec && echo;
+    })
+  ).metadata;
+
+  expect((await applyCrds()).exitCode).toBe(0);
+  const after = await eventually('the older definition is served', async () => {
+    const echo = await cluster.client.get(Echo, key);
+    return !('colour' in echo.spec) && echo;
+  });
+  expect(after).toMatchObject({ metadata: { uid }, spec: { message: 'hello' } });
 });
 
 test('delete-crds deletes the definitions with their objects, and ends when they are gone', async () => {
