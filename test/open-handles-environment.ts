@@ -1,4 +1,5 @@
 import { type AsyncHook, createHook } from 'node:async_hooks';
+import { writeSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { TestEnvironment } from 'jest-environment-node';
 
@@ -27,6 +28,13 @@ interface Handle {
   readonly stack: string;
   readonly resource: WeakRef<{ hasRef?: () => boolean }>;
 }
+
+/** Whether this is a worker of jest and not its main process. */
+const isWorker = process.env.JEST_WORKER_ID !== undefined && process.send !== undefined;
+
+const die = (): void => {
+  process.kill(process.pid, 'SIGKILL');
+};
 
 /** A test file has left open what would keep its process alive. */
 class OpenHandlesError extends Error {
@@ -59,6 +67,8 @@ export default class OpenHandlesEnvironment extends TestEnvironment {
 
   override async setup(): Promise<void> {
     await super.setup();
+    // Jest's main process was killed. Without this the worker would go on, and so would the programs that it has started.
+    if (isWorker) process.on('disconnect', die);
     // Node makes the process's streams when they are first read: before the hook, so that no file answers for them.
     void process.stdout;
     void process.stderr;
@@ -67,6 +77,8 @@ export default class OpenHandlesEnvironment extends TestEnvironment {
 
   override async teardown(): Promise<void> {
     this.#hook.disable();
+    // Such a listener keeps its process alive.
+    process.off('disconnect', die);
     this.#handles.clear();
     await super.teardown();
   }
@@ -90,6 +102,31 @@ export default class OpenHandlesEnvironment extends TestEnvironment {
     });
   }
 }
+
+/** A handle in Node's diagnostic report. */
+interface ReportedHandle {
+  readonly type: string;
+  readonly is_active: boolean;
+  readonly is_referenced: boolean;
+}
+
+/** Jest sends SIGTERM to a worker that does not exit: the worker says what keeps it alive. Without it the cause would be lost. */
+function explainHangingWorker(): void {
+  // Without the names of the hosts, which the report would look up. Node's types lack this property.
+  const report = Object.assign(process.report, { excludeNetwork: true });
+  const { libuv } = report.getReport() as unknown as { readonly libuv: readonly ReportedHandle[] };
+  const handles = libuv
+    .filter((handle) => handle.is_active && handle.is_referenced)
+    .map((handle) => JSON.stringify(handle));
+  const resources = process.getActiveResourcesInfo().join(', ');
+  writeSync(
+    2,
+    `Jest ended worker ${process.pid}, which did not exit. It waits for: ${resources}\n${handles.join('\n')}\n`,
+  );
+  process.exit(1);
+}
+
+if (isWorker) process.once('SIGTERM', explainHangingWorker);
 
 /** Where the caller's caller is called from, Node's own lines left out; undefined within jest, which has timers of its own. */
 function ownStack(): string | undefined {

@@ -34,6 +34,7 @@ import {
   table,
 } from './run/outcome.ts';
 import {
+  binaries,
   type Machine,
   nightlyLimitMs,
   nightlySuites,
@@ -67,6 +68,7 @@ class Runner {
   readonly #running = new Set<Pick<Subprocess, 'kill'>>();
   readonly #options: RunnerOptions;
   #signal: NodeJS.Signals | undefined;
+  #lacksPrograms = false;
 
   constructor(options: RunnerOptions) {
     this.#options = options;
@@ -78,8 +80,8 @@ class Runner {
 
   interrupt(signal: NodeJS.Signals): void {
     this.#signal = signal;
-    // A terminal also sends Ctrl-C to the suites, and a second signal would make them exit without clean-up.
-    if (!(signal === 'SIGINT' && process.stdin.isTTY)) this.#kill(signal);
+    // Each suite is a process group of its own, so a terminal's Ctrl-C reaches only this process.
+    this.#kill(signal);
     setTimeout(() => this.#kill('SIGKILL'), graceMs).unref();
   }
 
@@ -100,7 +102,13 @@ class Runner {
   async #run(suite: Suite, prefixesLines: boolean): Promise<Outcome> {
     const leftOut = suite.leftOut?.(machine);
     if (leftOut !== undefined) return { result: 'left out', why: leftOut };
-    if (suite.kind === 'check') return judgeCheck(await this.#spawn(suite, [], prefixesLines));
+    // Its tests would build them again, each within its own time limit.
+    if (this.#lacksPrograms && suite.programs) return { result: 'failed', why: 'its programs could not be built' };
+    if (suite.kind === 'check') {
+      const outcome = judgeCheck(await this.#spawn(suite, [], prefixesLines));
+      if (suite.name === binaries) this.#lacksPrograms = outcome.result !== 'passed';
+      return outcome;
+    }
     const resultsFile = join(this.#options.folder, `${suite.name}.json`);
     const flags = ['--json', `--outputFile=${resultsFile}`, `--seed=${this.#options.seed}`];
     const exit = await this.#spawn(suite, flags, prefixesLines);

@@ -18,14 +18,17 @@ import { Transport } from '../src/runtime/client/transport.ts';
 import { ApiServer, FaultProxy } from '../src/runtime/testing/index.ts';
 import { apiServerPrograms } from '../testkit/api-server-programs.ts';
 import { freePorts } from '../testkit/free-ports.ts';
+import { minutesOf } from '../testkit/random-runs.ts';
 import { steps, take, watching } from './integration/faults/environment/random-faults.ts';
 import { SubjectProcess } from './integration/faults/environment/subject-process.ts';
 import { World } from './integration/faults/environment/world.ts';
 import { relativeIncrease, type Sample } from './run/heap-trend.ts';
 
-const minutes = Number(process.env.SOAK_MINUTES ?? 10);
+const minutes = minutesOf('SOAK_MINUTES', process.env);
 const seed = Number(process.env.FAULTS_SEED ?? Math.floor(Math.random() * 2 ** 30));
 const maxIncrease = 0.1;
+/** A run on two busy cores has about 37. */
+const minFaultsPerMinute = 5;
 const namespace = 'default';
 
 async function soak(folder: string): Promise<boolean> {
@@ -78,7 +81,9 @@ async function rounds(proxy: FaultProxy, world: World, subject: SubjectProcess):
       console.log(`minute ${lines}: ${round + 1} rounds, ${faults} faults, ${reconciles} reconciles, heap ${heap} MiB`);
     }
   }
-  if (faults === 0) throw new Error('no fault happened, so nothing was tested');
+  if (faults < minutes * minFaultsPerMinute) {
+    throw new Error(`only ${faults} faults happened in ${minutes} minutes: fewer than ${minFaultsPerMinute} a minute`);
+  }
   return samples;
 }
 

@@ -63,8 +63,17 @@ export function nightlyPlan(
   prefix: string,
   environment: Readonly<Record<string, string | undefined>> = process.env,
 ): RandomPlan & { readonly timeLimitMs: number } {
-  const minutes = Number(environment[`${prefix}_MINUTES`] ?? 10);
+  const minutes = minutesOf(`${prefix}_MINUTES`, environment);
   const seed = Number(environment[`${prefix}_SEED`] ?? Math.floor(Math.random() * 2 ** 31));
   console.log(`To repeat this run: ${prefix}_SEED=${seed} ${prefix}_MINUTES=${minutes}`);
   return { seed, maxRuns: 10_000, minEffectiveRuns: Math.ceil(minutes), timeLimitMs: minutes * 60_000 };
+}
+
+/** Reads a duration in minutes. Default: 10. @throws RangeError unless it is a positive number */
+export function minutesOf(name: string, environment: Readonly<Record<string, string | undefined>>): number {
+  const minutes = Number(environment[name] ?? 10);
+  if (!(minutes > 0 && Number.isFinite(minutes))) {
+    throw new RangeError(`${name}: got "${environment[name]}", takes a positive number of minutes`);
+  }
+  return minutes;
 }

@@ -180,7 +180,8 @@ const databaseServiceName = (bookDB: string) =>
   `(has(${bookDB}.serviceName) ? ${bookDB}.serviceName : 'mongodb-service')`;
 
 /** Why `dbSize` cannot shrink, and what to do instead. It is part of a CEL string, so it contains no quote. */
-const shrinkAdvice = 'a volume cannot shrink. Create another BookStore for a smaller database';
+const shrinkAdvice =
+  'a volume cannot shrink. Create another BookStore for a smaller database. To undo a size that the storage cannot provide, see Growing a volume in docs/book-store.md';
 
 /** Runs a book store: an app and its database. */
 export const BookStore = defineKind({

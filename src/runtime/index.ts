@@ -1,23 +1,27 @@
 /**
  * `@echoperator/runtime`: a Kubernetes controller runtime for TypeScript.
  *
- * The terms, in the order in which a change travels:
- * - **Kind**: a resource type of the API. `defineKind` declares a custom one: type, schema, CRD and printer columns.
+ * The terms, in the order in which a change travels (`docs/concepts.md` defines them in the same words):
+ * - **Kind**: a resource type. `defineKind` declares a custom one: type, schema, CRD and printer columns.
  * - **Client**: reads and writes objects at the API server, typed by kind.
- * - **Reflector**: lists and watches one kind and keeps a store equal to the API server.
+ * - **Reflector**: lists and watches a kind, and keeps a store equal to the API server.
  * - **Store**: the cached objects of one kind, by key and by index. Read-only for reconcilers.
- * - **Informer**: a kind's reflector and store, shared by all controllers. It passes each change to its handlers.
- * - **Delta**: one change in a store: added, modified or deleted.
+ * - **Informer**: a reflector and its store, shared by all controllers. It passes each change to its handlers.
+ * - **Delta**: one change in a store: added, modified, deleted.
  * - **Predicate**: decides whether a delta matters to a controller. See `predicates`.
- * - **Key**: the namespace and name of an object. Deltas become keys; a reconciler gets a key, not a delta.
- * - **WorkQueue**: the keys to reconcile, each at most once, with priorities, delays and backoff.
+ * - **Key**: namespace and name of an object. Deltas become keys; a reconciler gets a key, not a delta.
+ * - **Work queue**: the keys to reconcile, each at most once. It has priorities, delays and backoff.
+ * - **ReadYourWrites**: defers a key until the cache has observed the key's minimums.
+ * - **Minimum**: the resourceVersion that the cache must observe before a key runs again.
  * - **Controller**: takes keys from its queue; its workers call the reconciler.
  * - **Reconciler**: reads the stores, compares actual and desired state, and acts. Level-based and idempotent.
- * - **Applier**: server-side applies an owned object, and sends nothing if the object does not differ.
- * - **Finalizer**: keeps an object until the reconciler has cleaned up what the garbage collector cannot delete.
- * - **Outcome**: how a reconcile ended. The `OutcomeReporter` turns it into status, Event and requeue.
+ * - **Applier**: server-side applies a child, and sends nothing if it does not differ.
+ * - **Claim**: the children that match an owner's selector, after it has adopted and released objects.
+ * - **Finalizer**: keeps a deleted object until the controller has cleaned up. For what the garbage collector cannot delete.
+ * - **Outcome**: how a reconcile ended: reason, message, status, and when to requeue.
+ * - **OutcomeReporter**: turns an outcome into the status, an Event and a result for the queue.
  * - **EventRecorder**: writes Events, which `kubectl describe` shows.
- * - **Manager**: owns informers and controllers, and starts and stops them in order.
+ * - **Manager**: owns informers and controllers; starts and stops them.
  * - **Lease**, **leader**, **standby**: of several processes the holder of the Lease reconciles, the others wait.
  * - **Operator**: the manager with its client, recorder, metrics and leader election. `runOperator` runs one as a process.
  *

@@ -1,6 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { controllerOf, findCondition, type KubeObject } from '../../src/runtime/index.ts';
-import { ConfigMap, Deployment, PersistentVolumeClaim, Service, StatefulSet } from '../../src/runtime/kinds/index.ts';
+import {
+  ConfigMap,
+  Deployment,
+  Event,
+  PersistentVolumeClaim,
+  Service,
+  StatefulSet,
+} from '../../src/runtime/kinds/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { forbid } from './environment/admission-policy.ts';
 import {
@@ -25,6 +32,13 @@ import {
 
 beforeAll(() => setUp('book-store-names'), 120_000);
 afterAll(() => tearDown(), 120_000);
+
+/** Waits for an Event of the BookStore whose note starts with `note`. */
+const reported = ({ namespace }: Key, note: string): Promise<unknown> =>
+  eventually(`an Event "${note}"`, async () => {
+    const { items } = await cluster.client.list(Event, { namespace });
+    return items.some((event) => event.regarding?.kind === 'BookStore' && event.note?.startsWith(note));
+  });
 
 describe("somebody else's edits", () => {
   test('of what is ours are put back, and of what is not ours left alone', async () => {
@@ -71,6 +85,7 @@ describe("somebody else's edits", () => {
     expect(mended.spec?.ports?.map(({ port }) => port)).toEqual([80, 9999]);
     expect(mended.metadata.annotations?.note).toBe('mine');
     await settled(at);
+    await reported(at.key, 'applied Service bookstore-svc, which differed from the spec in ');
   });
 
   test('that delete a child are undone', async () => {
@@ -90,8 +105,9 @@ describe("somebody else's edits", () => {
         const next = await ifThere(childOf<KubeObject>(kind, at.key, name));
         return next !== undefined && next.metadata.uid !== uid;
       });
+      await settled(at);
+      await reported(at.key, `created ${kind.kind} ${name} again: it was deleted`);
     }
-    await settled(at);
   });
 });
 

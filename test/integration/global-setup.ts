@@ -6,6 +6,8 @@ import { ensurePostgres } from '../../testkit/postgres-server.ts';
 import { makeRunFolder } from '../../testkit/run-folder.ts';
 import { publishServers, type ServerOfWorker } from '../../testkit/server-of-worker.ts';
 import { bundlePrograms, publishShippedPrograms } from '../../testkit/shipped-program.ts';
+import { ensureBinaries } from '../../tools/programs/index.ts';
+import { integrationPrograms } from '../run/suites.ts';
 
 const crds = join(import.meta.dirname, '../../crds');
 
@@ -16,7 +18,8 @@ export default async function setUp({ maxWorkers }: { readonly maxWorkers: numbe
   const controlPlanes: ControlPlane[] = [];
   // Set before the servers start, so that the tear-down stops those that started.
   globalThis.integration = { folder, controlPlanes };
-  // Downloads exceed the time limit of a test, so they happen here.
+  // Downloads and builds exceed the time limit of a test, so they happen here.
+  await ensureBinaries(integrationPrograms);
   await ensurePostgres();
   if (canFakeClock) await ensureFakeClock();
   publishShippedPrograms(await bundlePrograms(join(folder, 'programs')));

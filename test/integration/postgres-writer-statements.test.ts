@@ -235,7 +235,7 @@ describe('a row that the database refuses', () => {
 });
 
 describe('rows that another client has locked', () => {
-  test('delay other writes and deletions of their table only briefly', async () => {
+  test('hold up no other write or deletion of their table', async () => {
     const name = await createTable();
     const rows = tables().rowsOf(name);
     const ids = Array.from({ length: 20 }, (_, index) => `a/${index}`);
@@ -243,14 +243,13 @@ describe('rows that another client has locked', () => {
     const lock = await locking(`SELECT FROM ${name} WHERE id IN ('a/2', 'a/17') FOR UPDATE`);
     const isLocked = (id: string): boolean => ['a/2', 'a/17'].includes(id);
     try {
-      const startedAtMs = performance.now();
+      // All of these end while the rows are still locked.
       expect(await outcomesOf(ids.map((id) => rows.upsert(row(id, { age: 22 }))))).toEqual(
         ids.map((id) => (isLocked(id) ? 'RowBusyError' : 'written')),
       );
       expect(await outcomesOf(ids.map((id) => rows.delete(id)))).toEqual(
         ids.map((id) => (isLocked(id) ? 'RowBusyError' : 'deleted')),
       );
-      expect(performance.now() - startedAtMs).toBeLessThan(15_000);
     } finally {
       await lock.query('ROLLBACK');
       await lock.end();

@@ -48,7 +48,9 @@ const jest = (name: string, { projects = [name], flags = [], ...rest }: JestSuit
 
 const apiServer: readonly BinaryName[] = ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kubectl'];
 
-const onControlPlane: JestSuite = { programs: [...apiServer, 'kwok', 'election-candidate', 'helm', 'helm4'] };
+export const integrationPrograms: readonly BinaryName[] = [...apiServer, 'kwok', 'election-candidate', 'helm', 'helm4'];
+
+const onControlPlane: JestSuite = { programs: integrationPrograms };
 
 const onApiServer: JestSuite = { besideIntegration: true, programs: apiServer };
 
@@ -135,6 +137,9 @@ export const nightlySuites: readonly Suite[] = [
   },
 ];
 
+/** The name of the step that builds the cluster's programs. */
+export const binaries = 'binaries';
+
 /**
  * Inserts a step that builds the cluster's programs before the first suite that needs them. The build takes ten minutes on a new machine,
  * which should not count as the suite's time.
@@ -146,7 +151,7 @@ export function withBinaries(chosen: readonly Suite[], machine: Machine): readon
   if (first === -1) return chosen;
   const needed = new Set(chosen.flatMap(needs));
   const programs = catalogue.map(({ name }) => name).filter((name) => needed.has(name));
-  return chosen.toSpliced(first, 0, check('binaries', process.execPath, 'tools/programs/main.ts', ...programs));
+  return chosen.toSpliced(first, 0, check(binaries, process.execPath, 'tools/programs/main.ts', ...programs));
 }
 
 /** Lanes that run at the same time. The suites of a lane run one after the other. */

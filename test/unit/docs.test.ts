@@ -10,7 +10,11 @@ import { Check, Errors } from 'typebox/value';
 import { parse, parseAllDocuments } from 'yaml';
 import { BookStore, Echo, Pet, PodSet, PostgresWriter, ScheduledEcho } from '../../src/api/index.ts';
 import { readConfig } from '../../src/config.ts';
-import { bookStoreConditions, bookStoreReasons } from '../../src/controllers/book-store/status.ts';
+import {
+  bookStoreConditions,
+  bookStoreReasons,
+  volumeResizingStatus,
+} from '../../src/controllers/book-store/status.ts';
 import { echoReasons } from '../../src/controllers/echo/echo-reconciler.ts';
 import { petReasons } from '../../src/controllers/pet/pet-reconciler.ts';
 import { podSetReasons } from '../../src/controllers/pod-set/pod-set-reconciler.ts';
@@ -257,28 +261,27 @@ describe('docs/book-store.md', () => {
     expect(fields('field of the status').sort()).toEqual(Object.keys(status.properties).sort());
   });
 
-  test('has every reason of Ready, with its status and the type of its Event', () => {
-    const rows = tableAfter(text, '| reason of Ready |');
-    const said = rows.map((row) => [codeIn(row['reason of Ready']), row.status, eventOf(row)]);
-    expect(said).toEqual([
-      ...Object.entries(bookStoreReasons).map(([reason, { ready, event }]) => [reason, ready, event]),
-      whenOff,
+  test('has every reason, with its conditions, their status and the type of its Event', () => {
+    const rows = tableAfter(text, '| reason | condition |');
+    const said = rows.map((row) => [codeIn(row.reason), row.status, eventOf(row)]);
+    const statuses: Readonly<Record<string, string>> = volumeResizingStatus;
+    const expected = Object.entries(bookStoreReasons).map(([reason, { ready, event }]) => [
+      reason,
+      statuses[reason] ?? ready,
+      event,
     ]);
+    expect(said).toEqual([...expected, whenOff]);
     for (const [type, reasons] of Object.entries(bookStoreConditions)) {
-      const listed = rows.filter((row) => row['also of']?.split(', ').includes(type));
-      expect(listed.map((row) => codeIn(row['reason of Ready']))).toEqual(
+      const listed = rows.filter((row) => row.condition?.split(', ').includes(type));
+      expect(listed.map((row) => codeIn(row.reason))).toEqual(
         Object.keys(bookStoreReasons).filter((reason) => reason in reasons),
       );
     }
   });
 
   test('says which reasons record an Event for a new message', () => {
-    const rows = tableAfter(text, '| reason of Ready |').filter((row) => row.Event?.includes('new message'));
-    expect(rows.map((row) => codeIn(row['reason of Ready']))).toEqual([
-      'ClaimBeingDeleted',
-      'NameTaken',
-      'InvalidSpec',
-    ]);
+    const rows = tableAfter(text, '| reason | condition |').filter((row) => row.Event?.includes('new message'));
+    expect(rows.map((row) => codeIn(row.reason))).toEqual(['ClaimBeingDeleted', 'NameTaken', 'InvalidSpec']);
   });
 });
 
@@ -350,6 +353,19 @@ describe('the test cluster in CONTRIBUTING.md', () => {
     expect(text.replaceAll(/\s+/g, ' ')).toContain(`Missing packages are installed: ${clusterPackages.join(', ')}.`);
     const [, version] = /^\s*k8s\.io\/kubernetes v(\S+)/m.exec(read('tools/programs/kubernetes/go.mod')) ?? [];
     expect(text).toContain(`Kubernetes ${version}, unchanged.`);
+  });
+});
+
+describe('the glossary of docs/concepts.md', () => {
+  test('defines the terms of src/runtime/index.ts in the same words', () => {
+    const firstSentence = (text: string): string => (/^[^.]*/.exec(text)?.[0] ?? '').toLowerCase();
+    const rows = tableAfter(page('concepts'), '| term | meaning |');
+    const meanings = new Map(rows.map((row) => [row.term?.toLowerCase(), firstSentence(row.meaning ?? '')]));
+    const terms = [...read('src/runtime/index.ts').matchAll(/^ \* - \*\*([\w ]+)\*\*: (.+)$/gm)];
+    const shared = terms.filter(([, term = '']) => meanings.has(term.toLowerCase()));
+    expect(shared.length).toBeGreaterThan(12);
+    for (const [, term = '', meaning = ''] of shared)
+      expect({ term, meaning: firstSentence(meaning) }).toEqual({ term, meaning: meanings.get(term.toLowerCase()) });
   });
 });
 

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, jest, test } from '@jest/globals';
 import fc from 'fast-check';
-import { nightlyPlan, RandomRunError, runAtRandom } from '../../testkit/random-runs.ts';
+import { minutesOf, nightlyPlan, RandomRunError, runAtRandom } from '../../testkit/random-runs.ts';
 
 beforeEach(() => {
   jest.spyOn(console, 'log').mockImplementation(() => {});
@@ -78,5 +78,7 @@ test('a nightly plan takes its length and its seed from the environment, and wan
     timeLimitMs: 180_000,
     minEffectiveRuns: 3,
   });
+  expect(() => nightlyPlan('PETS', { PETS_MINUTES: 'ten' })).toThrow('PETS_MINUTES: got "ten"');
+  expect(() => minutesOf('SOAK_MINUTES', { SOAK_MINUTES: '0' })).toThrow('SOAK_MINUTES: got "0"');
   expect(nightlyPlan('PETS', {}).seed).not.toBe(nightlyPlan('PETS', {}).seed);
 });

@@ -1,6 +1,10 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { bookStoreConditions, bookStoreReasons } from '../../src/controllers/book-store/status.ts';
+import {
+  bookStoreConditions,
+  bookStoreReasons,
+  volumeResizingStatus,
+} from '../../src/controllers/book-store/status.ts';
 import { echoReasons } from '../../src/controllers/echo/echo-reconciler.ts';
 import { petReasons } from '../../src/controllers/pet/pet-reconciler.ts';
 import { podSetReasons } from '../../src/controllers/pod-set/pod-set-reconciler.ts';
@@ -21,12 +25,21 @@ const controllerDisabled = {
   ControllerDisabled: { ready: 'False', event: 'Warning', meaning: 'The operator runs without this controller.' },
 } satisfies Rows;
 
+/** The status of VolumeResizing under a reason is not that of `Ready`. */
+const volumeStatuses: Readonly<Record<string, Row['ready']>> = volumeResizingStatus;
+const bookStoreRows: Rows = Object.fromEntries(
+  Object.entries(bookStoreReasons).map(([reason, row]) => [
+    reason,
+    { ...row, ready: volumeStatuses[reason] ?? row.ready },
+  ]),
+);
+
 /** The pages with a generated table of reasons. */
 const pages: readonly (readonly [page: string, reasons: Rows, conditions?: Conditions])[] = [
   ['docs/echo.md', echoReasons],
   ['docs/scheduled-echo.md', scheduledEchoReasons],
   ['docs/pod-set.md', podSetReasons],
-  ['docs/book-store.md', bookStoreReasons, bookStoreConditions],
+  ['docs/book-store.md', bookStoreRows, bookStoreConditions],
   ['docs/postgres-writer.md', postgresWriterReasons],
   // Adding is written before the call of the store and has no Event.
   ['docs/pet.md', { ...petReasons, Adding: { ...petReasons.Adding, event: 'none' } }],
@@ -49,9 +62,9 @@ export async function reasonTables(root: string): Promise<readonly [path: string
   );
 }
 
-/** @param conditions if there are any, a column names those that a reason also belongs to. */
+/** @param conditions if there are any, a column names those with the reason, and the status is theirs. */
 function tableOf(reasons: Rows, conditions?: Conditions): string {
-  const columns = ['reason of Ready', ...(conditions ? ['also of'] : []), 'status', 'Event', 'meaning'];
+  const columns = [...(conditions ? ['reason', 'condition'] : ['reason of Ready']), 'status', 'Event', 'meaning'];
   const rows = Object.entries(reasons).map(([reason, row]) => [
     `\`${reason}\``,
     ...(conditions ? [conditionsOf(reason, conditions)] : []),
@@ -66,4 +79,4 @@ const conditionsOf = (reason: string, conditions: Conditions): string =>
   Object.entries(conditions)
     .filter(([, reasons]) => Object.hasOwn(reasons, reason))
     .map(([type]) => type)
-    .join(', ') || '–';
+    .join(', ') || 'Ready';

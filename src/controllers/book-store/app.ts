@@ -32,7 +32,7 @@ export interface AppOptions {
   readonly services: ReadonlyStore<Service>;
   readonly appPods: (bookStore: BookStore) => Iterable<Pod>;
   readonly podDefaults: PodDefaults;
-  readonly applier: Applier;
+  readonly applier: Pick<Applier, 'apply'>;
   readonly client: Client;
 }
 

@@ -55,7 +55,7 @@ export class BookStoreReconciler {
         client: context.client,
         events: this.#options.events,
         claims: missingFieldOf(bookStore) === undefined ? this.#claims(bookStore) : [],
-        // The garbage collector deletes the children with their owner.
+        // Not called while the BookStore is being deleted: the garbage collector deletes the children.
         apply: (current) => this.#reporter.reconcile(current, context, () => this.#apply(current, context)),
         reportStatefulSetDeletion: (name, requeueAfterMs) => {
           const label = `${bookStoreUidLabel}=${bookStore.metadata.uid}`;
@@ -70,17 +70,30 @@ export class BookStoreReconciler {
     }
   }
 
-  async #apply(bookStore: BookStore, { client, log }: ReconcileContext): Promise<BookStoreOutcome> {
+  async #apply(bookStore: BookStore, context: ReconcileContext): Promise<BookStoreOutcome> {
     const missing = missingFieldOf(bookStore);
     if (missing !== undefined) {
       const command = kubectl(bookStore, `edit bookstore ${bookStore.metadata.name}`);
       return { reason: 'InvalidSpec', message: `${missing} is missing: set it (${command})` };
     }
     const settings = settingsOf(bookStore);
-    const options = { ...this.#options, client, log, claims: this.#claims(bookStore) };
+    const { client, log } = context;
+    const applier = this.#repairsRecorded(bookStore, context);
+    const options = { ...this.#options, applier, client, log, claims: this.#claims(bookStore) };
     const database = await reconcileDatabase(bookStore, settings, options);
     const app = await reconcileApp(bookStore, settings, database.serviceTaken, options);
     return outcomeOf(bookStore, settings, app, database);
+  }
+
+  /** The applier, with an Event for each child that it changes or restores. */
+  #repairsRecorded(bookStore: BookStore, context: ReconcileContext): Pick<Applier, 'apply'> {
+    return {
+      apply: async (kind, desired, child) => {
+        const applied = await this.#options.applier.apply(kind, desired, child);
+        this.#reporter.recordRepair(bookStore, kind, applied, context);
+        return applied;
+      },
+    };
   }
 
   /** The claims that the database's pods use or will use, in the order of the pods. */

@@ -30,10 +30,10 @@ import {
   claimsWithinReplicas,
   isForeign,
   ordinalOf,
+  type RestartResult,
   resizeProgressOf,
   restartPodsForFileSystemResize,
   setClaimRequests,
-  type VolumeObservation,
   volumeOutcome,
   volumesNotChecked,
 } from './volumes.ts';
@@ -46,7 +46,7 @@ export interface DatabaseOptions extends Pick<ReconcileContext, 'client' | 'log'
   readonly podDefaults: PodDefaults;
   /** The claims that the pods use or will use, in the order of the pods, whoever created them. */
   readonly claims: readonly PersistentVolumeClaim[];
-  readonly applier: Applier;
+  readonly applier: Pick<Applier, 'apply'>;
   readonly events: EventRecorder;
 }
 
@@ -70,19 +70,22 @@ export async function reconcileDatabase(
 ): Promise<DatabaseResult & Pick<ServiceResult, 'serviceTaken'>> {
   const service = await applyService(bookStore, settings, options);
   const existing = options.statefulSets.get(statefulSetKey(bookStore));
-  const controlled = existing !== undefined && isControlledBy(existing, bookStore) ? existing : undefined;
+  const ownStatefulSet = existing !== undefined && isControlledBy(existing, bookStore) ? existing : undefined;
   const claims = claimsWithinReplicas(options.claims, settings);
   // Reconcile an existing StatefulSet even if the Service belongs to another owner.
-  if (service.serviceTaken !== undefined && controlled === undefined) {
+  if (service.serviceTaken !== undefined && ownStatefulSet === undefined) {
     const { serviceTaken } = service;
     return { database: serviceTaken, volume: volumesNotChecked(serviceTaken), claims, serviceTaken };
   }
   try {
-    return { ...(await reconcileStatefulSet(bookStore, settings, existing, options)), ...service };
+    const result = await reconcileStatefulSet(bookStore, settings, existing, options);
+    // Data is about to be lost: that is more urgent than the Service.
+    const isUrgent = result.database.reason === 'ClaimBeingDeleted';
+    return { ...result, ...service, ...(isUrgent && { database: result.database }) };
   } catch (error) {
     if (!isRefusal(error)) throw error;
-    const volume = observedVolumeOutcome(bookStore, settings, claims);
-    return { database: refused(error), volume, statefulSet: controlled, claims, error, ...service };
+    const database = refused(error);
+    return { database, volume: volumesNotChecked(database), statefulSet: ownStatefulSet, claims, error, ...service };
   }
 }
 
@@ -117,60 +120,55 @@ async function reconcileStatefulSet(
   if (existing === undefined) {
     if (claimTaken !== undefined) return { database: claimTaken, volume: volumesNotChecked(claimTaken), claims };
     const created = await applyStatefulSet(bookStore, settings, undefined, options);
-    return appliedResult(bookStore, created, observedVolumeOutcome(bookStore, settings, claims), claims, options);
+    const progress = resizeProgressOf(claims, settings.database.size);
+    // The ADDED event of the StatefulSet enqueues the key, and that reconcile grows the claims.
+    const volume =
+      progress.unfinished.length > 0
+        ? volumesNotChecked({ message: `StatefulSet ${name} is being created` })
+        : volumeOutcome(bookStore, settings, { claims, progress });
+    return appliedResult(bookStore, created, volume, claims, options);
   }
   if (!isControlledBy(existing, bookStore)) {
     const database = statefulSetNameTaken(bookStore, existing);
     return { database, volume: volumesNotChecked(database), claims };
   }
   if (existing.metadata.deletionTimestamp !== undefined) {
-    const volume = observedVolumeOutcome(bookStore, settings, claims);
-    return { database: beingDeleted(StatefulSet, existing), volume, claims };
+    const database = beingDeleted(StatefulSet, existing);
+    return { database, volume: volumesNotChecked(database), claims };
   }
-  const growableClaims = options.claims.filter(
+  const ourClaims = options.claims.filter(
     (claim) => claim.metadata.deletionTimestamp === undefined && !isForeign(claim, name),
   );
-  const resize = await setClaimRequests(options.client, bookStore, settings, growableClaims);
+  const resize = await setClaimRequests(options.client, bookStore, settings, ourClaims);
   const resizedClaims = claimsWithinReplicas(resize.claims, settings);
   const progress = resizeProgressOf(resizedClaims, settings.database.size);
-  const volumeWith = (more: Pick<VolumeObservation, 'failedAfterRestart'> = {}) =>
-    volumeOutcome(bookStore, settings, { ...resize, claims, progress, ...more });
+  const volumeWith = (restart: Partial<RestartResult>) =>
+    volumeOutcome(bookStore, settings, { ...resize, claims, progress, restart });
   const error = resize.refusal?.error;
-  const claimBeingDeleted = claimBeingDeletedOutcome(bookStore, claims);
-  if (claimBeingDeleted !== undefined) {
-    return { database: claimBeingDeleted, volume: volumeWith(), statefulSet: existing, claims: resizedClaims, error };
+  const deletedClaim = claims.find(({ metadata }) => metadata.deletionTimestamp !== undefined);
+  if (deletedClaim !== undefined) {
+    const database = claimBeingDeletedOutcome(bookStore, deletedClaim);
+    const volume = volumeWith({ blockedUntil: `claim ${deletedClaim.metadata.name} is deleted` });
+    return { database, volume, statefulSet: existing, claims: resizedClaims, error };
   }
-  const allowed = claimTaken === undefined ? settings : withoutMoreReplicas(settings, existing);
+  const settingsToApply = claimTaken === undefined ? settings : withoutMoreReplicas(settings, existing);
   let applied: ApplyResult<StatefulSet>;
   try {
-    applied = await applyStatefulSet(bookStore, allowed, existing, options);
+    applied = await applyStatefulSet(bookStore, settingsToApply, existing, options);
   } catch (refusal) {
     if (!isRefusal(refusal)) throw refusal;
     const database = refused(refusal);
-    return { database, volume: volumeWith(), statefulSet: existing, claims: resizedClaims, error: refusal };
+    const volume = volumeWith({ blockedUntil: `the API server accepts StatefulSet ${name}` });
+    return { database, volume, statefulSet: existing, claims: resizedClaims, error: refusal };
   }
   if (applied.type === 'nameTaken') {
     const database = statefulSetNameTaken(bookStore, applied.holder);
     return { database, volume: volumesNotChecked(database), claims };
   }
-  const { failedAfterRestart, requeueAfterMs } = await restartPodsForFileSystemResize(
-    progress,
-    applied.object,
-    bookStore,
-    settings,
-    options,
-  );
-  const result = appliedResult(bookStore, applied, volumeWith({ failedAfterRestart }), resizedClaims, options);
-  return { ...result, ...(claimTaken && { database: claimTaken }), requeueAfterMs, error };
+  const restart = await restartPodsForFileSystemResize(progress, applied.object, bookStore, settings, options);
+  const result = appliedResult(bookStore, applied, volumeWith(restart), resizedClaims, options);
+  return { ...result, ...(claimTaken && { database: claimTaken }), requeueAfterMs: restart.requeueAfterMs, error };
 }
-
-/** The outcome of claims that this reconcile does not grow. */
-const observedVolumeOutcome = (
-  bookStore: BookStore,
-  settings: Settings,
-  claims: readonly PersistentVolumeClaim[],
-): DatabaseResult['volume'] =>
-  volumeOutcome(bookStore, settings, { claims, progress: resizeProgressOf(claims, settings.database.size) });
 
 const applyStatefulSet = (
   bookStore: BookStore,
@@ -190,7 +188,8 @@ function appliedResult(
   options: DatabaseOptions,
 ): DatabaseResult {
   if (applied.type === 'nameTaken') {
-    return { database: statefulSetNameTaken(bookStore, applied.holder), volume, claims };
+    const database = statefulSetNameTaken(bookStore, applied.holder);
+    return { database, volume: volumesNotChecked(database), claims };
   }
   return { database: databaseOutcome(bookStore, applied.object, options), volume, statefulSet: applied.object, claims };
 }
@@ -211,17 +210,12 @@ function claimTakenOutcome(
   if (foreignClaim === undefined) return undefined;
   const command = kubectl(bookStore, `delete pvc ${foreignClaim.metadata.name}`);
   const pod = `${statefulSetName}-${ordinalOf(foreignClaim)}`;
-  const advice = `pod ${pod} would use its data. To use that data remove the claim's controller reference; to lose it run ${command}`;
+  const advice = `pod ${pod} would use its data. To use that data, remove the claim's owner reference that has controller: true. If nobody needs it, delete the claim (${command})`;
   return nameTakenOutcome(bookStore, PersistentVolumeClaim, foreignClaim, advice);
 }
 
-/** The outcome if a claim in use is being deleted: it exists for as long as its pod. Undefined if there is no such claim. */
-function claimBeingDeletedOutcome(
-  bookStore: BookStore,
-  claims: readonly PersistentVolumeClaim[],
-): ComponentOutcome | undefined {
-  const claim = claims.find(({ metadata }) => metadata.deletionTimestamp !== undefined);
-  if (claim === undefined) return undefined;
+/** The outcome if a claim in use is being deleted: it exists for as long as its pod. */
+function claimBeingDeletedOutcome(bookStore: BookStore, claim: PersistentVolumeClaim): ComponentOutcome {
   const { name: statefulSetName } = statefulSetKey(bookStore);
   const pod = `${statefulSetName}-${ordinalOf(claim)}`;
   const message = `claim ${claim.metadata.name} is being deleted: its data is lost when pod ${pod} ends. Save the data, then run ${kubectl(bookStore, `delete pod ${pod}`)}; until then the operator does not change StatefulSet ${statefulSetName}`;

@@ -80,6 +80,7 @@ async function deleteData(
     }
     return reportStatefulSetDeletion(statefulSet.metadata.name, statefulSetRecheckMs);
   }
+  if (!(await stillDeletesClaims(client, bookStore))) return done;
   // A StatefulSet that does not belong to this BookStore may use the claims: then they contain its data.
   const deleted = statefulSet === undefined ? await claimsCreatedFor(bookStore, client) : [];
   for (const { metadata } of deleted) {
@@ -99,6 +100,15 @@ async function deleteData(
     events.record(BookStore, bookStore, { type: 'Warning', reason: 'DataKept', action: 'Delete', note });
   }
   return done;
+}
+
+/**
+ * Whether the API server's BookStore has the policy Delete too: the cache may not show yet that somebody has changed it to keep the data.
+ * If it does not, the removal of the finalizer is a Conflict with the cached version, and the retry reads the new policy.
+ */
+async function stillDeletesClaims(client: Client, bookStore: BookStore): Promise<boolean> {
+  const live = await client.get(BookStore, keyOf(bookStore));
+  return live.metadata.uid === bookStore.metadata.uid && live.spec?.bookDB?.reclaimPolicy === 'Delete';
 }
 
 async function liveStatefulSet(client: Client, bookStore: BookStore): Promise<StatefulSet | undefined> {

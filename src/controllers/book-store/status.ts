@@ -1,6 +1,13 @@
 import { BookStore } from '../../api/index.ts';
 import type { ApiError } from '../../runtime/client/index.ts';
-import { defineReasons, type Kind, type KubeObject, type Outcome, type ReasonOf } from '../../runtime/index.ts';
+import {
+  type Condition,
+  defineReasons,
+  type Kind,
+  type KubeObject,
+  type Outcome,
+  type ReasonOf,
+} from '../../runtime/index.ts';
 import type { Deployment, PersistentVolumeClaim, StatefulSet } from '../../runtime/kinds/index.ts';
 import { nameTaken } from '../name-taken.ts';
 import { serverMessage } from '../refusal.ts';
@@ -38,7 +45,7 @@ const databaseReasons = defineReasons({
     ready: 'False',
     event: 'Warning',
     recordsMessageChanges: true,
-    meaning: 'A claim that a database uses is being deleted. The message names it.',
+    meaning: 'A claim that a database uses is being deleted.',
   },
 });
 
@@ -54,31 +61,35 @@ const childReasons = defineReasons({
     ready: 'False',
     event: 'Warning',
     recordsMessageChanges: true,
-    meaning: 'An object with the name of a child does not belong to this BookStore. The message names it.',
+    meaning: 'An object with the name of a child does not belong to this BookStore.',
   },
   Refused: {
     ready: 'False',
     event: 'Warning',
-    meaning:
-      'The API server refuses a change, for example because of a quota, a policy or an invalid field. The message quotes it.',
+    meaning: 'The API server refuses a change, for example because of a quota, a policy or an invalid field.',
   },
 });
 
 /** The reasons of the conditions AppReady and DatabaseReady. */
 export const componentReasons = defineReasons({ ...appReasons, ...databaseReasons, ...childReasons });
 
-/** The reasons of VolumeResizing. `ready` is whether `Ready` may be True, not the status of VolumeResizing: see {@link resizingReasons}. */
+/** The reasons of VolumeResizing. `ready` says whether `Ready` may be True: see {@link volumeResizingStatus}. */
 export const volumeReasons = defineReasons({
   VolumesSettled: {
     ready: 'True',
     event: 'Normal',
     meaning:
-      'The operator knows of no volume that is smaller than `dbSize`. The message gives the sizes, and names the claims that have no volume or are not checked.',
+      'No volume in use is smaller than `dbSize`, except those that the message names: being deleted, or another controller’s.',
+  },
+  VolumesNotChecked: {
+    ready: 'Unknown',
+    event: 'Normal',
+    meaning: 'It is not known whether a volume must grow. The message says why.',
   },
   ClaimsGrowing: {
     ready: 'False',
     event: 'Normal',
-    meaning: 'A volume is smaller than `dbSize`: the storage driver must grow it.',
+    meaning: 'A claim requests `dbSize`: the storage driver must grow its volume.',
   },
   FileSystemResizePending: {
     ready: 'False',
@@ -89,18 +100,18 @@ export const volumeReasons = defineReasons({
     ready: 'False',
     event: 'Warning',
     meaning:
-      'The storage driver or the kubelet reports an error while it grows a volume, and retries. The message quotes the error. Or the file system has not grown after a restart of the pod.',
+      'The storage driver or the kubelet reports an error, which the message quotes. Or the file system has not grown after a restart of the pod.',
   },
   StorageClassCannotGrow: {
     ready: 'False',
     event: 'Warning',
-    meaning: 'The StorageClass does not allow volumes to grow. The message names it and quotes the API server.',
+    meaning: 'The StorageClass does not allow volumes to grow, or does not exist.',
   },
   ResizeRefused: {
     ready: 'False',
     event: 'Warning',
     meaning:
-      'The API server rejects the new request of a claim, for example because of a quota, a policy or a missing permission. The message quotes it.',
+      'The API server rejects the new request of a claim, for example because of a quota, a policy or a missing permission.',
   },
 });
 
@@ -119,9 +130,21 @@ export const bookStoreReasons = defineReasons({
     ready: 'False',
     event: 'Warning',
     recordsMessageChanges: true,
-    meaning: 'A required field is missing: the BookStore was stored under an older CustomResourceDefinition.',
+    meaning:
+      'A required field is missing: the BookStore was stored under an older CustomResourceDefinition. Other conditions stay.',
   },
 });
+
+/** The status of VolumeResizing under each reason. */
+export const volumeResizingStatus: Readonly<Record<ReasonOf<typeof volumeReasons>, Condition['status']>> = {
+  VolumesSettled: 'False',
+  VolumesNotChecked: 'Unknown',
+  ClaimsGrowing: 'True',
+  FileSystemResizePending: 'True',
+  ResizeFailing: 'True',
+  StorageClassCannotGrow: 'False',
+  ResizeRefused: 'False',
+};
 
 /** The reasons of each condition besides `Ready`. */
 export const bookStoreConditions = {
@@ -163,13 +186,6 @@ export interface DatabaseResult {
   readonly error?: ApiError | undefined;
 }
 
-/** The reasons with which VolumeResizing is True. */
-const resizingReasons: readonly VolumeOutcome['reason'][] = [
-  'ClaimsGrowing',
-  'FileSystemResizePending',
-  'ResizeFailing',
-];
-
 /** The outcome of the whole reconcile. */
 export function outcomeOf(
   bookStore: BookStore,
@@ -183,7 +199,7 @@ export function outcomeOf(
     conditions: [
       { type: 'DatabaseReady', status: componentReasons[database.reason].ready, ...database },
       { type: 'AppReady', status: componentReasons[app.reason].ready, ...app },
-      { type: 'VolumeResizing', status: resizingReasons.includes(volume.reason) ? 'True' : 'False', ...volume },
+      { type: 'VolumeResizing', status: volumeResizingStatus[volume.reason], ...volume },
     ],
     status: {
       deploymentName: deploymentKey(bookStore).name,

@@ -10,13 +10,14 @@ import {
   type KubeObject,
   keyOf,
   type ObjectKey,
+  type ReadonlyStore,
   type ReconcileContext,
 } from '../../runtime/index.ts';
 import { PersistentVolumeClaim, Pod, type StatefulSet } from '../../runtime/kinds/index.ts';
 import { isReady } from '../pods.ts';
 import { serverMessage } from '../refusal.ts';
 import { type Settings, statefulSetKey, volumeName } from './desired.ts';
-import { type ComponentOutcome, kubectl, listed, type VolumeOutcome } from './status.ts';
+import { type ComponentOutcome, kubectl, listed, rolloutOf, type VolumeOutcome } from './status.ts';
 
 /** The StatefulSet controller writes ordinals without leading zeros. */
 const claimName = new RegExp(`^${volumeName}-(.+)-(0|[1-9]\\d{0,8})$`);
@@ -30,7 +31,7 @@ export function statefulSetOfClaim(claim: PersistentVolumeClaim): ObjectKey | un
 /** The ordinal of the pod that uses the claim. */
 export const ordinalOf = ({ metadata }: KubeObject): number => Number(claimName.exec(metadata.name)?.[2]);
 
-/** True if the claim has a controller that is not this StatefulSet. */
+/** True if the claim has a controller that is not a StatefulSet of this name. */
 export function isForeign(claim: PersistentVolumeClaim, statefulSetName: string): boolean {
   const controller = controllerOf(claim);
   return controller !== undefined && !(controller.kind === 'StatefulSet' && controller.name === statefulSetName);
@@ -46,7 +47,7 @@ const requestOf = ({ spec }: PersistentVolumeClaim): string => spec?.resources?.
 
 const capacityOf = ({ status }: PersistentVolumeClaim): string => status?.capacity?.storage ?? '0';
 
-/** Whether the volume has at least this size, whatever the claim requests. */
+/** True if the volume has at least this size, whatever the claim requests. */
 const hasCapacity = (claim: PersistentVolumeClaim, size: string): boolean =>
   compareQuantities(capacityOf(claim), size) >= 0;
 
@@ -110,9 +111,10 @@ async function setRequest(
 ): Promise<PersistentVolumeClaim> {
   const difference = compareQuantities(requestOf(claim), size);
   if (!isBound(claim) || difference === 0) return claim;
-  // A request may shrink if it stays above the capacity (KEP-1790). The cached BookStore may be an earlier one of this name, which
-  // must not undo the size of its successor: read it first.
-  if (difference > 0 && (hasCapacity(claim, size) || !(await isCurrent(client, BookStore, bookStore)))) return claim;
+  // A request may shrink if it stays above the capacity (KEP-1790).
+  if (difference > 0 && hasCapacity(claim, size)) return claim;
+  // A volume never shrinks, and the cached BookStore may be an earlier one of this name with another size: read it first.
+  if (!(await isCurrent(client, BookStore, bookStore))) return claim;
   const { uid, resourceVersion } = claim.metadata;
   const body = { metadata: { uid, resourceVersion }, spec: { resources: { requests: { storage: size } } } };
   return client.patch(PersistentVolumeClaim, keyOf(claim), { type: 'merge', body });
@@ -124,7 +126,7 @@ export interface FileSystemResize {
   readonly ordinal: number;
   /** The size of the file system. */
   readonly capacity: string;
-  /** When the condition became true, in milliseconds since 1970; 0 if unknown. */
+  /** When the condition became true, in milliseconds since 1970. 0 if unknown: then the pod is not restarted. */
   readonly sinceMs: number;
 }
 
@@ -138,7 +140,7 @@ interface SmallVolume {
 export interface ResizeProgress {
   /** Excludes claims without a volume. */
   readonly unfinished: readonly SmallVolume[];
-  /** Those of the unfinished volumes that wait for the kubelet. */
+  /** Those of the unfinished volumes whose file systems the kubelet has to grow, and still may. */
   readonly fileSystems: readonly FileSystemResize[];
   /** Those of the unfinished volumes that fail to grow, with the message of external-resizer or the kubelet. */
   readonly failures: readonly (SmallVolume & { readonly message: string })[];
@@ -157,7 +159,7 @@ export function resizeProgressOf(claims: readonly PersistentVolumeClaim[], size:
     unfinished: unfinished.map(smallVolume),
     fileSystems: unfinished.flatMap((claim) => {
       const condition = trueCondition(claim, (type) => type === 'FileSystemResizePending');
-      if (condition === undefined) return [];
+      if (condition === undefined || isInfeasible(claim)) return [];
       const sinceMs = Date.parse(condition.lastTransitionTime ?? '') || 0;
       return [{ ...smallVolume(claim), ordinal: ordinalOf(claim), sinceMs }];
     }),
@@ -167,6 +169,13 @@ export function resizeProgressOf(claims: readonly PersistentVolumeClaim[], size:
     }),
   };
 }
+
+/**
+ * True if the driver cannot grow the volume on its node: the kubelet does not try again, not even when it mounts the volume
+ * (`runPreCheck` in node_expander.go). Any other `NodeResizeError` may be of a driver that grows a file system only at mount.
+ */
+const isInfeasible = ({ status }: PersistentVolumeClaim): boolean =>
+  status?.allocatedResourceStatuses?.storage === 'NodeResizeInfeasible';
 
 const smallVolume = (claim: PersistentVolumeClaim): SmallVolume => ({
   claim: claim.metadata.name,
@@ -179,18 +188,28 @@ const trueCondition = ({ status }: PersistentVolumeClaim, isWanted: (type: strin
 /** The minimum of `resizeRestartAfter`: a pod needs time to start and to mount its volume. */
 const minRestartAfterMs = 1000;
 
+/** What {@link restartPodsForFileSystemResize} needs. */
+interface RestartContext extends Pick<ReconcileContext, 'client' | 'log'> {
+  readonly pods: Pick<ReadonlyStore<Pod>, 'byOwner'>;
+  readonly events: EventRecorder;
+}
+
 /** The result of {@link restartPodsForFileSystemResize}. */
 export interface RestartResult {
-  /** The volumes whose file systems have not grown although their pods were restarted. */
+  /** The volumes that are mounted anew since they have grown, so that their file systems may still grow. */
+  readonly remounted: readonly FileSystemResize[];
+  /** The volumes whose file systems have not grown within `resizeRestartAfter` although they were mounted anew. */
   readonly failedAfterRestart: readonly FileSystemResize[];
+  /** What the next restart waits for besides `resizeRestartAfter`, for example `pod shop-db-0 is ready`. */
+  readonly blockedUntil?: string | undefined;
   /** When to check the file systems again. Undefined if no pod may have to be restarted. */
-  readonly requeueAfterMs: number | undefined;
+  readonly requeueAfterMs?: number | undefined;
 }
 
 /**
  * Restarts a pod whose file system has been pending for `resizeRestartAfter`: some drivers grow it only when the volume is
- * mounted. Restarts one pod at a time: the next one waits until this one is ready. Restarts a pod once per resize: if the pod
- * started after the volume had grown, another restart would not help.
+ * mounted. Restarts one pod at a time, and a ready one only if all pods of the StatefulSet are ready and current, so that at most one
+ * database is down. Restarts a pod once per resize: if the pod started after the volume had grown, another restart would not help.
  *
  * @throws any error of the client.
  */
@@ -199,39 +218,65 @@ export async function restartPodsForFileSystemResize(
   statefulSet: StatefulSet,
   bookStore: BookStore,
   settings: Settings,
-  context: Pick<ReconcileContext, 'client' | 'log'> & { readonly events: EventRecorder },
+  context: RestartContext,
 ): Promise<RestartResult> {
   const { client, log, events } = context;
+  const remounted: FileSystemResize[] = [];
   const failedAfterRestart: FileSystemResize[] = [];
+  const due: { fileSystem: FileSystemResize; pod: ObjectKey; uid: string; isPodReady: boolean }[] = [];
   const delaysMs: number[] = [];
+  let blockedUntil: string | undefined;
   for (const fileSystem of fileSystems) {
     const pod = { ...keyOf(statefulSet), name: `${statefulSet.metadata.name}-${fileSystem.ordinal}` };
     const step = await nextStep(client, settings, statefulSet, fileSystem, pod);
-    if (step.type === 'wait') delaysMs.push(step.delayMs);
-    if (step.type === 'report') failedAfterRestart.push(fileSystem);
+    if (step.type === 'restart') due.push({ fileSystem, pod, ...step });
+    if (step.type === 'remounted') remounted.push(fileSystem);
+    if (step.type === 'failed') failedAfterRestart.push(fileSystem);
     // When the pod becomes ready, the status of the StatefulSet changes, and that event enqueues the key.
-    if ((step.type === 'wait' || step.type === 'report') && step.isStarting) break;
-    if (step.type !== 'restart') continue;
-    if (await deleteIfPresent(client, Pod, pod, { uid: step.uid })) {
+    if ((step.type === 'remounted' || step.type === 'failed') && !step.isPodReady)
+      blockedUntil ??= `pod ${pod.name} is ready`;
+    if (step.type === 'wait' || step.type === 'remounted') delaysMs.push(step.delayMs);
+  }
+  // The restart of a pod that is not ready takes no database down. Perhaps it is not ready because its volume is full.
+  const next = due.find(({ isPodReady }) => !isPodReady) ?? due[0];
+  if (next?.isPodReady === true && !areAllReady(statefulSet, context)) {
+    blockedUntil ??= `all pods of StatefulSet ${statefulSet.metadata.name} are ready and have the current template`;
+  }
+  if (next !== undefined) delaysMs.push(restartAfterMs(settings));
+  if (next !== undefined && blockedUntil === undefined) {
+    const { fileSystem, pod, uid } = next;
+    if (await deleteIfPresent(client, Pod, pod, { uid })) {
       const change = describeGrowth(fileSystem, settings);
       const note = `restarted pod ${pod.name}: while it ran, the file system of claim ${change} was not grown`;
       log.info({ pod: pod.name }, 'restarted a pod so that its file system grows');
       events.record(BookStore, bookStore, { type: 'Normal', reason: 'PodRestarted', action: 'Restart', note });
     }
-    delaysMs.push(restartAfterMs(settings));
-    break;
+    remounted.push(fileSystem);
+    blockedUntil = `pod ${pod.name} is ready`;
   }
-  return { failedAfterRestart, requeueAfterMs: delaysMs.length === 0 ? undefined : Math.min(...delaysMs) };
+  const requeueAfterMs = delaysMs.length === 0 ? undefined : Math.min(...delaysMs);
+  return { remounted, failedAfterRestart, blockedUntil, requeueAfterMs };
+}
+
+/** Counts the pods too: the status of the StatefulSet may lag behind a pod that has just ended. */
+function areAllReady(statefulSet: StatefulSet, { pods }: RestartContext): boolean {
+  const { desired, isComplete } = rolloutOf(statefulSet);
+  const ready = [...pods.byOwner(statefulSet.metadata.uid)].filter(
+    (pod) => pod.metadata.deletionTimestamp === undefined && isReady(pod),
+  );
+  return isComplete && ready.length >= desired;
 }
 
 const restartAfterMs = ({ database }: Settings): number => Math.max(database.resizeRestartAfterMs, minRestartAfterMs);
 
 type NextStep =
   | { readonly type: 'nothing' }
-  /** `isStarting`: the pod was created after the volume had grown and is not ready yet. No other pod is restarted until then. */
-  | { readonly type: 'wait'; readonly delayMs: number; readonly isStarting: boolean }
-  | { readonly type: 'restart'; readonly uid: string }
-  | { readonly type: 'report'; readonly isStarting: boolean };
+  /** `resizeRestartAfter` has not passed. */
+  | { readonly type: 'wait'; readonly delayMs: number }
+  | { readonly type: 'restart'; readonly uid: string; readonly isPodReady: boolean }
+  /** The pod was created after the volume had grown, or it does not run. */
+  | { readonly type: 'remounted'; readonly delayMs: number; readonly isPodReady: boolean }
+  | { readonly type: 'failed'; readonly isPodReady: boolean };
 
 /** Decides what to do about a volume whose file system has not grown. Reads the claim and the pod from the API server first. */
 async function nextStep(
@@ -243,56 +288,52 @@ async function nextStep(
 ): Promise<NextStep> {
   const nowMs = Date.now();
   const waitMs = restartAfterMs(settings);
-  const waitSince = (fromMs: number, isStarting = false): NextStep => ({
-    type: 'wait',
-    delayMs: fromMs + waitMs - nowMs,
-    isStarting,
-  });
-  const starting: NextStep = { type: 'wait', delayMs: waitMs, isStarting: true };
-  if (nowMs < sinceMs + waitMs) return waitSince(sinceMs);
+  const notRunning: NextStep = { type: 'remounted', delayMs: waitMs, isPodReady: false };
+  if (nowMs < sinceMs + waitMs) return { type: 'wait', delayMs: sinceMs + waitMs - nowMs };
   try {
     const live = await client.get(PersistentVolumeClaim, { ...podKey, name: claim });
     const [pending] = resizeProgressOf([live], settings.database.size).fileSystems;
     if (pending === undefined) return { type: 'nothing' };
-    if (nowMs < pending.sinceMs + waitMs) return waitSince(pending.sinceMs);
+    if (nowMs < pending.sinceMs + waitMs) return { type: 'wait', delayMs: pending.sinceMs + waitMs - nowMs };
     const pod = await client.get(Pod, podKey);
     const isRunning = pod.metadata.deletionTimestamp === undefined && pod.status?.phase === 'Running';
-    if (!isRunning || !isControlledBy(pod, statefulSet)) return starting;
+    if (!isRunning || !isControlledBy(pod, statefulSet)) return notRunning;
     // Not startTime, which the node's clock writes: if that clock is behind, the pod would be restarted repeatedly.
     const createdMs = Date.parse(pod.metadata.creationTimestamp);
-    if (createdMs <= pending.sinceMs) return { type: 'restart', uid: pod.metadata.uid };
-    const isStarting = !isReady(pod);
-    return nowMs < createdMs + waitMs ? waitSince(createdMs, isStarting) : { type: 'report', isStarting };
+    const isPodReady = isReady(pod);
+    if (createdMs <= pending.sinceMs) return { type: 'restart', uid: pod.metadata.uid, isPodReady };
+    const delayMs = createdMs + waitMs - nowMs;
+    return delayMs > 0 ? { type: 'remounted', delayMs, isPodReady } : { type: 'failed', isPodReady };
   } catch (error) {
     if (!isNotFound(error)) throw error;
-    return starting;
+    return notRunning;
   }
 }
 
-/** The outcome if the claims are not checked, because the operator does not use them. */
-export const volumesNotChecked = ({ message }: ComponentOutcome): VolumeOutcome => ({
-  reason: 'VolumesSettled',
+/** The outcome if this reconcile does not get as far as the claims. */
+export const volumesNotChecked = ({ message }: Pick<ComponentOutcome, 'message'>): VolumeOutcome => ({
+  reason: 'VolumesNotChecked',
   message: `the volumes are not checked: ${message}`,
 });
 
 /** The input of {@link volumeOutcome}. */
-export interface VolumeObservation extends Partial<Omit<ResizeResult, 'claims'>> {
+export interface VolumeObservation {
   /** The claims within the replicas, whoever controls them. */
   readonly claims: readonly PersistentVolumeClaim[];
   readonly progress: ResizeProgress;
-  readonly failedAfterRestart?: RestartResult['failedAfterRestart'];
+  readonly refusal?: ResizeResult['refusal'];
+  readonly removedReplicaRefusals?: ResizeResult['removedReplicaRefusals'];
+  readonly restart?: Partial<RestartResult>;
 }
 
-/** The outcome for the volumes. Its message names each claim that is smaller than `dbSize`, or that the operator does not grow. */
+/** The outcome for the volumes. Its message names the first claims that are too small, and those that the operator does not grow. */
 export function volumeOutcome(
   bookStore: BookStore,
   settings: Settings,
-  { claims, progress, refusal, removedReplicaRefusals = [], failedAfterRestart = [] }: VolumeObservation,
+  { claims, progress, refusal, removedReplicaRefusals = [], restart = {} }: VolumeObservation,
 ): VolumeOutcome {
   const { reason, messages } =
-    refusal === undefined
-      ? progressOutcome(bookStore, settings, progress, failedAfterRestart)
-      : refusalOutcome(refusal, settings);
+    refusal === undefined ? progressOutcome(bookStore, settings, progress, restart) : refusalOutcome(refusal, settings);
   const skipped = claims.flatMap((claim) => skippedMessage(claim, bookStore, settings) ?? []);
   const grown = claims.filter(
     (claim) =>
@@ -317,11 +358,11 @@ interface VolumeMessages {
 function progressOutcome(
   bookStore: BookStore,
   settings: Settings,
-  { unfinished, fileSystems, failures }: ResizeProgress,
-  failedAfterRestart: RestartResult['failedAfterRestart'],
+  progress: ResizeProgress,
+  restart: Partial<RestartResult>,
 ): VolumeMessages {
+  const { unfinished, fileSystems, failures } = progress;
   if (unfinished.length === 0) return { reason: 'VolumesSettled', messages: [] };
-  const podOf = ({ ordinal }: FileSystemResize): string => `${statefulSetKey(bookStore).name}-${ordinal}`;
   const describe = (volumes: readonly SmallVolume[]): string =>
     listed(volumes.map((volume) => describeGrowth(volume, settings)));
   const failed = [
@@ -329,26 +370,49 @@ function progressOutcome(
       ({ message, ...volume }) =>
         `growing claim ${describeGrowth(volume, settings)} fails: ${message} (${kubectl(bookStore, `describe pvc ${volume.claim}`)})`,
     ),
-    ...failedAfterRestart.map((fileSystem) => {
-      const pod = podOf(fileSystem);
+    ...(restart.failedAfterRestart ?? []).map((fileSystem) => {
+      const pod = podNameOf(bookStore, fileSystem);
       const growth = describeGrowth(fileSystem, settings);
-      return `the file system of claim ${growth} was not grown although pod ${pod} started after the volume had grown: see its Events (${kubectl(bookStore, `describe pod ${pod}`)})`;
+      return `the file system of claim ${growth} was not grown although pod ${pod} started after the volume had grown, so the operator does not restart it again: see its Events (${kubectl(bookStore, `describe pod ${pod}`)}) and the log of the storage driver on its node`;
     }),
   ];
-  if (failed.length > 0) return { reason: 'ResizeFailing', messages: firstOf(failed) };
-  const [first] = fileSystems;
+  const restarts = restartMessages(bookStore, settings, progress, restart);
+  if (failed.length > 0) return { reason: 'ResizeFailing', messages: [...firstOf(failed), ...restarts] };
   const waitingForDriver = unfinished.filter(({ claim }) => !fileSystems.some((each) => each.claim === claim));
   const driver =
     waitingForDriver[0] === undefined
       ? []
       : [
-          `waiting for the storage driver to grow claim ${describe(waitingForDriver)}; its Events say why it does not (${kubectl(bookStore, `describe pvc ${waitingForDriver[0].claim}`)})`,
+          `waiting for the storage driver to grow claim ${describe(waitingForDriver)}; its Events may say why it does not (${kubectl(bookStore, `describe pvc ${waitingForDriver[0].claim}`)})`,
         ];
-  if (first === undefined) return { reason: 'ClaimsGrowing', messages: driver };
-  const seconds = restartAfterMs(settings) / 1000;
-  const kubelet = `waiting for the kubelet to grow the file system of claim ${describe(fileSystems)}; after ${seconds} s (bookDB.resizeRestartAfter) the operator restarts pod ${podOf(first)} once`;
-  return { reason: 'FileSystemResizePending', messages: [kubelet, ...driver] };
+  if (fileSystems.length === 0) return { reason: 'ClaimsGrowing', messages: driver };
+  const kubelet = `waiting for the kubelet to grow the file system of claim ${describe(fileSystems)}`;
+  return { reason: 'FileSystemResizePending', messages: [kubelet, ...restarts, ...driver] };
 }
+
+/** Says which pod the operator restarts next, and which it does not restart again. */
+function restartMessages(
+  bookStore: BookStore,
+  settings: Settings,
+  { fileSystems }: ResizeProgress,
+  { remounted = [], failedAfterRestart = [], blockedUntil }: Partial<RestartResult>,
+): readonly string[] {
+  const after = `${restartAfterMs(settings) / 1000} s (bookDB.resizeRestartAfter)`;
+  const next = fileSystems.find((each) => !remounted.includes(each) && !failedAfterRestart.includes(each));
+  const pods = listed(remounted.map((each) => podNameOf(bookStore, each)));
+  const condition = blockedUntil === undefined ? '' : `, but not before ${blockedUntil}`;
+  return [
+    ...(pods === ''
+      ? []
+      : [`the operator waits ${after} from the start of pod ${pods}, and does not restart it again`]),
+    ...(next === undefined
+      ? []
+      : [`after ${after} the operator restarts pod ${podNameOf(bookStore, next)} once${condition}`]),
+  ];
+}
+
+const podNameOf = (bookStore: BookStore, { ordinal }: FileSystemResize): string =>
+  `${statefulSetKey(bookStore).name}-${ordinal}`;
 
 /** For example `data-shop-db-0 from 1Gi to 2Gi`. */
 const describeGrowth = ({ claim, capacity }: SmallVolume, { database }: Settings): string =>
@@ -364,7 +428,11 @@ function settledMessages(
   if (database.replicas === 0) return ['no claim is in use: bookDB.replicas is 0'];
   if (claims.length === 0) return [`StatefulSet ${statefulSetKey(bookStore).name} has no claim yet`];
   if (grown.length === 0) return [];
-  const sizes = grown.map((claim) => `claim ${claim.metadata.name} has ${capacityOf(claim)}`);
+  const sizes = grown.map((claim) => {
+    // The driver may still try to provide a size that an earlier BookStore of this name asked for.
+    const requests = hasCapacity(claim, requestOf(claim)) ? '' : ` and requests ${requestOf(claim)}`;
+    return `claim ${claim.metadata.name} has ${capacityOf(claim)}${requests}`;
+  });
   return [`${listed(sizes)}, and dbSize is ${database.size}`];
 }
 
@@ -376,7 +444,10 @@ function skippedMessage(
 ): string | undefined {
   const { name, deletionTimestamp } = claim.metadata;
   if (deletionTimestamp !== undefined) return `claim ${name} is being deleted and does not grow`;
-  if (isForeign(claim, statefulSetKey(bookStore).name)) return `claim ${name} has another controller and does not grow`;
+  const controller = controllerOf(claim);
+  if (controller !== undefined && isForeign(claim, statefulSetKey(bookStore).name)) {
+    return `claim ${name} is controlled by ${controller.kind} ${controller.name} and does not grow`;
+  }
   if (isBound(claim)) return undefined;
   const { phase = 'Pending' } = claim.status ?? {};
   const growth =
@@ -401,20 +472,20 @@ function refusalOutcome({ claim, error }: RefusedClaim, settings: Settings): Vol
   const refusal = serverMessage(error);
   const change = describeRequest(claim, settings);
   if (!refusal.includes(cannotResizeMessage)) {
-    const message = `the API server refuses to change the request of claim ${change}: ${refusal}; the operator retries at least once a minute`;
+    const message = `the API server refuses to change the request of claim ${change}: ${refusal}; correct the quota, the policy or the permission: the operator retries at least once a minute`;
     return { reason: 'ResizeRefused', messages: [message] };
   }
   const { storageClassName = '' } = claim.spec ?? {};
   const message =
     storageClassName === ''
       ? `claim ${change} cannot grow: it has no StorageClass. Move its data to a claim with a StorageClass that allows it`
-      : `claim ${change} cannot grow: StorageClass ${storageClassName} does not have allowVolumeExpansion: true. If its driver can grow volumes, run kubectl patch storageclass ${storageClassName} --patch '{"allowVolumeExpansion":true}'`;
+      : `claim ${change} cannot grow: StorageClass ${storageClassName} does not have allowVolumeExpansion: true or does not exist. If its driver can grow volumes, run kubectl patch storageclass ${storageClassName} --patch '{"allowVolumeExpansion":true}'`;
   return { reason: 'StorageClassCannotGrow', messages: [`${message}. The API server says: ${refusal}`] };
 }
 
-/** The claims of removed replicas are tried again in every reconcile, but need no retry of their own. */
+/** A refusal for a removed replica causes no retry with backoff: the next reconcile, at the latest the resync, tries again. */
 const removedReplicaMessage = ({ claim, error }: RefusedClaim, settings: Settings): string =>
-  `the API server refuses to change the request of claim ${describeRequest(claim, settings)}, whose replica was removed: ${serverMessage(error)}; the operator retries at the next resync`;
+  `the API server refuses to change the request of claim ${describeRequest(claim, settings)}, whose replica was removed: ${serverMessage(error)}; the operator retries at the next change or resync`;
 
 const describeRequest = (claim: PersistentVolumeClaim, settings: Settings): string =>
   describeGrowth({ claim: claim.metadata.name, capacity: requestOf(claim) }, settings);

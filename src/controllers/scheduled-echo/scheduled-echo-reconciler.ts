@@ -2,11 +2,9 @@ import { ScheduledEcho } from '../../api/index.ts';
 import type { ApiError } from '../../runtime/client/index.ts';
 import {
   type Applier,
-  type ApplyResult,
   defineReasons,
   done,
   type EventRecorder,
-  findCondition,
   isControlledBy,
   keyOf,
   missingField,
@@ -119,7 +117,7 @@ export class ScheduledEchoReconciler {
     if (applied.type === 'terminating') {
       return { ...beingDeleted(CronJob, cronJob), status: statusOf(echo, cronJob) };
     }
-    this.#recordRepair(echo, applied, context);
+    this.#reporter.recordRepair(echo, CronJob, applied, context);
     return this.#scheduled(echo, cronJob);
   }
 
@@ -136,19 +134,6 @@ export class ScheduledEchoReconciler {
       message: `CronJob ${name} prints the message at ${schedule}${zone}${suffix}`,
       status,
     };
-  }
-
-  /** Records an Event if the CronJob was missing or different: somebody deleted or edited it, or the spec has changed. */
-  #recordRepair(echo: ScheduledEcho, applied: ApplyResult<CronJob>, context: ReconcileContext): void {
-    const name = cronJobKeyOf(keyOf(echo)).name;
-    if (applied.type === 'applied') {
-      const note = `applied CronJob ${name}, which differed from the spec in ${applied.difference}`;
-      this.#reporter.recordEvent(echo, { type: 'Normal', reason: 'CronJobChanged', note }, context);
-    }
-    if (applied.type === 'created' && findCondition(echo.status?.conditions, 'Ready')?.status === 'True') {
-      const note = `created CronJob ${name} again: it was deleted`;
-      this.#reporter.recordEvent(echo, { type: 'Normal', reason: 'CronJobRecreated', note }, context);
-    }
   }
 
   #ownCronJob(echo: ScheduledEcho): CronJob | undefined {

@@ -36,8 +36,9 @@ export interface CacheObserver {
    */
   readonly listed: (namespace: string | undefined, startedAtMs: number) => void;
   /**
-   * The cache may never reach resourceVersions of earlier answers: etcd was restored from a backup, the informer stopped, or
-   * the server refuses a kind that is optional or was never listed. `namespace` is undefined if all namespaces of the informer are affected.
+   * The cache may never reach resourceVersions of earlier responses: etcd was restored from a backup, the informer stopped,
+   * or the server refuses a kind that is optional or was never listed. `namespace` is undefined if all namespaces of the
+   * informer are affected.
    */
   readonly reset: (namespace: string | undefined) => void;
 }

@@ -12,7 +12,15 @@ import { ReadYourWrites } from './read-your-writes.ts';
 import { type Result, TerminalError } from './result.ts';
 import { type KeySource, runSource } from './source.ts';
 import { TimeLimit } from './time-limit.ts';
-import { type Enqueue, type InformerSource, type OwnedKind, owns, priorityOf, type Watch } from './watch.ts';
+import {
+  type Enqueue,
+  type InformerSource,
+  type OwnedKind,
+  type OwnedKinds,
+  owns,
+  priorityOf,
+  type Watch,
+} from './watch.ts';
 
 /** The context of one reconcile. */
 export interface ReconcileContext {
@@ -37,8 +45,11 @@ export interface ReconcileContext {
  */
 export type Reconcile = (key: ObjectKey, context: ReconcileContext) => Promise<Result>;
 
-/** Options of a {@link Controller}. */
-export interface ControllerOptions<T extends KubeObject> {
+/** Options of a {@link Controller}. `Children` are the types of the objects that it owns. */
+export interface ControllerOptions<
+  T extends KubeObject,
+  Children extends readonly KubeObject[] = readonly KubeObject[],
+> {
   /** The name in logs and metrics. Default: the kind's name in lower case. */
   readonly name?: string;
   readonly reconcile: Reconcile;
@@ -46,7 +57,7 @@ export interface ControllerOptions<T extends KubeObject> {
    * Kinds of children: objects with a controller reference to an object of this kind. A change of a child enqueues its
    * owner; see {@link OwnedKind} to filter the changes.
    */
-  readonly owns?: readonly (Kind | OwnedKind)[];
+  readonly owns?: OwnedKinds<Children>;
   /** Other kinds; see {@link watches}. */
   readonly watches?: readonly Watch[];
   /** Sources of keys other than watches; see {@link KeySource}. */

@@ -32,6 +32,7 @@ export type {
   NamedChildren,
   NamedChildrenOptions,
   OwnedKind,
+  OwnedKinds,
   Watch,
   WatchFilter,
 } from './watch.ts';

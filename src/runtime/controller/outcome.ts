@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
+import type { ApplyResult } from '../apply/index.ts';
 import { ApiError, isRefusal } from '../client/index.ts';
 import {
   type Condition,
@@ -23,7 +24,7 @@ export interface Reason {
   readonly event: EventNotice['type'];
   /**
    * Whether a changed message under the same reason also records an Event and a log line. Only for messages that depend on
-   * the spec: a message with a clock or a counter would record an Event at each reconcile. Default false.
+   * objects: a message with a clock or a counter would record an Event at each reconcile. Default false.
    */
   readonly recordsMessageChanges?: boolean;
   /** One sentence for the generated documentation. */
@@ -184,6 +185,24 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
     const { kind, events } = this.#options;
     log.info({ reason: notice.reason }, notice.note);
     events.record(kind, object, { ...notice, action: 'Reconcile' });
+  }
+
+  /**
+   * Records an Event if an apply changed a child, or created it although `Ready` was True for this generation: somebody had edited or
+   * deleted it, or the spec has changed. Reasons: `DeploymentChanged`, whose note names the first field that differed, and
+   * `DeploymentRecreated`. Call it with each result of {@link Applier.apply}. Does not wait and never throws.
+   */
+  recordRepair(object: T, child: Kind, applied: ApplyResult<KubeObject>, context: Pick<ReconcileContext, 'log'>): void {
+    if (applied.type === 'applied') {
+      const note = `applied ${child.kind} ${applied.object.metadata.name}, which differed from the spec in ${applied.difference}`;
+      this.recordEvent(object, { type: 'Normal', reason: `${child.kind}Changed`, note }, context);
+    }
+    const ready = findCondition(object.status?.conditions, 'Ready');
+    const existed = ready?.status === 'True' && ready.observedGeneration === object.metadata.generation;
+    if (applied.type === 'created' && existed) {
+      const note = `created ${child.kind} ${applied.object.metadata.name} again: it was deleted`;
+      this.recordEvent(object, { type: 'Normal', reason: `${child.kind}Recreated`, note }, context);
+    }
   }
 
   #refused(object: T, error: unknown): Outcome<R, T> {

@@ -1,5 +1,5 @@
 import type { CacheProgress } from '../cache/index.ts';
-import { type Client, type ClientRequest, isNotFound } from '../client/index.ts';
+import { type Client, type ClientRequest, isConflict, isNotFound } from '../client/index.ts';
 import { type Kind, type KubeObject, keyString, type ObjectKey, resourceName } from '../kind/index.ts';
 import type { Logger } from '../observability/index.ts';
 
@@ -42,7 +42,8 @@ export interface ReadYourWritesOptions {
  * Keeps a reconcile from reading a cache that has not observed what an earlier reconcile of the same key wrote. The
  * response to each write sets a minimum resourceVersion for the key. A delete response has no resourceVersion: the key waits
  * until the cache no longer holds the uid, or shows it terminating. A read from the API server also sets a minimum, because
- * it may show a write whose response was lost.
+ * it may show a write whose response was lost. A patch or update that gets a Conflict is followed by such a read: the cache
+ * is stale, perhaps because its watch died silently.
  *
  * Guarantees:
  * - A key is deferred only when it is dequeued, and is enqueued again when all its minimums are observed.
@@ -75,7 +76,7 @@ export class ReadYourWrites {
     for (const informer of new Set(informers)) this.#attach(informer);
   }
 
-  /** Detaches from the informers: enqueues no more keys, and writes that are answered later set no minimum. */
+  /** Detaches from the informers: enqueues no more keys, and later responses set no minimum. */
   detach(): void {
     this.#watches.clear();
     for (const detach of this.#detach.splice(0)) detach();
@@ -96,18 +97,26 @@ export class ReadYourWrites {
         const sentAtMs = performance.now();
         const uid = request.verb === 'delete' ? (request.uid ?? this.#knownUid(key, request)) : undefined;
         try {
-          const answer = await send();
-          this.#recordResponse(key, request, answer, uid, sentAtMs);
-          return answer;
+          const response = await send();
+          this.#recordResponse(key, request, response, uid, sentAtMs);
+          return response;
         } catch (error) {
           // The object no longer exists, but the cache may still hold it. A 404 for a kind that is not served names no object.
           const isGone =
             request.verb === 'delete' && isNotFound(error) && error.status.details?.name === request.key?.name;
           if (isGone) this.#addDeletionMinimum(key, request.kind, request.key, uid, sentAtMs);
+          if (isConflict(error)) await this.#readAfterConflict(request, this.client(client, key, signal));
           throw error;
         }
       },
     });
+  }
+
+  /** Reads the object, which sets a minimum. The caller throws the Conflict, so an error of the read does not matter. */
+  async #readAfterConflict({ verb, kind, key: object }: ClientRequest, client: Client): Promise<void> {
+    // After an apply the Applier reads the object. A delete needs no permission to read.
+    const isRead = (verb === 'patch' || verb === 'update') && this.#watches.has(resourceName(kind));
+    if (isRead && object !== undefined) await client.get(kind, object).catch(() => {});
   }
 
   #attach(informer: CacheProgress): void {
@@ -157,7 +166,7 @@ export class ReadYourWrites {
   #recordResponse(
     key: string,
     request: ClientRequest,
-    answer: unknown,
+    response: unknown,
     uid: string | undefined,
     sentAtMs: number,
   ): void {
@@ -165,12 +174,12 @@ export class ReadYourWrites {
     if (request.isDryRun || verb === 'list') return;
     if (verb === 'deletecollection') {
       // The response holds the objects as they were before the deletion.
-      for (const { metadata } of answer as readonly KubeObject[]) {
+      for (const { metadata } of response as readonly KubeObject[]) {
         this.#addDeletionMinimum(key, kind, metadata, metadata.uid, sentAtMs);
       }
       return;
     }
-    const object = answer as KubeObject | undefined;
+    const object = response as KubeObject | undefined;
     if (object !== undefined) this.#addVersionMinimum(key, kind, object, sentAtMs);
     // Some kinds answer a finished delete with the object's last version.
     if (verb === 'delete' && object?.metadata.deletionTimestamp === undefined) {

@@ -94,9 +94,14 @@ export function owns<T extends KubeObject>(owner: Kind, child: Kind<T>, filter: 
  */
 export interface OwnedKind<T extends KubeObject = KubeObject> {
   readonly kind: Kind<T>;
-  /** Which changes of a child enqueue its owner, as a {@link Predicate}. Default: all. */
-  predicate?(delta: Delta<T>): boolean;
+  /** Which changes of a child enqueue its owner. Default: all. */
+  readonly predicate?: Predicate<T>;
 }
+
+/** The kinds of children that a controller owns, each with a predicate of its own kind at most. */
+export type OwnedKinds<Children extends readonly KubeObject[]> = {
+  readonly [I in keyof Children]: Kind<Children[I]> | OwnedKind<Children[I]>;
+};
 
 /** Options of {@link ownsByName}. */
 export interface NamedChildrenOptions<Owner extends KubeObject, Child extends KubeObject> extends WatchFilter<Child> {

@@ -143,7 +143,10 @@ export class Manager {
    * @throws Error if the name is taken or the manager has stopped; RangeError for invalid options; whatever
    *   {@link informer} throws.
    */
-  controller<T extends KubeObject>(kind: Kind<T>, options: ControllerOptions<T>): ControllerHandle {
+  controller<T extends KubeObject, Children extends readonly KubeObject[] | [] = readonly KubeObject[]>(
+    kind: Kind<T>,
+    options: ControllerOptions<T, Children>,
+  ): ControllerHandle {
     this.#refuseIfStopped();
     const name = options.name ?? kind.kind.toLowerCase();
     if (this.#controllers.has(name)) throw new Error(`there is a controller "${name}" already: give this one a name`);
@@ -154,7 +157,9 @@ export class Manager {
       return informer;
     };
     const release = () => Promise.all(held.map((other) => this.release(other)));
-    const controller = this.#createController(name, kind, options, informers, release);
+    // Safe: a predicate is called only with objects of its own kind.
+    const untyped = options as ControllerOptions<T>;
+    const controller = this.#createController(name, kind, untyped, informers, release);
     const run = new ControllerRun(controller, this.#drainTimeoutMs);
     this.#controllers.set(name, run);
     if (this.#state === 'running') this.#start(run, Promise.all([this.#allSynced(), this.#leading]));

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import { type Client, type Gate, isNotFound } from '../client/index.ts';
+import { type Client, type Gate, isNamespaceTerminating, isNotFound } from '../client/index.ts';
 import { apiVersionOf, type Kind, type KubeObject, keyOf, type Manifest } from '../kind/index.ts';
 import { Event } from '../kinds/index.ts';
 import { EventHistory, type EventLimits, type EventSeries } from './event-history.ts';
@@ -185,7 +185,11 @@ export class EventRecorder {
       try {
         if (!this.#isClosed) await write();
       } catch (error) {
-        if (!this.#isClosed) this.#log.warn({ err: error, reason: series.reason }, 'failed to write an event');
+        const details = { err: error, reason: series.reason };
+        // The Event would be deleted with its namespace.
+        if (isNamespaceTerminating(error))
+          this.#log.debug(details, 'cannot write an event: its namespace is terminating');
+        else if (!this.#isClosed) this.#log.warn(details, 'failed to write an event');
       } finally {
         series.isWriting = false;
       }

@@ -68,8 +68,8 @@ const eventFlushTimeoutMs = 2000;
  *
  * Sends no request. The API server may be unavailable: the running manager waits for it.
  *
- * @throws ConnectionError if no API server is configured; TypeError without `connection` and `environment`; RangeError for a name that is not a DNS subdomain, and for
- *   inconsistent timings of the Lease.
+ * @throws ConnectionError if no API server is configured; TypeError without `connection` and `environment`; RangeError for a
+ *   name that is not a DNS subdomain, and for inconsistent timings of the Lease.
  *
  * @example
  * const operator = await connectOperator({ name: 'greeter', environment: process.env, log: pino() });

@@ -38,7 +38,7 @@ const keepAliveTimeoutMs = 600_000;
  *
  * @example
  * await using proxy = await FaultProxy.start({ upstream: server.connection });
- * const transport = new Transport(proxy.connection, { userAgent: 'my-test' });
+ * const client = createClient(proxy.connection, { fieldManager: 'my-test' });
  * const storm = proxy.inject({ type: 'answer', status: 503, reason: 'ServiceUnavailable' }, { on: isWrite });
  * // … what the operator does meanwhile …
  * storm.off();

@@ -1,6 +1,6 @@
 /**
- * The testing kit: a real API server that a test starts, stops and sets back, and a proxy before it whose faults the
- * test switches on and off. For any test runner.
+ * `@echoperator/runtime/testing`: a real API server that a test starts, stops and restores, and a proxy in front of it that
+ * injects faults. For any test runner.
  */
 export { ApiServer, type ApiServerOptions, type CustomResourceDefinitionManifest, type Flags } from './api-server.ts';
 export { eventually } from './eventually.ts';

@@ -14,6 +14,8 @@ export class ProxiedResponse {
   /** A fault that takes effect at the next bytes. */
   #pending: InjectedFault | undefined;
   #slowedBy: InjectedFault | undefined;
+  /** Resolves when every delayed write is done. */
+  #delayed: Promise<void> = Promise.resolve();
   #isWithinLine = false;
   #forwardedBytes = 0;
   /** True when nothing more may be forwarded. */
@@ -26,8 +28,11 @@ export class ProxiedResponse {
     this.#client = client;
     this.#reset = reset;
     upstream.on('data', (chunk: Buffer) => this.#forward(chunk));
+    // A short response ends while its only chunk is delayed: a paused stream still emits `end`.
     upstream.on('end', () => {
-      if (!this.#isStopped) client.end();
+      void this.#delayed.then(() => {
+        if (!this.#isStopped) client.end();
+      });
     });
     // The server aborted the response, so abort it towards the client too.
     upstream.on('error', () => client.destroy());
@@ -89,7 +94,7 @@ export class ProxiedResponse {
       this.#client.write(chunk);
       this.#upstream.resume();
     };
-    delay(waitMs, undefined, { signal: ended }).then(write, write);
+    this.#delayed = delay(waitMs, undefined, { signal: ended }).then(write, write);
   }
 
   #waitForClient(): void {

@@ -55,6 +55,10 @@ async function reconcile({
   refusal = 'exceeded quota',
   applyStatefulSet,
   controlled = true,
+  absent = false,
+  metadata = {},
+  serviceHolder,
+  stored = {},
 }: {
   readonly claims: readonly PersistentVolumeClaim[];
   readonly bookDB?: object;
@@ -62,21 +66,37 @@ async function reconcile({
   readonly refusal?: string;
   readonly applyStatefulSet?: (statefulSet: StatefulSet) => Promise<unknown>;
   readonly controlled?: boolean;
+  /** Whether the StatefulSet does not exist. */
+  readonly absent?: boolean;
+  /** More metadata of the StatefulSet. */
+  readonly metadata?: object;
+  /** A Service of somebody else that has the name of the database's Service. */
+  readonly serviceHolder?: object;
+  /** How the metadata of the BookStore in the API server differs from that in the cache. */
+  readonly stored?: object;
 }) {
   const store = bookStore({ bookDB: { dbSize: '2Gi', ...bookDB } });
   const replicas = settingsOf(store).database.replicas;
   const statefulSet = {
-    metadata: { name: 'shop-db', ownerReferences: controlled ? [controllerReference(BookStore, store)] : [] },
+    metadata: {
+      name: 'shop-db',
+      ownerReferences: controlled ? [controllerReference(BookStore, store)] : [],
+      ...metadata,
+    },
     spec: { replicas },
     status: { replicas, updatedReplicas: replicas, availableReplicas: replicas },
   } as unknown as StatefulSet;
   return reconcileDatabase(store, settingsOf(store), {
-    client: { patch: () => refuse(refusal) },
-    statefulSets: { get: () => statefulSet },
+    client: {
+      get: () => Promise.resolve({ ...store, metadata: { ...store.metadata, ...stored } }),
+      patch: () => refuse(refusal),
+    },
+    statefulSets: { get: () => (absent ? undefined : statefulSet) },
     pods: { byOwner: () => [] },
     podDefaults: bookStoreDefaults,
     applier: {
       apply: async (kind: Kind) => {
+        if (kind !== StatefulSet && serviceHolder !== undefined) return { type: 'nameTaken', holder: serviceHolder };
         if (kind !== StatefulSet) return { type: 'unchanged' };
         return applyStatefulSet?.(statefulSet) ?? { type: 'unchanged', object: statefulSet };
       },
@@ -86,7 +106,7 @@ async function reconcile({
 }
 
 const resizeRefused =
-  'the API server refuses to change the request of claim data-shop-db-0 from 1Gi to 2Gi: exceeded quota; the operator retries at least once a minute';
+  'the API server refuses to change the request of claim data-shop-db-0 from 1Gi to 2Gi: exceeded quota; correct the quota, the policy or the permission: the operator retries at least once a minute';
 
 test('a refused claim is reported also if the API server refuses the StatefulSet', async () => {
   const { database, volume } = await reconcile({
@@ -109,7 +129,7 @@ test('a refused claim of a removed replica is reported, and does not make the Bo
   expect(volume).toEqual({
     reason: 'VolumesSettled',
     message:
-      'claim data-shop-db-0 has 2Gi, and dbSize is 2Gi; the API server refuses to change the request of claim data-shop-db-1 from 1Gi to 2Gi, whose replica was removed: exceeded quota; the operator retries at the next resync',
+      'claim data-shop-db-0 has 2Gi, and dbSize is 2Gi; the API server refuses to change the request of claim data-shop-db-1 from 1Gi to 2Gi, whose replica was removed: exceeded quota; the operator retries at the next change or resync',
   });
 });
 
@@ -119,7 +139,7 @@ test('a StorageClass that cannot grow is named, with the command and the words o
   const fixed = { ...own, spec: { ...own.spec, storageClassName: 'fixed' } };
   expect((await reconcile({ claims: [fixed], refusal })).volume).toEqual({
     reason: 'StorageClassCannotGrow',
-    message: `claim data-shop-db-0 from 1Gi to 2Gi cannot grow: StorageClass fixed does not have allowVolumeExpansion: true. If its driver can grow volumes, run kubectl patch storageclass fixed --patch '{"allowVolumeExpansion":true}'. The API server says: ${refusal}`,
+    message: `claim data-shop-db-0 from 1Gi to 2Gi cannot grow: StorageClass fixed does not have allowVolumeExpansion: true or does not exist. If its driver can grow volumes, run kubectl patch storageclass fixed --patch '{"allowVolumeExpansion":true}'. The API server says: ${refusal}`,
   });
   expect((await reconcile({ claims: [own], refusal })).volume.message).toContain('it has no StorageClass');
 });
@@ -144,11 +164,20 @@ describe('VolumesSettled', () => {
     expect(volume.message).toBe('no claim is in use: bookDB.replicas is 0');
   });
 
-  test('says so if the claims are not checked', async () => {
-    const { volume } = await reconcile({ claims: [claim('data-shop-db-0', '1Gi')], controlled: false });
-    expect(volume.reason).toBe('VolumesSettled');
-    expect(volume.message).toMatch(
-      /^the volumes are not checked: a StatefulSet named shop-db exists and does not belong/,
+  test('tells a request that is larger than the volume, which the driver may still try to provide', async () => {
+    const { volume } = await reconcile({ claims: [claim('data-shop-db-0', '20Ti', { capacity: { storage: '2Gi' } })] });
+    expect(volume).toEqual({
+      reason: 'VolumesSettled',
+      message: 'claim data-shop-db-0 has 2Gi and requests 20Ti, and dbSize is 2Gi',
+    });
+  });
+
+  test('names the controller of a foreign claim', async () => {
+    const ownerReferences = [{ apiVersion: 'v1', kind: 'Backup', name: 'nightly', uid: 'x', controller: true }];
+    const { database, volume } = await reconcile({ claims: [claim('data-shop-db-0', '1Gi', {}, { ownerReferences })] });
+    expect(volume.message).toBe('claim data-shop-db-0 is controlled by Backup nightly and does not grow');
+    expect(database.message).toContain(
+      "To use that data, remove the claim's owner reference that has controller: true. If nobody needs it, delete the claim (kubectl --namespace default delete pvc data-shop-db-0)",
     );
   });
 
@@ -162,6 +191,51 @@ describe('VolumesSettled', () => {
   });
 });
 
+describe('VolumesNotChecked', () => {
+  const claims = [claim('data-shop-db-0', '1Gi')];
+
+  test('if the StatefulSet is not of this BookStore', async () => {
+    const { volume } = await reconcile({ claims, controlled: false });
+    expect(volume.reason).toBe('VolumesNotChecked');
+    expect(volume.message).toMatch(
+      /^the volumes are not checked: a StatefulSet named shop-db exists and does not belong/,
+    );
+  });
+
+  test('if the API server refuses to create the StatefulSet: no claim was asked to grow', async () => {
+    const { volume } = await reconcile({ claims, absent: true, applyStatefulSet: () => refuse('denied by policy') });
+    expect(volume.reason).toBe('VolumesNotChecked');
+    expect(volume.message).toContain('denied by policy');
+  });
+
+  test('if the StatefulSet is being created or deleted', async () => {
+    expect((await reconcile({ claims, absent: true })).volume).toEqual({
+      reason: 'VolumesNotChecked',
+      message: 'the volumes are not checked: StatefulSet shop-db is being created',
+    });
+    const { volume } = await reconcile({ claims, metadata: { deletionTimestamp: '2026-01-02T03:04:05Z' } });
+    expect(volume.reason).toBe('VolumesNotChecked');
+    expect(volume.message).toContain('StatefulSet shop-db is being deleted');
+  });
+});
+
+test('a claim that is being deleted is reported before a Service that belongs to somebody else', async () => {
+  const { database, serviceTaken } = await reconcile({
+    claims: [claim('data-shop-db-0', '2Gi', {}, { deletionTimestamp: '2026-01-02T03:04:05Z' })],
+    serviceHolder: { metadata: { name: 'mongodb-service' } },
+  });
+  expect(database.reason).toBe('ClaimBeingDeleted');
+  expect(serviceTaken?.reason).toBe('NameTaken');
+});
+
+test.each([{ uid: 'successor' }, { generation: 2 }])(
+  'a BookStore that is out of date, stored as %j, grows no claim',
+  async (stored) => {
+    const { volume } = await reconcile({ claims: [claim('data-shop-db-0', '1Gi')], stored });
+    expect(volume.reason).not.toBe('ResizeRefused');
+  },
+);
+
 describe('the messages of a growth', () => {
   const growing = (conditions: readonly object[]) =>
     reconcile({
@@ -173,16 +247,25 @@ describe('the messages of a growth', () => {
     expect((await growing([])).volume).toEqual({
       reason: 'ClaimsGrowing',
       message:
-        'waiting for the storage driver to grow claim data-shop-db-0 from 1Gi to 2Gi; its Events say why it does not (kubectl --namespace default describe pvc data-shop-db-0)',
+        'waiting for the storage driver to grow claim data-shop-db-0 from 1Gi to 2Gi; its Events may say why it does not (kubectl --namespace default describe pvc data-shop-db-0)',
     });
   });
 
-  test('name the pod that will be restarted', async () => {
+  test('name what the restart of a pod waits for', async () => {
     expect((await growing([{ type: 'FileSystemResizePending', status: 'True' }])).volume).toEqual({
       reason: 'FileSystemResizePending',
       message:
-        'waiting for the kubelet to grow the file system of claim data-shop-db-0 from 1Gi to 2Gi; after 300 s (bookDB.resizeRestartAfter) the operator restarts pod shop-db-0 once',
+        'waiting for the kubelet to grow the file system of claim data-shop-db-0 from 1Gi to 2Gi; after 300 s (bookDB.resizeRestartAfter) the operator restarts pod shop-db-0 once, but not before the API server accepts StatefulSet shop-db',
     });
+    const status = { capacity: { storage: '1Gi' }, conditions: [{ type: 'FileSystemResizePending', status: 'True' }] };
+    const deletionTimestamp = '2026-01-02T03:04:05Z';
+    const { volume } = await reconcile({
+      bookDB: { replicas: 2 },
+      claims: [claim('data-shop-db-0', '2Gi', {}, { deletionTimestamp }), claim('data-shop-db-1', '2Gi', status)],
+    });
+    expect(volume.message).toContain(
+      'the operator restarts pod shop-db-1 once, but not before claim data-shop-db-0 is deleted',
+    );
   });
 
   test('quote the error', async () => {

@@ -26,6 +26,8 @@ const statefulSet = {
 const refusal = (code: number, reason: string) => new ApiError('DELETE /x', code, { reason });
 
 interface Cluster {
+  /** As the API server has it, if the cache is behind. */
+  readonly bookStore?: BookStore;
   readonly statefulSet?: StatefulSet;
   /** Those with the label of the BookStore. */
   readonly claims?: readonly PersistentVolumeClaim[];
@@ -41,10 +43,10 @@ async function reconcile(cluster: Cluster) {
   const waitedFor: string[] = [];
   const notes: string[] = [];
   const client = {
-    get: (kind: Kind) =>
-      kind.kind === StatefulSet.kind && cluster.statefulSet
-        ? Promise.resolve(cluster.statefulSet)
-        : Promise.reject(refusal(404, 'NotFound')),
+    get: (kind: Kind) => {
+      const live = kind.kind === StatefulSet.kind ? cluster.statefulSet : (cluster.bookStore ?? leaving);
+      return live ? Promise.resolve(live) : Promise.reject(refusal(404, 'NotFound'));
+    },
     list: (kind: Kind) => Promise.resolve({ items: kind.kind === PersistentVolumeClaim.kind ? claims : [] }),
     delete: (kind: Kind, { name }: { name: string }, preconditions: object) => {
       deleted.push([kind.kind, name, preconditions]);
@@ -79,6 +81,14 @@ test('the claims are deleted when the StatefulSet is gone', async () => {
     ['PersistentVolumeClaim', 'data-shop-db-0', { uid: 'uid-of-data-shop-db-0', resourceVersion: '1' }],
   ]);
   expect([result, waitedFor]).toEqual([done, []]);
+});
+
+test('the claims are kept if the policy has changed and the cache does not show it yet', async () => {
+  const { spec } = bookStore({ bookDB: { reclaimPolicy: 'Retain' } });
+  const claims = [claim('data-shop-db-0', '1Gi')];
+  expect((await reconcile({ claims, bookStore: { ...leaving, spec } })).deleted).toEqual([]);
+  const another = { ...leaving, metadata: { ...leaving.metadata, uid: 'uid-of-another' } };
+  expect((await reconcile({ claims, bookStore: another })).deleted).toEqual([]);
 });
 
 test('a StatefulSet that is already gone is not an error', async () => {

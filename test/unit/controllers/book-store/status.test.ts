@@ -71,6 +71,13 @@ describe('the status', () => {
       ['AppReady', 'True'],
       ['VolumeResizing', 'True'],
     ]);
+    const notChecked = outcome({ volume: 'VolumesNotChecked', database: 'Replacing' });
+    expect(notChecked.reason).toBe('Replacing');
+    expect(notChecked.conditions).toContainEqual({
+      type: 'VolumeResizing',
+      status: 'Unknown',
+      ...said('VolumesNotChecked'),
+    });
     expect(status?.volumes).toEqual([{ claim: 'data-shop-db-0', capacity: '1Gi' }, { claim: 'data-shop-db-1' }]);
   });
 });

@@ -7,6 +7,7 @@ import {
   resizeProgressOf,
   restartPodsForFileSystemResize,
   statefulSetOfClaim,
+  volumeOutcome,
 } from '../../../../src/controllers/book-store/volumes.ts';
 import { type Client, type Kind, keyString, type ObjectKey } from '../../../../src/runtime/index.ts';
 import { PersistentVolumeClaim, type Pod, type StatefulSet } from '../../../../src/runtime/kinds/index.ts';
@@ -79,6 +80,20 @@ describe('the progress of claims', () => {
     expect(resizeProgressOf([claim('data-a-db-0', '2Gi', pendingAt('2026-01-02T03:04:05Z'))], '2Gi')).toEqual(none);
   });
 
+  test('a node that cannot grow the file system at all is not waited for', () => {
+    const conditions = [...pendingAt(undefined).conditions, { type: 'NodeResizeError', status: 'True', message: 'no' }];
+    const progressWith = (allocatedResourceStatuses: object) => {
+      const status = { capacity: { storage: '1Gi' }, conditions, allocatedResourceStatuses };
+      return resizeProgressOf([claim('data-a-db-0', '2Gi', status)], '2Gi');
+    };
+    expect(progressWith({ storage: 'NodeResizeInfeasible' })).toMatchObject({
+      fileSystems: [],
+      failures: [{ message: 'no' }],
+    });
+    // A driver that grows file systems only at mount reports an error too.
+    expect(progressWith({ storage: 'NodeResizePending' }).fileSystems).toHaveLength(1);
+  });
+
   test.each(['ControllerResizeError', 'NodeResizeError'])('the message of %s is quoted', (type) => {
     const conditions = [{ type, status: 'True', message: 'no room' }];
     const failing = claim('data-a-db-0', '2Gi', { capacity: { storage: '1Gi' }, conditions });
@@ -89,8 +104,12 @@ describe('the progress of claims', () => {
 });
 
 describe('the restart of pods whose file systems have not grown', () => {
-  const store = bookStore({ bookDB: { dbSize: '2Gi', replicas: 2, resizeRestartAfter: '5m' } });
-  const statefulSet = { metadata: { name: 'shop-db', namespace: 'default', uid: 'uid-of-set' } } as StatefulSet;
+  const statefulSetOf = (replicas: number, updatedReplicas = replicas) =>
+    ({
+      metadata: { name: 'shop-db', namespace: 'default', uid: 'uid-of-set', generation: 1 },
+      spec: { replicas },
+      status: { observedGeneration: 1, replicas, updatedReplicas, availableReplicas: replicas },
+    }) as unknown as StatefulSet;
   const minutesAgo = (minutes: number) => new Date(Date.now() - minutes * 60_000).toISOString();
 
   const pendingClaim = (ordinal: number, minutes: number) =>
@@ -115,8 +134,15 @@ describe('the restart of pods whose file systems have not grown', () => {
   };
 
   /** Restarts the pods whose claims have waited for their file systems for ten minutes. */
-  async function restart(...pods: readonly Pod[]) {
-    const claims = pods.map((_, ordinal) => pendingClaim(ordinal, 10));
+  const restart = (...pods: readonly Pod[]) => restartIn(statefulSetOf(pods.length), pods);
+
+  async function restartIn(
+    statefulSet: StatefulSet,
+    pods: readonly Pod[],
+    waiting = pods.map((_, ordinal) => ordinal),
+  ) {
+    const store = bookStore({ bookDB: { dbSize: '2Gi', replicas: pods.length, resizeRestartAfter: '5m' } });
+    const claims = waiting.map((ordinal) => pendingClaim(ordinal, 10));
     const deleted: string[] = [];
     const client = {
       get: (kind: Kind, { name }: ObjectKey) => {
@@ -128,22 +154,28 @@ describe('the restart of pods whose file systems have not grown', () => {
         return Promise.resolve();
       },
     } as unknown as Client;
-    const context = { client, log: pino({ enabled: false }), events: { record: () => undefined } };
-    const { failedAfterRestart } = await restartPodsForFileSystemResize(
-      resizeProgressOf(claims, '2Gi'),
+    const events = { record: () => undefined };
+    const context = { client, log: pino({ enabled: false }), pods: { byOwner: () => pods }, events };
+    const progress = resizeProgressOf(claims, '2Gi');
+    const result = await restartPodsForFileSystemResize(
+      progress,
       statefulSet,
       store,
       settingsOf(store),
       context as unknown as Parameters<typeof restartPodsForFileSystemResize>[4],
     );
-    return { deleted, failed: failedAfterRestart.map(({ claim: name }) => name) };
+    const { message } = volumeOutcome(store, settingsOf(store), { claims, progress, restart: result });
+    const failed = result.failedAfterRestart.map(({ claim: name }) => name);
+    return { deleted, failed, blockedUntil: result.blockedUntil, message };
   }
 
   test('restarts one pod at a time', async () => {
-    expect(await restart(pod(0, { created: 60 }), pod(1, { created: 60 }))).toEqual({
-      deleted: ['shop-db-0'],
-      failed: [],
-    });
+    const { deleted, failed, message } = await restart(pod(0, { created: 60 }), pod(1, { created: 60 }));
+    expect(deleted).toEqual(['shop-db-0']);
+    expect(failed).toEqual([]);
+    expect(message).toContain(
+      '; the operator waits 300 s (bookDB.resizeRestartAfter) from the start of pod shop-db-0, and does not restart it again; after 300 s (bookDB.resizeRestartAfter) the operator restarts pod shop-db-1 once, but not before pod shop-db-0 is ready',
+    );
   });
 
   test('continues with the next pod when the first is ready again', async () => {
@@ -152,8 +184,31 @@ describe('the restart of pods whose file systems have not grown', () => {
   });
 
   test.each([1, 7])('waits for a pod that was created %d minutes ago and runs but is not ready', async (created) => {
-    const { deleted } = await restart(pod(0, { created, ready: false }), pod(1, { created: 60 }));
+    const { deleted, message } = await restart(pod(0, { created, ready: false }), pod(1, { created: 60 }));
     expect(deleted).toEqual([]);
+    expect(message).toContain('the operator restarts pod shop-db-1 once, but not before pod shop-db-0 is ready');
+  });
+
+  test('waits for a pod whose own volume has grown and that is not ready', async () => {
+    const pods = [pod(0, { created: 60 }), pod(1, { created: 60, ready: false })];
+    expect(await restartIn(statefulSetOf(2), pods, [0])).toMatchObject({
+      deleted: [],
+      blockedUntil: 'all pods of StatefulSet shop-db are ready and have the current template',
+    });
+  });
+
+  test('waits for a rollout, which replaces other pods', async () => {
+    const pods = [pod(0, { created: 60 }), pod(1, { created: 60 })];
+    expect(await restartIn(statefulSetOf(2, 1), pods, [0])).toMatchObject({
+      deleted: [],
+      blockedUntil: 'all pods of StatefulSet shop-db are ready and have the current template',
+    });
+  });
+
+  test('of a pod that is not ready waits for no other: their full volumes may be the cause', async () => {
+    const full = { created: 60, ready: false };
+    expect((await restart(pod(0, full), pod(1, full))).deleted).toEqual(['shop-db-0']);
+    expect((await restart(pod(0, { created: 60 }), pod(1, full))).deleted).toEqual(['shop-db-1']);
   });
 
   test('happens once per resize, however slow the clock of the node is', async () => {

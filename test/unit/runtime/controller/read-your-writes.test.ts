@@ -415,6 +415,32 @@ describe('a write that the watch does not deliver in time', () => {
   });
 });
 
+describe('a Conflict', () => {
+  const mergeStatus = (client: Client): Promise<unknown> =>
+    client.mergeStatus(Widget, { name: 'a', namespace: 'default', resourceVersion: '1' }, {});
+  const conflict = async (): Promise<Exchange> => {
+    (await nextWrite('PATCH')).refuse(409, 'Conflict');
+    return managed.server.next({ method: 'GET', path: '/apis/test.example/v1/namespaces/default/widgets/a' });
+  };
+
+  test('defers the key until the store holds the object as it is now, and replaces a watch that died silently', async () => {
+    await controller({ a: mergeStatus }, [], { observationTimeoutMs: 500 });
+    (await conflict()).json(200, stored('a', '20'));
+    const resumed = await managed.server.next({ path: widgetsPath, watch: true });
+    expect(times('a')).toBe(1);
+    resumed.stream().send('MODIFIED', stored('a', '20'));
+    await reconciled('a', 2);
+    const labels = { controller: 'widget', resource: 'widgets.test.example' };
+    expect(await managed.metric('informer_watches_replaced_total', labels)).toBe(1);
+  });
+
+  test('is retried if the object cannot be read', async () => {
+    await controller({ a: mergeStatus });
+    (await conflict()).refuse(403, 'Forbidden');
+    await reconciled('a', 2);
+  });
+});
+
 describe('a write that is not delivered because no watch is open', () => {
   test('is delivered by the next watch, which is not counted as replaced', async () => {
     await controller({ a: createPart }, [], { observationTimeoutMs: 50 });

@@ -2,10 +2,19 @@ import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { type Delta, Informer, Store } from '../../../../src/runtime/cache/index.ts';
 import { HttpClient } from '../../../../src/runtime/client/http-client.ts';
 import { Transport } from '../../../../src/runtime/client/transport.ts';
-import type { Watch } from '../../../../src/runtime/controller/index.ts';
+import type { OwnedKind, Watch } from '../../../../src/runtime/controller/index.ts';
 import { owns } from '../../../../src/runtime/controller/watch.ts';
-import { ownsByName, watches } from '../../../../src/runtime/index.ts';
+import {
+  done,
+  type Manager,
+  ownsByName,
+  type Predicate,
+  predicates,
+  type Reconcile,
+  watches,
+} from '../../../../src/runtime/index.ts';
 import { controllerReference, type Kind, keyString, type OwnerReference } from '../../../../src/runtime/kind/index.ts';
+import { Deployment, Pod } from '../../../../src/runtime/kinds/index.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
 import { RecordingLog } from '../../../../testkit/recording-log.ts';
 import { Part, Planet, stored, Widget } from '../../../../testkit/widgets.ts';
@@ -140,4 +149,28 @@ describe('ownsByName', () => {
       owners.get({ name: 'w', namespace: 'default' }),
     ]);
   });
+});
+
+test('a controller takes only predicates of the kinds that it owns', () => {
+  const isScheduled: Predicate<Pod> = ({ object }) => object.spec?.nodeName !== undefined;
+  const isReporting: OwnedKind<Deployment> = {
+    kind: Deployment,
+    predicate: ({ object }) => object.status !== undefined,
+  };
+  const reconcile: Reconcile = async () => done;
+  const add = (manager: Manager): void => {
+    const kinds = [Part, { kind: Pod, predicate: isScheduled }, isReporting] as const;
+    manager.controller(Widget, { owns: kinds, reconcile });
+    const both = { kind: Deployment, predicate: predicates.generationChanged };
+    manager.controller(Widget, { owns: [Part, both, { kind: Pod, predicate: isScheduled }], reconcile });
+    manager.controller(Widget, {
+      owns: [Part, { kind: Pod, predicate: ({ object }) => object.spec?.nodeName !== undefined }],
+      reconcile,
+    });
+    // @ts-expect-error the predicate takes pods
+    manager.controller(Widget, { owns: [{ kind: Deployment, predicate: isScheduled }], reconcile });
+    // @ts-expect-error the predicate takes pods
+    manager.controller(Widget, { owns: [Pod, { kind: Deployment, predicate: isScheduled }], reconcile });
+  };
+  expect(add).toBeInstanceOf(Function);
 });

@@ -150,6 +150,16 @@ describe('failures', () => {
     ]);
   });
 
+  test('a namespace that is being deleted is no reason to warn', async () => {
+    recorder.record(Widget, stored('a', '7'), notice);
+    const causes = [{ reason: 'NamespaceTerminating', field: 'metadata.namespace' }];
+    (await server.next()).refuse(403, 'Forbidden', { details: { causes } });
+    await recorder.flush(30_000);
+    expect(log.lines.map(({ level, message }) => [level, message])).toEqual([
+      ['debug', 'cannot write an event: its namespace is terminating'],
+    ]);
+  });
+
   test('a synchronous error of the client is logged', async () => {
     const client = {
       create: () => {

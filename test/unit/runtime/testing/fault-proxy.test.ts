@@ -189,6 +189,24 @@ test('holds back a slow response from its first byte, and completes it when the 
   expect(names(events)).toEqual(['a', 'b']);
 });
 
+test('holds back a slow response that arrives whole, and does not end it early', async () => {
+  const slow = proxy.inject({ type: 'slow', bytesPerSecond: 1 }, { on: isList });
+  let hasEnded = false;
+  const list = client.list(Widget).finally(() => {
+    hasEnded = true;
+  });
+  (await server.next({ path: widgetsPath })).list('7', [stored('a', '7')]);
+  await eventually('the proxy has the response', async () => proxy.answered(200) === 1);
+  // Another request takes longer than an end that does not wait for the body.
+  const created = client.create(Widget, { metadata: { name: 'b', namespace: 'default' } });
+  (await server.next({ method: 'POST' })).json(201, stored('b', '8'));
+  await created;
+  expect(hasEnded).toBe(false);
+  slow.off();
+  expect((await list).items).toHaveLength(1);
+  expect(slow.count).toBe(1);
+});
+
 test('closes the connection if the server is unavailable', async () => {
   await server.close();
   await expect(client.list(Widget)).rejects.toThrow();
