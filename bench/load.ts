@@ -7,6 +7,7 @@ import { desiredStatus, statusPatch } from '../src/runtime/controller/index.ts';
 import { type Client, keyOf, type Manifest } from '../src/runtime/index.ts';
 import { Event, Job } from '../src/runtime/kinds/index.ts';
 import { forEachConcurrently } from '../testkit/for-each-concurrently.ts';
+import { podSettings } from '../testkit/pod-settings.ts';
 import { namespace } from './api-server.ts';
 import { workers } from './running-operator.ts';
 
@@ -85,7 +86,7 @@ export async function serve(client: Client, echos: readonly Promise<Echo>[]): Pr
 }
 
 async function makeJobAndStatus(client: Client, echo: Echo): Promise<void> {
-  const job = await client.create(Job, echoJob(echo, 'busybox:1.36'));
+  const job = await client.create(Job, echoJob(echo, podSettings));
   const patch = statusPatch(echo.status, desiredStatus(echoReasons, echo, outcomeOf(echo, job), new Date()));
   if (patch === undefined) throw new Error(`Echo ${echo.metadata.name} has a status already`);
   const { resourceVersion } = echo.metadata;

@@ -2,6 +2,7 @@ import { hostname } from 'node:os';
 import {
   accept,
   integer,
+  json,
   type LogLevel,
   logLevel,
   matching,
@@ -72,6 +73,30 @@ export interface Config {
   readonly echoImage: string;
   /** POD_SET_IMAGE: the image of the pods of a PodSet without a template. */
   readonly podSetImage: string;
+  /** What the pods get that the operator creates. The template of a PodSet does not get it. */
+  readonly childPod: {
+    /** CHILD_POD_IMAGE_PULL_SECRETS: the names of Secrets in the namespaces of the pods. */
+    readonly imagePullSecrets: readonly string[] | undefined;
+    /** CHILD_POD_NODE_SELECTOR */
+    readonly nodeSelector: Readonly<Record<string, string>> | undefined;
+    /** CHILD_POD_TOLERATIONS */
+    readonly tolerations: readonly JsonObject[] | undefined;
+    /** CHILD_POD_AFFINITY */
+    readonly affinity: JsonObject | undefined;
+    /** CHILD_POD_PRIORITY_CLASS_NAME */
+    readonly priorityClassName: string | undefined;
+    /** CHILD_POD_SECURITY_CONTEXT: not for BookStores. An empty object: none. */
+    readonly securityContext: JsonObject;
+    /** CHILD_POD_CONTAINER_SECURITY_CONTEXT: not for BookStores. An empty object: none. */
+    readonly containerSecurityContext: JsonObject;
+  };
+  /** What the pods of BookStores get, unless the spec says otherwise. */
+  readonly bookStore: {
+    /** BOOK_STORE_POD_SECURITY_CONTEXT: an empty object: none. */
+    readonly podSecurityContext: JsonObject;
+    /** BOOK_STORE_CONTAINER_SECURITY_CONTEXT: an empty object: none. */
+    readonly containerSecurityContext: JsonObject;
+  };
   /** The pet store that stores the Pets. */
   readonly petstore: {
     /** PETSTORE_ADDRESS: `host:port`. */
@@ -116,13 +141,18 @@ export interface Config {
   readonly kubeconfig: string | undefined;
 }
 
+/** An object of Kubernetes' API. Only the API server knows its fields. */
+export type JsonObject = Readonly<Record<string, unknown>>;
+
 /** The names of the controllers in CONTROLLERS and in the chart's values. */
 export const controllerNames = ['echo', 'scheduledEcho', 'podSet', 'bookStore', 'pet', 'postgresWriter'] as const;
 export type ControllerName = (typeof controllerNames)[number];
 
-/** Controllers that need the address of an external system. */
-const controllersOffByDefault: readonly ControllerName[] = ['pet', 'postgresWriter'];
-const controllersByDefault = controllerNames.filter((name) => !controllersOffByDefault.includes(name));
+/**
+ * The others are opt-in: they need an external system, or create pods of any kind, which is nearly the power of a cluster
+ * administrator.
+ */
+const controllersByDefault: readonly ControllerName[] = ['echo', 'scheduledEcho'];
 
 const sslModes = ['disable', 'require', 'verify-full'] as const;
 export type SslMode = (typeof sslModes)[number];
@@ -140,6 +170,7 @@ const booleans: ReadonlyMap<string, boolean> = new Map([
 ]);
 const boolean = accept('true or false', (text) => booleans.get(text.toLowerCase()));
 
+const subdomainPattern = /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$/;
 const labelPattern = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
 const dnsLabel = matching('a DNS label: lower-case letters, digits and "-", 63 at most', labelPattern);
 const takesLabels = 'DNS labels with commas between them, each once';
@@ -151,6 +182,11 @@ const dnsLabels = accept<readonly string[]>(takesLabels, (text) => {
   if (twice !== undefined) throw new TypeError(`${takesLabels}: "${twice}" appears twice`);
   return labels;
 });
+const takesNames = 'DNS subdomains with commas between them';
+const dnsSubdomains = accept<readonly string[]>(takesNames, (text) => {
+  const names = text.split(',').map((name) => name.trim());
+  return names.every((name) => subdomainPattern.test(name)) ? names : undefined;
+});
 const takesControllers = `some of ${controllerNames.join(', ')}, with commas between them, each once`;
 const controllerList = accept<readonly ControllerName[]>(takesControllers, (text) => {
   const words = text.split(',').map((word) => word.trim());
@@ -159,7 +195,19 @@ const controllerList = accept<readonly ControllerName[]>(takesControllers, (text
 });
 const dnsSubdomain = matching(
   'a DNS subdomain: DNS labels with "." between them, 253 characters at most',
-  /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$/,
+  subdomainPattern,
+);
+const isJsonObject = (value: unknown): value is JsonObject =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+const jsonObject = json('a JSON object, as {"runAsNonRoot":true}', isJsonObject);
+const jsonObjects = json(
+  'a list of JSON objects, as [{"key":"dedicated","operator":"Exists"}]',
+  (value): value is readonly JsonObject[] => Array.isArray(value) && value.every(isJsonObject),
+);
+const jsonLabels = json(
+  'a JSON object of texts, as {"kubernetes.io/os":"linux"}',
+  (value): value is Readonly<Record<string, string>> =>
+    isJsonObject(value) && Object.values(value).every((text) => typeof text === 'string'),
 );
 const path = matching('a path that begins with "/"', /^\/[\w\-./]*$/);
 const host = matching('a host name, an IP address, or the folder of a Unix socket', /^[\w.:/-]+$/);
@@ -180,6 +228,18 @@ const tables = accept<readonly string[]>(takesTables, (text) => {
 const sslMode = oneOf(sslModes);
 const image = matching('an image reference, as busybox:1.36', /^[\w][\w.\-/:@]*$/);
 const address = matching('a host and a port, as petstore.example:6742', /^(\[[0-9A-Fa-f:.]+\]|[\w.-]+):\d{1,5}$/);
+
+/** A security context of a pod that fits the Pod Security Standard `restricted`. */
+const restrictedPod = (user: number): JsonObject => ({
+  runAsNonRoot: true,
+  runAsUser: user,
+  runAsGroup: user,
+  seccompProfile: { type: 'RuntimeDefault' },
+});
+/** A security context of a container that fits the Pod Security Standard `restricted`. */
+const restrictedContainer: JsonObject = { allowPrivilegeEscalation: false, capabilities: { drop: ['ALL'] } };
+/** The user of the official images of MongoDB, PostgreSQL, MySQL, MariaDB and Redis. It owns the files of an existing volume. */
+const databaseUser = 999;
 
 /**
  * Reads the settings. An empty variable counts as absent, because a ConfigMap cannot unset one.
@@ -214,6 +274,19 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
       LOG_LEVEL: logLevel({ default: 'debug' }),
       ECHO_IMAGE: image({ default: 'busybox:1.36' }),
       POD_SET_IMAGE: image({ default: 'busybox:1.36' }),
+      CHILD_POD_IMAGE_PULL_SECRETS: dnsSubdomains({ default: undefined }),
+      CHILD_POD_NODE_SELECTOR: jsonLabels({ default: undefined }),
+      CHILD_POD_TOLERATIONS: jsonObjects({ default: undefined }),
+      CHILD_POD_AFFINITY: jsonObject({ default: undefined }),
+      CHILD_POD_PRIORITY_CLASS_NAME: dnsSubdomain({ default: undefined }),
+      CHILD_POD_SECURITY_CONTEXT: jsonObject({ default: restrictedPod(65_534) }),
+      CHILD_POD_CONTAINER_SECURITY_CONTEXT: jsonObject({
+        default: { ...restrictedContainer, readOnlyRootFilesystem: true },
+      }),
+      BOOK_STORE_POD_SECURITY_CONTEXT: jsonObject({
+        default: { ...restrictedPod(databaseUser), fsGroup: databaseUser, fsGroupChangePolicy: 'OnRootMismatch' },
+      }),
+      BOOK_STORE_CONTAINER_SECURITY_CONTEXT: jsonObject({ default: restrictedContainer }),
       PETSTORE_ADDRESS: address({ default: 'petstore-service.petstore.svc.cluster.local:6742' }),
       PETSTORE_TLS: boolean({ default: false }),
       PETSTORE_CA_FILE: text({ default: undefined }),
@@ -264,6 +337,19 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
     logLevel: values.LOG_LEVEL,
     echoImage: values.ECHO_IMAGE,
     podSetImage: values.POD_SET_IMAGE,
+    childPod: {
+      imagePullSecrets: values.CHILD_POD_IMAGE_PULL_SECRETS,
+      nodeSelector: values.CHILD_POD_NODE_SELECTOR,
+      tolerations: values.CHILD_POD_TOLERATIONS,
+      affinity: values.CHILD_POD_AFFINITY,
+      priorityClassName: values.CHILD_POD_PRIORITY_CLASS_NAME,
+      securityContext: values.CHILD_POD_SECURITY_CONTEXT,
+      containerSecurityContext: values.CHILD_POD_CONTAINER_SECURITY_CONTEXT,
+    },
+    bookStore: {
+      podSecurityContext: values.BOOK_STORE_POD_SECURITY_CONTEXT,
+      containerSecurityContext: values.BOOK_STORE_CONTAINER_SECURITY_CONTEXT,
+    },
     petstore: {
       address: values.PETSTORE_ADDRESS,
       tls: values.PETSTORE_TLS,

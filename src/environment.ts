@@ -35,6 +35,21 @@ export const seconds = amount('seconds', 86_400);
 export const matching = (takes: string, pattern: RegExp) =>
   accept(takes, (text) => (pattern.test(text) ? text : undefined));
 
+/** JSON that is of a type. */
+export const json = <T>(takes: string, isOfType: (value: unknown) => value is T) =>
+  accept(takes, (text) => {
+    const value = parseJson(text);
+    return isOfType(value) ? value : undefined;
+  });
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
 export const text = matching('a text that is not empty', /\S/);
 
 export const oneOf = <const T extends string>(choices: readonly T[]) =>

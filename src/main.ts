@@ -1,7 +1,7 @@
 import { kinds, kindsWithFinalizer } from './api/index.ts';
-import { applyCustomResourceDefinitions } from './apply-crds.ts';
 import { checkUninstall, StillNeededError } from './check-uninstall.ts';
 import { type Config, ConfigError, readConfig } from './config.ts';
+import { applyCustomResourceDefinitions, deleteCustomResourceDefinitions } from './crds.ts';
 import { openLog } from './log.ts';
 import { fieldManager, run } from './runner.ts';
 import { ConnectionError, connect, createClient } from './runtime/client/index.ts';
@@ -20,14 +20,18 @@ const usage = `Usage: echoperator [command]
 Commands:
   (none)            run the operator; environment variables contain its settings
   apply-crds        apply the CustomResourceDefinitions of this version and wait until the API server serves them
+  delete-crds       delete these CustomResourceDefinitions, with every object of their kinds, and wait until they are gone
   check-uninstall   list the objects whose deletion needs the operator, and fail if there are any
   version           print the version
 `;
 
-const commands = ['apply-crds', 'check-uninstall', 'version'] as const;
+const commands = ['apply-crds', 'delete-crds', 'check-uninstall', 'version'] as const;
 type Command = (typeof commands)[number];
 
-/** The time limit of a command. apply-crds waits for the API server, which takes seconds to serve a new kind. */
+/**
+ * The time limit of a command. apply-crds waits for the API server, which takes seconds to serve a new kind; delete-crds waits
+ * until every object is deleted.
+ */
 const commandTimeoutMs = 60_000;
 
 /** 0: success. 1: failure. 2: bad arguments or settings. */
@@ -70,6 +74,7 @@ async function runCommand(
   const limitedSignal = AbortSignal.any([signal, AbortSignal.timeout(commandTimeoutMs)]);
   try {
     if (command === 'apply-crds') await applyCustomResourceDefinitions(client, kinds, log, limitedSignal);
+    else if (command === 'delete-crds') await deleteCustomResourceDefinitions(client, kinds, log, limitedSignal);
     else
       await checkUninstall(client, kindsWithFinalizer, { namespaces: config.watchNamespaces, signal: limitedSignal });
   } finally {

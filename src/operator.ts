@@ -1,18 +1,19 @@
 import { readFileSync } from 'node:fs';
-import { Pet, PostgresWriter } from './api/index.ts';
-import { type Config, ConfigError, type ControllerName, controllerNames } from './config.ts';
+import { BookStore, Echo, kindsWithFinalizer, Pet, PodSet, PostgresWriter, ScheduledEcho } from './api/index.ts';
+import { type Config, ConfigError, type ControllerName, controllerNames, type JsonObject } from './config.ts';
 import {
   addDisabledController,
   bookStorePermissions,
-  disabledPermissions,
   echoPermissions,
+  type PodDefaults,
   type PolicyRule,
   petPermissions,
   podSetPermissions,
   postgresWriterPermissions,
   scheduledEchoPermissions,
 } from './controllers/index.ts';
-import type { Operator } from './runtime/index.ts';
+import type { ReportingObject } from './runtime/controller/index.ts';
+import type { Kind, Operator } from './runtime/index.ts';
 
 /** The parts of the operator that controllers use. */
 type OperatorParts = Pick<Operator, 'manager' | 'events' | 'applier' | 'elector' | 'metrics'>;
@@ -22,11 +23,11 @@ type Close = () => Promise<void>;
 
 /** How to add one of the operator's controllers. */
 export interface OperatorController {
+  /** The kind that the controller reconciles. If the controller is off, {@link addDisabledController} replaces it. */
+  readonly kind: Kind<ReportingObject>;
   /** The RBAC rules that the controller needs. */
   readonly permissions: readonly PolicyRule[];
   add(operator: OperatorParts, config: Config): Promise<Close | undefined>;
-  /** Replaces a controller that is switched off. Absent: nothing watches the kind. */
-  readonly disabled?: Pick<OperatorController, 'permissions'> & { add(operator: OperatorParts, config: Config): void };
 }
 
 /**
@@ -34,38 +35,51 @@ export interface OperatorController {
  */
 export const controllers: Readonly<Record<ControllerName, OperatorController>> = {
   echo: {
+    kind: Echo,
     permissions: echoPermissions,
     add: async ({ manager, events }, config) => {
       const { addEchoController } = await import('./controllers/echo/index.ts');
-      addEchoController(manager, { events, image: config.echoImage, ...sharedOptions(config) });
+      const pod = { image: config.echoImage, podDefaults: podDefaults(config) };
+      addEchoController(manager, { events, pod, ...sharedOptions(config) });
       return undefined;
     },
   },
   scheduledEcho: {
+    kind: ScheduledEcho,
     permissions: scheduledEchoPermissions,
     add: async ({ manager, events, applier }, config) => {
       const { addScheduledEchoController } = await import('./controllers/scheduled-echo/index.ts');
-      addScheduledEchoController(manager, { events, applier, image: config.echoImage, ...sharedOptions(config) });
+      const pod = { image: config.echoImage, podDefaults: podDefaults(config) };
+      addScheduledEchoController(manager, { events, applier, pod, ...sharedOptions(config) });
       return undefined;
     },
   },
   podSet: {
+    kind: PodSet,
     permissions: podSetPermissions,
     add: async ({ manager, events, applier }, config) => {
       const { addPodSetController } = await import('./controllers/pod-set/index.ts');
-      addPodSetController(manager, { events, applier, image: config.podSetImage, ...sharedOptions(config) });
+      const defaultPod = { image: config.podSetImage, podDefaults: podDefaults(config) };
+      addPodSetController(manager, { events, applier, defaultPod, ...sharedOptions(config) });
       return undefined;
     },
   },
   bookStore: {
+    kind: BookStore,
     permissions: bookStorePermissions,
     add: async ({ manager, events, applier }, config) => {
       const { addBookStoreController } = await import('./controllers/book-store/index.ts');
-      addBookStoreController(manager, { events, applier, ...sharedOptions(config) });
+      addBookStoreController(manager, {
+        events,
+        applier,
+        podDefaults: bookStorePodDefaults(config),
+        ...sharedOptions(config),
+      });
       return undefined;
     },
   },
   pet: {
+    kind: Pet,
     permissions: petPermissions,
     add: async ({ manager, events, elector, metrics }, config) => {
       const { addPetController } = await import('./controllers/pet/index.ts');
@@ -80,14 +94,9 @@ export const controllers: Readonly<Record<ControllerName, OperatorController>> =
         ...sharedOptions(config),
       });
     },
-    disabled: {
-      permissions: disabledPermissions(Pet),
-      add: ({ manager, events }, { watchNamespaces: namespaces }) => {
-        addDisabledController(manager, Pet, { events, setting: 'controllers.pet.enabled', namespaces });
-      },
-    },
   },
   postgresWriter: {
+    kind: PostgresWriter,
     permissions: postgresWriterPermissions,
     add: async ({ manager, events, elector, metrics }, config) => {
       const { addPostgresWriterController } = await import('./controllers/postgres-writer/index.ts');
@@ -102,18 +111,35 @@ export const controllers: Readonly<Record<ControllerName, OperatorController>> =
         ...sharedOptions(config),
       });
     },
-    disabled: {
-      permissions: disabledPermissions(PostgresWriter),
-      add: ({ manager, events }, { watchNamespaces: namespaces }) => {
-        addDisabledController(manager, PostgresWriter, {
-          events,
-          setting: 'controllers.postgresWriter.enabled',
-          namespaces,
-        });
-      },
-    },
   },
 };
+
+/** The defaults of a BookStore's pods. */
+export const bookStorePodDefaults = (config: Config): PodDefaults =>
+  podDefaults(config, config.bookStore.podSecurityContext, config.bookStore.containerSecurityContext);
+
+/** The defaults of the pods of the other kinds. */
+export function podDefaults(
+  { childPod }: Config,
+  securityContext: JsonObject = childPod.securityContext,
+  containerSecurityContext: JsonObject = childPod.containerSecurityContext,
+): PodDefaults {
+  const { imagePullSecrets, nodeSelector, tolerations, affinity, priorityClassName } = childPod;
+  const spec = {
+    ...(imagePullSecrets && { imagePullSecrets: imagePullSecrets.map((name) => ({ name })) }),
+    ...(isPresent(nodeSelector) && { nodeSelector }),
+    ...(tolerations !== undefined && tolerations.length > 0 && { tolerations }),
+    ...(isPresent(affinity) && { affinity }),
+    ...(priorityClassName !== undefined && { priorityClassName }),
+    ...(isPresent(securityContext) && { securityContext }),
+  };
+  const container = isPresent(containerSecurityContext) ? { securityContext: containerSecurityContext } : {};
+  // The API server validates the rest of these settings.
+  return { spec: spec as PodDefaults['spec'], container: container as PodDefaults['container'] };
+}
+
+const isPresent = <T extends JsonObject>(object: T | undefined): object is T =>
+  object !== undefined && Object.keys(object).length > 0;
 
 /** The options that all controllers have. */
 const sharedOptions = ({ numWorkers: workers, watchNamespaces: namespaces, resyncSeconds }: Config) => ({
@@ -151,10 +177,16 @@ function readAuthority(setting: string, path: string | undefined): { readonly ca
 export async function addControllers(operator: OperatorParts, config: Config): Promise<Close> {
   const closes: Close[] = [];
   for (const name of controllerNames) {
-    const { add, disabled } = controllers[name];
-    const close = config.controllers.includes(name) ? await add(operator, config) : undefined;
-    if (close !== undefined) closes.push(close);
-    if (!config.controllers.includes(name)) disabled?.add(operator, config);
+    const { kind, add } = controllers[name];
+    if (config.controllers.includes(name)) {
+      const close = await add(operator, config);
+      if (close !== undefined) closes.push(close);
+    } else {
+      const finalizer = kindsWithFinalizer.find((each) => each.kind === kind)?.finalizer;
+      const { manager, events } = operator;
+      const setting = `controllers.${name}.enabled`;
+      addDisabledController(manager, kind, { events, namespaces: config.watchNamespaces, setting, finalizer });
+    }
   }
   return async () => {
     await Promise.all(closes.map((close) => close()));

@@ -8,7 +8,7 @@ import type { TestCluster } from './test-cluster.ts';
 const chart = join(import.meta.dirname, '../charts/echoperator');
 
 /**
- * Creates only the chart's service account and roles.
+ * Creates only the chart's service account and roles, with all controllers that need no external system.
  *
  * @param options.folder for the kubeconfig; the caller removes it
  * @param options.name of the cluster-wide roles. Default: echoperator
@@ -19,14 +19,15 @@ export async function chartRole(
   options: {
     readonly namespace: string;
     readonly folder: string;
-    readonly values: object;
+    readonly values: { readonly controllers?: object } & object;
     readonly name?: string;
   },
 ): Promise<string> {
   const { namespace, folder, values, name = 'echoperator' } = options;
   const helm = (await ensureBinaries(['helm'])).get('helm') ?? '';
   const valuesFile = join(folder, 'chart-values.yaml');
-  await writeFile(valuesFile, stringify({ ...values, fullnameOverride: name }));
+  const controllers = { podSet: { enabled: true }, bookStore: { enabled: true }, ...values.controllers };
+  await writeFile(valuesFile, stringify({ ...values, controllers, fullnameOverride: name }));
   const shown = ['serviceaccount.yaml', 'rbac/operator.yaml'].flatMap((file) => ['--show-only', `templates/${file}`]);
   const where = ['--namespace', namespace];
   const rendered = await execa(helm, ['template', name, chart, ...where, '--values', valuesFile, ...shown]);

@@ -35,6 +35,7 @@ export class OperatorProcess {
   /**
    * Starts the operator and returns when it is ready.
    *
+   * @param settings default: the controllers that need no external system
    * @param programs the bundles. Default: those of jest's global set-up
    */
   static async start(
@@ -49,6 +50,7 @@ export class OperatorProcess {
       METRICS_PORT: String(metricsPort),
       LOG_LEVEL: 'info',
       NUM_WORKERS: '8',
+      CONTROLLERS: 'echo,scheduledEcho,podSet,bookStore',
       ...settings,
     };
     const child = operatorCommand([], environment, programs);

@@ -8,6 +8,7 @@ import { echoReasons, outcomeOf } from '../../src/controllers/echo/echo-reconcil
 import { desiredStatus, statusPatch } from '../../src/runtime/controller/index.ts';
 import type { KubeObject } from '../../src/runtime/index.ts';
 import type { Job } from '../../src/runtime/kinds/index.ts';
+import { podSettings } from '../../testkit/pod-settings.ts';
 
 /** The list of pods is empty, because nothing runs the Jobs. */
 type Resource = 'echos' | 'jobs' | 'pods';
@@ -200,7 +201,7 @@ const bareEcho = (name: string, resourceVersion: number): Echo => ({
 });
 
 function jobOf(echo: Echo): Job {
-  const made = echoJob(echo, 'busybox:1.36');
+  const made = echoJob(echo, podSettings);
   const { uid } = echo.metadata;
   return {
     ...made,

@@ -27,6 +27,84 @@ const resources = Type.Optional(
   ),
 );
 
+const id = (description: string) => Type.Optional(Type.Integer({ format: 'int64', minimum: 0, description }));
+
+const runAs = {
+  runAsUser: id('The user ID of the processes.'),
+  runAsGroup: id('The primary group ID of the processes.'),
+  runAsNonRoot: Type.Optional(
+    Type.Boolean({ description: 'Whether the kubelet refuses to run the container as root.' }),
+  ),
+};
+
+const seccompProfile = Type.Optional(
+  Type.Object(
+    {
+      type: Type.Enum(['RuntimeDefault', 'Unconfined', 'Localhost'], { description: 'The kind of profile.' }),
+      localhostProfile: Type.Optional(
+        Type.String({ description: 'The file of the profile on the node, for `Localhost`.' }),
+      ),
+    },
+    { description: 'The seccomp profile.' },
+  ),
+);
+
+const podSecurityContext = Type.Optional(
+  Type.Object(
+    {
+      ...runAs,
+      fsGroup: id('The group that may write to the volumes.'),
+      fsGroupChangePolicy: Type.Optional(
+        Type.Enum(['Always', 'OnRootMismatch'], {
+          description: 'When the kubelet changes the group of a volume’s files. Default: Always.',
+        }),
+      ),
+      supplementalGroups: Type.Optional(
+        Type.Array(Type.Integer({ format: 'int64', minimum: 0 }), {
+          description: 'Additional group IDs of the processes.',
+          'x-kubernetes-list-type': 'atomic',
+        }),
+      ),
+      seccompProfile,
+    },
+    {
+      description:
+        'The security context of the pods. It replaces the operator’s default, which fits the Pod Security Standard `restricted`; `{}` removes it.',
+    },
+  ),
+);
+
+const capabilityList = (description: string) =>
+  Type.Optional(Type.Array(Type.String({ minLength: 1 }), { description, 'x-kubernetes-list-type': 'atomic' }));
+
+const securityContext = Type.Optional(
+  Type.Object(
+    {
+      ...runAs,
+      allowPrivilegeEscalation: Type.Optional(
+        Type.Boolean({ description: 'Whether a process may gain more privileges than its parent.' }),
+      ),
+      readOnlyRootFilesystem: Type.Optional(
+        Type.Boolean({ description: 'Whether the root file system is read-only.' }),
+      ),
+      capabilities: Type.Optional(
+        Type.Object(
+          {
+            add: capabilityList('The capabilities that the container gets.'),
+            drop: capabilityList('The capabilities that the container loses.'),
+          },
+          { description: 'The Linux capabilities of the container.' },
+        ),
+      ),
+      seccompProfile,
+    },
+    {
+      description:
+        'The security context of the container. It replaces the operator’s default, which fits the Pod Security Standard `restricted`; `{}` removes it.',
+    },
+  ),
+);
+
 const keyOfObject = (kind: string) =>
   Type.Optional(
     Type.Object(
@@ -135,6 +213,8 @@ export const BookStore = defineKind({
           ),
           env,
           resources,
+          podSecurityContext,
+          securityContext,
         },
         { description: 'The app.' },
       ),
@@ -180,6 +260,8 @@ export const BookStore = defineKind({
           ),
           env,
           resources,
+          podSecurityContext,
+          securityContext,
         },
         {
           description: 'The database.',

@@ -1,14 +1,15 @@
 /**
  * The controllers of the operator: a folder per kind, with its reconciler and a function that adds it to a manager.
  *
- * This module exports only the permissions and the substitute of a disabled controller. The operator imports a controller
+ * This module exports only the permissions and the replacement of a disabled controller. The operator imports a controller
  * itself on demand, so a process loads only those that it runs.
  */
 export { bookStorePermissions } from './book-store/permissions.ts';
+export { addDisabledController, disabledPermissions } from './disabled-controller.ts';
 export { echoPermissions } from './echo/permissions.ts';
-export { addDisabledController, disabledPermissions } from './outside/index.ts';
 export type { PolicyRule } from './permissions.ts';
 export { petPermissions } from './pet/permissions.ts';
+export type { PodDefaults } from './pod-defaults.ts';
 export { podSetPermissions } from './pod-set/permissions.ts';
 export { postgresWriterPermissions } from './postgres-writer/permissions.ts';
 export { scheduledEchoPermissions } from './scheduled-echo/permissions.ts';

@@ -83,9 +83,39 @@ describe.each(helmNames)('the Job that applies the CustomResourceDefinitions, by
     });
   });
 
-  it('can be switched off together with its permissions', async () => {
-    const rendering = await render({ crds: { upgradeJob: { enabled: false } }, networkPolicy: { enabled: true } });
-    expect(rendering.names().filter((found) => found.includes('-crds'))).toEqual([]);
+  it.each([[{ upgradeJob: { enabled: false } }], [{ enabled: false }], [{ enabled: false, keep: false }]])(
+    'can be switched off together with its permissions, by crds=%j',
+    async (crds) => {
+      const rendering = await render({ crds, networkPolicy: { enabled: true } });
+      expect(rendering.names().filter((found) => found.includes('-crds'))).toEqual([]);
+    },
+  );
+
+  it('with crds.keep=false has a second Job, which deletes them after the release and may do nothing else', async () => {
+    const values = { crds: { keep: false }, networkPolicy: { enabled: true } };
+    const added = (await render(values)).manifests.filter(({ metadata }) => metadata?.name?.includes('-crds-delete'));
+    expect(added.map(({ kind }) => kind).sort()).toEqual([
+      'ClusterRole',
+      'ClusterRoleBinding',
+      'Job',
+      'NetworkPolicy',
+      'ServiceAccount',
+    ]);
+    for (const { metadata } of added) expect(metadata?.annotations?.['helm.sh/hook']).toBe('post-delete');
+    const rendering = await render(values);
+    expect(rendering.one('Job', 'demo-echoperator-crds-delete').spec?.template.spec).toMatchObject({
+      serviceAccountName: 'demo-echoperator-crds-delete',
+      containers: [{ args: ['delete-crds'] }],
+    });
+    expect(rendering.one('ClusterRole', 'demo-echoperator-crds-delete.operators').rules).toEqual([
+      {
+        apiGroups: ['apiextensions.k8s.io'],
+        resources: ['customresourcedefinitions'],
+        resourceNames: (await shippedCrds()).map(({ metadata }) => metadata.name),
+        verbs: ['get', 'delete'],
+      },
+    ]);
+    expect((await render({ ...values, scope: { namespaced: true } })).names().join()).not.toContain('-crds');
   });
 
   it('can be replaced by `helm show crds`, whose output kubectl can apply', async () => {

@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { readConfig } from '../../src/config.ts';
 import { Helm, helmNames } from './helm.ts';
 import type { Rendering } from './rendering.ts';
 
@@ -39,6 +40,23 @@ describe.each(helmNames)('the operator, by %s', (name) => {
     for (const spec of specs.values()) expect(spec.containers[0]?.image).toBe(expected);
   });
 
+  it.each([
+    ['mirror.example:5000', 'mirror.example:5000'],
+    ['mirror.example/cache/', 'mirror.example/cache'],
+  ])('takes every image from global.imageRegistry=%s', async (imageRegistry, expected) => {
+    const rendering = await render({
+      global: { imageRegistry },
+      petstore: { enabled: true },
+      podSet: { image: 'localhost:5000/sleeper' },
+    });
+    const images = [...rendering.podSpecs().values()].flatMap(({ containers }) => containers.map(({ image }) => image));
+    expect(new Set(images)).toEqual(
+      new Set([`${expected}/echoperator/echoperator:0.1.0`, `${expected}/echoperator/petstore:0.1.0`]),
+    );
+    const { echoImage, podSetImage } = readConfig(rendering.one('ConfigMap').data!);
+    expect([echoImage, podSetImage]).toEqual([`${expected}/busybox:1.36`, `${expected}/sleeper`]);
+  });
+
   it('reads its settings from the ConfigMap', async () => {
     const rendering = await render();
     expect(container(rendering).envFrom).toEqual([{ configMapRef: { name: 'demo-echoperator' } }]);
@@ -52,13 +70,22 @@ describe.each(helmNames)('the operator, by %s', (name) => {
     expect(rendering.one('ConfigMap').data).toEqual({
       NAMESPACE: 'operators',
       WATCH_NAMESPACES: '',
-      CONTROLLERS: 'bookStore,echo,podSet,scheduledEcho',
+      CONTROLLERS: 'echo,scheduledEcho',
       ENV: 'production',
       LOG_LEVEL: 'info',
       NUM_WORKERS: '4',
       RESYNC_SECONDS: '600',
       ECHO_IMAGE: 'busybox:1.36',
       POD_SET_IMAGE: 'busybox:1.36',
+      CHILD_POD_IMAGE_PULL_SECRETS: '',
+      CHILD_POD_NODE_SELECTOR: '{"kubernetes.io/os":"linux"}',
+      CHILD_POD_TOLERATIONS: '[]',
+      CHILD_POD_AFFINITY: '{}',
+      CHILD_POD_PRIORITY_CLASS_NAME: '',
+      CHILD_POD_SECURITY_CONTEXT: expect.stringContaining('"runAsUser":65534'),
+      CHILD_POD_CONTAINER_SECURITY_CONTEXT: expect.stringContaining('"readOnlyRootFilesystem":true'),
+      BOOK_STORE_POD_SECURITY_CONTEXT: expect.stringContaining('"fsGroup":999'),
+      BOOK_STORE_CONTAINER_SECURITY_CONTEXT: expect.stringContaining('"drop":["ALL"]'),
       SHUTDOWN_TIMEOUT_SECONDS: '20',
       HA_ENABLED: 'true',
       HA_WARM_STANDBY: 'false',
@@ -146,9 +173,21 @@ describe.each(helmNames)('the operator, by %s', (name) => {
     expect(pod(rendering).topologySpreadConstraints).toEqual([{ ...constraint, labelSelector: selector }]);
   });
 
+  it('schedules the pods that it creates as the values say, with the pull secrets of the chart', async () => {
+    const childPods = {
+      nodeSelector: { disk: 'ssd' },
+      tolerations: [{ key: 'dedicated', operator: 'Exists', effect: 'NoSchedule' }],
+      affinity: { nodeAffinity: { preferredDuringSchedulingIgnoredDuringExecution: [] } },
+      priorityClassName: 'low',
+    };
+    const imagePullSecrets = [{ name: 'registry' }, { name: 'mirror' }];
+    const { childPod } = readConfig((await render({ childPods, imagePullSecrets })).one('ConfigMap').data!);
+    expect(childPod).toMatchObject({ ...childPods, imagePullSecrets: ['registry', 'mirror'] });
+  });
+
   it('omits empty fields', async () => {
     for (const spec of (await render()).podSpecs().values()) {
-      for (const field of ['imagePullSecrets', 'priorityClassName', 'nodeSelector', 'tolerations', 'affinity']) {
+      for (const field of ['imagePullSecrets', 'priorityClassName', 'tolerations', 'affinity']) {
         expect(spec).not.toHaveProperty(field);
       }
     }

@@ -34,6 +34,8 @@ export interface ReleaseOptions {
   readonly namespace: string;
   readonly values?: object;
   readonly flags?: readonly string[];
+  /** Which values of the last revision an upgrade keeps. Default: none. */
+  readonly keep?: '--reuse-values' | '--reset-then-reuse-values';
 }
 
 /** The versions of Helm that the chart supports. */
@@ -106,8 +108,8 @@ export class Helm {
   }
 
   /** Installs or upgrades the release, without hooks and without waiting for pods, so the cluster needs no nodes. */
-  async upgrade({ release = 'demo', namespace, values = {}, flags = [] }: ReleaseOptions): Promise<void> {
-    const options = [`--namespace=${namespace}`, '--reset-values', '--no-hooks', ...flags];
+  async upgrade({ release = 'demo', namespace, values = {}, flags = [], keep }: ReleaseOptions): Promise<void> {
+    const options = [`--namespace=${namespace}`, keep ?? '--reset-values', '--no-hooks', ...flags];
     await this.#run(['upgrade', '--install', release, this.#chart, ...options], values);
   }
 
@@ -115,8 +117,8 @@ export class Helm {
     await this.#run(['rollback', release, String(revision), `--namespace=${namespace}`, '--no-hooks']);
   }
 
-  async uninstall({ release = 'demo', namespace }: ReleaseOptions): Promise<void> {
-    await this.#run(['uninstall', release, `--namespace=${namespace}`, '--no-hooks', '--ignore-not-found']);
+  async uninstall({ release = 'demo', namespace, flags = [] }: ReleaseOptions): Promise<void> {
+    await this.#run(['uninstall', release, `--namespace=${namespace}`, '--no-hooks', '--ignore-not-found', ...flags]);
   }
 
   /** Uninstalls the release after its check, as a user does. @throws HelmError if the check does not pass in time */
@@ -130,13 +132,17 @@ export class Helm {
   }
 
   /**
-   * Renders the notes. Only for Helm 4: Helm 3 asks a cluster even in a dry run.
+   * Renders the notes. Without a cluster only for Helm 4: Helm 3 asks a cluster even in a dry run.
    *
+   * @param options.dryRun `server` asks the cluster.
    * @returns the notes that a user sees after the installation
    */
-  async notes(values: object = {}): Promise<string> {
+  async notes(
+    values: object = {},
+    { namespace = 'operators', dryRun = 'client' }: { namespace?: string; dryRun?: 'client' | 'server' } = {},
+  ): Promise<string> {
     const output = await this.#run(
-      ['install', 'demo', this.#chart, '--namespace=operators', '--dry-run=client'],
+      ['install', 'demo', this.#chart, `--namespace=${namespace}`, `--dry-run=${dryRun}`],
       values,
     );
     return output.slice(output.indexOf('NOTES:'));

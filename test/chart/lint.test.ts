@@ -14,13 +14,17 @@ const combinations: readonly (readonly [what: string, values: object])[] = [
       monitoring: { serviceMonitor: 'always' },
       ha: { warmStandby: true },
       watchNamespaces: ['team-a', 'team-b'],
+      controllers: { podSet: { enabled: true }, bookStore: { enabled: true }, pet: { enabled: true } },
+      petstore: { enabled: true, tls: { certManager: { enabled: true, issuerRef: { name: 'internal' } } } },
+      metrics: { serviceMonitor: { enabled: true }, podMonitor: { enabled: true } },
+      crds: { keep: false },
     },
   ],
   [
     'everything switched off',
     {
       monitoring: { enabled: false },
-      crds: { upgradeJob: { enabled: false } },
+      crds: { enabled: false },
       serviceAccount: { create: false },
       ha: { enabled: false },
     },

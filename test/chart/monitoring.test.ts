@@ -37,7 +37,7 @@ describe.each(helmNames)('monitoring, by %s', (name) => {
     const { metadata, spec } = rendering.one('ServiceMonitor');
     expect(metadata).toMatchObject({
       name: 'demo-echoperator.operators',
-      namespace: 'monitoring',
+      namespace: 'operators',
       labels: values.labels,
     });
     expect(spec.endpoints).toEqual([{ port: 'metrics', path: '/stats', interval: '1m30s' }]);
@@ -49,12 +49,14 @@ describe.each(helmNames)('monitoring, by %s', (name) => {
     const monitoring = { path: '/stats', interval: '30s', labels: { release: 'prom' } };
     const values = { monitoring, petstore: { enabled: true } };
     const rendering = await (await Helm.find(name)).render({ values, apiVersions: prometheusOperator });
-    expect(rendering.all('ServiceMonitor').map(({ metadata }) => metadata.name)).toEqual([
-      'demo-echoperator-petstore.operators',
-      'demo-echoperator.operators',
-    ]);
+    expect(
+      rendering
+        .all('ServiceMonitor')
+        .map(({ metadata }) => metadata.name ?? '')
+        .sort(),
+    ).toEqual(['demo-echoperator-petstore.operators', 'demo-echoperator.operators']);
     const { metadata, spec } = rendering.one('ServiceMonitor', 'demo-echoperator-petstore.operators');
-    expect(metadata).toMatchObject({ namespace: 'monitoring', labels: { release: 'prom' } });
+    expect(metadata).toMatchObject({ namespace: 'operators', labels: { release: 'prom' } });
     // The pet store has its own path.
     expect(spec.endpoints).toEqual([{ port: 'http', path: '/metrics', interval: '30s' }]);
     const [service, ...others] = selectedBy(spec, rendering);
@@ -65,14 +67,55 @@ describe.each(helmNames)('monitoring, by %s', (name) => {
     expect((await (await Helm.find(name)).render({ values: withoutMonitor })).all('ServiceMonitor')).toEqual([]);
   });
 
-  it("creates it in the release's namespace if the values name none", async () => {
-    const { metadata } = (await render({ namespace: '' }, prometheusOperator)).one('ServiceMonitor');
-    expect(metadata.namespace).toBe('operators');
+  it('creates it in the namespace that the values name', async () => {
+    const { metadata } = (await render({ namespace: 'monitoring' }, prometheusOperator)).one('ServiceMonitor');
+    expect(metadata.namespace).toBe('monitoring');
   });
 
   it('always creates one with `always`, and none with `never`', async () => {
     expect((await render({ serviceMonitor: 'always' })).all('ServiceMonitor')).toHaveLength(1);
     expect((await render({ serviceMonitor: 'never' }, prometheusOperator)).all('ServiceMonitor')).toEqual([]);
+  });
+
+  const endpoint = {
+    interval: '5s',
+    scrapeTimeout: '4s',
+    relabelings: [{ action: 'drop' }],
+    metricRelabelings: [{ regex: 'a' }],
+  };
+  const renderWith = async (values: object, apiVersions: readonly string[] = []) =>
+    (await Helm.find(name)).render({ values, apiVersions });
+
+  it('takes metrics.serviceMonitor before the keys of the original chart', async () => {
+    const monitoring = { serviceMonitor: 'never', namespace: 'old', interval: '1m', labels: { release: 'old' } };
+    const serviceMonitor = { enabled: true, namespace: 'new', labels: { team: 'a' }, ...endpoint };
+    const { metadata, spec } = (await renderWith({ monitoring, metrics: { serviceMonitor } })).one('ServiceMonitor');
+    expect(metadata).toMatchObject({ namespace: 'new', labels: { team: 'a' } });
+    expect(metadata.labels).not.toHaveProperty('release');
+    expect(spec.endpoints).toEqual([{ port: 'metrics', path: '/metrics', ...endpoint }]);
+    const off = { monitoring: { serviceMonitor: 'always' }, metrics: { serviceMonitor: { enabled: false } } };
+    expect((await renderWith(off)).all('ServiceMonitor')).toEqual([]);
+  });
+
+  it('metrics.podMonitor creates PodMonitors instead of ServiceMonitors', async () => {
+    const values = { metrics: { podMonitor: { enabled: true, ...endpoint } }, petstore: { enabled: true } };
+    const rendering = await renderWith(values, prometheusOperator);
+    expect(rendering.all('ServiceMonitor')).toEqual([]);
+    const { metadata, spec } = rendering.one('PodMonitor', 'demo-echoperator.operators');
+    expect(metadata).toMatchObject({ namespace: 'operators', labels: { release: 'monitoring' } });
+    expect(spec).toEqual({
+      namespaceSelector: { matchNames: ['operators'] },
+      selector: rendering.one('Deployment').spec!.selector,
+      podMetricsEndpoints: [{ port: 'metrics', path: '/metrics', ...endpoint }],
+    });
+    const ofPetStore = rendering.one('PodMonitor', 'demo-echoperator-petstore.operators').spec;
+    expect(ofPetStore.selector).toEqual(rendering.one('StatefulSet').spec!.selector);
+    const both = { metrics: { serviceMonitor: { enabled: true }, podMonitor: { enabled: true } } };
+    expect((await renderWith(both)).names()).toEqual(
+      expect.arrayContaining(['PodMonitor/demo-echoperator.operators', 'ServiceMonitor/demo-echoperator.operators']),
+    );
+    const off = { monitoring: { enabled: false }, metrics: both.metrics };
+    expect((await renderWith(off)).names().filter((each) => each.includes('Monitor'))).toEqual([]);
   });
 
   it('when off, keeps only the probes', async () => {

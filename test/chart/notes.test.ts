@@ -31,13 +31,17 @@ describe('the notes', () => {
     expect(said).not.toMatch(/namespace:? default/);
   });
 
-  it('name the values that enable Pets and PostgresWriters, or else their addresses', async () => {
+  it('name the values that enable the kinds that are off, or else their addresses', async () => {
     const off = await notes();
-    expect(off).toContain('set controllers.pet.enabled, and petstore.enabled or pet.address.');
-    expect(off).toContain('set controllers.postgresWriter.enabled');
+    expect(off).toContain('Pet: controllers.pet.enabled, and petstore.enabled or pet.address\n');
+    expect(off).toContain('PodSet: controllers.podSet.enabled\n');
+    expect(off).toContain('PostgresWriter: controllers.postgresWriter.enabled, postgresWriter.host and');
+    expect(off).not.toContain('WARNING');
     expect(off).not.toContain('kubectl get pets');
     const on = await notes({
-      controllers: { pet: { enabled: true }, postgresWriter: { enabled: true } },
+      controllers: Object.fromEntries(
+        ['podSet', 'bookStore', 'pet', 'postgresWriter'].map((controller) => [controller, { enabled: true }]),
+      ),
       petstore: { enabled: true },
       postgresWriter: { host: 'db.example', credentials: { existingSecret: 'db' } },
     });
@@ -47,7 +51,7 @@ describe('the notes', () => {
     );
     expect(on).toContain('write to the database postgres at db.example:5432.');
     expect(on).toContain('data-demo-echoperator-petstore-0');
-    expect(on).not.toContain('switched off');
+    expect(on).not.toContain('ControllerDisabled');
   });
 
   it('warn if nothing upgrades the CustomResourceDefinitions, with the command that does', async () => {
@@ -55,6 +59,14 @@ describe('the notes', () => {
     const said = await notes({ crds: { upgradeJob: { enabled: false } } });
     expect(said).toContain(crdWarning);
     expect(said).toContain('helm show crds CHART | kubectl apply --server-side --force-conflicts -f -');
+  });
+
+  it('warn if crds.enabled or crds.keep is false', async () => {
+    expect(await notes({ crds: { enabled: false } })).toContain('WARNING: crds.enabled is false');
+    const said = await notes({ crds: { keep: false } });
+    expect(said).toContain('WARNING: crds.keep is false');
+    expect(said).not.toContain('kubectl delete customresourcedefinition');
+    expect(await notes({ crds: { enabled: false, keep: false } })).not.toContain('crds.keep');
   });
 
   it.each([

@@ -44,7 +44,7 @@ describe.each(helmNames)('the pet store, by %s', (name) => {
     expect(service.metadata?.namespace).toBe('operators');
     const { data } = rendering.one('ConfigMap');
     expect(data).toMatchObject({
-      CONTROLLERS: 'bookStore,echo,pet,podSet,scheduledEcho',
+      CONTROLLERS: 'echo,pet,scheduledEcho',
       PETSTORE_ADDRESS: 'petstore-service.operators.svc:6742',
       PETSTORE_TLS: 'false',
       PETSTORE_TIMEOUT_SECONDS: '10',
@@ -54,7 +54,7 @@ describe.each(helmNames)('the pet store, by %s', (name) => {
   it('can write to its volume, and satisfies the Pod Security Standard `restricted`', async () => {
     const rendering = await render({ ...on, podSecurityContext: { fsGroup: 1 } });
     const pod = rendering.one('StatefulSet').spec!.template.spec!;
-    expect(pod.securityContext).toMatchObject({ runAsNonRoot: true, runAsUser: 65532, fsGroup: 1 });
+    expect(pod.securityContext).toMatchObject({ runAsNonRoot: true, fsGroup: 1 });
     expect((await render(on)).one('StatefulSet').spec!.template.spec!.securityContext).toMatchObject({
       fsGroup: 65532,
     });
@@ -67,7 +67,7 @@ describe.each(helmNames)('the pet store, by %s', (name) => {
   });
 
   it('is not used if the values name another pet store', async () => {
-    const elsewhere = { pet: { address: 'pets.example:443', tls: { enabled: true, caSecret: 'pets-ca' } } };
+    const elsewhere = { pet: { address: 'pets.example:443', tls: { enabled: true, existingSecret: 'pets-ca' } } };
     const rendering = await render({ controllers: on.controllers, ...elsewhere });
     expect(rendering.one('ConfigMap').data).toMatchObject({
       PETSTORE_ADDRESS: 'pets.example:443',
@@ -107,6 +107,36 @@ describe.each(helmNames)('the pet store, by %s', (name) => {
     expect(pod.containers[0]?.env).toContainEqual({ name: 'PETSTORE_TLS_KEY_FILE', value: '/etc/petstore/tls.key' });
     expect(rendering.one('Service', 'pets').spec?.ports?.[0]).toMatchObject({ port: 443, targetPort: 'grpc' });
     expect(rendering.one('ConfigMap').data?.PETSTORE_ADDRESS).toBe('pets.operators.svc:443');
+  });
+
+  it('gets its certificate from cert-manager if the values name an issuer, and the operator trusts it', async () => {
+    const issuerRef = { name: 'internal', kind: 'ClusterIssuer' };
+    const values = { ...on, petstore: { enabled: true, tls: { certManager: { enabled: true, issuerRef } } } };
+    const rendering = await render(values);
+    const secretName = 'demo-echoperator-petstore-tls';
+    expect(rendering.one('Certificate').spec).toMatchObject({
+      secretName,
+      dnsNames: ['petstore-service.operators.svc'],
+      issuerRef,
+    });
+    expect(rendering.one('StatefulSet').spec!.template.spec!.volumes).toEqual([
+      { name: 'tls', secret: { secretName } },
+    ]);
+    expect(rendering.one('Deployment').spec!.template.spec!.volumes).toMatchObject([{ secret: { secretName } }]);
+    expect(rendering.one('ConfigMap').data).toMatchObject({
+      PETSTORE_TLS: 'true',
+      PETSTORE_CA_FILE: '/etc/echoperator/petstore/ca.crt',
+    });
+    const named = { existingSecret: 'mine', certManager: { enabled: true, issuerRef } };
+    expect((await render({ ...on, petstore: { enabled: true, tls: named } })).one('Certificate').spec.secretName).toBe(
+      'mine',
+    );
+    await expect(
+      render({ ...on, petstore: { enabled: true, tls: { certManager: { enabled: true } } } }),
+    ).rejects.toThrow('requires petstore.tls.certManager.issuerRef');
+    // With another pet store, the operator's side is not known.
+    const elsewhere = { ...values, pet: { address: 'pets.example:443' } };
+    expect((await render(elsewhere)).one('ConfigMap').data).toMatchObject({ PETSTORE_TLS: 'false' });
   });
 
   it('accepts connections only from the operator if there are network policies', async () => {
@@ -156,10 +186,10 @@ describe.each(helmNames)('the pet store, by %s', (name) => {
 
   it.each([
     [
-      { petstore: { enabled: true, tls: { secretName: 'pets-tls' } } },
-      'petstore.tls.secretName requires pet.tls.enabled',
+      { petstore: { enabled: true, tls: { existingSecret: 'pets-tls' } } },
+      'petstore.tls.existingSecret requires pet.tls.enabled',
     ],
-    [{ pet: { tls: { enabled: true } } }, 'pet.tls.enabled requires petstore.tls.secretName'],
+    [{ pet: { tls: { enabled: true } } }, 'pet.tls.enabled requires petstore.tls.existingSecret'],
   ])('rejects TLS on only one side: %j', async (values, why) => {
     await expect(render({ ...on, ...values })).rejects.toThrow(why);
     // The chart does not know what another pet store serves.

@@ -1,10 +1,17 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import { execa } from 'execa';
+import { parse } from 'yaml';
+import { PodSet } from '../../src/api/index.ts';
 import { SubjectAccessReview } from '../../src/runtime/kinds/index.ts';
+import { eventually } from '../../testkit/eventually.ts';
 import { ensureBinaries } from '../../tools/programs/index.ts';
 import {
   alone,
   cluster,
+  controllersOf,
+  earlierChart,
   first,
   helmOf,
   highlyAvailable,
@@ -70,6 +77,49 @@ describe.each(helmNames)('an overlap of watched namespaces, by %s', (name) => {
   });
 });
 
+describe.each(helmNames)('an upgrade from an earlier chart, by %s', (name) => {
+  const original = parse(readFileSync(join(import.meta.dirname, 'original-values.yaml'), 'utf8'));
+  const { fullnameOverride: _, ...originalDefaults } = original;
+  const on = { controllers: { echo: { enabled: true }, podSet: { enabled: true } } };
+  const others = Object.fromEntries(
+    ['scheduledEcho', 'bookStore', 'pet', 'postgresWriter'].map((each) => [each, { enabled: false }]),
+  );
+
+  test('with --reuse-values, which leaves out all new defaults, has these defaults', async () => {
+    await upgrade(await helmOf(name, await earlierChart(originalDefaults)), { namespace: first });
+    await upgrade(await helmOf(name), { namespace: first, keep: '--reuse-values' });
+    expect(await controllersOf(first)).toBe('echo,scheduledEcho');
+    expect(await state(first)).toEqual({ ...highlyAvailable, replicas: original.ha.replicaCount });
+  });
+
+  test('with --reuse-values keeps on what was on by default', async () => {
+    const defaults = { ...originalDefaults, controllers: { ...on.controllers, ...others } };
+    await upgrade(await helmOf(name, await earlierChart(defaults)), { namespace: first });
+    await upgrade(await helmOf(name), { namespace: first, keep: '--reuse-values' });
+    expect(await controllersOf(first)).toBe('echo,podSet');
+  });
+
+  test('with --reset-then-reuse-values keeps on what was switched on', async () => {
+    await upgrade(await helmOf(name, await earlierChart(originalDefaults)), { namespace: first, values: on });
+    await upgrade(await helmOf(name), { namespace: first, keep: '--reset-then-reuse-values' });
+    expect(await controllersOf(first)).toBe('echo,podSet,scheduledEcho');
+  });
+});
+
+test('the notes count the objects of kinds that are off, in the watched namespaces', async () => {
+  const helm = await helmOf('helm4');
+  await upgrade(helm, { namespace: first });
+  for (const [namespace, name] of [[second, 'a'] as const, [third, 'b'] as const]) {
+    const metadata = { namespace, name, generation: 0 };
+    await eventually('the kind is served', () => cluster.client.create(PodSet, { metadata, spec: { replicas: 1 } }));
+  }
+  const notes = (values: object) => helm.notes(values, { namespace: first, dryRun: 'server' });
+  expect(await notes({})).toContain('nothing reconciles 2 podsets');
+  expect(await notes({ watchNamespaces: [second] })).toContain('nothing reconciles 1 podsets');
+  expect(await notes({ watchNamespaces: [first] })).not.toContain('nothing reconciles');
+  expect(await notes({ controllers: { podSet: { enabled: true } } })).not.toContain('nothing reconciles');
+});
+
 describe('the permissions of the operator', () => {
   const user = () => `system:serviceaccount:${first}:demo-echoperator`;
 
@@ -92,7 +142,10 @@ describe('the permissions of the operator', () => {
   };
 
   test('apply in the watched namespaces, and for its Lease in its own namespace', async () => {
-    await upgrade(await helmOf('helm4'), { namespace: first, values: { watchNamespaces: [second] } });
+    await upgrade(await helmOf('helm4'), {
+      namespace: first,
+      values: { watchNamespaces: [second], controllers: { podSet: { enabled: true } } },
+    });
     const verbs = ['get', 'list', 'watch', 'create', 'update', 'patch', 'delete'];
     const watched = ['get', 'list', 'watch'];
     const [echos, jobs, pods] = [

@@ -27,8 +27,22 @@ export interface ServiceMonitor {
   };
 }
 
+export interface PodMonitor {
+  readonly metadata: V1ObjectMeta;
+  readonly spec: Omit<ServiceMonitor['spec'], 'endpoints'> & {
+    readonly podMetricsEndpoints: ServiceMonitor['spec']['endpoints'];
+  };
+}
+
+/** A kind of cert-manager. */
+export interface Certificate {
+  readonly metadata: V1ObjectMeta;
+  readonly spec: { readonly secretName: string; readonly dnsNames: readonly string[]; readonly issuerRef: object };
+}
+
 /** Every kind that the chart may render. */
 export interface Kinds {
+  Certificate: Certificate;
   ClusterRole: V1ClusterRole;
   ClusterRoleBinding: V1ClusterRoleBinding;
   ConfigMap: V1ConfigMap;
@@ -37,6 +51,7 @@ export interface Kinds {
   NetworkPolicy: V1NetworkPolicy;
   Pod: V1Pod;
   PodDisruptionBudget: V1PodDisruptionBudget;
+  PodMonitor: PodMonitor;
   Role: V1Role;
   RoleBinding: V1RoleBinding;
   Service: V1Service;

@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { kindsWithFinalizer } from '../../src/api/index.ts';
 import { Helm, helmNames } from './helm.ts';
 import type { Rendering } from './rendering.ts';
 
@@ -44,5 +45,47 @@ describe.each(helmNames)('the watched namespaces, by %s', (name) => {
     const rendering = await render({ watchNamespaces: null });
     expect(rendering.one('ConfigMap').data?.WATCH_NAMESPACES).toBe('');
     expect(rights(rendering)).toEqual(['ClusterRole', 'ClusterRoleBinding']);
+  });
+});
+
+describe.each(helmNames)('scope.namespaced, by %s', (name) => {
+  const render = async (values: object = {}) =>
+    (await Helm.find(name)).render({ values: { scope: { namespaced: true }, ...values } });
+
+  it('renders nothing outside of the watched namespaces and that of the release', async () => {
+    const everything = {
+      networkPolicy: { enabled: true },
+      controllers: { pet: { enabled: true } },
+      petstore: { enabled: true },
+      monitoring: { serviceMonitor: 'always' },
+    };
+    const { manifests } = await render({ ...everything, watchNamespaces: ['team-a', 'team-b'] });
+    expect(manifests.filter(({ kind }) => kind.startsWith('Cluster'))).toEqual([]);
+    const namespaces = new Set(manifests.map(({ metadata }) => metadata?.namespace));
+    expect(namespaces).toEqual(new Set(['operators', 'team-a', 'team-b']));
+  });
+
+  it("watches the release's namespace if watchNamespaces is empty", async () => {
+    const rendering = await render();
+    expect(rendering.one('ConfigMap').data?.WATCH_NAMESPACES).toBe('operators');
+    expect(rights(rendering)).toEqual(['Role operators', 'RoleBinding operators']);
+    expect(rights(await render({ watchNamespaces: ['team-a'] }))).toEqual(['Role team-a', 'RoleBinding team-a']);
+  });
+
+  it('has no Job for CustomResourceDefinitions, and checks before an uninstallation as the operator', async () => {
+    const rendering = await render();
+    expect(rendering.all('Job').map(({ metadata }) => metadata?.name)).toEqual(['demo-echoperator-uninstall']);
+    const { serviceAccountName, containers } = rendering.one('Job').spec!.template.spec!;
+    expect(serviceAccountName).toBe('demo-echoperator');
+    expect(containers[0]?.env).toContainEqual({ name: 'WATCH_NAMESPACES', value: 'operators' });
+    const { rules = [] } = rendering.one('Role', scope);
+    for (const { kind } of kindsWithFinalizer) {
+      expect(rules).toContainEqual({ apiGroups: [kind.group], resources: [kind.plural], verbs: ['list'] });
+    }
+    const unchecked = await render({ uninstallCheck: { enabled: false } });
+    expect(unchecked.all('Job')).toEqual([]);
+    expect(
+      unchecked.one('Role', scope).rules?.filter(({ verbs }) => verbs.length === 1 && verbs[0] === 'list'),
+    ).toEqual([]);
   });
 });

@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { readConfig } from '../../src/config.ts';
 import { Helm, helmNames } from './helm.ts';
 
 describe.each(helmNames)('security, by %s', (name) => {
@@ -15,8 +16,6 @@ describe.each(helmNames)('security, by %s', (name) => {
     for (const spec of specs.values()) {
       expect(spec.securityContext).toEqual({
         runAsNonRoot: true,
-        runAsUser: 65532,
-        runAsGroup: 65532,
         seccompProfile: { type: 'RuntimeDefault' },
       });
       for (const { securityContext } of spec.containers) {
@@ -42,13 +41,41 @@ describe.each(helmNames)('security, by %s', (name) => {
 
   it('null removes a default', async () => {
     const rendering = await render({
-      podSecurityContext: { runAsUser: null, runAsGroup: null },
+      podSecurityContext: { seccompProfile: null },
       resources: { limits: null },
     });
     for (const spec of rendering.podSpecs().values()) {
-      expect(spec.securityContext).toEqual({ runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } });
+      expect(spec.securityContext).toEqual({ runAsNonRoot: true });
       expect(spec.containers[0]?.resources).toEqual({ requests: { cpu: '50m', memory: '128Mi' } });
     }
+  });
+
+  it('null removes every security context, also from the pods that the operator creates', async () => {
+    const none = { podSecurityContext: null, securityContext: null };
+    const rendering = await render({
+      ...none,
+      controllers: { pet: { enabled: true } },
+      petstore: { enabled: true, podSecurityContext: null },
+      childPods: none,
+      bookStore: none,
+    });
+    expect(rendering.podSpecs().size).toBe(5);
+    for (const { securityContext, containers } of rendering.podSpecs().values()) {
+      expect([securityContext, ...containers.map((each) => each.securityContext)]).toEqual([undefined, undefined]);
+    }
+    const { childPod, bookStore } = readConfig(rendering.one('ConfigMap').data!);
+    expect([childPod.securityContext, childPod.containerSecurityContext]).toEqual([{}, {}]);
+    expect(bookStore).toEqual({ podSecurityContext: {}, containerSecurityContext: {} });
+  });
+
+  it("the operator's own defaults for the pods that it creates are those of the chart", async () => {
+    const { childPod, bookStore } = readConfig((await render()).one('ConfigMap').data!);
+    const defaults = readConfig({});
+    expect(bookStore).toEqual(defaults.bookStore);
+    expect(childPod).toMatchObject({
+      securityContext: defaults.childPod.securityContext,
+      containerSecurityContext: defaults.childPod.containerSecurityContext,
+    });
   });
 
   it('only pods that call the API server have a token, and no pod has service links', async () => {
@@ -88,7 +115,7 @@ describe.each(helmNames)('security, by %s', (name) => {
   });
 
   it('the operator may do exactly what its controllers declare', async () => {
-    const rendering = await render();
+    const rendering = await render({ controllers: { podSet: { enabled: true }, bookStore: { enabled: true } } });
     const readAndPatch = ['get', 'list', 'watch', 'patch', 'delete'];
     const all = ['get', 'list', 'watch', 'create', 'patch', 'delete'];
     expect(rendering.one('ClusterRole', 'demo-echoperator.operators').rules).toEqual([
@@ -130,30 +157,31 @@ describe.each(helmNames)('security, by %s', (name) => {
     });
   });
 
-  it('the operator has no permissions for a controller that is off', async () => {
-    const controllers = {
-      scheduledEcho: { enabled: false },
-      podSet: { enabled: false },
-      bookStore: { enabled: false },
-    };
-    const rendering = await render({ controllers });
+  it('for a kind whose controller is off the operator may only read the objects and write their status', async () => {
+    const rendering = await render({ controllers: { scheduledEcho: { enabled: false } } });
     const rules = rendering.one('ClusterRole', 'demo-echoperator.operators').rules ?? [];
-    expect(rules.flatMap(({ resources }) => resources)).toEqual([
-      'echos',
-      'echos/status',
-      'echos/finalizers',
-      'jobs',
-      'pods',
-      'pets',
-      'pets/status',
-      'postgreswriters',
-      'postgreswriters/status',
-      'events',
+    expect(rules.flatMap(({ resources, verbs }) => `${resources} ${verbs}`)).toEqual([
+      'bookstores get,list,watch',
+      'bookstores/status patch',
+      'echos get,list,watch',
+      'echos/status patch',
+      'echos/finalizers update',
+      'jobs list,watch,create,delete',
+      'pods list,watch',
+      'pets get,list,watch',
+      'pets/status patch',
+      'podsets get,list,watch',
+      'podsets/status patch',
+      'postgreswriters get,list,watch',
+      'postgreswriters/status patch',
+      'scheduledechos get,list,watch',
+      'scheduledechos/status patch',
+      'events create,patch',
     ]);
     expect(rendering.one('ConfigMap').data?.CONTROLLERS).toBe('echo');
   });
 
-  it("adds only Echos to the cluster's roles for users", async () => {
+  it("adds the kinds whose effects stay in their namespace to the cluster's roles for users", async () => {
     const rendering = await render();
     const aggregated = rendering
       .all('ClusterRole')
@@ -165,46 +193,22 @@ describe.each(helmNames)('security, by %s', (name) => {
       }))
       .filter(({ into }) => into.length > 0);
     const read = ['get', 'list', 'watch'];
-    const echos = { apiGroups: ['mmontes.io'], resources: ['echos', 'scheduledechos'] };
-    const status = { apiGroups: ['mmontes.io'], resources: ['echos/status', 'scheduledechos/status'], verbs: ['get'] };
-    const postgresWriters = { apiGroups: ['demo.yash.com'], resources: ['postgreswriters'] };
-    const podSets = { apiGroups: ['app.example.com'], resources: ['podsets'] };
-    const bookStores = { apiGroups: ['blog.velotio.com'], resources: ['bookstores'] };
-    const bookStoreStatus = { ...bookStores, resources: ['bookstores/status'], verbs: ['get'] };
-    const pets = { apiGroups: ['petstore.example.com'], resources: ['pets'] };
-    const write = ['create', 'update', 'patch', 'delete', 'deletecollection'];
+    const all = [...read, 'create', 'update', 'patch', 'delete', 'deletecollection'];
+    const kinds = [
+      ['mmontes.io', 'echos'],
+      ['mmontes.io', 'scheduledechos'],
+      ['app.example.com', 'podsets'],
+      ['blog.velotio.com', 'bookstores'],
+    ] as const;
+    const rulesOf = (verbs: readonly string[], scaleVerbs: readonly string[]) =>
+      kinds.flatMap(([group, plural]) => [
+        { apiGroups: [group], resources: [plural], verbs },
+        { apiGroups: [group], resources: [`${plural}/status`], verbs: ['get'] },
+        ...(plural === 'podsets' ? [{ apiGroups: [group], resources: ['podsets/scale'], verbs: scaleVerbs }] : []),
+      ]);
     expect(aggregated).toEqual([
-      {
-        into: ['admin', 'edit'],
-        rules: [
-          { ...echos, verbs: [...read, ...write] },
-          status,
-          { ...podSets, verbs: [...read, ...write] },
-          { ...podSets, resources: ['podsets/scale'], verbs: ['get', 'update', 'patch'] },
-          { ...podSets, resources: ['podsets/status'], verbs: ['get'] },
-          { ...bookStores, verbs: [...read, ...write] },
-          bookStoreStatus,
-          { ...pets, verbs: [...read, ...write] },
-          { ...pets, resources: ['pets/status'], verbs: ['get'] },
-          { ...postgresWriters, verbs: [...read, ...write] },
-          { ...postgresWriters, resources: ['postgreswriters/status'], verbs: ['get'] },
-        ],
-      },
-      {
-        into: ['admin', 'edit', 'view'],
-        rules: [
-          { ...echos, verbs: read },
-          status,
-          { ...podSets, verbs: read },
-          { ...podSets, resources: ['podsets/scale', 'podsets/status'], verbs: ['get'] },
-          { ...bookStores, verbs: read },
-          bookStoreStatus,
-          { ...pets, verbs: read },
-          { ...pets, resources: ['pets/status'], verbs: ['get'] },
-          { ...postgresWriters, verbs: read },
-          { ...postgresWriters, resources: ['postgreswriters/status'], verbs: ['get'] },
-        ],
-      },
+      { into: ['admin', 'edit'], rules: rulesOf(all, ['get', 'update', 'patch']) },
+      { into: ['admin', 'edit', 'view'], rules: rulesOf(read, ['get']) },
     ]);
   });
 });

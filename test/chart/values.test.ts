@@ -32,6 +32,12 @@ const rejected: readonly (readonly [what: string, values: object, names: readonl
   ['more workers than the operator takes', { numWorkers: 1001 }, ['numWorkers']],
   ['a fraction of a second', { shutdownTimeoutSeconds: 0.5 }, ['shutdownTimeoutSeconds']],
   ['a port that is too large', { monitoring: { port: 65_536 } }, ['monitoring', 'port']],
+  ['a registry with a space', { global: { imageRegistry: 'mirror example' } }, ['global', 'imageRegistry']],
+  [
+    "a misspelt key of the operator's pods",
+    { childPods: { podSecurityContext: { runAsNonroot: true } } },
+    ['childPods', 'runAsNonroot'],
+  ],
   ['an unknown log level', { logLevel: 'verbose' }, ['logLevel']],
   ['an unknown pull policy', { image: { pullPolicy: 'Sometimes' } }, ['pullPolicy']],
   ['an invalid digest', { image: { digest: 'latest' } }, ['digest']],
@@ -58,6 +64,7 @@ const rejected: readonly (readonly [what: string, values: object, names: readonl
   ['a table without a schema', { postgresWriter: { tables: ['students'] } }, ['postgresWriter', 'tables']],
   ['an unknown TLS mode', { postgresWriter: { tls: { mode: 'prefer' } } }, ['postgresWriter', 'mode']],
   ['a password among the values', { postgresWriter: { credentials: { password: 'x' } } }, ['credentials', 'password']],
+  ['a misspelt key of a monitor', { metrics: { podMonitor: { intervall: '1s' } } }, ['podMonitor', 'intervall']],
   ['an unknown serviceMonitor mode', { monitoring: { serviceMonitor: true } }, ['serviceMonitor']],
 ];
 
@@ -172,7 +179,7 @@ describe.each(helmNames)('values, by %s', (name) => {
     });
   });
 
-  it('has the keys and defaults of the original chart, except for the image', async () => {
+  it('has the keys and defaults of the original chart, except for the image and the namespace of the ServiceMonitors', async () => {
     const values = parse(await readFile(join(chart, 'values.yaml'), 'utf8'));
     expect(values).toMatchObject({
       nameOverride: '',
@@ -190,7 +197,6 @@ describe.each(helmNames)('values, by %s', (name) => {
         enabled: true,
         path: '/metrics',
         port: 2112,
-        namespace: 'monitoring',
         interval: '10s',
         labels: { release: 'monitoring' },
       },

@@ -60,3 +60,13 @@ test('an uninstallation is refused and lists the Pets while there are any, and s
   await installed.uninstall();
   release = undefined;
 });
+
+test('with crds.keep=false an uninstallation deletes the CRDs with their objects', async () => {
+  const installed = await Release.install(cluster, ['--set', 'crds.keep=false']);
+  release = installed;
+  await cluster.apply(echo('doomed', namespace, { message: 'doomed' }));
+  await printed('doomed');
+  await installed.uninstall();
+  release = undefined;
+  expect(await cluster.kubectl(['get', 'crds', '--output=name'])).not.toContain('echos.mmontes.io');
+});

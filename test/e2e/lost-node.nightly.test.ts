@@ -17,7 +17,7 @@ let ns: string;
 
 beforeAll(async () => {
   cluster = await E2eCluster.connect();
-  release = await Release.install(cluster);
+  release = await Release.install(cluster, ['--set', 'controllers.podSet.enabled=true']);
   ns = await cluster.namespace();
 });
 

@@ -1,7 +1,11 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { Echo } from '../../src/api/index.ts';
+import { Echo, kinds } from '../../src/api/index.ts';
+import { HttpClient } from '../../src/runtime/client/http-client.ts';
+import { kubeconfigConnection } from '../../src/runtime/client/index.ts';
+import { Transport } from '../../src/runtime/client/transport.ts';
+import { customResourceDefinition } from '../../src/runtime/index.ts';
 import { CustomResourceDefinition } from '../../src/runtime/kinds/index.ts';
 import { type ControlPlane, startControlPlane } from '../../testkit/control-plane.ts';
 import { echoManifest, echoWithReason } from '../../testkit/echos.ts';
@@ -21,7 +25,7 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
-  await cluster?.close();
+  await cluster?.disconnect();
   await controlPlane?.stop();
   await rm(folder, { recursive: true, force: true });
 });
@@ -72,4 +76,46 @@ test('apply-crds creates missing definitions and ends when the API server serves
   const namespace = await cluster.namespace();
   const echo = await createOnceServed('new', namespace, { message: 'new' });
   expect(echo.metadata.generation).toBe(1);
+});
+
+test('apply-crds of an older version keeps the objects of a newer one, without what only the newer one knows', async () => {
+  const newer = structuredClone(customResourceDefinition(Echo)) as CustomResourceDefinition;
+  const { properties } = newer.spec.versions[0]!.schema!.openAPIV3Schema!.properties!.spec as {
+    properties: Record<string, object>;
+  };
+  properties.colour = { type: 'string' };
+  const transport = new Transport(await kubeconfigConnection(cluster.kubeconfig), { userAgent: 'newer' });
+  try {
+    await new HttpClient(transport, 'echoperator').apply(CustomResourceDefinition, newer, { force: true });
+  } finally {
+    await transport.close();
+  }
+  const key = { name: 'coloured', namespace: await cluster.namespace() };
+  const spec = { message: 'hello', colour: 'green' };
+  const { uid } = (
+    await eventually('the newer field is served', async () => {
+      const echo = await cluster.client.apply(Echo, echoManifest(key, spec), { force: true });
+      return 'colour' in echo.spec && echo;
+    })
+  ).metadata;
+
+  expect((await applyCrds()).exitCode).toBe(0);
+  const after = await eventually('the older definition is served', async () => {
+    const echo = await cluster.client.get(Echo, key);
+    return !('colour' in echo.spec) && echo;
+  });
+  expect(after).toMatchObject({ metadata: { uid }, spec: { message: 'hello' } });
+});
+
+test('delete-crds deletes the definitions with their objects, and ends when they are gone', async () => {
+  expect((await applyCrds()).exitCode).toBe(0);
+  const namespace = await cluster.namespace();
+  await createOnceServed('doomed', namespace, { message: 'doomed' });
+  const deleteCrds = () => operatorCommand(['delete-crds'], { KUBECONFIG: cluster.kubeconfig, LOG_LEVEL: 'info' });
+  expect(await deleteCrds()).toMatchObject({ exitCode: 0, stderr: '' });
+  for (const kind of kinds) {
+    const { name } = customResourceDefinition(kind).metadata;
+    expect(await cluster.isGone(() => cluster.client.get(CustomResourceDefinition, { name }))).toBe(true);
+  }
+  expect((await deleteCrds()).exitCode).toBe(0);
 });

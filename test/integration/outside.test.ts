@@ -1,14 +1,26 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { PostgresWriter, postgresWriterFinalizer } from '../../src/api/index.ts';
-import { findCondition } from '../../src/runtime/index.ts';
+import {
+  BookStore,
+  bookStoreFinalizer,
+  Echo,
+  Pet,
+  PodSet,
+  PostgresWriter,
+  postgresWriterFinalizer,
+  ScheduledEcho,
+} from '../../src/api/index.ts';
+import { findCondition, type Kind, type KubeObject, type StandardStatus } from '../../src/runtime/index.ts';
+import { Event } from '../../src/runtime/kinds/index.ts';
 import { chartRole } from '../../testkit/chart-role.ts';
+import { eventually } from '../../testkit/eventually.ts';
 import { OperatorProcess, operatorCommand } from '../../testkit/operator-process.ts';
 import { proxiedKubeconfig } from '../../testkit/proxied-kubeconfig.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
-import { withReason } from '../../testkit/with-reason.ts';
+import { customManifest, withReason } from '../../testkit/with-reason.ts';
 
+const shop = { bookApp: { repository: 'example.com/app' }, bookDB: { repository: 'example.com/db', dbSize: '1Gi' } };
 const spec = { table: 'students', name: 'Jane', age: 21, country: 'Peru' };
 
 let cluster: TestCluster;
@@ -32,11 +44,26 @@ const create = (name: string, finalizers?: readonly string[]) =>
     spec,
   });
 
+/** Each kind with its controller, a spec, and another controller to run instead. */
+const everyKind: readonly {
+  readonly kind: Kind<KubeObject & { readonly status?: StandardStatus }>;
+  readonly name: string;
+  readonly other: string;
+  readonly spec: object;
+}[] = [
+  { kind: Echo, name: 'echo', other: 'scheduledEcho', spec: { message: 'hello' } },
+  { kind: ScheduledEcho, name: 'scheduledEcho', other: 'echo', spec: { message: 'hello', schedule: '@hourly' } },
+  { kind: PodSet, name: 'podSet', other: 'echo', spec: { replicas: 1 } },
+  { kind: BookStore, name: 'bookStore', other: 'echo', spec: shop },
+  { kind: Pet, name: 'pet', other: 'echo', spec: { name: 'Thor', type: 'dog', birthday: '2021-04-01T00:00:00Z' } },
+  { kind: PostgresWriter, name: 'postgresWriter', other: 'echo', spec },
+];
+
 describe('a kind whose controller is off', () => {
   test("is reported on its objects with the chart's role, and nothing else is done", async () => {
     const values = { watchNamespaces: [namespace] };
     const kubeconfig = await chartRole(cluster.kubeconfig, { namespace, folder, values });
-    const operator = await OperatorProcess.start(kubeconfig, { WATCH_NAMESPACES: namespace });
+    const operator = await OperatorProcess.start(kubeconfig, { WATCH_NAMESPACES: namespace, CONTROLLERS: 'echo' });
     try {
       await create('off');
       const key = { name: 'off', namespace };
@@ -52,6 +79,56 @@ describe('a kind whose controller is off', () => {
       const { output } = await operator.stop();
       expect(output).not.toContain('Forbidden');
       expect(output).not.toContain('"level":50');
+    }
+  });
+
+  test.each(everyKind)('is reported on a $name', async ({ kind, name, other, spec }) => {
+    const values = {
+      watchNamespaces: [namespace],
+      controllers: { [name]: { enabled: false }, [other]: { enabled: true } },
+    };
+    const kubeconfig = await chartRole(cluster.kubeconfig, { namespace, folder, values });
+    const operator = await OperatorProcess.start(kubeconfig, { WATCH_NAMESPACES: namespace, CONTROLLERS: other });
+    try {
+      const key = { name: `off-${name.toLowerCase()}`, namespace };
+      await cluster.client.apply(kind, customManifest(key, spec), { force: true });
+      const { status } = await withReason(cluster, kind, key, 'ControllerDisabled');
+      expect(findCondition(status?.conditions, 'Ready')?.message).toContain(`(controllers.${name}.enabled)`);
+    } finally {
+      const { output } = await operator.stop();
+      expect(output).not.toContain('Forbidden');
+      expect(output).not.toContain('"level":50');
+    }
+  });
+
+  test('says that a deletion waits, and for what', async () => {
+    const operator = await OperatorProcess.start(cluster.kubeconfig, {
+      WATCH_NAMESPACES: namespace,
+      CONTROLLERS: 'echo',
+    });
+    const key = { name: 'waiting', namespace };
+    const setFinalizers = (finalizers: readonly string[] | null) =>
+      cluster.client.patch(BookStore, key, { type: 'merge', body: { metadata: { finalizers } } });
+    try {
+      await cluster.client.apply(BookStore, customManifest(key, shop), {
+        force: true,
+      });
+      await setFinalizers([bookStoreFinalizer]);
+      await withReason(cluster, BookStore, key, 'ControllerDisabled');
+      await cluster.client.delete(BookStore, key);
+      const { message } = await eventually('the message names the finalizer', async () => {
+        const { status } = await cluster.client.get(BookStore, key);
+        const ready = findCondition(status?.conditions, 'Ready');
+        return ready?.message?.includes(bookStoreFinalizer) && ready;
+      });
+      expect(message).toContain('the deletion waits until it is enabled');
+      await eventually('an Event says so too', async () => {
+        const { items } = await cluster.client.list(Event, { namespace });
+        return items.some(({ note, regarding }) => regarding?.name === key.name && note === message);
+      });
+    } finally {
+      await setFinalizers(null);
+      await operator.stop();
     }
   });
 

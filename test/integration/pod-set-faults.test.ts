@@ -16,6 +16,7 @@ import {
 } from '../../src/runtime/testing/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { operatorWrites } from '../../testkit/operator-writes.ts';
+import { podSettings } from '../../testkit/pod-settings.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
 import { customManifest } from '../../testkit/with-reason.ts';
 
@@ -61,7 +62,7 @@ async function withOperator(body: () => Promise<void>): Promise<void> {
   });
   const { manager, applier, events } = operator;
   const settings = { workers: 4, resyncEveryMs: 600_000, namespaces: [key.namespace] };
-  addPodSetController(manager, { applier, events, image: 'busybox:1.36', ...settings });
+  addPodSetController(manager, { applier, events, defaultPod: podSettings, ...settings });
   const stop = new AbortController();
   const running = operator.run(stop.signal);
   try {

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from '@jest/globals';
 import { execa } from 'execa';
 import { stringify } from 'yaml';
-import { Echo } from '../../src/api/index.ts';
+import { Echo, kinds } from '../../src/api/index.ts';
 import { kubeconfigConnection } from '../../src/runtime/client/index.ts';
 import { Job, Lease } from '../../src/runtime/kinds/index.ts';
 import { FaultProxy } from '../../src/runtime/testing/index.ts';
@@ -198,11 +198,13 @@ async function kubeconfigWithRoles(): Promise<string> {
         rule('mmontes.io', 'echos/finalizers', 'update'),
         rule('batch', 'jobs', 'list', 'watch', 'create', 'delete'),
         rule('', 'pods', 'list', 'watch'),
-        // Those whose controllers are switched off, and are told so.
-        rule('petstore.example.com', 'pets', 'get', 'list', 'watch'),
-        rule('petstore.example.com', 'pets/status', 'patch'),
-        rule('demo.yash.com', 'postgreswriters', 'get', 'list', 'watch'),
-        rule('demo.yash.com', 'postgreswriters/status', 'patch'),
+        // Their controllers are off, which their status says.
+        ...kinds
+          .filter((kind) => kind !== Echo)
+          .flatMap(({ group, plural }) => [
+            rule(group, plural, 'get', 'list', 'watch'),
+            rule(group, `${plural}/status`, 'patch'),
+          ]),
         rule('events.k8s.io', 'events', 'create', 'patch'),
         rule('coordination.k8s.io', 'leases', 'get', 'list', 'watch', 'create', 'update'),
       ],

@@ -27,15 +27,20 @@ export default async function setUp(): Promise<void> {
   await install(release, cluster);
 }
 
-/** As the pages about PostgresWriters and Pets have it. */
+/** Installs the release as the pages of the kinds have it that are off by default. */
 async function install(release: Release, cluster: E2eCluster): Promise<void> {
-  const [ofRows, ofPets] = [await DocumentedSteps.of('postgres-writer.md'), await DocumentedSteps.of('pet.md')];
+  const [ofRows, ...others] = await Promise.all(
+    ['postgres-writer.md', 'pet.md', 'pod-set.md', 'book-store.md'].map((page) => DocumentedSteps.of(page)),
+  );
+  if (ofRows === undefined) throw new RangeError('no page');
   const folder = await mkdtemp(join(tmpdir(), 'kinds-database-'));
   try {
     const database = await Database.start(cluster, join(folder, 'ca.crt'));
     const [secret = ''] = ofRows.commands(`kubectl --namespace ${release.namespace} create secret`);
     await cluster.shell(secret, folder);
-    const values = [...ofRows.values, ...ofPets.values].map((value) => value.replace('db.example', Database.host));
+    const values = [ofRows, ...others]
+      .flatMap((page) => page.values)
+      .map((value) => value.replace('db.example', Database.host));
     await Promise.all([release.upgrade(values), database.ready().then(() => database.psql([], ofRows.sql))]);
   } finally {
     await rm(folder, { recursive: true });

@@ -18,7 +18,7 @@ const withoutValue: Readonly<Record<string, readonly [chartValue: string, meanin
   NAMESPACE: ["the release's namespace", "The operator's own namespace, with its Lease."],
   CONTROLLERS: [
     'those with `controllers.NAME.enabled`',
-    'The controllers that run. The kinds of the others are not watched, but Pets and PostgresWriters report `ControllerDisabled`.',
+    'The controllers that run. The objects of the other kinds report `ControllerDisabled`.',
   ],
   HA_NODE_ID: ["the pod's name", "This replica's name on the Lease and in Events (`reportingInstance`)."],
   HA_LEASE_LOCK_NAME: ["the chart's full name", 'The name of the Lease.'],
@@ -28,9 +28,14 @@ const withoutValue: Readonly<Record<string, readonly [chartValue: string, meanin
   ],
   POD_UID: ["the pod's uid", 'The uid of that pod.'],
   CONTAINER_NAME: ["the container's name", 'The name of the container.'],
+  CHILD_POD_IMAGE_PULL_SECRETS: [
+    'the names in `imagePullSecrets`',
+    'Secrets that nodes use to pull the images of the pods that the operator creates. Each must exist in the namespace of the pod.',
+  ],
   PETSTORE_ADDRESS: ['what `pet.address` and `petstore.enabled` say', 'The [pet store](pet-store.md) of Pets.'],
+  PETSTORE_TLS: ['what `pet.tls.enabled` and `petstore.tls.certManager` say', 'Connects to the pet store over TLS.'],
   PETSTORE_CA_FILE: [
-    'the Secret `pet.tls.caSecret`',
+    'the Secret `pet.tls.existingSecret`',
     "The file of the certificate's authority, in PEM, read for each connection. Default: the public authorities.",
   ],
   PSQL_USER: [
@@ -83,9 +88,10 @@ function variablesOf(config: object, prefix = ''): Readonly<Record<string, unkno
     Object.entries(config).flatMap(([key, value]) => {
       const name = `${prefix}${key.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}`;
       if (Array.isArray(value)) return [[name, value.join(',')]];
-      return typeof value === 'object' && value !== null
+      if (typeof value !== 'object' || value === null) return [[name, value]];
+      return refusalOf(name) === undefined
         ? Object.entries(variablesOf(value, `${name}_`))
-        : [[name, value]];
+        : [[name, JSON.stringify(value)]];
     }),
   );
 }
@@ -97,13 +103,19 @@ function defaultOf(value: unknown): string {
 
 /** Takes the text from the error for a blank value. */
 function whatItTakes(name: string): string {
+  const takes = refusalOf(name);
+  if (takes === undefined) throw new Error(`${name} takes a blank value`);
+  return takes;
+}
+
+/** What the variable takes instead of a blank value. Undefined if there is no such variable, but a group of variables. */
+function refusalOf(name: string): string | undefined {
   try {
     readConfig({ [name]: ' ' });
+    return undefined;
   } catch (error) {
-    const [, takes] = /: got " ", takes (.*)$/m.exec(String(error)) ?? [];
-    if (takes !== undefined) return takes;
+    return /: got " ", takes (.*)$/m.exec(String(error))?.[1];
   }
-  throw new Error(`${name} takes a blank value`);
 }
 
 function describedHere(name: string): readonly [chartValue: string, meaning: string] {
@@ -121,7 +133,8 @@ function describedByChart(contents: unknown, path: string, value: unknown): read
     { node: contents, comment: '' },
   );
   if (found.comment === '') throw new Error(`${path} has no comment in ${valuesFile}`);
-  const set = isScalar(found.node) ? found.node.value : '';
+  if (!isScalar(found.node)) return [`\`${path}\``, found.comment.replaceAll('|', '\\|')];
+  const set = found.node.value;
   const chartValue = String(set) === String(value ?? '') ? `\`${path}\`` : `\`${path}\`, there \`${set}\``;
   return [chartValue, found.comment.replaceAll('|', '\\|')];
 }

@@ -20,7 +20,7 @@ type Rows = Readonly<Record<string, Row>>;
 /** The reasons of the conditions besides `Ready`, by type. */
 type Conditions = Readonly<Record<string, Rows>>;
 
-/** The reason of an object whose controller is off (src/controllers/outside/disabled-controller.ts). */
+/** The reason of an object whose controller is off (src/controllers/disabled-controller.ts). */
 const controllerDisabled = {
   ControllerDisabled: { ready: 'False', event: 'Warning', meaning: 'The operator runs without this controller.' },
 } satisfies Rows;
@@ -40,9 +40,9 @@ const pages: readonly (readonly [page: string, reasons: Rows, conditions?: Condi
   ['docs/scheduled-echo.md', scheduledEchoReasons],
   ['docs/pod-set.md', podSetReasons],
   ['docs/book-store.md', bookStoreRows, bookStoreConditions],
-  ['docs/postgres-writer.md', { ...postgresWriterReasons, ...controllerDisabled }],
+  ['docs/postgres-writer.md', postgresWriterReasons],
   // Adding is written before the call of the store and has no Event.
-  ['docs/pet.md', { ...petReasons, Adding: { ...petReasons.Adding, event: 'none' }, ...controllerDisabled }],
+  ['docs/pet.md', { ...petReasons, Adding: { ...petReasons.Adding, event: 'none' } }],
 ];
 
 /** The paths of these pages. */
@@ -57,7 +57,7 @@ export async function reasonTables(root: string): Promise<readonly [path: string
   return Promise.all(
     pages.map(async ([page, reasons, conditions]): Promise<[string, string]> => {
       const text = await readFile(join(root, page), 'utf8');
-      return [page, replaceTable(page, text, 'reasons', tableOf(reasons, conditions))];
+      return [page, replaceTable(page, text, 'reasons', tableOf({ ...reasons, ...controllerDisabled }, conditions))];
     }),
   );
 }

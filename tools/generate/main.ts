@@ -8,9 +8,9 @@
  */
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { stringify } from 'yaml';
+import { parse, stringify } from 'yaml';
 import { kinds, kindsWithFinalizer } from '../../src/api/index.ts';
-import type { PolicyRule } from '../../src/controllers/index.ts';
+import { disabledPermissions, type PolicyRule } from '../../src/controllers/index.ts';
 import { controllers } from '../../src/operator.ts';
 import { type CustomKind, customResourceDefinition } from '../../src/runtime/index.ts';
 import { apiReport, apiReportFile } from './generate-api-report.ts';
@@ -26,6 +26,10 @@ const root = join(import.meta.dirname, '../..');
 /** Folders that contain only generated files. */
 const crdFolders = ['crds', 'charts/echoperator/crds'];
 const rulesFolder = 'charts/echoperator/files/rules';
+
+/** The chart's default values for its templates, which Helm does not let read values.yaml. */
+const chartValues = 'charts/echoperator/values.yaml';
+const chartDefaults = 'charts/echoperator/files/defaults.yaml';
 
 const banner = (source: string): string => `# Generated from ${source} by \`make generate\`: change it there.\n`;
 
@@ -50,9 +54,9 @@ const rulesFile = (name: string, permissions: readonly PolicyRule[]): [path: str
 
 /** Returns the rules of each controller, and those that apply when it is switched off, by file path. */
 function ruleFiles(): readonly [path: string, content: string][] {
-  return Object.entries(controllers).flatMap(([name, { permissions, disabled }]) => [
+  return Object.entries(controllers).flatMap(([name, { kind, permissions }]) => [
     rulesFile(name, permissions),
-    ...(disabled === undefined ? [] : [rulesFile(`${name}.disabled`, disabled.permissions)]),
+    rulesFile(`${name}.disabled`, disabledPermissions(kind)),
   ]);
 }
 
@@ -69,6 +73,7 @@ async function expectedFiles(): Promise<ReadonlyMap<string, string>> {
     ...crds,
     ...ruleFiles(),
     rulesFile('uninstall', listed),
+    [chartDefaults, banner('values.yaml') + stringify(parse(await readFile(join(root, chartValues), 'utf8')))],
     ...(await reasonTables(root)),
     await operationsTables(root),
     await logLinesTable(root),
@@ -82,7 +87,7 @@ async function expectedFiles(): Promise<ReadonlyMap<string, string>> {
 /** Returns the current content of the generated files, by path. */
 async function currentFiles(): Promise<ReadonlyMap<string, string>> {
   const found = new Map(await filesIn(join(root, wireFolder), wireFolder));
-  for (const file of [builtInTypesFile, builtInKindsFile, apiReportFile]) {
+  for (const file of [builtInTypesFile, builtInKindsFile, apiReportFile, chartDefaults]) {
     found.set(file, await readFile(join(root, file), 'utf8').catch(() => ''));
   }
   for (const page of [...reasonPages, operationsPage, logLinesPage])

@@ -14,7 +14,10 @@ app.kubernetes.io/name: {{ printf "%s-%s" (include "echoperator.name" $context |
 app.kubernetes.io/instance: {{ $context.Release.Name | quote }}
 {{- end }}
 
-{{/* The labels of every object besides its selector labels: (list . "component"). */}}
+{{/*
+The labels of every object besides its selector labels: (list . "component"). Each name appears once, because server-side apply
+rejects duplicates.
+*/}}
 {{- define "echoperator.commonLabels" -}}
 {{- $context := first . -}}
 app.kubernetes.io/component: {{ index . 1 }}
@@ -22,6 +25,9 @@ app.kubernetes.io/part-of: echoperator
 app.kubernetes.io/version: {{ $context.Chart.AppVersion | replace "+" "_" | trunc 63 | quote }}
 app.kubernetes.io/managed-by: {{ $context.Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" $context.Chart.Name $context.Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{- with omit $context.Values.commonLabels "app.kubernetes.io/name" "app.kubernetes.io/instance" "app.kubernetes.io/component" "app.kubernetes.io/part-of" "app.kubernetes.io/version" "app.kubernetes.io/managed-by" "helm.sh/chart" }}
+{{ toYaml . }}
+{{- end }}
 {{- end }}
 
 {{/* The labels of an object of the operator itself: (list . "component"). */}}

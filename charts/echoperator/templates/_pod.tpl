@@ -4,8 +4,19 @@ An image reference: (list . .Values.image). With a digest it has no tag, because
 {{- define "echoperator.imageOf" -}}
 {{- $context := first . -}}
 {{- with index . 1 -}}
-{{- if .digest }}{{ .repository }}@{{ .digest }}{{ else }}{{ .repository }}:{{ .tag | default $context.Chart.AppVersion }}{{ end }}
+{{- $repository := include "echoperator.mirrored" (list $context .repository) -}}
+{{- if .digest }}{{ $repository }}@{{ .digest }}{{ else }}{{ $repository }}:{{ .tag | default $context.Chart.AppVersion }}{{ end }}
 {{- end }}
+{{- end }}
+
+{{/*
+An image with the registry of global.imageRegistry: (list . image). As in Docker's references, the part before the first slash is a
+registry if it contains a dot or a colon, or is `localhost`.
+*/}}
+{{- define "echoperator.mirrored" -}}
+{{- $image := index . 1 -}}
+{{- $registry := (first .).Values.global.imageRegistry | default "" | trimSuffix "/" -}}
+{{- if $registry }}{{ printf "%s/%s" $registry (regexReplaceAll "^(localhost|[^/]*[.:][^/]*)/" $image "") }}{{ else }}{{ $image }}{{ end }}
 {{- end }}
 
 {{/* The operator's image. */}}

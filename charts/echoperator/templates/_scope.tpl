@@ -1,12 +1,21 @@
+{{/* The namespaces that the release watches, as a list. Empty: all. */}}
+{{- define "echoperator.watchedNamespaces" -}}
+{{- .Values.watchNamespaces | default (ternary (list .Release.Namespace) list .Values.scope.namespaced) | toYaml }}
+{{- end }}
+
 {{/*
 Fails if another release of this chart watches one of this release's namespaces. A release watches the namespaces where its
 ServiceAccount is bound to the operator's rules (rbac/operator.yaml). Such a binding has labels that no value changes; they and its
-subject name the release and its namespace. Without a cluster (`helm template`, `helm lint`) `lookup` finds nothing.
+subject name the release and its namespace. Without a cluster (`helm template`, `helm lint`) `lookup` finds nothing. With
+scope.namespaced, who installs the release may not list ClusterRoleBindings.
 */}}
 {{- define "echoperator.rejectOverlap" -}}
 {{- $rbac := "rbac.authorization.k8s.io/v1" -}}
-{{- $bindings := (lookup $rbac "ClusterRoleBinding" "" "").items | default list -}}
-{{- range .Values.watchNamespaces | default (list "") }}
+{{- $bindings := list -}}
+{{- if not .Values.scope.namespaced }}
+{{- $bindings = (lookup $rbac "ClusterRoleBinding" "" "").items | default list }}
+{{- end }}
+{{- range include "echoperator.watchedNamespaces" . | fromYamlArray | default (list "") }}
 {{- $bindings = concat $bindings ((lookup $rbac "RoleBinding" . "").items | default list) }}
 {{- end }}
 {{- range $binding := $bindings }}

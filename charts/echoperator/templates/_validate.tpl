@@ -13,12 +13,15 @@
 {{- end }}
 {{- end }}
 {{- if include "echoperator.petstoreIsOwn" . }}
-{{- if and .Values.petstore.tls.secretName (not .Values.pet.tls.enabled) }}
-{{- fail "petstore.tls.secretName requires pet.tls.enabled, and pet.tls.caSecret unless a public CA signed the certificate: the pet store would serve TLS, but the operator would connect in plain text." }}
+{{- if and (include "echoperator.petstoreSecret" .) (not (include "echoperator.petstoreTls" .)) }}
+{{- fail "petstore.tls.existingSecret requires pet.tls.enabled, and pet.tls.existingSecret unless a public CA signed the certificate: the pet store would serve TLS, but the operator would connect in plain text." }}
 {{- end }}
-{{- if and .Values.pet.tls.enabled (not .Values.petstore.tls.secretName) }}
-{{- fail "pet.tls.enabled requires petstore.tls.secretName: the operator would connect over TLS, but the pet store would serve plain text." }}
+{{- if and .Values.pet.tls.enabled (not (include "echoperator.petstoreSecret" .)) }}
+{{- fail "pet.tls.enabled requires petstore.tls.existingSecret or petstore.tls.certManager: the operator would connect over TLS, but the pet store would serve plain text." }}
 {{- end }}
+{{- end }}
+{{- if and (include "echoperator.petstoreHasCertificate" .) (not .Values.petstore.tls.certManager.issuerRef.name) }}
+{{- fail "petstore.tls.certManager.enabled requires petstore.tls.certManager.issuerRef, the issuer of the certificate: {name: my-issuer, kind: ClusterIssuer}." }}
 {{- end }}
 {{- with .Values.ha.leaderElection }}
 {{- if le (int .leaseDurationSeconds) (int .renewDeadlineSeconds) }}

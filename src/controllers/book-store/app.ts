@@ -13,11 +13,13 @@ import {
 } from '../../runtime/index.ts';
 import { Deployment, type Pod, Service } from '../../runtime/kinds/index.ts';
 import { beingDeleted } from '../name-taken.ts';
+import type { PodDefaults } from '../pod-defaults.ts';
 import { problemAmong } from '../pods.ts';
 import {
   appServiceKey,
   deploymentKey,
   objectLabels,
+  podSpecOf,
   readyWhenListening,
   type Settings,
   selectorLabels,
@@ -29,6 +31,7 @@ export interface AppOptions {
   readonly deployments: ReadonlyStore<Deployment>;
   readonly services: ReadonlyStore<Service>;
   readonly appPods: (bookStore: BookStore) => Iterable<Pod>;
+  readonly podDefaults: PodDefaults;
   readonly applier: Pick<Applier, 'apply'>;
   readonly client: Client;
 }
@@ -70,10 +73,11 @@ async function applyApp(
   bookStore: BookStore,
   settings: Settings,
   existing: Deployment | undefined,
-  { applier, deployments, services, appPods, client }: AppOptions,
+  { applier, deployments, services, appPods, podDefaults, client }: AppOptions,
 ): Promise<AppResult> {
   if (settings.app.replicas === undefined && existing !== undefined) await releaseReplicas(existing, client);
-  const applied = await applier.apply(Deployment, deploymentOf(bookStore, settings), { client, store: deployments });
+  const manifest = deploymentOf(bookStore, settings, podDefaults);
+  const applied = await applier.apply(Deployment, manifest, { client, store: deployments });
   const service = await applier.apply(Service, appServiceOf(bookStore, settings), { client, store: services });
   if (applied.type === 'nameTaken') {
     const command = kubectl(bookStore, `delete deployment ${applied.holder.metadata.name}`);
@@ -160,8 +164,8 @@ async function releaseReplicas(deployment: Deployment, client: Client): Promise<
 }
 
 /** The Deployment that runs the app. */
-export function deploymentOf(bookStore: BookStore, { app }: Settings): Manifest<Deployment> {
-  const { container, replicas, targetPort } = app;
+export function deploymentOf(bookStore: BookStore, { app }: Settings, podDefaults: PodDefaults): Manifest<Deployment> {
+  const { replicas, targetPort } = app;
   return {
     metadata: {
       ...deploymentKey(bookStore),
@@ -174,17 +178,11 @@ export function deploymentOf(bookStore: BookStore, { app }: Settings): Manifest<
       selector: { matchLabels: selectorLabels(bookStore, 'app') },
       template: {
         metadata: { labels: objectLabels(bookStore, 'app') },
-        spec: {
-          automountServiceAccountToken: false,
-          containers: [
-            {
-              name: 'app',
-              ...container,
-              ports: [{ name: 'http', containerPort: targetPort }],
-              readinessProbe: readyWhenListening(targetPort),
-            },
-          ],
-        },
+        spec: podSpecOf(app, podDefaults, {
+          name: 'app',
+          ports: [{ name: 'http', containerPort: targetPort }],
+          readinessProbe: readyWhenListening(targetPort),
+        }),
       },
     },
   };

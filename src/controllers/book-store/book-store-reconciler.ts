@@ -12,6 +12,7 @@ import {
   type Result,
 } from '../../runtime/index.ts';
 import type { Deployment, PersistentVolumeClaim, Pod, Service, StatefulSet } from '../../runtime/kinds/index.ts';
+import type { PodDefaults } from '../pod-defaults.ts';
 import { reconcileApp } from './app.ts';
 import { reconcileDatabase } from './database.ts';
 import { bookStoreUidLabel, missingFieldOf, selectorLabels, settingsOf } from './desired.ts';
@@ -30,6 +31,8 @@ export interface BookStoreReconcilerOptions {
   readonly appPods: (bookStore: BookStore) => Iterable<Pod>;
   /** The claims that have the names of a BookStore's StatefulSet, whoever created them. */
   readonly claimsOf: (bookStore: BookStore) => Iterable<PersistentVolumeClaim>;
+  /** The defaults of all pods. The spec can replace their security contexts. */
+  readonly podDefaults: PodDefaults;
   readonly applier: Applier;
   readonly events: EventRecorder;
 }

@@ -12,11 +12,13 @@ import {
 } from '../../runtime/index.ts';
 import { PersistentVolumeClaim, type Pod, Service, StatefulSet } from '../../runtime/kinds/index.ts';
 import { beingDeleted } from '../name-taken.ts';
+import type { PodDefaults } from '../pod-defaults.ts';
 import { problemAmong } from '../pods.ts';
 import {
   bookStoreUidLabel,
   databaseServiceKey,
   objectLabels,
+  podSpecOf,
   readyWhenListening,
   type Settings,
   selectorLabels,
@@ -41,6 +43,7 @@ export interface DatabaseOptions extends Pick<ReconcileContext, 'client' | 'log'
   readonly statefulSets: ReadonlyStore<StatefulSet>;
   readonly services: ReadonlyStore<Service>;
   readonly pods: Pick<ReadonlyStore<Pod>, 'byOwner'>;
+  readonly podDefaults: PodDefaults;
   /** The claims that the pods use or will use, in the order of the pods, whoever created them. */
   readonly claims: readonly PersistentVolumeClaim[];
   readonly applier: Pick<Applier, 'apply'>;
@@ -171,9 +174,11 @@ const applyStatefulSet = (
   bookStore: BookStore,
   settings: Settings,
   existing: StatefulSet | undefined,
-  { applier, statefulSets, client }: DatabaseOptions,
-): Promise<ApplyResult<StatefulSet>> =>
-  applier.apply(StatefulSet, statefulSetOf(bookStore, settings, existing), { client, store: statefulSets });
+  { applier, statefulSets, podDefaults, client }: DatabaseOptions,
+): Promise<ApplyResult<StatefulSet>> => {
+  const manifest = statefulSetOf(bookStore, settings, existing, podDefaults);
+  return applier.apply(StatefulSet, manifest, { client, store: statefulSets });
+};
 
 function appliedResult(
   bookStore: BookStore,
@@ -248,8 +253,9 @@ export function statefulSetOf(
   bookStore: BookStore,
   { database }: Settings,
   existing: StatefulSet | undefined,
+  podDefaults: PodDefaults,
 ): Manifest<StatefulSet> {
-  const { container, replicas, port, dataPath, serviceName } = database;
+  const { replicas, port, dataPath, serviceName } = database;
   return {
     metadata: {
       ...statefulSetKey(bookStore),
@@ -267,18 +273,12 @@ export function statefulSetOf(
       persistentVolumeClaimRetentionPolicy: { whenDeleted: 'Retain', whenScaled: 'Retain' },
       template: {
         metadata: { labels: objectLabels(bookStore, 'database') },
-        spec: {
-          automountServiceAccountToken: false,
-          containers: [
-            {
-              name: 'database',
-              ...container,
-              ports: [{ name: 'database', containerPort: port }],
-              readinessProbe: readyWhenListening(port),
-              volumeMounts: [{ name: volumeName, mountPath: dataPath }],
-            },
-          ],
-        },
+        spec: podSpecOf(database, podDefaults, {
+          name: 'database',
+          ports: [{ name: 'database', containerPort: port }],
+          readinessProbe: readyWhenListening(port),
+          volumeMounts: [{ name: volumeName, mountPath: dataPath }],
+        }),
       },
       volumeClaimTemplates: existing?.spec?.volumeClaimTemplates ?? [claimTemplate(bookStore, database)],
     },

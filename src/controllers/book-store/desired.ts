@@ -2,20 +2,21 @@ import { BookStore } from '../../api/index.ts';
 import { keyOf, missingField, type ObjectKey } from '../../runtime/index.ts';
 import type { Deployment } from '../../runtime/kinds/index.ts';
 import { childName, dotlessChildName } from '../child-name.ts';
+import type { PodDefaults } from '../pod-defaults.ts';
 
-type Container = NonNullable<Deployment['spec']>['template']['spec'] extends infer S | undefined
-  ? S extends { readonly containers: readonly (infer C)[] }
-    ? C
-    : never
-  : never;
+type PodSpec = NonNullable<NonNullable<Deployment['spec']>['template']['spec']>;
+type Container = PodSpec['containers'][number];
+type PodSecurityContext = PodSpec['securityContext'];
 
 /** The fields of a container that the spec sets. */
-export type ContainerSettings = Pick<Container, 'image' | 'imagePullPolicy' | 'env' | 'resources'>;
+export type ContainerSettings = Pick<Container, 'image' | 'imagePullPolicy' | 'env' | 'resources' | 'securityContext'>;
 
 /** A BookStore's spec with its defaults. */
 export interface Settings {
   readonly app: {
     readonly container: ContainerSettings;
+    /** Undefined: the operator's default. */
+    readonly podSecurityContext: PodSecurityContext | undefined;
     /** Undefined: somebody else sets the number in the Deployment, for example an autoscaler. */
     readonly replicas: number | undefined;
     readonly port: number;
@@ -25,6 +26,8 @@ export interface Settings {
   };
   readonly database: {
     readonly container: ContainerSettings;
+    /** Undefined: the operator's default. */
+    readonly podSecurityContext: PodSecurityContext | undefined;
     readonly replicas: number;
     readonly port: number;
     /** A quantity. */
@@ -47,6 +50,7 @@ export function settingsOf({ spec }: BookStore): Settings {
   return {
     app: {
       container: containerOf(bookApp),
+      podSecurityContext: bookApp.podSecurityContext,
       replicas: bookApp.replicas,
       port,
       targetPort: bookApp.targetPort ?? port,
@@ -55,6 +59,7 @@ export function settingsOf({ spec }: BookStore): Settings {
     },
     database: {
       container: containerOf(bookDB),
+      podSecurityContext: bookDB.podSecurityContext,
       replicas: bookDB.replicas ?? 1,
       port: bookDB.port ?? 27_017,
       size: String(bookDB.dbSize),
@@ -68,7 +73,14 @@ export function settingsOf({ spec }: BookStore): Settings {
 
 type ImageSpec = BookStore['spec']['bookApp'] | BookStore['spec']['bookDB'];
 
-function containerOf({ repository, tag = 'latest', imagePullPolicy, env, resources }: ImageSpec): ContainerSettings {
+function containerOf({
+  repository,
+  tag = 'latest',
+  imagePullPolicy,
+  env,
+  resources,
+  securityContext,
+}: ImageSpec): ContainerSettings {
   const { requests, limits } = resources ?? {};
   return {
     image: `${repository}:${tag}`,
@@ -77,6 +89,7 @@ function containerOf({ repository, tag = 'latest', imagePullPolicy, env, resourc
     ...(resources && {
       resources: { ...(requests && { requests: asStrings(requests) }), ...(limits && { limits: asStrings(limits) }) },
     }),
+    ...(securityContext && { securityContext }),
   };
 }
 
@@ -164,6 +177,24 @@ export const objectLabels = (bookStore: BookStore, component: Component): Readon
   ...selectorLabels(bookStore, component),
   'app.kubernetes.io/managed-by': 'echoperator',
 });
+
+/**
+ * The pod's spec of one component, without its volumes.
+ *
+ * @param own the fields of the container that only this component has.
+ */
+export function podSpecOf(
+  { podSecurityContext, container }: Settings['app'] | Settings['database'],
+  { spec, container: containerDefaults }: PodDefaults,
+  own: Omit<Container, keyof ContainerSettings>,
+): PodSpec {
+  return {
+    automountServiceAccountToken: false,
+    ...spec,
+    ...(podSecurityContext && { securityContext: podSecurityContext }),
+    containers: [{ ...own, ...containerDefaults, ...container }],
+  };
+}
 
 /** A container is ready when it listens on its port. Nothing else is known about an arbitrary image. */
 export const readyWhenListening = (port: number) => ({ tcpSocket: { port }, periodSeconds: 5 }) as const;

@@ -21,6 +21,7 @@ import {
 } from '../../runtime/index.ts';
 import { Deployment, PersistentVolumeClaim, Pod, Service, StatefulSet } from '../../runtime/kinds/index.ts';
 import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
+import type { PodDefaults } from '../pod-defaults.ts';
 import { podInformer, podProblemChanged } from '../pods.ts';
 import { BookStoreReconciler } from './book-store-reconciler.ts';
 import { type Component, deploymentKey, selectorLabels, serviceKeys, statefulSetKey } from './desired.ts';
@@ -37,9 +38,9 @@ const components: readonly Component[] = ['app', 'database'];
 /** Adds the BookStore controller to a manager. */
 export function addBookStoreController(
   manager: Manager,
-  options: ControllerSettings & { readonly applier: Applier },
+  options: ControllerSettings & { readonly applier: Applier; readonly podDefaults: PodDefaults },
 ): void {
-  const { applier, events, workers, resyncEveryMs } = options;
+  const { applier, events, podDefaults, workers, resyncEveryMs } = options;
   const scope = scopeOf(options);
   const bookStores = manager.informer(BookStore, scope);
   const deployments = manager.informer(Deployment, { ...scope, transform: stripUnowned });
@@ -63,6 +64,7 @@ export function addBookStoreController(
     pods: pods.store,
     appPods: (bookStore) => pods.store.byIndex(byLabels, labelsKey(bookStore, selectorLabels(bookStore, 'app'))),
     claimsOf: (bookStore) => claims.store.byIndex(byStatefulSet, keyString(statefulSetKey(bookStore))),
+    podDefaults,
     applier,
     events,
   });

@@ -10,7 +10,7 @@ import {
 } from '../../runtime/index.ts';
 import type { Job } from '../../runtime/kinds/index.ts';
 import { childName } from '../child-name.ts';
-import { podLabels, printPod } from '../print-pod.ts';
+import { type PrintPodSettings, podLabels, printPod } from '../print-pod.ts';
 
 /** The annotation of a Job: the generation of the Echo whose message it prints. */
 const generationAnnotation = 'mmontes.io/generation';
@@ -22,7 +22,7 @@ const maxJobNameLength = 63;
 export const jobKeyOf = (echo: ObjectKey): ObjectKey => ({ ...echo, name: childName(echo.name, maxJobNameLength) });
 
 /** The Job that prints an Echo's message, for its current generation. */
-export function echoJob(echo: Echo, image: string): Manifest<Job> {
+export function echoJob(echo: Echo, settings: PrintPodSettings): Manifest<Job> {
   const { message, ttlSecondsAfterFinished } = echo.spec;
   return {
     metadata: {
@@ -33,7 +33,7 @@ export function echoJob(echo: Echo, image: string): Manifest<Job> {
     },
     spec: {
       ...(ttlSecondsAfterFinished !== undefined && { ttlSecondsAfterFinished }),
-      template: printPod(message, image),
+      template: printPod(message, settings),
     },
   };
 }

@@ -20,6 +20,7 @@ import {
 import { Job, type Pod } from '../../runtime/kinds/index.ts';
 import { nameTaken } from '../name-taken.ts';
 import { problemAmong } from '../pods.ts';
+import type { PrintPodSettings } from '../print-pod.ts';
 import { serverMessage } from '../refusal.ts';
 import { type DeletedJobs, echoJob, failureMessage, isOfCurrentGeneration, jobKeyOf, jobPhase } from './echo-job.ts';
 
@@ -66,8 +67,8 @@ export interface EchoReconcilerOptions {
   readonly pods: ReadonlyStore<Pod>;
   readonly deletedJobs: DeletedJobs;
   readonly events: EventRecorder;
-  /** The image of the pod. It must contain printf. */
-  readonly image: string;
+  /** Settings of the pods that print. */
+  readonly pod: PrintPodSettings;
 }
 
 /**
@@ -122,7 +123,7 @@ export class EchoReconciler {
       if (!(await isCurrent(context.client, Echo, echo))) return undefined;
     }
     // AlreadyExists means that the store is stale: the error is retried, and the store then holds the Job.
-    const job = await context.client.create(Job, echoJob(echo, this.#options.image));
+    const job = await context.client.create(Job, echoJob(echo, this.#options.pod));
     if (hadJob(echo)) {
       const note = `created Job ${jobKey.name} again: it was deleted before it had printed the message`;
       this.#reporter.recordEvent(echo, { type: 'Normal', reason: 'JobRecreated', note }, context);

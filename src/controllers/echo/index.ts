@@ -4,12 +4,16 @@ import { controllerOf, keyOf, type Manager, ownsByName, predicates, watches } fr
 import { Job, Pod } from '../../runtime/kinds/index.ts';
 import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
 import { podInformer, podProblemChanged } from '../pods.ts';
+import type { PrintPodSettings } from '../print-pod.ts';
 import { DeletedJobs, jobKeyOf } from './echo-job.ts';
 import { EchoReconciler } from './echo-reconciler.ts';
 
 /** Adds the Echo controller to a manager. */
-export function addEchoController(manager: Manager, options: ControllerSettings & { readonly image: string }): void {
-  const { events, image, workers, resyncEveryMs } = options;
+export function addEchoController(
+  manager: Manager,
+  options: ControllerSettings & { readonly pod: PrintPodSettings },
+): void {
+  const { events, pod, workers, resyncEveryMs } = options;
   const scope = scopeOf(options);
   const echos = manager.informer(Echo, scope);
   const jobs = manager.informer(Job, scope);
@@ -20,10 +24,10 @@ export function addEchoController(manager: Manager, options: ControllerSettings 
   });
   const podProblems = watches(
     Pod,
-    ({ object: pod }) => {
-      const controller = controllerOf(pod);
+    ({ object }) => {
+      const controller = controllerOf(object);
       if (controller?.kind !== Job.kind) return [];
-      return byJob.ownersOf({ ...keyOf(pod), name: controller.name }).map(keyOf);
+      return byJob.ownersOf({ ...keyOf(object), name: controller.name }).map(keyOf);
     },
     { predicate: podProblemChanged },
   );
@@ -33,7 +37,7 @@ export function addEchoController(manager: Manager, options: ControllerSettings 
     pods: pods.store,
     deletedJobs,
     events,
-    image,
+    pod,
   });
   manager.controller(Echo, {
     watches: [byJob, podProblems],

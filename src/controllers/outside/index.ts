@@ -2,5 +2,4 @@
 export { Batch, type BatchOptions, InFlightCount } from './batch.ts';
 export { Circuit, type CircuitOptions, type Clock, OutsideDownError } from './circuit.ts';
 export { KeyedMutex, LinkedSignal, Semaphore, untilAborted } from './concurrency.ts';
-export { addDisabledController, disabledPermissions } from './disabled-controller.ts';
 export { outsideUp } from './outside-up.ts';

@@ -4,7 +4,7 @@ import { type Applier, controllerOf, keyOf, type Manager, predicates, watches } 
 import { Pod } from '../../runtime/kinds/index.ts';
 import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
 import { podInformer } from '../pods.ts';
-import { isSelected, podLabels } from './pod.ts';
+import { type DefaultPodSettings, isSelected, podLabels } from './pod.ts';
 import { PodSetReconciler } from './pod-set-reconciler.ts';
 
 /** Finds PodSets, and pods, by their namespace and the label `app`. */
@@ -13,9 +13,9 @@ const byApp = 'app';
 /** Adds the PodSet controller to a manager. */
 export function addPodSetController(
   manager: Manager,
-  options: ControllerSettings & { readonly applier: Applier; readonly image: string },
+  options: ControllerSettings & { readonly applier: Applier; readonly defaultPod: DefaultPodSettings },
 ): void {
-  const { applier, events, image, workers, resyncEveryMs } = options;
+  const { applier, events, defaultPod, workers, resyncEveryMs } = options;
   const sets = manager.informer(PodSet, scopeOf(options));
   const pods = manager.informer(Pod, podInformer(options));
   sets.addIndex(byApp, (set) => [appKey(set, podLabels(set).app)]);
@@ -26,7 +26,7 @@ export function addPodSetController(
     labelled: (set) => pods.store.byIndex(byApp, appKey(set, podLabels(set).app)),
     applier,
     events,
-    image,
+    defaultPod,
   });
   const orphans = watches(Pod, ({ object: pod }) => {
     if (controllerOf(pod) !== undefined) return [];

@@ -20,7 +20,15 @@ import {
 import { Pod } from '../../runtime/kinds/index.ts';
 import { isReady, problemAmong } from '../pods.ts';
 import { serverMessage } from '../refusal.ts';
-import { isActive, isOutdated, isSelected, isUpdated, selectorOf, templateHash } from './pod.ts';
+import {
+  type DefaultPodSettings,
+  isActive,
+  isOutdated,
+  isSelected,
+  isUpdated,
+  selectorOf,
+  templateHash,
+} from './pod.ts';
 import { blockedReason, type Failure, Scaling, type ScalingState } from './scaling.ts';
 
 /** The reasons of `Ready` of a PodSet. */
@@ -84,8 +92,8 @@ export interface PodSetReconcilerOptions {
   readonly labelled: (set: PodSet) => Iterable<Pod>;
   readonly applier: Applier;
   readonly events: EventRecorder;
-  /** The image of the pods of a PodSet without a template. */
-  readonly image: string;
+  /** Settings of the pods of a PodSet without a template. */
+  readonly defaultPod: DefaultPodSettings;
 }
 
 /**
@@ -127,10 +135,10 @@ export class PodSetReconciler {
     if (invalid !== undefined) {
       return { reason: 'InvalidSpec', message: invalid, status: statusOf(set, this.#observedPods(set)) };
     }
-    const { applier, pods: store, image } = this.#options;
+    const { applier, pods: store, defaultPod } = this.#options;
     const { claimed: pods, failures } = await this.#adoptAndRelease(set, context);
     const state = this.#stateOf(keyString(key));
-    const scaling = new Scaling({ set, pods, store, applier, client: context.client, state, image });
+    const scaling = new Scaling({ set, pods, store, applier, client: context.client, state, defaultPod });
     await scaling.run();
     failures.push(...scaling.failures);
     this.#recordEvent(set, 'PodsMade', scaling.created, context);

@@ -3,6 +3,7 @@ import { PodSet } from '../../api/index.ts';
 import { controllerReference, type Manifest } from '../../runtime/index.ts';
 import type { Pod } from '../../runtime/kinds/index.ts';
 import { childName } from '../child-name.ts';
+import type { PodDefaults } from '../pod-defaults.ts';
 
 /** The label of a pod with the hash of the template that it was created from. */
 const templateHashLabel = 'app.example.com/template-hash';
@@ -25,37 +26,35 @@ export const selectorOf = (set: PodSet): string =>
 export const isSelected = (set: PodSet, { metadata }: Pod): boolean =>
   Object.entries(podLabels(set)).every(([label, value]) => metadata.labels?.[label] === value);
 
+/** Settings of the pods of a PodSet without a template. */
+export interface DefaultPodSettings {
+  /** The image. It must contain sleep. */
+  readonly image: string;
+  readonly podDefaults: PodDefaults;
+}
+
 /**
- * The pod spec of a PodSet without a template. It fits the `restricted` Pod Security Standard and a quota on CPU and memory. The
- * grace period is short because sleep, as the first process of a container, ignores SIGTERM.
+ * The pod spec of a PodSet without a template. It fits a quota on CPU and memory. The grace period is short because sleep, as the
+ * first process of a container, ignores SIGTERM.
  */
-const defaultPodSpec = (image: string) => ({
+const defaultPodSpec = ({ image, podDefaults }: DefaultPodSettings) => ({
   automountServiceAccountToken: false,
   enableServiceLinks: false,
   terminationGracePeriodSeconds: 1,
-  securityContext: {
-    runAsNonRoot: true,
-    runAsUser: 65534,
-    runAsGroup: 65534,
-    seccompProfile: { type: 'RuntimeDefault' },
-  },
+  ...podDefaults.spec,
   containers: [
     {
       name: 'busybox',
       image,
       imagePullPolicy: 'IfNotPresent',
       command: ['sleep', '3600'],
-      securityContext: {
-        allowPrivilegeEscalation: false,
-        readOnlyRootFilesystem: true,
-        capabilities: { drop: ['ALL'] },
-      },
+      ...podDefaults.container,
       resources: { requests: { cpu: '10m', memory: '16Mi' }, limits: { cpu: '100m', memory: '32Mi' } },
     },
   ],
 });
 
-/** The hash without a template. It is constant, so a new release or another image does not replace the pods. */
+/** The hash without a template. It is constant, so a new release or another setting does not replace the pods. */
 const defaultTemplateHash = 'default';
 
 /** The hash of a PodSet's template. It changes with the template. Under an older CustomResourceDefinition the spec may be missing. */
@@ -81,9 +80,9 @@ export const isOutdated = (pod: Pod, hash: string): boolean =>
 /**
  * A new pod of a PodSet.
  *
- * @param image the image of the pod if the PodSet has no template.
+ * @param settings apply if the PodSet has no template.
  */
-export function newPod(set: PodSet, hash: string, name: string, image: string): Manifest<Pod> {
+export function newPod(set: PodSet, hash: string, name: string, settings: DefaultPodSettings): Manifest<Pod> {
   const { template } = set.spec;
   const { annotations } = template?.metadata ?? {};
   return {
@@ -95,7 +94,7 @@ export function newPod(set: PodSet, hash: string, name: string, image: string): 
       ownerReferences: [controllerReference(PodSet, set)],
     },
     // The API server validates this user input.
-    spec: (template?.spec as Pod['spec']) ?? defaultPodSpec(image),
+    spec: (template?.spec as Pod['spec']) ?? defaultPodSpec(settings),
   };
 }
 

@@ -5,7 +5,7 @@ import { Pod } from '../../runtime/kinds/index.ts';
 import { isReady, podProblem } from '../pods.ts';
 import { isDryRunUnsupported, isInvalidField, serverMessage } from '../refusal.ts';
 import { inFullBatches, slowStart } from './batches.ts';
-import { isActive, isUpdated, newPod, podNames, templateHash } from './pod.ts';
+import { type DefaultPodSettings, isActive, isUpdated, newPod, podNames, templateHash } from './pod.ts';
 import { earlyEnds, inOrderOfRemoval, lastReadyAt, nextToReplace, surplusEnded } from './removal.ts';
 
 /**
@@ -54,8 +54,8 @@ export interface ScalingOptions {
   readonly applier: Applier;
   readonly client: Client;
   readonly state: ScalingState;
-  /** The image of pods without a template. */
-  readonly image: string;
+  /** Settings of pods without a template. */
+  readonly defaultPod: DefaultPodSettings;
 }
 
 /** Creates and deletes pods of a PodSet, one step towards its spec. Collects errors in `failures` and throws none. */
@@ -130,7 +130,7 @@ export class Scaling {
     throw new Error(`a pod named ${name} exists already: the next reconcile tries another name`);
   }
 
-  readonly #newPod = (name: string) => newPod(this.#options.set, this.#hash, name, this.#options.image);
+  readonly #newPod = (name: string) => newPod(this.#options.set, this.#hash, name, this.#options.defaultPod);
 
   readonly #isTaken = (name: string): boolean => {
     const { set, store } = this.#options;

@@ -2,7 +2,7 @@ import { ScheduledEcho } from '../../api/index.ts';
 import { controllerReference, keyOf, type Manifest, type ObjectKey } from '../../runtime/index.ts';
 import type { CronJob } from '../../runtime/kinds/index.ts';
 import { childName } from '../child-name.ts';
-import { podLabels, printPod } from '../print-pod.ts';
+import { type PrintPodSettings, podLabels, printPod } from '../print-pod.ts';
 
 /** The CronJob controller appends eleven characters to name its Jobs, and these names are labels too. */
 const maxCronJobNameLength = 52;
@@ -14,7 +14,7 @@ export const cronJobKeyOf = (echo: ObjectKey): ObjectKey => ({
 });
 
 /** The CronJob that prints a ScheduledEcho's message. */
-export function cronJobOf(echo: ScheduledEcho, image: string): Manifest<CronJob> {
+export function cronJobOf(echo: ScheduledEcho, settings: PrintPodSettings): Manifest<CronJob> {
   const { message, schedule, timeZone, suspend = false } = echo.spec;
   return {
     metadata: {
@@ -27,7 +27,7 @@ export function cronJobOf(echo: ScheduledEcho, image: string): Manifest<CronJob>
       ...(timeZone !== undefined && { timeZone }),
       suspend,
       concurrencyPolicy: 'Forbid',
-      jobTemplate: { metadata: { labels: podLabels }, spec: { template: printPod(message, image) } },
+      jobTemplate: { metadata: { labels: podLabels }, spec: { template: printPod(message, settings) } },
     },
   };
 }

@@ -12,6 +12,7 @@ import {
 import { CronJob, Pod } from '../../runtime/kinds/index.ts';
 import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
 import { podInformer, podProblemChanged } from '../pods.ts';
+import type { PrintPodSettings } from '../print-pod.ts';
 import { cronJobKeyOf } from './cron-job.ts';
 import { activeJobs, ScheduledEchoReconciler } from './scheduled-echo-reconciler.ts';
 
@@ -21,9 +22,9 @@ const byActiveJob = 'activeJob';
 /** Adds the ScheduledEcho controller to a manager. */
 export function addScheduledEchoController(
   manager: Manager,
-  options: ControllerSettings & { readonly applier: Applier; readonly image: string },
+  options: ControllerSettings & { readonly applier: Applier; readonly pod: PrintPodSettings },
 ): void {
-  const { applier, events, image, workers, resyncEveryMs } = options;
+  const { applier, events, pod, workers, resyncEveryMs } = options;
   const scope = scopeOf(options);
   const echos = manager.informer(ScheduledEcho, scope);
   const cronJobs = manager.informer(CronJob, scope);
@@ -32,8 +33,8 @@ export function addScheduledEchoController(
   const byCronJob = ownsByName(echos, CronJob, (echo) => [cronJobKeyOf(keyOf(echo))]);
   const podProblems = watches(
     Pod,
-    ({ object: pod }) => {
-      const owners = [...cronJobs.store.byIndex(byActiveJob, controllerOf(pod)?.uid ?? '')];
+    ({ object }) => {
+      const owners = [...cronJobs.store.byIndex(byActiveJob, controllerOf(object)?.uid ?? '')];
       return owners.flatMap((cronJob) => byCronJob.ownersOf(keyOf(cronJob)).map(keyOf));
     },
     { predicate: podProblemChanged },
@@ -44,7 +45,7 @@ export function addScheduledEchoController(
     pods: pods.store,
     applier,
     events,
-    image,
+    pod,
   });
   manager.controller(ScheduledEcho, {
     watches: [byCronJob, podProblems],

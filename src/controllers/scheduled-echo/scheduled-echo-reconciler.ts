@@ -19,6 +19,7 @@ import {
 import { CronJob, type Pod } from '../../runtime/kinds/index.ts';
 import { beingDeleted, nameTaken } from '../name-taken.ts';
 import { problemAmong } from '../pods.ts';
+import type { PrintPodSettings } from '../print-pod.ts';
 import { serverMessage } from '../refusal.ts';
 import { cronJobKeyOf, cronJobOf } from './cron-job.ts';
 
@@ -69,8 +70,8 @@ export interface ScheduledEchoReconcilerOptions {
   readonly pods: ReadonlyStore<Pod>;
   readonly applier: Applier;
   readonly events: EventRecorder;
-  /** The image of the pods. It must contain printf. */
-  readonly image: string;
+  /** Settings of the pods that print. */
+  readonly pod: PrintPodSettings;
 }
 
 /** Applies the CronJob of a ScheduledEcho. The API server decides whether a schedule is valid. */
@@ -104,9 +105,9 @@ export class ScheduledEchoReconciler {
       const status = statusOf(echo, this.#ownCronJob(echo));
       return { reason: 'InvalidSpec', message: `${missing} is missing`, status };
     }
-    const { applier, cronJobs, image } = this.#options;
+    const { applier, cronJobs, pod } = this.#options;
     const { client } = context;
-    const applied = await applier.apply(CronJob, cronJobOf(echo, image), { client, store: cronJobs });
+    const applied = await applier.apply(CronJob, cronJobOf(echo, pod), { client, store: cronJobs });
     if (applied.type === 'nameTaken') {
       const child = { kind: CronJob, holder: applied.holder };
       const taken = {

@@ -1,7 +1,8 @@
-import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from '@jest/globals';
-import { Deployment, PodDisruptionBudget } from '../../../src/runtime/kinds/index.ts';
+import { stringify } from 'yaml';
+import { ConfigMap, Deployment, PodDisruptionBudget } from '../../../src/runtime/kinds/index.ts';
 import { type ControlPlane, startControlPlane } from '../../../testkit/control-plane.ts';
 import { makeRunFolder } from '../../../testkit/run-folder.ts';
 import { TestCluster } from '../../../testkit/test-cluster.ts';
@@ -24,7 +25,9 @@ export async function setUp(): Promise<void> {
 
 export async function uninstallAll(): Promise<void> {
   const helm = await helmOf('helm4');
-  for (const release of installed.values()) await helm.uninstall(release);
+  for (const { release, namespace } of installed.values()) {
+    await helm.uninstall({ namespace, ...(release !== undefined && { release }) });
+  }
   installed.clear();
 }
 
@@ -69,6 +72,22 @@ export async function state(namespace: string): Promise<ReleaseState> {
   const { spec } = await cluster.client.get(Deployment, { namespace, name: 'demo-echoperator' });
   const budgets = await cluster.client.list(PodDisruptionBudget, { namespace });
   return { replicas: spec?.replicas, strategy: spec?.strategy, budgets: budgets.items.length };
+}
+
+/** A version of the chart with fewer values. It renders only a ConfigMap. @returns the folder */
+export async function earlierChart(values: object): Promise<string> {
+  const earlier = await mkdtemp(join(folder, 'earlier-'));
+  await mkdir(join(earlier, 'templates'));
+  await cp(join(chart, 'Chart.yaml'), join(earlier, 'Chart.yaml'));
+  await writeFile(join(earlier, 'values.yaml'), stringify(values));
+  const configMap = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'earlier' } };
+  await writeFile(join(earlier, 'templates/configmap.yaml'), stringify(configMap));
+  return earlier;
+}
+
+/** The controllers that the release `demo` runs. */
+export async function controllersOf(namespace: string): Promise<string | undefined> {
+  return (await cluster.client.get(ConfigMap, { namespace, name: 'demo-echoperator' })).data?.CONTROLLERS;
 }
 
 /** Copies the chart without the Deployment's strategy, like the original chart. @returns the folder */

@@ -1,10 +1,11 @@
 import { describe, expect, test } from '@jest/globals';
 import { execa } from 'execa';
 import { printPod } from '../../../src/controllers/print-pod.ts';
+import { podSettings } from '../../../testkit/pod-settings.ts';
 import fc from '../../../testkit/seeded-fast-check.ts';
 
 const containerOf = (message: string) => {
-  const container = printPod(message, 'busybox:1.36').spec?.containers[0];
+  const container = printPod(message, podSettings).spec?.containers[0];
   if (container === undefined) throw new Error('the pod has no container');
   return container;
 };
@@ -82,7 +83,7 @@ describe('printf prints the message unchanged', () => {
 });
 
 test('the pod fits the Pod Security Standard restricted', () => {
-  const { spec } = printPod('Hola', 'mirror.example/busybox:1.36');
+  const { spec } = printPod('Hola', { ...podSettings, image: 'mirror.example/busybox:1.36' });
   expect(spec).toMatchObject({
     restartPolicy: 'Never',
     automountServiceAccountToken: false,

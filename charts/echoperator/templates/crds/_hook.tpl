@@ -1,10 +1,30 @@
 {{/*
-Annotations of the hooks that run before an installation and an upgrade: (list . weight). Helm deletes the hooks when all have
-succeeded. A Job that fails stays with its pods until the next attempt, for diagnosis. There is no rollback hook: the newer
-CustomResourceDefinitions contain everything that the older operator knows.
+The Jobs for the CustomResourceDefinitions, as a list: the component, the command, the hook, and the verbs that the command needs. One
+applies them before an installation and an upgrade; there is none for a rollback, because the newer CustomResourceDefinitions contain
+everything that the older operator knows. With crds.keep=false another one deletes them after the release.
+*/}}
+{{- define "echoperator.crdJobs" -}}
+{{- $jobs := list -}}
+{{- if and (include "echoperator.managesCrds" .) .Values.crds.upgradeJob.enabled -}}
+{{- $jobs = append $jobs (dict "component" "crds" "command" "apply-crds" "hook" "pre-install,pre-upgrade" "verbs" (list "get" "patch")) -}}
+{{- end -}}
+{{- if and (include "echoperator.managesCrds" .) (eq (toString .Values.crds.keep) "false") -}}
+{{- $jobs = append $jobs (dict "component" "crds-delete" "command" "delete-crds" "hook" "post-delete" "verbs" (list "get" "delete")) -}}
+{{- end -}}
+{{- toYaml $jobs }}
+{{- end }}
+
+{{/* Not empty if the release manages the CustomResourceDefinitions. An earlier version had no crds.enabled. */}}
+{{- define "echoperator.managesCrds" -}}
+{{- if and (ne (toString .Values.crds.enabled) "false") (not .Values.scope.namespaced) }}true{{ end }}
+{{- end }}
+
+{{/*
+Annotations of the hooks: (list $job weight). Helm deletes the hooks when all have succeeded. A Job that fails stays with its pods until
+the next attempt, for diagnosis.
 */}}
 {{- define "echoperator.crdHook" -}}
-helm.sh/hook: pre-install,pre-upgrade
+helm.sh/hook: {{ (first .).hook }}
 helm.sh/hook-weight: {{ index . 1 | quote }}
 helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
 {{- end }}

@@ -9,9 +9,28 @@
 {{- if and .Values.controllers.pet.enabled .Values.petstore.enabled (not .Values.pet.address) }}true{{ end }}
 {{- end }}
 
+{{/* Not empty if cert-manager issues the pet store's certificate. */}}
+{{- define "echoperator.petstoreHasCertificate" -}}
+{{- if and .Values.petstore.enabled (.Values.petstore.tls.certManager).enabled }}true{{ end }}
+{{- end }}
+
+{{/* The Secret with the pet store's certificate and key. Empty: plain text. */}}
+{{- define "echoperator.petstoreSecret" -}}
+{{- $made := ternary (include "echoperator.fullnameWith" (list . "petstore-tls")) "" (eq "true" (include "echoperator.petstoreHasCertificate" .)) -}}
+{{- .Values.petstore.tls.existingSecret | default .Values.petstore.tls.secretName | default $made }}
+{{- end }}
+
+{{/* Not empty if the operator connects to the pet store over TLS. */}}
+{{- define "echoperator.petstoreTls" -}}
+{{- if or .Values.pet.tls.enabled (and (include "echoperator.petstoreIsOwn" .) (include "echoperator.petstoreHasCertificate" .)) }}true{{ end }}
+{{- end }}
+
 {{/* The Secret with the CA of the pet store's certificate. Empty if the operator does not use TLS or uses the public CAs. */}}
 {{- define "echoperator.petstoreAuthority" -}}
-{{- if and .Values.controllers.pet.enabled .Values.pet.tls.enabled }}{{ .Values.pet.tls.caSecret }}{{ end }}
+{{- if and .Values.controllers.pet.enabled (include "echoperator.petstoreTls" .) -}}
+{{- $issued := ternary (include "echoperator.petstoreSecret" .) "" (and (eq "true" (include "echoperator.petstoreIsOwn" .)) (eq "true" (include "echoperator.petstoreHasCertificate" .))) -}}
+{{- .Values.pet.tls.existingSecret | default .Values.pet.tls.caSecret | default $issued }}
+{{- end }}
 {{- end }}
 
 {{/* The gRPC port of the pet store's pod, which does not depend on the Service's port. */}}
@@ -24,11 +43,13 @@
 8080
 {{- end }}
 
-{{/* The fields that all pods of the chart share, and an fsGroup that can write to the volume. */}}
+{{/* The fields that all pods of the chart share, and the pet store's own security context. */}}
 {{- define "echoperator.petstorePodSpec" -}}
-{{- $group := dict "fsGroup" 65532 "fsGroupChangePolicy" "OnRootMismatch" -}}
 {{- $common := include "echoperator.podSpec" . | fromYaml -}}
-{{- merge (dict "securityContext" (merge (deepCopy .Values.podSecurityContext) $group)) $common | toYaml }}
+{{- with .Values.petstore.podSecurityContext }}
+{{- $common = mustMerge $common (dict "securityContext" (deepCopy .)) }}
+{{- end }}
+{{- toYaml $common }}
 {{- end }}
 
 {{/* The fields that all containers of the chart share, with the pet store's own image and resources. */}}

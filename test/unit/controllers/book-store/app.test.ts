@@ -4,6 +4,7 @@ import { settingsOf } from '../../../../src/controllers/book-store/desired.ts';
 import { ApiError } from '../../../../src/runtime/client/index.ts';
 import type { Kind } from '../../../../src/runtime/index.ts';
 import { type Deployment, type Pod, Service } from '../../../../src/runtime/kinds/index.ts';
+import { bookStoreDefaults } from '../../../../testkit/pod-settings.ts';
 import { bookStore } from './objects.ts';
 
 const store = bookStore({ bookApp: { serviceName: 'app' }, bookDB: { serviceName: 'db' } });
@@ -40,6 +41,7 @@ function reconcile(
     deployments: { get: () => undefined },
     services: { byOwner: () => [old] },
     appPods: () => more.pods ?? [],
+    podDefaults: bookStoreDefaults,
     applier: {
       apply: (kind: Kind) =>
         Promise.resolve({

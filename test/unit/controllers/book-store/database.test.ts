@@ -9,11 +9,12 @@ import { settingsOf } from '../../../../src/controllers/book-store/desired.ts';
 import { ApiError } from '../../../../src/runtime/client/index.ts';
 import { controllerReference, type Kind } from '../../../../src/runtime/index.ts';
 import { type PersistentVolumeClaim, StatefulSet } from '../../../../src/runtime/kinds/index.ts';
+import { bookStoreDefaults } from '../../../../testkit/pod-settings.ts';
 import { bookStore, claim } from './objects.ts';
 
 describe('the claim template', () => {
   const templatesOf = (store: BookStore, existing?: StatefulSet) =>
-    statefulSetOf(store, settingsOf(store), existing).spec?.volumeClaimTemplates;
+    statefulSetOf(store, settingsOf(store), existing, bookStoreDefaults).spec?.volumeClaimTemplates;
 
   test('has the size, the class and the uid of the BookStore', () => {
     expect(templatesOf(bookStore({ bookDB: { storageClassName: 'slow' } }))).toMatchObject([
@@ -35,8 +36,10 @@ describe('the StatefulSet', () => {
   test('keeps its serviceName, because it is immutable', () => {
     const store = bookStore({ bookDB: { serviceName: 'shop-db' } });
     const existing = { spec: { serviceName: 'mongodb-service' } } as unknown as StatefulSet;
-    expect(statefulSetOf(store, settingsOf(store), undefined).spec?.serviceName).toBe('shop-db');
-    expect(statefulSetOf(store, settingsOf(store), existing).spec?.serviceName).toBe('mongodb-service');
+    expect(statefulSetOf(store, settingsOf(store), undefined, bookStoreDefaults).spec?.serviceName).toBe('shop-db');
+    expect(statefulSetOf(store, settingsOf(store), existing, bookStoreDefaults).spec?.serviceName).toBe(
+      'mongodb-service',
+    );
   });
 });
 
@@ -90,6 +93,7 @@ async function reconcile({
     },
     statefulSets: { get: () => (absent ? undefined : statefulSet) },
     pods: { byOwner: () => [] },
+    podDefaults: bookStoreDefaults,
     applier: {
       apply: async (kind: Kind) => {
         if (kind !== StatefulSet && serviceHolder !== undefined) return { type: 'nameTaken', holder: serviceHolder };

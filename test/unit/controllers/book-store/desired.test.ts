@@ -4,10 +4,12 @@ import {
   deploymentKey,
   durationMs,
   missingFieldOf,
+  podSpecOf,
   serviceKeys,
   settingsOf,
   statefulSetKey,
 } from '../../../../src/controllers/book-store/desired.ts';
+import { bookStoreDefaults } from '../../../../testkit/pod-settings.ts';
 import { bookStore } from './objects.ts';
 
 describe('a field that is absent', () => {
@@ -47,6 +49,38 @@ describe('a field that is absent', () => {
     expect(app).toMatchObject({ port: 8080, targetPort: 3000 });
     expect(app.container.resources).toEqual({ requests: { cpu: '1' }, limits: { memory: '1Gi' } });
     expect(database.size).toBe('1024');
+  });
+});
+
+describe('the security contexts', () => {
+  const specOf = (contexts: object) => {
+    const { database } = settingsOf(bookStore({ bookDB: contexts }));
+    return podSpecOf(database, bookStoreDefaults, { name: 'database' });
+  };
+
+  test('fit the Pod Security Standard restricted by default, and own the files of the official database images', () => {
+    const spec = specOf({});
+    expect(spec.securityContext).toEqual({
+      runAsNonRoot: true,
+      runAsUser: 999,
+      runAsGroup: 999,
+      fsGroup: 999,
+      fsGroupChangePolicy: 'OnRootMismatch',
+      seccompProfile: { type: 'RuntimeDefault' },
+    });
+    expect(spec.containers[0]?.securityContext).toEqual({
+      allowPrivilegeEscalation: false,
+      capabilities: { drop: ['ALL'] },
+    });
+  });
+
+  test('of the spec replace the default, and empty ones remove it', () => {
+    const changed = specOf({ podSecurityContext: { fsGroup: 5 }, securityContext: { runAsUser: 5 } });
+    expect(changed.securityContext).toEqual({ fsGroup: 5 });
+    expect(changed.containers[0]?.securityContext).toEqual({ runAsUser: 5 });
+    const removed = specOf({ podSecurityContext: {}, securityContext: {} });
+    expect(removed.securityContext).toEqual({});
+    expect(removed.containers[0]?.securityContext).toEqual({});
   });
 });
 

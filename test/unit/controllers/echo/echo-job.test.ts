@@ -7,12 +7,13 @@ import {
   jobPhase,
 } from '../../../../src/controllers/echo/echo-job.ts';
 import { isControlledBy } from '../../../../src/runtime/index.ts';
+import { podSettings } from '../../../../testkit/pod-settings.ts';
 import { complete, echoOf, failed, jobOf } from './echos.ts';
 
 describe('the Job of an Echo', () => {
   test('has its name and its namespace, belongs to it, and carries its generation', () => {
     const echo = echoOf({ metadata: { namespace: 'other', generation: 3 } });
-    const manifest = echoJob(echo, 'busybox:1.36');
+    const manifest = echoJob(echo, podSettings);
     expect(manifest.metadata).toMatchObject({
       name: 'hello',
       namespace: 'other',
@@ -39,7 +40,7 @@ describe('the Job of an Echo', () => {
     [{ message: 'a', ttlSecondsAfterFinished: 0 }, 0],
     [{ message: 'a', ttlSecondsAfterFinished: 60 }, 60],
   ])('has the ttlSecondsAfterFinished of %j', (spec, ttl) => {
-    const job = echoJob(echoOf({ spec }), 'busybox:1.36');
+    const job = echoJob(echoOf({ spec }), podSettings);
     expect(job.spec?.ttlSecondsAfterFinished).toBe(ttl);
     expect(Object.hasOwn(job.spec ?? {}, 'ttlSecondsAfterFinished')).toBe(ttl !== undefined);
   });

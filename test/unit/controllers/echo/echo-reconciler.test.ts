@@ -6,6 +6,7 @@ import { Store } from '../../../../src/runtime/cache/index.ts';
 import { isAlreadyExists, isNamespaceTerminating, NoResponseError } from '../../../../src/runtime/client/index.ts';
 import type { Condition, Result } from '../../../../src/runtime/index.ts';
 import type { Job, Pod } from '../../../../src/runtime/kinds/index.ts';
+import { podSettings } from '../../../../testkit/pod-settings.ts';
 import { ReconcilerWorld, type Report } from '../../environment/reconciler-world.ts';
 import type { Exchange, ScriptedServer } from '../../environment/scripted-server.ts';
 import { complete, echoOf, failed, jobOf } from './echos.ts';
@@ -43,7 +44,7 @@ function reconcile(): Promise<Result | unknown> {
     pods,
     deletedJobs,
     events: world.events,
-    image: 'busybox:1.36',
+    pod: podSettings,
   });
   return world.reconcile(reconciler, key);
 }

@@ -2,6 +2,7 @@ import type { Echo } from '../../../../src/api/index.ts';
 import { echoJob } from '../../../../src/controllers/echo/echo-job.ts';
 import type { ObjectMeta } from '../../../../src/runtime/client/index.ts';
 import type { Job } from '../../../../src/runtime/kinds/index.ts';
+import { podSettings } from '../../../../testkit/pod-settings.ts';
 
 const creationTimestamp = '2026-01-01T00:00:00Z';
 
@@ -30,7 +31,7 @@ export function echoOf(
 
 /** The Job that the operator made for the Echo, in this state. */
 export function jobOf(echo: Echo, status: NonNullable<Job['status']> = {}, metadata: Partial<ObjectMeta> = {}): Job {
-  const manifest = echoJob(echo, 'busybox:1.36');
+  const manifest = echoJob(echo, podSettings);
   return {
     ...manifest,
     metadata: { uid: 'uid-job', resourceVersion: '6', creationTimestamp, ...manifest.metadata, ...metadata },

@@ -1,5 +1,6 @@
 import { expect, test } from '@jest/globals';
 import { newPod, podNames, templateHash } from '../../../../src/controllers/pod-set/pod.ts';
+import { podSettings } from '../../../../testkit/pod-settings.ts';
 import { podSetOf } from './pod-sets.ts';
 
 const spec = { containers: [{ name: 'c', image: 'busybox:1.36' }] };
@@ -20,7 +21,7 @@ test('the hash without a template does not depend on the default pod', () => {
 });
 
 test('the default pod fits restricted namespaces and quotas on CPU and memory', () => {
-  const pod = newPod(podSetOf(), 'default', 'web-pod-1', 'registry.example/busybox:1').spec;
+  const pod = newPod(podSetOf(), 'default', 'web-pod-1', { ...podSettings, image: 'registry.example/busybox:1' }).spec;
   const [container] = pod?.containers ?? [];
   expect(container).toMatchObject({ image: 'registry.example/busybox:1', command: ['sleep', '3600'] });
   expect(pod).toMatchObject({

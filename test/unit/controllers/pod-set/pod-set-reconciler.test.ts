@@ -7,6 +7,7 @@ import type { HttpClient } from '../../../../src/runtime/client/http-client.ts';
 import { NoResponseError } from '../../../../src/runtime/client/index.ts';
 import { Applier, EventRecorder, type Result } from '../../../../src/runtime/index.ts';
 import type { Pod } from '../../../../src/runtime/kinds/index.ts';
+import { podSettings } from '../../../../testkit/pod-settings.ts';
 import { ReconcilerWorld, type Report } from '../../environment/reconciler-world.ts';
 import type { Exchange, ScriptedServer } from '../../environment/scripted-server.ts';
 import { creationTimestamp, podOf, podSetOf } from './pod-sets.ts';
@@ -36,7 +37,7 @@ beforeEach(async () => {
   });
   const labelled = (set: PodSet) => [...pods.list()].filter((pod) => isSelected(set, pod));
   const applier = new Applier({ fieldManager: 'tester' });
-  reconciler = new PodSetReconciler({ sets, pods, labelled, applier, events, image: 'busybox:1.36' });
+  reconciler = new PodSetReconciler({ sets, pods, labelled, applier, events, defaultPod: podSettings });
 });
 afterEach(async () => {
   await world.close();

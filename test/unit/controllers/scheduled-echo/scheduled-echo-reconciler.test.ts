@@ -4,6 +4,7 @@ import { ScheduledEchoReconciler } from '../../../../src/controllers/scheduled-e
 import { Store } from '../../../../src/runtime/cache/index.ts';
 import { Applier, type Condition, type Result } from '../../../../src/runtime/index.ts';
 import type { CronJob, Pod } from '../../../../src/runtime/kinds/index.ts';
+import { podSettings } from '../../../../testkit/pod-settings.ts';
 import { ReconcilerWorld, type Report } from '../../environment/reconciler-world.ts';
 import type { Exchange, ScriptedServer } from '../../environment/scripted-server.ts';
 import { cronJobFor, scheduledEchoOf } from './scheduled-echos.ts';
@@ -33,7 +34,7 @@ afterEach(async () => {
 function reconcile(): Promise<Result | unknown> {
   const { events } = world;
   const applier = new Applier({ fieldManager: 'tester' });
-  const reconciler = new ScheduledEchoReconciler({ echos, cronJobs, pods, applier, events, image: 'busybox:1.36' });
+  const reconciler = new ScheduledEchoReconciler({ echos, cronJobs, pods, applier, events, pod: podSettings });
   return world.reconcile(reconciler, key);
 }
 

@@ -2,6 +2,7 @@ import type { ScheduledEcho } from '../../../../src/api/index.ts';
 import { cronJobOf } from '../../../../src/controllers/scheduled-echo/cron-job.ts';
 import type { ObjectMeta } from '../../../../src/runtime/client/index.ts';
 import type { CronJob } from '../../../../src/runtime/kinds/index.ts';
+import { podSettings } from '../../../../testkit/pod-settings.ts';
 
 const creationTimestamp = '2026-01-01T00:00:00Z';
 
@@ -30,7 +31,7 @@ export function scheduledEchoOf(
 
 /** The CronJob that the operator made for it, as far as the operator knows. */
 export function cronJobFor(echo: ScheduledEcho, metadata: Partial<ObjectMeta> = {}): CronJob {
-  const manifest = cronJobOf(echo, 'busybox:1.36');
+  const manifest = cronJobOf(echo, podSettings);
   return {
     ...manifest,
     metadata: { uid: 'uid-cronjob', resourceVersion: '6', creationTimestamp, ...manifest.metadata, ...metadata },

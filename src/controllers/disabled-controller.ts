@@ -1,4 +1,4 @@
-import { desiredStatus, patchStatusIfPresent, type ReportingObject } from '../../runtime/controller/index.ts';
+import { desiredStatus, patchStatusIfPresent, type ReportingObject } from '../runtime/controller/index.ts';
 import {
   defineReasons,
   done,
@@ -7,9 +7,9 @@ import {
   type Manager,
   OutcomeReporter,
   predicates,
-} from '../../runtime/index.ts';
-import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
-import { allow, type PolicyRule } from '../permissions.ts';
+} from '../runtime/index.ts';
+import { type ControllerSettings, scopeOf } from './controller-settings.ts';
+import { allow, type PolicyRule } from './permissions.ts';
 
 const reason = 'ControllerDisabled';
 
@@ -19,7 +19,7 @@ const reasons = defineReasons({
 
 /**
  * Adds a controller that replaces a disabled one: it reports in the condition `Ready` of each object that its controller is
- * disabled. That also explains why the deletion of an object with a finalizer waits. Does nothing if the CRD is not installed.
+ * disabled, and whether the object's deletion waits for that. Does nothing if the CRD is not installed.
  */
 export function addDisabledController(
   manager: Manager,
@@ -27,25 +27,42 @@ export function addDisabledController(
   options: Pick<ControllerSettings, 'events' | 'namespaces'> & {
     /** The setting that enables the controller: `controllers.pet.enabled`. */
     readonly setting: string;
+    /** The finalizer that only the disabled controller removes. */
+    readonly finalizer?: string | undefined;
   },
 ): void {
-  const { events, setting } = options;
+  const { events } = options;
   const objects = manager.informer(kind, { optional: true, ...scopeOf(options) }).store;
-  const message = `the controller of ${kind.kind} is disabled (${setting}): nothing is written or deleted outside of the cluster`;
   const reporter = new OutcomeReporter({ kind, reasons, events });
   manager.controller(kind, {
     predicate: predicates.ignoringConditionMessages,
     reconcile: async (key, context) => {
       const object = objects.get(key);
       if (object === undefined) return done;
+      const message = disabledMessage(kind, object, options);
+      const reported = findCondition(object.status?.conditions, 'Ready');
       // Keep `status.observedGeneration`: it belongs to the status that the kind's own controller has written.
       const { conditions } = desiredStatus(reasons, object, { reason, message }, new Date());
       const written = await patchStatusIfPresent(context.client, kind, object, { conditions: [...(conditions ?? [])] });
-      if (written === undefined || findCondition(object.status?.conditions, 'Ready')?.reason === reason) return done;
+      // The message changes when a deletion begins to wait.
+      if (written === undefined || (reported?.reason === reason && reported.message === message)) return done;
       reporter.recordEvent(object, { type: 'Warning', reason, note: message }, context);
       return done;
     },
   });
+}
+
+/** The message of an object whose controller is disabled. */
+export function disabledMessage(
+  kind: Kind,
+  { metadata }: ReportingObject,
+  { setting, finalizer }: { readonly setting: string; readonly finalizer?: string | undefined },
+): string {
+  const disabled = `the controller of ${kind.kind} is disabled (${setting})`;
+  const isWaiting = metadata.deletionTimestamp !== undefined && metadata.finalizers?.includes(finalizer ?? '');
+  return isWaiting
+    ? `${disabled}: the deletion waits until it is enabled, or until you remove the finalizer ${finalizer}, which leaves behind what the controller would delete`
+    : `${disabled}: nothing is created, changed or deleted for this object`;
 }
 
 /** The permissions of the controller that replaces a disabled one. */

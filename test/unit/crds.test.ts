@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { Echo } from '../../src/api/index.ts';
-import { applyCustomResourceDefinitions } from '../../src/apply-crds.ts';
+import { applyCustomResourceDefinitions, deleteCustomResourceDefinitions } from '../../src/crds.ts';
 import { HttpClient } from '../../src/runtime/client/http-client.ts';
 import { Transport } from '../../src/runtime/client/transport.ts';
 import { RecordingLog } from '../../testkit/recording-log.ts';
@@ -8,6 +8,7 @@ import { ScriptedServer } from './environment/scripted-server.ts';
 
 const path = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions/echos.mmontes.io';
 const established = { type: 'Established', status: 'True', message: 'the initial names have been accepted' };
+const notFound = { kind: 'Status', reason: 'NotFound', code: 404 };
 const taken = { type: 'NamesAccepted', status: 'False', message: '"EchoList" is already in use' };
 
 let server: ScriptedServer;
@@ -64,3 +65,29 @@ test.each([
     );
   },
 );
+
+test('delete-crds ends when the definition is gone, also if it never existed', async () => {
+  const client = new HttpClient(transport, 'tester');
+  const remove = () => deleteCustomResourceDefinitions(client, [Echo], new RecordingLog(), giveUp.signal);
+  const first = remove();
+  (await server.next({ method: 'DELETE', path })).json(200, { metadata: {} });
+  await show({}, [established]);
+  (await server.next({ method: 'GET', path })).json(404, notFound);
+  expect(await first).toBeUndefined();
+  const second = remove();
+  (await server.next({ method: 'DELETE', path })).json(404, notFound);
+  (await server.next({ method: 'GET', path })).json(404, notFound);
+  expect(await second).toBeUndefined();
+});
+
+test('delete-crds that runs out of time says what the definition waits for', async () => {
+  const client = new HttpClient(transport, 'tester');
+  const outcome = deleteCustomResourceDefinitions(client, [Echo], new RecordingLog(), giveUp.signal).catch(String);
+  (await server.next({ method: 'DELETE', path })).json(200, { metadata: {} });
+  await show({}, [{ type: 'Terminating', status: 'True', message: 'some instances have finalizers' }]);
+  await server.next({ method: 'GET', path });
+  giveUp.abort();
+  expect(await outcome).toContain(
+    'echos.mmontes.io is being deleted but is not gone: Terminating is True: some instances',
+  );
+});

@@ -1,5 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { type Client, type CustomKind, customResourceDefinition, type Logger } from './runtime/index.ts';
+import { isNotFound } from './runtime/client/index.ts';
+import {
+  type Client,
+  type CustomKind,
+  customResourceDefinition,
+  deleteIfPresent,
+  type Logger,
+} from './runtime/index.ts';
 import { CustomResourceDefinition } from './runtime/kinds/index.ts';
 
 const pollMs = 200;
@@ -29,6 +36,42 @@ export async function applyCustomResourceDefinitions(
   }
 }
 
+/**
+ * Deletes the kinds' CustomResourceDefinitions, and with them every object of these kinds, and waits until they are gone. Needs get
+ * and delete on them.
+ *
+ * @throws ApiError if the API server refuses a deletion; an Error with the definition's state if the signal ends the wait, for example
+ *   because an object has a finalizer that nobody removes.
+ */
+export async function deleteCustomResourceDefinitions(
+  client: Client,
+  kinds: readonly CustomKind[],
+  log: Logger,
+  signal: AbortSignal,
+): Promise<void> {
+  const names = kinds.map((kind) => customResourceDefinition(kind).metadata.name);
+  for (const name of names) await deleteIfPresent(client, CustomResourceDefinition, { name }, { signal });
+  for (const name of names) {
+    await waitUntilGone(client, name, signal);
+    log.info({ crd: name }, 'deleted');
+  }
+}
+
+async function waitUntilGone(client: Client, name: string, signal: AbortSignal): Promise<void> {
+  let state = 'unknown';
+  try {
+    for (;;) {
+      const { status } = await client.get(CustomResourceDefinition, { name }, { signal });
+      state = conditionsOf(status);
+      await delay(pollMs, undefined, { signal });
+    }
+  } catch (error) {
+    if (isNotFound(error)) return;
+    if (!signal.aborted) throw error;
+    throw new Error(`${name} is being deleted but is not gone: ${state}`, { cause: error });
+  }
+}
+
 async function waitUntilEstablished(client: Client, name: string, signal: AbortSignal): Promise<void> {
   let state = 'unknown';
   try {
@@ -52,8 +95,9 @@ function isEstablished({ metadata, status }: CustomResourceDefinition): boolean 
 
 function stateOf({ metadata, status }: CustomResourceDefinition): string {
   if (metadata.deletionTimestamp !== undefined) return 'it is being deleted';
-  const conditions = status?.conditions ?? [];
-  return (
-    conditions.map(({ type, status, message }) => `${type} is ${status}: ${message}`).join('; ') || 'no conditions'
-  );
+  return conditionsOf(status);
 }
+
+const conditionsOf = (status: CustomResourceDefinition['status']): string =>
+  (status?.conditions ?? []).map(({ type, status, message }) => `${type} is ${status}: ${message}`).join('; ') ||
+  'no conditions';

@@ -1,0 +1,233 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
+import { execa } from 'execa';
+import { parse } from 'yaml';
+import { kinds } from '../../src/api/index.ts';
+import { customResourceDefinition } from '../../src/runtime/index.ts';
+import { CustomResourceDefinition, Pod, Role, RoleBinding } from '../../src/runtime/kinds/index.ts';
+import { eventually } from '../../testkit/eventually.ts';
+import { codeBlocks } from '../../testkit/markdown.ts';
+import { ensureBinaries } from '../../tools/programs/index.ts';
+import { assignRange, enforceRestrictedV2, idRange } from './environment/openshift.ts';
+import { allPodSpecs, standalonePod } from './environment/pods.ts';
+import {
+  cluster,
+  first,
+  helmOf,
+  refusal,
+  second,
+  setUp,
+  tearDown,
+  uninstallAll,
+  upgrade,
+} from './environment/releases.ts';
+import { ServiceMonitor, serveServiceMonitors } from './environment/service-monitors.ts';
+import { type Helm, helmNames } from './helm.ts';
+
+beforeAll(async () => {
+  await setUp();
+  // As an administrator does. At the end the test's view of the cluster deletes the objects of these kinds.
+  for (const kind of kinds)
+    await cluster.client.apply(CustomResourceDefinition, customResourceDefinition(kind), { force: true });
+});
+afterEach(() => uninstallAll());
+afterAll(() => tearDown());
+
+const originalValues = `--values=${join(import.meta.dirname, 'original-values.yaml')}`;
+
+describe.each(helmNames)('on a cluster with the Prometheus operator, by %s', (name) => {
+  let kind: Awaited<ReturnType<typeof serveServiceMonitors>>;
+  let helm: Helm;
+  beforeAll(async () => {
+    kind = await serveServiceMonitors(cluster.client);
+    helm = await helmOf(name);
+    await eventually('Helm discovers ServiceMonitors', async () => {
+      // `helm template` of Helm 3 does not ask which kinds the cluster serves.
+      const notes = await helm.notes({}, { namespace: first, dryRun: 'server' });
+      return !notes.includes('created no ServiceMonitor');
+    });
+  });
+  afterAll(() => kind.remove());
+
+  const monitors = async (namespace: string) =>
+    (await cluster.client.list(ServiceMonitor, { namespace })).items.map(({ metadata }) => metadata.name);
+
+  test("the ServiceMonitor is in the release's namespace by default", async () => {
+    await upgrade(helm, { namespace: first });
+    expect(await monitors(first)).toEqual([`demo-echoperator.${first}`]);
+  });
+
+  test("the original's values file installs although its namespace for ServiceMonitors is missing, and the notes say so", async () => {
+    await upgrade(helm, { namespace: first, flags: [originalValues] });
+    expect(await monitors('')).toEqual([]);
+    const notes = await helm.notes(
+      { monitoring: { namespace: 'observability' } },
+      { namespace: first, dryRun: 'server' },
+    );
+    expect(notes).toContain('created no ServiceMonitor, because its namespace "observability" does not exist');
+  });
+
+  test('the ServiceMonitor is in another namespace that exists, and leaves it with the value', async () => {
+    await upgrade(helm, { namespace: first, values: { monitoring: { namespace: second } } });
+    expect(await monitors(second)).toEqual([`demo-echoperator.${first}`]);
+    await upgrade(helm, { namespace: first });
+    expect(await monitors(second)).toEqual([]);
+  });
+});
+
+const everyPod = { controllers: { pet: { enabled: true } }, petstore: { enabled: true } };
+
+/** Creates each pod of a release. Returns the error of each that the API server refuses, by the pod's name. */
+async function refusals(values: object, namespace: string): Promise<ReadonlyMap<string, string>> {
+  const specs = allPodSpecs(await (await helmOf('helm4')).render({ values, namespace }));
+  expect(specs.size).toBe(9);
+  const refused = new Map<string, string>();
+  for (const [name, spec] of specs) {
+    await cluster.client.create(Pod, standalonePod(namespace, spec)).catch((error: unknown) => {
+      refused.set(name, String(error));
+    });
+  }
+  return refused;
+}
+
+test('a namespace with Pod Security restricted accepts every pod of the chart and of the operator', async () => {
+  const namespace = await cluster.namespace({ 'pod-security.kubernetes.io/enforce': 'restricted' });
+  expect(Object.fromEntries(await refusals(everyPod, namespace))).toEqual({});
+  // The level is enforced.
+  const insecure = { bookStore: { securityContext: null } };
+  expect([...(await refusals({ ...everyPod, ...insecure }, namespace)).keys()]).toEqual([
+    'app of a BookStore',
+    'database of a BookStore',
+  ]);
+});
+
+test("OpenShift's restricted-v2 accepts every pod if the values leave out the fixed IDs", async () => {
+  const namespace = await cluster.namespace();
+  await enforceRestrictedV2(cluster.client);
+  await assignRange(cluster.client, namespace);
+  const withFixedIds = [
+    'Echo',
+    'PodSet',
+    'StatefulSet/demo-echoperator-petstore',
+    'app of a BookStore',
+    'database of a BookStore',
+  ];
+  await eventually('the policies are in force', async () => (await refusals(everyPod, namespace)).size > 0);
+  const refused = await refusals(everyPod, namespace);
+  expect([...refused.keys()].sort()).toEqual(withFixedIds);
+  for (const error of refused.values()) expect(error).toContain('is not in the range of the namespace');
+
+  // The values that the page shows.
+  const page = await readFile(join(import.meta.dirname, '../../docs/install.md'), 'utf8');
+  const { text = '' } = codeBlocks(page).find(({ text: block }) => block.includes('fsGroup: null')) ?? {};
+  const openShift = parse(text);
+  const petstore = { ...everyPod.petstore, ...openShift.petstore };
+
+  const { items: before } = await cluster.client.list(Pod, { namespace });
+  expect(Object.fromEntries(await refusals({ ...everyPod, ...openShift, petstore }, namespace))).toEqual({});
+  const { items } = await cluster.client.list(Pod, { namespace });
+  const added = items.filter(({ metadata }) => before.every((pod) => pod.metadata.uid !== metadata.uid));
+  expect(added).toHaveLength(9);
+  for (const { spec } of added) {
+    expect(spec?.securityContext).toMatchObject({ fsGroup: idRange.first });
+    expect(spec?.containers[0]?.securityContext).toMatchObject({ runAsUser: idRange.first });
+  }
+});
+
+/** Lets an account do everything in these namespaces. It may do nothing outside of them. */
+async function createInstaller(namespaces: readonly string[]): Promise<string> {
+  const [home = ''] = namespaces;
+  const name = 'installer';
+  for (const namespace of namespaces) {
+    await cluster.client.create(Role, {
+      metadata: { namespace, name },
+      rules: [{ apiGroups: ['*'], resources: ['*'], verbs: ['*'] }],
+    });
+    await cluster.client.create(RoleBinding, {
+      metadata: { namespace, name },
+      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name },
+      subjects: [{ kind: 'ServiceAccount', name, namespace: home }],
+    });
+  }
+  return `system:serviceaccount:${home}:${name}`;
+}
+
+test.each(helmNames)(
+  'scope.namespaced installs, upgrades and uninstalls with an account that may do nothing outside its namespaces, by %s',
+  async (name) => {
+    const helm = await helmOf(name);
+    const [namespace, watched] = [await cluster.namespace(), await cluster.namespace()];
+    const asInstaller = [`--kube-as-user=${await createInstaller([namespace, watched])}`];
+    const flags = ['--skip-crds', ...asInstaller];
+    expect(await refusal(upgrade(helm, { namespace, flags }))).toContain('is forbidden');
+    const values = { scope: { namespaced: true }, networkPolicy: { enabled: true } };
+    await upgrade(helm, { namespace, values, flags });
+    await upgrade(helm, {
+      namespace,
+      values: { ...values, watchNamespaces: [watched], petstore: { enabled: true } },
+      flags,
+    });
+    const roles = async (at: string) =>
+      (await cluster.client.list(Role, { namespace: at })).items.map(({ metadata }) => metadata.name).sort();
+    expect(await roles(watched)).toEqual([`demo-echoperator.${namespace}`, 'installer']);
+    await helm.uninstall({ namespace, flags: asInstaller });
+    expect(await roles(watched)).toEqual(['installer']);
+    expect(await roles(namespace)).toEqual(['installer']);
+  },
+);
+
+/** Reads the objects without what controllers write. The generation stays, which each change of a spec increases. */
+async function desiredState(run: (...command: readonly string[]) => Promise<{ stdout: string }>): Promise<unknown> {
+  const { stdout } = await run('get', '--output=json');
+  return JSON.parse(stdout, (key, value) =>
+    ['status', 'resourceVersion', 'managedFields', 'deployment.kubernetes.io/revision'].includes(key)
+      ? undefined
+      : value,
+  );
+}
+
+describe.each([
+  ['defaults', {}],
+  ['everything on', { ...everyPod, networkPolicy: { enabled: true }, podLabels: { team: 'a' } }],
+  ['scope.namespaced', { scope: { namespaced: true } }],
+])('for Argo CD and Flux, with %s', (_, values) => {
+  test('rendering does not depend on the cluster', async () => {
+    const helm = await helmOf('helm4');
+    const namespace = await cluster.namespace();
+    const withCluster = await helm.render({ values, namespace, dryRun: 'server' });
+    expect((await helm.render({ values, namespace })).manifests).toEqual(withCluster.manifests);
+  });
+
+  test('applying the manifests twice changes nothing', async () => {
+    const namespace = await cluster.namespace();
+    const { manifests } = await (await helmOf('helm4')).render({ values, namespace });
+    const items = manifests.filter(({ metadata }) => metadata?.annotations?.['helm.sh/hook'] === undefined);
+    const input = JSON.stringify({ apiVersion: 'v1', kind: 'List', items });
+    const kubectl = (await ensureBinaries(['kubectl'])).get('kubectl') ?? '';
+    const run = (...command: readonly string[]) =>
+      execa(kubectl, [...command, '--filename=-'], { input, env: { KUBECONFIG: cluster.kubeconfig } });
+    try {
+      await run('apply');
+      // Fails if there is a difference.
+      await run('diff');
+      const before = await desiredState(run);
+      await run('apply');
+      expect(await desiredState(run)).toEqual(before);
+    } finally {
+      await run('delete', '--wait=false');
+    }
+  }, 300_000);
+
+  test('hooks have only the kinds and policies that both know', async () => {
+    const { manifests } = await (await helmOf('helm4')).render({ values });
+    const hooks = manifests.map(({ metadata }) => metadata?.annotations ?? {}).filter((each) => each['helm.sh/hook']);
+    expect(hooks.length).toBeGreaterThan(0);
+    for (const annotations of hooks) {
+      expect(['pre-install,pre-upgrade', 'pre-delete', 'test']).toContain(annotations['helm.sh/hook']);
+      expect(['before-hook-creation,hook-succeeded', 'before-hook-creation']).toContain(
+        annotations['helm.sh/hook-delete-policy'],
+      );
+    }
+  });
+});
