@@ -98,7 +98,7 @@ export interface PodSetReconcilerOptions {
 
 /**
  * Keeps the number of pods that a PodSet asks for, of its template. Before the next reconcile of a key begins, the cache has
- * observed the writes of the last one, so no reconcile creates or deletes too many pods.
+ * observed the writes of the last one, so no reconcile creates or deletes too many pods, except after a change of leader.
  */
 export class PodSetReconciler {
   readonly #options: PodSetReconcilerOptions;
@@ -182,7 +182,11 @@ export class PodSetReconciler {
   }
 
   #stateOf(key: string): ScalingState {
-    const state = this.#states.get(key) ?? { namesToReuse: [], unansweredDeletions: new Set() };
+    const state = this.#states.get(key) ?? {
+      namesToReuse: [],
+      unansweredDeletions: new Set(),
+      refusedDeletions: new Set(),
+    };
     this.#states.set(key, state);
     return state;
   }

@@ -58,7 +58,7 @@ function compare(one: readonly number[], other: readonly number[]): number {
  * template costs at most one pod, as in a Deployment with maxUnavailable 1 and no surge
  * (k8s.io/kubernetes/pkg/controller/deployment/rolling.go).
  *
- * @param active the pods in the order of removal, so that those that are not ready come first.
+ * @param active the pods in the order in which to try them.
  */
 export function nextToReplace(active: readonly Pod[], hash: string): Pod | undefined {
   if (active.some((pod) => !isOutdated(pod, hash) && !isReady(pod))) return undefined;

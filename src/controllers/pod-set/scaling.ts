@@ -19,7 +19,7 @@ const burst = 500;
  *
  * A request without an answer may still be in flight and take effect later. So the next reconcile repeats it first: the API server
  * refuses a second pod of the same name, and ignores a second deletion of the same uid. With another name or another pod there
- * would be one creation or deletion too many.
+ * would be one creation or deletion too many, as there may be after a change of leader.
  */
 export interface ScalingState {
   /**
@@ -29,6 +29,8 @@ export interface ScalingState {
   namesToReuse: readonly string[];
   /** The uids of pods whose deletion had no answer. */
   unansweredDeletions: ReadonlySet<string>;
+  /** The uids of pods whose deletion was refused, the latest refusal last. They are tried after the others. */
+  refusedDeletions: ReadonlySet<string>;
   /** The youngest pod that ended early, and when, on the clock of `performance.now`. */
   lastEarlyEnd?: { readonly uid: string; readonly atMs: number } | undefined;
 }
@@ -139,15 +141,16 @@ export class Scaling {
 
   /** Deletes a pod of an earlier template if the next one may be replaced. The next reconcile creates the new pod. */
   async #rollOut(): Promise<void> {
-    const next = nextToReplace(this.#active, this.#hash);
+    const next = nextToReplace(this.#refusedLast(this.#active), this.#hash);
     if (next === undefined || this.#isPaused() || !(await this.#isTemplateAccepted())) return;
     await this.#delete([next]);
   }
 
   /** Deletes a pod of an earlier template that is not ready, because it uses quota that a current pod needs. */
   async #freeQuota(): Promise<void> {
-    const next = nextToReplace(this.#active, this.#hash);
-    if (next !== undefined && !isReady(next)) await this.#delete([next]);
+    const notReady = this.#active.filter((pod) => !isReady(pod));
+    const next = nextToReplace(this.#refusedLast(notReady), this.#hash);
+    if (next !== undefined) await this.#delete([next]);
   }
 
   /** Whether to create no pod for now. Without a pause, pods that end at once would be replaced in a hot loop. */
@@ -189,7 +192,7 @@ export class Scaling {
   /** Deletes these pods by uid. A pod that is gone, or was replaced by another of the same name, is not an error. */
   async #delete(pods: readonly Pod[]): Promise<void> {
     const { client, state } = this.#options;
-    const { results, failures } = await inFullBatches(pods.slice(0, burst), async (pod) => {
+    const { results, failures } = await inFullBatches(this.#refusedLast(pods).slice(0, burst), async (pod) => {
       const isDeleted = await deleteIfPresent(client, Pod, keyOf(pod), { uid: pod.metadata.uid });
       return { pod, isDeleted };
     });
@@ -205,6 +208,20 @@ export class Scaling {
       ...state.unansweredDeletions,
       ...unanswered.map(({ metadata }) => metadata.uid),
     ]);
+    const tried = new Set([...deleted, ...failed.keys()].map(({ metadata }) => metadata.uid));
+    const refused = failures.filter(({ error }) => !isUnansweredError(error));
+    const existing = new Set(this.#options.pods.map(({ metadata }) => metadata.uid));
+    state.refusedDeletions = new Set([
+      ...[...state.refusedDeletions].filter((uid) => existing.has(uid) && !tried.has(uid)),
+      ...refused.map(({ item }) => item.metadata.uid),
+    ]);
+  }
+
+  /** Otherwise the same pods would be refused each time, and hold up the others. The earliest refused is tried again first. */
+  #refusedLast(pods: readonly Pod[]): readonly Pod[] {
+    const ranks = new Map([...this.#options.state.refusedDeletions].map((uid, rank) => [uid, rank]));
+    const rankOf = ({ metadata }: Pod): number => ranks.get(metadata.uid) ?? -1;
+    return [...pods].sort((one, other) => rankOf(one) - rankOf(other));
   }
 }
 

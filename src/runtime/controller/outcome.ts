@@ -156,7 +156,7 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
    * Reports an outcome.
    *
    * @returns the result for the reconcile to return.
-   * @throws the `error` of the outcome, unless it is a refusal; any error of the client; an Error if the installed
+   * @throws the `error` of the outcome, unless it is a refusal; any error of the client, after logging that `error`; an Error if the installed
    *   CustomResourceDefinition has no status subresource. A deleted object is not an error.
    */
   async report(object: T, outcome: Outcome<R, T>, context: Pick<ReconcileContext, 'client' | 'log'>): Promise<Result> {
@@ -171,6 +171,10 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
     } catch (error) {
       if (!isAnswer(error) && this.#isReasonChange(object, outcome)) {
         this.#remember(object, outcome, findCondition(status.conditions ?? undefined, 'Ready'));
+      }
+      // Only one error can be thrown.
+      if (outcome.error !== undefined) {
+        context.log.warn({ err: outcome.error }, 'reconcile failed, and its status could not be written');
       }
       throw error;
     }

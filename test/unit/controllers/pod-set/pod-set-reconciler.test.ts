@@ -329,6 +329,38 @@ describe('surplus pods', () => {
     expect(server.unclaimed).toBe(0);
   });
 
+  test('are deleted even if the deletion of more pods than one batch has is refused', async () => {
+    const set = podSetOf({ spec: { replicas: 10 } });
+    sets.set(set);
+    for (let index = 0; index < 32; index += 1) pods.set(podOf(set, `protected-${index}`, { phase: 'Pending' }));
+    for (let index = 0; index < 28; index += 1) pods.set(podOf(set, `p-${index}`));
+    const outcome = reconcile();
+    for (let index = 0; index < 32; index += 1) {
+      const request = await server.next({ method: 'DELETE' });
+      expect(request.path).toContain('protected-');
+      request.refuse(403, 'Forbidden', { message: 'protected' });
+    }
+    await reported();
+    await outcome;
+    expect(server.unclaimed).toBe(0);
+
+    // The retry tries the 18 others of the 50 surplus pods first.
+    const again = reconcile();
+    const deleted: string[] = [];
+    for (let index = 0; index < 50; index += 1) {
+      const request = await server.next({ method: 'DELETE' });
+      if (request.path.includes('protected-')) request.refuse(403, 'Forbidden', { message: 'protected' });
+      else {
+        const name = request.path.split('/').at(-1) ?? '';
+        deleted.push(name);
+        request.json(200, leaving(podOf(set, name)));
+      }
+    }
+    const { reason, status } = await reported();
+    expect([reason, status.replicas, deleted.length]).toEqual(['RemovalRefused', 42, 18]);
+    await again;
+  });
+
   test('whose deletion had no answer are deleted first, because that request may still be in flight', async () => {
     const [a, b, c] = three() as [Pod, Pod, Pod];
     const outcome = reconcile();
@@ -448,6 +480,34 @@ describe('another template', () => {
     (await server.next({ method: 'DELETE' })).json(200, leaving(a));
     await reported();
     expect(await outcome).toEqual(done);
+  });
+
+  test('is rolled out to the other pods if the deletion of one is refused', async () => {
+    const [a, b] = [podOf(before, 'a'), podOf(before, 'b')];
+    pods.replace([a, b]);
+    const outcome = reconcile();
+    (await trial()).json(201, podOf(after, 'x'));
+    const refused = await server.next({ method: 'DELETE' });
+    refused.refuse(403, 'Forbidden', { message: 'protected' });
+    expect((await reported()).reason).toBe('RemovalRefused');
+    expect(await outcome).toMatchObject({ type: 'retry', error: { code: 403 } });
+    const other = refused.path.endsWith('/a') ? b : a;
+
+    const again = reconcile();
+    (await trial()).json(201, podOf(after, 'x'));
+    (await removal(other.metadata.name)).json(200, leaving(other));
+    await reported();
+    expect(await again).toEqual(done);
+
+    // Once all others are replaced, the refused pod is tried again.
+    pods.delete(other);
+    pods.set(podOf(after, 'x'));
+    const last = reconcile();
+    const retried = await server.next({ method: 'DELETE' });
+    expect(retried.path).toBe(refused.path);
+    retried.json(200, leaving(other === a ? b : a));
+    await reported();
+    expect(await last).toEqual(done);
   });
 
   test('is not validated again if one of its pods exists', async () => {

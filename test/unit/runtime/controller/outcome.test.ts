@@ -179,6 +179,14 @@ describe('a report', () => {
     expect(notices).toEqual([]);
   });
 
+  test('whose status write fails logs its error before that of the write is thrown', async () => {
+    const error = new Error('no paint');
+    const failed = report(widget(), { reason: 'Drying', message: 'wait', error }).catch((thrown: unknown) => thrown);
+    (await server.next({ method: 'PATCH' })).refuse(409, 'Conflict');
+    expect(await failed).toMatchObject({ code: 409 });
+    expect(log.lines).toMatchObject([{ level: 'warn', details: { err: error } }]);
+  });
+
   describe('whose status write has no answer', () => {
     const outcome = { reason: 'Painted', message: 'red' } as const;
     /** Reports the outcome, loses the answer, and returns the status that was requested. */
