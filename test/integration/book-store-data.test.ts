@@ -258,6 +258,7 @@ describe('the data', () => {
       await cluster.client.delete(BookStore, at.key);
       const { status } = await settled(at, 'Refused');
       expect(findCondition(status?.conditions, 'Ready')?.message).toContain('no StatefulSet is deleted here');
+      expect(findCondition(status?.conditions, 'VolumeResizing')?.status).toBe('Unknown');
     } finally {
       await forbidden.remove();
     }

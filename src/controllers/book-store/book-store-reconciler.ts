@@ -17,8 +17,8 @@ import { reconcileApp } from './app.ts';
 import { reconcileDatabase } from './database.ts';
 import { bookStoreUidLabel, missingFieldOf, selectorLabels, settingsOf } from './desired.ts';
 import { reconcileReclaimPolicy } from './reclaim.ts';
-import { type BookStoreOutcome, bookStoreReasons, kubectl, outcomeOf, refused } from './status.ts';
-import { ordinalOf } from './volumes.ts';
+import { type BookStoreOutcome, bookStoreReasons, kubectl, outcomeOf, refused, volumeCondition } from './status.ts';
+import { ordinalOf, volumesNotChecked } from './volumes.ts';
 
 /** Options of {@link BookStoreReconciler}. */
 export interface BookStoreReconcilerOptions {
@@ -66,7 +66,9 @@ export class BookStoreReconciler {
       });
     } catch (error) {
       if (!isRefusal(error)) throw error;
-      return this.#reporter.report(bookStore, { ...refused(error), error }, context);
+      const outcome = refused(error);
+      const conditions = [volumeCondition(volumesNotChecked(outcome))];
+      return this.#reporter.report(bookStore, { ...outcome, conditions, error }, context);
     }
   }
 

@@ -167,7 +167,12 @@ async function reconcileStatefulSet(
   }
   const restart = await restartPodsForFileSystemResize(progress, applied.object, bookStore, settings, options);
   const result = appliedResult(bookStore, applied, volumeWith(restart), resizedClaims, options);
-  return { ...result, ...(claimTaken && { database: claimTaken }), requeueAfterMs: restart.requeueAfterMs, error };
+  return {
+    ...result,
+    ...(claimTaken && { database: claimTaken }),
+    requeueAfterMs: restart.requeueAfterMs,
+    error: error ?? restart.error,
+  };
 }
 
 const applyStatefulSet = (

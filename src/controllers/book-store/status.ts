@@ -186,6 +186,10 @@ export interface DatabaseResult {
   readonly error?: ApiError | undefined;
 }
 
+/** The condition VolumeResizing. */
+export const volumeCondition = (volume: VolumeOutcome) =>
+  ({ type: 'VolumeResizing', status: volumeResizingStatus[volume.reason], ...volume }) as const;
+
 /** The outcome of the whole reconcile. */
 export function outcomeOf(
   bookStore: BookStore,
@@ -199,7 +203,7 @@ export function outcomeOf(
     conditions: [
       { type: 'DatabaseReady', status: componentReasons[database.reason].ready, ...database },
       { type: 'AppReady', status: componentReasons[app.reason].ready, ...app },
-      { type: 'VolumeResizing', status: volumeResizingStatus[volume.reason], ...volume },
+      volumeCondition(volume),
     ],
     status: {
       deploymentName: deploymentKey(bookStore).name,

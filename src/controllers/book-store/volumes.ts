@@ -70,8 +70,8 @@ export interface ResizeResult {
 }
 
 /**
- * Sets the request of each claim to `dbSize` if the claim requests less. Also lowers a request that is larger than `dbSize` while
- * the volume is smaller (KEP-1790), to undo a size that the storage cannot provide.
+ * Sets the request of each claim whose volume is smaller than `dbSize` to `dbSize`. This also lowers a larger request (KEP-1790), to undo
+ * a size that the storage cannot provide.
  *
  * Patches the claims instead of applying them, because the StatefulSet controller created them. Each patch has the uid and the
  * resourceVersion as preconditions. Skips claims without a volume, because the API server does not let them grow.
@@ -109,10 +109,9 @@ async function setRequest(
   claim: PersistentVolumeClaim,
   size: string,
 ): Promise<PersistentVolumeClaim> {
-  const difference = compareQuantities(requestOf(claim), size);
-  if (!isBound(claim) || difference === 0) return claim;
-  // A request may shrink if it stays above the capacity (KEP-1790).
-  if (difference > 0 && hasCapacity(claim, size)) return claim;
+  if (!isBound(claim) || compareQuantities(requestOf(claim), size) === 0) return claim;
+  // The volume may be larger than its request. And a request may only shrink if it stays above the capacity (KEP-1790).
+  if (hasCapacity(claim, size)) return claim;
   // A volume never shrinks, and the cached BookStore may be an earlier one of this name with another size: read it first.
   if (!(await isCurrent(client, BookStore, bookStore))) return claim;
   const { uid, resourceVersion } = claim.metadata;
@@ -204,6 +203,8 @@ export interface RestartResult {
   readonly blockedUntil?: string | undefined;
   /** When to check the file systems again. Undefined if no pod may have to be restarted. */
   readonly requeueAfterMs?: number | undefined;
+  /** The refusal of a restart. */
+  readonly error?: ApiError;
 }
 
 /**
@@ -211,7 +212,7 @@ export interface RestartResult {
  * mounted. Restarts one pod at a time, and a ready one only if all pods of the StatefulSet are ready and current, so that at most one
  * database is down. Restarts a pod once per resize: if the pod started after the volume had grown, another restart would not help.
  *
- * @throws any error of the client.
+ * @throws any error of the client, except the refusal of a restart, which the result contains.
  */
 export async function restartPodsForFileSystemResize(
   { fileSystems }: ResizeProgress,
@@ -245,7 +246,19 @@ export async function restartPodsForFileSystemResize(
   if (next !== undefined) delaysMs.push(restartAfterMs(settings));
   if (next !== undefined && blockedUntil === undefined) {
     const { fileSystem, pod, uid } = next;
-    if (await deleteIfPresent(client, Pod, pod, { uid })) {
+    let isDeleted: boolean;
+    try {
+      isDeleted = await deleteIfPresent(client, Pod, pod, { uid });
+    } catch (error) {
+      if (!isRefusal(error)) throw error;
+      return {
+        remounted,
+        failedAfterRestart,
+        blockedUntil: `the API server allows it: ${serverMessage(error)}`,
+        error,
+      };
+    }
+    if (isDeleted) {
       const change = describeGrowth(fileSystem, settings);
       const note = `restarted pod ${pod.name}: while it ran, the file system of claim ${change} was not grown`;
       log.info({ pod: pod.name }, 'restarted a pod so that its file system grows');

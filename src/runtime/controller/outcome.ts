@@ -156,8 +156,8 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
    * Reports an outcome.
    *
    * @returns the result for the reconcile to return.
-   * @throws the `error` of the outcome, unless it is a refusal; any error of the client, after logging that `error`; an Error if the installed
-   *   CustomResourceDefinition has no status subresource. A deleted object is not an error.
+   * @throws the `error` of the outcome, unless it is a refusal; any error of the client, after a line in the log about that `error`; an
+   *   Error if the installed CustomResourceDefinition has no status subresource. A deleted object is not an error.
    */
   async report(object: T, outcome: Outcome<R, T>, context: Pick<ReconcileContext, 'client' | 'log'>): Promise<Result> {
     const { kind, reasons, now = () => new Date() } = this.#options;
@@ -172,8 +172,8 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
       if (!isAnswer(error) && this.#isReasonChange(object, outcome)) {
         this.#remember(object, outcome, findCondition(status.conditions ?? undefined, 'Ready'));
       }
-      // Only one error can be thrown.
-      if (outcome.error !== undefined) {
+      // Only one error can be thrown. A refusal comes again with the retry, which reports it.
+      if (outcome.error !== undefined && !isRefusal(outcome.error)) {
         context.log.warn({ err: outcome.error }, 'reconcile failed, and its status could not be written');
       }
       throw error;

@@ -133,6 +133,13 @@ test('a refused claim of a removed replica is reported, and does not make the Bo
   });
 });
 
+test('a volume that is larger than its request is not asked to grow', async () => {
+  const small = claim('data-shop-db-0', '1Gi');
+  const large = { ...small, status: { ...small.status, capacity: { storage: '10Gi' } } };
+  const { volume, error } = await reconcile({ claims: [large], refusal: 'must support resize' });
+  expect([volume.reason, error]).toEqual(['VolumesSettled', undefined]);
+});
+
 test('a StorageClass that cannot grow is named, with the command and the words of the API server', async () => {
   const refusal = 'forbidden: the storageclass that provisions the pvc must support resize';
   const own = claim('data-shop-db-0', '1Gi');

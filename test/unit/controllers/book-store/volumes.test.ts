@@ -9,6 +9,7 @@ import {
   statefulSetOfClaim,
   volumeOutcome,
 } from '../../../../src/controllers/book-store/volumes.ts';
+import { ApiError } from '../../../../src/runtime/client/index.ts';
 import { type Client, type Kind, keyString, type ObjectKey } from '../../../../src/runtime/index.ts';
 import { PersistentVolumeClaim, type Pod, type StatefulSet } from '../../../../src/runtime/kinds/index.ts';
 import { bookStore, claim } from './objects.ts';
@@ -140,6 +141,7 @@ describe('the restart of pods whose file systems have not grown', () => {
     statefulSet: StatefulSet,
     pods: readonly Pod[],
     waiting = pods.map((_, ordinal) => ordinal),
+    refusal?: ApiError,
   ) {
     const store = bookStore({ bookDB: { dbSize: '2Gi', replicas: pods.length, resizeRestartAfter: '5m' } });
     const claims = waiting.map((ordinal) => pendingClaim(ordinal, 10));
@@ -151,7 +153,7 @@ describe('the restart of pods whose file systems have not grown', () => {
       },
       delete: (_: Kind, { name }: ObjectKey) => {
         deleted.push(name);
-        return Promise.resolve();
+        return refusal === undefined ? Promise.resolve() : Promise.reject(refusal);
       },
     } as unknown as Client;
     const events = { record: () => undefined };
@@ -166,7 +168,7 @@ describe('the restart of pods whose file systems have not grown', () => {
     );
     const { message } = volumeOutcome(store, settingsOf(store), { claims, progress, restart: result });
     const failed = result.failedAfterRestart.map(({ claim: name }) => name);
-    return { deleted, failed, blockedUntil: result.blockedUntil, message };
+    return { deleted, failed, blockedUntil: result.blockedUntil, message, error: result.error };
   }
 
   test('restarts one pod at a time', async () => {
@@ -203,6 +205,15 @@ describe('the restart of pods whose file systems have not grown', () => {
       deleted: [],
       blockedUntil: 'all pods of StatefulSet shop-db are ready and have the current template',
     });
+  });
+
+  test('that the API server refuses is reported as what the growth waits for', async () => {
+    const refusal = new ApiError('DELETE /x', 403, { reason: 'Forbidden', message: 'denied by policy' });
+    const { message, error } = await restartIn(statefulSetOf(1), [pod(0, { created: 60 })], [0], refusal);
+    expect(message).toContain(
+      'the operator restarts pod shop-db-0 once, but not before the API server allows it: denied by policy',
+    );
+    expect(error).toBe(refusal);
   });
 
   test('of a pod that is not ready waits for no other: their full volumes may be the cause', async () => {
