@@ -1,8 +1,9 @@
 import { BookStore } from '../../api/index.ts';
-import { type ApiError, isRefusal } from '../../runtime/client/index.ts';
+import { type ApiError, isNotFound, isRefusal } from '../../runtime/client/index.ts';
 import {
   type Applier,
   type ApplyResult,
+  type Client,
   controllerReference,
   type EventRecorder,
   isControlledBy,
@@ -116,7 +117,9 @@ async function reconcileStatefulSet(
 ): Promise<DatabaseResult> {
   const claims = claimsWithinReplicas(options.claims, settings);
   const { name } = statefulSetKey(bookStore);
-  const claimTaken = claimTakenOutcome(bookStore, claims, name);
+  // The cache may not show yet whose the claims are, and the first pods would use them, whoever controls them.
+  const present = existing === undefined ? await liveClaims(bookStore, settings, options.client) : claims;
+  const claimTaken = claimTakenOutcome(bookStore, present, name);
   if (existing === undefined) {
     if (claimTaken !== undefined) return { database: claimTaken, volume: volumesNotChecked(claimTaken), claims };
     const created = await applyStatefulSet(bookStore, settings, undefined, options);
@@ -173,6 +176,24 @@ async function reconcileStatefulSet(
     requeueAfterMs: restart.requeueAfterMs,
     error: error ?? restart.error,
   };
+}
+
+/** The claims that the database's pods would use, as the API server has them. */
+async function liveClaims(
+  bookStore: BookStore,
+  { database }: Settings,
+  client: Client,
+): Promise<readonly PersistentVolumeClaim[]> {
+  const key = statefulSetKey(bookStore);
+  const found: PersistentVolumeClaim[] = [];
+  for (let ordinal = 0; ordinal < database.replicas; ordinal += 1) {
+    try {
+      found.push(await client.get(PersistentVolumeClaim, { ...key, name: `${volumeName}-${key.name}-${ordinal}` }));
+    } catch (error) {
+      if (!isNotFound(error)) throw error;
+    }
+  }
+  return found;
 }
 
 const applyStatefulSet = (

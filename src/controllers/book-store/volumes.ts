@@ -254,7 +254,7 @@ export async function restartPodsForFileSystemResize(
       return {
         remounted,
         failedAfterRestart,
-        blockedUntil: `the API server allows it: ${serverMessage(error)}`,
+        blockedUntil: `the API server allows ${error.request}: ${serverMessage(error)}`,
         error,
       };
     }

@@ -59,6 +59,7 @@ async function reconcile({
   metadata = {},
   serviceHolder,
   stored = {},
+  live,
 }: {
   readonly claims: readonly PersistentVolumeClaim[];
   readonly bookDB?: object;
@@ -74,6 +75,8 @@ async function reconcile({
   readonly serviceHolder?: object;
   /** How the metadata of the BookStore in the API server differs from that in the cache. */
   readonly stored?: object;
+  /** A claim that the API server has, and the cache does not show yet. */
+  readonly live?: PersistentVolumeClaim;
 }) {
   const store = bookStore({ bookDB: { dbSize: '2Gi', ...bookDB } });
   const replicas = settingsOf(store).database.replicas;
@@ -88,7 +91,10 @@ async function reconcile({
   } as unknown as StatefulSet;
   return reconcileDatabase(store, settingsOf(store), {
     client: {
-      get: () => Promise.resolve({ ...store, metadata: { ...store.metadata, ...stored } }),
+      get: ({ kind }: Kind) =>
+        Promise.resolve(
+          kind === BookStore.kind ? { ...store, metadata: { ...store.metadata, ...stored } } : (live ?? store),
+        ),
       patch: () => refuse(refusal),
     },
     statefulSets: { get: () => (absent ? undefined : statefulSet) },
@@ -131,6 +137,14 @@ test('a refused claim of a removed replica is reported, and does not make the Bo
     message:
       'claim data-shop-db-0 has 2Gi, and dbSize is 2Gi; the API server refuses to change the request of claim data-shop-db-1 from 1Gi to 2Gi, whose replica was removed: exceeded quota; the operator retries at the next change or resync',
   });
+});
+
+test('the database does not start on a claim of somebody else that the cache does not show yet', async () => {
+  const owner = { apiVersion: 'v1', kind: 'ConfigMap', name: 'owner', uid: 'uid-of-owner', controller: true };
+  const live = claim('data-shop-db-0', '1Gi', {}, { ownerReferences: [owner] });
+  const applyStatefulSet = () => Promise.reject(new Error('it is not applied'));
+  const { database } = await reconcile({ claims: [], absent: true, live, applyStatefulSet });
+  expect(database.reason).toBe('NameTaken');
 });
 
 test('a volume that is larger than its request is not asked to grow', async () => {

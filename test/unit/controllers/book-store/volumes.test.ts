@@ -211,7 +211,7 @@ describe('the restart of pods whose file systems have not grown', () => {
     const refusal = new ApiError('DELETE /x', 403, { reason: 'Forbidden', message: 'denied by policy' });
     const { message, error } = await restartIn(statefulSetOf(1), [pod(0, { created: 60 })], [0], refusal);
     expect(message).toContain(
-      'the operator restarts pod shop-db-0 once, but not before the API server allows it: denied by policy',
+      'the operator restarts pod shop-db-0 once, but not before the API server allows DELETE /x: denied by policy',
     );
     expect(error).toBe(refusal);
   });
