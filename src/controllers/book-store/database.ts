@@ -28,6 +28,7 @@ import {
 } from './desired.ts';
 import { type ComponentOutcome, type DatabaseResult, kubectl, nameTakenOutcome, refused, rolloutOf } from './status.ts';
 import {
+  claimNameOf,
   claimsWithinReplicas,
   isForeign,
   ordinalOf,
@@ -188,7 +189,7 @@ async function liveClaims(
   const found: PersistentVolumeClaim[] = [];
   for (let ordinal = 0; ordinal < database.replicas; ordinal += 1) {
     try {
-      found.push(await client.get(PersistentVolumeClaim, { ...key, name: `${volumeName}-${key.name}-${ordinal}` }));
+      found.push(await client.get(PersistentVolumeClaim, { ...key, name: claimNameOf(key.name, ordinal) }));
     } catch (error) {
       if (!isNotFound(error)) throw error;
     }

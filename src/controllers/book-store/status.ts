@@ -10,7 +10,7 @@ import {
 } from '../../runtime/index.ts';
 import type { Deployment, PersistentVolumeClaim, StatefulSet } from '../../runtime/kinds/index.ts';
 import { nameTaken } from '../name-taken.ts';
-import { serverMessage } from '../refusal.ts';
+import { refusalMessage } from '../refusal.ts';
 import { deploymentKey, type Settings, statefulSetKey } from './desired.ts';
 
 /** The reasons of AppReady only. `ready` is the status of the condition. */
@@ -275,7 +275,7 @@ export function rolloutOf({ metadata, spec, status }: Deployment | StatefulSet):
 /** The API server refuses a request, whose path names the object. */
 export const refused = (error: ApiError): ComponentOutcome => ({
   reason: 'Refused',
-  message: `the API server refuses ${error.request}: ${serverMessage(error)}; the operator retries at least once a minute`,
+  message: refusalMessage(error),
 });
 
 /** @param advice tells a person what to do. */

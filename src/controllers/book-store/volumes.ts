@@ -22,6 +22,9 @@ import { type ComponentOutcome, kubectl, listed, rolloutOf, type VolumeOutcome }
 /** The StatefulSet controller writes ordinals without leading zeros. */
 const claimName = new RegExp(`^${volumeName}-(.+)-(0|[1-9]\\d{0,8})$`);
 
+/** The name of the claim that the StatefulSet controller creates for the pod with this ordinal. */
+export const claimNameOf = (statefulSet: string, ordinal: number): string => `${volumeName}-${statefulSet}-${ordinal}`;
+
 /** The StatefulSet whose pod uses a claim. It follows from the name of the claim, whoever created that. */
 export function statefulSetOfClaim(claim: PersistentVolumeClaim): ObjectKey | undefined {
   const [, name] = claimName.exec(claim.metadata.name) ?? [];
@@ -500,5 +503,6 @@ function refusalOutcome({ claim, error }: RefusedClaim, settings: Settings): Vol
 const removedReplicaMessage = ({ claim, error }: RefusedClaim, settings: Settings): string =>
   `the API server refuses to change the request of claim ${describeRequest(claim, settings)}, whose replica was removed: ${serverMessage(error)}; the operator retries at the next change or resync`;
 
-const describeRequest = (claim: PersistentVolumeClaim, settings: Settings): string =>
-  describeGrowth({ claim: claim.metadata.name, capacity: requestOf(claim) }, settings);
+/** Like {@link describeGrowth}, from the size that the claim requests. */
+const describeRequest = (claim: PersistentVolumeClaim, { database }: Settings): string =>
+  `${claim.metadata.name} from ${requestOf(claim)} to ${database.size}`;
