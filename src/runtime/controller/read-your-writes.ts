@@ -50,7 +50,7 @@ export interface ReadYourWritesOptions {
  * - A write does not enqueue its key. An observed minimum is removed.
  * - After a list or a reset, every key with a minimum on that watch is enqueued: an object that was created and deleted
  *   between two lists causes no event.
- * - No key is deferred forever. A write that the cache does not cover sets no minimum. If a minimum is not observed in time,
+ * - A key waits for a bounded time. A write that the cache does not cover sets no minimum. If a minimum is not observed in time,
  *   the watch is replaced by one that resumes, then by one that lists; a list that began after the write drops the minimum.
  *   Exception: while the server refuses a kind that is not optional, the key waits until the server serves the kind again.
  */
@@ -114,7 +114,7 @@ export class ReadYourWrites {
 
   /** Reads the object, which sets a minimum. The caller throws the Conflict, so an error of the read does not matter. */
   async #readAfterConflict({ verb, kind, key: object }: ClientRequest, client: Client): Promise<void> {
-    // After an apply the Applier reads the object. A delete needs no permission to read.
+    // The Applier reads the object after an apply that found its name taken. A delete needs no permission to read.
     const isRead = (verb === 'patch' || verb === 'update') && this.#watches.has(resourceName(kind));
     if (isRead && object !== undefined) await client.get(kind, object).catch(() => {});
   }
