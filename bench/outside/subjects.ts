@@ -6,6 +6,7 @@ import { postgresWriterReasons } from '../../src/controllers/postgres-writer/pos
 import { desiredStatus } from '../../src/runtime/controller/index.ts';
 import {
   type Client,
+  cleanedUp,
   done,
   finalizer,
   type Kind,
@@ -127,5 +128,5 @@ async function guarded<T extends KubeObject>(
     await write(present);
     return done;
   };
-  await finalizer({ client, kind, object, name, apply, cleanup: async () => done });
+  await finalizer({ client, kind, object, name, apply, cleanup: async () => cleanedUp });
 }

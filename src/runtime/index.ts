@@ -33,7 +33,7 @@ export type { ReadonlyStore } from './cache/store.ts';
 export type { Client } from './client/client.ts';
 export { deleteIfPresent } from './controller/children.ts';
 export type { ControllerOptions, Reconcile, ReconcileContext } from './controller/controller.ts';
-export { finalizer } from './controller/finalizer.ts';
+export { cleanedUp, finalizer } from './controller/finalizer.ts';
 export { defineReasons, type Outcome, OutcomeReporter, type ReasonOf } from './controller/outcome.ts';
 export { patchStatus } from './controller/patch-status.ts';
 export type { Predicate } from './controller/predicate.ts';

@@ -4,7 +4,7 @@ import { HttpClient } from '../../src/runtime/client/http-client.ts';
 import { kubeconfigConnection } from '../../src/runtime/client/index.ts';
 import { Transport } from '../../src/runtime/client/transport.ts';
 import { adoptAndRelease } from '../../src/runtime/controller/index.ts';
-import { controllerReference, done, finalizer, isControlledBy, Manager } from '../../src/runtime/index.ts';
+import { cleanedUp, controllerReference, done, finalizer, isControlledBy, Manager } from '../../src/runtime/index.ts';
 import { ConfigMap, Namespace, Secret } from '../../src/runtime/kinds/index.ts';
 import { Metrics } from '../../src/runtime/process/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
@@ -54,11 +54,14 @@ test('a finalizer is added before the first apply and removed after the cleanup;
     reconcile: async (at, { client }) => {
       const object = at.name === 'guarded' ? store.get(at) : undefined;
       if (object === undefined) return done;
-      const note = (what: string) => async (given: ConfigMap) => {
-        seen.push(`${what} ${given.metadata.finalizers?.includes(ours)}`);
-        return done;
-      };
-      return finalizer({ client, kind: ConfigMap, object, name: ours, apply: note('apply'), cleanup: note('cleanup') });
+      const note =
+        <R>(what: string, result: R) =>
+        async (given: ConfigMap) => {
+          seen.push(`${what} ${given.metadata.finalizers?.includes(ours)}`);
+          return result;
+        };
+      const [apply, cleanup] = [note('apply', done), note('cleanup', cleanedUp)];
+      return finalizer({ client, kind: ConfigMap, object, name: ours, apply, cleanup });
     },
   });
   run();

@@ -1,8 +1,9 @@
 import { BookStore, bookStoreFinalizer } from '../../api/index.ts';
 import { isNotFound } from '../../runtime/client/index.ts';
-import { removeFinalizer } from '../../runtime/controller/index.ts';
+import { type CleanedUp, removeFinalizer } from '../../runtime/controller/index.ts';
 import {
   type Client,
+  cleanedUp,
   deleteIfPresent,
   done,
   type EventRecorder,
@@ -51,7 +52,7 @@ export async function reconcileReclaimPolicy(bookStore: BookStore, options: Recl
       object: bookStore,
       name: bookStoreFinalizer,
       apply,
-      cleanup: () => (deletesClaims ? deleteData(bookStore, options) : Promise.resolve(done)),
+      cleanup: () => (deletesClaims ? deleteData(bookStore, options) : Promise.resolve(cleanedUp)),
     });
   }
   if (isBeingDeleted) return done;
@@ -70,8 +71,8 @@ export async function reconcileReclaimPolicy(bookStore: BookStore, options: Recl
 async function deleteData(
   bookStore: BookStore,
   { client, events, claims, reportStatefulSetDeletion }: ReclaimOptions,
-): Promise<Result> {
-  if (bookStore.metadata.finalizers?.includes(orphanFinalizer)) return done;
+): Promise<Result | CleanedUp> {
+  if (bookStore.metadata.finalizers?.includes(orphanFinalizer)) return cleanedUp;
   const statefulSet = await liveStatefulSet(client, bookStore);
   if (statefulSet !== undefined && isControlledBy(statefulSet, bookStore)) {
     const { uid, resourceVersion, deletionTimestamp } = statefulSet.metadata;
@@ -80,7 +81,7 @@ async function deleteData(
     }
     return reportStatefulSetDeletion(statefulSet.metadata.name, statefulSetRecheckMs);
   }
-  if (!(await stillDeletesClaims(client, bookStore))) return done;
+  if (!(await stillDeletesClaims(client, bookStore))) return cleanedUp;
   // A StatefulSet that does not belong to this BookStore may use the claims: then they contain its data.
   const deleted = statefulSet === undefined ? await claimsCreatedFor(bookStore, client) : [];
   for (const { metadata } of deleted) {
@@ -99,7 +100,7 @@ async function deleteData(
     const note = `kept claims ${listed(kept)} despite reclaimPolicy Delete: ${why}. Delete those that you do not need (${command})`;
     events.record(BookStore, bookStore, { type: 'Warning', reason: 'DataKept', action: 'Delete', note });
   }
-  return done;
+  return cleanedUp;
 }
 
 /**

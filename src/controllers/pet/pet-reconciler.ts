@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { Pet, petFinalizer } from '../../api/index.ts';
 import { isRefusal } from '../../runtime/client/index.ts';
-import { type DesiredStatus, desiredStatus } from '../../runtime/controller/index.ts';
+import { type CleanedUp, type DesiredStatus, desiredStatus } from '../../runtime/controller/index.ts';
 import {
   type Client,
+  cleanedUp,
   defineReasons,
   done,
   type EventRecorder,
@@ -160,7 +161,7 @@ export class PetReconciler {
   }
 
   /** Runs the work. If it fails, reports why. */
-  async #attempt(pet: Pet, context: ReconcileContext, work: (record: PetRecord) => Promise<Result>): Promise<Result> {
+  async #attempt<R>(pet: Pet, context: ReconcileContext, work: (record: PetRecord) => Promise<R>): Promise<R | Result> {
     const record = new PetRecord(pet, context.client);
     try {
       return await work(record);
@@ -291,7 +292,7 @@ export class PetReconciler {
     });
   }
 
-  async #cleanUp(record: PetRecord, signal: AbortSignal): Promise<Result> {
+  async #cleanUp(record: PetRecord, signal: AbortSignal): Promise<CleanedUp> {
     const { circuit, store, inventory } = this.#options;
     const remove = (id: string): Promise<void> => circuit.call((linked) => store.delete(id, linked), signal);
     const { id, intent } = record.pet.status ?? {};
@@ -302,10 +303,10 @@ export class PetReconciler {
       // The store refuses the pet, so it has not added it.
       if (!(error instanceof RefusedError)) throw error;
     }
-    if (id === undefined) return done;
+    if (id === undefined) return cleanedUp;
     await remove(id);
     inventory.markCorrected(id);
-    return done;
+    return cleanedUp;
   }
 }
 

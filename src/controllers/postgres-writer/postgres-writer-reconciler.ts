@@ -1,7 +1,8 @@
 import { PostgresWriter, postgresWriterFinalizer } from '../../api/index.ts';
 import { isRefusal } from '../../runtime/client/index.ts';
-import { patchStatusIfPresent } from '../../runtime/controller/index.ts';
+import { type CleanedUp, patchStatusIfPresent } from '../../runtime/controller/index.ts';
 import {
+  cleanedUp,
   defineReasons,
   done,
   type EventRecorder,
@@ -277,12 +278,12 @@ export class PostgresWriterReconciler {
     return firstMs;
   }
 
-  async #cleanUp(writer: PostgresWriter, context: ReconcileContext): Promise<Result> {
+  async #cleanUp(writer: PostgresWriter, context: ReconcileContext): Promise<Result | CleanedUp> {
     let tables = writer.status?.tables;
     try {
       tables ??= await this.#unrecordedTables(writer);
       for (const text of tables) await this.#delete(writer, text, context.signal);
-      return done;
+      return cleanedUp;
     } catch (error) {
       const failure = failureOutcome(error);
       if (failure === undefined) throw error;

@@ -2,6 +2,14 @@ import { type Client, isConflict, isNotFound, type JsonPatchOperation } from '..
 import { type Kind, type KubeObject, keyOf } from '../kind/index.ts';
 import { done, type Result } from './result.ts';
 
+/** The result of a `cleanup` that has left nothing to clean up. */
+export interface CleanedUp {
+  readonly type: 'cleanedUp';
+}
+
+/** Everything is cleaned up: {@link finalizer} may remove the finalizer. */
+export const cleanedUp: CleanedUp = { type: 'cleanedUp' };
+
 /** Options of {@link finalizer}. */
 export interface FinalizerOptions<T extends KubeObject> {
   /** The client of the reconcile, so that the cache observes its writes before the next reconcile. */
@@ -13,8 +21,11 @@ export interface FinalizerOptions<T extends KubeObject> {
   readonly name: string;
   /** Makes the world match the object. Called with the object that has the finalizer. */
   readonly apply: (object: T) => Promise<Result>;
-  /** Undoes what `apply` did. `done`: finished. Any other result, or an error: not finished, so the finalizer stays. */
-  readonly cleanup: (object: T) => Promise<Result>;
+  /**
+   * Undoes what `apply` did. Only `cleanedUp` removes the finalizer. It stays after an error and after any other result, such as
+   * that of a reported failure; `done` waits for the next event.
+   */
+  readonly cleanup: (object: T) => Promise<Result | CleanedUp>;
 }
 
 /**
@@ -25,12 +36,12 @@ export interface FinalizerOptions<T extends KubeObject> {
  * 1. An object has no finalizer of ours: the function adds it and calls `apply`.
  * 2. The object has the finalizer: each reconcile calls `apply`.
  * 3. Somebody deletes the object: the API server sets `deletionTimestamp` and keeps the object. Each reconcile calls
- *    `cleanup` until it returns `done`.
+ *    `cleanup` until it returns {@link cleanedUp}.
  * 4. The function removes our finalizer. When none is left, the API server deletes the object.
  *
  * **Guarantees**
  * - `apply` is called only after the API server has stored the finalizer, and not after the store shows the deletion.
- * - The object is not deleted before `cleanup` has returned `done`, however often the process is killed.
+ * - The object is not deleted before `cleanup` has returned `cleanedUp`, however often the process is killed.
  * - Other finalizers and their order are kept: a write requires the resourceVersion that it was computed from.
  * - For a terminating object without our finalizer, neither function is called.
  *
@@ -51,7 +62,8 @@ export interface FinalizerOptions<T extends KubeObject> {
  *   only the status or the metadata has changed during `cleanup`, the finalizer is removed all the same, without a Conflict.
  * - If the object no longer exists when the finalizer is added or removed, that is not an error.
  *
- * The flow follows kube-rs' `finalizer` (kube::runtime::finalizer), which waits for an event before `apply` in step 1.
+ * The flow follows kube-rs' `finalizer` (kube::runtime::finalizer), which waits for an event before `apply` in step 1, and removes
+ * the finalizer after any result that is not an error.
  */
 export async function finalizer<T extends KubeObject>(options: FinalizerOptions<T>): Promise<Result> {
   const { object, name, apply, cleanup } = options;
@@ -64,8 +76,9 @@ export async function finalizer<T extends KubeObject>(options: FinalizerOptions<
   }
   if (!present) return done;
   const result = await cleanup(object);
-  if (result.type === 'done') await removeAfterCleanup(options);
-  return result;
+  if (result.type !== 'cleanedUp') return result;
+  await removeAfterCleanup(options);
+  return done;
 }
 
 /** A write of the status, most often by `cleanup`, does not make `cleanup` run again; a change of the spec does. */

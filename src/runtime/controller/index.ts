@@ -15,7 +15,7 @@ export type { Priority } from '../queue/fair-queue.ts';
 export type { RetryOptions } from '../queue/work-queue.ts';
 export { adoptAndRelease, type Claim, type ClaimOptions } from './adoption.ts';
 export { belongsToPredecessor } from './children.ts';
-export { type FinalizerOptions, removeFinalizer } from './finalizer.ts';
+export { type CleanedUp, type FinalizerOptions, removeFinalizer } from './finalizer.ts';
 export {
   desiredStatus,
   type OutcomeReporterOptions,

@@ -23,15 +23,18 @@ const withFinalizer = greeter.replace(/^ {2}const reconcile[\s\S]*?^ {2}\};\n/m,
 /** What replaces the greeter's last statement, to be one of several processes; its imports belong to the top. */
 const [electionImports = '', ...electionStatements] = election.split('\n\n');
 const withElection = `${electionImports}\n${greeter.replace(/^ *await runtime\.runOperator.*$/m, () => electionStatements.join('\n\n'))}`;
-const phoneBook =
-  'declare const phoneBook: Record<"add" | "remove", (who: string, signal: AbortSignal) => Promise<void>>;\n';
+const phoneBook = `declare const phoneBook: {
+  add(uid: string, who: string, signal: AbortSignal): Promise<void>;
+  remove(uid: string, signal: AbortSignal): Promise<void>;
+};
+`;
 const withPods = `import * as runtime from '@echoperator/runtime';
 import { Pod } from '@echoperator/runtime/kinds';
 ${pods}
 export { pods };
 `;
 const withFence = `import type { Operator } from '@echoperator/runtime';
-declare const { elector, signal, spec }: Pick<Operator, 'elector'> & { signal: AbortSignal; spec: { who: string } };
+declare const { elector, signal, metadata }: Pick<Operator, 'elector'> & { signal: AbortSignal; metadata: { uid: string } };
 ${phoneBook}
 ${guarded}
 `;

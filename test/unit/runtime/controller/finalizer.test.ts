@@ -3,7 +3,7 @@ import { HttpClient } from '../../../../src/runtime/client/http-client.ts';
 import { isConflict } from '../../../../src/runtime/client/index.ts';
 import { Transport } from '../../../../src/runtime/client/transport.ts';
 import { removeFinalizer } from '../../../../src/runtime/controller/index.ts';
-import { done, finalizer, type Result, requeueAfter } from '../../../../src/runtime/index.ts';
+import { cleanedUp, done, finalizer, type Result, requeueAfter, retry } from '../../../../src/runtime/index.ts';
 import type { ObjectMeta } from '../../../../src/runtime/kind/index.ts';
 import { stored, Widget } from '../../../../testkit/widgets.ts';
 import { ScriptedServer } from '../../environment/scripted-server.ts';
@@ -28,20 +28,26 @@ afterEach(async () => {
 });
 
 const calling =
-  (name: string, result: () => Result) =>
-  async (object: Widget): Promise<Result> => {
+  <R>(name: string, result: () => R) =>
+  async (object: Widget): Promise<R> => {
     calls.push(`${name} ${object.metadata.resourceVersion}`);
     return result();
   };
 
-const reconcile = (metadata: Partial<ObjectMeta>, result: () => Result = () => done): Promise<Result> =>
+const reconcile = (
+  metadata: Partial<ObjectMeta>,
+  {
+    applied = () => done,
+    cleaned = () => cleanedUp,
+  }: { applied?: () => Result; cleaned?: () => Result | typeof cleanedUp } = {},
+): Promise<Result> =>
   finalizer({
     client: new HttpClient(transport, 'tester'),
     kind: Widget,
     object: stored('a', '7', metadata),
     name: ours,
-    apply: calling('apply', result),
-    cleanup: calling('cleanup', result),
+    apply: calling('apply', applied),
+    cleanup: calling('cleanup', cleaned),
   });
 
 /** Takes the one write that is expected. */
@@ -69,7 +75,9 @@ describe('finalizer, for an object that is not being deleted,', () => {
   );
 
   test('calls apply without a request if the object has the finalizer', async () => {
-    expect(await reconcile({ finalizers: ['other', ours] }, () => requeueAfter(10))).toEqual(requeueAfter(10));
+    expect(await reconcile({ finalizers: ['other', ours] }, { applied: () => requeueAfter(10) })).toEqual(
+      requeueAfter(10),
+    );
     expect(calls).toEqual(['apply 7']);
     expect(server.unclaimed).toBe(0);
   });
@@ -100,16 +108,21 @@ describe('finalizer, for an object that is being deleted,', () => {
     expect(await result).toBe(done);
   });
 
-  test('keeps the finalizer until cleanup returns done', async () => {
-    expect(await reconcile(going, () => requeueAfter(50))).toEqual(requeueAfter(50));
-    expect(calls).toEqual(['cleanup 7']);
-    expect(server.unclaimed).toBe(0);
-  });
+  // `done` is also the result of a reported failure without an error and without a delay.
+  test.each([done, requeueAfter(50), retry(new Error('no'))])(
+    'keeps the finalizer if the result of cleanup is %j',
+    async (result) => {
+      expect(await reconcile(going, { cleaned: () => result })).toBe(result);
+      expect(calls).toEqual(['cleanup 7']);
+      expect(server.unclaimed).toBe(0);
+    },
+  );
 
   test('keeps the finalizer if cleanup throws', async () => {
-    const failing = reconcile(going, () => {
+    const cleaned = () => {
       throw new Error('the database is away');
-    });
+    };
+    const failing = reconcile(going, { cleaned });
     await expect(failing).rejects.toThrow('the database is away');
     expect(server.unclaimed).toBe(0);
   });
