@@ -10,9 +10,12 @@ export const isDryRunUnsupported = (error: unknown): boolean =>
 /** The message of the API server, without the request that the client's error adds. */
 export const serverMessage = ({ status, message }: ApiError): string => status.message ?? message;
 
-/** The message for a refused request. The request contains the path of its object. */
-export const refusalMessage = (error: ApiError): string =>
-  `the API server refuses ${error.request}: ${serverMessage(error)}; the operator retries at least once a minute`;
+/** The reason and message for a refused request, whose path names the object. */
+export const refusedOutcome = (error: ApiError) =>
+  ({
+    reason: 'Refused',
+    message: `the API server refuses ${error.request}: ${serverMessage(error)}; the operator retries at least once a minute`,
+  }) as const;
 
 /** Whether the API server names an invalid field. A policy that refuses an object names none. */
 export const isInvalidField = (error: unknown): error is ApiError =>

@@ -15,6 +15,7 @@ import { Deployment, type Pod, Service } from '../../runtime/kinds/index.ts';
 import { beingDeleted } from '../name-taken.ts';
 import type { PodDefaults } from '../pod-defaults.ts';
 import { problemAmong } from '../pods.ts';
+import { refusedOutcome } from '../refusal.ts';
 import {
   appServiceKey,
   deploymentKey,
@@ -24,7 +25,7 @@ import {
   type Settings,
   selectorLabels,
 } from './desired.ts';
-import { type AppResult, type ComponentOutcome, kubectl, nameTakenOutcome, refused, rolloutOf } from './status.ts';
+import { type AppResult, type ComponentOutcome, kubectl, nameTakenOutcome, rolloutOf } from './status.ts';
 
 /** Options of {@link reconcileApp}. */
 export interface AppOptions {
@@ -60,7 +61,7 @@ export async function reconcileApp(
     return await applyApp(bookStore, settings, existing, options);
   } catch (error) {
     if (!isRefusal(error)) throw error;
-    return { app: refused(error), deployment: existing, error };
+    return { app: refusedOutcome(error), deployment: existing, error };
   }
 }
 

@@ -1,5 +1,4 @@
 import { BookStore } from '../../api/index.ts';
-import { isRefusal } from '../../runtime/client/index.ts';
 import {
   type Applier,
   done,
@@ -13,11 +12,12 @@ import {
 } from '../../runtime/index.ts';
 import type { Deployment, PersistentVolumeClaim, Pod, Service, StatefulSet } from '../../runtime/kinds/index.ts';
 import type { PodDefaults } from '../pod-defaults.ts';
+import { refusedOutcome } from '../refusal.ts';
 import { reconcileApp } from './app.ts';
 import { reconcileDatabase } from './database.ts';
 import { bookStoreUidLabel, missingFieldOf, selectorLabels, settingsOf } from './desired.ts';
 import { reconcileReclaimPolicy } from './reclaim.ts';
-import { type BookStoreOutcome, bookStoreReasons, kubectl, outcomeOf, refused, volumeCondition } from './status.ts';
+import { type BookStoreOutcome, bookStoreReasons, kubectl, outcomeOf, volumeCondition } from './status.ts';
 import { ordinalOf, volumesNotChecked } from './volumes.ts';
 
 /** Options of {@link BookStoreReconciler}. */
@@ -44,32 +44,34 @@ export class BookStoreReconciler {
 
   constructor(options: BookStoreReconcilerOptions) {
     this.#options = options;
-    this.#reporter = new OutcomeReporter({ kind: BookStore, reasons: bookStoreReasons, events: options.events });
+    this.#reporter = new OutcomeReporter({
+      kind: BookStore,
+      reasons: bookStoreReasons,
+      events: options.events,
+      refused: (_, refusal) => {
+        const outcome = refusedOutcome(refusal);
+        return { ...outcome, conditions: [volumeCondition(volumesNotChecked(outcome))] };
+      },
+    });
   }
 
   async reconcile(key: ObjectKey, context: ReconcileContext): Promise<Result> {
     const bookStore = this.#options.bookStores.get(key);
     if (bookStore === undefined) return done;
-    try {
-      return await reconcileReclaimPolicy(bookStore, {
-        client: context.client,
-        events: this.#options.events,
-        claims: missingFieldOf(bookStore) === undefined ? this.#claims(bookStore) : [],
-        // Not called while the BookStore is being deleted: the garbage collector deletes the children.
-        apply: (current) => this.#reporter.reconcile(current, context, () => this.#apply(current, context)),
-        reportStatefulSetDeletion: (name, requeueAfterMs) => {
-          const label = `${bookStoreUidLabel}=${bookStore.metadata.uid}`;
-          const command = kubectl(bookStore, `describe statefulset ${name}`);
-          const message = `waiting for StatefulSet ${name} and its pods to be deleted (${command}); then the operator deletes its claims with the label ${label}`;
-          return this.#reporter.report(bookStore, { reason: 'Deleting', message, requeueAfterMs }, context);
-        },
-      });
-    } catch (error) {
-      if (!isRefusal(error)) throw error;
-      const outcome = refused(error);
-      const conditions = [volumeCondition(volumesNotChecked(outcome))];
-      return this.#reporter.report(bookStore, { ...outcome, conditions, error }, context);
-    }
+    const options = {
+      client: context.client,
+      events: this.#options.events,
+      claims: missingFieldOf(bookStore) === undefined ? this.#claims(bookStore) : [],
+      // Not called while the BookStore is being deleted: the garbage collector deletes the children.
+      apply: (current: BookStore) => this.#reporter.reconcile(current, context, () => this.#apply(current, context)),
+      reportStatefulSetDeletion: (name: string, requeueAfterMs: number) => {
+        const label = `${bookStoreUidLabel}=${bookStore.metadata.uid}`;
+        const command = kubectl(bookStore, `describe statefulset ${name}`);
+        const message = `waiting for StatefulSet ${name} and its pods to be deleted (${command}); then the operator deletes its claims with the label ${label}`;
+        return this.#reporter.report(bookStore, { reason: 'Deleting', message, requeueAfterMs }, context);
+      },
+    };
+    return this.#reporter.reconcile(bookStore, context, () => reconcileReclaimPolicy(bookStore, options));
   }
 
   async #apply(bookStore: BookStore, context: ReconcileContext): Promise<BookStoreOutcome> {

@@ -15,6 +15,7 @@ import { PersistentVolumeClaim, type Pod, Service, StatefulSet } from '../../run
 import { beingDeleted } from '../name-taken.ts';
 import type { PodDefaults } from '../pod-defaults.ts';
 import { problemAmong } from '../pods.ts';
+import { refusedOutcome } from '../refusal.ts';
 import {
   bookStoreUidLabel,
   databaseServiceKey,
@@ -26,7 +27,7 @@ import {
   statefulSetKey,
   volumeName,
 } from './desired.ts';
-import { type ComponentOutcome, type DatabaseResult, kubectl, nameTakenOutcome, refused, rolloutOf } from './status.ts';
+import { type ComponentOutcome, type DatabaseResult, kubectl, nameTakenOutcome, rolloutOf } from './status.ts';
 import {
   claimNameOf,
   claimsWithinReplicas,
@@ -86,7 +87,7 @@ export async function reconcileDatabase(
     return { ...result, ...service, ...(isUrgent && { database: result.database }) };
   } catch (error) {
     if (!isRefusal(error)) throw error;
-    const database = refused(error);
+    const database = refusedOutcome(error);
     return { database, volume: volumesNotChecked(database), statefulSet: ownStatefulSet, claims, error, ...service };
   }
 }
@@ -106,7 +107,7 @@ async function applyService(
     return { database: serviceTaken, serviceTaken };
   } catch (error) {
     if (!isRefusal(error)) throw error;
-    return { database: refused(error), error };
+    return { database: refusedOutcome(error), error };
   }
 }
 
@@ -161,7 +162,7 @@ async function reconcileStatefulSet(
     applied = await applyStatefulSet(bookStore, settingsToApply, existing, options);
   } catch (refusal) {
     if (!isRefusal(refusal)) throw refusal;
-    const database = refused(refusal);
+    const database = refusedOutcome(refusal);
     const volume = volumeWith({ blockedUntil: `the API server accepts StatefulSet ${name}` });
     return { database, volume, statefulSet: existing, claims: resizedClaims, error: refusal };
   }

@@ -10,7 +10,6 @@ import {
 } from '../../runtime/index.ts';
 import type { Deployment, PersistentVolumeClaim, StatefulSet } from '../../runtime/kinds/index.ts';
 import { nameTaken } from '../name-taken.ts';
-import { refusalMessage } from '../refusal.ts';
 import { deploymentKey, type Settings, statefulSetKey } from './desired.ts';
 
 /** The reasons of AppReady only. `ready` is the status of the condition. */
@@ -271,12 +270,6 @@ export function rolloutOf({ metadata, spec, status }: Deployment | StatefulSet):
     isComplete: isObserved && replicas === desired && updated >= desired && ready >= desired,
   };
 }
-
-/** The API server refuses a request, whose path names the object. */
-export const refused = (error: ApiError): ComponentOutcome => ({
-  reason: 'Refused',
-  message: refusalMessage(error),
-});
 
 /** @param advice tells a person what to do. */
 export const nameTakenOutcome = (

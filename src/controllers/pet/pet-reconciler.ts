@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import { Pet, petFinalizer } from '../../api/index.ts';
-import { isRefusal } from '../../runtime/client/index.ts';
 import { type CleanedUp, type DesiredStatus, desiredStatus } from '../../runtime/controller/index.ts';
 import {
   type Client,
@@ -21,7 +20,7 @@ import {
   requeueAfter,
 } from '../../runtime/index.ts';
 import { type Circuit, KeyedMutex, OutsideDownError } from '../outside/index.ts';
-import { refusalMessage } from '../refusal.ts';
+import { refusedOutcome } from '../refusal.ts';
 import { failureOf, RefusedError } from './errors.ts';
 import type { Inventory } from './inventory.ts';
 import type { PetStore } from './pet-store.ts';
@@ -139,25 +138,28 @@ export class PetReconciler {
   constructor(options: PetReconcilerOptions) {
     this.#options = options;
     this.#now = options.now ?? (() => new Date());
-    this.#reporter = new OutcomeReporter({ kind: Pet, reasons: petReasons, events: options.events, now: this.#now });
+    this.#reporter = new OutcomeReporter({
+      kind: Pet,
+      reasons: petReasons,
+      events: options.events,
+      refused: (_, refusal) => refusedOutcome(refusal),
+      now: this.#now,
+    });
   }
 
   async reconcile(key: ObjectKey, context: ReconcileContext): Promise<Result> {
     const pet = this.#options.pets.get(key);
     if (pet === undefined) return done;
-    try {
-      return await finalizer({
+    return this.#reporter.reconcile(pet, context, () =>
+      finalizer({
         client: context.client,
         kind: Pet,
         object: pet,
         name: petFinalizer,
         apply: (guarded) => this.#attempt(guarded, context, (record) => this.#apply(record, context)),
         cleanup: (deleted) => this.#attempt(deleted, context, (record) => this.#cleanUp(record, context.signal)),
-      });
-    } catch (error) {
-      if (!isRefusal(error)) throw error;
-      return this.#reporter.report(pet, { reason: 'Refused', message: refusalMessage(error), error }, context);
-    }
+      }),
+    );
   }
 
   /** Runs the work. If it fails, reports why. */

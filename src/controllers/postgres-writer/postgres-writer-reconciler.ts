@@ -1,5 +1,4 @@
 import { PostgresWriter, postgresWriterFinalizer } from '../../api/index.ts';
-import { isRefusal } from '../../runtime/client/index.ts';
 import { type CleanedUp, patchStatusIfPresent } from '../../runtime/controller/index.ts';
 import {
   cleanedUp,
@@ -19,7 +18,7 @@ import {
   type Result,
 } from '../../runtime/index.ts';
 import { type InFlightCount, OutsideDownError, untilAborted } from '../outside/index.ts';
-import { refusalMessage } from '../refusal.ts';
+import { refusedOutcome } from '../refusal.ts';
 import { InvalidSpecError, RowBusyError, RowRefusedError, TableNotAllowedError } from './errors.ts';
 import { InvalidTableNameError, parseTableName, rowIdOf, rowOf, type Table, tableText } from './statements.ts';
 import type { Tables, Written } from './tables.ts';
@@ -157,7 +156,12 @@ export class PostgresWriterReconciler {
   constructor(options: PostgresWriterReconcilerOptions) {
     this.#options = options;
     const { events } = options;
-    this.#reporter = new OutcomeReporter({ kind: PostgresWriter, reasons: postgresWriterReasons, events });
+    this.#reporter = new OutcomeReporter({
+      kind: PostgresWriter,
+      reasons: postgresWriterReasons,
+      events,
+      refused: (_, refusal) => refusedOutcome(refusal),
+    });
   }
 
   async reconcile(key: ObjectKey, context: ReconcileContext): Promise<Result> {
@@ -168,21 +172,16 @@ export class PostgresWriterReconciler {
       return done;
     }
     if (this.#isFresh(writer)) return done;
-    try {
-      return await this.#options.inFlight.during(() =>
-        finalizer({
-          client: context.client,
-          kind: PostgresWriter,
-          object: writer,
-          name: postgresWriterFinalizer,
-          apply: (guarded) => this.#apply(guarded, context),
-          cleanup: (deleted) => this.#cleanUp(deleted, context),
-        }),
-      );
-    } catch (error) {
-      if (!isRefusal(error)) throw error;
-      return this.#reporter.report(writer, { reason: 'Refused', message: refusalMessage(error), error }, context);
-    }
+    const work = () =>
+      finalizer({
+        client: context.client,
+        kind: PostgresWriter,
+        object: writer,
+        name: postgresWriterFinalizer,
+        apply: (guarded) => this.#apply(guarded, context),
+        cleanup: (deleted) => this.#cleanUp(deleted, context),
+      });
+    return this.#reporter.reconcile(writer, context, () => this.#options.inFlight.during(work));
   }
 
   async #apply(writer: PostgresWriter, context: ReconcileContext): Promise<Result> {

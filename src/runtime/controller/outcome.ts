@@ -8,6 +8,7 @@ import {
   findCondition,
   type Kind,
   type KubeObject,
+  keyString,
   type StandardStatus,
   setCondition,
 } from '../kind/index.ts';
@@ -88,7 +89,8 @@ export interface OutcomeReporterOptions<T extends ReportingObject, R extends str
   readonly events: Pick<EventRecorder, 'record'>;
   /**
    * The outcome of a reconcile that the API server ended by refusing one of its requests, most often to create a child.
-   * Its `error` is set by the reporter. Default: the refusal is thrown like any other error.
+   * Not called for a refused status write of the reporter. Its `error` is set by the reporter. Default: the refusal is thrown
+   * like any other error.
    */
   readonly refused?: (object: T, refusal: ApiError) => Outcome<NoInfer<R>, T>;
   /** Default: the clock. */
@@ -140,24 +142,26 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
   /**
    * Runs `work` and reports its outcome. A refusal that `work` throws is converted to an outcome by `refused`.
    *
-   * @param work returns undefined to write no status, for example because the store is stale: the next event enqueues the key.
+   * @param work returns the outcome; or the result of a `report` or of `finalizer`, which is returned unchanged; or undefined to
+   *   write no status, for example because the store is stale. Undefined becomes `done`: the next event enqueues the key.
    * @throws any error of `work`, except a refusal that `refused` converts; the errors of {@link report}.
    */
   async reconcile(
     object: T,
     context: Pick<ReconcileContext, 'client' | 'log'>,
-    work: () => Promise<Outcome<R, T> | undefined>,
+    work: () => Promise<Outcome<R, T> | Result | undefined>,
   ): Promise<Result> {
-    const outcome = await work().catch((error: unknown) => this.#refused(object, error));
-    return outcome === undefined ? done : this.report(object, outcome, context);
+    const outcome = (await work().catch((error: unknown) => this.#refused(object, error))) ?? done;
+    return 'type' in outcome ? outcome : this.report(object, outcome, context);
   }
 
   /**
    * Reports an outcome.
    *
    * @returns the result for the reconcile to return.
-   * @throws the `error` of the outcome, unless it is a refusal; any error of the client, after a line in the log about that `error`; an
-   *   Error if the installed CustomResourceDefinition has no status subresource. A deleted object is not an error.
+   * @throws the `error` of the outcome, unless it is a refusal; any error of the client, after a line in the log about that `error`, but a
+   *   refusal only as the `cause` of an Error, because no status can report it; an Error if the installed CustomResourceDefinition has no
+   *   status subresource. A deleted object is not an error.
    */
   async report(object: T, outcome: Outcome<R, T>, context: Pick<ReconcileContext, 'client' | 'log'>): Promise<Result> {
     const { kind, reasons, now = () => new Date() } = this.#options;
@@ -176,7 +180,7 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
       if (outcome.error !== undefined && !isRefusal(outcome.error)) {
         context.log.warn({ err: outcome.error }, 'reconcile failed, and its status could not be written');
       }
-      throw error;
+      throw isRefusal(error) ? refusedStatusWrite(kind, object, error) : error;
     }
     const { error, requeueAfterMs } = outcome;
     if (error === undefined) return requeueAfterMs === undefined ? done : requeueAfter(requeueAfterMs);
@@ -246,6 +250,12 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
 
 /** Limits the memory for objects that were deleted after a status write without an answer. */
 const maxUnanswered = 1000;
+
+/** Not itself a refusal: {@link OutcomeReporter.reconcile} would convert it, and write another status. */
+const refusedStatusWrite = ({ kind }: Kind, { metadata }: KubeObject, refusal: ApiError): Error =>
+  new Error(`the API server refuses the status of ${kind} ${keyString(metadata)}: ${refusal.message}`, {
+    cause: refusal,
+  });
 
 /** Whether the API server has answered and did not write. After any other error it may have written. */
 const isAnswer = (error: unknown): boolean => error instanceof ApiError && error.code < 500;

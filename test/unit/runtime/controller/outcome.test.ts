@@ -265,7 +265,7 @@ describe('a reconcile', () => {
     reason: 'Refused',
     message: status.message ?? '',
   });
-  const reconcile = (work: () => Promise<WidgetOutcome | undefined>) =>
+  const reconcile = (work: () => Promise<WidgetOutcome | Result | undefined>) =>
     reporter(refused).reconcile(widget(), context(), work);
 
   test('whose request the API server refuses is reported and retried', async () => {
@@ -295,6 +295,26 @@ describe('a reconcile', () => {
   ])('that %s throws and reports nothing', async (_, error) => {
     await expect(reconcile(() => Promise.reject(error))).rejects.toBe(error);
     expect(server.unclaimed).toBe(0);
+  });
+
+  test('whose work has reported returns its result, and writes nothing', async () => {
+    expect(await reconcile(async () => requeueAfter(50))).toEqual(requeueAfter(50));
+    expect(server.unclaimed).toBe(0);
+  });
+
+  test('whose status write the API server refuses throws an error, and writes no other status', async () => {
+    const reporting = reporter(refused);
+    const failed = reporting
+      .reconcile(widget(), context(), () =>
+        reporting.report(widget(), { reason: 'Painted', message: 'red' }, context()),
+      )
+      .catch((error: unknown) => error);
+    (await server.next({ method: 'PATCH' })).refuse(403, 'Forbidden');
+    const error = await failed;
+    expect(error).toMatchObject({ message: expect.stringContaining('Widget default/a'), cause: { code: 403 } });
+    expect(error).not.toBeInstanceOf(ApiError);
+    expect(server.unclaimed).toBe(0);
+    expect(notices).toEqual([]);
   });
 
   test('without an outcome writes nothing', async () => {
