@@ -84,7 +84,8 @@ export class Store<T extends KubeObject> implements ReadonlyStore<T> {
    * @throws RangeError if the name is taken.
    */
   addIndex(name: string, values: IndexFunction<T>): void {
-    if (this.#indexes.has(name)) throw new RangeError(`there is an index "${name}" already`);
+    if (this.#indexes.has(name))
+      throw new RangeError(`there is an index "${name}" already: choose another name, or add it once`);
     this.#indexes.set(name, this.#index(name, values));
   }
 

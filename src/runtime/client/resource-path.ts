@@ -20,8 +20,14 @@ export function collectionPath(kind: Kind, namespace?: string): string {
  */
 export function creationPath(kind: Kind, { name, namespace }: ObjectKey): string {
   if (!isPathSegment(name)) throw new TypeError(`${resourceName(kind)}: the name "${name}" is invalid`);
-  if ((kind.scope === 'Namespaced') !== (namespace !== undefined && namespace !== '')) {
-    throw new TypeError(`${resourceName(kind)} ${name} is ${kind.scope}: namespace is "${namespace ?? ''}"`);
+  const hasNamespace = namespace !== undefined && namespace !== '';
+  if (kind.scope === 'Namespaced' && !hasNamespace) {
+    throw new TypeError(`${resourceName(kind)} ${name} is namespaced: set metadata.namespace`);
+  }
+  if (kind.scope !== 'Namespaced' && hasNamespace) {
+    throw new TypeError(
+      `${resourceName(kind)} ${name} is cluster-scoped: remove metadata.namespace, which is "${namespace}"`,
+    );
   }
   if (namespace !== undefined && !isPathSegment(namespace)) {
     throw new TypeError(`${resourceName(kind)} ${name}: the namespace "${namespace}" is invalid`);

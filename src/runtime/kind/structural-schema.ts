@@ -80,7 +80,10 @@ function unionOf(branches: readonly Json[], path: string): JsonObject {
     if ('enum' in schema) throw new NotStructuralError(path, 'an enum cannot be null: make the field optional instead');
     return { ...schema, nullable: true };
   }
-  throw new NotStructuralError(path, 'anyOf has no structural form, except for literals and for one type with null');
+  throw new NotStructuralError(
+    path,
+    'anyOf has no structural form, except for literals and for one type with null: for an integer or a string use Type.Unsafe with x-kubernetes-int-or-string: true, else an object with optional fields and x-kubernetes-validations',
+  );
 }
 
 /** TypeBox writes a record as `patternProperties` with one pattern. A CRD supports only a schema for all keys. */
@@ -92,7 +95,10 @@ function recordOf(patterns: Json, path: string): JsonObject {
   }
   const [pattern, value] = entry;
   if (pattern !== '^.*$' && pattern !== '^(.*)$') {
-    throw new NotStructuralError(path, `patternProperties has no structural form for the pattern ${pattern}`);
+    throw new NotStructuralError(
+      path,
+      `patternProperties has no structural form for the pattern ${pattern}: use Type.Record(Type.String(), …)`,
+    );
   }
   return { additionalProperties: structuralSchema(value, `${path}{}`) };
 }
@@ -149,7 +155,10 @@ export function structuralSchema(schema: Json, path: string): JsonObject {
   if (Array.isArray(result.enum) && result.type === undefined) Object.assign(result, enumOf(result.enum, path));
   if (result.type === undefined && result['x-kubernetes-int-or-string'] !== true) {
     if (result['x-kubernetes-preserve-unknown-fields'] !== true)
-      throw new NotStructuralError(path, 'the type is missing');
+      throw new NotStructuralError(
+        path,
+        'the type is missing: for any value, use Type.Unsafe with x-kubernetes-preserve-unknown-fields: true',
+      );
   }
   return result;
 }

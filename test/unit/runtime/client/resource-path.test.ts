@@ -44,13 +44,13 @@ describe('refuses an invalid key, with its value', () => {
       { name: 'a', namespace: '..' },
       /widgets\.test\.example a: the namespace "\.\." is invalid/,
     ],
-    ['no namespace', Widget, { name: 'a' }, /widgets\.test\.example a is Namespaced: namespace is ""/],
-    ['an empty namespace', Widget, { name: 'a', namespace: '' }, /widgets\.test\.example a is Namespaced/],
+    ['no namespace', Widget, { name: 'a' }, /widgets\.test\.example a is namespaced: set metadata\.namespace/],
+    ['an empty namespace', Widget, { name: 'a', namespace: '' }, /widgets\.test\.example a is namespaced/],
     [
       'a namespace for a cluster-scoped kind',
       Planet,
       { name: 'a', namespace: 'b' },
-      /planets\.test\.example a is Cluster: namespace is "b"/,
+      /planets\.test\.example a is cluster-scoped: remove metadata\.namespace, which is "b"/,
     ],
   ])('%s', (_, kind, key, message) => {
     expect(() => objectPath(kind, key)).toThrow(TypeError);
