@@ -17,7 +17,7 @@ import { replaceTable } from './tables.ts';
 type Row = Omit<Reason, 'event'> & { readonly event: Reason['event'] | 'none' };
 type Rows = Readonly<Record<string, Row>>;
 
-/** The reasons of the conditions besides `Ready`, by type. */
+/** The reasons of conditions, by type. A reason of none is one of `Ready`. */
 type Conditions = Readonly<Record<string, Rows>>;
 
 /** The reason of an object whose controller is off (src/controllers/disabled-controller.ts). */

@@ -114,10 +114,8 @@ export const volumeReasons = defineReasons({
   },
 });
 
-/** The reasons of `Ready`: those of the other conditions and three more. */
-export const bookStoreReasons = defineReasons({
-  ...componentReasons,
-  ...volumeReasons,
+/** The reasons of `Ready` only. */
+const readyReasons = defineReasons({
   AllReady: { ready: 'True', event: 'Normal', meaning: 'The app and the database match the spec and are ready.' },
   Deleting: {
     ready: 'False',
@@ -134,6 +132,9 @@ export const bookStoreReasons = defineReasons({
   },
 });
 
+/** The reasons of `Ready`: those of the other conditions and its own. */
+export const bookStoreReasons = defineReasons({ ...componentReasons, ...volumeReasons, ...readyReasons });
+
 /** The status of VolumeResizing under each reason. */
 export const volumeResizingStatus: Readonly<Record<ReasonOf<typeof volumeReasons>, Condition['status']>> = {
   VolumesSettled: 'False',
@@ -145,11 +146,13 @@ export const volumeResizingStatus: Readonly<Record<ReasonOf<typeof volumeReasons
   ResizeRefused: 'False',
 };
 
-/** The reasons of each condition besides `Ready`. */
+/** The reasons of each condition. Of `Ready`, those that it can have although no other condition has them. */
 export const bookStoreConditions = {
   AppReady: { ...appReasons, ...childReasons },
   DatabaseReady: { ...databaseReasons, ...childReasons },
   VolumeResizing: volumeReasons,
+  // The API server may refuse the finalizer before the children are reconciled.
+  Ready: { ...readyReasons, Refused: childReasons.Refused },
 } as const;
 
 export type BookStoreOutcome = Outcome<ReasonOf<typeof bookStoreReasons>, BookStore>;

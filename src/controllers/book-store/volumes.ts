@@ -206,7 +206,7 @@ export interface RestartResult {
   readonly blockedUntil?: string | undefined;
   /** When to check the file systems again. Undefined if no pod may have to be restarted. */
   readonly requeueAfterMs?: number | undefined;
-  /** The refusal of a restart. */
+  /** The refusal of a restart, or of a read before it. */
   readonly error?: ApiError;
 }
 
@@ -215,7 +215,7 @@ export interface RestartResult {
  * mounted. Restarts one pod at a time, and a ready one only if all pods of the StatefulSet are ready and current, so that at most one
  * database is down. Restarts a pod once per resize: if the pod started after the volume had grown, another restart would not help.
  *
- * @throws any error of the client, except the refusal of a restart, which the result contains.
+ * @throws any error of the client, except a refusal, which the result contains.
  */
 export async function restartPodsForFileSystemResize(
   { fileSystems }: ResizeProgress,
@@ -224,9 +224,30 @@ export async function restartPodsForFileSystemResize(
   settings: Settings,
   context: RestartContext,
 ): Promise<RestartResult> {
+  const found: Resizes = { remounted: [], failedAfterRestart: [] };
+  try {
+    return { ...found, ...(await restartNextPod(fileSystems, statefulSet, bookStore, settings, context, found)) };
+  } catch (error) {
+    if (!isRefusal(error)) throw error;
+    return { ...found, blockedUntil: `the API server allows ${error.request}: ${serverMessage(error)}`, error };
+  }
+}
+
+/** The lists of {@link RestartResult} while they are filled. */
+interface Resizes {
+  readonly remounted: FileSystemResize[];
+  readonly failedAfterRestart: FileSystemResize[];
+}
+
+async function restartNextPod(
+  fileSystems: ResizeProgress['fileSystems'],
+  statefulSet: StatefulSet,
+  bookStore: BookStore,
+  settings: Settings,
+  context: RestartContext,
+  { remounted, failedAfterRestart }: Resizes,
+): Promise<Pick<RestartResult, 'blockedUntil' | 'requeueAfterMs'>> {
   const { client, log, events } = context;
-  const remounted: FileSystemResize[] = [];
-  const failedAfterRestart: FileSystemResize[] = [];
   const due: { fileSystem: FileSystemResize; pod: ObjectKey; uid: string; isPodReady: boolean }[] = [];
   const delaysMs: number[] = [];
   let blockedUntil: string | undefined;
@@ -249,19 +270,7 @@ export async function restartPodsForFileSystemResize(
   if (next !== undefined) delaysMs.push(restartAfterMs(settings));
   if (next !== undefined && blockedUntil === undefined) {
     const { fileSystem, pod, uid } = next;
-    let isDeleted: boolean;
-    try {
-      isDeleted = await deleteIfPresent(client, Pod, pod, { uid });
-    } catch (error) {
-      if (!isRefusal(error)) throw error;
-      return {
-        remounted,
-        failedAfterRestart,
-        blockedUntil: `the API server allows ${error.request}: ${serverMessage(error)}`,
-        error,
-      };
-    }
-    if (isDeleted) {
+    if (await deleteIfPresent(client, Pod, pod, { uid })) {
       const change = describeGrowth(fileSystem, settings);
       const note = `restarted pod ${pod.name}: while it ran, the file system of claim ${change} was not grown`;
       log.info({ pod: pod.name }, 'restarted a pod so that its file system grows');
@@ -271,7 +280,7 @@ export async function restartPodsForFileSystemResize(
     blockedUntil = `pod ${pod.name} is ready`;
   }
   const requeueAfterMs = delaysMs.length === 0 ? undefined : Math.min(...delaysMs);
-  return { remounted, failedAfterRestart, blockedUntil, requeueAfterMs };
+  return { blockedUntil, requeueAfterMs };
 }
 
 /** Counts the pods too: the status of the StatefulSet may lag behind a pod that has just ended. */
@@ -309,7 +318,7 @@ async function nextStep(
   try {
     const live = await client.get(PersistentVolumeClaim, { ...podKey, name: claim });
     const [pending] = resizeProgressOf([live], settings.database.size).fileSystems;
-    if (pending === undefined) return { type: 'nothing' };
+    if (pending === undefined || pending.sinceMs === 0) return { type: 'nothing' };
     if (nowMs < pending.sinceMs + waitMs) return { type: 'wait', delayMs: pending.sinceMs + waitMs - nowMs };
     const pod = await client.get(Pod, podKey);
     const isRunning = pod.metadata.deletionTimestamp === undefined && pod.status?.phase === 'Running';
@@ -414,7 +423,9 @@ function restartMessages(
   { remounted = [], failedAfterRestart = [], blockedUntil }: Partial<RestartResult>,
 ): readonly string[] {
   const after = `${restartAfterMs(settings) / 1000} s (bookDB.resizeRestartAfter)`;
-  const next = fileSystems.find((each) => !remounted.includes(each) && !failedAfterRestart.includes(each));
+  const next = fileSystems.find(
+    (each) => each.sinceMs > 0 && !remounted.includes(each) && !failedAfterRestart.includes(each),
+  );
   const pods = listed(remounted.map((each) => podNameOf(bookStore, each)));
   const condition = blockedUntil === undefined ? '' : `, but not before ${blockedUntil}`;
   return [

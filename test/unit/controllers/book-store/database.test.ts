@@ -273,12 +273,14 @@ describe('the messages of a growth', () => {
   });
 
   test('name what the restart of a pod waits for', async () => {
-    expect((await growing([{ type: 'FileSystemResizePending', status: 'True' }])).volume).toEqual({
+    const lastTransitionTime = '2026-01-02T03:04:05Z';
+    const pending = { type: 'FileSystemResizePending', status: 'True', lastTransitionTime };
+    expect((await growing([pending])).volume).toEqual({
       reason: 'FileSystemResizePending',
       message:
         'waiting for the kubelet to grow the file system of claim data-shop-db-0 from 1Gi to 2Gi; after 300 s (bookDB.resizeRestartAfter) the operator restarts pod shop-db-0 once, but not before the API server accepts StatefulSet shop-db',
     });
-    const status = { capacity: { storage: '1Gi' }, conditions: [{ type: 'FileSystemResizePending', status: 'True' }] };
+    const status = { capacity: { storage: '1Gi' }, conditions: [pending] };
     const deletionTimestamp = '2026-01-02T03:04:05Z';
     const { volume } = await reconcile({
       bookDB: { replicas: 2 },

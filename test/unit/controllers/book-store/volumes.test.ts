@@ -113,8 +113,11 @@ describe('the restart of pods whose file systems have not grown', () => {
     }) as unknown as StatefulSet;
   const minutesAgo = (minutes: number) => new Date(Date.now() - minutes * 60_000).toISOString();
 
-  const pendingClaim = (ordinal: number, minutes: number) =>
-    claim(`data-shop-db-${ordinal}`, '2Gi', { capacity: { storage: '1Gi' }, ...pendingAt(minutesAgo(minutes)) });
+  const pendingClaim = (ordinal: number, since: number | 'unknown') =>
+    claim(`data-shop-db-${ordinal}`, '2Gi', {
+      capacity: { storage: '1Gi' },
+      ...pendingAt(since === 'unknown' ? undefined : minutesAgo(since)),
+    });
 
   interface PodAges {
     readonly created: number;
@@ -141,14 +144,19 @@ describe('the restart of pods whose file systems have not grown', () => {
     statefulSet: StatefulSet,
     pods: readonly Pod[],
     waiting = pods.map((_, ordinal) => ordinal),
-    refusal?: ApiError,
+    {
+      refusal,
+      refusedRead,
+      since = 10,
+    }: { refusal?: ApiError; refusedRead?: ApiError; since?: number | 'unknown' } = {},
   ) {
     const store = bookStore({ bookDB: { dbSize: '2Gi', replicas: pods.length, resizeRestartAfter: '5m' } });
-    const claims = waiting.map((ordinal) => pendingClaim(ordinal, 10));
+    const claims = waiting.map((ordinal) => pendingClaim(ordinal, since));
     const deleted: string[] = [];
     const client = {
       get: (kind: Kind, { name }: ObjectKey) => {
         const from = kind.kind === PersistentVolumeClaim.kind ? claims : pods;
+        if (refusedRead?.request.endsWith(name)) return Promise.reject(refusedRead);
         return Promise.resolve(from.find(({ metadata }) => metadata.name === name));
       },
       delete: (_: Kind, { name }: ObjectKey) => {
@@ -209,11 +217,29 @@ describe('the restart of pods whose file systems have not grown', () => {
 
   test('that the API server refuses is reported as what the growth waits for', async () => {
     const refusal = new ApiError('DELETE /x', 403, { reason: 'Forbidden', message: 'denied by policy' });
-    const { message, error } = await restartIn(statefulSetOf(1), [pod(0, { created: 60 })], [0], refusal);
+    const { message, error } = await restartIn(statefulSetOf(1), [pod(0, { created: 60 })], [0], { refusal });
     expect(message).toContain(
       'the operator restarts pod shop-db-0 once, but not before the API server allows DELETE /x: denied by policy',
     );
     expect(error).toBe(refusal);
+  });
+
+  test('whose reads the API server refuses is reported as what the growth waits for', async () => {
+    const refusedRead = new ApiError('GET /pods/shop-db-1', 403, { reason: 'Forbidden', message: 'no permission' });
+    const pods = [pod(0, { created: 7 }), pod(1, { created: 60 })];
+    expect(await restartIn(statefulSetOf(2), pods, [0, 1], { refusedRead })).toMatchObject({
+      deleted: [],
+      failed: ['data-shop-db-0'],
+      blockedUntil: 'the API server allows GET /pods/shop-db-1: no permission',
+      error: refusedRead,
+    });
+  });
+
+  test('does not happen, and is not announced, if it is unknown since when the file system is pending', async () => {
+    const pods = [pod(0, { created: 60 })];
+    const { deleted, failed, message } = await restartIn(statefulSetOf(1), pods, [0], { since: 'unknown' });
+    expect({ deleted, failed }).toEqual({ deleted: [], failed: [] });
+    expect(message).toBe('waiting for the kubelet to grow the file system of claim data-shop-db-0 from 1Gi to 2Gi');
   });
 
   test('of a pod that is not ready waits for no other: their full volumes may be the cause', async () => {
