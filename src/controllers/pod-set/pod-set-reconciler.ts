@@ -185,7 +185,7 @@ export class PodSetReconciler {
     const state = this.#states.get(key) ?? {
       namesToReuse: [],
       unansweredDeletions: new Set(),
-      refusedDeletions: new Set(),
+      failedDeletions: new Set(),
     };
     this.#states.set(key, state);
     return state;

@@ -29,8 +29,8 @@ export interface ScalingState {
   namesToReuse: readonly string[];
   /** The uids of pods whose deletion had no answer. */
   unansweredDeletions: ReadonlySet<string>;
-  /** The uids of pods whose deletion was refused, the latest refusal last. They are tried after the others. */
-  refusedDeletions: ReadonlySet<string>;
+  /** The uids of pods whose deletion failed, also without an answer, the latest failure last. They are tried after the others. */
+  failedDeletions: ReadonlySet<string>;
   /** The youngest pod that ended early, and when, on the clock of `performance.now`. */
   lastEarlyEnd?: { readonly uid: string; readonly atMs: number } | undefined;
 }
@@ -141,7 +141,7 @@ export class Scaling {
 
   /** Deletes a pod of an earlier template if the next one may be replaced. The next reconcile creates the new pod. */
   async #rollOut(): Promise<void> {
-    const next = nextToReplace(this.#refusedLast(this.#active), this.#hash);
+    const next = nextToReplace(this.#candidates(this.#active), this.#hash);
     if (next === undefined || this.#isPaused() || !(await this.#isTemplateAccepted())) return;
     await this.#delete([next]);
   }
@@ -149,7 +149,7 @@ export class Scaling {
   /** Deletes a pod of an earlier template that is not ready, because it uses quota that a current pod needs. */
   async #freeQuota(): Promise<void> {
     const notReady = this.#active.filter((pod) => !isReady(pod));
-    const next = nextToReplace(this.#refusedLast(notReady), this.#hash);
+    const next = nextToReplace(this.#candidates(notReady), this.#hash);
     if (next !== undefined) await this.#delete([next]);
   }
 
@@ -192,7 +192,7 @@ export class Scaling {
   /** Deletes these pods by uid. A pod that is gone, or was replaced by another of the same name, is not an error. */
   async #delete(pods: readonly Pod[]): Promise<void> {
     const { client, state } = this.#options;
-    const { results, failures } = await inFullBatches(this.#refusedLast(pods).slice(0, burst), async (pod) => {
+    const { results, failures } = await inFullBatches(this.#failedLast(pods).slice(0, burst), async (pod) => {
       const isDeleted = await deleteIfPresent(client, Pod, keyOf(pod), { uid: pod.metadata.uid });
       return { pod, isDeleted };
     });
@@ -209,17 +209,22 @@ export class Scaling {
       ...unanswered.map(({ metadata }) => metadata.uid),
     ]);
     const tried = new Set([...deleted, ...failed.keys()].map(({ metadata }) => metadata.uid));
-    const refused = failures.filter(({ error }) => !isUnansweredError(error));
     const existing = new Set(this.#options.pods.map(({ metadata }) => metadata.uid));
-    state.refusedDeletions = new Set([
-      ...[...state.refusedDeletions].filter((uid) => existing.has(uid) && !tried.has(uid)),
-      ...refused.map(({ item }) => item.metadata.uid),
+    state.failedDeletions = new Set([
+      ...[...state.failedDeletions].filter((uid) => existing.has(uid) && !tried.has(uid)),
+      ...[...failed.keys()].map(({ metadata }) => metadata.uid),
     ]);
   }
 
-  /** Otherwise the same pods would be refused each time, and hold up the others. The earliest refused is tried again first. */
-  #refusedLast(pods: readonly Pod[]): readonly Pod[] {
-    const ranks = new Map([...this.#options.state.refusedDeletions].map((uid, rank) => [uid, rank]));
+  /** In the order in which to choose one to delete: a deletion without an answer is repeated before another pod is chosen. */
+  #candidates(pods: readonly Pod[]): readonly Pod[] {
+    const answered = pods.filter((pod) => !this.#isUnanswered(pod));
+    return [...pods.filter(this.#isUnanswered), ...this.#failedLast(answered)];
+  }
+
+  /** Otherwise the same pods would fail each time, and hold up the others. The one that failed first is tried again first. */
+  #failedLast(pods: readonly Pod[]): readonly Pod[] {
+    const ranks = new Map([...this.#options.state.failedDeletions].map((uid, rank) => [uid, rank]));
     const rankOf = ({ metadata }: Pod): number => ranks.get(metadata.uid) ?? -1;
     return [...pods].sort((one, other) => rankOf(one) - rankOf(other));
   }
@@ -256,8 +261,9 @@ const isInvalidTemplate = (error: unknown): boolean =>
 /** Whether a quota is full. A quota that requires a field has another message (plugin/resourcequota). */
 const isQuotaExceeded = (error: unknown): boolean => hasMessage(error, 403, /exceeded quota: /);
 
-/** Whether the request may have taken effect, or still may: the API server has not refused it. */
-const isUnansweredError = (error: unknown): boolean => !(error instanceof ApiError && error.code < 500);
+/** Whether the request may have taken effect, or still may. A failing webhook refuses a request with a code of 500. */
+const isUnansweredError = (error: unknown): boolean =>
+  !(isRefusal(error) || (error instanceof ApiError && error.code < 500));
 
 const hasMessage = (error: unknown, code: number, pattern: RegExp): boolean =>
   error instanceof ApiError && error.code === code && pattern.test(error.status.message ?? '');

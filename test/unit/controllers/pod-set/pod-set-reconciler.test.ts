@@ -329,36 +329,61 @@ describe('surplus pods', () => {
     expect(server.unclaimed).toBe(0);
   });
 
-  test('are deleted even if the deletion of more pods than one batch has is refused', async () => {
-    const set = podSetOf({ spec: { replicas: 10 } });
-    sets.set(set);
-    for (let index = 0; index < 32; index += 1) pods.set(podOf(set, `protected-${index}`, { phase: 'Pending' }));
-    for (let index = 0; index < 28; index += 1) pods.set(podOf(set, `p-${index}`));
-    const outcome = reconcile();
-    for (let index = 0; index < 32; index += 1) {
-      const request = await server.next({ method: 'DELETE' });
-      expect(request.path).toContain('protected-');
-      request.refuse(403, 'Forbidden', { message: 'protected' });
-    }
-    await reported();
-    await outcome;
-    expect(server.unclaimed).toBe(0);
-
-    // The retry tries the 18 others of the 50 surplus pods first.
-    const again = reconcile();
-    const deleted: string[] = [];
-    for (let index = 0; index < 50; index += 1) {
-      const request = await server.next({ method: 'DELETE' });
-      if (request.path.includes('protected-')) request.refuse(403, 'Forbidden', { message: 'protected' });
-      else {
-        const name = request.path.split('/').at(-1) ?? '';
-        deleted.push(name);
-        request.json(200, leaving(podOf(set, name)));
+  test.each([
+    [403, 'Forbidden', 'RemovalRefused'],
+    [500, 'InternalError', 'ScalingDown'],
+  ])(
+    'are deleted even if the deletion of more pods than one batch has fails with %d',
+    async (code, error, expected) => {
+      const set = podSetOf({ spec: { replicas: 10 } });
+      sets.set(set);
+      for (let index = 0; index < 32; index += 1) pods.set(podOf(set, `protected-${index}`, { phase: 'Pending' }));
+      for (let index = 0; index < 28; index += 1) pods.set(podOf(set, `p-${index}`));
+      const outcome = reconcile();
+      for (let index = 0; index < 32; index += 1) {
+        const request = await server.next({ method: 'DELETE' });
+        expect(request.path).toContain('protected-');
+        request.refuse(code, error, { message: 'protected' });
       }
-    }
-    const { reason, status } = await reported();
-    expect([reason, status.replicas, deleted.length]).toEqual(['RemovalRefused', 42, 18]);
+      await reported();
+      await outcome;
+      expect(server.unclaimed).toBe(0);
+
+      // The retry tries the 18 others of the 50 surplus pods first.
+      const again = reconcile();
+      const deleted: string[] = [];
+      for (let index = 0; index < 50; index += 1) {
+        const request = await server.next({ method: 'DELETE' });
+        if (request.path.includes('protected-')) request.refuse(code, error, { message: 'protected' });
+        else {
+          const name = request.path.split('/').at(-1) ?? '';
+          deleted.push(name);
+          request.json(200, leaving(podOf(set, name)));
+        }
+      }
+      const { reason, status } = await reported();
+      expect([reason, status.replicas, deleted.length]).toEqual([expected, 42, 18]);
+      await again;
+    },
+  );
+
+  test('whose deletion a failing webhook refuses stay, and another is deleted: that request is not in flight', async () => {
+    const message = 'Internal error occurred: failed calling webhook "w.example.com": no route to host';
+    const [, b, c] = three() as [Pod, Pod, Pod];
+    const outcome = reconcile();
+    (await removal('a')).refuse(500, 'InternalError', { message });
+    (await removal('b')).json(200, leaving(b));
+    expect((await reported()).reason).toBe('RemovalRefused');
+    await outcome;
+
+    // The webhook protects only this pod, and the request is not in flight.
+    pods.delete(b);
+    pods.set({ ...c, metadata: { ...c.metadata, resourceVersion: '8' }, status: { phase: 'Pending' } });
+    const again = reconcile();
+    (await removal('c')).json(200, leaving(c));
+    expect((await reported()).status.podNames).toEqual(['a']);
     await again;
+    expect(server.unclaimed).toBe(0);
   });
 
   test('whose deletion had no answer are deleted first, because that request may still be in flight', async () => {
