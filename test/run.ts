@@ -1,6 +1,6 @@
 /**
  * The runner behind `make test`, `make quick` and `make test-nightly`. Runs every suite, even if an earlier one failed. Then prints the
- * slowest files and tests, a table of the suites, and the sums.
+ * slowest files and tests, a table of the suites, the failed tests, and the sums.
  *
  *     node test/run.ts                        the suites that every change must pass
  *     node test/run.ts unit integration       only these suites
@@ -20,6 +20,7 @@ import { execa, type Subprocess } from 'execa';
 import { dieWithParent } from '../testkit/die-with-parent.ts';
 import {
   type Exit,
+  failures,
   hasFailed,
   type JestFile,
   type JestResults,
@@ -236,6 +237,8 @@ async function main(args: readonly string[]): Promise<number> {
 
   if (runner.files.length > 0) console.log(`\n${slowest(runner.files, repository)}`);
   console.log(`\n${table(outcomes)}\n`);
+  const failed = failures(runner.files, repository);
+  if (failed.length > 0) console.log(`Failed:\n${failed.map((line) => `  ${line}`).join('\n')}\n`);
   if (runner.signal !== undefined) {
     console.log(`Interrupted by ${runner.signal}: ${outcomes.length} of ${chosen.length} suites ran.`);
     return 128 + constants.signals[runner.signal];

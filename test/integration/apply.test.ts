@@ -19,6 +19,7 @@ import {
   Job,
   NetworkPolicy,
   PodDisruptionBudget,
+  PodTemplate,
   Role,
   Secret,
   Service,
@@ -339,6 +340,17 @@ describe('the applier detects and repairs drift within an atomic field', () => {
         },
       },
       '.spec.template.spec.containers[shop].env[A]',
+    ],
+    [
+      'a node label, in a kind whose schema the applier does not know',
+      PodTemplate,
+      () =>
+        ({
+          metadata: ours(),
+          template: { spec: { nodeSelector: { disk: 'fast' }, containers: [{ name: 'shop', image: 'shop:1' }] } },
+        }) as Manifest<KubeObject>,
+      { template: { spec: { nodeSelector: { zone: 'a' } } } },
+      '.template[spec][nodeSelector][zone]',
     ],
   ];
 

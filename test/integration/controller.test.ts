@@ -5,8 +5,9 @@ import { kubeconfigConnection } from '../../src/runtime/client/index.ts';
 import { Transport } from '../../src/runtime/client/transport.ts';
 import { adoptAndRelease } from '../../src/runtime/controller/index.ts';
 import { cleanedUp, controllerReference, done, finalizer, isControlledBy, Manager } from '../../src/runtime/index.ts';
-import { ConfigMap, Namespace, Secret } from '../../src/runtime/kinds/index.ts';
+import { ConfigMap, Namespace, Role, RoleBinding, Secret } from '../../src/runtime/kinds/index.ts';
 import { Metrics } from '../../src/runtime/process/index.ts';
+import { FaultProxy, isWatch } from '../../src/runtime/testing/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { RecordingLog } from '../../testkit/recording-log.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
@@ -211,6 +212,65 @@ test('a missing permission on a needed kind fails the run, and its error names t
   } finally {
     await transport.close();
   }
+});
+
+describe('half a permission on a needed kind', () => {
+  let proxy: FaultProxy;
+  let transport: Transport;
+
+  beforeEach(async () => {
+    proxy = await FaultProxy.start({ upstream: await kubeconfigConnection(cluster.kubeconfig) });
+  });
+  afterEach(async () => {
+    stop.abort();
+    await running;
+    await transport.close();
+    await proxy.close();
+  });
+
+  /** A manager whose user may do only this to ConfigMaps. The API server may learn of the permission a little later. */
+  async function limitedManager(verb: string, cacheSyncTimeoutMs: number): Promise<Manager> {
+    const metadata = { name: `may-only-${verb}`, namespace };
+    const rules = [{ apiGroups: [''], resources: ['configmaps'], verbs: [verb] }];
+    await cluster.client.create(Role, { metadata, rules });
+    const roleRef = { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name: metadata.name };
+    const user = `${metadata.name}.${namespace}`;
+    const subjects = [{ apiGroup: 'rbac.authorization.k8s.io', kind: 'User', name: user }];
+    await cluster.client.create(RoleBinding, { metadata, roleRef, subjects });
+    const impersonating = { ...proxy.connection, authentication: () => ({ 'Impersonate-User': user }) };
+    transport = new Transport(impersonating, { userAgent: 'test' });
+    const client = new HttpClient(transport, 'test');
+    return new Manager({ client, log, metrics: new Metrics(new Registry()), cacheSyncTimeoutMs });
+  }
+
+  test('to watch: the cache is current again after a watch that broke off', async () => {
+    const limited = await limitedManager('watch', 60_000);
+    const informer = limited.informer(ConfigMap, mine());
+    running = limited.run(stop.signal);
+    await informer.synced;
+    const broken = proxy.inject({ type: 'cut', how: 'reset' }, { on: isWatch, times: 1 });
+    await eventually('the watch has broken off', async () => broken.count === 1);
+    await create('after');
+    await eventually('the cache holds what was created since', async () => informer.store.get(key('after')));
+  });
+
+  test('to list: the manager is not ready', async () => {
+    const limited = await limitedManager('list', 20);
+    const isPermitted = () =>
+      new HttpClient(transport, 'test').list(ConfigMap, { namespace }).then(
+        () => true,
+        () => false,
+      );
+    await eventually('the permission is known', isPermitted);
+    const informer = limited.informer(ConfigMap, {
+      ...mine(),
+      listing: 'paged',
+      backoff: { initialMs: 50, maxMs: 50 },
+    });
+    running = limited.run(stop.signal);
+    await informer.synced;
+    await eventually('it is not ready', async () => limited.readiness().waitingFor.includes('configmaps'));
+  });
 });
 
 describe('while the manager runs', () => {

@@ -1,4 +1,5 @@
 /** The outcome of a suite and of a whole run. Pure functions; test/run.ts runs the suites. */
+import { stripVTControlCharacters } from 'node:util';
 
 export type Counts = { readonly passed: number; readonly failed: number; readonly skipped: number };
 
@@ -27,7 +28,13 @@ export type JestFile = {
   /** Milliseconds since the epoch. */
   readonly startTime: number;
   readonly endTime: number;
-  readonly assertionResults: readonly { readonly fullName: string; readonly duration?: number | null }[];
+  /** Why the file failed; with its `assertionResults` empty, why it did not load. */
+  readonly message?: string;
+  readonly assertionResults: readonly {
+    readonly fullName: string;
+    readonly duration?: number | null;
+    readonly failureMessages?: readonly string[] | null;
+  }[];
 };
 
 /** How a command ended. */
@@ -142,16 +149,41 @@ export function table(outcomes: readonly SuiteOutcome[]): string {
   ]);
 }
 
+/**
+ * Lists the failed tests, each with the beginning of its message, and the files that did not load. The last lines of a run are often all
+ * that a log of CI shows.
+ */
+export function failures(files: readonly JestFile[], root: string): readonly string[] {
+  return files.flatMap((file) => {
+    const path = pathIn(root, file);
+    const failed = file.assertionResults.flatMap(({ fullName, failureMessages }) =>
+      failureMessages?.length ? [`${path}: ${fullName}\n    ${beginning(failureMessages[0] ?? '')}`] : [],
+    );
+    const didNotLoad = file.assertionResults.length === 0 && file.message;
+    return didNotLoad ? [`${path}\n    ${beginning(file.message ?? '')}`] : failed;
+  });
+}
+
+/** The first lines of a message, as one line without colours. */
+const beginning = (message: string): string =>
+  stripVTControlCharacters(message)
+    .split(/\n\s+at /, 1)[0]
+    ?.replace(/\s+/g, ' ')
+    .trim()
+    .slice(0, 300) ?? '';
+
+const pathIn = (root: string, { name }: JestFile): string =>
+  name.startsWith(root) ? name.slice(root.length + 1) : name;
+
 /** Formats the time of each test file, longest first, and the slowest tests. */
 export function slowest(files: readonly JestFile[], root: string, count = 20): string {
-  const path = ({ name }: JestFile): string => (name.startsWith(root) ? name.slice(root.length + 1) : name);
   const byFile = files
-    .map((file) => ({ name: path(file), durationMs: file.endTime - file.startTime }))
+    .map((file) => ({ name: pathIn(root, file), durationMs: file.endTime - file.startTime }))
     .sort((one, other) => other.durationMs - one.durationMs);
   const byTest = files
     .flatMap((file) =>
       file.assertionResults.map(({ fullName, duration }) => ({
-        name: `${path(file)}: ${fullName}`,
+        name: `${pathIn(root, file)}: ${fullName}`,
         durationMs: duration ?? 0,
       })),
     )

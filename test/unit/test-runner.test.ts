@@ -4,6 +4,7 @@ import { describe, expect, test } from '@jest/globals';
 import type { TestSequencerOptions } from '@jest/test-sequencer';
 import FileOrder from '../run/file-order.ts';
 import {
+  failures,
   hasFailed,
   type JestFile,
   type JestResults,
@@ -128,6 +129,21 @@ describe('a whole run', () => {
       'The 2 slowest tests',
       '   2.0 s  test/b: b 0',
       '   0.7 s  test/a: a 1',
+    ]);
+  });
+
+  test('names each failed test with the beginning of its message, and each file that did not load', () => {
+    const at = { startTime: 0, endTime: 0 };
+    const message =
+      '\u001b[31mError: not within 90000 ms:\u001b[39m the Job\n    at eventually (src/eventually.ts:28:13)';
+    const files: readonly JestFile[] = [
+      { ...at, name: '/repository/test/a', assertionResults: [{ fullName: 'it works', failureMessages: [] }] },
+      { ...at, name: '/repository/test/b', assertionResults: [{ fullName: 'it waits', failureMessages: [message] }] },
+      { ...at, name: '/repository/test/c', message: 'SyntaxError: x\n\n    at y', assertionResults: [] },
+    ];
+    expect(failures(files, '/repository')).toEqual([
+      'test/b: it waits\n    Error: not within 90000 ms: the Job',
+      'test/c\n    SyntaxError: x',
     ]);
   });
 });

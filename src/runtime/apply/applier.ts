@@ -34,7 +34,7 @@ export type ApplyResult<T extends KubeObject> =
   /** The object is as desired, or `createOnce` found it. No request was sent, or an apply changed nothing. */
   | { readonly type: 'unchanged'; readonly object: T }
   | { readonly type: 'created'; readonly object: T }
-  /** `difference` is the path of the first field that differed: `.spec.replicas`. */
+  /** `difference` is the path of the first field that the apply corrected: `.spec.replicas`. */
   | { readonly type: 'applied'; readonly object: T; readonly difference: string }
   /** The owner controls the object, but it is being deleted; no request was sent. Its DELETED event enqueues the owner. */
   | { readonly type: 'terminating'; readonly object: T }
@@ -61,8 +61,8 @@ const mustNotExist = '1';
  *
  * Guarantees:
  * - An object in the desired state costs no request, also after a restart. {@link differencesOf} defines what is equal.
- *   Exception: if the server adds defaults within an atomic field, the applier sends an apply that changes nothing: one for
- *   each content after a restart, and at most one per hour. Put these defaults into the manifest to avoid it.
+ *   Exception: if the server adds defaults within an atomic field, or in an object whose kind has no known schema, the
+ *   applier sends an apply that changes nothing: one for each content after a restart, and at most one per hour. Put these defaults into the manifest to avoid it.
  * - Drift is corrected, also additions to an atomic field. A field that a webhook rewrites is applied again at most once
  *   per minute; an addition of a webhook to an atomic field, at most once per hour.
  * - A field that the manifest no longer has is removed. The annotation `<field manager>/applied` holds a hash of the
@@ -163,13 +163,14 @@ export class Applier {
     if (result.type !== 'unchanged') return result;
     const { uid } = current.metadata;
     const differences = differencesOf(configuration, current, schemaOf(kind));
-    const [difference] = [...differences.filter(({ isSurplus }) => !isSurplus), ...differences];
-    if (difference === undefined || this.#tolerated.has(uid, configuration, differences)) return result;
+    if (differences.length === 0 || this.#tolerated.has(uid, configuration, differences)) return result;
     try {
       const object = await client.apply(kind, configuration, { force: true, uid });
       const remaining = this.#recordDifferences(kind, configuration, object);
       if (isDeepStrictEqual(remaining, differences)) return { type: 'unchanged', object };
-      return { type: 'applied', object, difference: difference.path };
+      const corrected = differences.filter((each) => !remaining.some((other) => isDeepStrictEqual(other, each)));
+      const [difference] = [...corrected.filter(({ isSurplus }) => !isSurplus), ...corrected, ...differences];
+      return { type: 'applied', object, difference: difference?.path ?? '' };
     } catch (error) {
       if (!isUidMismatch(error)) throw error;
       // The server responds with Invalid, because a uid is immutable. For the caller this is a Conflict like any other.

@@ -9,8 +9,8 @@ export interface Difference {
   readonly path: string;
   readonly stored: unknown;
   /**
-   * The field is not desired, but an apply would remove it because it is within an atomic field. It is drift or a default
-   * of the server; only an apply can tell.
+   * The field is not desired, but an apply would remove it because it is within an atomic field, or may be. It is drift, a
+   * default of the server, or another manager's; only an apply can tell.
    */
   readonly isSurplus: boolean;
 }
@@ -19,7 +19,8 @@ export interface Difference {
  * Finds the fields that an apply of the desired value might change; empty if it would change nothing. Additional fields in
  * the stored value count only if an apply would remove them.
  *
- * - Objects are compared by key. Within an atomic object (a label selector), a key that is not desired is surplus.
+ * - Objects are compared by key. Within an atomic object (a label selector), and where the schema is not known, a key that is
+ *   not desired is surplus.
  * - Lists are compared by merge key or as sets, in the desired order. An atomic list must have exactly the desired items,
  *   and everything in it is atomic too.
  * - Quantities are compared by value. An int-or-string is not: the API server distinguishes 80 from "80".
@@ -56,7 +57,8 @@ function compare(desired: unknown, stored: unknown, schema: Schema, isAtomic: bo
         : mismatch(stored);
     case 'schemaless':
       if (Array.isArray(desired)) return compareList(desired, stored, schemalessList, isAtomic);
-      return isObject(desired) ? compareMap(desired, stored, schemalessMap, isAtomic) : mismatch(stored);
+      // It may be atomic: a needless apply is better than drift that nobody sees.
+      return isObject(desired) ? compareMap(desired, stored, schemalessMap, true) : mismatch(stored);
   }
 }
 

@@ -7,6 +7,7 @@
 export {
   type CacheObserver,
   type CacheProgress,
+  type Coverage,
   type DeltaHandler,
   type DeltaOrigin,
   Informer,

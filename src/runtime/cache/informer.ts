@@ -18,7 +18,7 @@ export type DeltaHandler<T extends KubeObject> = (delta: Delta<T>, origin: Delta
 /** The part of an informer that does not depend on its objects' type. */
 export type CacheProgress = Pick<
   Informer<KubeObject>,
-  'kind' | 'namespaces' | 'store' | 'covers' | 'hasReached' | 'observe' | 'replaceWatch'
+  'kind' | 'namespaces' | 'store' | 'coverage' | 'hasReached' | 'observe' | 'replaceWatch'
 >;
 
 /**
@@ -42,6 +42,16 @@ export interface CacheObserver {
    */
   readonly reset: (namespace: string | undefined) => void;
 }
+
+/**
+ * Whether an informer observes a write.
+ *
+ * - `watched`: the watch will deliver it: the object is in scope, or the store holds it and will see it leave the scope.
+ * - `unlisted`: the object is in scope, but the informer does not run, has not listed, or the server refuses its optional
+ *   kind: only the next list shows what was written.
+ * - `outOfScope`: neither.
+ */
+export type Coverage = 'watched' | 'unlisted' | 'outOfScope';
 
 /** A permission that an informer lacks. */
 export interface MissingPermission {
@@ -138,11 +148,12 @@ export class Informer<T extends KubeObject> {
   }
 
   /**
-   * The permission that keeps the informer from syncing, if the server has denied every request for at least `forMs`
-   * milliseconds.
+   * The permission that keeps the informer from syncing or its store up to date, if the server has denied every request for
+   * at least `forMs` milliseconds. Undefined for an optional kind.
    */
   missingPermission(forMs: number): MissingPermission | undefined {
-    const refusals = [...this.#partitions.values()].map(({ synced, refusal }) => (synced ? undefined : refusal));
+    if (this.#options.optional) return undefined;
+    const refusals = [...this.#partitions.values()].map(({ refusal }) => refusal);
     return refusals.find(
       (refusal) => refusal && isForbidden(refusal.error) && refusal.lastMs - refusal.sinceMs >= forMs,
     );
@@ -189,16 +200,13 @@ export class Informer<T extends KubeObject> {
     return this.#partitions.get(namespace ?? '')?.reflector.replaceWatch(options) ?? false;
   }
 
-  /**
-   * Whether the watch will deliver a write that resulted in this object: the object is in scope, or the store holds it and
-   * will see it leave the scope. False if the informer does not run or has not listed, and while the server refuses an
-   * optional kind.
-   */
-  covers(object: KubeObject): boolean {
+  /** Whether the informer observes a write that resulted in this object. */
+  coverage(object: KubeObject): Coverage {
+    const isInScope = this.#scope.covers(object) || this.#store.get(object.metadata) !== undefined;
+    if (!isInScope) return 'outOfScope';
     const partition = this.#partitions.get(this.namespaces === undefined ? '' : (object.metadata.namespace ?? ''));
-    if (!this.#running || partition?.resourceVersion === undefined) return false;
-    if (this.#options.optional && partition.refusal !== undefined) return false;
-    return this.#scope.covers(object) || this.#store.get(object.metadata) !== undefined;
+    const isListed = this.#running && partition?.resourceVersion !== undefined;
+    return isListed && !(this.#options.optional && partition.refusal !== undefined) ? 'watched' : 'unlisted';
   }
 
   /**
@@ -313,7 +321,7 @@ export class Informer<T extends KubeObject> {
     this.#countSynced(partition);
     for (const delta of deltas) this.#emit(handlers, delta, 'list');
     if (wentBack) this.#reset(namespace);
-    else for (const { listed } of this.#observers) listed(namespace, startedAtMs);
+    for (const { listed } of this.#observers) listed(namespace, startedAtMs);
     this.#advanced(namespace);
     if (this.hasSynced) this.#synced.resolve();
   }

@@ -216,6 +216,9 @@ export class Reflector<T extends KubeObject> {
         this.#backoff.reset();
         return;
       }
+    } else if (state.type === 'verify' && isNotServedOrForbidden(error)) {
+      // The permission to watch may remain, and a streamed list needs no other.
+      this.#state = { type: 'list' };
     } else if (state.type !== 'list' && isFailedConnection(error)) {
       this.#state = { type: 'verify', resourceVersion: state.resourceVersion };
     }

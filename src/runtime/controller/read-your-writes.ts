@@ -1,5 +1,12 @@
 import type { CacheProgress } from '../cache/index.ts';
-import { type Client, type ClientRequest, isConflict, isNotFound } from '../client/index.ts';
+import {
+  type Client,
+  type ClientRequest,
+  isAlreadyExists,
+  isConflict,
+  isNotFound,
+  isUidMismatch,
+} from '../client/index.ts';
 import { type Kind, type KubeObject, keyString, type ObjectKey, resourceName } from '../kind/index.ts';
 import type { Logger } from '../observability/index.ts';
 
@@ -20,6 +27,8 @@ interface WatchMinimums {
   readonly namespace: string | undefined;
   /** Oldest first. */
   readonly minimums: Set<Minimum>;
+  /** The keys that wrote while the informer could not observe it: its next list wakes them. */
+  readonly unlisted: Set<string>;
   /** When it was last listed or reset, by `performance.now`. */
   listedOrResetAtMs: number;
   timer: NodeJS.Timeout | undefined;
@@ -32,7 +41,7 @@ export interface ReadYourWritesOptions {
   /** Adds a key to the queue. */
   readonly enqueue: (key: string) => void;
   readonly log: Logger;
-  /** How long a write may stay unobserved before its watch is replaced. Default 10,000. */
+  /** How long a write may stay unobserved before its watch is replaced; a key waits 30 times as long at most. Default 10,000. */
   readonly timeoutMs?: number | undefined;
   /** Called for each watch that is replaced. */
   readonly watchReplaced?: (resource: string) => void;
@@ -42,17 +51,18 @@ export interface ReadYourWritesOptions {
  * Keeps a reconcile from reading a cache that has not observed what an earlier reconcile of the same key wrote. The
  * response to each write sets a minimum resourceVersion for the key. A delete response has no resourceVersion: the key waits
  * until the cache no longer holds the uid, or shows it terminating. A read from the API server also sets a minimum, because
- * it may show a write whose response was lost. A patch or update that gets a Conflict is followed by such a read: the cache
- * is stale, perhaps because its watch died silently.
+ * it may show a write whose response was lost. A write that is refused because the object is not as the cache shows it
+ * (Conflict, AlreadyExists) is followed by such a read: the watch may have died silently.
  *
  * Guarantees:
  * - A key is deferred only when it is dequeued, and is enqueued again when all its minimums are observed.
  * - A write does not enqueue its key. An observed minimum is removed.
- * - After a list or a reset, every key with a minimum on that watch is enqueued: an object that was created and deleted
- *   between two lists causes no event.
+ * - After a list or a reset, every key with a minimum on that watch is enqueued, and after a list every key that wrote while
+ *   the cache could not observe it: an object that was created and deleted between two lists causes no event.
  * - A key waits for a bounded time. A write that the cache does not cover sets no minimum. If a minimum is not observed in time,
  *   the watch is replaced by one that resumes, then by one that lists; a list that began after the write drops the minimum.
- *   Exception: while the server refuses a kind that is not optional, the key waits until the server serves the kind again.
+ *   After 30 such times (5 minutes, as the expectations of Kubernetes' own controllers) the minimum is dropped: the server may
+ *   refuse the watch for good.
  */
 export class ReadYourWrites {
   /** By resource: the versions of a kind share their objects and resourceVersions. */
@@ -95,28 +105,26 @@ export class ReadYourWrites {
       signal,
       hook: async (request, send) => {
         const sentAtMs = performance.now();
-        const uid = request.verb === 'delete' ? (request.uid ?? this.#knownUid(key, request)) : undefined;
+        const uid =
+          request.uid ?? (request.verb === 'delete' ? this.#knownUid(key, request) : this.#storedUid(request));
         try {
           const response = await send();
           this.#recordResponse(key, request, response, uid, sentAtMs);
           return response;
         } catch (error) {
           // The object no longer exists, but the cache may still hold it. A 404 for a kind that is not served names no object.
-          const isGone =
-            request.verb === 'delete' && isNotFound(error) && error.status.details?.name === request.key?.name;
+          const isGone = isNotFound(error) && error.status.details?.name === request.key?.name;
           if (isGone) this.#addDeletionMinimum(key, request.kind, request.key, uid, sentAtMs);
-          if (isConflict(error)) await this.#readAfterConflict(request, this.client(client, key, signal));
+          if (showsStaleCache(request, error)) await this.#read(request, this.client(client, key, signal));
           throw error;
         }
       },
     });
   }
 
-  /** Reads the object, which sets a minimum. The caller throws the Conflict, so an error of the read does not matter. */
-  async #readAfterConflict({ verb, kind, key: object }: ClientRequest, client: Client): Promise<void> {
-    // The Applier reads the object after an apply that found its name taken. A delete needs no permission to read.
-    const isRead = (verb === 'patch' || verb === 'update') && this.#watches.has(resourceName(kind));
-    if (isRead && object !== undefined) await client.get(kind, object).catch(() => {});
+  /** Reads the object, which sets a minimum. The caller throws the write's error, so an error of the read does not matter. */
+  async #read({ kind, key: object }: ClientRequest, client: Client): Promise<void> {
+    if (object !== undefined && this.#watches.has(resourceName(kind))) await client.get(kind, object).catch(() => {});
   }
 
   #attach(informer: CacheProgress): void {
@@ -129,6 +137,7 @@ export class ReadYourWrites {
         informer,
         namespace,
         minimums,
+        unlisted: new Set(),
         listedOrResetAtMs: 0,
         timer: undefined,
         replacedFor: undefined,
@@ -139,7 +148,7 @@ export class ReadYourWrites {
           if (changedNamespace === namespace) this.#progressed(watch);
         },
         listed: (changedNamespace, startedAtMs) => {
-          if (changedNamespace === namespace) this.#afterListOrReset(watch, startedAtMs);
+          if (changedNamespace === namespace) this.#afterList(watch, startedAtMs);
         },
         reset: (changedNamespace) => {
           // Every minimum is older than the reset.
@@ -149,6 +158,13 @@ export class ReadYourWrites {
       });
       this.#detach.push(remove, () => clearTimeout(watch.timer));
     }
+  }
+
+  /** The uid that the cache shows when the request is sent. */
+  #storedUid({ kind, key: object }: ClientRequest): string | undefined {
+    if (object === undefined) return undefined;
+    const [watch] = this.#watchesOf(kind, object.namespace);
+    return watch?.informer.store.get(object)?.metadata.uid;
   }
 
   /** The uid for a delete request without one. The store may not hold the key's own writes yet, so its minimums come first. */
@@ -191,7 +207,9 @@ export class ReadYourWrites {
     const { resourceVersion, namespace, uid } = object.metadata;
     for (const watch of this.#watchesOf(kind, namespace)) {
       const { informer } = watch;
-      if (!informer.covers(object)) continue;
+      const coverage = informer.coverage(object);
+      if (coverage === 'unlisted') watch.unlisted.add(key);
+      if (coverage !== 'watched') continue;
       const isObserved = () => informer.hasReached(resourceVersion, watch.namespace);
       this.#addMinimum(watch, sentAtMs, { key, object: keyString(object.metadata), uid, isObserved });
     }
@@ -212,7 +230,7 @@ export class ReadYourWrites {
         stored?.metadata.uid === uid
           ? []
           : [...watch.minimums].filter((minimum) => minimum.key === key && minimum.uid === uid);
-      if (unobserved.length === 0 && (stored === undefined || !informer.covers(stored))) continue;
+      if (unobserved.length === 0 && (stored === undefined || informer.coverage(stored) !== 'watched')) continue;
       const isObserved = () => {
         // Absence does not prove the deletion while the cache has not observed the creation.
         if (unobserved.some((minimum) => watch.minimums.has(minimum))) return false;
@@ -241,6 +259,13 @@ export class ReadYourWrites {
 
   #progressed(watch: WatchMinimums): void {
     for (const minimum of watch.minimums) if (minimum.isObserved()) this.#removeMinimum(watch, minimum);
+  }
+
+  #afterList(watch: WatchMinimums, startedAtMs: number): void {
+    const keys = [...watch.unlisted];
+    watch.unlisted.clear();
+    this.#afterListOrReset(watch, startedAtMs);
+    for (const key of keys) this.#enqueue(key);
   }
 
   /** Removes the minimums of the watch that are older than `timeMs`, and enqueues each key that had a minimum. */
@@ -272,9 +297,13 @@ export class ReadYourWrites {
     return setTimeout(() => this.#replaceIfOverdue(watch), delayMs).unref();
   }
 
-  /** Replaces the watch if its oldest minimum is overdue: the first time by one that resumes, then by one that lists. */
+  /**
+   * Replaces the watch if its oldest minimum is overdue: the first time by one that resumes, then by one that lists. Drops
+   * minimums that are far overdue.
+   */
   #replaceIfOverdue(watch: WatchMinimums): void {
     watch.timer = undefined;
+    this.#dropExpired(watch);
     const [oldest] = watch.minimums;
     if (oldest === undefined) return;
     const { informer, namespace } = watch;
@@ -285,12 +314,37 @@ export class ReadYourWrites {
     const relist = watch.replacedFor === oldest;
     // Another controller may have replaced the watch just now: leave a new watch enough time.
     if (!informer.replaceWatch(namespace, { relist, openForMs: this.#timeoutMs / 2 })) return;
-    const resource = resourceName(informer.kind);
-    this.#watchReplaced(resource);
+    this.#watchReplaced(resourceName(informer.kind));
     if (relist) return;
     watch.replacedFor = oldest;
-    const where = namespace === undefined ? { resource } : { resource, namespace };
-    const details = { object: oldest.key, ...where, ageMs: Math.round(ageMs) };
+    const details = detailsOf(watch, oldest);
     this.#log.warn(details, 'the watch has not delivered our own write: replacing the watch');
   }
+
+  #dropExpired(watch: WatchMinimums): void {
+    const expired = [...watch.minimums].filter(
+      ({ sinceMs }) => performance.now() - sinceMs >= this.#timeoutMs * maxTimeouts,
+    );
+    const [oldest] = expired;
+    if (oldest === undefined) return;
+    const details = detailsOf(watch, oldest);
+    this.#log.warn(details, 'no watch has delivered our own write: reconciling from a stale cache');
+    for (const minimum of expired) this.#removeMinimum(watch, minimum);
+  }
+}
+
+/** A minimum is dropped after this many times the timeout. */
+const maxTimeouts = 30;
+
+/** Whether the error says that the object is not as the cache shows it. */
+function showsStaleCache({ verb, uid }: ClientRequest, error: unknown): boolean {
+  if (verb === 'create') return isAlreadyExists(error);
+  // A delete needs no permission to read. The Applier itself reads after an apply without a uid.
+  const isRead = verb === 'patch' || verb === 'update' || (verb === 'apply' && uid !== undefined);
+  return isRead && (isConflict(error) || isUidMismatch(error));
+}
+
+function detailsOf({ informer, namespace }: WatchMinimums, { key, sinceMs }: Minimum): Record<string, unknown> {
+  const where = { resource: resourceName(informer.kind), ...(namespace !== undefined && { namespace }) };
+  return { object: key, ...where, ageMs: Math.round(performance.now() - sinceMs) };
 }

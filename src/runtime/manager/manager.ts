@@ -209,7 +209,9 @@ export class Manager {
 
   /** For a readiness probe. */
   readiness(): Readiness {
-    const stale = [...this.#informers.values()].filter(({ informer }) => !informer.hasSynced || informer.isDefective);
+    const isStale = (informer: SharedInformer['informer']): boolean =>
+      !informer.hasSynced || informer.isDefective || informer.missingPermission(this.#cacheSyncTimeoutMs) !== undefined;
+    const stale = [...this.#informers.values()].filter(({ informer }) => isStale(informer));
     const waitingFor = namesOf(stale);
     return { ready: this.#state === 'running' && waitingFor.length === 0, waitingFor };
   }
@@ -241,7 +243,9 @@ export class Manager {
     const { informer, stopping } = shared;
     // The informer resets its observers at each refusal, so the permission is checked then.
     const reset = (): void => {
-      const missing = stopping.aborted ? undefined : informer.missingPermission(this.#cacheSyncTimeoutMs);
+      // A cache that has synced is stale then, which readiness reports; the permission may come back.
+      const isStarting = !stopping.aborted && !informer.hasSynced;
+      const missing = isStarting ? informer.missingPermission(this.#cacheSyncTimeoutMs) : undefined;
       if (missing !== undefined) this.#fatalError.reject(new CacheSyncError(informer.kind, missing));
     };
     informer.observe({ progressed: () => {}, listed: () => {}, reset });

@@ -73,7 +73,7 @@ export class WorkQueue {
   readonly #addedWhileWorking = new Map<string, Priority>();
   readonly #failures = new Map<string, number>();
   readonly #timers = new Map<string, Timer>();
-  readonly #idleWorkers: ((waiting: WaitingKey | undefined) => void)[] = [];
+  readonly #idleWorkers: (() => void)[] = [];
   #closed = false;
 
   /** @throws RangeError if `retriesPerSecond` or `retryBurst` allows no retry. */
@@ -105,14 +105,9 @@ export class WorkQueue {
       return;
     }
     this.#observer.added?.();
-    const added = new WaitingKey(key, priority, performance.now());
-    const idle = this.#idleWorkers.shift();
-    if (idle === undefined) {
-      this.#wait(added);
-    } else {
-      this.#working.set(key, priority);
-      idle(added);
-    }
+    this.#wait(new WaitingKey(key, priority, performance.now()));
+    // The worker takes a key in its next microtask: until then the key waits, so that adding it again changes nothing.
+    this.#idleWorkers.shift()?.();
   }
 
   /**
@@ -154,13 +149,13 @@ export class WorkQueue {
   }
 
   /** Resolves with the next key, or with undefined once the queue is closed. Return the key with {@link done}. */
-  next(): Promise<string | undefined> {
-    if (this.#closed) return Promise.resolve(undefined);
-    const waiting = this.#take();
-    if (waiting !== undefined) return Promise.resolve(this.#begin(waiting));
-    return new Promise<WaitingKey | undefined>((resolve) => this.#idleWorkers.push(resolve)).then(
-      (handed) => handed && this.#begin(handed),
-    );
+  async next(): Promise<string | undefined> {
+    for (;;) {
+      if (this.#closed) return undefined;
+      const waiting = this.#take();
+      if (waiting !== undefined) return this.#begin(waiting);
+      await new Promise<void>((resolve) => this.#idleWorkers.push(resolve));
+    }
   }
 
   /** The worker has finished with the key. If the key was added meanwhile, it is enqueued now. */
@@ -183,7 +178,7 @@ export class WorkQueue {
     this.#failures.clear();
     for (const { timer } of this.#timers.values()) clearTimeout(timer);
     this.#timers.clear();
-    for (const idle of this.#idleWorkers.splice(0)) idle(undefined);
+    for (const wake of this.#idleWorkers.splice(0)) wake();
   }
 
   #wait(waiting: WaitingKey): void {

@@ -443,7 +443,7 @@ describe('an informer limited to', () => {
   test('selected objects requests only those, and covers only those', async () => {
     make({ namespaces: ['one'], labelSelector: 'a in (b,c)', fieldSelector: 'metadata.name!=x' });
     const inside = stored('y', '1', { namespace: 'one', labels: { a: 'c' } });
-    expect(informer.covers(inside)).toBe(false);
+    expect(informer.coverage(inside)).toBe('unlisted');
     running = informer.run(stop.signal);
     const list = await server.next({ path: pathOf('one') });
     expect(Object.fromEntries(list.query)).toEqual({
@@ -456,15 +456,20 @@ describe('an informer limited to', () => {
       stored('y', '1', { namespace: 'one', labels: { a: 'd' } }),
       stored('x', '1', { namespace: 'one', labels: { a: 'c' } }),
     ];
-    expect(informer.covers(inside)).toBe(false);
+    expect(informer.coverage(inside)).toBe('unlisted');
     list.list('5', []);
     const stream = (await server.next({ watch: true })).stream();
     await informer.synced;
-    expect([inside, ...outside].map((object) => informer.covers(object))).toEqual([true, false, false, false]);
+    expect([inside, ...outside].map((object) => informer.coverage(object))).toEqual([
+      'watched',
+      'outOfScope',
+      'outOfScope',
+      'outOfScope',
+    ]);
     stream.send('ADDED', inside);
     await told(1);
     // It is still held: its leaving will be told.
-    expect(informer.covers(stored('y', '6', { namespace: 'one' }))).toBe(true);
+    expect(informer.coverage(stored('y', '6', { namespace: 'one' }))).toBe('watched');
   });
 });
 
@@ -491,20 +496,20 @@ test('resets its observers when the server was restored from a backup, and when 
   expect([informer.hasReached('30'), informer.hasReached('31')]).toEqual([true, false]);
   stop.abort();
   await running;
-  expect([resets, informer.covers(stored('a', '1'))]).toEqual([2, false]);
+  expect([resets, informer.coverage(stored('a', '1'))]).toEqual([2, 'unlisted']);
 });
 
 test('the refusal of an optional kind ends when a watch is accepted, before its first event', async () => {
   make({ optional: true });
   const stream = await watching('5', []);
-  await eventually('the list', async () => informer.covers(stored('a', '6')));
+  await eventually('the list', async () => informer.coverage(stored('a', '6')) === 'watched');
   stream.end();
   // Before its time: the server is asked for its version.
   (await server.next({ watch: false })).list('5', []);
   (await server.next({ watch: true })).refuse(403, 'Forbidden');
-  await eventually('the refusal', async () => !informer.covers(stored('a', '6')));
+  await eventually('the refusal', async () => informer.coverage(stored('a', '6')) === 'unlisted');
   (await server.next({ watch: true })).stream();
-  await eventually('the end of the refusal', async () => informer.covers(stored('a', '6')));
+  await eventually('the end of the refusal', async () => informer.coverage(stored('a', '6')) === 'watched');
 });
 
 test('a defective informer stays defective when a watch is accepted, until an event is processed', async () => {
@@ -515,7 +520,7 @@ test('a defective informer stays defective when a watch is accepted, until an ev
   await eventually('it is defective', async () => informer.isDefective);
   (await server.next({ watch: false })).list('6', []);
   const second = (await server.next({ watch: true })).stream();
-  await eventually('the watch is accepted', async () => informer.covers(stored('a', '7')));
+  await eventually('the watch is accepted', async () => informer.coverage(stored('a', '7')) === 'watched');
   await new Promise((resolve) => setTimeout(resolve, 50));
   expect(informer.isDefective).toBe(true);
   transformed = stored('bad', '6');

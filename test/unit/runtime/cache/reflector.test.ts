@@ -362,6 +362,15 @@ describe('the check for a restored server', () => {
     expect(pauses()).toEqual([8, 16, 32]);
   });
 
+  test('is replaced by a list if it is forbidden, because a streamed list needs only the permission to watch', async () => {
+    const stream = await watching();
+    stream.cut();
+    (await nextList()).refuse(403, 'Forbidden');
+    (await nextList()).list('7', [stored('a', '6')]);
+    expect(from(await nextWatch())).toBe('7');
+    expect(told).toEqual(['replace  @5', 'replace a @7']);
+  });
+
   test('is not made after an error response of the server itself', async () => {
     (await watching()).refuse(403, 'Forbidden');
     await nextWatch();

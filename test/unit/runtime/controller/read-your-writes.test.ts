@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import type { CacheProgress } from '../../../../src/runtime/cache/index.ts';
+import { type CacheProgress, Store } from '../../../../src/runtime/cache/index.ts';
 import type { Client } from '../../../../src/runtime/client/index.ts';
 import { ReadYourWrites } from '../../../../src/runtime/controller/read-your-writes.ts';
 import { type ControllerOptions, done } from '../../../../src/runtime/index.ts';
@@ -441,6 +441,59 @@ describe('a Conflict', () => {
   });
 });
 
+describe('a write of a child that is not as the cache shows it, because its watch died silently', () => {
+  const child = { name: 'p', namespace: 'default' };
+  const readOfChild = () =>
+    managed.server.next({ method: 'GET', path: '/apis/test.example/v1/namespaces/default/parts/p' });
+  const observationTimeoutMs = 500;
+  const applyWithUid = (client: Client): Promise<unknown> =>
+    client.apply(Part, { metadata: child }, { force: true, uid: 'uid-p' });
+
+  test('defers the key until the cache shows that the child is gone', async () => {
+    await controller({ a: applyWithUid }, [stored('p', '5')], { observationTimeoutMs });
+    (await nextWrite('PATCH')).refuse(409, 'Conflict');
+    (await readOfChild()).refuse(404, 'NotFound', { details: { name: 'p' } });
+    const resumed = await managed.server.next({ path: partsPath, watch: true });
+    expect(times('a')).toBe(1);
+    resumed.stream().send('DELETED', stored('p', '20'));
+    await reconciled('a', 2);
+  });
+
+  test('defers the key until the cache shows the child that took its place', async () => {
+    await controller({ a: applyWithUid }, [stored('p', '5')], { observationTimeoutMs });
+    const causes = [{ reason: 'FieldValueInvalid', field: 'metadata.uid', message: 'field is immutable' }];
+    (await nextWrite('PATCH')).refuse(422, 'Invalid', { details: { causes } });
+    (await readOfChild()).json(200, {
+      ...stored('p', '20'),
+      metadata: { ...stored('p', '20').metadata, uid: 'other' },
+    });
+    const resumed = await managed.server.next({ path: partsPath, watch: true });
+    expect(times('a')).toBe(1);
+    resumed.stream().send('BOOKMARK', { metadata: { resourceVersion: '20' } });
+    await reconciled('a', 2);
+  });
+
+  test('defers the key until the cache shows the child that a create found', async () => {
+    await controller({ a: createPart }, [], { observationTimeoutMs });
+    (await nextWrite('POST')).refuse(409, 'AlreadyExists');
+    (await readOfChild()).json(200, stored('p', '20'));
+    const resumed = await managed.server.next({ path: partsPath, watch: true });
+    expect(times('a')).toBe(1);
+    resumed.stream().send('ADDED', stored('p', '20'));
+    await reconciled('a', 2);
+  });
+
+  test('defers the key of a patch that found nothing until the cache shows the deletion', async () => {
+    const patch = (client: Client): Promise<unknown> => client.patch(Part, child, { type: 'merge', body: {} });
+    await controller({ a: patch }, [stored('p', '5')], { observationTimeoutMs });
+    (await nextWrite('PATCH')).refuse(404, 'NotFound', { details: { name: 'p' } });
+    const resumed = await managed.server.next({ path: partsPath, watch: true });
+    expect(times('a')).toBe(1);
+    resumed.stream().send('DELETED', stored('p', '20'));
+    await reconciled('a', 2);
+  });
+});
+
 describe('a write that is not delivered because no watch is open', () => {
   test('is delivered by the next watch, which is not counted as replaced', async () => {
     await controller({ a: createPart }, [], { observationTimeoutMs: 50 });
@@ -472,6 +525,17 @@ describe('an optional kind that the server refuses', () => {
     await reconciled('a', 2);
   });
 
+  test('enqueues the keys that wrote to it at its next list: the object may have been deleted since', async () => {
+    managed.manager.informer(Part, { optional: true });
+    await controller({ a: createPart }, 'refused');
+    (await nextWrite('POST')).json(201, stored('p', '20'));
+    await settled();
+    (await managed.server.next({ path: partsPath })).list('30', []);
+    await reconciled('a', 2);
+    await othersGoOn('31');
+    expect(times('a')).toBe(2);
+  });
+
   test('enqueues its deferred keys when it is refused', async () => {
     managed.manager.informer(Part, { optional: true });
     await controller({ a: createPart });
@@ -486,25 +550,42 @@ describe('an optional kind that the server refuses', () => {
   });
 });
 
-test('a needed kind that the server refuses defers the key until its watch has delivered the write', async () => {
-  await controller({ a: createPart });
-  (await nextWrite('POST')).json(201, stored('p', '20'));
-  await settled();
-  parts.end();
-  // The server asks for nothing between the refusals but the same watch.
-  for (let time = 0; time < 2; time += 1) {
-    (await managed.server.next({ path: partsPath })).refuse(403, 'Forbidden');
+describe('a needed kind that the server refuses', () => {
+  /** Refuses the next watch after the check for a restored server. */
+  async function refuseWatch(): Promise<void> {
+    parts.end();
+    (await managed.server.next({ path: partsPath, watch: false })).list('10', []);
+    (await managed.server.next({ path: partsPath, watch: true })).refuse(403, 'Forbidden');
   }
-  widgets.send('MODIFIED', stored('a', '11'));
-  await othersGoOn('12');
-  expect(times('a')).toBe(1);
-  // The check for a restored server is due first.
-  (await managed.server.next({ path: partsPath, watch: false })).list('10', []);
-  const resumed = (await managed.server.next({ path: partsPath, watch: true })).stream();
-  await othersGoOn('13');
-  expect(times('a')).toBe(1);
-  resumed.send('ADDED', stored('p', '20'));
-  await reconciled('a', 2);
+
+  test('defers the key until its watch has delivered the write', async () => {
+    await controller({ a: createPart });
+    (await nextWrite('POST')).json(201, stored('p', '20'));
+    await settled();
+    await refuseWatch();
+    widgets.send('MODIFIED', stored('a', '11'));
+    await othersGoOn('12');
+    expect(times('a')).toBe(1);
+    const resumed = (await managed.server.next({ path: partsPath, watch: true })).stream();
+    await othersGoOn('13');
+    expect(times('a')).toBe(1);
+    resumed.send('ADDED', stored('p', '20'));
+    await reconciled('a', 2);
+  });
+
+  test('does not defer the key for longer than 30 times the time of one watch', async () => {
+    await controller({ a: createPart }, [], { observationTimeoutMs: 20 });
+    await refuseWatch();
+    const writtenAtMs = performance.now();
+    (await nextWrite('POST')).json(201, stored('p', '20'));
+    await settled();
+    widgets.send('MODIFIED', stored('a', '11'));
+    await reconciled('a', 2);
+    expect(performance.now() - writtenAtMs).toBeGreaterThanOrEqual(600);
+    expect(managed.log.messages('warn')).toContain(
+      'no watch has delivered our own write: reconciling from a stale cache',
+    );
+  });
 });
 
 test('a refused namespace does not remove the minimums of other namespaces', async () => {
@@ -591,7 +672,8 @@ test('after detach, a later response sets no minimum and no watch is replaced', 
     kind: Part,
     namespaces: undefined,
     observe: () => () => {},
-    covers: () => true,
+    coverage: () => 'watched',
+    store: new Store<Part>(),
     hasReached: () => false,
     replaceWatch: () => {
       replaced += 1;
@@ -624,7 +706,7 @@ describe('a key is not deferred', () => {
     [
       'for a refused write',
       (client) => createPart(client).catch(() => {}),
-      (exchange) => exchange.refuse(409, 'AlreadyExists'),
+      (exchange) => exchange.refuse(403, 'Forbidden'),
     ],
     [
       'for a read of a version that the store has observed',

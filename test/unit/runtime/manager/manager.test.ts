@@ -298,6 +298,20 @@ describe('an informer', () => {
     );
   });
 
+  test('makes the manager not ready while its kind is forbidden for cacheSyncTimeoutMs after the sync', async () => {
+    managed = await Managed.start({ cacheSyncTimeoutMs: 20 });
+    managed.manager.informer(Widget);
+    managed.run();
+    (await managed.server.next({ watch: false })).list('10', []);
+    (await managed.server.next({ watch: true })).refuse(403, 'Forbidden');
+    await managed.manager.synced;
+    (await managed.server.next({ watch: true })).refuse(403, 'Forbidden');
+    await eventually('it is not ready', async () => !managed.manager.readiness().ready);
+    expect(managed.manager.readiness()).toEqual({ ready: false, waitingFor: ['widgets.test.example'] });
+    (await managed.server.next({ watch: true })).stream();
+    await eventually('it is ready again', async () => managed.manager.readiness().ready);
+  });
+
   test('cannot be requested with other options', async () => {
     managed = await Managed.start();
     managed.manager.informer(Widget, { namespaces: ['a'] });

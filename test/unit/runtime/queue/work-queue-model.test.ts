@@ -35,7 +35,6 @@ class QueueModel {
       this.#unwait(key);
       this.#wait(key, priority);
     }
-    this.#handOut();
   }
 
   addAfter(key: string, delayMs: number, priority: Priority): void {
@@ -66,7 +65,12 @@ class QueueModel {
 
   next(): void {
     this.#idle += 1;
-    this.#handOut();
+    this.settle();
+  }
+
+  /** Idle workers take keys after the step that added them: the most urgent first. */
+  settle(): void {
+    while (this.#idle > 0 && this.waiting.length > 0) this.#handOut();
   }
 
   done(key: string): void {
@@ -102,7 +106,6 @@ class QueueModel {
   }
 
   #handOut(): void {
-    if (this.#idle === 0 || this.waiting.length === 0) return;
     const [normal, low] = [this.#first('normal'), this.#first('low')];
     const next = low !== undefined && (normal === undefined || this.#passed === 32) ? low : normal;
     if (next === undefined) return;
@@ -199,6 +202,7 @@ test('any sequence of operations has the same result as on the model', async () 
       };
       for (const step of operations) {
         perform(step);
+        model.settle();
         // A worker that waited is told of its key, and tells us.
         for (let turn = 0; turn < 4; turn += 1) await Promise.resolve();
         expect(handedOut).toEqual(model.handedOut);

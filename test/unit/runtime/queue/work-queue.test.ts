@@ -57,6 +57,15 @@ describe('keys', () => {
     expect(order).toEqual(['first a', 'second b']);
   });
 
+  test('added again before the idle worker that was woken has them are handed out once', async () => {
+    const handed = queue.next();
+    queue.add('a');
+    queue.add('a');
+    expect(await handed).toBe('a');
+    queue.done('a');
+    expect(queue.depth).toBe(0);
+  });
+
   test('added while a worker has them wait until it is done', async () => {
     queue.add('a');
     await queue.next();
@@ -405,7 +414,7 @@ describe('the observer', () => {
     queue.add('a');
     jest.advanceTimersByTime(20);
     await idle;
-    expect(told).toEqual(['added', 'waited 0.02', 'started a']);
+    expect(told).toEqual(['added', 'depth 1 of 0', 'depth 0 of 0', 'waited 0.02', 'started a']);
   });
 
   test('observes retries and other delays, as client-go counts them', () => {
