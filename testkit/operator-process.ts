@@ -13,6 +13,9 @@ export const operatorCommand = (
   programs?: ShippedPrograms,
 ) => startShipped('operator', args, env, programs);
 
+/** More than the operator may take to stop. */
+const exitLimitMs = 90_000;
+
 /** The operator as a process, run like in its image. */
 export class OperatorProcess {
   readonly healthPort: number;
@@ -76,12 +79,12 @@ export class OperatorProcess {
    * Stops the operator.
    *
    * @returns its exit code and its output
-   * @throws Error if it had crashed: it exited before, and {@link ended} was never read
+   * @throws Error with its output if it had crashed (it exited before, and {@link ended} was never read), or if it hangs
    */
   async stop(signal: 'SIGTERM' | 'SIGKILL' = 'SIGTERM'): Promise<{ exitCode: number | undefined; output: string }> {
     const hasCrashed = this.#hasEnded && !this.#isExpectedToEnd;
     this.#process.kill(signal);
-    const ended = await this.ended;
+    const ended = await this.#endInTime();
     if (hasCrashed) throw new Error(`the operator had already exited with ${ended.exitCode}: ${ended.output}`);
     return ended;
   }
@@ -99,6 +102,19 @@ export class OperatorProcess {
   get ended(): Promise<{ exitCode: number | undefined; output: string }> {
     this.#isExpectedToEnd = true;
     return this.#end;
+  }
+
+  async #endInTime(): Promise<{ exitCode: number | undefined; output: string }> {
+    this.#isExpectedToEnd = true;
+    let isLate = false;
+    const timer = setTimeout(() => {
+      isLate = true;
+      this.#process.kill('SIGKILL');
+    }, exitLimitMs);
+    const ended = await this.#end;
+    clearTimeout(timer);
+    if (isLate) throw new Error(`the operator did not exit within ${exitLimitMs} ms: ${ended.output}`);
+    return ended;
   }
 
   /** The number of finished reconciles of a controller, including failed ones. */

@@ -164,7 +164,8 @@ export class PostgresServer implements AsyncDisposable {
   /** Connects as the superuser. The caller ends the connection. */
   async connect(database = 'postgres'): Promise<Client> {
     const { host, port } = this;
-    const client = new Client({ ...superuser, host, port, database, ssl: false });
+    // A query that waits for a lock that nobody releases fails, and says so, before the test's time is over.
+    const client = new Client({ ...superuser, host, port, database, ssl: false, query_timeout: 60_000 });
     client.on('error', () => {});
     await client.connect();
     return client;

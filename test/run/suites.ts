@@ -157,14 +157,18 @@ export function withBinaries(chosen: readonly Suite[], machine: Machine): readon
 /** Lanes that run at the same time. The suites of a lane run one after the other. */
 type Stage = readonly (readonly Suite[])[];
 
-/** Divides the suites into two stages: first those that need no program of the cluster, then the others in up to two lanes. */
+/**
+ * Divides the suites into stages: the checks next to the unit tests, then the build of the cluster's programs, then the suites that need
+ * these, in up to two lanes.
+ */
 export function stagesOf(chosen: readonly Suite[]): readonly Stage[] {
-  const first = chosen.findIndex(({ programs = [] }) => programs.length > 0);
-  if (first === -1) return [[chosen]];
-  const rest = chosen.slice(first);
-  const lanes = [
-    rest.filter(({ besideIntegration }) => !besideIntegration),
-    rest.filter(({ besideIntegration }) => besideIntegration),
+  const needsPrograms = ({ programs = [] }: Suite): boolean => programs.length > 0;
+  const first = chosen.filter((suite) => !needsPrograms(suite) && suite.name !== binaries);
+  const rest = chosen.filter(needsPrograms);
+  const stages = [
+    [first.filter(({ kind }) => kind === 'check'), first.filter(({ kind }) => kind === 'jest')],
+    [chosen.filter(({ name }) => name === binaries)],
+    [rest.filter(({ besideIntegration }) => !besideIntegration), rest.filter((suite) => suite.besideIntegration)],
   ];
-  return [[chosen.slice(0, first)], lanes.filter((lane) => lane.length > 0)];
+  return stages.map((lanes) => lanes.filter((lane) => lane.length > 0)).filter((lanes) => lanes.length > 0);
 }

@@ -196,15 +196,17 @@ describe('the stages', () => {
     return stagesOf(chosen).map((lanes) => lanes.map((lane) => lane.map(({ name }) => name)));
   };
 
-  test('run integration next to the suites that need a cluster or Helm, after the programs are built', () => {
+  test('run the checks next to the unit tests, and integration next to the suites that need a cluster or Helm', () => {
     expect(namesOf()).toEqual([
-      [['lint', 'types', 'generated', 'unit', 'binaries']],
+      [['lint', 'types', 'generated'], ['unit']],
+      [['binaries']],
       [['integration'], ['chart', 'package', 'kinds', 'e2e']],
     ]);
   });
 
   test('run one suite after the other if there is one lane', () => {
-    expect(namesOf('types', 'unit')).toEqual([[['types', 'unit']]]);
+    expect(namesOf('lint', 'types')).toEqual([[['lint', 'types']]]);
+    expect(namesOf('types', 'unit')).toEqual([[['types'], ['unit']]]);
     expect(namesOf('e2e')).toEqual([[['binaries']], [['e2e']]]);
   });
 });

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 /**
  * Calls `poll` until it returns a value other than undefined and false, and returns that value. An error of `poll` counts as
- * "not yet".
+ * "not yet". After the timeout it does not wait for a `poll` that hangs.
  *
  * @param description the awaited state, for the error message.
  * @param timeoutMs Default 30,000.
@@ -18,16 +18,27 @@ export async function eventually<R>(
   const deadlineMs = performance.now() + timeoutMs;
   for (let lastError: unknown; ; ) {
     try {
-      const result = await poll();
+      const result = await untilDeadline(poll(), deadlineMs);
       if (result !== undefined && result !== false) return result;
     } catch (error) {
       if (isAssertionError(error)) throw error;
       lastError = error;
     }
-    if (performance.now() > deadlineMs) {
+    if (performance.now() >= deadlineMs) {
       throw new Error(`not within ${timeoutMs} ms: ${description}`, { cause: lastError });
     }
     await delay(25);
+  }
+}
+
+async function untilDeadline<R>(polled: Promise<R>, deadlineMs: number): Promise<R> {
+  const over = Promise.withResolvers<never>();
+  const leftMs = Math.ceil(deadlineMs - performance.now());
+  const timer = setTimeout(() => over.reject(new Error('the last poll did not end')), leftMs);
+  try {
+    return await Promise.race([polled, over.promise]);
+  } finally {
+    clearTimeout(timer);
   }
 }
 

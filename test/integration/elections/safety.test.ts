@@ -13,7 +13,7 @@ import { contendAtRandom, timeLimitMs } from './environment/random-elections.ts'
  * Few elections, with the same faults each time: with this seed each kind happens within about 10 s.
  * safety.nightly.test.ts runs many elections with other faults each time.
  */
-const options = { seed: 2207, elections: 20, lateWrite: false };
+const options = { seed: 2207, elections: 10, lateWrite: false };
 
 let arena: Arena;
 
