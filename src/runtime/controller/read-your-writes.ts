@@ -27,7 +27,7 @@ interface WatchMinimums {
   readonly namespace: string | undefined;
   /** Oldest first. */
   readonly minimums: Set<Minimum>;
-  /** The keys that wrote while the informer could not observe it: its next list wakes them. */
+  /** The keys with a write that the informer could not observe, or not in time: its next list wakes them. */
   readonly unlisted: Set<string>;
   /** When it was last listed or reset, by `performance.now`. */
   listedOrResetAtMs: number;
@@ -57,8 +57,8 @@ export interface ReadYourWritesOptions {
  * Guarantees:
  * - A key is deferred only when it is dequeued, and is enqueued again when all its minimums are observed.
  * - A write does not enqueue its key. An observed minimum is removed.
- * - After a list or a reset, every key with a minimum on that watch is enqueued, and after a list every key that wrote while
- *   the cache could not observe it: an object that was created and deleted between two lists causes no event.
+ * - After a list or a reset, every key with a minimum on that watch is enqueued, and after a list every key with a write that
+ *   the cache could not observe, or not in time: an object that was created and deleted between two lists causes no event.
  * - A key waits for a bounded time. A write that the cache does not cover sets no minimum. If a minimum is not observed in time,
  *   the watch is replaced by one that resumes, then by one that lists; a list that began after the write drops the minimum.
  *   After 30 such times (5 minutes, as the expectations of Kubernetes' own controllers) the minimum is dropped: the server may
@@ -329,7 +329,10 @@ export class ReadYourWrites {
     if (oldest === undefined) return;
     const details = detailsOf(watch, oldest);
     this.#log.warn(details, 'no watch has delivered our own write: reconciling from a stale cache');
-    for (const minimum of expired) this.#removeMinimum(watch, minimum);
+    for (const minimum of expired) {
+      watch.unlisted.add(minimum.key);
+      this.#removeMinimum(watch, minimum);
+    }
   }
 }
 
