@@ -1,4 +1,5 @@
 /** The suites of `make test`, `make quick` and `make test-nightly`, in the order in which they run. */
+import { availableParallelism } from 'node:os';
 import { type BinaryName, catalogue } from '../../tools/programs/index.ts';
 
 export type Suite = {
@@ -75,7 +76,8 @@ const checks = [
 /** The suites that every change must pass. */
 export const pushSuites: readonly Suite[] = [
   ...checks,
-  jest('unit'),
+  // Some tests wait for pauses. The default is a worker for each processor.
+  jest('unit', { flags: [`--maxWorkers=${Math.ceil(availableParallelism() * 1.5)}`] }),
   jest('chart', onReleases),
   jest('integration', onControlPlane),
   jest('package', onApiServer),

@@ -15,7 +15,8 @@ export async function eventually<R>(
   poll: () => Promise<R | undefined | false>,
   timeoutMs = 30_000,
 ): Promise<R> {
-  const deadlineMs = performance.now() + timeoutMs;
+  const startedAtMs = performance.now();
+  const deadlineMs = startedAtMs + timeoutMs;
   for (let lastError: unknown; ; ) {
     try {
       const result = await untilDeadline(poll(), deadlineMs);
@@ -27,9 +28,12 @@ export async function eventually<R>(
     if (performance.now() >= deadlineMs) {
       throw new Error(`not within ${timeoutMs} ms: ${description}`, { cause: lastError });
     }
-    await delay(25);
+    await delay(pauseMs(performance.now() - startedAtMs));
   }
 }
+
+/** The longer the wait, the longer a pause between two polls may be: many tests at once would keep the API server busy. */
+const pauseMs = (waitedMs: number): number => Math.min(Math.max(25, waitedMs / 10), 250);
 
 async function untilDeadline<R>(polled: Promise<R>, deadlineMs: number): Promise<R> {
   const over = Promise.withResolvers<never>();

@@ -54,7 +54,10 @@ export class Arena implements AsyncDisposable {
         return Number(resourceVersion) <= (this.#versions.get(name)?.at(-1)?.version ?? 0);
       }),
     );
-    return readHistory(this.server.auditLog, this.#versions, this.#clock);
+    // The API server logs a write after it has answered, and after watches have delivered it.
+    return eventually('the audit log has every write to a Lease', () =>
+      readHistory(this.server.auditLog, this.#versions, this.#clock),
+    );
   }
 
   /** Waits until a candidate of this name holds the lock, and returns the Lease. */
