@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { parse } from 'yaml';
 import { kinds } from '../../src/api/index.ts';
+import { controllers } from '../../src/operator.ts';
 import { customResourceDefinition } from '../../src/runtime/index.ts';
 
 const root = join(import.meta.dirname, '../..');
@@ -46,3 +47,20 @@ describe.each(kinds.map((kind) => [kind.kind, kind] as const))('the kind %s', (n
     expect(await textOf(page)).toMatch(new RegExp(`\\b${kind}\\b`));
   });
 });
+
+test.each(Object.entries(controllers))(
+  'the controller %s may read each object that it watches and writes',
+  (_, { permissions }) => {
+    const verbsOf = (resource: string): readonly string[] =>
+      permissions.flatMap(({ resources, verbs }) => (resources.includes(resource) ? verbs : []));
+    const resources = new Set(permissions.flatMap(({ resources }) => resources));
+    // A write that is refused because the cache is stale is followed by a read.
+    const written = [...resources].filter((resource) =>
+      verbsOf(resource).some((verb) => verb === 'create' || verb === 'patch' || verb === 'update'),
+    );
+    const watched = written.filter((resource) => verbsOf(resource).includes('watch'));
+    expect(watched.length).toBeGreaterThan(0);
+    for (const resource of watched)
+      expect([resource, verbsOf(resource)]).toEqual([resource, expect.arrayContaining(['get'])]);
+  },
+);

@@ -5,6 +5,6 @@ import { allow, allowOwning, type PolicyRule } from '../permissions.ts';
 /** The permissions of the Echo controller. It reads pods to report why one does not start. */
 export const echoPermissions: readonly PolicyRule[] = [
   ...allowOwning(Echo),
-  allow(['list', 'watch', 'create', 'delete'], Job),
+  allow(['get', 'list', 'watch', 'create', 'delete'], Job),
   allow(['list', 'watch'], Pod),
 ];

@@ -23,8 +23,8 @@ const burst = 500;
  */
 export interface ScalingState {
   /**
-   * The names of pods whose creation failed, until a request about the name has succeeded or the cache holds the pod. Reusing
-   * them also keeps the message of a refusal constant, which quotes the name.
+   * The names of pods that were created, perhaps without success, until the cache holds the pod: a stale cache cannot cause a second
+   * pod. Reusing them also keeps the message of a refusal constant, which quotes the name.
    */
   namesToReuse: readonly string[];
   /** The uids of pods whose deletion had no answer. */
@@ -97,6 +97,7 @@ export class Scaling {
   async run(): Promise<void> {
     const { set, pods, state } = this.#options;
     state.unansweredDeletions = new Set();
+    state.namesToReuse = state.namesToReuse.filter((name) => !this.#isTaken(name));
     const missing = set.spec.replicas - this.#active.length;
     const surplus = this.#active.slice(0, Math.max(0, -missing));
     await this.#delete([...surplus, ...surplusEnded(pods)]);
@@ -110,7 +111,7 @@ export class Scaling {
     const names = podNames(set, Math.min(missing, burst), state.namesToReuse, this.#isTaken);
     const { results, failures } = await slowStart(names, (name) => this.#createPod(name));
     this.created.push(...results);
-    this.#reuseLater(failures.map(({ item }) => item));
+    this.#reuseLater(names);
     this.failures.push(...failures.map(({ error }) => ({ operation: 'create', error }) as const));
     if (failures.some(({ error }) => isQuotaExceeded(error))) await this.#freeQuota();
   }
@@ -118,9 +119,7 @@ export class Scaling {
   /** Keeps also the names that this step did not try: their pods may still be created. */
   #reuseLater(names: readonly string[]): void {
     const { state } = this.#options;
-    const created = new Set(this.created.map(({ metadata }) => metadata.name));
-    const others = state.namesToReuse.filter((name) => !created.has(name) && !this.#isTaken(name));
-    state.namesToReuse = [...new Set([...names, ...others])];
+    state.namesToReuse = [...new Set([...names, ...state.namesToReuse])];
   }
 
   async #createPod(name: string): Promise<Pod> {

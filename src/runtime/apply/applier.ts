@@ -62,7 +62,8 @@ const mustNotExist = '1';
  * Guarantees:
  * - An object in the desired state costs no request, also after a restart. {@link differencesOf} defines what is equal.
  *   Exception: if the server adds defaults within an atomic field, or in an object whose kind has no known schema, the
- *   applier sends an apply that changes nothing: one for each content after a restart, and at most one per hour. Put these defaults into the manifest to avoid it.
+ *   applier sends an apply that changes nothing: one for each content after a restart, and at most one per hour (of up to
+ *   16,384 objects). Put these defaults into the manifest to avoid it.
  * - Drift is corrected, also additions to an atomic field. A field that a webhook rewrites is applied again at most once
  *   per minute; an addition of a webhook to an atomic field, at most once per hour.
  * - A field that the manifest no longer has is removed. The annotation `<field manager>/applied` holds a hash of the
@@ -167,10 +168,11 @@ export class Applier {
     try {
       const object = await client.apply(kind, configuration, { force: true, uid });
       const remaining = this.#recordDifferences(kind, configuration, object);
-      if (isDeepStrictEqual(remaining, differences)) return { type: 'unchanged', object };
       const corrected = differences.filter((each) => !remaining.some((other) => isDeepStrictEqual(other, each)));
-      const [difference] = [...corrected.filter(({ isSurplus }) => !isSurplus), ...corrected, ...differences];
-      return { type: 'applied', object, difference: difference?.path ?? '' };
+      const [difference] = [...corrected.filter(({ isSurplus }) => !isSurplus), ...corrected];
+      return difference === undefined
+        ? { type: 'unchanged', object }
+        : { type: 'applied', object, difference: difference.path };
     } catch (error) {
       if (!isUidMismatch(error)) throw error;
       // The server responds with Invalid, because a uid is immutable. For the caller this is a Conflict like any other.

@@ -1,7 +1,7 @@
 import { builtInTypes } from './built-in-types.ts';
 import { getOwn, isObject, type JsonObject } from './json.ts';
 import { equalQuantities } from './quantity.ts';
-import { type ListKey, type ListOf, type MapOf, type Schema, type Struct, schemaless } from './schema.ts';
+import { granular, type ListKey, type ListOf, type MapOf, type Schema, type Struct, schemaless } from './schema.ts';
 
 /** A field whose stored value differs from the desired value. */
 export interface Difference {
@@ -57,8 +57,10 @@ function compare(desired: unknown, stored: unknown, schema: Schema, isAtomic: bo
         : mismatch(stored);
     case 'schemaless':
       if (Array.isArray(desired)) return compareList(desired, stored, schemalessList, isAtomic);
+      if (!isObject(desired)) return mismatch(stored);
+      if (resolved.isGranular) return compareMap(desired, stored, granularMap, isAtomic);
       // It may be atomic: a needless apply is better than drift that nobody sees.
-      return isObject(desired) ? compareMap(desired, stored, schemalessMap, true) : mismatch(stored);
+      return compareMap(desired, stored, schemalessMap, true);
   }
 }
 
@@ -78,6 +80,7 @@ export function resolve(schema: Schema): Exclude<Schema, { readonly type: 'ref' 
 
 const schemalessList: ListOf = { type: 'list', merge: 'atomic', items: schemaless, emptyIsAbsent: false };
 const schemalessMap: MapOf = { type: 'map', values: schemaless, emptyIsAbsent: false };
+const granularMap: MapOf = { type: 'map', values: granular, emptyIsAbsent: false };
 
 function compareStruct(desired: JsonObject, stored: unknown, struct: Struct, isAtomic: boolean): Differences {
   if (!isObject(stored)) return mismatch(stored);

@@ -1,7 +1,7 @@
 import { type CustomKind, customResourceDefinition, type Kind } from '../kind/index.ts';
 import { builtInTypes } from './built-in-types.ts';
 import { getMember, isObject } from './json.ts';
-import { type ListOf, type Schema, schemaless } from './schema.ts';
+import { granular, type ListOf, type Schema, schemaless } from './schema.ts';
 
 const schemas = new WeakMap<Kind, Schema>();
 
@@ -36,12 +36,12 @@ function customSchema(kind: CustomKind): Schema {
 function convert(schema: unknown): Schema {
   const type = getMember(schema, 'type');
   if (type === 'array') return convertList(schema);
-  if (type !== 'object') return type === undefined ? schemaless : { type: 'scalar', keepsZero: true };
+  if (type !== 'object') return type === undefined ? granular : { type: 'scalar', keepsZero: true };
   const atomic = getMember(schema, 'x-kubernetes-map-type') === 'atomic' && { atomic: true as const };
   const properties = getMember(schema, 'properties');
   if (isObject(properties)) {
     const fields = Object.entries(properties).map(([name, property]) => [name, convert(property)] as const);
-    return { type: 'struct', fields: Object.fromEntries(fields), others: schemaless, ...atomic };
+    return { type: 'struct', fields: Object.fromEntries(fields), others: granular, ...atomic };
   }
   return { type: 'map', values: convert(getMember(schema, 'additionalProperties')), emptyIsAbsent: false, ...atomic };
 }

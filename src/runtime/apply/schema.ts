@@ -13,7 +13,8 @@ export type Schema =
   /** A reference to a struct in {@link builtInTypes}. */
   | { readonly type: 'ref'; readonly name: string }
   /** JSON without a schema: objects are merged by key, lists are atomic. */
-  | { readonly type: 'schemaless' };
+  /** `isGranular`: the server merges objects in it by key, and replaces lists. Otherwise objects may be atomic too. */
+  | { readonly type: 'schemaless'; readonly isGranular?: true };
 
 /** An object with declared fields. */
 export interface Struct {
@@ -50,3 +51,6 @@ export interface ListKey {
 
 /** JSON without a schema. */
 export const schemaless = { type: 'schemaless' } as const satisfies Schema;
+
+/** A part of a known schema that keeps unknown fields: the server derives the merge strategy from the values. */
+export const granular = { type: 'schemaless', isGranular: true } as const satisfies Schema;

@@ -18,7 +18,7 @@ export type DeltaHandler<T extends KubeObject> = (delta: Delta<T>, origin: Delta
 /** The part of an informer that does not depend on its objects' type. */
 export type CacheProgress = Pick<
   Informer<KubeObject>,
-  'kind' | 'namespaces' | 'store' | 'coverage' | 'hasReached' | 'observe' | 'replaceWatch'
+  'kind' | 'namespaces' | 'store' | 'coverage' | 'refusedForMs' | 'hasReached' | 'observe' | 'replaceWatch'
 >;
 
 /**
@@ -78,7 +78,8 @@ export interface InformerOptions<T extends KubeObject> extends ScopeOptions, Ref
   /**
    * The kind may be missing. While the server does not serve it, or forbids listing it, the informer counts as synced, and
    * keeps the objects that it has (none, if it was never listed); it retries at least once a minute. Default false: the
-   * informer syncs when the kind can be listed, and while the server refuses the kind later, keys wait for their writes.
+   * informer syncs when the kind can be listed. If the server refuses it later, the manager is not ready, and keys wait up to five
+   * minutes for their writes.
    */
   readonly optional?: boolean;
 }
@@ -198,6 +199,12 @@ export class Informer<T extends KubeObject> {
    */
   replaceWatch(namespace: string | undefined, options: ReplaceWatchOptions): boolean {
     return this.#partitions.get(namespace ?? '')?.reflector.replaceWatch(options) ?? false;
+  }
+
+  /** For how long the server has refused every list and watch (of this namespace, if the informer is limited to some), in milliseconds. */
+  refusedForMs(namespace?: string): number {
+    const refusal = this.#partitions.get(namespace ?? '')?.refusal;
+    return refusal === undefined ? 0 : performance.now() - refusal.sinceMs;
   }
 
   /** Whether the informer observes a write that resulted in this object. */
@@ -330,7 +337,7 @@ export class Informer<T extends KubeObject> {
     const lastMs = performance.now();
     const sinceMs = partition.refusal?.error.code === error.code ? partition.refusal.sinceMs : lastMs;
     partition.refusal = { verb, namespace: partition.namespace, error, sinceMs, lastMs };
-    // A needed kind that was listed is expected to be served again: observers keep waiting, as after a broken watch.
+    // A needed kind that was listed is expected to be served again: observers keep waiting for a while, as after a broken watch.
     if (this.#options.optional || !partition.synced) this.#reset(partition.namespace);
     if (!this.#options.optional) return;
     this.#countSynced(partition);

@@ -3,6 +3,7 @@ import {
   ApiError,
   type Client,
   isExpired,
+  isForbidden,
   type List,
   type Selection,
   type WatchEvent,
@@ -111,7 +112,7 @@ const randomTimeoutSeconds = (): number => Math.round(300 + 300 * Math.random())
  *
  * A watch from a version that is ahead of the server looks healthy and stays silent. So after a failed connection, and after a
  * watch that ended early, the reflector asks the server for its current version. It cannot detect a restored server that has
- * already written beyond our version.
+ * already written beyond our version, or that forbids it to list.
  */
 export class Reflector<T extends KubeObject> {
   readonly #client: Pick<Client, 'list' | 'watchBatches'>;
@@ -192,9 +193,9 @@ export class Reflector<T extends KubeObject> {
   }
 
   async #recover(error: unknown, verb: 'list' | 'watch', signal: AbortSignal): Promise<void> {
+    if (error instanceof WatchReplacedError) return;
     if (isNotServedOrForbidden(error)) this.#target.onRefused?.(error, verb);
     else this.#target.onNotRefused?.();
-    if (error instanceof WatchReplacedError) return;
     const state = this.#state;
     const resourceVersion = state.type === 'list' ? undefined : state.resourceVersion;
     if (error instanceof WatchOverdueError) {
@@ -216,9 +217,11 @@ export class Reflector<T extends KubeObject> {
         this.#backoff.reset();
         return;
       }
-    } else if (state.type === 'verify' && isNotServedOrForbidden(error)) {
-      // The permission to watch may remain, and a streamed list needs no other.
-      this.#state = { type: 'list' };
+    } else if (state.type === 'verify' && isForbidden(error)) {
+      // The permission to watch may remain, which is all that a streamed list needed.
+      this.#state = { type: 'resume', resourceVersion: state.resourceVersion };
+    } else if (state.type === 'list' && isForbidden(error)) {
+      this.#brokenStreams = 0;
     } else if (state.type !== 'list' && isFailedConnection(error)) {
       this.#state = { type: 'verify', resourceVersion: state.resourceVersion };
     }

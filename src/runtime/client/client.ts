@@ -162,6 +162,10 @@ export interface ClientRequest {
   readonly key?: ObjectKey;
   /** The uid that the object must have. */
   readonly uid?: string | undefined;
+  /** The part of the object that is read or written. Absent: all of it, without its subresources. */
+  readonly subresource?: Subresource | undefined;
+  /** Of a get: how fresh the result must be. Of a delete: the version that the object must have. */
+  readonly resourceVersion?: string | undefined;
   /** The server stores nothing. */
   readonly isDryRun?: boolean | undefined;
 }

@@ -86,11 +86,13 @@ export class HttpClient implements Client {
   }
 
   async get<T extends KubeObject>(kind: Kind<T>, key: ObjectKey, options?: GetOptions): Promise<T> {
-    return this.#read<T>({ verb: 'get', kind, key }, objectPath(kind, key), undefined, options);
+    const { resourceVersion } = options ?? {};
+    return this.#read<T>({ verb: 'get', kind, key, resourceVersion }, objectPath(kind, key), undefined, options);
   }
 
   async getMetadata(kind: Kind, key: ObjectKey, options?: GetOptions): Promise<PartialObjectMetadata> {
-    return this.#read({ verb: 'get', kind, key }, objectPath(kind, key), metadataOnly.object, options);
+    const { resourceVersion } = options ?? {};
+    return this.#read({ verb: 'get', kind, key, resourceVersion }, objectPath(kind, key), metadataOnly.object, options);
   }
 
   async list<T extends KubeObject>(kind: Kind<T>, options: ListOptions = {}): Promise<List<T>> {
@@ -134,7 +136,7 @@ export class HttpClient implements Client {
   ): Promise<T> {
     const path = objectPath(kind, object.metadata, subresource);
     return this.#write<T>(
-      { verb: 'update', kind, key: object.metadata },
+      { verb: 'update', kind, key: object.metadata, subresource },
       { method: 'PUT', path, body: withTypeMeta(kind, object), signal },
     );
   }
@@ -156,7 +158,7 @@ export class HttpClient implements Client {
     const path = objectPath(kind, key, subresource);
     const contentType = patch.type === 'json' ? jsonPatch : mergePatch;
     return this.#write<T>(
-      { verb: 'patch', kind, key },
+      { verb: 'patch', kind, key, subresource },
       { method: 'PATCH', path, contentType, body: patch.body, signal },
     );
   }
@@ -171,7 +173,7 @@ export class HttpClient implements Client {
     const body = { metadata: { resourceVersion: key.resourceVersion }, status };
     const signal = options?.signal;
     return this.#write<T>(
-      { verb: 'patch', kind, key },
+      { verb: 'patch', kind, key, subresource: 'status' },
       { method: 'PATCH', path, contentType: mergePatch, body, signal },
     );
   }
@@ -189,12 +191,17 @@ export class HttpClient implements Client {
   ): Promise<T> {
     const { name, namespace } = key;
     const metadata = namespace === undefined ? { name } : { name, namespace };
-    const request: ClientRequest = { verb: 'apply', kind, key, uid: options?.uid };
+    const request: ClientRequest = { verb: 'apply', kind, key, uid: options?.uid, subresource: 'status' };
     return this.#apply<T>(request, objectPath(kind, key, 'status'), withTypeMeta(kind, { metadata, status }), options);
   }
 
   async getScale(kind: Kind, key: ObjectKey, options?: RequestOptions): Promise<Scale> {
-    return this.#read<Scale>({ verb: 'get', kind, key }, objectPath(kind, key, 'scale'), undefined, options);
+    return this.#read<Scale>(
+      { verb: 'get', kind, key, subresource: 'scale' },
+      objectPath(kind, key, 'scale'),
+      undefined,
+      options,
+    );
   }
 
   async patchScale(
@@ -208,7 +215,7 @@ export class HttpClient implements Client {
     const body = { metadata, spec: { replicas } };
     const signal = options?.signal;
     return this.#write<Scale>(
-      { verb: 'patch', kind, key },
+      { verb: 'patch', kind, key, subresource: 'scale' },
       { method: 'PATCH', path, contentType: mergePatch, body, signal },
     );
   }
@@ -220,7 +227,7 @@ export class HttpClient implements Client {
   ): Promise<T | undefined> {
     const body = deleteOptions({ propagationPolicy, gracePeriodSeconds, preconditions: { uid, resourceVersion } });
     return this.#request(
-      { verb: 'delete', kind, key, uid },
+      { verb: 'delete', kind, key, uid, resourceVersion },
       { method: 'DELETE', path: objectPath(kind, key), body, signal },
       // The response is a Status if the object is gone, and the object if a finalizer or a grace period delays it.
       (response) => (isStatus(response) ? undefined : (response as T)),

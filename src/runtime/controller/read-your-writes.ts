@@ -27,7 +27,7 @@ interface WatchMinimums {
   readonly namespace: string | undefined;
   /** Oldest first. */
   readonly minimums: Set<Minimum>;
-  /** The keys with a write that the informer could not observe, or not in time: its next list wakes them. */
+  /** The keys with a write that the informer could not observe, or not in time: its next list wakes them. Kept until then. */
   readonly unlisted: Set<string>;
   /** When it was last listed or reset, by `performance.now`. */
   listedOrResetAtMs: number;
@@ -41,7 +41,10 @@ export interface ReadYourWritesOptions {
   /** Adds a key to the queue. */
   readonly enqueue: (key: string) => void;
   readonly log: Logger;
-  /** How long a write may stay unobserved before its watch is replaced; a key waits 30 times as long at most. Default 10,000. */
+  /**
+   * How long a write may stay unobserved before its watch is replaced; if the
+   * server refuses the watch, the key waits 30 times as long. Default 10,000.
+   */
   readonly timeoutMs?: number | undefined;
   /** Called for each watch that is replaced. */
   readonly watchReplaced?: (resource: string) => void;
@@ -59,10 +62,10 @@ export interface ReadYourWritesOptions {
  * - A write does not enqueue its key. An observed minimum is removed.
  * - After a list or a reset, every key with a minimum on that watch is enqueued, and after a list every key with a write that
  *   the cache could not observe, or not in time: an object that was created and deleted between two lists causes no event.
- * - A key waits for a bounded time. A write that the cache does not cover sets no minimum. If a minimum is not observed in time,
+ * - A key waits for a bounded time. Only a write that an informer watches sets a minimum. If a minimum is not observed in time,
  *   the watch is replaced by one that resumes, then by one that lists; a list that began after the write drops the minimum.
- *   After 30 such times (5 minutes, as the expectations of Kubernetes' own controllers) the minimum is dropped: the server may
- *   refuse the watch for good.
+ *   If the server refuses the watch for 30 such times (5 minutes, as the expectations of Kubernetes' own controllers), the
+ *   minimum is dropped.
  */
 export class ReadYourWrites {
   /** By resource: the versions of a kind share their objects and resourceVersions. */
@@ -112,9 +115,8 @@ export class ReadYourWrites {
           this.#recordResponse(key, request, response, uid, sentAtMs);
           return response;
         } catch (error) {
-          // The object no longer exists, but the cache may still hold it. A 404 for a kind that is not served names no object.
-          const isGone = isNotFound(error) && error.status.details?.name === request.key?.name;
-          if (isGone) this.#addDeletionMinimum(key, request.kind, request.key, uid, sentAtMs);
+          if (request.isDryRun) throw error;
+          if (showsDeletion(request, error)) this.#addDeletionMinimum(key, request.kind, request.key, uid, sentAtMs);
           if (showsStaleCache(request, error)) await this.#read(request, this.client(client, key, signal));
           throw error;
         }
@@ -322,13 +324,13 @@ export class ReadYourWrites {
   }
 
   #dropExpired(watch: WatchMinimums): void {
-    const expired = [...watch.minimums].filter(
-      ({ sinceMs }) => performance.now() - sinceMs >= this.#timeoutMs * maxTimeouts,
-    );
+    const limitMs = this.#timeoutMs * maxTimeouts;
+    if (watch.informer.refusedForMs(watch.namespace) < limitMs) return;
+    const expired = [...watch.minimums].filter(({ sinceMs }) => performance.now() - sinceMs >= limitMs);
     const [oldest] = expired;
     if (oldest === undefined) return;
     const details = detailsOf(watch, oldest);
-    this.#log.warn(details, 'no watch has delivered our own write: reconciling from a stale cache');
+    this.#log.warn(details, 'the server refuses the watch that delivers our own write: reconciling from a stale cache');
     for (const minimum of expired) {
       watch.unlisted.add(minimum.key);
       this.#removeMinimum(watch, minimum);
@@ -336,8 +338,16 @@ export class ReadYourWrites {
   }
 }
 
-/** A minimum is dropped after this many times the timeout. */
+/** A minimum is dropped after this many times the timeout, if the server has refused the watch meanwhile. */
 const maxTimeouts = 30;
+
+/** Whether the error says that no object with the request's uid, or none at all, has the name. The cache may still hold it. */
+function showsDeletion({ verb, key, uid, subresource, resourceVersion }: ClientRequest, error: unknown): boolean {
+  if (verb === 'delete' && isConflict(error)) return uid !== undefined && resourceVersion === undefined;
+  // A kind that is not served has no object. A kind without the subresource has one, and a get may ask for an old version.
+  const isAboutObject = subresource === undefined && (verb !== 'get' || resourceVersion === undefined);
+  return isAboutObject && isNotFound(error) && error.status.details?.name === key?.name;
+}
 
 /** Whether the error says that the object is not as the cache shows it. */
 function showsStaleCache({ verb, uid }: ClientRequest, error: unknown): boolean {

@@ -41,7 +41,7 @@ export interface ManagerRunOptions {
 /** Whether the manager is ready, and if not, what it waits for. */
 export interface Readiness {
   readonly ready: boolean;
-  /** The resources whose caches have not synced, or are stale because of a programming error. */
+  /** The resources whose caches have not synced, or are stale: a programming error, or a permission that is gone. */
   readonly waitingFor: readonly string[];
   /** The Lease whose holder is not known yet, in a process that contends for one. */
   readonly lease?: string;

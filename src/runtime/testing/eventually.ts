@@ -23,22 +23,27 @@ export async function eventually<R>(
       if (result !== undefined && result !== false) return result;
     } catch (error) {
       if (isAssertionError(error)) throw error;
-      lastError = error;
+      // The error of an earlier poll says more.
+      lastError = error instanceof PollHangsError ? (lastError ?? error) : error;
     }
-    if (performance.now() >= deadlineMs) {
-      throw new Error(`not within ${timeoutMs} ms: ${description}`, { cause: lastError });
-    }
-    await delay(pauseMs(performance.now() - startedAtMs));
+    const leftMs = deadlineMs - performance.now();
+    if (leftMs <= 0) throw new Error(`not within ${timeoutMs} ms: ${description}`, { cause: lastError });
+    await delay(Math.min(pauseMs(performance.now() - startedAtMs), leftMs));
   }
 }
 
 /** The longer the wait, the longer a pause between two polls may be: many tests at once would keep the API server busy. */
 const pauseMs = (waitedMs: number): number => Math.min(Math.max(25, waitedMs / 10), 250);
 
+class PollHangsError extends Error {
+  override readonly name = 'PollHangsError';
+}
+
 async function untilDeadline<R>(polled: Promise<R>, deadlineMs: number): Promise<R> {
   const over = Promise.withResolvers<never>();
-  const leftMs = Math.ceil(deadlineMs - performance.now());
-  const timer = setTimeout(() => over.reject(new Error('the last poll did not end')), leftMs);
+  // The last poll may begin at the deadline.
+  const leftMs = Math.max(deadlineMs - performance.now(), 25);
+  const timer = setTimeout(() => over.reject(new PollHangsError('the last poll did not end')), leftMs);
   try {
     return await Promise.race([polled, over.promise]);
   } finally {

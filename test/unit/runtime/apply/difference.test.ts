@@ -27,6 +27,7 @@ const Shop = defineKind({
     prices: Type.Record(Type.String(), Type.Number(), { 'x-kubernetes-map-type': 'atomic' }),
     limits: Type.Record(Type.String(), Type.Number()),
     open: Type.Boolean(),
+    free: Type.Unsafe<object>({ type: 'object', 'x-kubernetes-preserve-unknown-fields': true }),
   }),
   status: Type.Object({}),
   printerColumns: [],
@@ -244,6 +245,11 @@ describe('a value that the server omits', () => {
     expect(ofShop({ tags: [] }, {})).toBe('.spec.tags');
     expect(ofShop({ limits: {} }, {})).toBe('.spec.limits');
   });
+});
+
+test('a field of a custom kind that keeps unknown fields is merged by key', () => {
+  expect(ofShop({ free: { a: { b: 1 } } }, { free: { a: { b: 1, theirs: 2 }, theirs: 3 } })).toBeUndefined();
+  expect(ofShop({ free: { a: [{ b: 1 }] } }, { free: { a: [{ b: 1, theirs: 2 }] } })).toBe('.spec.free[a][0][theirs]');
 });
 
 describe('a kind without a schema', () => {

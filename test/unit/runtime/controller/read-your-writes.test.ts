@@ -494,6 +494,21 @@ describe('a write of a child that is not as the cache shows it, because its watc
   });
 });
 
+describe('a delete with a uid that another object has the name of', () => {
+  test('defers the key until the cache no longer shows the uid', async () => {
+    const remove = (client: Client): Promise<unknown> =>
+      client.delete(Part, { name: 'p', namespace: 'default' }, { uid: 'uid-p' }).catch(() => {});
+    await controller({ a: remove }, [stored('p', '5')], { observationTimeoutMs: 500 });
+    (await nextWrite('DELETE')).refuse(409, 'Conflict');
+    const resumed = await managed.server.next({ path: partsPath, watch: true });
+    widgets.send('MODIFIED', stored('a', '11'));
+    await othersGoOn('12');
+    expect(times('a')).toBe(1);
+    resumed.stream().send('DELETED', stored('p', '20'));
+    await reconciled('a', 2);
+  });
+});
+
 describe('a write that is not delivered because no watch is open', () => {
   test('is delivered by the next watch, which is not counted as replaced', async () => {
     await controller({ a: createPart }, [], { observationTimeoutMs: 50 });
@@ -573,7 +588,7 @@ describe('a needed kind that the server refuses', () => {
     await reconciled('a', 2);
   });
 
-  test('does not defer the key for longer than 30 times the time of one watch', async () => {
+  test('does not defer the key for longer than 30 times the time of one watch, but until then', async () => {
     await controller({ a: createPart }, [], { observationTimeoutMs: 20 });
     await refuseWatch();
     const writtenAtMs = performance.now();
@@ -583,7 +598,7 @@ describe('a needed kind that the server refuses', () => {
     await reconciled('a', 2);
     expect(performance.now() - writtenAtMs).toBeGreaterThanOrEqual(600);
     expect(managed.log.messages('warn')).toContain(
-      'no watch has delivered our own write: reconciling from a stale cache',
+      'the server refuses the watch that delivers our own write: reconciling from a stale cache',
     );
   });
 });
@@ -673,6 +688,7 @@ test('after detach, a later response sets no minimum and no watch is replaced', 
     namespaces: undefined,
     observe: () => () => {},
     coverage: () => 'watched',
+    refusedForMs: () => 0,
     store: new Store<Part>(),
     hasReached: () => false,
     replaceWatch: () => {
@@ -717,6 +733,17 @@ describe('a key is not deferred', () => {
       'for a read of an object that does not exist',
       (client) => client.get(Part, { name: 'p', namespace: 'default' }).catch(() => {}),
       (exchange) => exchange.refuse(404, 'NotFound', { details: { name: 'p' } }),
+    ],
+    [
+      'for a subresource that its kind does not have',
+      (client) => client.getScale(Part, { name: 'p', namespace: 'default' }).catch(() => {}),
+      (exchange) => exchange.refuse(404, 'NotFound', { details: { name: 'p' } }),
+    ],
+    [
+      'for a dry run that finds its name taken',
+      (client) =>
+        client.create(Part, { metadata: { name: 'p', namespace: 'default' } }, { dryRun: true }).catch(() => {}),
+      (exchange) => exchange.refuse(409, 'AlreadyExists'),
     ],
     [
       'for a dry run, whose object has no resourceVersion',

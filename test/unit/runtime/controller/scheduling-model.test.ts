@@ -37,6 +37,7 @@ class NamespaceWatch {
   isSilent = false;
   /** The server answers 403. */
   isRefused = false;
+  refusedAtMs = 0;
 }
 
 /** A kind on a server, and an informer of it that is limited to two namespaces. */
@@ -102,6 +103,7 @@ class Cached {
   }
 
   refuse(namespace: Namespace): void {
+    if (!this.watches[namespace].isRefused) this.watches[namespace].refusedAtMs = performance.now();
     this.watches[namespace].isRefused = true;
     if (!this.isOptional) return;
     this.onReset(namespace);
@@ -131,6 +133,8 @@ class Cached {
 
   readonly coverage = (object: KubeObject): Coverage =>
     this.isOptional && this.#watchOf(object).isRefused ? 'unlisted' : 'watched';
+  readonly refusedForMs = (namespace: Namespace): number =>
+    this.watches[namespace].isRefused ? performance.now() - this.watches[namespace].refusedAtMs : 0;
   readonly hasReached = (wanted: string, namespace: Namespace): boolean =>
     compareResourceVersions(this.watches[namespace].reached, wanted) >= 0;
 
