@@ -155,7 +155,7 @@ describe('the permissions of the operator', () => {
     ] as const;
     const lease = ['coordination.k8s.io', 'leases', 'demo-echoperator'] as const;
     expect(await allowed(verbs, second, echos)).toEqual(watched);
-    expect(await allowed(verbs, second, jobs)).toEqual(['list', 'watch', 'create', 'delete']);
+    expect(await allowed(verbs, second, jobs)).toEqual(['get', 'list', 'watch', 'create', 'delete']);
     expect(await allowed(verbs, second, pods)).toEqual([...watched, 'create', 'patch', 'delete']);
     for (const other of [first, third]) {
       expect(await allowed(verbs, other, echos)).toEqual([]);

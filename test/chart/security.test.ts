@@ -131,7 +131,7 @@ describe.each(helmNames)('security, by %s', (name) => {
       { apiGroups: ['mmontes.io'], resources: ['echos'], verbs: ['get', 'list', 'watch'] },
       { apiGroups: ['mmontes.io'], resources: ['echos/status'], verbs: ['patch'] },
       { apiGroups: ['mmontes.io'], resources: ['echos/finalizers'], verbs: ['update'] },
-      { apiGroups: ['batch'], resources: ['jobs'], verbs: ['list', 'watch', 'create', 'delete'] },
+      { apiGroups: ['batch'], resources: ['jobs'], verbs: ['get', 'list', 'watch', 'create', 'delete'] },
       { apiGroups: [''], resources: ['pods'], verbs: ['list', 'watch'] },
       // The Pet controller is off and only writes a status.
       { apiGroups: ['petstore.example.com'], resources: ['pets'], verbs: ['get', 'list', 'watch'] },
@@ -166,7 +166,7 @@ describe.each(helmNames)('security, by %s', (name) => {
       'echos get,list,watch',
       'echos/status patch',
       'echos/finalizers update',
-      'jobs list,watch,create,delete',
+      'jobs get,list,watch,create,delete',
       'pods list,watch',
       'pets get,list,watch',
       'pets/status patch',

@@ -198,7 +198,7 @@ async function kubeconfigWithRoles(): Promise<string> {
         rule('mmontes.io', 'echos', 'get', 'list', 'watch'),
         rule('mmontes.io', 'echos/status', 'patch'),
         rule('mmontes.io', 'echos/finalizers', 'update'),
-        rule('batch', 'jobs', 'list', 'watch', 'create', 'delete'),
+        rule('batch', 'jobs', 'get', 'list', 'watch', 'create', 'delete'),
         rule('', 'pods', 'list', 'watch'),
         // Their controllers are off, which their status says.
         ...kinds
