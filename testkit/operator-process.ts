@@ -1,5 +1,6 @@
 import { eventually } from './eventually.ts';
 import { freePorts } from './free-ports.ts';
+import { exitInTime } from './in-time.ts';
 import { type ShippedPrograms, startShipped } from './shipped-program.ts';
 
 /**
@@ -12,9 +13,6 @@ export const operatorCommand = (
   env: Readonly<Record<string, string>>,
   programs?: ShippedPrograms,
 ) => startShipped('operator', args, env, programs);
-
-/** More than the operator may take to stop. */
-const exitLimitMs = 90_000;
 
 /** The operator as a process, run like in its image. */
 export class OperatorProcess {
@@ -84,7 +82,7 @@ export class OperatorProcess {
   async stop(signal: 'SIGTERM' | 'SIGKILL' = 'SIGTERM'): Promise<{ exitCode: number | undefined; output: string }> {
     const hasCrashed = this.#hasEnded && !this.#isExpectedToEnd;
     this.#process.kill(signal);
-    const ended = await this.#endInTime();
+    const ended = await this.waitForExit();
     if (hasCrashed) throw new Error(`the operator had already exited with ${ended.exitCode}: ${ended.output}`);
     return ended;
   }
@@ -98,23 +96,17 @@ export class OperatorProcess {
     this.#process.kill('SIGCONT');
   }
 
-  /** Resolves when the process has exited. */
+  /** Resolves when the process has exited, however long it runs. */
   get ended(): Promise<{ exitCode: number | undefined; output: string }> {
     this.#isExpectedToEnd = true;
     return this.#end;
   }
 
-  async #endInTime(): Promise<{ exitCode: number | undefined; output: string }> {
+  /** Waits until the process exits because of a signal or a fault. @throws Error with its output if it hangs; it is killed then */
+  async waitForExit(): Promise<{ exitCode: number | undefined; output: string }> {
     this.#isExpectedToEnd = true;
-    let isLate = false;
-    const timer = setTimeout(() => {
-      isLate = true;
-      this.#process.kill('SIGKILL');
-    }, exitLimitMs);
-    const ended = await this.#end;
-    clearTimeout(timer);
-    if (isLate) throw new Error(`the operator did not exit within ${exitLimitMs} ms: ${ended.output}`);
-    return ended;
+    await exitInTime('the operator', this.#process);
+    return this.#end;
   }
 
   /** The number of finished reconciles of a controller, including failed ones. */

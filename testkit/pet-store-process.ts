@@ -2,6 +2,7 @@ import { mkdtemp } from 'node:fs/promises';
 import { join } from 'node:path';
 import { eventually } from './eventually.ts';
 import { freePorts } from './free-ports.ts';
+import { exitInTime } from './in-time.ts';
 import { type ShippedPrograms, startShipped } from './shipped-program.ts';
 
 /** The pet store as a process, run like in its image. Its database file outlives the process. */
@@ -76,7 +77,7 @@ export class PetStoreProcess {
     this.#process = undefined;
     if (child === undefined) return { exitCode: undefined, output: '' };
     child.kill(signal);
-    const { exitCode, all } = await child;
+    const { exitCode, all } = await exitInTime('the pet store', child);
     return { exitCode, output: all ?? '' };
   }
 

@@ -16,6 +16,7 @@ import {
   type PodCrashDetectorOptions,
 } from '../../src/runtime/leader-election/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
+import { inTime } from '../../testkit/in-time.ts';
 import { RecordingLog } from '../../testkit/recording-log.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
 import { ensureBinaries } from '../../tools/programs/index.ts';
@@ -143,7 +144,12 @@ function start<T>(work: (signal: AbortSignal) => Promise<T>): { readonly result:
   });
   started.push(result);
   result.catch(() => {});
-  return { result, isOver: () => over };
+  return {
+    get result() {
+      return inTime('the detector returns', result);
+    },
+    isOver: () => over,
+  };
 }
 
 const terminationMessage = async (): Promise<string> => readFile(terminationMessagePath, 'utf8');
@@ -368,13 +374,13 @@ describe('a leader that crashed', () => {
     const pod = await createPod('crashes');
     await writeStatus(pod, '1', running());
     const first = await candidate('crash', 'first', detectorIn(pod));
-    await first.leads;
+    await inTime('the first leads', first.leads);
     const { terminationToken } = JSON.parse(await published('crash'));
     const second = await candidate('crash', 'second', detectorIn(await createPod('stands-by')));
     await eventually('the standby watches', async () => log.messages('info').includes('another candidate leads'));
     await first.crash();
     await writeStatus(pod, '1', terminated('1', { message: `leader election: ${terminationToken}\n` }));
-    await second.leads;
+    await inTime('the second leads', second.leads);
     expect((await cluster.client.get(Lease, { namespace, name: 'crash' })).spec?.holderIdentity).toBe('second');
   });
 
@@ -382,14 +388,14 @@ describe('a leader that crashed', () => {
     const pod = await createPod('restarts');
     await writeStatus(pod, '1', running());
     const first = await candidate('restart', 'first', detectorIn(pod));
-    await first.leads;
+    await inTime('the first leads', first.leads);
     await published('restart');
     await first.crash();
     // The new instance has a new file.
     await writeFile(terminationMessagePath, '');
     await writeStatus(pod, '2', running(), terminated('1', { reason: 'OOMKilled' }));
     const second = await candidate('restart', 'second', detectorIn(pod));
-    await second.leads;
+    await inTime('the second leads', second.leads);
     const holder = async () => (await cluster.client.get(Lease, { namespace, name: 'restart' })).spec?.holderIdentity;
     expect(await holder()).toBe('second');
     await eventually('the new leader has published its container', async () =>

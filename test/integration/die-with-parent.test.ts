@@ -5,6 +5,7 @@ import { expect } from '@jest/globals';
 import { execa } from 'execa';
 import { dieWithParent } from '../../testkit/die-with-parent.ts';
 import { eventually } from '../../testkit/eventually.ts';
+import { inTime } from '../../testkit/in-time.ts';
 import { testOnLinux } from '../../testkit/on-linux.ts';
 
 const script = join(import.meta.dirname, 'environment/started-programs.ts');
@@ -22,7 +23,9 @@ const commandOf = async (pid: number): Promise<string> =>
 testOnLinux('programs that a test starts end when its process is killed with SIGKILL', async () => {
   const [file, args] = dieWithParent(process.execPath, [script]);
   const parent = execa(file, args, { reject: false, buffer: false, stderr: 'inherit' });
-  await once(parent.stdout, 'data');
+  const hasEnded = parent.then(() => Promise.reject(new Error('it has ended before its programs had started')));
+  hasEnded.catch(() => {});
+  await inTime('its programs have started', Promise.race([once(parent.stdout, 'data'), hasEnded]));
   const started = await descendants(Number(parent.pid));
   const commands = (await Promise.all(started.map(commandOf))).join('\n');
   for (const program of ['etcd', 'kube-apiserver', 'operator/main.js', 'petstore/main.js', 'postgres']) {

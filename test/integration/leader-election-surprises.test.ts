@@ -12,6 +12,7 @@ import {
   LeadershipLostError,
 } from '../../src/runtime/leader-election/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
+import { inTime } from '../../testkit/in-time.ts';
 import { RecordingLog } from '../../testkit/recording-log.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
 
@@ -125,7 +126,7 @@ test('a leader whose namespace was deleted creates its Lease once per retry peri
     },
   };
   const { leads } = run(elector({ client: withoutNamespace }));
-  await leads;
+  await inTime('the candidate leads', leads);
   await cluster.client.delete(Lease, lease);
   await eventually('it has tried to create the Lease again', async () => requests.creations >= 3);
   expect(requests.creations).toBeLessThanOrEqual(requests.updates + 1);
@@ -136,7 +137,7 @@ test('a callback that throws does not end leadership', async () => {
     throw new Error('a defect');
   };
   const first = run(elector({ identity: 'first', onNewLeader }));
-  await first.leads;
+  await inTime('the first leads', first.leads);
   const firstLog = log;
   log = new RecordingLog();
   run(elector({ identity: 'second', onNewLeader }));
@@ -144,7 +145,7 @@ test('a callback that throws does not end leadership', async () => {
   expect(firstLog.messages('error')).toEqual(['onNewLeader threw']);
   expect(log.messages('warn')).toEqual([]);
   stop.abort();
-  expect(await first.ended).toBeUndefined();
+  expect(await inTime('the first ends', first.ended)).toBeUndefined();
   expect(await holder()).toBe('');
 });
 
@@ -167,10 +168,10 @@ test('a new leader does not wait for the end of the crash watch that it began as
   );
   await eventually('the first leads', async () => (await holder().catch(() => '')) === 'first');
   const second = run(elector({ identity: 'second', crashDetector }));
-  await watching.promise;
+  await inTime('the second watches the first', watching.promise);
   stopFirst.abort();
   await first;
-  await second.leads;
+  await inTime('the second leads', second.leads);
   slow.resolve();
 });
 
@@ -198,10 +199,10 @@ test('a leader whose Lease was deleted and created by another candidate loses it
   };
   let isLeading = false;
   const candidate = run(elector({ client: overtaken }));
-  await candidate.leads;
+  await inTime('the candidate leads', candidate.leads);
   isLeading = true;
   await cluster.client.delete(Lease, lease);
-  const error = await candidate.ended;
+  const error = await inTime('the candidate ends', candidate.ended);
   expect(error).toBeInstanceOf(LeadershipLostError);
   expect(String(error)).toContain('is held by faster');
   expect(updatesAfter).toBe(0);

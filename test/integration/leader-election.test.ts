@@ -5,12 +5,16 @@ import { kubeconfigConnection } from '../../src/runtime/client/index.ts';
 import { Transport } from '../../src/runtime/client/transport.ts';
 import { Lease } from '../../src/runtime/kinds/index.ts';
 import { LeaderElector, LeadershipLostError, type LeaseTimings } from '../../src/runtime/leader-election/index.ts';
-import { eventually, FaultProxy, isWatch, type RequestFilter } from '../../src/runtime/testing/index.ts';
+import { FaultProxy, isWatch, type RequestFilter } from '../../src/runtime/testing/index.ts';
+import { eventually } from '../../testkit/eventually.ts';
+import { inTime } from '../../testkit/in-time.ts';
 import { RecordingLog } from '../../testkit/recording-log.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
 
-/** Short enough to wait for, long enough for a slow machine. */
-const timings: LeaseTimings = { leaseDurationSeconds: 6, renewDeadlineSeconds: 4, retryPeriodSeconds: 0.5 };
+/** Renewed often, but no Lease is lost because the API server of a busy machine does not answer for some seconds. */
+const timings: LeaseTimings = { leaseDurationSeconds: 60, renewDeadlineSeconds: 40, retryPeriodSeconds: 0.5 };
+/** For tests that wait until a Lease expires. */
+const expiring: LeaseTimings = { leaseDurationSeconds: 8, renewDeadlineSeconds: 6, retryPeriodSeconds: 0.5 };
 /**
  * So long that no Lease expires and no standby polls within a test: a standby learns of a release only by its watch.
  */
@@ -29,7 +33,7 @@ interface CandidateOptions {
   readonly identity?: string;
   /** The leader's work. Default: waits until it is stopped. */
   readonly lead?: (stop: AbortSignal) => Promise<void>;
-  /** Default: the short ones. */
+  /** Default: those that are renewed often and do not expire. */
   readonly timings?: LeaseTimings;
 }
 
@@ -40,7 +44,7 @@ class Candidate {
   readonly identity: string;
   readonly log = new RecordingLog();
   readonly leaders: string[] = [];
-  /** The result of `run`. */
+  /** The result of `run`: see {@link end}. */
   readonly ended: Promise<unknown>;
   /** When `lead` was called (performance.now). */
   leadsSinceMs: number | undefined;
@@ -86,7 +90,11 @@ class Candidate {
 
   stop(): Promise<unknown> {
     this.#stop.abort();
-    return this.ended;
+    return this.end();
+  }
+
+  end(): Promise<unknown> {
+    return inTime(`${this.identity} ends`, this.ended);
   }
 
   /** Drops all traffic with the API server without closing connections. */
@@ -97,7 +105,7 @@ class Candidate {
   async close(): Promise<void> {
     this.#stop.abort();
     await this.proxy.close();
-    await this.ended;
+    await this.end();
     await this.#transport.close();
   }
 }
@@ -141,7 +149,7 @@ describe('a handover', () => {
   test('the first candidate creates the Lease and leads; the others stand by and do not write to it', async () => {
     const [leader, standby] = await startGroup(3);
     const { spec } = await lease();
-    expect(spec).toMatchObject({ holderIdentity: leader.identity, leaseDurationSeconds: 6, leaseTransitions: 0 });
+    expect(spec).toMatchObject({ holderIdentity: leader.identity, leaseDurationSeconds: 60, leaseTransitions: 0 });
     expect(candidates.filter((candidate) => candidate.leads)).toEqual([leader]);
     expect(() => standby?.elector.fence.pass()).toThrow('holds no lease yet');
     leader.elector.fence.pass();
@@ -192,7 +200,7 @@ describe('a handover', () => {
         throw new Error('a defect');
       },
     });
-    expect(await leader.ended).toEqual(new Error('a defect'));
+    expect(await leader.end()).toEqual(new Error('a defect'));
     expect((await lease()).spec?.holderIdentity).toBe('');
   });
 
@@ -206,12 +214,12 @@ describe('a handover', () => {
 
 describe('a leader that is cut off', () => {
   test('stops before another candidate leads, and throws LeadershipLostError', async () => {
-    const [leader, standby] = await startGroup(2);
+    const [leader, standby] = await startGroup(2, { timings: expiring });
     const closedAtMs = new Promise<number>((resolve) => {
       leader.elector.fence.signal.addEventListener('abort', () => resolve(performance.now()), { once: true });
     });
     leader.cutOff();
-    expect(await leader.ended).toBeInstanceOf(LeadershipLostError);
+    expect(await leader.end()).toBeInstanceOf(LeadershipLostError);
     expect(leader.stopReason).toBeInstanceOf(LeadershipLostError);
     expect(() => leader.elector.fence.pass()).toThrow(LeadershipLostError);
     if (standby === undefined) throw new Error('there is a standby');
@@ -243,7 +251,7 @@ describe('a leader that is cut off', () => {
   });
 
   test('ends although it cannot release the Lease, which expires', async () => {
-    const [leader, standby] = await startGroup(2);
+    const [leader, standby] = await startGroup(2, { timings: expiring });
     leader.proxy.inject({ type: 'answer', status: 500, reason: 'InternalError' }, { on: isUpdate });
     expect(await leader.stop()).toBe('resolved');
     expect(leader.log.messages('warn')).toContain('the lease could not be released: it expires');
@@ -260,7 +268,7 @@ describe('a Lease that another client changes', () => {
       { namespace, name },
       { type: 'merge', body: { spec: { holderIdentity: 'else' } } },
     );
-    const error = await leader.ended;
+    const error = await leader.end();
     expect(error).toBeInstanceOf(LeadershipLostError);
     expect(String(error)).toContain(`the lease ${namespace}/${name} is held by else`);
     expect((await lease()).spec?.holderIdentity).toBe('else');

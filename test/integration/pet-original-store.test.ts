@@ -88,7 +88,7 @@ test('a deletion that waits for a missing answer says so', async () => {
 });
 
 describe('a store that was killed and started again', () => {
-  const names = Array.from({ length: 40 }, (_, index) => `pet-${index}`);
+  const names = Array.from({ length: 15 }, (_, index) => `pet-${index}`);
   const applyAll = (suffix: string) =>
     Promise.all(names.map((name) => world.apply(name, { ...thor, name: name + suffix })));
 

@@ -41,10 +41,10 @@ describe('a wrong password', () => {
     const before = proxy.connections;
     await world.startOperator({ ...plain(), PSQL_CREDENTIALS_DIR: folder });
     const namespace = await world.cluster.namespace();
-    await world.applyMany(namespace, 25, jane);
+    await world.applyMany(namespace, 15, jane);
     // Each of these has a question of its own.
     const asking = await world.cluster.namespace();
-    const names = Array.from({ length: 40 }, (_, index) => `asks-${index}`);
+    const names = Array.from({ length: 20 }, (_, index) => `asks-${index}`);
     await Promise.all(names.map((name) => world.apply({ name, namespace: asking }, { ...jane, table: name })));
     const refused = await world.withReason({ name: 'many-0', namespace }, 'AccessDenied');
     expect(readyOf(refused)?.message).toContain('password authentication failed for user "writer"');
@@ -54,7 +54,7 @@ describe('a wrong password', () => {
       ),
     );
     await delay(3000);
-    // After 0.5 s, 1, 2, 4 and so on: sixty-five resources knock no more often than one.
+    // After 0.5 s, 1, 2, 4 and so on: thirty-five resources knock no more often than one.
     expect(proxy.connections - before).toBeLessThan(15);
     await secret(writerRole.PSQL_PASSWORD);
     await world.settled(namespace, ['students']);
@@ -114,7 +114,7 @@ describe('if the operator is killed', () => {
 test('a deleted namespace leaves no row and no PostgresWriter behind', async () => {
   await world.startOperator();
   const namespace = await world.cluster.namespace();
-  await world.applyMany(namespace, 200, jane);
+  await world.applyMany(namespace, 40, jane);
   await world.settled(namespace, ['students']);
   await world.cluster.deleteNamespace(namespace);
   expect(await world.rows('students', namespace)).toEqual([]);

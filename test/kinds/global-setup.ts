@@ -10,12 +10,10 @@ import { postgresImage } from '../e2e/environment/postgres-image.ts';
 import { Release } from '../e2e/environment/release.ts';
 import { SharedCluster } from '../e2e/environment/shared-cluster.ts';
 
-const images = async (): Promise<readonly string[]> => [
-  (await buildImage()).archive,
-  (await buildImage({ image: 'petstore' })).archive,
-  await postgresImage(),
-  ...(await bookStoreImages()),
-];
+async function images(): Promise<readonly string[]> {
+  const built = [buildImage(), buildImage({ image: 'petstore' })].map(async (image) => (await image).archive);
+  return (await Promise.all([...built, postgresImage(), bookStoreImages()])).flat();
+}
 
 /** One release for all files: they run side by side. It has every controller, a pet store, and a database beside it. */
 export default async function setUp(): Promise<void> {

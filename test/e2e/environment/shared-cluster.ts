@@ -31,7 +31,7 @@ export class SharedCluster {
     const watchdog = await removeClusterOnExit(suite);
     await Cluster.down(suite);
     const [cluster, archives] = await Promise.all([Cluster.up({ name: suite, nodes }), images()]);
-    for (const archive of archives) await cluster.loadImage(archive);
+    await Promise.all(archives.map((archive) => cluster.loadImage(archive)));
     process.env.E2E_KUBECONFIG = cluster.kubeconfigPath;
     process.env.E2E_AUDIT_LOG = cluster.auditLog;
     // kubectl and helm would ask a proxy for what is on this machine.

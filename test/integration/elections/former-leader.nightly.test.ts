@@ -62,7 +62,7 @@ async function replicas(
 
 /** Expects that the operator ends because it has lost its Lease. */
 async function expectLostLease(operator: OperatorProcess): Promise<void> {
-  const { exitCode, output } = await operator.ended;
+  const { exitCode, output } = await operator.waitForExit();
   expect(output).toContain('the lease is lost: starting no new work');
   expect(exitCode).toBe(1);
 }

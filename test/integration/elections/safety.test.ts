@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { ConfigMap } from '../../../src/runtime/kinds/index.ts';
 import type { LeaseTimings } from '../../../src/runtime/leader-election/index.ts';
-import { eventually } from '../../../src/runtime/testing/index.ts';
+import { eventually } from '../../../testkit/eventually.ts';
 import { removeLeftoverClocks } from '../../../testkit/fake-clock.ts';
 import { Arena } from './environment/arena.ts';
 import { Contest } from './environment/contest.ts';

@@ -109,17 +109,15 @@ function killAfterApiWrite(api: FaultProxy, number: number, namespace: string): 
 
 /** The same for a statement that changes rows. */
 function killAfterStatement(number: number): () => Promise<void> {
-  const passed = Promise.withResolvers<void>();
   let statements = 0;
   proxy.onSent((data) => {
     if (!/INSERT INTO|DELETE FROM/.test(data.toString('latin1'))) return;
     statements += 1;
     if (statements !== number) return;
     proxy.mute();
-    passed.resolve();
   });
   return async () => {
-    await passed.promise;
+    await eventually(`statement ${number} is sent`, async () => statements >= number);
     await world.stopOperator('SIGKILL');
     proxy.onSent(() => {});
   };

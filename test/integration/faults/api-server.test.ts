@@ -4,7 +4,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
 import { Echo } from '../../../src/api/index.ts';
 import { ClusterRoleBinding, ServiceAccount } from '../../../src/runtime/kinds/index.ts';
-import { eventually, FaultProxy, isWatch } from '../../../src/runtime/testing/index.ts';
+import { FaultProxy, isWatch } from '../../../src/runtime/testing/index.ts';
+import { eventually } from '../../../testkit/eventually.ts';
 import {
   client,
   folder,

@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { ConfigMap } from '../../../src/runtime/kinds/index.ts';
 import {
-  eventually,
   type Fault,
   isList,
   isStreamedList,
@@ -9,6 +8,7 @@ import {
   isWrite,
   type RequestFilter,
 } from '../../../src/runtime/testing/index.ts';
+import { eventually } from '../../../testkit/eventually.ts';
 import {
   cluster,
   forget,

@@ -31,6 +31,9 @@ const durations = {
   clock: { min: 500, max: 3_000 },
 } as const;
 
+/** How long a long fault waits until its target holds a lock, because it shows nothing about a standby. */
+const maxAimMs = 5_000;
+
 export type FaultKind = keyof typeof durations;
 
 export const faultKinds = Object.keys(durations) as FaultKind[];
@@ -83,6 +86,7 @@ export interface FaultTarget {
 export async function applyFault(step: Step, target: FaultTarget, signal: AbortSignal): Promise<boolean> {
   const { link, proxy } = target;
   const wait = () => delay(step.durationMs, undefined, { signal }).catch(() => {});
+  if (isLong(step)) await waitUntilItLeads(target, signal);
   switch (step.fault) {
     case 'pause':
     case 'long pause': {
@@ -132,12 +136,22 @@ export async function applyFault(step: Step, target: FaultTarget, signal: AbortS
   }
 }
 
+const isLong = ({ fault }: Step): boolean => fault === 'long pause' || fault === 'long partition';
+
+/** Returns without an error after {@link maxAimMs}. */
+async function waitUntilItLeads(target: FaultTarget, signal: AbortSignal): Promise<void> {
+  const untilMs = monotonicMs() + maxAimMs;
+  while (!signal.aborted && monotonicMs() < untilMs && (await target.held()).length === 0) {
+    await delay(250, undefined, { signal }).catch(() => {});
+  }
+}
+
 /**
  * Waits, and returns whether the target lost a lock during a long fault. True for short faults, which need not cost a
  * lock.
  */
-async function losesLock({ fault }: Step, target: FaultTarget, wait: () => Promise<void>): Promise<boolean> {
-  if (fault !== 'long pause' && fault !== 'long partition') {
+async function losesLock(step: Step, target: FaultTarget, wait: () => Promise<void>): Promise<boolean> {
+  if (!isLong(step)) {
     await wait();
     return true;
   }

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { ConfigMap, Lease } from '../../../../src/runtime/kinds/index.ts';
 import type { LeaseTimings } from '../../../../src/runtime/leader-election/index.ts';
-import { eventually } from '../../../../src/runtime/testing/index.ts';
+import { eventually } from '../../../../testkit/eventually.ts';
 import { canFakeClock } from '../../../../testkit/fake-clock.ts';
 import type { Arena } from './arena.ts';
 import type { Contest } from './contest.ts';

@@ -3,7 +3,6 @@ import type { ReflectorOptions } from '../../../../src/runtime/cache/index.ts';
 import { kubeconfigConnection } from '../../../../src/runtime/client/index.ts';
 import { ConfigMap } from '../../../../src/runtime/kinds/index.ts';
 import {
-  eventually,
   type Fault,
   FaultProxy,
   type FaultTarget,
@@ -12,6 +11,7 @@ import {
   isWatch,
   type RequestFilter,
 } from '../../../../src/runtime/testing/index.ts';
+import { eventually } from '../../../../testkit/eventually.ts';
 import { TestCluster } from '../../../../testkit/test-cluster.ts';
 import { SubjectProcess } from './subject-process.ts';
 import { World } from './world.ts';

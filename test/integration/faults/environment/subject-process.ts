@@ -1,7 +1,8 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
-import { eventually } from '../../../../src/runtime/testing/index.ts';
+import { eventually } from '../../../../testkit/eventually.ts';
+import { inTime } from '../../../../testkit/in-time.ts';
 import type { Question, Questions, SubjectSettings } from './subject.ts';
 
 /** A {@link SubjectSettings subject} in its own process. */
@@ -55,11 +56,16 @@ export class SubjectProcess implements AsyncDisposable {
     });
   }
 
+  /** @throws Error if the subject does not exit; it is killed then */
   async stop(): Promise<void> {
     if (this.#exited !== undefined) return;
     const exit = once(this.#child, 'exit');
     this.#child.kill('SIGTERM');
-    await exit;
+    try {
+      await inTime('the subject exits', exit);
+    } finally {
+      this.#child.kill('SIGKILL');
+    }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
