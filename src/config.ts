@@ -107,6 +107,10 @@ export interface Config {
      * PETSTORE_CA_FILE: the file of the authorities that may sign the server's certificate. Absent: the public ones.
      */
     readonly caFile: string | undefined;
+    /** PETSTORE_CERT_FILE: the file of the certificate that the operator presents. Absent: none. */
+    readonly certFile: string | undefined;
+    /** PETSTORE_KEY_FILE: the file of its key. */
+    readonly keyFile: string | undefined;
     /** PETSTORE_TIMEOUT_SECONDS: the timeout of a request. */
     readonly timeoutSeconds: number;
   };
@@ -290,6 +294,8 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
       PETSTORE_ADDRESS: address({ default: 'petstore-service.petstore.svc.cluster.local:6742' }),
       PETSTORE_TLS: boolean({ default: false }),
       PETSTORE_CA_FILE: text({ default: undefined }),
+      PETSTORE_CERT_FILE: text({ default: undefined }),
+      PETSTORE_KEY_FILE: text({ default: undefined }),
       PETSTORE_TIMEOUT_SECONDS: seconds({ default: 10 }),
       PSQL_HOST: host({ default: undefined }),
       PSQL_PORT: port({ default: 5432 }),
@@ -313,6 +319,7 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
     );
   }
   if (values.CONTROLLERS.includes('postgresWriter')) requireDatabase(values);
+  requireTogether(values, 'PETSTORE_CERT_FILE', 'PETSTORE_KEY_FILE');
   return {
     namespace: values.NAMESPACE,
     watchNamespaces: values.WATCH_NAMESPACES,
@@ -354,6 +361,8 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
       address: values.PETSTORE_ADDRESS,
       tls: values.PETSTORE_TLS,
       caFile: values.PETSTORE_CA_FILE,
+      certFile: values.PETSTORE_CERT_FILE,
+      keyFile: values.PETSTORE_KEY_FILE,
       timeoutSeconds: values.PETSTORE_TIMEOUT_SECONDS,
     },
     psql: {
@@ -372,6 +381,17 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
     },
     kubeconfig: values.KUBECONFIG,
   };
+}
+
+/** @throws ConfigError if one of two settings is missing. */
+function requireTogether<Name extends string>(
+  values: Readonly<Record<Name, string | undefined>>,
+  one: Name,
+  other: Name,
+): void {
+  if ((values[one] === undefined) === (values[other] === undefined)) return;
+  const [given, missing] = values[one] === undefined ? [other, one] : [one, other];
+  throw new ConfigError(`${missing}: got nothing, takes a file, because ${given} is set`);
 }
 
 /** @throws ConfigError if the database's host or role is missing. */

@@ -83,13 +83,19 @@ export const controllers: Readonly<Record<ControllerName, OperatorController>> =
     permissions: petPermissions,
     add: async ({ manager, events, elector, metrics }, config) => {
       const { addPetController } = await import('./controllers/pet/index.ts');
-      const { address, tls, caFile, timeoutSeconds } = config.petstore;
+      const { address, tls, caFile, certFile, keyFile, timeoutSeconds } = config.petstore;
       return addPetController(manager, {
         events,
         gate: elector?.fence,
         registry: metrics.registry,
         address,
-        tls: tls ? readAuthority('PETSTORE_CA_FILE', caFile) : undefined,
+        tls: tls
+          ? readTlsFiles({
+              ca: ['PETSTORE_CA_FILE', caFile],
+              cert: ['PETSTORE_CERT_FILE', certFile],
+              key: ['PETSTORE_KEY_FILE', keyFile],
+            })
+          : undefined,
         timeoutMs: timeoutSeconds * 1000,
         ...sharedOptions(config),
       });
@@ -148,26 +154,37 @@ const sharedOptions = ({ numWorkers: workers, watchNamespaces: namespaces, resyn
   resyncEveryMs: resyncSeconds * 1000,
 });
 
+type TlsFile = 'ca' | 'cert' | 'key';
+
+/** A setting and the path that it names. */
+type FileSetting = readonly [setting: string, path: string | undefined];
+
 /**
- * The certificate authority in a file. `ca` reads the file at each access, because the certificate may be renewed.
+ * The contents of files in PEM. Each property reads its file at each access, because a certificate may be renewed.
  *
- * @throws ConfigError if the file cannot be read now.
+ * @throws ConfigError if a file cannot be read now.
  */
-function readAuthority(setting: string, path: string | undefined): { readonly ca?: string } {
-  if (path === undefined) return {};
-  const authority = {
+function readTlsFiles(files: Readonly<Record<TlsFile, FileSetting>>): Readonly<Record<TlsFile, string | undefined>> {
+  const read = ([setting, path]: FileSetting): string | undefined => {
+    try {
+      return path === undefined ? undefined : readFileSync(path, 'utf8');
+    } catch (cause) {
+      const got = `${setting}: got ${JSON.stringify(path)}, takes a file that can be read: ${String(cause)}`;
+      throw new ConfigError(got, { cause });
+    }
+  };
+  Object.values(files).forEach(read);
+  return {
     get ca() {
-      return readFileSync(path, 'utf8');
+      return read(files.ca);
+    },
+    get cert() {
+      return read(files.cert);
+    },
+    get key() {
+      return read(files.key);
     },
   };
-  try {
-    void authority.ca;
-    return authority;
-  } catch (cause) {
-    throw new ConfigError(`${setting}: got ${JSON.stringify(path)}, takes a file that can be read: ${String(cause)}`, {
-      cause,
-    });
-  }
 }
 
 /**

@@ -11,15 +11,22 @@ import {
 import { createGrpcTransport, Http2SessionManager } from '@connectrpc/connect-node';
 import { PetStore } from './generated/petstore_pb.js';
 
+/** TLS of a connection, in PEM. The properties are read for each new connection, so they may change. */
+export interface ChannelTls {
+  /** Replaces the public authorities. */
+  readonly ca?: string | undefined;
+  /** The client's certificate. */
+  readonly cert?: string | undefined;
+  /** Its key. */
+  readonly key?: string | undefined;
+}
+
 /** How to connect to a pet store. */
 export interface ChannelOptions {
   /** `host:port`. */
   readonly address: string;
-  /**
-   * Absent: plain text. `ca` is a PEM certificate that replaces the public authorities. It is read for each new connection, so
-   * it may change.
-   */
-  readonly tls?: { readonly ca?: string } | undefined;
+  /** Absent: plain text. */
+  readonly tls?: ChannelTls | undefined;
   /**
    * The default timeout of a call, in milliseconds. It is also the limit for each further message of a search, whatever
    * timeout the call sets.
@@ -68,6 +75,12 @@ export function openChannel(options: ChannelOptions): PetStoreChannel {
     keepAliveInitialDelay,
     get ca() {
       return tls?.ca;
+    },
+    get cert() {
+      return tls?.cert;
+    },
+    get key() {
+      return tls?.key;
     },
   };
   const sessionManager = new CheckedSessionManager(baseUrl, undefined, sessionOptions);

@@ -3,7 +3,13 @@
  * connection. The pet store and the operator share only this folder.
  */
 export { type CalendarDay, dayFromText, dayText, isCalendarDay, nextDay } from './calendar-day.ts';
-export { type ChannelOptions, openChannel, type PetStoreChannel, type SharedConnection } from './channel.ts';
+export {
+  type ChannelOptions,
+  type ChannelTls,
+  openChannel,
+  type PetStoreChannel,
+  type SharedConnection,
+} from './channel.ts';
 export type { Date as WireDate } from './generated/google/type/date_pb.js';
 export { DateSchema } from './generated/google/type/date_pb.js';
 export {

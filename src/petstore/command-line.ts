@@ -15,7 +15,8 @@ Commands:
 Types: dog, cat, bird, reptile.
 
 add, list and delete connect to PETSTORE_ADDRESS (default localhost:6742). PETSTORE_TLS=true switches TLS on;
-PETSTORE_CA_FILE names a certificate authority to trust instead of the public ones.
+PETSTORE_CA_FILE names a certificate authority to trust instead of the public ones, PETSTORE_CERT_FILE and PETSTORE_KEY_FILE the
+certificate and key to present.
 `;
 
 /** The timeout of every call except a list. */
@@ -78,13 +79,15 @@ export async function runCommand(
 }
 
 async function channelOf(environment: NodeJS.ProcessEnv) {
-  const { PETSTORE_ADDRESS, PETSTORE_TLS, PETSTORE_CA_FILE } = environment;
-  const tls = ['true', '1'].includes(PETSTORE_TLS ?? '')
-    ? PETSTORE_CA_FILE
-      ? { ca: await readFile(PETSTORE_CA_FILE, 'utf8') }
-      : {}
-    : undefined;
+  const { PETSTORE_ADDRESS, PETSTORE_TLS, PETSTORE_CA_FILE, PETSTORE_CERT_FILE, PETSTORE_KEY_FILE } = environment;
+  const files = { ca: PETSTORE_CA_FILE, cert: PETSTORE_CERT_FILE, key: PETSTORE_KEY_FILE };
+  const tls = ['true', '1'].includes(PETSTORE_TLS ?? '') ? await contentsOf(files) : undefined;
   return { address: PETSTORE_ADDRESS || 'localhost:6742', tls, timeoutMs };
+}
+
+async function contentsOf(files: Readonly<Record<string, string | undefined>>): Promise<Record<string, string>> {
+  const given = Object.entries(files).flatMap(([name, path]) => (path ? [[name, path] as const] : []));
+  return Object.fromEntries(await Promise.all(given.map(async ([name, path]) => [name, await readFile(path, 'utf8')])));
 }
 
 /** Keeps Node's message, and changes only the error's class. */

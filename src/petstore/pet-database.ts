@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { dayText } from '../petstore-wire/index.ts';
 import { openDatabase, openReader, transact } from './database.ts';
-import { TooBusyError, UnknownPetError } from './errors.ts';
+import { UnknownPetError } from './errors.ts';
 import { type Filter, queryOf } from './filter.ts';
 import { type NamedRequest, RequestLog } from './request-log.ts';
 import { type PetFields, type PetRow, petOfRow, type StoredPet } from './stored-pet.ts';
@@ -16,9 +16,6 @@ export interface PetDatabaseOptions {
   /** The current time in milliseconds since 1970. Default: `Date.now`. */
   readonly now?: () => number;
 }
-
-/** Each search holds a connection of its own. */
-const maxSearches = 64;
 
 /**
  * The pets, in a SQLite file. When a method returns, its change is on the disk; when it throws, nothing has changed.
@@ -79,11 +76,8 @@ export class PetDatabase implements Disposable {
   /**
    * Yields the matching pets of one snapshot, taken at the first `next()`. The search holds a connection until the iteration
    * ends or is left.
-   *
-   * @throws TooBusyError if 64 searches are in flight.
    */
   *search(filter: Filter): Generator<StoredPet, void> {
-    if (this.#searches.size >= maxSearches) throw new TooBusyError(`${maxSearches} searches are already in flight`);
     const reader = openReader(this.#path);
     this.#searches.add(reader);
     try {

@@ -1,11 +1,12 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
-import { Code, ConnectError, type HandlerContext, type ServiceImpl } from '@connectrpc/connect';
+import { Code, ConnectError, createContextKey, type HandlerContext, type ServiceImpl } from '@connectrpc/connect';
 import { type PetSchema, type PetStore, requestIdHeader, requestIdsKeptHeader } from '../petstore-wire/index.ts';
 import { InvalidRequestError } from './errors.ts';
 import { checkedFilter } from './filter.ts';
 import type { PetDatabase } from './pet-database.ts';
 import type { NamedRequest } from './request-log.ts';
 import type { Sampler } from './sampler.ts';
+import { type SearchClient, SearchPlaces } from './search-places.ts';
 import { checkedNewPet, checkedPet, type StoredPet } from './stored-pet.ts';
 
 /** Options of {@link petService}. */
@@ -21,9 +22,16 @@ export interface PetServiceOptions {
   readonly searchTimeoutMs: number;
 }
 
+/** The client of a call, which the server sets. */
+export const callClient = createContextKey<SearchClient>({ name: '', cancelSearch: () => {} });
+
+/** Each search holds a connection to the database. */
+const maxSearches = 64;
+
 /** The five calls. {@link observation} converts what they throw into an answer. */
 export function petService(options: PetServiceOptions): ServiceImpl<typeof PetStore> {
   const { database, sampler, requestsKeptMs, searchTimeoutMs } = options;
+  const places = new SearchPlaces(maxSearches);
   return {
     addPets: ({ pets }, context) => {
       const checked = pets.map(checkedNewPet);
@@ -40,6 +48,7 @@ export function petService(options: PetServiceOptions): ServiceImpl<typeof PetSt
     },
     async *searchPets(request, context) {
       const filter = checkedFilter(request);
+      using _ = places.take(context.values.get(callClient));
       context.responseHeader.set(requestIdsKeptHeader, String(Math.floor(requestsKeptMs / 1000)));
       const deadlineMs = performance.now() + searchTimeoutMs;
       for (const pet of database.search(filter)) {

@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import {
+  constants,
   createSecureServer,
   createServer,
   type Http2SecureServer,
@@ -7,23 +8,25 @@ import {
   type Http2Session,
 } from 'node:http2';
 import type { AddressInfo } from 'node:net';
-import { Code, ConnectError } from '@connectrpc/connect';
+import { Code, ConnectError, createContextValues } from '@connectrpc/connect';
 import { connectNodeAdapter } from '@connectrpc/connect-node';
 import { Health, PetStore, ServerReflection } from '../petstore-wire/index.ts';
 import type { Logger } from '../runtime/index.ts';
 import { HealthState } from './health.ts';
 import { observation } from './observation.ts';
 import { PetDatabase } from './pet-database.ts';
-import { petService } from './pet-service.ts';
+import { callClient, petService } from './pet-service.ts';
 import { PetStoreMetrics } from './pet-store-metrics.ts';
 import { reflectionService } from './reflection.ts';
 import { Sampler } from './sampler.ts';
+import type { SearchClient } from './search-places.ts';
 import { cancelStalledSearches } from './stalled-searches.ts';
 
-/** PEM. */
-interface KeyPair {
+/** PEM. `ca`: who must have signed the certificate of a client. Absent: clients need no certificate. */
+interface TlsFiles {
   readonly cert: string;
   readonly key: string;
+  readonly ca?: string | undefined;
 }
 
 /** Options of {@link PetStoreServer}. */
@@ -35,8 +38,8 @@ export interface PetStoreServerOptions {
   readonly databasePath: string;
   /** How long request ids are remembered, in milliseconds. */
   readonly requestsKeptMs: number;
-  /** Reads certificate and key: at the start, and for each connection. Absent: plain text. */
-  readonly tls?: (() => KeyPair) | undefined;
+  /** Reads the files: at the start, and for each connection. Absent: plain text. */
+  readonly tls?: (() => TlsFiles) | undefined;
   /** See {@link petService}. Default 300,000. */
   readonly searchTimeoutMs?: number;
   readonly log: Logger;
@@ -101,6 +104,7 @@ export class PetStoreServer {
         readMaxBytes: maxMessageBytes,
         interceptors: [observation({ metrics, sampler, log })],
         shutdownSignal: shutdown.signal,
+        contextValues: (request) => createContextValues().set(callClient, clientOf(request)),
       });
       const handler = cancelStalledSearches(adapter, searchTimeoutMs + abortTimeoutMs);
       const server = tls === undefined ? createServer(handler) : secureServer(tls, handler, log);
@@ -143,21 +147,39 @@ export class PetStoreServer {
   }
 }
 
-/** Reads the certificate for each connection, so that a renewed one needs no restart. */
+/** The client that sent a request. Clients are told apart by their addresses. */
+function clientOf(request: Parameters<ReturnType<typeof connectNodeAdapter>>[0]): SearchClient {
+  return {
+    name: request.socket.remoteAddress ?? '',
+    cancelSearch: () => void ('stream' in request && request.stream.close(constants.NGHTTP2_CANCEL)),
+  };
+}
+
+/** Reads the files for each connection, so that a renewed certificate needs no restart. */
 function secureServer(
-  read: () => KeyPair,
+  readFiles: () => TlsFiles,
   handler: ReturnType<typeof connectNodeAdapter>,
   log: Logger,
 ): Http2SecureServer {
+  const read = (): TlsFiles => {
+    const files = readFiles();
+    // OpenSSL would trust the public authorities instead.
+    if (files.ca?.trim() === '') throw new Error("the file of the clients' authority is empty");
+    return files;
+  };
   let current = read();
-  const server = createSecureServer({ ...current, allowHTTP1: false }, handler);
+  const requestCert = current.ca !== undefined;
+  const server = createSecureServer({ ...current, requestCert, rejectUnauthorized: true, allowHTTP1: false }, handler);
+  server.on('tlsClientError', (error, { remoteAddress }) => {
+    log.info({ err: error, client: remoteAddress }, 'refused a connection: its TLS handshake failed');
+  });
   // Runs before the server's own listener, which starts the handshake.
   server.prependListener('connection', () => {
     try {
-      const { cert, key } = read();
-      if (cert === current.cert && key === current.key) return;
-      server.setSecureContext({ cert, key });
-      current = { cert, key };
+      const { cert, key, ca } = read();
+      if (cert === current.cert && key === current.key && ca === current.ca) return;
+      server.setSecureContext({ cert, key, ca });
+      current = { cert, key, ca };
       log.info({}, 'certificate reloaded');
     } catch (error) {
       log.warn({ err: error }, 'cannot reload the certificate: keeping the previous one');

@@ -11,23 +11,27 @@ import type { Settings } from './settings.ts';
  */
 export async function serve(settings: Settings, log: Logger, signal: AbortSignal): Promise<void> {
   const { listen, databasePath, requestIdsKeptHours, shutdownTimeoutSeconds, httpPort } = settings;
-  const { certFile, keyFile } = settings.tls ?? {};
-  const tls =
-    certFile === undefined || keyFile === undefined
-      ? undefined
-      : () => ({ cert: readFileSync(certFile, 'utf8'), key: readFileSync(keyFile, 'utf8') });
+  const { tls } = settings;
+  const readTls =
+    tls &&
+    (() => ({
+      cert: readFileSync(tls.certFile, 'utf8'),
+      key: readFileSync(tls.keyFile, 'utf8'),
+      ca: tls.clientCaFile === undefined ? undefined : readFileSync(tls.clientCaFile, 'utf8'),
+    }));
   const server = await PetStoreServer.start({
     ...listen,
     databasePath,
     requestsKeptMs: requestIdsKeptHours * 3_600_000,
-    tls,
+    tls: readTls,
     log,
   });
   const http = await listenHttp(httpPort, server).catch(async (error: unknown) => {
     await server.stop(0);
     throw error;
   });
-  log.info({ ...listen, database: databasePath, http: http.port, tls: tls !== undefined }, 'pet store ready');
+  const about = { database: databasePath, http: http.port, tls: tls !== undefined };
+  log.info({ ...listen, ...about, clientCertificates: tls?.clientCaFile !== undefined }, 'pet store ready');
   await aborted(signal);
   log.info({}, 'pet store shutting down: waiting for requests in flight');
   await server.stop(shutdownTimeoutSeconds * 1000);

@@ -10,8 +10,13 @@ export interface Settings {
   readonly httpPort: number;
   /** PETSTORE_REQUEST_IDS_KEPT_HOURS: how long request ids are remembered. */
   readonly requestIdsKeptHours: number;
-  /** PETSTORE_TLS_CERT_FILE and PETSTORE_TLS_KEY_FILE: paths of PEM files. Absent: plain text. */
-  readonly tls: { readonly certFile: string; readonly keyFile: string } | undefined;
+  /**
+   * PETSTORE_TLS_CERT_FILE, PETSTORE_TLS_KEY_FILE and PETSTORE_TLS_CLIENT_CA_FILE: paths of PEM files. Absent: plain text. Without the
+   * third, clients need no certificate.
+   */
+  readonly tls:
+    | { readonly certFile: string; readonly keyFile: string; readonly clientCaFile: string | undefined }
+    | undefined;
   /** SHUTDOWN_TIMEOUT_SECONDS: how long requests in flight may take to finish after SIGTERM. */
   readonly shutdownTimeoutSeconds: number;
   /** ENV: the environment's name, which every log line carries. */
@@ -46,6 +51,7 @@ export function readSettings(environment: NodeJS.ProcessEnv): Settings {
       PETSTORE_REQUEST_IDS_KEPT_HOURS: amount('hours', 8760)({ default: 24 }),
       PETSTORE_TLS_CERT_FILE: text({ default: undefined }),
       PETSTORE_TLS_KEY_FILE: text({ default: undefined }),
+      PETSTORE_TLS_CLIENT_CA_FILE: text({ default: undefined }),
       SHUTDOWN_TIMEOUT_SECONDS: seconds({ default: 20 }),
       ENV: text({ default: 'local' }),
       LOG_LEVEL: logLevel({ default: 'info' }),
@@ -57,16 +63,22 @@ export function readSettings(environment: NodeJS.ProcessEnv): Settings {
     databasePath: values.PETSTORE_DATABASE,
     httpPort: values.PETSTORE_HTTP_PORT,
     requestIdsKeptHours: values.PETSTORE_REQUEST_IDS_KEPT_HOURS,
-    tls: tlsOf(values.PETSTORE_TLS_CERT_FILE, values.PETSTORE_TLS_KEY_FILE),
+    tls: tlsOf(values.PETSTORE_TLS_CERT_FILE, values.PETSTORE_TLS_KEY_FILE, values.PETSTORE_TLS_CLIENT_CA_FILE),
     shutdownTimeoutSeconds: values.SHUTDOWN_TIMEOUT_SECONDS,
     env: values.ENV,
     logLevel: values.LOG_LEVEL,
   };
 }
 
-function tlsOf(certFile: string | undefined, keyFile: string | undefined): Settings['tls'] {
-  if (certFile !== undefined && keyFile !== undefined) return { certFile, keyFile };
-  if (certFile === undefined && keyFile === undefined) return undefined;
-  const [given, missing] = certFile === undefined ? ['KEY', 'CERT'] : ['CERT', 'KEY'];
-  throw new SettingsError(`PETSTORE_TLS_${missing}_FILE: is missing; PETSTORE_TLS_${given}_FILE needs it`);
+function tlsOf(
+  certFile: string | undefined,
+  keyFile: string | undefined,
+  clientCaFile: string | undefined,
+): Settings['tls'] {
+  if (certFile !== undefined && keyFile !== undefined) return { certFile, keyFile, clientCaFile };
+  // Otherwise a forgotten certificate would open the store to everybody.
+  const given = Object.entries({ CERT: certFile, KEY: keyFile, CLIENT_CA: clientCaFile }).find(([, file]) => file);
+  if (given === undefined) return undefined;
+  const missing = certFile === undefined ? 'CERT' : 'KEY';
+  throw new SettingsError(`PETSTORE_TLS_${missing}_FILE: is missing; PETSTORE_TLS_${given[0]}_FILE needs it`);
 }

@@ -76,7 +76,7 @@ describe.each(helmNames)('on a cluster with the Prometheus operator, by %s', (na
   });
 });
 
-const everyPod = { controllers: { pet: { enabled: true } }, petstore: { enabled: true } };
+const everyPod = { controllers: { pet: { enabled: true } }, petstore: { enabled: true, tls: { enabled: false } } };
 
 /** Creates each pod of a release. Returns the error of each that the API server refuses, by the pod's name. */
 async function refusals(values: object, namespace: string): Promise<ReadonlyMap<string, string>> {
@@ -165,7 +165,7 @@ test.each(helmNames)(
     await upgrade(helm, { namespace, values, flags });
     await upgrade(helm, {
       namespace,
-      values: { ...values, watchNamespaces: [watched], petstore: { enabled: true } },
+      values: { ...values, watchNamespaces: [watched], petstore: { enabled: true, tls: { enabled: false } } },
       flags,
     });
     const roles = async (at: string) =>

@@ -46,7 +46,7 @@ describe.each(helmNames)('the operator, by %s', (name) => {
   ])('takes every image from global.imageRegistry=%s', async (imageRegistry, expected) => {
     const rendering = await render({
       global: { imageRegistry },
-      petstore: { enabled: true },
+      petstore: { enabled: true, tls: { enabled: false } },
       podSet: { image: 'localhost:5000/sleeper' },
     });
     const images = [...rendering.podSpecs().values()].flatMap(({ containers }) => containers.map(({ image }) => image));

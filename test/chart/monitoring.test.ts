@@ -47,7 +47,7 @@ describe.each(helmNames)('monitoring, by %s', (name) => {
 
   it("creates another one for the pet store's metrics if the chart runs a pet store", async () => {
     const monitoring = { path: '/stats', interval: '30s', labels: { release: 'prom' } };
-    const values = { monitoring, petstore: { enabled: true } };
+    const values = { monitoring, petstore: { enabled: true, tls: { enabled: false } } };
     const rendering = await (await Helm.find(name)).render({ values, apiVersions: prometheusOperator });
     expect(
       rendering
@@ -98,7 +98,10 @@ describe.each(helmNames)('monitoring, by %s', (name) => {
   });
 
   it('metrics.podMonitor creates PodMonitors instead of ServiceMonitors', async () => {
-    const values = { metrics: { podMonitor: { enabled: true, ...endpoint } }, petstore: { enabled: true } };
+    const values = {
+      metrics: { podMonitor: { enabled: true, ...endpoint } },
+      petstore: { enabled: true, tls: { enabled: false } },
+    };
     const rendering = await renderWith(values, prometheusOperator);
     expect(rendering.all('ServiceMonitor')).toEqual([]);
     const { metadata, spec } = rendering.one('PodMonitor', 'demo-echoperator.operators');

@@ -42,7 +42,7 @@ describe('the notes', () => {
       controllers: Object.fromEntries(
         ['podSet', 'bookStore', 'pet', 'postgresWriter'].map((controller) => [controller, { enabled: true }]),
       ),
-      petstore: { enabled: true },
+      petstore: { enabled: true, tls: { enabled: false } },
       postgresWriter: { host: 'db.example', credentials: { existingSecret: 'db' } },
     });
     expect(on).toContain('keeps Pets in the pet store at petstore-service.operators.svc:6742.');
@@ -52,6 +52,18 @@ describe('the notes', () => {
     expect(on).toContain('write to the database postgres at db.example:5432.');
     expect(on).toContain('data-demo-echoperator-petstore-0');
     expect(on).not.toContain('ControllerDisabled');
+  });
+
+  it('warn if the pet store has no TLS, or if PostgresWriters may write to any table', async () => {
+    const values = (tls: object, tables: readonly string[]) => ({
+      controllers: { pet: { enabled: true }, postgresWriter: { enabled: true } },
+      petstore: { enabled: true, tls },
+      postgresWriter: { host: 'db.example', credentials: { existingSecret: 'db' }, tables },
+    });
+    const open = await notes(values({ enabled: false }, []));
+    expect(open).toContain('WARNING: the pet store has no TLS.');
+    expect(open).toContain('WARNING: postgresWriter.tables is empty.');
+    expect(await notes(values({ existingSecret: 'pets' }, ['public.students']))).not.toMatch(/no TLS|is empty/);
   });
 
   it('warn if nothing upgrades the CustomResourceDefinitions, with the command that does', async () => {

@@ -4,7 +4,8 @@ import { describe, expect, it } from '@jest/globals';
 import { parseAllDocuments } from 'yaml';
 import { chart, Helm, helmNames } from './helm.ts';
 
-const on = { controllers: { pet: { enabled: true } }, petstore: { enabled: true } };
+const on = { controllers: { pet: { enabled: true } }, petstore: { enabled: true, tls: { enabled: false } } };
+const nameOf = ({ metadata }: { readonly metadata?: { readonly name?: string } }) => metadata?.name;
 const selector = { 'app.kubernetes.io/name': 'echoperator-petstore', 'app.kubernetes.io/instance': 'demo' };
 
 describe.each(helmNames)('the pet store, by %s', (name) => {
@@ -117,6 +118,7 @@ describe.each(helmNames)('the pet store, by %s', (name) => {
     expect(rendering.one('Certificate').spec).toMatchObject({
       secretName,
       dnsNames: ['petstore-service.operators.svc'],
+      usages: expect.arrayContaining(['server auth', 'client auth']),
       issuerRef,
     });
     expect(rendering.one('StatefulSet').spec!.template.spec!.volumes).toEqual([
@@ -137,6 +139,13 @@ describe.each(helmNames)('the pet store, by %s', (name) => {
     // With another pet store, the operator's side is not known.
     const elsewhere = { ...values, pet: { address: 'pets.example:443' } };
     expect((await render(elsewhere)).one('ConfigMap').data).toMatchObject({ PETSTORE_TLS: 'false' });
+  });
+
+  it('has a network policy unless its own switch is off', async () => {
+    const policies = async (petstore: object) =>
+      (await render({ ...on, petstore: { ...on.petstore, ...petstore } })).all('NetworkPolicy').map(nameOf);
+    expect(await policies({})).toEqual(['demo-echoperator-petstore']);
+    expect(await policies({ networkPolicy: { enabled: false } })).toEqual([]);
   });
 
   it('accepts connections only from the operator if there are network policies', async () => {
@@ -164,7 +173,7 @@ describe.each(helmNames)('the pet store, by %s', (name) => {
     const [mesh, scraper] = ['mesh', 'monitoring'].map((name) => ({ namespaceSelector: { matchLabels: { name } } }));
     const rendering = await render({
       ...on,
-      petstore: { enabled: true, networkPolicy: { from: [mesh] } },
+      petstore: { enabled: true, tls: { enabled: false }, networkPolicy: { from: [mesh] } },
       networkPolicy: { enabled: true, metrics: { from: [scraper] } },
     });
     const { podSelector } = rendering.one('NetworkPolicy', 'demo-echoperator').spec!;
@@ -180,24 +189,75 @@ describe.each(helmNames)('the pet store, by %s', (name) => {
       const rendering = await render({ ...on, networkPolicy: { enabled: true }, ...values });
       return rendering.one('NetworkPolicy', 'demo-echoperator').spec?.egress?.map(({ ports }) => ports?.[0]?.port);
     };
-    expect(await egress({ petstore: { enabled: true, service: { port: 80 } } })).toEqual([443, 6742, 53]);
+    expect(await egress({ petstore: { enabled: true, tls: { enabled: false }, service: { port: 80 } } })).toEqual([
+      443, 6742, 53,
+    ]);
     expect(await egress({ pet: { address: 'pets.example:50051' } })).toEqual([443, 50051, 53]);
   });
 
-  it.each([
-    [
-      { petstore: { enabled: true, tls: { existingSecret: 'pets-tls' } } },
-      'petstore.tls.existingSecret requires pet.tls.enabled',
-    ],
-    [{ pet: { tls: { enabled: true } } }, 'pet.tls.enabled requires petstore.tls.existingSecret'],
-  ])('rejects TLS on only one side: %j', async (values, why) => {
-    await expect(render({ ...on, ...values })).rejects.toThrow(why);
-    // The chart does not know what another pet store serves.
-    const rendering = await render({
+  it('serves only clients with a certificate unless one value is false', async () => {
+    const enabled = { ...on, petstore: { enabled: true } };
+    await expect(render(enabled)).rejects.toThrow('petstore.enabled requires petstore.tls.existingSecret');
+    await expect(render(enabled)).rejects.toThrow('With petstore.tls.enabled=false');
+    const rendering = await render({ ...on, petstore: { enabled: true, tls: { existingSecret: 'pets-tls' } } });
+    const store = rendering.one('StatefulSet').spec!.template.spec!;
+    expect(store.volumes).toEqual([{ name: 'tls', secret: { secretName: 'pets-tls' } }]);
+    expect(store.containers[0]?.env).toEqual(
+      expect.arrayContaining([
+        { name: 'PETSTORE_TLS_CERT_FILE', value: '/etc/petstore/tls.crt' },
+        { name: 'PETSTORE_TLS_KEY_FILE', value: '/etc/petstore/tls.key' },
+        { name: 'PETSTORE_TLS_CLIENT_CA_FILE', value: '/etc/petstore/ca.crt' },
+      ]),
+    );
+    // The operator presents the certificate of the same Secret.
+    const files = { PETSTORE_CERT_FILE: '/etc/echoperator/petstore/tls.crt', PETSTORE_TLS: 'true' };
+    expect(rendering.one('ConfigMap').data).toMatchObject(files);
+    expect(rendering.one('Deployment').spec!.template.spec!.volumes).toEqual([
+      {
+        name: 'petstore',
+        secret: {
+          secretName: 'pets-tls',
+          items: ['ca.crt', 'tls.crt', 'tls.key'].map((key) => ({ key, path: key })),
+        },
+      },
+    ]);
+    // Off: nothing of it is left, also where a Secret is named.
+    const off = await render({
       ...on,
-      ...values,
-      pet: { ...('pet' in values && values.pet), address: 'pets.example:443' },
+      petstore: { enabled: true, tls: { enabled: false, existingSecret: 'pets-tls' } },
     });
+    expect(off.one('ConfigMap').data).toMatchObject({ PETSTORE_TLS: 'false' });
+    expect(JSON.stringify(off.one('StatefulSet'))).not.toMatch(/TLS|pets-tls|hostAliases/);
+    expect(off.one('Deployment').spec!.template.spec!.volumes).toBeUndefined();
+  });
+
+  it('lets its command line connect in its pod under the name of the certificate', async () => {
+    const rendering = await render({ ...on, petstore: { enabled: true, tls: { existingSecret: 'pets-tls' } } });
+    const { hostAliases, containers } = rendering.one('StatefulSet').spec!.template.spec!;
+    expect(hostAliases).toEqual([{ ip: '127.0.0.1', hostnames: ['petstore-service.operators.svc'] }]);
+    const address = { name: 'PETSTORE_ADDRESS', value: 'petstore-service.operators.svc:6742' };
+    expect(containers[0]?.env).toContainEqual(address);
+  });
+
+  it('gives the operator a certificate of its own from pet.tls.existingSecret, also for a pet store elsewhere', async () => {
+    const volumesOf = async (values: object) =>
+      (await render({ ...on, ...values })).one('Deployment').spec!.template.spec!.volumes;
+    const petstore = { enabled: true, tls: { existingSecret: 'pets-tls' } };
+    const own = { tls: { existingSecret: 'mine' } };
+    expect(await volumesOf({ petstore, pet: own })).toMatchObject([
+      { secret: { secretName: 'mine', items: [{}, {}, {}] } },
+    ]);
+    const elsewhere = { address: 'pets.example:443', tls: { enabled: true, existingSecret: 'mine' } };
+    expect(await volumesOf({ pet: elsewhere })).toMatchObject([{ secret: { items: [{ key: 'ca.crt' }] } }]);
+    const both = { ...elsewhere, tls: { ...elsewhere.tls, clientCertificate: true } };
+    expect(await volumesOf({ pet: both })).toMatchObject([{ secret: { items: [{}, {}, {}] } }]);
+  });
+
+  it('rejects TLS on only one side', async () => {
+    const values = { ...on, pet: { tls: { enabled: true } } };
+    await expect(render(values)).rejects.toThrow('pet.tls.enabled requires petstore.tls.enabled');
+    // The chart does not know what another pet store serves.
+    const rendering = await render({ ...values, pet: { ...values.pet, address: 'pets.example:443' } });
     expect(rendering.one('ConfigMap').data?.PETSTORE_ADDRESS).toBe('pets.example:443');
   });
 

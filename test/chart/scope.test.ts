@@ -56,7 +56,7 @@ describe.each(helmNames)('scope.namespaced, by %s', (name) => {
     const everything = {
       networkPolicy: { enabled: true },
       controllers: { pet: { enabled: true } },
-      petstore: { enabled: true },
+      petstore: { enabled: true, tls: { enabled: false } },
       monitoring: { serviceMonitor: 'always' },
     };
     const { manifests } = await render({ ...everything, watchNamespaces: ['team-a', 'team-b'] });

@@ -55,7 +55,7 @@ describe.each(helmNames)('security, by %s', (name) => {
     const rendering = await render({
       ...none,
       controllers: { pet: { enabled: true } },
-      petstore: { enabled: true, podSecurityContext: null },
+      petstore: { enabled: true, tls: { enabled: false }, podSecurityContext: null },
       childPods: none,
       bookStore: none,
     });

@@ -6,7 +6,7 @@ describe.each(helmNames)('switches that users of other charts know, by %s', (nam
   const everything = {
     networkPolicy: { enabled: true },
     controllers: { pet: { enabled: true } },
-    petstore: { enabled: true },
+    petstore: { enabled: true, tls: { enabled: false } },
     monitoring: { serviceMonitor: 'always' },
     serviceAccount: { annotations: { role: 'r' } },
   };

@@ -27,16 +27,22 @@ export default async function setUp(): Promise<void> {
 
 /** Installs the release as the pages of the kinds have it that are off by default. */
 async function install(release: Release, cluster: E2eCluster): Promise<void> {
-  const [ofRows, ...others] = await Promise.all(
+  const [ofRows, ofPets, ...others] = await Promise.all(
     ['postgres-writer.md', 'pet.md', 'pod-set.md', 'book-store.md'].map((page) => DocumentedSteps.of(page)),
   );
-  if (ofRows === undefined) throw new RangeError('no page');
+  if (ofRows === undefined || ofPets === undefined) throw new RangeError('no page');
   const folder = await mkdtemp(join(tmpdir(), 'kinds-database-'));
   try {
     const database = await Database.start(cluster, join(folder, 'ca.crt'));
-    const [secret = ''] = ofRows.commands(`kubectl --namespace ${release.namespace} create secret`);
-    await cluster.shell(secret, folder);
-    const values = [ofRows, ...others]
+    const createSecret = `kubectl --namespace ${release.namespace} create secret`;
+    for (const command of [
+      ...ofRows.commands(createSecret).slice(0, 1),
+      ...ofPets.commands('openssl'),
+      ...ofPets.commands(createSecret),
+    ]) {
+      await cluster.shell(command, folder);
+    }
+    const values = [ofRows, ofPets, ...others]
       .flatMap((page) => page.values)
       .map((value) => value.replace('db.example', Database.host));
     await Promise.all([release.upgrade(values), database.ready().then(() => database.psql([], ofRows.sql))]);

@@ -59,6 +59,8 @@ const defaults: Config = {
     address: 'petstore-service.petstore.svc.cluster.local:6742',
     tls: false,
     caFile: undefined,
+    certFile: undefined,
+    keyFile: undefined,
     timeoutSeconds: 10,
   },
   psql: {
@@ -116,6 +118,8 @@ const full = {
   PETSTORE_ADDRESS: '[fd00::1]:6742',
   PETSTORE_TLS: 'true',
   PETSTORE_CA_FILE: '/etc/petstore/ca.crt',
+  PETSTORE_CERT_FILE: '/etc/petstore/tls.crt',
+  PETSTORE_KEY_FILE: '/etc/petstore/tls.key',
   PETSTORE_TIMEOUT_SECONDS: '2.5',
   PSQL_HOST: 'db.example',
   PSQL_PORT: '6432',
@@ -175,6 +179,8 @@ test('every variable is read', () => {
       address: '[fd00::1]:6742',
       tls: true,
       caFile: '/etc/petstore/ca.crt',
+      certFile: '/etc/petstore/tls.crt',
+      keyFile: '/etc/petstore/tls.key',
       timeoutSeconds: 2.5,
     },
     psql: {
@@ -329,6 +335,15 @@ describe('a value that cannot be is refused by a line that names the variable, w
       'LOG_LEVEL: got "loud", takes one of trace, debug, info, warn, error, fatal',
     ]);
   });
+});
+
+test('a client certificate without its key is refused, and a key without its certificate', () => {
+  expect(refusal({ PETSTORE_CERT_FILE: 'c' })).toBe(
+    'PETSTORE_KEY_FILE: got nothing, takes a file, because PETSTORE_CERT_FILE is set',
+  );
+  expect(refusal({ PETSTORE_KEY_FILE: 'k' })).toBe(
+    'PETSTORE_CERT_FILE: got nothing, takes a file, because PETSTORE_KEY_FILE is set',
+  );
 });
 
 describe('one port for two servers', () => {

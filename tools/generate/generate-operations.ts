@@ -33,11 +33,16 @@ const withoutValue: Readonly<Record<string, readonly [chartValue: string, meanin
     'Secrets that nodes use to pull the images of the pods that the operator creates. Each must exist in the namespace of the pod.',
   ],
   PETSTORE_ADDRESS: ['what `pet.address` and `petstore.enabled` say', 'The [pet store](pet-store.md) of Pets.'],
-  PETSTORE_TLS: ['what `pet.tls.enabled` and `petstore.tls.certManager` say', 'Connects to the pet store over TLS.'],
+  PETSTORE_TLS: ['what `pet.tls.enabled` and `petstore.tls` say', 'Connects to the pet store over TLS.'],
   PETSTORE_CA_FILE: [
     'the Secret `pet.tls.existingSecret`',
     "The file of the certificate's authority, in PEM, read for each connection. Default: the public authorities.",
   ],
+  PETSTORE_CERT_FILE: [
+    'the same Secret, or `petstore.tls`',
+    'The file of the certificate that the operator presents, in PEM. Read like the authority.',
+  ],
+  PETSTORE_KEY_FILE: ['the same', 'The file of its key.'],
   PSQL_USER: [
     'none: it is in the Secret',
     'The role. Required with the controller postgresWriter, unless `PSQL_CREDENTIALS_DIR` has it.',

@@ -33,8 +33,12 @@ HEALTH_PORT: {{ .Values.health.port | quote }}
 PETSTORE_ADDRESS: {{ include "echoperator.petstoreAddress" . | quote }}
 PETSTORE_TLS: {{ include "echoperator.petstoreTls" . | default "false" | quote }}
 PETSTORE_TIMEOUT_SECONDS: {{ .Values.pet.timeoutSeconds | quote }}
-{{- if include "echoperator.petstoreAuthority" . }}
+{{- if include "echoperator.petstoreClientSecret" . }}
 PETSTORE_CA_FILE: /etc/echoperator/petstore/ca.crt
+{{- end }}
+{{- if include "echoperator.petstoreHasClientCertificate" . }}
+PETSTORE_CERT_FILE: /etc/echoperator/petstore/tls.crt
+PETSTORE_KEY_FILE: /etc/echoperator/petstore/tls.key
 {{- end }}
 {{- end }}
 PSQL_HOST: {{ .Values.postgresWriter.host | quote }}

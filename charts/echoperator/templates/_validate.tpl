@@ -12,13 +12,11 @@
 {{- fail "controllers.postgresWriter.enabled requires postgresWriter.credentials.existingSecret, the Secret with the role's name and password." }}
 {{- end }}
 {{- end }}
-{{- if include "echoperator.petstoreIsOwn" . }}
-{{- if and (include "echoperator.petstoreSecret" .) (not (include "echoperator.petstoreTls" .)) }}
-{{- fail "petstore.tls.existingSecret requires pet.tls.enabled, and pet.tls.existingSecret unless a public CA signed the certificate: the pet store would serve TLS, but the operator would connect in plain text." }}
+{{- if and .Values.petstore.enabled .Values.petstore.tls.enabled (not (include "echoperator.petstoreSecret" .)) }}
+{{- fail "petstore.enabled requires petstore.tls.existingSecret, a Secret with tls.crt, tls.key and ca.crt, or petstore.tls.certManager: the pet store serves only clients with a certificate. With petstore.tls.enabled=false it serves everybody who can connect, in plain text." }}
 {{- end }}
-{{- if and .Values.pet.tls.enabled (not (include "echoperator.petstoreSecret" .)) }}
-{{- fail "pet.tls.enabled requires petstore.tls.existingSecret or petstore.tls.certManager: the operator would connect over TLS, but the pet store would serve plain text." }}
-{{- end }}
+{{- if and (include "echoperator.petstoreIsOwn" .) .Values.pet.tls.enabled (not (include "echoperator.petstoreSecret" .)) }}
+{{- fail "pet.tls.enabled requires petstore.tls.enabled: the operator would connect over TLS, but the pet store would serve plain text." }}
 {{- end }}
 {{- if and (include "echoperator.petstoreHasCertificate" .) (not .Values.petstore.tls.certManager.issuerRef.name) }}
 {{- fail "petstore.tls.certManager.enabled requires petstore.tls.certManager.issuerRef, the issuer of the certificate: {name: my-issuer, kind: ClusterIssuer}." }}

@@ -1,6 +1,7 @@
 /** Pet: a pet in the pet store, an external service. */
 import type { Registry } from 'prom-client';
 import { Pet } from '../../api/index.ts';
+import type { ChannelTls } from '../../petstore-wire/index.ts';
 import type { Gate } from '../../runtime/client/index.ts';
 import { type Manager, predicates } from '../../runtime/index.ts';
 import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
@@ -31,8 +32,8 @@ export function addPetController(
     readonly registry: Registry;
     /** `host:port`. */
     readonly address: string;
-    /** Absent: no TLS. `ca`, in PEM, replaces the public authorities. */
-    readonly tls: { readonly ca?: string } | undefined;
+    /** Absent: no TLS. */
+    readonly tls: ChannelTls | undefined;
     /** How long the store may take to answer, in milliseconds. */
     readonly timeoutMs: number;
   },

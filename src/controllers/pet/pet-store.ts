@@ -1,6 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { ConnectError, createClient } from '@connectrpc/connect';
 import {
+  type ChannelTls,
   DateSchema,
   dayFromText,
   dayText,
@@ -23,8 +24,8 @@ import type { StorePet } from './store-pet.ts';
 export interface PetStoreOptions {
   /** `host:port`. */
   readonly address: string;
-  /** Absent: no TLS. `ca`, in PEM, replaces the public authorities. */
-  readonly tls?: { readonly ca?: string } | undefined;
+  /** Absent: no TLS. */
+  readonly tls?: ChannelTls | undefined;
   /** The time-out of a call, in milliseconds. That of {@link PetStore.all} is {@link sweepTimeoutMs}. */
   readonly timeoutMs: number;
   /** The leader's fence, which each call must pass when it is sent. */

@@ -41,8 +41,15 @@ describe("the pet store's settings", () => {
     expect(readSettings({ PETSTORE_TLS_CERT_FILE: 'c', PETSTORE_TLS_KEY_FILE: 'k' }).tls).toEqual({
       certFile: 'c',
       keyFile: 'k',
+      clientCaFile: undefined,
     });
     expect(() => readSettings({ PETSTORE_TLS_CERT_FILE: 'c' })).toThrow('PETSTORE_TLS_KEY_FILE: is missing');
     expect(() => readSettings({ PETSTORE_TLS_KEY_FILE: 'k' })).toThrow('PETSTORE_TLS_CERT_FILE: is missing');
+  });
+
+  test('a client authority without a certificate is refused, because the store would serve everybody in plain text', () => {
+    expect(() => readSettings({ PETSTORE_TLS_CLIENT_CA_FILE: 'a' })).toThrow(
+      'PETSTORE_TLS_CERT_FILE: is missing; PETSTORE_TLS_CLIENT_CA_FILE needs it',
+    );
   });
 });

@@ -1,6 +1,6 @@
 {{/* The pet store's address. It omits the cluster's domain, which differs between clusters. */}}
 {{- define "echoperator.petstoreAddress" -}}
-{{- $own := printf "%s.%s.svc:%v" .Values.petstore.service.name .Release.Namespace .Values.petstore.service.port -}}
+{{- $own := printf "%s:%v" (include "echoperator.petstoreHost" .) .Values.petstore.service.port -}}
 {{- .Values.pet.address | default (ternary $own "petstore-service.petstore.svc.cluster.local:6742" .Values.petstore.enabled) }}
 {{- end }}
 
@@ -9,28 +9,45 @@
 {{- if and .Values.controllers.pet.enabled .Values.petstore.enabled (not .Values.pet.address) }}true{{ end }}
 {{- end }}
 
-{{/* Not empty if cert-manager issues the pet store's certificate. */}}
+{{/* Not empty if cert-manager issues the certificate of the pet store and of its clients. */}}
 {{- define "echoperator.petstoreHasCertificate" -}}
-{{- if and .Values.petstore.enabled (.Values.petstore.tls.certManager).enabled }}true{{ end }}
+{{- if and .Values.petstore.enabled (.Values.petstore.tls.enabled | toString | ne "false") (.Values.petstore.tls.certManager).enabled }}true{{ end }}
 {{- end }}
 
-{{/* The Secret with the pet store's certificate and key. Empty: plain text. */}}
+{{/* The Secret with the certificate and key of the pet store and of its clients, and their CA. Empty: plain text. */}}
 {{- define "echoperator.petstoreSecret" -}}
+{{- if .Values.petstore.tls.enabled | toString | ne "false" -}}
 {{- $made := ternary (include "echoperator.fullnameWith" (list . "petstore-tls")) "" (eq "true" (include "echoperator.petstoreHasCertificate" .)) -}}
 {{- .Values.petstore.tls.existingSecret | default .Values.petstore.tls.secretName | default $made }}
+{{- end }}
+{{- end }}
+
+{{/* Not empty if the release's own pet store serves the operator, and only clients with a certificate. */}}
+{{- define "echoperator.petstoreIsMutual" -}}
+{{- if and (include "echoperator.petstoreIsOwn" .) (include "echoperator.petstoreSecret" .) }}true{{ end }}
 {{- end }}
 
 {{/* Not empty if the operator connects to the pet store over TLS. */}}
 {{- define "echoperator.petstoreTls" -}}
-{{- if or .Values.pet.tls.enabled (and (include "echoperator.petstoreIsOwn" .) (include "echoperator.petstoreHasCertificate" .)) }}true{{ end }}
+{{- if or .Values.pet.tls.enabled (include "echoperator.petstoreIsMutual" .) }}true{{ end }}
 {{- end }}
 
-{{/* The Secret with the CA of the pet store's certificate. Empty if the operator does not use TLS or uses the public CAs. */}}
-{{- define "echoperator.petstoreAuthority" -}}
+{{/* The Secret with the operator's certificate and key, and the CA of the pet store's certificate. Empty if it needs none. */}}
+{{- define "echoperator.petstoreClientSecret" -}}
 {{- if and .Values.controllers.pet.enabled (include "echoperator.petstoreTls" .) -}}
-{{- $issued := ternary (include "echoperator.petstoreSecret" .) "" (and (eq "true" (include "echoperator.petstoreIsOwn" .)) (eq "true" (include "echoperator.petstoreHasCertificate" .))) -}}
-{{- .Values.pet.tls.existingSecret | default .Values.pet.tls.caSecret | default $issued }}
+{{- $own := ternary (include "echoperator.petstoreSecret" .) "" (eq "true" (include "echoperator.petstoreIsMutual" .)) -}}
+{{- .Values.pet.tls.existingSecret | default .Values.pet.tls.caSecret | default $own }}
 {{- end }}
+{{- end }}
+
+{{/* Not empty if the operator presents a certificate to the pet store. */}}
+{{- define "echoperator.petstoreHasClientCertificate" -}}
+{{- if and (include "echoperator.petstoreClientSecret" .) (or .Values.pet.tls.clientCertificate (include "echoperator.petstoreIsMutual" .)) }}true{{ end }}
+{{- end }}
+
+{{/* The pet store's name in the cluster, which its certificate names too. */}}
+{{- define "echoperator.petstoreHost" -}}
+{{ .Values.petstore.service.name }}.{{ .Release.Namespace }}.svc
 {{- end }}
 
 {{/* The gRPC port of the pet store's pod, which does not depend on the Service's port. */}}

@@ -1,0 +1,50 @@
+import { TooBusyError } from './errors.ts';
+
+/** A client of the store, as {@link SearchPlaces} tells clients apart. */
+export interface SearchClient {
+  /** The client's address. */
+  readonly name: string;
+  /** Cancels the client's search, also if nobody reads it. */
+  cancelSearch(): void;
+}
+
+/**
+ * The places for searches that run at the same time. A lone client may take all of them. If none is free, the client that holds the most
+ * loses its oldest to a client that would still hold fewer, so no client can keep the others out.
+ */
+export class SearchPlaces {
+  readonly #limit: number;
+  /** In the order in which the searches began. */
+  readonly #taken = new Set<SearchClient>();
+
+  constructor(limit: number) {
+    this.#limit = limit;
+  }
+
+  /**
+   * Takes a place until the result is disposed of.
+   *
+   * @throws TooBusyError if no place is free and no client holds at least two more than this one.
+   */
+  take(client: SearchClient): Disposable {
+    if (this.#taken.size >= this.#limit) this.#evictFor(client);
+    this.#taken.add(client);
+    return { [Symbol.dispose]: () => void this.#taken.delete(client) };
+  }
+
+  #evictFor({ name }: SearchClient): void {
+    const oldest = new Map<string, SearchClient>();
+    const held = new Map<string, number>();
+    for (const each of this.#taken) {
+      if (!oldest.has(each.name)) oldest.set(each.name, each);
+      held.set(each.name, (held.get(each.name) ?? 0) + 1);
+    }
+    const [greediest, most] = [...held].reduce((one, other) => (other[1] > one[1] ? other : one));
+    const evicted = oldest.get(greediest);
+    if (evicted === undefined || most <= (held.get(name) ?? 0) + 1) {
+      throw new TooBusyError(`${this.#limit} searches are already in flight`);
+    }
+    this.#taken.delete(evicted);
+    evicted.cancelSearch();
+  }
+}
