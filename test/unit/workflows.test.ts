@@ -12,6 +12,7 @@ type Step = { readonly uses?: string; readonly run?: string };
 type Job = {
   readonly uses?: string;
   readonly needs?: string | readonly string[];
+  readonly environment?: string;
   readonly permissions?: Permissions;
   readonly 'timeout-minutes'?: number;
   readonly strategy?: { readonly matrix: Readonly<Record<string, unknown>> };
@@ -84,10 +85,29 @@ describe('the workflows', () => {
     });
   });
 
+  const release = workflows.find(({ file }) => file === 'release.yml')?.workflow.jobs ?? {};
+  const reaches = (name: string, goal: string): boolean =>
+    [release[name]?.needs ?? []].flat().some((need) => need === goal || reaches(need, goal));
+
+  test('publish to npm after the image and the chart, since npm takes no version twice, and announce it last', () => {
+    const order = ['image', 'chart', 'npm', 'release'];
+    const pairs = order.slice(1).map((later, index) => reaches(later, order[index] ?? ''));
+    expect(pairs).toEqual([true, true, true]);
+  });
+
+  test('publish what cannot be taken back only in the protected environment', () => {
+    expect([release.image?.environment, release.npm?.environment]).toEqual(['release', 'release']);
+  });
+
+  test('publish a version with a hyphen as a prerelease, which is not the newest', () => {
+    const runs = commands.map(({ run }) => run);
+    for (const mark of ['tag=next', '--prerelease']) {
+      const marking = runs.filter((run) => run.includes(mark));
+      expect(marking).toEqual([expect.stringMatching(/case "\$VERSION" in \*-\*\)/)]);
+    }
+  });
+
   test('publish only after the tests have passed', () => {
-    const release = workflows.find(({ file }) => file === 'release.yml')?.workflow.jobs ?? {};
-    const reaches = (name: string, goal: string): boolean =>
-      [release[name]?.needs ?? []].flat().some((need) => need === goal || reaches(need, goal));
     const publishing = Object.keys(release).filter((name) => release[name]?.permissions !== undefined);
     expect(publishing.filter((name) => !reaches(name, 'test') || !reaches(name, 'nightly'))).toEqual([]);
     expect(release.test?.uses).toBe('./.github/workflows/ci.yml');
