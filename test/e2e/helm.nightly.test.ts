@@ -39,7 +39,7 @@ test('an installation over the original CRDs and Echos, with the original values
 
 test('an uninstallation is refused and lists the Pets while there are any, and succeeds after their deletion', async () => {
   const installed = await Release.install(cluster, [
-    ...['--set', 'controllers.pet.enabled=true,petstore.enabled=true'],
+    ...['--set', 'controllers.pet.enabled=true,petstore.enabled=true,petstore.tls.enabled=false'],
     ...['--set', 'ha.enabled=false'],
   ]);
   release = installed;
@@ -59,6 +59,27 @@ test('an uninstallation is refused and lists the Pets while there are any, and s
   // Also deletes its namespace, in which no object has a finalizer any more.
   await installed.uninstall();
   release = undefined;
+});
+
+test('two releases that watch different namespaces do not hinder each other, also when one is uninstalled', async () => {
+  await using resources = new AsyncDisposableStack();
+  const other = await cluster.namespace();
+  resources.defer(() => cluster.deleteNamespace(other));
+  const watching = (watched: string) => ['--set', `ha.enabled=false,watchNamespaces={${watched}}`];
+  const prints = async (name: string, where: string): Promise<void> => {
+    await cluster.apply(echo(name, where, { message: where }));
+    await cluster.kubectl(['wait', '--for=condition=Ready', `echo/${name}`, '--namespace', where, '--timeout=90s']);
+    expect(await cluster.logOf(name, where)).toBe(`${where}\n`);
+  };
+  release = await Release.install(cluster, watching(namespace));
+  const second = await Release.install(cluster, watching(other));
+  try {
+    await prints('hello', namespace);
+    await prints('hello', other);
+  } finally {
+    await second.uninstall();
+  }
+  await prints('again', namespace);
 });
 
 test('with crds.keep=false an uninstallation deletes the CRDs with their objects', async () => {

@@ -60,7 +60,7 @@ const onReleases: JestSuite = { besideIntegration: true, programs: [...apiServer
 
 const onCluster: JestSuite = {
   besideIntegration: true,
-  programs: catalogue.map(({ name }) => name),
+  programs: catalogue.map(({ name }) => name).filter((name) => name !== 'actionlint'),
   leftOut: ({ platform, root }) =>
     platform === 'linux' && root
       ? undefined
@@ -132,6 +132,7 @@ export const nightlySuites: readonly Suite[] = [
   nightly('nightly-helm', { folder: 'e2e', paths: '/helm' }),
   nightly('nightly-high-availability', { folder: 'e2e', paths: '/high-availability' }),
   nightly('nightly-cluster', { folder: 'e2e', paths: '/(cluster|lost-node|volumes)' }),
+  { ...check('nightly-workflows', process.execPath, 'test/run/lint-workflows.ts'), programs: ['actionlint'] },
   {
     ...check('nightly-soak', process.execPath, 'test/soak.ts'),
     programs: ['etcd', 'kube-apiserver'],

@@ -34,7 +34,7 @@ export type Demo = { readonly kubeconfig: string; readonly bin: string; readonly
 export async function runDemo(runStep: RunStep, signal: AbortSignal): Promise<Demo> {
   requireRootOnLinux();
   await ensureBinaries(
-    catalogue.map(({ name }) => name).filter((name) => name !== 'helm4'),
+    catalogue.map(({ name }) => name).filter((name) => name !== 'helm4' && name !== 'actionlint'),
     { signal },
   );
   const cluster = await Cluster.up({ name: clusterName, nodes, signal });

@@ -93,6 +93,7 @@ export const catalogue = [
   kubernetes('kube-proxy', 7),
   { name: 'coredns', group: 'extras', package: './coredns', seconds: 51 },
   { name: 'volume-driver', group: 'extras', package: './volume-driver', seconds: 60 },
+  { name: 'actionlint', group: 'actionlint', package: 'github.com/rhysd/actionlint/cmd/actionlint', seconds: 40 },
   { name: 'helm4', group: 'extras', package: 'helm.sh/helm/v4/cmd/helm', stamp: helm4Version, seconds: 40 },
 ] as const satisfies readonly Binary[];
 
