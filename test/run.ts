@@ -7,17 +7,18 @@
  *     node test/run.ts --quick [REVISION]     lint, types, and the unit tests of files that changed since REVISION (main)
  *     node test/run.ts --nightly [SUITE…]     the suites that take longer
  *
- * TEST_SEED repeats the order of files and the random values of unit tests of another run. With TEST_COMPLETE=1 a suite that was left out
+ * TEST_SEED repeats the order of files of another run, and the random values of nightly-unit. With TEST_COMPLETE=1 a suite that was left out
  * or a skipped test fails the run.
  *
  * Exits with 0 if no suite failed, 1 if one failed, 2 for an unknown suite, 128 + n after signal n.
  */
 import { randomInt } from 'node:crypto';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
-import { constants, tmpdir } from 'node:os';
+import { readFile, rm } from 'node:fs/promises';
+import { constants } from 'node:os';
 import { join } from 'node:path';
 import { execa, type Subprocess } from 'execa';
 import { dieWithParent } from '../testkit/die-with-parent.ts';
+import { makeRunFolder } from '../testkit/run-folder.ts';
 import {
   type Exit,
   failures,
@@ -54,7 +55,7 @@ const repository = join(import.meta.dirname, '..');
 const machine: Machine = { platform: process.platform, root: process.getuid?.() === 0 };
 
 type RunnerOptions = {
-  /** The folder for the JSON results of the jest suites. */
+  /** The folder for the JSON results of the jest suites and for temporary files. */
   readonly folder: string;
   /** Determines the order of the files of each suite. */
   readonly seed: number;
@@ -132,7 +133,13 @@ class Runner {
       cwd: repository,
       detached: true,
       // The cluster's programs and their compiler are written in Go. Collect their garbage less often: processors are what is scarce.
-      env: { GOGC: '400', ...(process.stdout.isTTY && { FORCE_COLOR: '1' }), ...suite.environment },
+      env: {
+        GOGC: '400',
+        // A killed test leaves its temporary files there.
+        TMPDIR: this.#options.folder,
+        ...(process.stdout.isTTY && { FORCE_COLOR: '1' }),
+        ...suite.environment,
+      },
       stdin: 'inherit',
       stdout: [watched, 'inherit'],
       stderr: [watched, 'inherit'],
@@ -221,12 +228,12 @@ async function main(args: readonly string[]): Promise<number> {
   const { suites, inLanes, timeoutMs } = runOf(args);
   const seed = seedOf(process.env);
   const chosen = withBinaries(suites, machine);
-  const folder = await mkdtemp(join(tmpdir(), 'echoperator-test-'));
+  const folder = await makeRunFolder('test');
   const runner = new Runner({ folder, seed, ...(timeoutMs !== undefined && { timeoutMs }) });
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => runner.interrupt(signal));
 
   const outcomes: SuiteOutcome[] = [];
-  console.log(`To repeat this order of files and the random values of unit tests, set TEST_SEED=${seed}.`);
+  console.log(`To repeat this order of files, set TEST_SEED=${seed}.`);
   try {
     for (const stage of inLanes ? stagesOf(chosen) : [[chosen]]) {
       const lanes = await Promise.all(stage.map((lane) => runner.runAll(lane, stage.length > 1)));

@@ -28,6 +28,8 @@ const settings = {
   fsync: 'off',
   max_connections: '50',
   logging_collector: 'off',
+  // In the data folder instead of /dev/shm, where a killed server leaves it behind.
+  dynamic_shared_memory_type: 'mmap',
 } as const;
 
 /** A real PostgreSQL on 127.0.0.1. A test can stop it, kill it and start it again on the same port. */

@@ -13,6 +13,8 @@ export interface RandomPlan {
   readonly maxRuns: number;
   /** The least number of runs with at least one write and one fault. */
   readonly minEffectiveRuns: number;
+  /** The least share of such runs, from 0 to 1. Default: 0. */
+  readonly minEffectiveShare?: number;
   /** No run starts later than this, in milliseconds after the first. Default: no limit. */
   readonly timeLimitMs?: number;
 }
@@ -34,7 +36,7 @@ export async function runAtRandom<T>(
   run: (value: T) => Promise<RunEffects>,
   elapsedMs: () => number = () => performance.now(),
 ): Promise<void> {
-  const { seed, maxRuns, minEffectiveRuns, timeLimitMs = Number.POSITIVE_INFINITY } = plan;
+  const { seed, maxRuns, minEffectiveRuns, minEffectiveShare = 0, timeLimitMs = Number.POSITIVE_INFINITY } = plan;
   const deadlineMs = elapsedMs() + timeLimitMs;
   let runs = 0;
   let effective = 0;
@@ -49,9 +51,10 @@ export async function runAtRandom<T>(
     }
   }
   console.log(`seed ${seed}: ${runs} runs, ${effective} of them with a write and a fault`);
-  if (effective < minEffectiveRuns) {
+  const needed = Math.max(minEffectiveRuns, Math.ceil(runs * minEffectiveShare));
+  if (effective < needed) {
     throw new RandomRunError(
-      `of ${runs} runs of seed ${seed} only ${effective} had a write and a fault, not ${minEffectiveRuns}`,
+      `of ${runs} runs of seed ${seed} only ${effective} had a write and a fault, not ${needed}`,
     );
   }
 }
@@ -66,7 +69,13 @@ export function nightlyPlan(
   const minutes = minutesOf(`${prefix}_MINUTES`, environment);
   const seed = Number(environment[`${prefix}_SEED`] ?? Math.floor(Math.random() * 2 ** 31));
   console.log(`To repeat this run: ${prefix}_SEED=${seed} ${prefix}_MINUTES=${minutes}`);
-  return { seed, maxRuns: 10_000, minEffectiveRuns: Math.ceil(minutes), timeLimitMs: minutes * 60_000 };
+  return {
+    seed,
+    maxRuns: 10_000,
+    minEffectiveRuns: Math.ceil(minutes),
+    minEffectiveShare: 0.25,
+    timeLimitMs: minutes * 60_000,
+  };
 }
 
 /** Reads a duration in minutes. Default: 10. @throws RangeError unless it is a positive number */

@@ -1,7 +1,10 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { linksOf, tableAfter } from '../../testkit/markdown.ts';
-import { benchmarkPage } from '../benchmark-page.ts';
+import { benchmarkPage, besidePage } from '../benchmark-page.ts';
 import { readPlan } from '../plan.ts';
+import { readResults } from '../results.ts';
 import { openElements } from './markup.ts';
 import { loadRound, resultsOf, turn } from './results.ts';
 
@@ -13,6 +16,14 @@ const round = loadRound({
 });
 
 const pageOf = (...args: Parameters<typeof resultsOf>) => benchmarkPage(resultsOf(...args));
+
+const docs = join(import.meta.dirname, '../../docs');
+
+test('docs/benchmark.md and its plots are what bench/page.ts makes of bench.json', async () => {
+  const { markdown, plots } = benchmarkPage(await readResults(join(docs, besidePage)));
+  expect(await readFile(join(docs, 'benchmark.md'), 'utf8')).toBe(markdown);
+  for (const [name, plot] of plots) expect(await readFile(join(docs, besidePage, name), 'utf8')).toBe(plot);
+});
 
 test('the page shows exactly the plots that it returns', () => {
   const withWaits = { ...round, turns: { ...round.turns, echoperator: turn(figures, { waits: [1, 2, 3] }) } };

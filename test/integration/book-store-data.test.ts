@@ -31,8 +31,8 @@ import {
   world,
 } from './environment/book-store-world.ts';
 
-beforeAll(() => setUp('book-store-data'), 120_000);
-afterAll(() => tearDown(), 120_000);
+beforeAll(() => setUp('book-store-data'));
+afterAll(() => tearDown());
 
 const claimSpec = () => ({
   accessModes: ['ReadWriteOnce'],
@@ -130,7 +130,7 @@ describe('the data', () => {
     await settled(at);
     await cluster.client.delete(BookStore, at.key);
     const isGone = async (ordinal: number) => (await ifThere(claimOf(at.key, ordinal))) === undefined;
-    await eventually('the claims are gone', async () => (await isGone(0)) && (await isGone(1)), 60_000);
+    await eventually('the claims are gone', async () => (await isGone(0)) && (await isGone(1)));
     await eventually(
       'the BookStore is gone',
       async () => (await ifThere(cluster.client.get(BookStore, at.key))) === undefined,
@@ -262,9 +262,9 @@ describe('the data', () => {
     } finally {
       await forbidden.remove();
     }
-    await eventually('its claim is gone', async () => (await ifThere(claimOf(at.key))) === undefined, 90_000);
+    await eventually('its claim is gone', async () => (await ifThere(claimOf(at.key))) === undefined);
     await bookStoreIsGone(at);
-  }, 180_000);
+  });
 
   test('stays where the policy says so in the moment of the deletion, also if nobody has seen that before', async () => {
     const at = await world('shop');
@@ -350,7 +350,7 @@ describe('the data', () => {
     });
     await settled(at);
     expect((await claimOf(at.key)).metadata.uid).not.toBe(claim.metadata.uid);
-  }, 120_000);
+  });
 
   test('of somebody else is not taken up by a replica more, and all else goes on', async () => {
     const at = await world('shop');
@@ -376,7 +376,7 @@ describe('the data', () => {
     await cluster.client.delete(PersistentVolumeClaim, foreign.metadata);
     await settled(at, 'IndependentDatabases');
     expect((await statefulSetOf(at.key)).spec?.replicas).toBe(3);
-  }, 120_000);
+  });
 
   test('is not what only has a name like it', async () => {
     const at = await world('shop');
@@ -393,7 +393,7 @@ describe('the data', () => {
     await growOnline(at, '2Gi');
     await settled(at);
     await cluster.client.delete(BookStore, at.key);
-    await eventually('its claim is gone', async () => (await ifThere(claimOf(at.key))) === undefined, 60_000);
+    await eventually('its claim is gone', async () => (await ifThere(claimOf(at.key))) === undefined);
     for (const name of others) {
       const claim = await childOf(PersistentVolumeClaim, at.key, name);
       expect(claim.metadata.deletionTimestamp).toBeUndefined();

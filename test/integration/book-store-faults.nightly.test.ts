@@ -15,10 +15,10 @@ import {
 } from './environment/book-store-faults-world.ts';
 import { cluster, growOnline, setUp, tearDown } from './environment/book-store-world.ts';
 
-beforeAll(() => setUp('book-store-faults', { operator: false }), 120_000);
-afterAll(() => tearDown(), 120_000);
-beforeEach(() => setUpFaults(), 60_000);
-afterEach(() => tearDownFaults(), 60_000);
+beforeAll(() => setUp('book-store-faults', { operator: false }));
+afterAll(() => tearDown());
+beforeEach(() => setUpFaults());
+afterEach(() => tearDownFaults());
 
 test('another leader goes on with a growth in the middle', async () => {
   // The chart lets an operator have its Lease in its own namespace alone.
@@ -37,9 +37,9 @@ test('another leader goes on with a growth in the middle', async () => {
   const before = await running();
   const held = unavailable(isClaimPatch);
   await askForMore();
-  await eventually('the first leader tries to grow a claim', async () => held.count > 0, 60_000);
+  await eventually('the first leader tries to grow a claim', async () => held.count > 0);
   await first.stop('SIGKILL');
-  await eventually('second leads', async () => (await holder()) === 'second', 60_000);
+  await eventually('second leads', async () => (await holder()) === 'second');
   held.off();
   await growOnline(at, '2Gi', [0, 1]);
   await hasGrown(before);

@@ -31,8 +31,8 @@ import {
   world,
 } from './environment/book-store-world.ts';
 
-beforeAll(() => setUp('book-store-growth'), 120_000);
-afterAll(() => tearDown(), 120_000);
+beforeAll(() => setUp('book-store-growth'));
+afterAll(() => tearDown());
 
 describe('growing', () => {
   test('an online growth restarts nothing, and a later replica gets the new size', async () => {
@@ -80,7 +80,7 @@ describe('growing', () => {
     expect(last.spec?.template.spec?.containers[0]?.env ?? []).toEqual([]);
     expect(imageOf(last, 'sidecar')).toBe('example.com/sidecar');
     expect((await claimOf(at.key, 2)).status?.capacity?.storage).toBe('2Gi');
-  }, 180_000);
+  });
 
   test('a change of the pods in the same edit does not wait for the growth', async () => {
     const at = await world('shop');
@@ -93,7 +93,7 @@ describe('growing', () => {
     await settled(at, 'ClaimsGrowing');
     await growOnline(at, '2Gi');
     await settled(at);
-  }, 120_000);
+  });
 
   test('a size that was a slip is undone by a BookStore of the same name that asks for less, but more than there is', async () => {
     const at = await world('shop');
@@ -108,7 +108,7 @@ describe('growing', () => {
     await expect(apply(at.key, spec({}, { dbSize: '2Gi' }))).rejects.toThrow('dbSize cannot shrink');
 
     await cluster.client.delete(BookStore, at.key);
-    await eventually('its pod is gone', async () => (await ifThere(podOf(at.key))) === undefined, 60_000);
+    await eventually('its pod is gone', async () => (await ifThere(podOf(at.key))) === undefined);
     await apply(at.key, spec({}, { dbSize: '2Gi' }));
     await growOnline(at, '2Gi');
     await settled(at);
@@ -116,7 +116,7 @@ describe('growing', () => {
     expect(claim.metadata.uid).toBe(uid);
     expect(claim.status?.capacity?.storage).toBe('2Gi');
     expect(templateSizeOf(await statefulSetOf(at.key))).toBe('2Gi');
-  }, 180_000);
+  });
 
   test('a claim that the API server does not let grow for a quota is told of in its words, and tried again', async () => {
     const at = await world('shop');
@@ -148,7 +148,7 @@ describe('growing', () => {
     await counted('2Gi');
     await growOnline(at, '2Gi');
     await settled(at);
-  }, 120_000);
+  });
 
   test('a claim without a volume holds nobody up, and grows when it has one', async () => {
     const at = await world('shop');
@@ -172,7 +172,7 @@ describe('growing', () => {
     await growOnline(at, '2Gi', [1]);
     const { status } = await settled(at, 'IndependentDatabases');
     expect(status?.volumes?.map(({ capacity }) => capacity)).toEqual(['2Gi', '2Gi']);
-  }, 120_000);
+  });
 
   test('a file system that does not grow under its pod has that one pod restarted, after resizeRestartAfter', async () => {
     const at = await world('shop');
@@ -202,7 +202,7 @@ describe('growing', () => {
     expect(items.filter(({ reason }) => reason === 'PodRestarted').map(({ note }) => note)).toEqual([
       'restarted pod shop-db-1: while it ran, the file system of claim data-shop-db-1 from 1Gi to 2Gi was not grown',
     ]);
-  }, 120_000);
+  });
 
   test('a pod is restarted once for a file system that never grows, then the status says so', async () => {
     const at = await world('shop');
@@ -227,7 +227,7 @@ describe('growing', () => {
     expect((await podOf(at.key)).metadata.uid).toBe(restarted.metadata.uid);
     await at.volumes.growFileSystem('data-shop-db-0');
     await settled(at);
-  }, 120_000);
+  });
 
   test('of two pods that have to be restarted the second waits for the first', async () => {
     const at = await world('shop');
@@ -256,7 +256,7 @@ describe('growing', () => {
     });
     for (const ordinal of [0, 1]) await at.volumes.growFileSystem(`data-shop-db-${ordinal}`);
     await settled(at, 'IndependentDatabases');
-  }, 120_000);
+  });
 
   test('a class that cannot grow is a condition that names it, and all else goes on', async () => {
     const at = await world('shop');

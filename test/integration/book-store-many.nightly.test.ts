@@ -5,8 +5,8 @@ import { convergesAndRests, setUp, spec, tearDown } from './environment/book-sto
 const many = Number(process.env.BOOKSTORES ?? 50);
 const timeLimitMs = 60_000 + many * 1000;
 
-beforeAll(() => setUp('book-store-many'), 120_000);
-afterAll(() => tearDown(), 120_000);
+beforeAll(() => setUp('book-store-many'));
+afterAll(() => tearDown());
 
 test(
   `${many} BookStores in a namespace converge; then neither a restart nor a resync sends a write`,

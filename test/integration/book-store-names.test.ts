@@ -30,8 +30,8 @@ import {
   world,
 } from './environment/book-store-world.ts';
 
-beforeAll(() => setUp('book-store-names'), 120_000);
-afterAll(() => tearDown(), 120_000);
+beforeAll(() => setUp('book-store-names'));
+afterAll(() => tearDown());
 
 /** Waits for an Event of the BookStore whose note starts with `note`. */
 const reported = ({ namespace }: Key, note: string): Promise<unknown> =>
@@ -187,7 +187,7 @@ describe('an old Service', () => {
     await eventually('it may be', () => remove().then(() => true));
     await settled(at);
     expect(await ifThere(childOf(Service, at.key, 'bookstore-svc'))).toBeUndefined();
-  }, 180_000);
+  });
 });
 
 describe('a name that is', () => {

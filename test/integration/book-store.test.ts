@@ -32,8 +32,8 @@ import {
   world,
 } from './environment/book-store-world.ts';
 
-beforeAll(() => setUp('book-store'), 120_000);
-afterAll(() => tearDown(), 120_000);
+beforeAll(() => setUp('book-store'));
+afterAll(() => tearDown());
 
 describe('a BookStore', () => {
   test('of the tutorial works unchanged', async () => {
@@ -261,7 +261,7 @@ describe('a BookStore', () => {
         ({ objectRef, responseStatus }) => objectRef?.resource === 'statefulsets' && responseStatus?.code === 422,
       ).length;
     const before = await tries();
-    await eventually('it is tried again', async () => (await tries()) > before, 60_000);
+    await eventually('it is tried again', async () => (await tries()) > before);
     // With a back-off. A hot loop would have tried hundreds of times.
     expect(await tries()).toBeLessThan(20);
     await apply(at.key, spec());

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -314,7 +315,7 @@ describe('without permission to read pods', () => {
     const kubeconfig = join(folder, 'kubeconfig');
     await writeFile(kubeconfig, yaml.stringify(config));
     const transport = new Transport(await kubeconfigConnection(kubeconfig), { userAgent: 'test' });
-    started.push(eventually('stopped', async () => stop.signal.aborted).then(() => transport.close()));
+    started.push(once(stop.signal, 'abort').then(() => transport.close()));
 
     const pod = await createPod('refused');
     await writeStatus(pod, '1', running());

@@ -28,7 +28,8 @@ testOnLinux('programs that a test starts end when its process is killed with SIG
   await inTime('its programs have started', Promise.race([once(parent.stdout, 'data'), hasEnded]));
   const started = await descendants(Number(parent.pid));
   const commands = (await Promise.all(started.map(commandOf))).join('\n');
-  for (const program of ['etcd', 'kube-apiserver', 'operator/main.js', 'petstore/main.js', 'postgres']) {
+  const onControlPlane = ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kwok'];
+  for (const program of [...onControlPlane, 'operator/main.js', 'petstore/main.js', 'postgres']) {
     expect(commands).toContain(program);
   }
   parent.kill('SIGKILL');

@@ -12,7 +12,7 @@ let program: string;
 beforeAll(async () => {
   cluster = await TestCluster.connect();
   program = (await ensureBinaries(['kubectl'])).get('kubectl') ?? '';
-}, 90_000);
+});
 
 afterAll(() => cluster?.close());
 

@@ -13,7 +13,7 @@ const crds = join(import.meta.dirname, '../../crds');
 
 /** Starts an API server per worker: on one server, the operators of two test files would reconcile each other's objects. */
 export default async function setUp({ maxWorkers }: { readonly maxWorkers: number }): Promise<void> {
-  const folder = await makeRunFolder();
+  const folder = await makeRunFolder('integration');
   process.env.INTEGRATION_FOLDER = folder;
   const controlPlanes: ControlPlane[] = [];
   // Set before the servers start, so that the tear-down stops those that started.

@@ -314,7 +314,7 @@ describe('a standby with a bad connection', () => {
     await eventually('a refused watch', async () => refused.count > 0);
     expect(await leader.stop()).toBe('resolved');
     await leads(standby);
-    expect(cut.count + refused.count).toBeGreaterThan(0);
+    expect(cut.count).toBeGreaterThan(0);
   });
 
   test('waits if it starts while the API server is down', async () => {

@@ -133,7 +133,7 @@ describe('a Pet', () => {
         await policy.remove();
       }
       if (change === 'add') await ready('thor', 'Stored');
-      else await eventually('the Pet is gone', () => world.isGone('thor'), 90_000);
+      else await eventually('the Pet is gone', () => world.isGone('thor'));
     }
   });
 
@@ -312,7 +312,7 @@ describe('while the pet store is down', () => {
     expect((await fetch(`http://127.0.0.1:${operator.healthPort}/readyz`)).status).toBe(200);
     expect(Date.parse(leaving?.lastTransitionTime ?? '')).toBeGreaterThanOrEqual(since - 1000);
     await store.restart();
-    await eventually('the Pet is gone', () => world.isGone('leaving'), 20_000);
+    await eventually('the Pet is gone', () => world.isGone('leaving'));
     await world.settled(20_000);
   });
 

@@ -112,7 +112,7 @@ describe('an outage of the database during many writes', () => {
     await creating;
     await world.settled(namespace, ['students'], 90_000);
     expect(cuts).toBeGreaterThan(3);
-  }, 120_000);
+  });
 
   test('without a message ends the statements in flight, which are sent again', async () => {
     await world.startOperator({ ...plain(), PSQL_STATEMENT_TIMEOUT_SECONDS: '1', PSQL_CONNECT_TIMEOUT_SECONDS: '1' });

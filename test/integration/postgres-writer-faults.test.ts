@@ -118,4 +118,4 @@ test('a deleted namespace leaves no row and no PostgresWriter behind', async () 
   await world.settled(namespace, ['students']);
   await world.cluster.deleteNamespace(namespace);
   expect(await world.rows('students', namespace)).toEqual([]);
-}, 120_000);
+});

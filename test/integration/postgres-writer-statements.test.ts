@@ -1,4 +1,3 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import type { Client } from 'pg';
 import { InFlightCount } from '../../src/controllers/outside/index.ts';
@@ -21,7 +20,7 @@ beforeAll(async () => {
     ALTER DEFAULT PRIVILEGES GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO writer`);
   proxy = await TcpProxy.start(server.port);
   opened = [];
-}, 60_000);
+});
 
 afterEach(async () => {
   proxy.onSent(() => {});
@@ -149,9 +148,14 @@ describe('a statement whose connection broke', () => {
     if (idle === undefined) throw new Error('there is no connection');
     process.kill(idle.pid, 'SIGSTOP');
     try {
+      let isSent = false;
+      proxy.onSent((data) => {
+        isSent ||= data.includes('INSERT INTO');
+      });
       const lost = rowsOf(name).upsert(row('ns/x'));
       lost.catch(() => {});
-      await delay(200);
+      await eventually('the statement is sent', async () => isSent);
+      proxy.onSent(() => {});
       proxy.cut();
       await expect(lost).rejects.toMatchObject({ reason: 'DatabaseDown' });
       const outcomes: string[] = [];

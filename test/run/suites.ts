@@ -67,15 +67,12 @@ const onCluster: JestSuite = {
       : `needs a cluster, which requires root on Linux (this is ${root ? 'root' : 'not root'} on ${platform})`,
 };
 
-const checks = [
-  check('lint', 'npm', 'run', '--silent', 'lint'),
-  check('types', 'npm', 'run', '--silent', 'types'),
-  check('generated', 'npm', 'run', '--silent', 'generate', '--', '--check'),
-];
+const linters = [check('lint', 'npm', 'run', '--silent', 'lint'), check('types', 'npm', 'run', '--silent', 'types')];
 
 /** The suites that every change must pass. */
 export const pushSuites: readonly Suite[] = [
-  ...checks,
+  ...linters,
+  check('generated', 'npm', 'run', '--silent', 'generate', '--', '--check'),
   // Some tests wait for pauses. The default is a worker for each processor.
   jest('unit', { flags: [`--maxWorkers=${Math.ceil(availableParallelism() * 1.5)}`] }),
   jest('chart', onReleases),
@@ -87,9 +84,9 @@ export const pushSuites: readonly Suite[] = [
   jest('e2e', { ...onCluster, flags: ['--runInBand'] }),
 ];
 
-/** The suites of `make quick`: the checks, and the unit tests of files that changed since a revision. */
+/** The suites of `make quick`: lint, types, and the unit tests of files that changed since a revision. */
 export const quickSuites = (since: string): readonly Suite[] => [
-  ...checks,
+  ...linters,
   jest('unit', { flags: [`--changedSince=${since}`, '--passWithNoTests'], mayBeEmpty: true }),
 ];
 
@@ -126,6 +123,7 @@ export const nightlySuites: readonly Suite[] = [
   nightly('nightly-pod-set', { folder: 'integration', paths: '/pod-set' }),
   nightly('nightly-many', { folder: 'integration', paths: '/(echo-many|many-children)' }),
   nightly('nightly-versions', { folder: 'integration', paths: '/versions' }),
+  jest('nightly-unit', { projects: ['unit'], environment: { RANDOM_VALUES: 'other' } }),
   jest('nightly-chart', { ...onReleases, projects: ['chart', 'chart-nightly'], environment: { HELMS: 'every' } }),
   nightly('nightly-package', { folder: 'package' }),
   nightly('nightly-kinds', { folder: 'kinds' }),
@@ -162,16 +160,22 @@ type Stage = readonly (readonly Suite[])[];
 
 /**
  * Divides the suites into stages: the checks next to the unit tests, then the build of the cluster's programs, then the suites that need
- * these, in up to two lanes.
+ * these: in two lanes, or in three on a machine with four processors.
  */
-export function stagesOf(chosen: readonly Suite[]): readonly Stage[] {
+export function stagesOf(chosen: readonly Suite[], processors = availableParallelism()): readonly Stage[] {
   const needsPrograms = ({ programs = [] }: Suite): boolean => programs.length > 0;
   const first = chosen.filter((suite) => !needsPrograms(suite) && suite.name !== binaries);
   const rest = chosen.filter(needsPrograms);
+  const beside = rest.filter(({ besideIntegration }) => besideIntegration);
   const stages = [
     [first.filter(({ kind }) => kind === 'check'), first.filter(({ kind }) => kind === 'jest')],
     [chosen.filter(({ name }) => name === binaries)],
-    [rest.filter(({ besideIntegration }) => !besideIntegration), rest.filter((suite) => suite.besideIntegration)],
+    [
+      rest.filter(({ besideIntegration }) => !besideIntegration),
+      ...(processors < 4
+        ? [beside]
+        : [beside.filter((suite) => !suite.leftOut), beside.filter(({ leftOut }) => leftOut)]),
+    ],
   ];
   return stages.map((lanes) => lanes.filter((lane) => lane.length > 0)).filter((lanes) => lanes.length > 0);
 }

@@ -62,6 +62,16 @@ test.each([
   await expect(runs).rejects.toBeInstanceOf(RandomRunError);
 });
 
+test('too small a share of effective runs fails the test', async () => {
+  let runs = 0;
+  const run = async () => {
+    runs += 1;
+    return { writes: 1, faults: runs === 1 ? 1 : 0 };
+  };
+  const running = runAtRandom({ ...plan, minEffectiveShare: 0.5 }, fc.nat(), run);
+  await expect(running).rejects.toThrow('of 5 runs of seed 1 only 1 had a write and a fault, not 3');
+});
+
 test('too few runs within the time limit fail the test', async () => {
   let nowMs = 0;
   const run = async () => {
@@ -72,11 +82,12 @@ test('too few runs within the time limit fail the test', async () => {
   await expect(runs).rejects.toThrow('of 1 runs of seed 1 only 1 had a write and a fault, not 2');
 });
 
-test('a nightly plan takes its length and its seed from the environment, and wants a run a minute', () => {
+test('a nightly plan takes its length and its seed from the environment, and wants a run a minute and a quarter of all', () => {
   expect(nightlyPlan('PETS', { PETS_MINUTES: '3', PETS_SEED: '42' })).toMatchObject({
     seed: 42,
     timeLimitMs: 180_000,
     minEffectiveRuns: 3,
+    minEffectiveShare: 0.25,
   });
   expect(() => nightlyPlan('PETS', { PETS_MINUTES: 'ten' })).toThrow('PETS_MINUTES: got "ten"');
   expect(() => minutesOf('SOAK_MINUTES', { SOAK_MINUTES: '0' })).toThrow('SOAK_MINUTES: got "0"');

@@ -188,12 +188,12 @@ describe("the cluster's programs", () => {
 });
 
 describe('the stages', () => {
-  const namesOf = (...names: readonly string[]) => {
+  const namesOf = (names: readonly string[] = pushSuites.map(({ name }) => name), processors = 2) => {
     const chosen = withBinaries(
-      pushSuites.filter(({ name }) => names.length === 0 || names.includes(name)),
+      pushSuites.filter(({ name }) => names.includes(name)),
       { platform: 'linux', root: true },
     );
-    return stagesOf(chosen).map((lanes) => lanes.map((lane) => lane.map(({ name }) => name)));
+    return stagesOf(chosen, processors).map((lanes) => lanes.map((lane) => lane.map(({ name }) => name)));
   };
 
   test('run the checks next to the unit tests, and integration next to the suites that need a cluster or Helm', () => {
@@ -204,10 +204,14 @@ describe('the stages', () => {
     ]);
   });
 
+  test('run the suites that need a cluster next to the others on a machine with four processors', () => {
+    expect(namesOf(undefined, 4).at(-1)).toEqual([['integration'], ['chart', 'package'], ['kinds', 'e2e']]);
+  });
+
   test('run one suite after the other if there is one lane', () => {
-    expect(namesOf('lint', 'types')).toEqual([[['lint', 'types']]]);
-    expect(namesOf('types', 'unit')).toEqual([[['types'], ['unit']]]);
-    expect(namesOf('e2e')).toEqual([[['binaries']], [['e2e']]]);
+    expect(namesOf(['lint', 'types'])).toEqual([[['lint', 'types']]]);
+    expect(namesOf(['types', 'unit'])).toEqual([[['types'], ['unit']]]);
+    expect(namesOf(['e2e'])).toEqual([[['binaries']], [['e2e']]]);
   });
 });
 

@@ -17,7 +17,7 @@ const installed = new Map<string, ReleaseOptions>();
 
 /** Starts a separate API server, because a release finds every other release in the cluster. */
 export async function setUp(): Promise<void> {
-  folder = await makeRunFolder();
+  folder = await makeRunFolder('chart');
   controlPlane = await startControlPlane(folder, []);
   cluster = await TestCluster.at(controlPlane.config.kubeconfigPath, controlPlane.auditLog);
   [first, second, third] = [await cluster.namespace(), await cluster.namespace(), await cluster.namespace()];

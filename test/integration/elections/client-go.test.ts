@@ -16,7 +16,7 @@ const long: LeaseTimings = { leaseDurationSeconds: 300, renewDeadlineSeconds: 20
  * Lease.
  */
 const polling: LeaseTimings = { ...long, retryPeriodSeconds: 0.3 };
-const short: LeaseTimings = { leaseDurationSeconds: 6, renewDeadlineSeconds: 4, retryPeriodSeconds: 0.3 };
+const short: LeaseTimings = { leaseDurationSeconds: 12, renewDeadlineSeconds: 9, retryPeriodSeconds: 0.3 };
 
 let arena: Arena;
 let proxy: FaultProxy;

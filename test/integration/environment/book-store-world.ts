@@ -131,7 +131,7 @@ export async function withReason({ key }: World, type: string, reason: string): 
     last = store.status;
     return condition?.reason === reason && condition.observedGeneration === store.metadata.generation && store;
   };
-  return eventually(`${key.name} is ${reason}`, look, 60_000).catch((cause: unknown) => {
+  return eventually(`${key.name} is ${reason}`, look).catch((cause: unknown) => {
     throw new Error(`${key.name} never had ${type} with ${reason}; last: ${JSON.stringify(last)}`, { cause });
   });
 }

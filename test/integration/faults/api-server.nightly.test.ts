@@ -43,4 +43,4 @@ test('an informer recovers if etcd is restored and its resourceVersion stays bel
   await world.converge(running);
   expect(await resourceVersion()).toBeLessThan(last);
   await world.heapIsAsBefore(running, heapBefore);
-}, 180_000);
+});

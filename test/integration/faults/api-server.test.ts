@@ -39,7 +39,7 @@ test('an informer has all objects after the API server was stopped and started',
   await world.change();
   await world.converge(running);
   await world.heapIsAsBefore(running, heapBefore);
-}, 120_000);
+});
 
 test('an informer continues after its token expired before a new one was written', async () => {
   const account = await client.create(ServiceAccount, { metadata: { namespace, name: 'subject' } });
@@ -75,6 +75,7 @@ test('an informer continues after its token expired before a new one was written
     await world.write('echo-0');
     return proxy.answered(401) >= 5;
   });
+  await eventually('both kinds are watched', async () => proxy.watches === 2);
   const cut = proxy.inject({ type: 'cut', how: 'reset' }, { on: isWatch, times: 2 });
   await world.change();
   expect(cut.count).toBe(2);
@@ -82,4 +83,4 @@ test('an informer continues after its token expired before a new one was written
   await world.converge(running);
   await world.heapIsAsBefore(running, heapBefore);
   await running.stop();
-}, 120_000);
+});

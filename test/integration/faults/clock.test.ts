@@ -52,6 +52,7 @@ testOnLinux(
       await world.change();
       await world.converge(subject);
       // New connections must work with the wrong clock too.
+      await eventually('both kinds are watched', async () => proxy.watches === 2);
       const cut = proxy.inject({ type: 'cut', how: 'reset' }, { on: isWatch, times: 2 });
       await world.change();
       await world.converge(subject);

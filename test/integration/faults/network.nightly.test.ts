@@ -77,7 +77,7 @@ describe('an informer with streamed lists has all objects in the end', () => {
     await world.heapIsAsBefore(impatient, before);
     // The other one would wait for ten minutes.
     proxy.inject({ type: 'cut', how: 'reset' }, { on: isWatch }).off();
-  }, 90_000);
+  });
 
   test('when a reader is so slow that the server ends its watch', async () => {
     const before = await terminatedWatches();

@@ -130,7 +130,7 @@ export class CandidateProcess implements AsyncDisposable {
   }
 
   /** Ends the process by SIGTERM, so that it releases its locks. @throws Error unless its exit code is 0. */
-  async stop(timeoutMs = 20_000): Promise<void> {
+  async stop(timeoutMs = 90_000): Promise<void> {
     this.mustRun();
     this.#child.kill('SIGTERM');
     const timeout = AbortSignal.timeout(timeoutMs);

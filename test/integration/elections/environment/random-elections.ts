@@ -131,7 +131,7 @@ async function waitForLeaders(arena: Arena): Promise<void> {
         return now?.holderIdentity && then?.holderIdentity === now.holderIdentity && then.renewTime !== now.renewTime;
       });
     },
-    60_000,
+    180_000,
   );
 }
 

@@ -44,22 +44,22 @@ export function withSubject(watching: ReflectorOptions = {}) {
     subject = await startSubject(watching);
     // The first run of code allocates memory permanently.
     await survive({ fault: expired, on: isWatch, times: 2 });
-  }, 60_000);
+  });
 
   afterAll(async () => {
     await subject.stop();
     await proxy.close();
-  }, 60_000);
+  });
 
   beforeEach(async () => {
     await world.converge(subject);
     heapBefore = await subject.ask('heap');
-  }, 60_000);
+  });
 
   afterEach(async () => {
     await world.converge(subject);
     await world.heapIsAsBefore(subject, heapBefore);
-  }, 90_000);
+  });
 }
 
 export function startSubject(watching: ReflectorOptions): Promise<SubjectProcess> {

@@ -207,7 +207,6 @@ test('the store and the sum of all deltas equal the list after any events, lost 
           await eventually(
             `the store equals the list: ${JSON.stringify([...informer.store.list()])}`,
             async () => same(informer.store.list(), server.objects) && informer.hasReached(server.version),
-            5000,
           );
           expect(byName(told.values())).toEqual(byName(server.objects));
           for (const size of ['0', '1', '2', '3']) {
