@@ -111,7 +111,7 @@ class Runner {
       if (suite.name === binaries) this.#lacksPrograms = outcome.result !== 'passed';
       return outcome;
     }
-    const resultsFile = join(this.#options.folder, `${suite.name}.json`);
+    const resultsFile = join(this.#options.folder, `results-of-${suite.name}.json`);
     const flags = ['--json', `--outputFile=${resultsFile}`, `--seed=${this.#options.seed}`];
     const exit = await this.#spawn(suite, flags, prefixesLines);
     const results = await readResults(resultsFile);
