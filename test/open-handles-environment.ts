@@ -110,8 +110,24 @@ interface ReportedHandle {
   readonly is_referenced: boolean;
 }
 
+/** Longer than a poll pauses, and shorter than the 500 ms that jest leaves a worker between SIGTERM and SIGKILL. */
+const explainingMs = 350;
+
 /** Jest sends SIGTERM to a worker that does not exit: the worker says what keeps it alive. Without it the cause would be lost. */
 function explainHangingWorker(): void {
+  // What polls sets its next timer meanwhile.
+  const stacks = new Set<string>();
+  const hook = createHook({
+    init: (_, type) => {
+      if (type === 'Timeout') stacks.add(ownStack() ?? '');
+    },
+  });
+  setTimeout(() => {
+    hook.disable();
+    if (stacks.size > 0) writeSync(2, `It sets timers:\n${[...stacks].join('\n\n')}\n`);
+    process.exit(1);
+  }, explainingMs);
+  hook.enable();
   // Without the names of the hosts, which the report would look up. Node's types lack this property.
   const report = Object.assign(process.report, { excludeNetwork: true });
   const { libuv } = report.getReport() as unknown as { readonly libuv: readonly ReportedHandle[] };
@@ -123,7 +139,6 @@ function explainHangingWorker(): void {
     2,
     `Jest ended worker ${process.pid}, which did not exit. It waits for: ${resources}\n${handles.join('\n')}\n`,
   );
-  process.exit(1);
 }
 
 if (isWorker) process.once('SIGTERM', explainHangingWorker);

@@ -59,7 +59,8 @@ export class OperatorProcess {
     const early = child.then(({ all, exitCode }) => {
       throw new Error(`the operator exited with ${exitCode} before it was ready: ${all}`);
     });
-    const isReady = async () => (await fetch(`http://127.0.0.1:${healthPort}/readyz`)).ok;
+    // The poll ends with the process.
+    const isReady = async () => operator.#hasEnded || (await fetch(`http://127.0.0.1:${healthPort}/readyz`)).ok;
     const ready = eventually('the operator is ready', isReady);
     try {
       await Promise.race([ready, early]);

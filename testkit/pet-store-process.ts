@@ -58,11 +58,14 @@ export class PetStoreProcess {
       ...this.#settings,
     });
     this.#process = child;
+    let hasEnded = false;
     const early = child.then(({ all, exitCode }) => {
+      hasEnded = true;
       throw new Error(`the pet store exited with ${exitCode} before it was ready: ${all}`);
     });
     const ready = eventually('the pet store is ready', async () => {
-      return (await fetch(`http://127.0.0.1:${this.httpPort}/readyz`)).ok;
+      // The poll ends with the process.
+      return hasEnded || (await fetch(`http://127.0.0.1:${this.httpPort}/readyz`)).ok;
     });
     await Promise.race([ready, early]).catch((error: unknown) => {
       child.kill('SIGKILL');

@@ -322,8 +322,10 @@ describe('the data', () => {
     // As one whose pod runs on a node: here is none.
     await merge(PersistentVolumeClaim, claim, { metadata: { finalizers: ['test.example.com/in-use'] } });
     await cluster.client.delete(PersistentVolumeClaim, claim.metadata);
-    await apply(at.key, spec({}, { tag: 'two' }));
     try {
+      // The operator may see a change of the BookStore earlier than the deletion.
+      await settled(at, 'ClaimBeingDeleted');
+      await apply(at.key, spec({}, { tag: 'two' }));
       const store = await settled(at, 'ClaimBeingDeleted');
       const condition = findCondition(store.status?.conditions, 'DatabaseReady');
       expect(condition).toMatchObject({ status: 'False', reason: 'ClaimBeingDeleted' });

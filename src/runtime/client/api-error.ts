@@ -89,8 +89,9 @@ export const isNotFound = (error: unknown): error is ApiError => hasReason(error
 /** A create failed because an object with this name exists. */
 export const isAlreadyExists = (error: unknown): error is ApiError => hasReason(error, 'AlreadyExists');
 
-/** A precondition (resourceVersion, uid) did not hold, or another field manager owns a field. */
-export const isConflict = (error: unknown): error is ApiError => hasReason(error, 'Conflict');
+/** A precondition (resourceVersion, uid) did not hold, or another field manager owns a field. No webhook's denial is one. */
+export const isConflict = (error: unknown): error is ApiError =>
+  hasReason(error, 'Conflict') && !isDeniedByAdmission(error);
 
 /** The object violates the schema or a validation rule of its kind. Retrying the same request does not help. */
 export const isInvalid = (error: unknown): error is ApiError => hasReason(error, 'Invalid');

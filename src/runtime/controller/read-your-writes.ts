@@ -58,7 +58,7 @@ export interface ReadYourWritesOptions {
  * (Conflict, AlreadyExists) is followed by such a read: the watch may have died silently.
  *
  * Guarantees:
- * - A key is deferred only when it is dequeued, and is enqueued again when all its minimums are observed.
+ * - A key is deferred only when it is dequeued, and is enqueued again when all its minimums are observed and all its requests are answered.
  * - A write does not enqueue its key. An observed minimum is removed.
  * - After a list or a reset, every key with a minimum on that watch is enqueued, and after a list every key with a write that
  *   the cache could not observe, or not in time: an object that was created and deleted between two lists causes no event.
@@ -76,6 +76,8 @@ export class ReadYourWrites {
   readonly #watchReplaced: (resource: string) => void;
   /** By key: how many of its minimums are not observed. */
   readonly #unobserved = new Map<string, number>();
+  /** By key: how many of its requests have no answer yet. */
+  readonly #inFlight = new Map<string, number>();
   /** Keys that were dequeued too early. */
   readonly #deferred = new Set<string>();
   readonly #detach: (() => void)[] = [];
@@ -92,12 +94,16 @@ export class ReadYourWrites {
   /** Detaches from the informers: enqueues no more keys, and later responses set no minimum. */
   detach(): void {
     this.#watches.clear();
+    this.#deferred.clear();
     for (const detach of this.#detach.splice(0)) detach();
   }
 
-  /** Defers a key if the caches have not observed its writes, and returns whether it did. Enqueues the key when they have. */
+  /**
+   * Defers a key if the caches have not observed its writes, or a request of a failed reconcile has no answer yet. Returns whether it did.
+   * Enqueues the key when they have.
+   */
   defer(key: string): boolean {
-    if (!this.#unobserved.has(key)) return false;
+    if (!this.#unobserved.has(key) && !this.#inFlight.has(key)) return false;
     this.#deferred.add(key);
     return true;
   }
@@ -110,6 +116,7 @@ export class ReadYourWrites {
         const sentAtMs = performance.now();
         const uid =
           request.uid ?? (request.verb === 'delete' ? this.#knownUid(key, request) : this.#storedUid(request));
+        this.#inFlight.set(key, (this.#inFlight.get(key) ?? 0) + 1);
         try {
           const response = await send();
           this.#recordResponse(key, request, response, uid, sentAtMs);
@@ -119,9 +126,21 @@ export class ReadYourWrites {
           if (showsDeletion(request, error)) this.#addDeletionMinimum(key, request.kind, request.key, uid, sentAtMs);
           if (showsStaleCache(request, error)) await this.#read(request, this.client(client, key, signal));
           throw error;
+        } finally {
+          this.#answered(key);
         }
       },
     });
+  }
+
+  #answered(key: string): void {
+    const left = (this.#inFlight.get(key) ?? 0) - 1;
+    if (left > 0) {
+      this.#inFlight.set(key, left);
+      return;
+    }
+    this.#inFlight.delete(key);
+    if (!this.#unobserved.has(key) && this.#deferred.delete(key)) this.#enqueue(key);
   }
 
   /** Reads the object, which sets a minimum. The caller throws the write's error, so an error of the read does not matter. */
@@ -155,7 +174,9 @@ export class ReadYourWrites {
         reset: (changedNamespace) => {
           // Every minimum is older than the reset.
           const isAffected = changedNamespace === undefined || changedNamespace === namespace;
-          if (isAffected) this.#afterListOrReset(watch, Number.POSITIVE_INFINITY);
+          if (!isAffected) return;
+          for (const { key } of watch.minimums) watch.unlisted.add(key);
+          this.#afterListOrReset(watch, Number.POSITIVE_INFINITY);
         },
       });
       this.#detach.push(remove, () => clearTimeout(watch.timer));

@@ -14,7 +14,7 @@ import type { Enqueue } from './watch.ts';
  * - Or it returns an async iterable of keys, such as a generator. When the controller stops, `return()` is called on it.
  *
  * If the function or its iterable throws or rejects, this is logged and the function is called again after a pause (0.8 s,
- * doubling to 30 s, with ±50 % jitter). A source that ends is not called again.
+ * doubling to 30 s, with ±50 % jitter, and from 0.8 s again after it has run for a minute). A source that ends is not called again.
  *
  * @example
  * sources: [(enqueue, signal) => {
@@ -39,6 +39,7 @@ export async function runSource(
 ): Promise<void> {
   const backoff = new Backoff({ initialMs: 800, maxMs: 30_000 });
   while (!signal.aborted) {
+    const startedAtMs = performance.now();
     const failed = new AbortController();
     const either = AbortSignal.any([signal, failed.signal]);
     const ended = new Promise<void>((resolve) => {
@@ -51,6 +52,7 @@ export async function runSource(
     } catch (error) {
       failed.abort(error);
       if (signal.aborted) return;
+      if (performance.now() - startedAtMs >= 60_000) backoff.reset();
       const waitMs = Math.round(backoff.next());
       log.warn({ err: error, waitMs }, 'a key source failed: trying again');
       await delay(waitMs, undefined, { signal }).catch(() => {});

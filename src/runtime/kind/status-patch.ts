@@ -22,7 +22,8 @@ export function statusPatch<S extends object>(current: S | undefined, desired: D
 }
 
 /** Computes the merge patch between two values; undefined if they are equal. */
-function diff(current: unknown, desired: unknown): unknown {
+function diff(current: unknown, wanted: unknown): unknown {
+  const desired = inJson(wanted);
   if (desired === undefined || desired === null) return current === undefined || current === null ? undefined : null;
   // Only two objects merge member by member. Any other value replaces the current one.
   if (!isObject(desired) || !isObject(current)) {
@@ -43,9 +44,15 @@ function diff(current: unknown, desired: unknown): unknown {
  */
 function withoutAbsent(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutAbsent);
-  if (!isObject(value)) return value;
-  const present = Object.entries(value).filter(([, member]) => member !== undefined && member !== null);
+  if (!isObject(value)) return inJson(value);
+  const present = Object.entries(value).filter(([, member]) => (inJson(member) ?? undefined) !== undefined);
   return Object.fromEntries(present.map(([name, member]) => [name, withoutAbsent(member)]));
+}
+
+/** JSON has no negative zero, and null for a number that is not finite. */
+function inJson(value: unknown): unknown {
+  if (typeof value !== 'number') return value;
+  return Number.isFinite(value) ? value + 0 : undefined;
 }
 
 const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>

@@ -100,6 +100,7 @@ describe('predicates', () => {
       'Unauthorized',
       "pods \"a\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: not today",
     ),
+    webhookConflict: said(409, 'Conflict', 'admission webhook "a.example.com" denied the request: busy'),
     internal: said(500, 'InternalError', 'Internal error occurred: etcd is down'),
     // A route that a proxy does not know is not an object that is gone.
     bareNotFound: error(404),
@@ -117,6 +118,7 @@ describe('predicates', () => {
     'webhookDenied',
     'webhookDeniedSilently',
     'policyUnauthorized',
+    'webhookConflict',
   ];
 
   test.each<[string, (candidate: unknown) => boolean, readonly string[]]>([

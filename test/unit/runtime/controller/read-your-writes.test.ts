@@ -94,6 +94,26 @@ describe('a key whose reconcile has written', () => {
     await reconciled('a', 2);
   });
 
+  test('is not reconciled again while one of its requests has no answer, although the reconcile has failed', async () => {
+    const create = (client: Client, name: string) => client.create(Part, { metadata: { name, namespace: 'default' } });
+    await controller({ a: (client) => Promise.all([create(client, 'p'), create(client, 'q')]) });
+    const [refused, slow] = [await nextWrite('POST'), await nextWrite('POST')];
+    refused.refuse(403, 'Forbidden');
+    await settled();
+    await eventually(
+      'its retry is due',
+      async () => (await managed.metric('workqueue_retries_total', { name: 'widget' })) === 1,
+    );
+    widgets.send('MODIFIED', stored('a', '11'));
+    await othersGoOn('12');
+    expect(times('a')).toBe(1);
+    slow.json(201, stored('q', '20'));
+    await othersGoOn('13');
+    expect(times('a')).toBe(1);
+    parts.send('ADDED', stored('q', '20'));
+    await reconciled('a', 2);
+  });
+
   test('is not enqueued by its own write, whose minimum is removed when it is observed', async () => {
     await controller({ a: createPart });
     (await nextWrite('POST')).json(201, stored('p', '20'));

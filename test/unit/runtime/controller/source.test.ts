@@ -1,6 +1,6 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { type KeySource, runSource } from '../../../../src/runtime/controller/source.ts';
 import type { ObjectKey } from '../../../../src/runtime/kind/index.ts';
 import { eventually } from '../../../../testkit/eventually.ts';
@@ -100,3 +100,23 @@ test('the signal of a failed call is aborted, that of the next call is not', asy
   stop.abort();
   expect(signals[1]?.aborted).toBe(true);
 });
+
+test('a source that fails after it has run for a minute is called again as soon as after its first failure', async () => {
+  // Each call to the clock is a minute later.
+  let nowMs = 0;
+  const clock = jest.spyOn(performance, 'now').mockImplementation(() => {
+    nowMs += 60_000;
+    return nowMs;
+  });
+  let calls = 0;
+  run(() => {
+    calls += 1;
+    if (calls < 6) throw new Error('broken');
+  });
+  await running;
+  clock.mockRestore();
+  const waits = log.lines.map(({ details }) => Number(details.waitMs));
+  expect(waits).toHaveLength(5);
+  // 0.8 s and half of it.
+  expect(Math.max(...waits)).toBeLessThanOrEqual(1_200);
+}, 20_000);

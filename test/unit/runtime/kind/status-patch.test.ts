@@ -49,6 +49,15 @@ describe('the patch of a status', () => {
     }
   });
 
+  test('treats a negative zero as zero, and a number that is not finite as absent, as JSON does', () => {
+    expect(patch({ ready: 0 }, { ready: -0 })).toBeUndefined();
+    expect(patch({ nested: { a: 0 } }, { nested: { a: -0, b: { c: Number.NaN } } })).toEqual({ nested: { b: {} } });
+    for (const value of [Number.NaN, Number.POSITIVE_INFINITY]) {
+      expect(patch({}, { ready: value })).toBeUndefined();
+      expect(patch({ ready: 1 }, { ready: value })).toEqual({ ready: null });
+    }
+  });
+
   test('removes surplus members of an object', () => {
     expect(patch({ nested: { a: 1, b: { c: 1 } } }, { nested: { b: { c: 2 } } })).toEqual({
       nested: { a: null, b: { c: 2 } },
