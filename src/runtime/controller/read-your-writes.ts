@@ -220,6 +220,7 @@ export class ReadYourWrites {
     }
     const object = response as KubeObject | undefined;
     if (object !== undefined) this.#addVersionMinimum(key, kind, object, sentAtMs);
+    if (object !== undefined && isDeletedByWrite(request, object)) this.#addAbsenceMinimum(key, kind, object, sentAtMs);
     // Some kinds answer a finished delete with the object's last version.
     if (verb === 'delete' && object?.metadata.deletionTimestamp === undefined) {
       this.#addDeletionMinimum(key, kind, request.key, object?.metadata.uid ?? uid, sentAtMs);
@@ -262,6 +263,17 @@ export class ReadYourWrites {
         return metadata?.uid !== uid || metadata.deletionTimestamp !== undefined;
       };
       this.#addMinimum(watch, sentAtMs, { key, object: keyString(object), uid, isObserved });
+    }
+  }
+
+  /** For an object that is gone from the server. */
+  #addAbsenceMinimum(key: string, kind: Kind, { metadata }: KubeObject, sentAtMs: number): void {
+    for (const watch of this.#watchesOf(kind, metadata.namespace)) {
+      const { informer } = watch;
+      const stored = informer.store.get(metadata);
+      if (stored === undefined || informer.coverage(stored) !== 'watched') continue;
+      const isObserved = () => informer.store.get(metadata)?.metadata.uid !== metadata.uid;
+      this.#addMinimum(watch, sentAtMs, { key, object: keyString(metadata), uid: metadata.uid, isObserved });
     }
   }
 
@@ -368,6 +380,16 @@ function showsDeletion({ verb, key, uid, subresource, resourceVersion }: ClientR
   // A kind that is not served has no object. A kind without the subresource has one, and a get may ask for an old version.
   const isAboutObject = subresource === undefined && (verb !== 'get' || resourceVersion === undefined);
   return isAboutObject && isNotFound(error) && error.status.details?.name === key?.name;
+}
+
+/**
+ * Whether a write has deleted the object, because it removed the last finalizer of an object that was being deleted. The response is then
+ * the object as it was written, with the resourceVersion of the request (k8s.io/apiserver/pkg/registry/generic/registry/store.go).
+ */
+function isDeletedByWrite({ verb, subresource }: ClientRequest, { metadata }: KubeObject): boolean {
+  const isWrite = subresource === undefined && (verb === 'patch' || verb === 'update' || verb === 'apply');
+  const { deletionTimestamp, deletionGracePeriodSeconds = 0, finalizers = [] } = metadata;
+  return isWrite && deletionTimestamp !== undefined && deletionGracePeriodSeconds === 0 && finalizers.length === 0;
 }
 
 /** Whether the error says that the object is not as the cache shows it. */

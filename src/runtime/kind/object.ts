@@ -23,6 +23,8 @@ export interface ObjectMeta {
   readonly creationTimestamp: string;
   /** RFC 3339, in UTC. Set while the object is being deleted. */
   readonly deletionTimestamp?: string;
+  /** Seconds. 0: the object is deleted once it has no finalizers. */
+  readonly deletionGracePeriodSeconds?: number;
   readonly labels?: Readonly<Record<string, string>>;
   readonly annotations?: Readonly<Record<string, string>>;
   readonly ownerReferences?: readonly OwnerReference[];

@@ -114,6 +114,29 @@ describe('a key whose reconcile has written', () => {
     await reconciled('a', 2);
   });
 
+  test('is not reconciled before the store has observed that the removal of the last finalizer has deleted an object', async () => {
+    const terminating = stored('p', '5');
+    Object.assign(terminating.metadata, { deletionTimestamp: '2026-01-01T00:00:00Z', finalizers: ['test.example/a'] });
+    const released = {
+      ...terminating,
+      metadata: { ...terminating.metadata, deletionGracePeriodSeconds: 0, finalizers: [] },
+    };
+    const release = (client: Client) =>
+      client.patch(
+        Part,
+        { name: 'p', namespace: 'default' },
+        { type: 'merge', body: { metadata: { finalizers: null } } },
+      );
+    await controller({ a: release }, [terminating]);
+    (await nextWrite('PATCH')).json(200, released);
+    await settled();
+    widgets.send('MODIFIED', stored('a', '11'));
+    await othersGoOn('12');
+    expect(times('a')).toBe(1);
+    parts.send('DELETED', { ...terminating, metadata: { ...terminating.metadata, resourceVersion: '20' } });
+    await reconciled('a', 2);
+  });
+
   test('is not enqueued by its own write, whose minimum is removed when it is observed', async () => {
     await controller({ a: createPart });
     (await nextWrite('POST')).json(201, stored('p', '20'));
