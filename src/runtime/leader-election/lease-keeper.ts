@@ -33,6 +33,8 @@ export class LeaseKeeper {
   /** When the last claim was made: its renewTime, and the monotonic clock at that time. */
   #lastClaim: Instant | undefined;
   #description: string | undefined;
+  /** Aborted when a description is published that the renewal under way may not have. */
+  #published = new AbortController();
 
   constructor(options: LeaseKeeperOptions) {
     this.#options = options;
@@ -57,9 +59,10 @@ export class LeaseKeeper {
     fence.extend(sentAt);
   }
 
-  /** Publishes the holder's description of its process, with the next renewal. */
+  /** Publishes the holder's description of its process: {@link keepRenewing} renews the Lease at once. */
   publish(description: string): void {
     this.#description = description;
+    this.#published.abort();
   }
 
   /**
@@ -71,9 +74,11 @@ export class LeaseKeeper {
     const either = AbortSignal.any([signal, fence.signal]);
     while (!either.aborted) {
       const startedAtMs = performance.now();
+      this.#published = new AbortController();
       await this.#renewOnce(either);
       const remainingMs = timings.retryPeriodSeconds * 1000 - (performance.now() - startedAtMs);
-      await delay(Math.max(0, remainingMs), undefined, { signal: either }).catch(() => {});
+      const wake = AbortSignal.any([either, this.#published.signal]);
+      await delay(Math.max(0, remainingMs), undefined, { signal: wake }).catch(() => {});
     }
   }
 

@@ -1,13 +1,18 @@
-import { afterEach, expect, jest, test } from '@jest/globals';
+import { setImmediate } from 'node:timers/promises';
+import { afterEach, beforeEach, expect, jest, test } from '@jest/globals';
 import type { KubeObject } from '../../../../src/runtime/kind/index.ts';
 import type { Lease } from '../../../../src/runtime/kinds/index.ts';
 import { Fence } from '../../../../src/runtime/leader-election/fence.ts';
 import { LeaseKeeper } from '../../../../src/runtime/leader-election/lease-keeper.ts';
+import { eventually } from '../../../../testkit/eventually.ts';
 import { RecordingLog } from '../../../../testkit/recording-log.ts';
 import { electionLease, heldBy, slowTimings } from '../../environment/election.ts';
 
 const descriptionAnnotation = 'example.com/holder';
-const fence = new Fence(60_000);
+let fence: Fence;
+beforeEach(() => {
+  fence = new Fence(60_000);
+});
 afterEach(() => {
   jest.restoreAllMocks();
   fence.close(new Error('the test is over'));
@@ -64,6 +69,20 @@ test('publishes renewals that advance with the monotonic clock while the wall cl
   expect(await renewTimeAt('2026-01-01T00:00:10Z', 7000)).toBe('2026-01-01T00:00:12.000000Z');
   expect(await renewTimeAt('2026-01-01T00:00:08Z', 9000)).toBe('2026-01-01T00:00:14.000000Z');
   expect(await renewTimeAt('2026-01-01T00:00:30Z', 11_000)).toBe('2026-01-01T00:00:30.000000Z');
+});
+
+test('renews at once when the description is published', async () => {
+  const stored = new StoredLease();
+  const keeper = newKeeper(stored);
+  await keeper.acquire(await stored.client.get());
+  const stop = new AbortController();
+  const renewing = keeper.keepRenewing(stop.signal);
+  // The first renewal is over, and the next is due after the retry period.
+  await setImmediate();
+  keeper.publish('container 1');
+  await eventually('the description is published', async () => stored.annotations?.[descriptionAnnotation], 5000);
+  stop.abort();
+  await renewing;
 });
 
 test('describes the holder from the renewal after publish on, and removes the description of the holder before', async () => {
