@@ -29,7 +29,8 @@ export function benchmarkPage(results: Results): BenchmarkPage {
     introduction(results),
     warning(results),
     '## What the project asks of itself',
-    'The medians of the ratios of each round, and their 95 % intervals. A bar is met if the interval reaches it.',
+    'The median of the ratios of each round, and an interval around it. A bar is met if the median meets it; the last column says ' +
+      'whether the worse end of the interval meets it too. An interval holds the true median with the probability `coverage`.',
     barTable(results),
     '## What the API server leaves possible',
     ceiling(results),

@@ -21,7 +21,7 @@ interface Bar {
   readonly bound: { readonly atLeast: number } | { readonly atMost: number };
 }
 
-/** The project's goals. A bar is met if the 95 % interval reaches it. */
+/** The project's goals. A bar is met if the median meets it. */
 const bars: readonly Bar[] = [
   { measure: 'echosPerSecond', peer: 'controller-runtime', bound: { atLeast: 1.25 } },
   { measure: 'burstP50', peer: 'controller-runtime', bound: { atMost: 0.3 } },
@@ -47,13 +47,15 @@ const ownBars: readonly { readonly measure: Measure; readonly atMost: number }[]
   { measure: 'rowsToCopy', atMost: 5 },
 ];
 
-/** Whether a bar is met. */
+/** Whether the median meets a bar. */
 export interface Verdict {
   readonly title: string;
   readonly asked: string;
   readonly estimate: Estimate;
   readonly digits: number;
   readonly met: boolean;
+  /** Whether the end of the interval that is worse for us meets it too. */
+  readonly metAtWorseEnd: boolean;
 }
 
 type Rounds = readonly Round[];
@@ -68,14 +70,17 @@ export function verdicts(rounds: Rounds): readonly Verdict[] {
       asked: 'atLeast' in bound ? `≥ ${bound.atLeast}` : `≤ ${bound.atMost}`,
       estimate,
       digits: 2,
-      met: 'atLeast' in bound ? estimate.high >= bound.atLeast : estimate.low <= bound.atMost,
+      ...('atLeast' in bound
+        ? { met: estimate.median >= bound.atLeast, metAtWorseEnd: estimate.low >= bound.atLeast }
+        : { met: estimate.median <= bound.atMost, metAtWorseEnd: estimate.high <= bound.atMost }),
     });
   }
   for (const { measure, atMost } of ownBars) {
     const estimate = figure(rounds, 'echoperator', measure);
     if (estimate === undefined) continue;
     const { title, digits } = measures[measure];
-    found.push({ title, asked: `≤ ${atMost}`, estimate, digits, met: estimate.low <= atMost });
+    const verdict = { met: estimate.median <= atMost, metAtWorseEnd: estimate.high <= atMost };
+    found.push({ title, asked: `≤ ${atMost}`, estimate, digits, ...verdict });
   }
   return found;
 }

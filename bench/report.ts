@@ -13,7 +13,7 @@ export const report = (results: Results): string =>
 export function figureTable({ rounds }: Results): string {
   const columns = present(rounds);
   return table(
-    ['median [95 % interval]', ...columns],
+    ['median [interval]', ...columns],
     measureNames.map((measure) => [
       measures[measure].title,
       ...columns.map((contender) => {
@@ -43,7 +43,7 @@ export function ratioTable({ rounds }: Results): string {
 /** Returns some of our figures, a peer's, and their ratios. */
 export const besideTable = ({ rounds }: Results, peer: Contender, names: readonly Measure[]): string =>
   table(
-    ['median [95 % interval]', 'echoperator', peer, 'ratio'],
+    ['median [interval]', 'echoperator', peer, 'ratio'],
     names.map((measure) => {
       const { title, digits } = measures[measure];
       const [ours, theirs] = [figure(rounds, 'echoperator', measure), figure(rounds, peer, measure)];
@@ -60,12 +60,15 @@ export const besideTable = ({ rounds }: Results, peer: Contender, names: readonl
 /** Returns the project's bars and whether they are met. */
 export const barTable = ({ rounds }: Results): string =>
   table(
-    ['bar', 'asked', 'measured', ''],
-    verdicts(rounds).map(({ title, asked, estimate, digits, met }) => [
+    ['bar', 'asked', 'median [interval]', 'rounds', 'coverage', 'by the median', 'by the worse end'],
+    verdicts(rounds).map(({ title, asked, estimate, digits, met, metAtWorseEnd }) => [
       title,
       asked,
       withInterval(estimate, digits),
+      String(estimate.count),
+      `${(estimate.coverage * 100).toFixed(1)} %`,
       met ? 'met' : 'missed',
+      metAtWorseEnd ? 'met' : 'missed',
     ]),
   );
 

@@ -10,30 +10,48 @@ export function evenQuantiles(values: readonly number[], steps: number): readonl
 /** Returns the middle value, or the mean of the two middle values. */
 export const median = (values: readonly number[]): number => middleOf(inOrder(values));
 
+/** A median and an interval of order statistics around it. */
 export interface Estimate {
   readonly median: number;
-  /** The 95 % interval. */
+  /** The lower end of the interval. */
   readonly low: number;
+  /** The upper end of the interval. */
   readonly high: number;
+  /** How many values there are. */
+  readonly count: number;
+  /** The probability that the interval holds the true median, if the values are independent: 0 to 1. */
+  readonly coverage: number;
 }
 
-const resamples = 10_000;
+/** Six to eight values reach it only from the least to the greatest. Fewer do not reach it. */
+const askedCoverage = 0.95;
 
-/** Returns the median and its 95 % percentile bootstrap interval. The same values give the same interval. */
+/**
+ * Returns the median and the narrowest interval of order statistics that holds the true median with a probability of at least 95 %, or
+ * from the least to the greatest value if none does. It assumes nothing of the distribution
+ * (https://en.wikipedia.org/wiki/Order_statistic, confidence intervals for quantiles).
+ *
+ * @param values up to a thousand
+ */
 export function medianWithInterval(values: readonly number[]): Estimate {
-  const middle = median(values);
-  if (values.every((value) => value === middle)) return { median: middle, low: middle, high: middle };
-  const random = mulberry32(values.length);
-  const medians = new Float64Array(resamples);
-  const sample = new Float64Array(values.length);
-  for (let index = 0; index < resamples; index++) {
-    for (let drawn = 0; drawn < sample.length; drawn++) {
-      sample[drawn] = values[Math.floor(random() * values.length)] ?? Number.NaN;
-    }
-    medians[index] = middleOf(sample.sort());
+  const sorted = inOrder(values);
+  const { length: count } = sorted;
+  const estimate = (rank: number, coverage: number): Estimate => ({
+    median: middleOf(sorted),
+    low: sorted[rank] ?? Number.NaN,
+    high: sorted[count - 1 - rank] ?? Number.NaN,
+    count,
+    coverage,
+  });
+  // The probability that exactly `rank` of the values lie below the true median: that of as many heads in `count` tosses.
+  let exactly = 0.5 ** count;
+  let narrowest = estimate(0, 1 - 2 * exactly);
+  for (let rank = 1; ; rank++) {
+    exactly *= (count - rank + 1) / rank;
+    const coverage = narrowest.coverage - 2 * exactly;
+    if (coverage < askedCoverage) return narrowest;
+    narrowest = estimate(rank, coverage);
   }
-  medians.sort();
-  return { median: middle, low: nearestRank(medians, 0.025), high: nearestRank(medians, 0.975) };
 }
 
 /** @param sorted at least one value */
@@ -50,15 +68,4 @@ const nearestRank = (sorted: ArrayLike<number>, part: number): number =>
 function inOrder(values: readonly number[]): Float64Array {
   if (values.length === 0) throw new RangeError('no values');
   return Float64Array.from(values).sort();
-}
-
-/** Tommy Ettinger's mulberry32: numbers from 0 to below 1, the same for the same seed. */
-function mulberry32(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
 }

@@ -40,9 +40,9 @@ test('the page shows exactly the plots that it returns', () => {
 test('the page shows the bound, the measured value and the result of each bar', () => {
   const rows = tableAfter(pageOf([round]).markdown, '| bar').map((row) => Object.values(row));
   expect(rows).toEqual([
-    ['burst: Echos/s ÷ controller-runtime', '≥ 1.25', '2.00 [2.00, 2.00]', 'met'],
-    ['burst: p50 wait, ms ÷ controller-runtime', '≤ 0.3', '0.10 [0.10, 0.10]', 'met'],
-    ['memory idle, MB', '≤ 70', '60 [60, 60]', 'met'],
+    ['burst: Echos/s ÷ controller-runtime', '≥ 1.25', '2.00 [2.00, 2.00]', '1', '0.0 %', 'met', 'met'],
+    ['burst: p50 wait, ms ÷ controller-runtime', '≤ 0.3', '0.10 [0.10, 0.10]', '1', '0.0 %', 'met', 'met'],
+    ['memory idle, MB', '≤ 70', '60 [60, 60]', '1', '0.0 %', 'met', 'met'],
   ]);
 });
 
@@ -70,8 +70,24 @@ test('the page compares the ends of leaders and describes them', () => {
   ]);
   const rows = tableAfter(markdown, '| bar').map((row) => Object.values(row));
   expect(rows).toEqual([
-    ['cold standby: SIGTERM to first write, ms ÷ controller-runtime', '≤ 0.25', '0.05 [0.05, 0.05]', 'met'],
-    ['cold standby: SIGKILL to first write, ms ÷ controller-runtime', '≤ 0.3', '0.10 [0.10, 0.10]', 'met'],
+    [
+      'cold standby: SIGTERM to first write, ms ÷ controller-runtime',
+      '≤ 0.25',
+      '0.05 [0.05, 0.05]',
+      '1',
+      '0.0 %',
+      'met',
+      'met',
+    ],
+    [
+      'cold standby: SIGKILL to first write, ms ÷ controller-runtime',
+      '≤ 0.3',
+      '0.10 [0.10, 0.10]',
+      '1',
+      '0.0 %',
+      'met',
+      'met',
+    ],
   ]);
 });
 
@@ -106,9 +122,9 @@ describe('kinds outside the cluster', () => {
       ['PostgresWriters: that ÷ one INSERT each', '0.10 [0.10, 0.10]', '', ''],
     ]);
     expect(tableAfter(markdown, '| bar').map((row) => Object.values(row))).toEqual([
-      ['PostgresWriters: s until all have rows ÷ ceiling', '≤ 1.2', '1.10 [1.10, 1.10]', 'met'],
-      ['PostgresWriters: statements', '≤ 200', '120 [120, 120]', 'met'],
-      ['PostgresWriters: that ÷ one COPY', '≤ 5', '6.00 [6.00, 6.00]', 'missed'],
+      ['PostgresWriters: s until all have rows ÷ ceiling', '≤ 1.2', '1.10 [1.10, 1.10]', '1', '0.0 %', 'met', 'met'],
+      ['PostgresWriters: statements', '≤ 200', '120 [120, 120]', '1', '0.0 %', 'met', 'met'],
+      ['PostgresWriters: that ÷ one COPY', '≤ 5', '6.00 [6.00, 6.00]', '1', '0.0 %', 'missed', 'missed'],
     ]);
     expect(section).not.toContain('in a run of its own');
   });

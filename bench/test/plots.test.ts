@@ -3,7 +3,7 @@ import { ticksAround } from '../plots/distribution-plot.ts';
 import { barPlot, distributionPlot } from '../plots/index.ts';
 import { openElements } from './markup.ts';
 
-const same = (median: number) => ({ median, low: median, high: median });
+const same = (median: number) => ({ median, low: median, high: median, count: 7, coverage: 0.98 });
 
 const numbers = (svg: string, pattern: RegExp): readonly number[] =>
   [...svg.matchAll(pattern)].map(([, number]) => Number(number));
@@ -12,7 +12,7 @@ describe('a bar plot', () => {
   const plot = barPlot(
     'Waits & <rates>',
     [
-      { name: 'kube-rs', estimate: { median: 50, low: 40, high: 100 } },
+      { name: 'kube-rs', estimate: { median: 50, low: 40, high: 100, count: 7, coverage: 0.98 } },
       { name: 'echoperator', estimate: same(25) },
     ],
     1,

@@ -1,4 +1,4 @@
-import { expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { evenQuantiles, median, medianWithInterval, quantile } from '../statistics.ts';
 
 const upTo = (last: number): number[] => Array.from({ length: last }, (_, index) => index + 1);
@@ -20,14 +20,36 @@ test('the median of an even number of values is the mean of the two in the middl
   expect([median([3, 1, 2]), median([4, 1, 2, 3])]).toEqual([2, 2.5]);
 });
 
-test("a median's interval holds it, lies within the values, and is the same each time", () => {
-  const values = [1.1, 0.9, 1.3, 1.0, 1.2, 0.8, 5];
-  const { median: middle, low, high } = medianWithInterval(values);
-  expect(middle).toBe(1.1);
-  expect(low).toBeGreaterThanOrEqual(0.8);
-  expect(low).toBeLessThan(middle);
-  expect(high).toBeGreaterThan(middle);
-  expect(high).toBeLessThanOrEqual(5);
-  expect(medianWithInterval(values)).toEqual({ median: middle, low, high });
-  expect(medianWithInterval([2, 2, 2])).toEqual({ median: 2, low: 2, high: 2 });
+describe('the interval of a median', () => {
+  test('of seven values reaches from the least to the greatest', () => {
+    expect(medianWithInterval([1.1, 0.9, 1.3, 1.0, 1.2, 0.8, 5])).toEqual({
+      median: 1.1,
+      low: 0.8,
+      high: 5,
+      count: 7,
+      coverage: 0.984375,
+    });
+  });
+
+  test('of nine values leaves out the least and the greatest', () => {
+    expect(medianWithInterval(upTo(9).reverse())).toEqual({
+      median: 5,
+      low: 2,
+      high: 8,
+      count: 9,
+      coverage: 0.9609375,
+    });
+  });
+
+  test('of few values has the coverage that they allow', () => {
+    expect(medianWithInterval([3, 1, 2])).toEqual({ median: 2, low: 1, high: 3, count: 3, coverage: 0.75 });
+    expect(medianWithInterval([2, 4])).toEqual({ median: 3, low: 2, high: 4, count: 2, coverage: 0.5 });
+    expect(medianWithInterval([2])).toEqual({ median: 2, low: 2, high: 2, count: 1, coverage: 0 });
+  });
+
+  // The same ranks and probability as in published tables of the sign test for n = 20.
+  test('of twenty values is from the sixth to the fifteenth', () => {
+    const { low, high, coverage } = medianWithInterval(upTo(20));
+    expect([low, high, coverage.toFixed(4)]).toEqual([6, 15, '0.9586']);
+  });
 });
