@@ -1,5 +1,6 @@
-import { availableParallelism, homedir } from 'node:os';
+import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
+import { cacheFolder } from './tools/cache-folder.ts';
 
 /** Each suite is two jest projects, one for each push and one nightly: `npm run jest -- --selectProjects unit`. */
 const shared = {
@@ -46,7 +47,7 @@ export default {
   // A worker that has not exited by then fails the run. The default of 500 ms is too short for a busy machine.
   workerGracefulExitTimeout: 20_000,
   // Not in the temporary folder, which each run has for itself.
-  cacheDirectory: join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'echoperator/jest'),
+  cacheDirectory: join(cacheFolder(), 'jest'),
   testSequencer: '<rootDir>/test/run/file-order.ts',
   projects: [
     ...suite('unit', { folders: ['test/unit', 'bench/test'] }),

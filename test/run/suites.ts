@@ -1,5 +1,6 @@
 /** The suites of `make test`, `make quick` and `make test-nightly`, in the order in which they run. */
 import { availableParallelism } from 'node:os';
+import { clusterPrograms } from '../../tools/cluster/index.ts';
 import { type BinaryName, catalogue } from '../../tools/programs/index.ts';
 
 export type Suite = {
@@ -60,7 +61,7 @@ const onReleases: JestSuite = { besideIntegration: true, programs: [...apiServer
 
 const onCluster: JestSuite = {
   besideIntegration: true,
-  programs: catalogue.map(({ name }) => name).filter((name) => name !== 'actionlint'),
+  programs: [...clusterPrograms, 'helm', 'helm4'],
   leftOut: ({ platform, root }) =>
     platform === 'linux' && root
       ? undefined

@@ -3,5 +3,6 @@ export { addressesOfAllClusters } from './addresses.ts';
 export { type AuditEvent, AuditLog, auditPolicy } from './audit-log.ts';
 export { Cluster, type UpOptions } from './cluster.ts';
 export { ClusterError, UnsupportedMachineError, UsageError } from './errors.ts';
+export { clusterPrograms } from './programs.ts';
 export type { ControlPlaneFlags, ControlPlaneProgram } from './state.ts';
 export { removeClusterOnExit, type Watchdog } from './watchdog.ts';

@@ -1,6 +1,7 @@
 import { type BinaryName, ensureBinaries } from '../programs/index.ts';
 
-const names = [
+/** What a cluster runs, and kubectl, in build order. */
+export const clusterPrograms = [
   'etcd',
   'kube-apiserver',
   'kube-controller-manager',
@@ -16,10 +17,10 @@ const names = [
 ] as const satisfies readonly BinaryName[];
 
 /** The absolute paths of a cluster's programs. */
-export type Programs = Readonly<Record<(typeof names)[number], string>>;
+export type Programs = Readonly<Record<(typeof clusterPrograms)[number], string>>;
 
 /** Returns the programs and builds missing ones. @throws like ensureBinaries */
 export async function findPrograms(signal: AbortSignal | undefined): Promise<Programs> {
-  const paths = await ensureBinaries(names, { ...(signal && { signal }) });
+  const paths = await ensureBinaries(clusterPrograms, { ...(signal && { signal }) });
   return Object.fromEntries(paths) as Programs;
 }

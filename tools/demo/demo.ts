@@ -2,8 +2,8 @@ import { mkdir, readFile, rm } from 'node:fs/promises';
 import { basename, join, relative } from 'node:path';
 import { parse } from 'yaml';
 import { requireRootOnLinux } from '../cluster/errors.ts';
-import { Cluster } from '../cluster/index.ts';
-import { catalogue, ensureBinaries, ensureBinFolder } from '../programs/index.ts';
+import { Cluster, clusterPrograms } from '../cluster/index.ts';
+import { ensureBinaries, ensureBinFolder } from '../programs/index.ts';
 import { buildImage } from '../release/index.ts';
 import { serveChartRepository } from './chart-repository.ts';
 import { type Commands, run } from './commands.ts';
@@ -33,10 +33,7 @@ export type Demo = { readonly kubeconfig: string; readonly bin: string; readonly
  */
 export async function runDemo(runStep: RunStep, signal: AbortSignal): Promise<Demo> {
   requireRootOnLinux();
-  await ensureBinaries(
-    catalogue.map(({ name }) => name).filter((name) => name !== 'helm4' && name !== 'actionlint'),
-    { signal },
-  );
+  await ensureBinaries([...clusterPrograms, 'helm'], { signal });
   const cluster = await Cluster.up({ name: clusterName, nodes, signal });
   const image = await runStep("Build the operator's image", () => buildImage({ signal }));
   await runStep(`Load the image on the nodes: ${image.name}`, () => cluster.loadImage(image.archive));

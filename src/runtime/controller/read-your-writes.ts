@@ -21,6 +21,16 @@ interface Minimum {
   readonly isObserved: () => boolean;
 }
 
+/** A deletion that a response showed. */
+interface Deletion {
+  readonly uid: string | undefined;
+  /**
+   * When the cache has observed it. An object whose deletion was requested counts once it is terminating: a finalizer of
+   * this controller may hold it for longer.
+   */
+  readonly observedAt: 'terminating' | 'gone';
+}
+
 /** One watch of an informer (of one namespace, or the only one), and what it has not observed. */
 interface WatchMinimums {
   readonly informer: CacheProgress;
@@ -53,7 +63,7 @@ export interface ReadYourWritesOptions {
 /**
  * Keeps a reconcile from reading a cache that has not observed what an earlier reconcile of the same key wrote. The
  * response to each write sets a minimum resourceVersion for the key. A delete response has no resourceVersion: the key waits
- * until the cache no longer holds the uid, or shows it terminating. A read from the API server also sets a minimum, because
+ * until the cache no longer holds the uid, or shows it terminating; after the last finalizer's removal, until it is gone. A read from the API server also sets a minimum, because
  * it may show a write whose response was lost. A write that is refused because the object is not as the cache shows it
  * (Conflict, AlreadyExists) is followed by such a read: the watch may have died silently.
  *
@@ -123,7 +133,9 @@ export class ReadYourWrites {
           return response;
         } catch (error) {
           if (request.isDryRun) throw error;
-          if (showsDeletion(request, error)) this.#addDeletionMinimum(key, request.kind, request.key, uid, sentAtMs);
+          if (showsDeletion(request, error)) {
+            this.#addDeletionMinimum(key, request.kind, request.key, { uid, observedAt: 'terminating' }, sentAtMs);
+          }
           if (showsStaleCache(request, error)) await this.#read(request, this.client(client, key, signal));
           throw error;
         } finally {
@@ -214,16 +226,23 @@ export class ReadYourWrites {
     if (verb === 'deletecollection') {
       // The response holds the objects as they were before the deletion.
       for (const { metadata } of response as readonly KubeObject[]) {
-        this.#addDeletionMinimum(key, kind, metadata, metadata.uid, sentAtMs);
+        const deletion: Deletion = { uid: metadata.uid, observedAt: 'terminating' };
+        this.#addDeletionMinimum(key, kind, metadata, deletion, sentAtMs);
       }
       return;
     }
     const object = response as KubeObject | undefined;
-    if (object !== undefined) this.#addVersionMinimum(key, kind, object, sentAtMs);
-    if (object !== undefined && isDeletedByWrite(request, object)) this.#addAbsenceMinimum(key, kind, object, sentAtMs);
+    if (object !== undefined) {
+      const { metadata } = object;
+      this.#addVersionMinimum(key, kind, object, sentAtMs);
+      if (isDeletedByWrite(request, object)) {
+        this.#addDeletionMinimum(key, kind, metadata, { uid: metadata.uid, observedAt: 'gone' }, sentAtMs);
+      }
+    }
     // Some kinds answer a finished delete with the object's last version.
     if (verb === 'delete' && object?.metadata.deletionTimestamp === undefined) {
-      this.#addDeletionMinimum(key, kind, request.key, object?.metadata.uid ?? uid, sentAtMs);
+      const deletion: Deletion = { uid: object?.metadata.uid ?? uid, observedAt: 'terminating' };
+      this.#addDeletionMinimum(key, kind, request.key, deletion, sentAtMs);
     }
   }
 
@@ -243,7 +262,7 @@ export class ReadYourWrites {
     key: string,
     kind: Kind,
     object: ObjectKey | undefined,
-    uid: string | undefined,
+    { uid, observedAt }: Deletion,
     sentAtMs: number,
   ): void {
     if (object === undefined || uid === undefined) return;
@@ -259,21 +278,9 @@ export class ReadYourWrites {
         // Absence does not prove the deletion while the cache has not observed the creation.
         if (unobserved.some((minimum) => watch.minimums.has(minimum))) return false;
         const { metadata } = informer.store.get(object) ?? {};
-        // Do not wait for a terminating object to be gone: a finalizer of this controller may hold it.
-        return metadata?.uid !== uid || metadata.deletionTimestamp !== undefined;
+        return metadata?.uid !== uid || (observedAt === 'terminating' && metadata.deletionTimestamp !== undefined);
       };
       this.#addMinimum(watch, sentAtMs, { key, object: keyString(object), uid, isObserved });
-    }
-  }
-
-  /** For an object that is gone from the server. */
-  #addAbsenceMinimum(key: string, kind: Kind, { metadata }: KubeObject, sentAtMs: number): void {
-    for (const watch of this.#watchesOf(kind, metadata.namespace)) {
-      const { informer } = watch;
-      const stored = informer.store.get(metadata);
-      if (stored === undefined || informer.coverage(stored) !== 'watched') continue;
-      const isObserved = () => informer.store.get(metadata)?.metadata.uid !== metadata.uid;
-      this.#addMinimum(watch, sentAtMs, { key, object: keyString(metadata), uid: metadata.uid, isObserved });
     }
   }
 
