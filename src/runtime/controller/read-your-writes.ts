@@ -37,7 +37,7 @@ interface WatchMinimums {
   readonly namespace: string | undefined;
   /** Oldest first. */
   readonly minimums: Set<Minimum>;
-  /** The keys with a write that the informer could not observe, or not in time: its next list wakes them. Kept until then. */
+  /** The keys with a write that the informer could not observe, or not in time: they are enqueued at its next list. Kept until then. */
   readonly unlisted: Set<string>;
   /** When it was last listed or reset, by `performance.now`. */
   listedOrResetAtMs: number;
@@ -72,7 +72,7 @@ export interface ReadYourWritesOptions {
  * - A write does not enqueue its key. An observed minimum is removed.
  * - After a list or a reset, every key with a minimum on that watch is enqueued, and after a list every key with a write that
  *   the cache could not observe, or not in time: an object that was created and deleted between two lists causes no event.
- * - A key waits for a bounded time. Only a write that an informer watches sets a minimum. If a minimum is not observed in time,
+ * - A key waits for a bounded time unless list and watch fail with errors other than a refusal. Only a write that an informer watches sets a minimum. If a minimum is not observed in time,
  *   the watch is replaced by one that resumes, then by one that lists; a list that began after the write drops the minimum.
  *   If the server refuses the watch for 30 such times (5 minutes, as the expectations of Kubernetes' own controllers), the
  *   minimum is dropped.
