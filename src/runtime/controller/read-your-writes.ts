@@ -353,11 +353,14 @@ export class ReadYourWrites {
     const leftMs = this.#timeoutMs - ageMs;
     watch.timer = this.#startTimer(watch, leftMs > 0 ? leftMs : this.#timeoutMs);
     if (leftMs > 0) return;
-    const relist = watch.replacedFor === oldest;
+    const wasReplaced = watch.replacedFor === oldest;
+    // Watches that end soon, again and again, are never old enough to be replaced by one that resumes.
+    const relist = wasReplaced || ageMs >= 2 * this.#timeoutMs;
     // Another controller may have replaced the watch just now: leave a new watch enough time.
-    if (!informer.replaceWatch(namespace, { relist, openForMs: this.#timeoutMs / 2 })) return;
+    const openForMs = relist ? 0 : this.#timeoutMs / 2;
+    if (!informer.replaceWatch(namespace, { relist, openForMs })) return;
     this.#watchReplaced(resourceName(informer.kind));
-    if (relist) return;
+    if (wasReplaced) return;
     watch.replacedFor = oldest;
     const details = detailsOf(watch, oldest);
     this.#log.warn(details, 'the watch has not delivered our own write: replacing the watch');

@@ -458,6 +458,41 @@ describe('a write that the watch does not deliver in time', () => {
   });
 });
 
+describe('a write that is never observed while each watch ends soon', () => {
+  test('causes a relist, after which the key is reconciled', async () => {
+    const remove = (client: Client): Promise<unknown> =>
+      client.delete(Part, { name: 'p', namespace: 'default' }, { uid: 'uid-p' }).catch(() => {});
+    await controller({ a: remove }, [stored('p', '5')], { observationTimeoutMs: 500 });
+    // Whoever answered this, it is not true: the object exists.
+    (await nextWrite('DELETE')).refuse(409, 'Conflict');
+    await settled();
+    widgets.send('MODIFIED', stored('a', '11'));
+    const list = await afterShortWatches();
+    expect(times('a')).toBe(1);
+    list.list('99', [stored('p', '5')]);
+    await reconciled('a', 2);
+    expect(managed.log.messages('warn')).toContain('the watch has not delivered our own write: replacing the watch');
+  });
+
+  /** Ends each watch of Parts before it has been open for half of the timeout. @returns the next list of all Parts */
+  async function afterShortWatches(): Promise<Exchange> {
+    parts.end();
+    for (let version = 11; ; version++) {
+      const request = await managed.server.next({ path: partsPath });
+      const isVerification = request.query.get('limit') === '1';
+      if (isVerification) request.list(String(version), []);
+      else if (request.query.get('watch') !== 'true') return request;
+      else {
+        const watch = request.stream();
+        // An event that the watch delivers proves that the connection works: the next watch follows without a pause.
+        watch.send('BOOKMARK', { metadata: { resourceVersion: String(version) } });
+        await eventually('it is delivered', async () => managed.manager.informer(Part).hasReached(String(version)));
+        watch.end();
+      }
+    }
+  }
+});
+
 describe('a Conflict', () => {
   const mergeStatus = (client: Client): Promise<unknown> =>
     client.mergeStatus(Widget, { name: 'a', namespace: 'default', resourceVersion: '1' }, {});
