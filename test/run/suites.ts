@@ -135,7 +135,12 @@ export const nightlySuites: readonly Suite[] = [
     environment: { KUBERNETES: 'oldest' },
   }),
   jest('nightly-unit', { projects: ['unit'], environment: { RANDOM_VALUES: 'other' } }),
-  jest('nightly-chart', { ...onReleases, projects: ['chart', 'chart-nightly'], environment: { HELMS: 'every' } }),
+  jest('nightly-chart', {
+    ...onReleases,
+    programs: [...(onReleases.programs ?? []), 'registry'],
+    projects: ['chart', 'chart-nightly'],
+    environment: { HELMS: 'every' },
+  }),
   nightly('nightly-package', { folder: 'package' }),
   nightly('nightly-kinds', { folder: 'kinds' }),
   nightly('nightly-helm', { folder: 'e2e', paths: '/helm' }),

@@ -106,6 +106,7 @@ export const catalogue = [
   { name: 'helm4', group: 'extras', package: 'helm.sh/helm/v4/cmd/helm', stamp: helm4Version, seconds: 40 },
   oldestKubernetes('kube-apiserver', 150),
   oldestKubernetes('kube-controller-manager', 50),
+  { name: 'registry', group: 'registry', package: '.', seconds: 40 },
 ] as const satisfies readonly Binary[];
 
 export type BinaryName = (typeof catalogue)[number]['name'];
