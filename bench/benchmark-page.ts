@@ -239,7 +239,7 @@ const method = ({ plan }: Results): string =>
   round (ABBA). Memory and start with many objects are measured on one server that has been filled once: there an operator
   only reads.
 - The API server writes an audit log. From it the requests an Echo are counted by verb; a round in which they differ between
-  two operators is void.
+  two operators is void. A round in which ours fails counts against it in every bar.
 - An Echo waits from the answer to its creation until its Job and its status have both been seen by the bench's own watch. A
   burst's rate is counted from the first creation's arrival at the API server to its answer to the operator's last write, be
   that a Job, a status or an Event.
@@ -251,7 +251,7 @@ const method = ({ plan }: Results): string =>
   write is. Only the writes of Jobs and of Echos' statuses count. A leader that is killed has led for over 10 s.
   In the requests of those that have nothing to do there are hardly any watches: one is opened anew every 5 to 10 minutes.
 - etcd runs without fsync, so that it is not a disk that is measured.
-- The intervals are percentile bootstrap intervals of the median. MB are 10^6 bytes.`;
+- The intervals are of order statistics: the narrowest with a coverage of at least 95 %, or from the least to the greatest value. MB are 10^6 bytes.`;
 
 function participants({ versions, rounds }: Results): string {
   const [load] = rounds.filter(({ scenario }) => scenario === 'load');
@@ -269,7 +269,7 @@ function participants({ versions, rounds }: Results): string {
   ].join('\n\n');
 }
 
-function disturbances({ rounds, voidRounds }: Results): string {
+function disturbances({ rounds, voidRounds, repeatedRounds }: Results): string {
   const parts: string[] = [];
   // Among those of its scenario.
   const numberOf = (index: number): number =>
@@ -284,7 +284,7 @@ function disturbances({ rounds, voidRounds }: Results): string {
   if (rows.length > 0) {
     parts.push(
       '## Disturbed turns',
-      `The turns in which processes of others had more than ${disturbed * 100} % of the processors. They are counted as any other.`,
+      `The turns in which processes of others had more than ${disturbed * 100} % of the processors. They are counted as any other${repeatedRounds === undefined ? '' : `; ${count(repeatedRounds, 'more disturbed round')} were run again instead`}.`,
       table(['round', 'scenario', 'contender', 'others'], rows),
     );
   }

@@ -60,10 +60,13 @@ export interface Verdict {
 
 type Rounds = readonly Round[];
 
-export function verdicts(rounds: Rounds): readonly Verdict[] {
+/** Compares with the bars. A round in which our operator failed counts as the worst possible figure. */
+export function verdicts(results: Results): readonly Verdict[] {
+  const { rounds } = results;
   const found: Verdict[] = [];
   for (const { measure, peer, bound } of bars) {
-    const estimate = ratio(rounds, peer, measure);
+    const worst = 'atLeast' in bound ? 0 : Number.POSITIVE_INFINITY;
+    const estimate = estimateOf(ratios(rounds, peer, measure), Array(losses(results, measure)).fill(worst));
     if (estimate === undefined) continue;
     found.push({
       title: `${measures[measure].title} ÷ ${peer}`,
@@ -76,7 +79,8 @@ export function verdicts(rounds: Rounds): readonly Verdict[] {
     });
   }
   for (const { measure, atMost } of ownBars) {
-    const estimate = figure(rounds, 'echoperator', measure);
+    const lost = Array(losses(results, measure)).fill(Number.POSITIVE_INFINITY);
+    const estimate = estimateOf(figures(rounds, 'echoperator', measure), lost);
     if (estimate === undefined) continue;
     const { title, digits } = measures[measure];
     const verdict = { met: estimate.median <= atMost, metAtWorseEnd: estimate.high <= atMost };
@@ -87,17 +91,28 @@ export function verdicts(rounds: Rounds): readonly Verdict[] {
 
 /** Returns the median of a figure over all rounds; undefined if no round has it. */
 export function figure(rounds: Rounds, contender: Contender, measure: Measure): Estimate | undefined {
-  return estimateOf(rounds.flatMap(({ turns }) => turns[contender]?.figures[measure] ?? []));
+  return estimateOf(figures(rounds, contender, measure));
 }
+
+const figures = (rounds: Rounds, contender: Contender, measure: Measure): readonly number[] =>
+  rounds.flatMap(({ turns }) => turns[contender]?.figures[measure] ?? []);
 
 /** Returns the median of our figure divided by the peer's, over all rounds that have both. */
 export function ratio(rounds: Rounds, peer: Contender, measure: Measure): Estimate | undefined {
-  return estimateOf(
-    rounds.flatMap(({ turns }) => {
-      const [ours, theirs] = [turns.echoperator?.figures[measure], turns[peer]?.figures[measure]];
-      return ours === undefined || theirs === undefined || theirs === 0 ? [] : [ours / theirs];
-    }),
-  );
+  return estimateOf(ratios(rounds, peer, measure));
+}
+
+const ratios = (rounds: Rounds, peer: Contender, measure: Measure): readonly number[] =>
+  rounds.flatMap(({ turns }) => {
+    const [ours, theirs] = [turns.echoperator?.figures[measure], turns[peer]?.figures[measure]];
+    return ours === undefined || theirs === undefined || theirs === 0 ? [] : [ours / theirs];
+  });
+
+/** In how many rounds of the measure's scenarios our operator failed. */
+function losses({ rounds, voidRounds }: Results, measure: Measure): number {
+  const measuring = rounds.filter(({ turns }) => turns.echoperator?.figures[measure] !== undefined);
+  const scenarios = new Set<string>(measuring.map(({ scenario }) => scenario));
+  return voidRounds.filter(({ failed, scenario }) => failed === 'echoperator' && scenarios.has(scenario)).length;
 }
 
 /** The cost of an event with a number of cached objects. */
@@ -129,8 +144,9 @@ export function eventCostBySize({ eventCosts }: Results): readonly EventCostBySi
 export const present = (rounds: Rounds): readonly Contender[] =>
   contenders.filter((contender) => rounds.some(({ turns }) => turns[contender] !== undefined));
 
-const estimateOf = (values: readonly number[]): Estimate | undefined =>
-  values.length === 0 ? undefined : medianWithInterval(values);
+/** @param lost the figures of rounds that were lost; they count only beside others */
+const estimateOf = (values: readonly number[], lost: readonly number[] = []): Estimate | undefined =>
+  values.length === 0 ? undefined : medianWithInterval([...values, ...lost]);
 
 export const withInterval = ({ median, low, high }: Estimate, digits: number): string =>
   `${median.toFixed(digits)} [${low.toFixed(digits)}, ${high.toFixed(digits)}]`;

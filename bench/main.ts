@@ -146,6 +146,7 @@ const nothingYet = async (names: readonly OperatorName[], plan: Plan): Promise<R
   plan,
   rounds: [],
   voidRounds: [],
+  repeatedRounds: 0,
   eventCosts: [],
 });
 
@@ -155,6 +156,12 @@ class SavedResults {
   readonly taken: RoundsTaken = {
     counts: (round) => this.save({ rounds: [...this.results.rounds, round] }),
     isVoid: (round) => this.save({ voidRounds: [...this.results.voidRounds, round] }),
+    isRepeated: async () => {
+      const { plan, repeatedRounds = 0 } = this.results;
+      if (repeatedRounds >= plan.repeats) return false;
+      await this.save({ repeatedRounds: repeatedRounds + 1 });
+      return true;
+    },
   };
 
   constructor(results: Results) {

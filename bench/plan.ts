@@ -38,6 +38,8 @@ export interface Plan {
   readonly postgresWriters: number;
   /** Pets per turn. */
   readonly pets: number;
+  /** How many rounds may be run again because others disturbed them. */
+  readonly repeats: number;
   /** The pause between an operator's sync and the reading of its memory. */
   readonly settleMs: number;
 }
@@ -70,6 +72,8 @@ const usual: Plan = {
   outsideRounds: 3,
   postgresWriters: 10_000,
   pets: 5000,
+  // A round of all scenarios takes about four minutes.
+  repeats: 2,
   settleMs: 5000,
 };
 
@@ -94,6 +98,7 @@ const quick: Plan = {
   outsideRounds: 1,
   postgresWriters: 300,
   pets: 150,
+  repeats: 0,
   settleMs: 1000,
 };
 

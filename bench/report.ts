@@ -58,10 +58,10 @@ export const besideTable = ({ rounds }: Results, peer: Contender, names: readonl
   );
 
 /** Returns the project's bars and whether they are met. */
-export const barTable = ({ rounds }: Results): string =>
+export const barTable = (results: Results): string =>
   table(
     ['bar', 'asked', 'median [interval]', 'rounds', 'coverage', 'by the median', 'by the worse end'],
-    verdicts(rounds).map(({ title, asked, estimate, digits, met, metAtWorseEnd }) => [
+    verdicts(results).map(({ title, asked, estimate, digits, met, metAtWorseEnd }) => [
       title,
       asked,
       withInterval(estimate, digits),

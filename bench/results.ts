@@ -29,7 +29,10 @@ export interface Round {
 /** A round that does not count, or another failure, with its reason. */
 export interface VoidRound {
   readonly scenario: Round['scenario'] | 'restart' | 'cost of an event';
+  /** The turns before the failure. */
   readonly turns: Round['turns'];
+  /** The contender whose turn failed; absent if the round is void for another reason. */
+  readonly failed?: Contender;
   readonly reason: string;
 }
 
@@ -45,6 +48,8 @@ export interface Results {
   readonly busyPerSecond?: number;
   readonly rounds: readonly Round[];
   readonly voidRounds: readonly VoidRound[];
+  /** How many disturbed rounds were run again instead of being counted. Absent if it was not tried. */
+  readonly repeatedRounds?: number;
   readonly eventCosts: readonly EventCost[];
   /** The date and the versions of the run that measured the kinds outside the cluster, if that was a separate run. */
   readonly outside?: Pick<Results, 'date' | 'versions'>;

@@ -1,6 +1,7 @@
 /** The rounds of a run: their contenders, their order, and whether a round counts. */
 
 import { ceilingTurn } from './ceiling.ts';
+import { disturbed } from './disturbance.ts';
 import { type EventCost, eventCostTurn } from './event-cost/index.ts';
 import { CrashCluster, crashTurn, type Electing, electing, handoverTurn, idleTurn } from './failover/index.ts';
 import type { Operator } from './operators.ts';
@@ -22,6 +23,8 @@ import {
 export interface RoundsTaken {
   counts(round: Round): Promise<void>;
   isVoid(round: VoidRound): Promise<void>;
+  /** Whether a disturbed round is run again instead of being counted. */
+  isRepeated(): Promise<boolean>;
 }
 
 /** Reverses every other round (ABBA), so that a machine that warms up or slows down favours no contender. */
@@ -181,7 +184,8 @@ async function reportVoid(lost: VoidRound, taken: RoundsTaken): Promise<void> {
   await taken.isVoid(lost);
 }
 
-async function takeRound(
+/** Takes the turns of a round, again if others disturbed it, and reports the round as counted or void. */
+export async function takeRound(
   scenario: Round['scenario'],
   name: string,
   turns: readonly (readonly [Contender, () => Promise<Turn>])[],
@@ -196,9 +200,13 @@ async function takeRound(
     } catch (error) {
       if (!(error instanceof TurnError)) throw error;
       // The other rounds continue.
-      await reportVoid({ scenario, turns: done, reason: error.message }, taken);
+      await reportVoid({ scenario, turns: done, failed: contender, reason: error.message }, taken);
       return;
     }
+  }
+  if (Object.values(done).some(({ disturbance }) => disturbance > disturbed) && (await taken.isRepeated())) {
+    console.error(`${name}: others disturbed it: again`);
+    return takeRound(scenario, name, turns, taken);
   }
   const difference = differenceOf(done);
   if (difference === undefined) await taken.counts({ scenario, turns: done });

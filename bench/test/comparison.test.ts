@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { eventCostBySize, figure, present, ratio, verdicts } from '../comparison.ts';
 import type { Figures } from '../measurements.ts';
+import type { Contender, Round } from '../results.ts';
 import { loadRound, resultsOf } from './results.ts';
 
 const against = (ours: Figures, theirs: Figures) =>
@@ -28,7 +29,7 @@ test('a round in which one of the two did not take part does not count for a rat
 
 describe('a bar', () => {
   const met = (ours: Figures, theirs: Figures): readonly boolean[] =>
-    verdicts(against(ours, theirs)).map((verdict) => verdict.met);
+    verdicts(resultsOf(against(ours, theirs))).map((verdict) => verdict.met);
 
   test('of a rate is met if the rate is at least the bound', () => {
     expect(met({ echosPerSecond: 125 }, { echosPerSecond: 100 })).toEqual([true]);
@@ -60,11 +61,22 @@ describe('a bar', () => {
     const rounds = rates.map((rate) =>
       loadRound({ echoperator: { echosPerSecond: rate }, 'controller-runtime': { echosPerSecond: 100 } }),
     );
-    expect(verdicts(rounds)).toEqual([expect.objectContaining({ asked: '≥ 1.25', met, metAtWorseEnd })]);
+    expect(verdicts(resultsOf(rounds))).toEqual([expect.objectContaining({ asked: '≥ 1.25', met, metAtWorseEnd })]);
+  });
+
+  test('counts a round that ours failed as lost, and none that another failed', () => {
+    const rounds = against({ echosPerSecond: 130, start: 1 }, { echosPerSecond: 100, start: 2 });
+    const lost = (failed: Contender, scenario: Round['scenario']) => ({ scenario, turns: {}, failed, reason: 'late' });
+    const voidRounds = [lost('echoperator', 'load'), lost('kube-rs', 'load'), lost('echoperator', 'crash')];
+    expect(verdicts(resultsOf(rounds, { voidRounds }))).toEqual([
+      expect.objectContaining({ asked: '≥ 1.25', met: true, metAtWorseEnd: false }),
+      expect.objectContaining({ asked: '≤ 1', met: true, metAtWorseEnd: false }),
+    ]);
+    expect(verdicts(resultsOf(rounds, { voidRounds }))[1]?.estimate).toMatchObject({ count: 8, high: Infinity });
   });
 
   test('of idle memory is in MB, and only for our operator', () => {
-    expect(verdicts(against({ idleMemory: 70 }, { idleMemory: 500 }))).toEqual([
+    expect(verdicts(resultsOf(against({ idleMemory: 70 }, { idleMemory: 500 })))).toEqual([
       expect.objectContaining({ asked: '≤ 70', met: true }),
     ]);
     expect(met({ idleMemory: 71 }, {})).toEqual([false]);

@@ -1,6 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
 import type { Operator } from '../operators.ts';
-import { differenceOf, inOrder, takingPart } from '../rounds.ts';
+import type { Round, VoidRound } from '../results.ts';
+import { differenceOf, inOrder, type RoundsTaken, takeRound, takingPart } from '../rounds.ts';
+import { TurnError } from '../running-operator.ts';
 import { turn } from './results.ts';
 
 test('every other round is reversed', () => {
@@ -17,7 +19,55 @@ test('the client-node peer takes part only in the first rounds', () => {
   expect(names).toEqual([['echoperator', 'client-node'], ['echoperator', 'client-node'], ['echoperator']]);
 });
 
+/** Keeps what was taken. Repeats once. */
+class Taken implements RoundsTaken {
+  readonly counted: Round[] = [];
+  readonly voids: VoidRound[] = [];
+  #repeats = 1;
+
+  async counts(round: Round) {
+    this.counted.push(round);
+  }
+
+  async isVoid(round: VoidRound) {
+    this.voids.push(round);
+  }
+
+  async isRepeated() {
+    return this.#repeats-- > 0;
+  }
+}
+
 describe('a round', () => {
+  test('that others disturbed is run again while repeats are left, and then counts', async () => {
+    const taken = new Taken();
+    const disturbances = [0.2, 0.3, 0.4, 0];
+    const take = async () => turn({}, { disturbance: disturbances.shift() ?? 1 });
+    await takeRound('load', 'round 1', [['echoperator', take]], taken);
+    expect(taken.counted.map(({ turns }) => turns.echoperator?.disturbance)).toEqual([0.3]);
+    await takeRound('load', 'round 2', [['echoperator', take]], taken);
+    await takeRound('load', 'round 3', [['echoperator', take]], taken);
+    expect(taken.counted.map(({ turns }) => turns.echoperator?.disturbance)).toEqual([0.3, 0.4, 0]);
+  });
+
+  test('whose turn fails is void, and names the contender', async () => {
+    const taken = new Taken();
+    const fail = async () => Promise.reject(new TurnError('no Jobs'));
+    await takeRound(
+      'load',
+      'round 1',
+      [
+        ['ceiling', async () => turn({})],
+        ['echoperator', fail],
+      ],
+      taken,
+    );
+    expect(taken.counted).toEqual([]);
+    expect(taken.voids).toEqual([
+      { scenario: 'load', turns: { ceiling: turn({}) }, failed: 'echoperator', reason: 'no Jobs' },
+    ]);
+  });
+
   const alike = { burst: 'create jobs 1', '50/s': 'create jobs 1' };
 
   test('with equal requests counts, even if one contender skipped a part', () => {

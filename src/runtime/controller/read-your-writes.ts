@@ -37,13 +37,15 @@ interface WatchMinimums {
   readonly namespace: string | undefined;
   /** Oldest first. */
   readonly minimums: Set<Minimum>;
-  /** The keys with a write that the informer could not observe, or not in time: its next list wakes them. Kept until then. */
+  /** The keys with a write that the informer could not observe, or not in time: they are enqueued at its next list. Kept until then. */
   readonly unlisted: Set<string>;
   /** When it was last listed or reset, by `performance.now`. */
   listedOrResetAtMs: number;
   timer: NodeJS.Timeout | undefined;
   /** The minimum for which the watch was last replaced. */
   replacedFor: Minimum | undefined;
+  /** The minimum for which the watch was last too young to be replaced. */
+  tooYoungFor: Minimum | undefined;
 }
 
 /** Options of {@link ReadYourWrites}. */
@@ -72,7 +74,7 @@ export interface ReadYourWritesOptions {
  * - A write does not enqueue its key. An observed minimum is removed.
  * - After a list or a reset, every key with a minimum on that watch is enqueued, and after a list every key with a write that
  *   the cache could not observe, or not in time: an object that was created and deleted between two lists causes no event.
- * - A key waits for a bounded time. Only a write that an informer watches sets a minimum. If a minimum is not observed in time,
+ * - A key waits for a bounded time unless list and watch fail with errors other than a refusal. Only a write that an informer watches sets a minimum. If a minimum is not observed in time,
  *   the watch is replaced by one that resumes, then by one that lists; a list that began after the write drops the minimum.
  *   If the server refuses the watch for 30 such times (5 minutes, as the expectations of Kubernetes' own controllers), the
  *   minimum is dropped.
@@ -174,6 +176,7 @@ export class ReadYourWrites {
         listedOrResetAtMs: 0,
         timer: undefined,
         replacedFor: undefined,
+        tooYoungFor: undefined,
       };
       watches.push(watch);
       const remove = informer.observe({
@@ -353,11 +356,18 @@ export class ReadYourWrites {
     const leftMs = this.#timeoutMs - ageMs;
     watch.timer = this.#startTimer(watch, leftMs > 0 ? leftMs : this.#timeoutMs);
     if (leftMs > 0) return;
-    const relist = watch.replacedFor === oldest;
-    // Another controller may have replaced the watch just now: leave a new watch enough time.
-    if (!informer.replaceWatch(namespace, { relist, openForMs: this.#timeoutMs / 2 })) return;
+    const wasReplaced = watch.replacedFor === oldest;
+    // Another controller may have replaced the watch just now, or it was broken: leave a new watch enough time.
+    let found = informer.replaceWatch(namespace, { relist: wasReplaced, openForMs: this.#timeoutMs / 2 });
+    if (found === 'tooYoung') {
+      // A watch is too young only once. If the next one is, too, watches end so soon that none is ever old enough.
+      const endSoon = watch.tooYoungFor === oldest;
+      watch.tooYoungFor = oldest;
+      if (endSoon) found = informer.replaceWatch(namespace, { relist: true, openForMs: 0 });
+    }
+    if (found !== 'replaced') return;
     this.#watchReplaced(resourceName(informer.kind));
-    if (relist) return;
+    if (wasReplaced) return;
     watch.replacedFor = oldest;
     const details = detailsOf(watch, oldest);
     this.#log.warn(details, 'the watch has not delivered our own write: replacing the watch');

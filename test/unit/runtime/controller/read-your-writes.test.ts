@@ -458,6 +458,40 @@ describe('a write that the watch does not deliver in time', () => {
   });
 });
 
+describe('a write that is never observed while each watch ends soon', () => {
+  test('causes a relist, after which the key is reconciled', async () => {
+    const remove = (client: Client): Promise<unknown> =>
+      client.delete(Part, { name: 'p', namespace: 'default' }, { uid: 'uid-p' }).catch(() => {});
+    await controller({ a: remove }, [stored('p', '5')], { observationTimeoutMs: 500 });
+    // Whoever answered this, it is not true: the object exists.
+    (await nextWrite('DELETE')).refuse(409, 'Conflict');
+    await settled();
+    widgets.send('MODIFIED', stored('a', '11'));
+    const list = await afterShortWatches();
+    expect(times('a')).toBe(1);
+    list.list('99', [stored('p', '5')]);
+    await reconciled('a', 2);
+    expect(managed.log.messages('warn')).toContain('the watch has not delivered our own write: replacing the watch');
+  });
+
+  /** Ends each watch of Parts before it has been open for half of the timeout. @returns the next list of all Parts */
+  async function afterShortWatches(): Promise<Exchange> {
+    parts.end();
+    for (let version = 11; ; version++) {
+      const request = await managed.server.next({ path: partsPath });
+      const isVerification = request.query.get('limit') === '1';
+      if (isVerification) request.list(String(version), []);
+      else if (request.query.get('watch') !== 'true') return request;
+      else {
+        const watch = request.stream();
+        // After a watch that delivers something the next one follows without a pause.
+        watch.send('BOOKMARK', { metadata: { resourceVersion: String(version) } });
+        watch.end();
+      }
+    }
+  }
+});
+
 describe('a Conflict', () => {
   const mergeStatus = (client: Client): Promise<unknown> =>
     client.mergeStatus(Widget, { name: 'a', namespace: 'default', resourceVersion: '1' }, {});
@@ -554,11 +588,11 @@ describe('a delete with a uid that another object has the name of', () => {
 
 describe('a write that is not delivered because no watch is open', () => {
   test('is delivered by the next watch, which is not counted as replaced', async () => {
-    await controller({ a: createPart }, [], { observationTimeoutMs: 50 });
-    (await nextWrite('POST')).json(201, stored('p', '20'));
-    await settled();
+    await controller({ a: createPart }, [], { observationTimeoutMs: 200 });
+    const write = await nextWrite('POST');
     // The pause after that is longer than both times.
     parts.cut();
+    write.json(201, stored('p', '20'));
     const verify = await managed.server.next({ path: partsPath, watch: false });
     expect(verify.query.get('limit')).toBe('1');
     expect(managed.log.messages('warn')).toEqual(['list or watch failed: trying again']);
@@ -736,7 +770,7 @@ test('after detach, a later response sets no minimum and no watch is replaced', 
     hasReached: () => false,
     replaceWatch: () => {
       replaced += 1;
-      return true;
+      return 'replaced';
     },
   };
   const writes = new ReadYourWrites([informer as unknown as CacheProgress], { ...options, timeoutMs: 5 });
