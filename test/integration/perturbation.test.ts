@@ -22,10 +22,10 @@ afterAll(() => cluster?.close());
 
 const log = pino({ level: 'silent' });
 
-/** Every write is perturbed by the nightly suite. Of the writes of an Echo, a PodSet and a ScheduledEcho this takes some. */
+/** The nightly suite perturbs every write of every scenario; this is a sample of one. */
 test('the operator survives a sample of crashes and lost replies', async () => {
   const [scheduledEcho] = scenariosOn(cluster).filter(({ name }) => name === 'scheduled-echo');
-  // 9 plans on is another perturbation of another write.
+  // Nine plans later is another write with another perturbation.
   const select = (plans: readonly string[]) => plans.filter((_, index) => index % 9 === 0);
   const { plans, failures } = await perturb({ connection, log, scenarios: [scheduledEcho!], select });
   expect(plans.length).toBeGreaterThan(3);
