@@ -21,7 +21,8 @@ import type { TestCluster } from './test-cluster.ts';
  *   controllers of kube-controller-manager (control-plane.ts).
  * - kubelet and volume provisioner: simulated by kwok (kwok-stages.yaml) in namespaces of {@link namespaceWithNode}. In other namespaces
  *   nothing changes pods, so that a test can write their status step by step.
- * - kube-scheduler: simulated by a mutating admission policy, which assigns each new pod of such a namespace to the only node.
+ * - kube-scheduler: simulated by a mutating admission policy, which assigns each new pod of such a namespace to the only node. The oldest
+ *   Kubernetes that the chart supports (`KUBERNETES=oldest`) lacks these policies, so there kwok does not run.
  * - kubelet, where a test decides how a container ends: TestCluster.endPods, and crash-detection.test.ts.
  * - external-resizer and the kubelet's part of a volume's growth: simulated by test/integration/environment/played-volumes.ts, because the
  *   tests stop between its steps.

@@ -27,8 +27,9 @@ export interface Environment {
 
 export async function startEnvironment(options: EnvironmentOptions): Promise<Environment> {
   const { folder, crdFolders, auditPolicy, flags = {}, extraPrograms = [] } = options;
-  const binaries = await ensureBinaries(['etcd', 'kube-apiserver', ...extraPrograms]);
-  const programs = await wrapToDieWithParent(folder, Object.fromEntries(binaries));
+  const binaries = await ensureBinaries((['etcd', 'kube-apiserver', ...extraPrograms] as const).map(ofRelease));
+  const commands = Object.fromEntries([...binaries].map(([name, path]) => [name.replace(/-oldest$/, ''), path]));
+  const programs = await wrapToDieWithParent(folder, commands);
   const auditLog = join(folder, 'audit.log');
   await writeFile(join(folder, 'audit-policy.yaml'), auditPolicy);
   // envtest chooses etcd's port, and starts etcd on another port if this one is taken meanwhile.
@@ -47,6 +48,14 @@ export async function startEnvironment(options: EnvironmentOptions): Promise<Env
   });
   const config = await startIn(folder, environment);
   return { config, auditLog, programs, stop: () => environment.stop() };
+}
+
+/** Whether the control plane is of the oldest Kubernetes that the chart supports. */
+export const isOldestKubernetes = (): boolean => process.env.KUBERNETES === 'oldest';
+
+function ofRelease(name: BinaryName): BinaryName {
+  if (!isOldestKubernetes()) return name;
+  return name === 'kube-apiserver' || name === 'kube-controller-manager' ? `${name}-oldest` : name;
 }
 
 /** envtest creates its folder in the system's temporary folder. Sets that to `folder`, so that both are removed together. */

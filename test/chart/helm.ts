@@ -154,7 +154,21 @@ export class Helm {
     return said.slice(said.indexOf(folder)).trim();
   }
 
+  /** Pushes the package to a registry without TLS: `oci://HOST/PATH`. @returns Helm's output, which names the digest */
+  async push(packagePath: string, remote: string): Promise<string> {
+    const { stdout, stderr } = await this.#execute(['push', packagePath, remote, '--plain-http']);
+    // Which of the two Helm writes to differs between its versions.
+    return `${stdout}\n${stderr}`;
+  }
+
   async #run(command: readonly string[], values?: object): Promise<string> {
+    return (await this.#execute(command, values)).stdout;
+  }
+
+  async #execute(
+    command: readonly string[],
+    values?: object,
+  ): Promise<{ readonly stdout: string; readonly stderr: string }> {
     const folder = await mkdtemp(join(tmpdir(), 'chart-'));
     try {
       const file = join(folder, 'values.yaml');
@@ -168,7 +182,7 @@ export class Helm {
         KUBECONFIG: this.#kubeconfig,
       };
       const result = await execa(this.#program, [...command, ...options], { env, reject: false });
-      if (result.exitCode === 0) return result.stdout;
+      if (result.exitCode === 0) return result;
       throw new HelmError(result.stderr || result.stdout, { cause: result });
     } finally {
       await rm(folder, { recursive: true });

@@ -2,9 +2,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
 import { Echo } from '../../src/api/index.ts';
 import { findCondition } from '../../src/runtime/index.ts';
-import { Pod } from '../../src/runtime/kinds/index.ts';
+import { CustomResourceDefinition, Pod } from '../../src/runtime/kinds/index.ts';
 import { defaultTimings } from '../../src/runtime/leader-election/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
+import { olderChart } from './environment/older-chart.ts';
 import { hasEnded, signalAll } from './environment/process-state.ts';
 import { ended, type Trial, Trials } from './environment/trials.ts';
 
@@ -114,6 +115,28 @@ describe('20 Echos a second', () => {
         expect(stream.slowestMs).toBeGreaterThan(500);
       },
     });
+  });
+
+  test('an upgrade from an older release, with its CRD, and the rollback lose no Echo and double none', async () => {
+    await using older = await olderChart();
+    const newFields = async () => {
+      const { spec } = await trials.client.get(CustomResourceDefinition, { name: 'echos.mmontes.io' });
+      const { properties = {} } = spec.versions[0]?.schema?.openAPIV3Schema?.properties?.spec ?? {};
+      return Object.keys(properties).filter((field) => field === 'ttlSecondsAfterFinished');
+    };
+    await trials.release.upgrade(older.flags, older.folder);
+    await trials.user.kubectl(['apply', '--server-side', '--force-conflicts', `--filename=${older.echoCrd}`]);
+    expect(await newFields()).toEqual([]);
+    await trials.run({
+      name: 'upgrade from an older release, and rollback',
+      disturb: async () => {
+        await markedUpgrade();
+        expect(await newFields()).toEqual(['ttlSecondsAfterFinished']);
+        await trials.replicas.settled(3);
+        await trials.release.rollback();
+      },
+    });
+    await trials.upgrade();
   });
 
   test('high availability can be switched off and on', async () => {

@@ -6,6 +6,7 @@ import { ensurePostgres } from '../../testkit/postgres-server.ts';
 import { makeRunFolder } from '../../testkit/run-folder.ts';
 import { publishServers, type ServerOfWorker } from '../../testkit/server-of-worker.ts';
 import { bundlePrograms, publishShippedPrograms } from '../../testkit/shipped-program.ts';
+import { isOldestKubernetes } from '../../testkit/test-environment.ts';
 import { ensureBinaries } from '../../tools/programs/index.ts';
 import { integrationPrograms } from '../run/suites.ts';
 
@@ -28,7 +29,7 @@ export default async function setUp({ maxWorkers }: { readonly maxWorkers: numbe
   for (let worker = 1; worker <= maxWorkers; worker++) {
     const own = join(folder, `server-${worker}`);
     await mkdir(own, { recursive: true });
-    const controlPlane = await startControlPlane(own, [crds], { kwok: true });
+    const controlPlane = await startControlPlane(own, [crds], { kwok: !isOldestKubernetes() });
     controlPlanes.push(controlPlane);
     servers.push({ kubeconfig: controlPlane.config.kubeconfigPath, auditLog: controlPlane.auditLog });
   }

@@ -113,6 +113,10 @@ const nightly = (name: string, { folder, paths = `test/${folder}/` }: NightlyFil
     flags: ['--runInBand', '--testPathPatterns', paths],
   });
 
+/** The tests that need no pods: kwok.ts schedules those with an API that the oldest Kubernetes lacks. */
+const oldestKubernetesPaths =
+  'integration/(oldest-kubernetes\\.nightly|apply-crds|echo|scheduled-echo|postgres-writer|pet|rbac)\\.test';
+
 /** The suites that take too long for every change. */
 export const nightlySuites: readonly Suite[] = [
   nightly('nightly-faults', { folder: 'integration', paths: '/faults/' }),
@@ -124,8 +128,19 @@ export const nightlySuites: readonly Suite[] = [
   nightly('nightly-pod-set', { folder: 'integration', paths: '/pod-set' }),
   nightly('nightly-many', { folder: 'integration', paths: '/(echo-many|many-children)' }),
   nightly('nightly-versions', { folder: 'integration', paths: '/versions' }),
+  jest('nightly-oldest-kubernetes', {
+    programs: [...integrationPrograms, 'kube-apiserver-oldest', 'kube-controller-manager-oldest'],
+    projects: ['integration', 'integration-nightly'],
+    flags: ['--runInBand', '--testPathPatterns', oldestKubernetesPaths],
+    environment: { KUBERNETES: 'oldest' },
+  }),
   jest('nightly-unit', { projects: ['unit'], environment: { RANDOM_VALUES: 'other' } }),
-  jest('nightly-chart', { ...onReleases, projects: ['chart', 'chart-nightly'], environment: { HELMS: 'every' } }),
+  jest('nightly-chart', {
+    ...onReleases,
+    programs: [...(onReleases.programs ?? []), 'registry'],
+    projects: ['chart', 'chart-nightly'],
+    environment: { HELMS: 'every' },
+  }),
   nightly('nightly-package', { folder: 'package' }),
   nightly('nightly-kinds', { folder: 'kinds' }),
   nightly('nightly-helm', { folder: 'e2e', paths: '/helm' }),

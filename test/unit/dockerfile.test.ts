@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
+import { withoutDigests } from '../../tools/release/image.ts';
 
 const repository = join(import.meta.dirname, '../..');
 const read = (path: string): string => readFileSync(join(repository, path), 'utf8');
@@ -37,9 +38,26 @@ describe('the Dockerfile', () => {
     expect(process.versions.node).toBe(pinned[0]?.[1]);
   });
 
-  test('names every base image with registry and tag', () => {
-    for (const line of of('FROM'))
-      expect(line).toMatch(/^FROM (--platform=\S+ )?[a-z.]+\.[a-z]+\/[\w./-]+:[\w.-]+( AS [a-z-]+)?$/);
+  test('names every base image with registry and tag, and with the digest once Renovate has pinned it', () => {
+    for (const line of of('FROM')) {
+      expect(line).toMatch(
+        /^FROM (--platform=\S+ )?[a-z.]+\.[a-z]+\/[\w./-]+:[\w.-]+(@sha256:[0-9a-f]{64})?( AS [a-z-]+)?$/,
+      );
+    }
+    const { extends: presets, enabledManagers } = JSON.parse(read('.github/renovate.json')) as {
+      readonly extends: readonly string[];
+      readonly enabledManagers: readonly string[];
+    };
+    expect(presets).toContain('docker:pinDigests');
+    expect(enabledManagers).toContain('dockerfile');
+  });
+
+  test('is built from local base images without their digests', () => {
+    const pinned = `@sha256:${'0'.repeat(64)}`;
+    const dockerfile = `FROM example.com/base:1${pinned} AS one\nCOPY a${pinned} /\nFROM example.com/base:2${pinned}\n`;
+    expect(withoutDigests(dockerfile)).toBe(
+      `FROM example.com/base:1 AS one\nCOPY a${pinned} /\nFROM example.com/base:2\n`,
+    );
   });
 
   test.each(images)('runs the %s as a numeric user that is not root, which runAsNonRoot requires', (_, lines) => {

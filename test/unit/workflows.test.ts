@@ -1,6 +1,9 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
+import { execa } from 'execa';
 import { parse } from 'yaml';
 import { nightlyLimitMs, nightlySuites } from '../run/suites.ts';
 
@@ -112,6 +115,24 @@ describe('the workflows', () => {
     expect(publishing.filter((name) => !reaches(name, 'test') || !reaches(name, 'nightly'))).toEqual([]);
     expect(release.test?.uses).toBe('./.github/workflows/ci.yml');
     expect(release.nightly?.uses).toBe('./.github/workflows/nightly.yml');
+  });
+
+  test('release no image whose base images have no digest', async () => {
+    const check = release.version?.steps?.find(({ run }) => run?.includes('Dockerfile'))?.run ?? '';
+    expect(reaches('image', 'version')).toBe(true);
+    const folder = await mkdtemp(join(tmpdir(), 'base-images-'));
+    try {
+      const exitCodeFor = async (dockerfile: string): Promise<number | undefined> => {
+        await writeFile(join(folder, 'Dockerfile'), dockerfile);
+        // As GitHub runs a step.
+        return (await execa('bash', ['-e', '-c', check], { cwd: folder, reject: false })).exitCode;
+      };
+      const pinned = `FROM example.com/base:1@sha256:${'0'.repeat(64)} AS one\n`;
+      expect(await exitCodeFor(pinned)).toBe(0);
+      expect(await exitCodeFor(`${pinned}FROM example.com/base:1\n`)).toBe(1);
+    } finally {
+      await rm(folder, { recursive: true });
+    }
   });
 
   test('publish the package that the tests install, not the repository', () => {

@@ -43,6 +43,15 @@ const kubernetes = <const Name extends string>(name: Name, seconds: number) => (
   seconds,
 });
 
+/** A program of the oldest Kubernetes that the chart supports. */
+const oldestKubernetes = <const Name extends string>(program: Name, seconds: number) => ({
+  name: `${program}-oldest` as const,
+  group: 'kubernetes-oldest' as const,
+  package: `k8s.io/kubernetes/cmd/${program}`,
+  stamp: kubernetesVersion,
+  seconds,
+});
+
 const containerdVersion = (versionOf: VersionOf): Record<string, string> => ({
   'github.com/containerd/containerd/v2/version.Version': versionOf('github.com/containerd/containerd/v2'),
 });
@@ -95,6 +104,9 @@ export const catalogue = [
   { name: 'volume-driver', group: 'extras', package: './volume-driver', seconds: 60 },
   { name: 'actionlint', group: 'actionlint', package: 'github.com/rhysd/actionlint/cmd/actionlint', seconds: 40 },
   { name: 'helm4', group: 'extras', package: 'helm.sh/helm/v4/cmd/helm', stamp: helm4Version, seconds: 40 },
+  oldestKubernetes('kube-apiserver', 150),
+  oldestKubernetes('kube-controller-manager', 50),
+  { name: 'registry', group: 'registry', package: '.', seconds: 40 },
 ] as const satisfies readonly Binary[];
 
 export type BinaryName = (typeof catalogue)[number]['name'];

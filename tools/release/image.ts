@@ -88,7 +88,7 @@ export async function buildImage({
     await removeAbandoned(cache);
     const work = await mkdtemp(join(cache, `building-${process.pid}-`));
     try {
-      await build({ work, base, libraries, image, name, version, signal });
+      await build({ work, dockerfile, base, libraries, image, name, version, signal });
       await rename(join(work, 'image.tar'), archive);
     } finally {
       await rm(work, { recursive: true, force: true });
@@ -100,6 +100,7 @@ export async function buildImage({
 
 async function build({
   work,
+  dockerfile,
   base,
   libraries,
   image,
@@ -108,6 +109,7 @@ async function build({
   signal,
 }: {
   readonly work: string;
+  readonly dockerfile: string;
   readonly base: string;
   readonly libraries: readonly string[];
   readonly image: ImageName;
@@ -131,6 +133,7 @@ async function build({
     await cp(library, copy, { dereference: true });
   }
   await writeFile(join(work, 'base/Dockerfile'), 'FROM scratch\nCOPY rootfs /\n');
+  await writeFile(join(work, 'Dockerfile'), dockerfile);
   await buildah('build', ...reproducible, '--tag', base, join(work, 'base'));
 
   await buildah(
@@ -138,14 +141,18 @@ async function build({
     ...['--pull-never', ...reproducible, ...target, '--build-arg', `VERSION=${version}`],
     ...['--build-context', `bundle=${join(work, 'bundle')}`],
     ...['--build-context', `node-binary=${join(work, 'node-binary')}`],
-    ...['--tag', name, repository],
+    ...['--file', join(work, 'Dockerfile'), '--tag', name, repository],
   );
   await buildah('push', name, `docker-archive:${join(work, 'image.tar')}:${name}`);
 }
 
-/** @throws ImageError if the Dockerfile's Node is not the one that runs this */
+/** Removes the digests of the base images, which the local images do not have. */
+export const withoutDigests = (dockerfile: string): string =>
+  dockerfile.replaceAll(/^(FROM .*)@sha256:[0-9a-f]{64}/gm, '$1');
+
+/** Returns the Dockerfile for local base images. @throws ImageError if its Node is not the one that runs this */
 async function readDockerfile(): Promise<{ readonly text: string; readonly base: string }> {
-  const text = await readFile(join(repository, 'Dockerfile'), 'utf8');
+  const text = withoutDigests(await readFile(join(repository, 'Dockerfile'), 'utf8'));
   const images = [...text.matchAll(/^FROM (?:--\S+ )*(\S+)/gm)].map((match) => match[1]);
   const base = images.at(-1);
   if (base === undefined) throw new ImageError('The Dockerfile has no FROM.');

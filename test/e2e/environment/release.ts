@@ -37,7 +37,8 @@ export class Release {
     await this.#helm('upgrade', '--install', name, chartFolder, '--reset-values', ...wait, ...flags);
   }
 
-  async rollback(revision: number): Promise<void> {
+  /** @param revision default: the one before the last */
+  async rollback(revision = 0): Promise<void> {
     await this.#helm('rollback', name, String(revision), '--wait', '--timeout=120s');
   }
 
