@@ -79,6 +79,10 @@ test-nightly: $(installed) ## Run the suites that take too long for every change
 soak: $(installed) ## Check for SOAK_MINUTES (10) that memory stays flat and the store equals the cluster under random faults
 	@node test/soak.ts
 
+.PHONY: perturb
+perturb: $(installed) ## Crash the operator at each of its writes; PLAN='echo/create write 1 unsent' runs only that
+	@node test/perturb.ts
+
 ##@ Measure
 
 .PHONY: bench

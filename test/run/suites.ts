@@ -147,6 +147,7 @@ export const nightlySuites: readonly Suite[] = [
   nightly('nightly-high-availability', { folder: 'e2e', paths: '/high-availability' }),
   nightly('nightly-cluster', { folder: 'e2e', paths: '/(cluster|lost-node|volumes)' }),
   { ...check('nightly-workflows', process.execPath, 'test/run/lint-workflows.ts'), programs: ['actionlint'] },
+  { ...check('nightly-perturbation', process.execPath, 'test/perturb.ts'), programs: apiServer },
   {
     ...check('nightly-soak', process.execPath, 'test/soak.ts'),
     programs: ['etcd', 'kube-apiserver'],

@@ -15,6 +15,6 @@ export {
   type MissingPermission,
 } from './informer.ts';
 export type { IndexFunction } from './object-index.ts';
-export type { ReflectorOptions, ReplaceWatchOptions } from './reflector.ts';
+export type { ReflectorOptions, ReplaceWatchOptions, WatchReplacement } from './reflector.ts';
 export type { ScopeOptions } from './scope.ts';
 export { type Delta, type ReadonlyStore, type ReplaceOptions, Store } from './store.ts';

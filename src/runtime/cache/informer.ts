@@ -3,7 +3,13 @@ import { type Kind, type KubeObject, keyOf, keyString, resourceName } from '../k
 import type { Logger } from '../observability/index.ts';
 import { deepFreeze } from './deep-freeze.ts';
 import type { IndexFunction } from './object-index.ts';
-import { Reflector, type ReflectorOptions, type ReflectorTarget, type ReplaceWatchOptions } from './reflector.ts';
+import {
+  Reflector,
+  type ReflectorOptions,
+  type ReflectorTarget,
+  type ReplaceWatchOptions,
+  type WatchReplacement,
+} from './reflector.ts';
 import { compareResourceVersions } from './resource-version.ts';
 import { Scope, type ScopeOptions } from './scope.ts';
 import { share } from './sharing.ts';
@@ -197,8 +203,8 @@ export class Informer<T extends KubeObject> {
    *
    * @param namespace whose watch, if the informer is limited to namespaces.
    */
-  replaceWatch(namespace: string | undefined, options: ReplaceWatchOptions): boolean {
-    return this.#partitions.get(namespace ?? '')?.reflector.replaceWatch(options) ?? false;
+  replaceWatch(namespace: string | undefined, options: ReplaceWatchOptions): WatchReplacement {
+    return this.#partitions.get(namespace ?? '')?.reflector.replaceWatch(options) ?? 'noWatch';
   }
 
   /** For how long the server has refused every list and watch (of this namespace, if the informer is limited to some), in milliseconds. */

@@ -69,6 +69,9 @@ export interface ReplaceWatchOptions {
   readonly relist: boolean;
 }
 
+/** What {@link Reflector.replaceWatch} found. */
+export type WatchReplacement = 'replaced' | 'noWatch' | 'tooYoung';
+
 /** {@link Reflector.replaceWatch} ended the watch. */
 class WatchReplacedError extends Error {
   override readonly name = 'WatchReplacedError';
@@ -164,15 +167,16 @@ export class Reflector<T extends KubeObject> {
   /**
    * Ends the watch and opens another one immediately.
    *
-   * @returns false if there is no watch, or if it was requested less than `openForMs` ago.
+   * @returns `noWatch` or `tooYoung` (requested less than `openForMs` ago) if it did nothing.
    */
-  replaceWatch({ relist, openForMs }: ReplaceWatchOptions): boolean {
+  replaceWatch({ relist, openForMs }: ReplaceWatchOptions): WatchReplacement {
     const state = this.#state;
     // Without a watch, the next one delivers what is missing: it lists, or resumes from the last resourceVersion.
-    if (state.type !== 'watch' || performance.now() - state.openedAtMs < openForMs) return false;
+    if (state.type !== 'watch') return 'noWatch';
+    if (performance.now() - state.openedAtMs < openForMs) return 'tooYoung';
     if (relist) this.#state = { type: 'list' };
     state.controller.abort(new WatchReplacedError('the watch is replaced'));
-    return true;
+    return 'replaced';
   }
 
   async #step(signal: AbortSignal): Promise<void> {

@@ -44,6 +44,8 @@ interface WatchMinimums {
   timer: NodeJS.Timeout | undefined;
   /** The minimum for which the watch was last replaced. */
   replacedFor: Minimum | undefined;
+  /** The minimum for which the watch was last too young to be replaced. */
+  tooYoungFor: Minimum | undefined;
 }
 
 /** Options of {@link ReadYourWrites}. */
@@ -174,6 +176,7 @@ export class ReadYourWrites {
         listedOrResetAtMs: 0,
         timer: undefined,
         replacedFor: undefined,
+        tooYoungFor: undefined,
       };
       watches.push(watch);
       const remove = informer.observe({
@@ -354,11 +357,15 @@ export class ReadYourWrites {
     watch.timer = this.#startTimer(watch, leftMs > 0 ? leftMs : this.#timeoutMs);
     if (leftMs > 0) return;
     const wasReplaced = watch.replacedFor === oldest;
-    // Watches that end soon, again and again, are never old enough to be replaced by one that resumes.
-    const relist = wasReplaced || ageMs >= 2 * this.#timeoutMs;
-    // Another controller may have replaced the watch just now: leave a new watch enough time.
-    const openForMs = relist ? 0 : this.#timeoutMs / 2;
-    if (!informer.replaceWatch(namespace, { relist, openForMs })) return;
+    // Another controller may have replaced the watch just now, or it was broken: leave a new watch enough time.
+    let found = informer.replaceWatch(namespace, { relist: wasReplaced, openForMs: this.#timeoutMs / 2 });
+    if (found === 'tooYoung') {
+      // A watch is too young only once. If the next one is, too, watches end so soon that none is ever old enough.
+      const endSoon = watch.tooYoungFor === oldest;
+      watch.tooYoungFor = oldest;
+      if (endSoon) found = informer.replaceWatch(namespace, { relist: true, openForMs: 0 });
+    }
+    if (found !== 'replaced') return;
     this.#watchReplaced(resourceName(informer.kind));
     if (wasReplaced) return;
     watch.replacedFor = oldest;

@@ -12,7 +12,7 @@ import { createServer as createHttpsServer, Agent as HttpsAgent, request as http
 import type { Socket } from 'node:net';
 import type { Connection } from '../client/connection.ts';
 import { type Fault, type FaultTarget, InjectedFault } from './fault.ts';
-import { isWatch, type ProxiedRequest, proxiedRequest } from './proxied-request.ts';
+import { isWatch, isWrite, type ProxiedRequest, proxiedRequest } from './proxied-request.ts';
 import { ProxiedResponse, statusObject } from './proxied-response.ts';
 import { resetConnection } from './reset-connection.ts';
 
@@ -25,6 +25,26 @@ export interface FaultProxyOptions {
   readonly upstream: Connection;
   /** The proxy's certificate for 127.0.0.1, and its CA. Default: the proxy serves plain HTTP. */
   readonly tls?: { readonly ca: string; readonly cert: string; readonly key: string };
+  /** Is told about every request and response. Default: none. */
+  readonly observer?: ProxyObserver;
+}
+
+/** Observes the requests of a {@link FaultProxy}, for example to record them. */
+export interface ProxyObserver {
+  /** A request has arrived. */
+  request?(request: ProxiedRequest): void;
+  /** A response that is not a watch is complete; undefined: the API server never responds. Called once per request. */
+  response?(request: ProxiedRequest, response: ObservedResponse | undefined): void;
+  /** The API server has sent an event of a watch: a line of JSON. */
+  watchEvent?(request: ProxiedRequest, line: string): void;
+  /** A fault of the type `crash` has struck. */
+  crash?(): void;
+}
+
+/** A response of the API server. */
+export interface ObservedResponse {
+  readonly status: number;
+  readonly body: string;
 }
 
 /** Not forwarded: they belong to one connection, and a response that may break off has no content-length. */
@@ -48,6 +68,7 @@ export class FaultProxy implements AsyncDisposable {
   readonly connection: Connection;
   readonly #server: Server;
   readonly #upstream: Connection;
+  readonly #observer: ProxyObserver;
   readonly #agents: { readonly identified: HttpAgent; readonly anonymous: HttpAgent };
   /** The connections by client port, because a reset needs the socket below TLS. */
   readonly #sockets = new Map<number | undefined, Socket>();
@@ -55,13 +76,15 @@ export class FaultProxy implements AsyncDisposable {
   readonly #responses = new Set<ProxiedResponse>();
   readonly #faults = new Set<InjectedFault>();
   readonly #statuses = new Map<number, number>();
+  #hasCrashed = false;
 
-  private constructor(server: Server, port: number, { upstream, tls }: FaultProxyOptions) {
+  private constructor(server: Server, port: number, { upstream, tls, observer = {} }: FaultProxyOptions) {
     const { cert, key, ...unidentified } = upstream.tls;
     const agent = (options: object): HttpAgent =>
       upstream.server.protocol === 'https:' ? new HttpsAgent(options) : new HttpAgent(options);
     this.#server = server;
     this.#upstream = upstream;
+    this.#observer = observer;
     this.#agents = {
       identified: agent({ ...upstream.tls, keepAlive: true }),
       anonymous: agent({ ...unidentified, keepAlive: true }),
@@ -74,9 +97,13 @@ export class FaultProxy implements AsyncDisposable {
     server.on('request', (request, response) => this.#receive(request, response));
     server.on('connection', (socket: Socket) => {
       const { remotePort } = socket;
+      socket.on('error', () => {});
+      if (this.#hasCrashed) {
+        socket.destroy();
+        return;
+      }
       this.#sockets.set(remotePort, socket);
       socket.on('close', () => this.#sockets.delete(remotePort));
-      socket.on('error', () => {});
     });
   }
 
@@ -139,8 +166,15 @@ export class FaultProxy implements AsyncDisposable {
     );
     request.on('error', () => {});
     response.on('error', () => {});
+    this.#observer.request?.(proxied);
     if (due?.fault.type === 'answer' && due.tryCount()) {
       sendError(due.fault, request, response);
+      this.#observer.response?.(proxied, undefined);
+      return;
+    }
+    if (due?.fault.type === 'crash' && due.fault.at === 'unsent' && due.tryCount()) {
+      this.#crash();
+      this.#observer.response?.(proxied, undefined);
       return;
     }
     const forwarded: ForwardedRequest = { proxied, request, response, due };
@@ -150,7 +184,7 @@ export class FaultProxy implements AsyncDisposable {
   }
 
   async #forward(forwarded: ForwardedRequest): Promise<void> {
-    const { request, response } = forwarded;
+    const { proxied, request, response } = forwarded;
     const { server } = this.#upstream;
     const usesProxyCredentials = request.headers.authorization === undefined;
     const upstream = (server.protocol === 'https:' ? httpsRequest : httpRequest)(new URL(request.url ?? '/', server), {
@@ -162,9 +196,19 @@ export class FaultProxy implements AsyncDisposable {
       },
       agent: usesProxyCredentials ? this.#agents.identified : this.#agents.anonymous,
     });
-    response.on('close', () => upstream.destroy());
+    response.on('close', () => {
+      // What a client has sent completely before it crashes, the API server may still process.
+      if (!(this.#hasCrashed && isWrite(proxied) && request.readableEnded)) upstream.destroy();
+    });
     upstream.on('error', () => response.destroy());
-    upstream.on('response', (upstreamResponse) => this.#respond(forwarded, upstreamResponse));
+    let hasResponded = false;
+    upstream.on('response', (upstreamResponse) => {
+      hasResponded = true;
+      this.#respond(forwarded, upstreamResponse);
+    });
+    upstream.once('close', () => {
+      if (!hasResponded) this.#observer.response?.(proxied, undefined);
+    });
     request.pipe(upstream);
   }
 
@@ -173,6 +217,12 @@ export class FaultProxy implements AsyncDisposable {
     this.#forwarded.delete(forwarded);
     const status = upstream.statusCode ?? 502;
     this.#statuses.set(status, this.answered(status) + 1);
+    this.#observe(proxied, upstream);
+    if (this.#hasCrashed) {
+      // Nobody reads it, and a response that is not read never ends.
+      upstream.resume();
+      return;
+    }
     const { remotePort } = request.socket;
     const reset = (): void => {
       const socket = this.#sockets.get(remotePort);
@@ -187,12 +237,47 @@ export class FaultProxy implements AsyncDisposable {
       upstream.resume();
       return;
     }
+    if (due?.fault.type === 'crash') {
+      const crash = (): void => {
+        if (due.tryCount()) this.#crash();
+      };
+      if (due.fault.at === 'reply-lost') {
+        upstream.on('end', crash).resume();
+        return;
+      }
+      response.on('finish', crash);
+    }
     response.writeHead(status, withoutConnectionHeaders(upstream.headers));
     response.flushHeaders();
     const proxiedResponse = new ProxiedResponse(proxied, upstream, response, reset);
     this.#responses.add(proxiedResponse);
     response.on('close', () => this.#responses.delete(proxiedResponse));
     if (due !== undefined && affectsResponse(due.fault, proxied)) proxiedResponse.applyFault(due, 'start');
+  }
+
+  #observe(proxied: ProxiedRequest, upstream: IncomingMessage): void {
+    if (this.#observer.response === undefined && this.#observer.watchEvent === undefined) return;
+    let text = '';
+    const decoder = new TextDecoder();
+    upstream.on('data', (chunk: Buffer) => {
+      text += decoder.decode(chunk, { stream: true });
+      // The response to a refused watch is an error.
+      if (!isWatch(proxied) || upstream.statusCode !== 200) return;
+      const lines = text.split('\n');
+      text = lines.pop() ?? '';
+      for (const line of lines) this.#observer.watchEvent?.(proxied, line);
+    });
+    upstream.once('close', () => {
+      const response = upstream.complete ? { status: upstream.statusCode ?? 502, body: text } : undefined;
+      if (!isWatch(proxied)) this.#observer.response?.(proxied, response);
+    });
+  }
+
+  /** From now on, the client is cut off: nothing that it sends is forwarded. */
+  #crash(): void {
+    this.#hasCrashed = true;
+    for (const socket of this.#sockets.values()) socket.destroy();
+    this.#observer.crash?.();
   }
 }
 
@@ -205,7 +290,7 @@ interface ForwardedRequest {
   due: InjectedFault | undefined;
 }
 
-const affectsRequest = ({ type }: Fault): boolean => type === 'answer' || type === 'lost-reply';
+const affectsRequest = ({ type }: Fault): boolean => type === 'answer' || type === 'lost-reply' || type === 'crash';
 
 /** An ERROR event is possible only in a watch. */
 const affectsResponse = (fault: Fault, request: ProxiedRequest): boolean =>

@@ -14,6 +14,13 @@ export type Fault =
   /** The API server processes the request and responds, but the proxy resets the connection instead of the response. */
   | { readonly type: 'lost-reply' }
   /**
+   * For the API server, the client's process ends: the proxy closes every connection, and forwards nothing more. A write that the
+   * client has sent completely is still processed. It happens when a request arrives and is not forwarded (`unsent`), when
+   * the API server has responded and the response is lost (`reply-lost`), or when the client has the response (`replied`).
+   * Permanent.
+   */
+  | { readonly type: 'crash'; readonly at: 'unsent' | 'reply-lost' | 'replied' }
+  /**
    * The response breaks off in the middle of a line or a page. `reset` resets the connection; `end` ends the body as if it
    * were complete. An open watch is cut at its next bytes; with `reset`, an idle watch is reset at once.
    */

@@ -5,7 +5,16 @@
 export { ApiServer, type ApiServerOptions, type CustomResourceDefinitionManifest, type Flags } from './api-server.ts';
 export { eventually } from './eventually.ts';
 export type { Fault, FaultTarget, InjectedFault } from './fault.ts';
-export { FaultProxy, type FaultProxyOptions } from './fault-proxy.ts';
+export { FaultProxy, type FaultProxyOptions, type ObservedResponse, type ProxyObserver } from './fault-proxy.ts';
+export {
+  type Perturbation,
+  PerturbationError,
+  type PerturbOptions,
+  type PerturbReport,
+  perturb,
+  type Scenario,
+  type ScenarioWorld,
+} from './perturbation.ts';
 export {
   isList,
   isStreamedList,

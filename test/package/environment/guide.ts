@@ -5,10 +5,12 @@ import { codeBlocks } from '../../../testkit/markdown.ts';
 const blocksOf = (page: string) =>
   codeBlocks(readFileSync(join(import.meta.dirname, '../../../docs', `${page}.md`), 'utf8'));
 const blocks = blocksOf('writing-an-operator');
-const inLanguage = (wanted: string): readonly string[] =>
-  blocks.filter(({ language }) => language === wanted).map(({ text }) => text);
+const inLanguage = (wanted: string, of = blocks): readonly string[] =>
+  of.filter(({ language }) => language === wanted).map(({ text }) => text);
 
 const [greeter = '', secondChild = '', pods = '', finalizer = '', election = '', guarded = ''] = inLanguage('ts');
+
+const [testing = '', perturbation = ''] = inLanguage('ts', blocksOf('testing'));
 
 /** The work of the greeter's reporter, replaced as the guide says, with the declarations that its text names. */
 const withSecondChild = greeter
@@ -47,7 +49,8 @@ export const guideFiles: Readonly<Record<string, string>> = {
   'greeter-with-election.ts': withElection,
   'pods.ts': withPods,
   'fence.ts': withFence,
-  'testing.ts': blocksOf('testing').find(({ language }) => language === 'ts')?.text ?? '',
+  'testing.ts': testing,
+  'perturb.ts': perturbation,
 };
 
 /** The objects that the guide deploys. */

@@ -221,7 +221,7 @@ describe('replaceWatch', () => {
 
   test('closes the watch and resumes from its resourceVersion, without a pause or a warning', async () => {
     await watching('5', [stored('a', '1')]);
-    expect(informer.replaceWatch(undefined, now)).toBe(true);
+    expect(informer.replaceWatch(undefined, now)).toBe('replaced');
     const resumed = await server.next({ watch: true });
     expect(resumed.query.get('resourceVersion')).toBe('5');
     resumed.stream().send('ADDED', stored('b', '7'));
@@ -231,7 +231,7 @@ describe('replaceWatch', () => {
 
   test('relists if requested', async () => {
     await watching('5', [stored('a', '1')]);
-    expect(informer.replaceWatch(undefined, { ...now, relist: true })).toBe(true);
+    expect(informer.replaceWatch(undefined, { ...now, relist: true })).toBe('replaced');
     (await server.next({ watch: false })).list('9', [stored('b', '7')]);
     await eventually('the new list', async () => informer.hasReached('9'));
   });
@@ -239,16 +239,16 @@ describe('replaceWatch', () => {
   test('does nothing while the server is away, and the watch is resumed afterwards, even if a list was requested', async () => {
     (await watching('5', [stored('a', '1')])).cut();
     const verify = await server.next({ watch: false });
-    expect(informer.replaceWatch(undefined, { ...now, relist: true })).toBe(false);
+    expect(informer.replaceWatch(undefined, { ...now, relist: true })).toBe('noWatch');
     verify.list('5', []);
     expect((await server.next({ watch: true })).query.get('resourceVersion')).toBe('5');
   });
 
   test('does nothing to a watch younger than openForMs, or without a watch', async () => {
-    expect(informer.replaceWatch(undefined, now)).toBe(false);
+    expect(informer.replaceWatch(undefined, now)).toBe('noWatch');
     await watching('5', [stored('a', '1')]);
-    expect(informer.replaceWatch(undefined, { ...now, openForMs: 60_000 })).toBe(false);
-    expect(informer.replaceWatch('elsewhere', now)).toBe(false);
+    expect(informer.replaceWatch(undefined, { ...now, openForMs: 60_000 })).toBe('tooYoung');
+    expect(informer.replaceWatch('elsewhere', now)).toBe('noWatch');
   });
 });
 

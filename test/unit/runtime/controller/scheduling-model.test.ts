@@ -1,7 +1,13 @@
 import { setImmediate as tick } from 'node:timers/promises';
 import { expect, test } from '@jest/globals';
 import { Registry } from 'prom-client';
-import { type CacheObserver, type Coverage, type DeltaHandler, Store } from '../../../../src/runtime/cache/index.ts';
+import {
+  type CacheObserver,
+  type Coverage,
+  type DeltaHandler,
+  Store,
+  type WatchReplacement,
+} from '../../../../src/runtime/cache/index.ts';
 import { compareResourceVersions } from '../../../../src/runtime/cache/resource-version.ts';
 import { ApiError, type Client, type RequestScope } from '../../../../src/runtime/client/index.ts';
 import { Controller } from '../../../../src/runtime/controller/controller.ts';
@@ -122,13 +128,13 @@ class Cached {
     this.list(namespace);
   }
 
-  replaceWatch(namespace: Namespace, { relist }: { readonly relist: boolean }): boolean {
+  replaceWatch(namespace: Namespace, { relist }: { readonly relist: boolean }): WatchReplacement {
     const watch = this.watches[namespace];
-    if (watch.isRefused) return false;
-    if (!watch.isSilent && !relist) return true;
+    if (watch.isRefused) return 'noWatch';
+    if (!watch.isSilent && !relist) return 'replaced';
     watch.isSilent = false;
     if (relist) this.list(namespace);
-    return true;
+    return 'replaced';
   }
 
   readonly coverage = (object: KubeObject): Coverage =>

@@ -212,3 +212,39 @@ test('closes the connection if the server is unavailable', async () => {
   await expect(client.list(Widget)).rejects.toThrow();
   server = await ScriptedServer.start();
 });
+
+test.each([
+  ['unsent', false],
+  ['reply-lost', false],
+  ['replied', true],
+] as const)('can crash the client at a write: %s', async (at, isAnswered) => {
+  const observed: unknown[] = [];
+  const crashed = Promise.withResolvers<void>();
+  await using own = await FaultProxy.start({
+    upstream: server.connection,
+    observer: {
+      request: ({ verb, resource }) => observed.push(`${verb} ${resource}`),
+      response: (_, response) => observed.push(response?.status),
+      crash: crashed.resolve,
+    },
+  });
+  const ownTransport = new Transport(own.connection, { userAgent: 'test/1' });
+  try {
+    const fault = own.inject({ type: 'crash', at }, { on: isWrite, times: 1 });
+    const creating = new HttpClient(ownTransport, 'tester')
+      .create(Widget, { metadata: { name: 'a', namespace: 'default' } })
+      .then(
+        () => true,
+        () => false,
+      );
+    if (at !== 'unsent') (await server.next({ method: 'POST' })).json(201, stored('a', '7'));
+    await crashed.promise;
+    expect(await creating).toBe(isAnswered);
+    expect(fault.count).toBe(1);
+    // Nothing is forwarded any more.
+    await expect(new HttpClient(ownTransport, 'tester').create(Widget, { metadata: { name: 'b' } })).rejects.toThrow();
+    expect(observed).toEqual(['create widgets', at === 'unsent' ? undefined : 201]);
+  } finally {
+    await ownTransport.close();
+  }
+});

@@ -1,0 +1,79 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { pino } from 'pino';
+import { Echo } from '../../src/api/index.ts';
+import { type Connection, kubeconfigConnection } from '../../src/runtime/client/index.ts';
+import { controllerReference, done } from '../../src/runtime/index.ts';
+import { ConfigMap } from '../../src/runtime/kinds/index.ts';
+import { perturb, type Scenario } from '../../src/runtime/testing/index.ts';
+import { echoManifest } from '../../testkit/echos.ts';
+import { TestCluster } from '../../testkit/test-cluster.ts';
+import { scenariosOn } from './environment/perturbed-scenarios.ts';
+
+let cluster: TestCluster;
+let connection: Connection;
+
+beforeAll(async () => {
+  cluster = await TestCluster.connect();
+  connection = await kubeconfigConnection(cluster.kubeconfig);
+});
+
+afterAll(() => cluster?.close());
+
+const log = pino({ level: 'silent' });
+
+/** The nightly suite perturbs every write of every scenario; this is a sample of one. */
+test('the operator survives a sample of crashes and lost replies', async () => {
+  const [scheduledEcho] = scenariosOn(cluster).filter(({ name }) => name === 'scheduled-echo');
+  // Nine plans later is another write with another perturbation.
+  const select = (plans: readonly string[]) => plans.filter((_, index) => index % 9 === 0);
+  const { plans, failures } = await perturb({ connection, log, scenarios: [scheduledEcho!], select });
+  expect(plans.length).toBeGreaterThan(3);
+  expect(failures.map(({ message }) => message)).toEqual([]);
+});
+
+/** Chooses a new name for its child each time, so a child is lost if the status does not get its name. */
+const forgetful: Scenario = {
+  name: 'forgetful',
+  kinds: [Echo, ConfigMap],
+  canonicalName: (name) => name.replace(/^hello-.*/, 'hello-*'),
+  addControllers: ({ manager }, namespace) => {
+    const scope = { namespaces: [namespace] };
+    const echos = manager.informer(Echo, scope).store;
+    manager.informer(ConfigMap, scope);
+    manager.controller(Echo, {
+      reconcile: async (key, { client }) => {
+        const echo = echos.get(key);
+        if (echo === undefined || echo.status?.jobName !== undefined) return done;
+        const name = `hello-${randomUUID().slice(0, 5)}`;
+        const metadata = { namespace, name, ownerReferences: [controllerReference(Echo, echo)] };
+        await client.create(ConfigMap, { metadata });
+        await client.mergeStatus(Echo, echo.metadata, { jobName: name });
+        return done;
+      },
+    });
+  },
+  steps: {
+    create: ({ client, namespace }) =>
+      client.create(Echo, echoManifest({ namespace, name: 'hello' }, { message: 'hello' })),
+    delete: ({ client, namespace }) => client.delete(Echo, { namespace, name: 'hello' }),
+  },
+};
+
+test('an operator that forgets a child fails, and the failure names the plan and shows what happened', async () => {
+  const select = (plans: readonly string[]) => plans.filter((plan) => plan.startsWith('forgetful/create write 1 '));
+  const { plans, failures } = await perturb({
+    connection,
+    log,
+    scenarios: [forgetful],
+    select,
+    timeoutMs: 15_000,
+  });
+  const failed = plans.filter((plan) => failures.some(({ message }) => message.startsWith(`${plan} `)));
+  expect(failed).toEqual(plans.filter((plan) => !plan.endsWith('unsent')));
+  expect(failed).toHaveLength(3);
+  const crash = failures.find(({ message }) => message.startsWith('forgetful/create write 1 replied'));
+  expect(crash?.message).toMatch(
+    /operator 1: create configmaps[\s\S]*201: create configmaps[\s\S]*operator 1 crashes[\s\S]*operator 2: create configmaps/,
+  );
+});
