@@ -95,5 +95,5 @@ async function remains(): Promise<readonly string[]> {
     ...['get', resources.join(','), '--all-namespaces', '--output=name'],
     ...['--selector=app.kubernetes.io/instance=echoperator'],
   ]);
-  return left.split('\n').filter((name) => name !== '' && name !== 'pod/echoperator-test');
+  return left.split('\n').filter((name) => name !== '' && !/^pod\/.*-test$/.test(name));
 }
