@@ -4,28 +4,37 @@ import { execa } from 'execa';
 import { AuditLog } from '../../../tools/cluster/index.ts';
 import { ensureBinaries } from '../../../tools/programs/index.ts';
 
+/** Helm 3 or Helm 4. */
+export type HelmName = 'helm' | 'helm4';
+
 /** Access to a cluster as its users have it: kubectl and helm. */
 export class E2eCluster {
   readonly kubeconfig: string;
   /** The API server's log since this connection was made. */
   readonly auditLog: AuditLog;
   readonly #kubectl: string;
-  readonly #helm: string;
+  readonly #helms: Readonly<Record<HelmName, string>>;
 
-  private constructor(options: { kubeconfig: string; auditLog: AuditLog; kubectl: string; helm: string }) {
+  private constructor(options: {
+    kubeconfig: string;
+    auditLog: AuditLog;
+    kubectl: string;
+    helms: Record<HelmName, string>;
+  }) {
     this.kubeconfig = options.kubeconfig;
     this.auditLog = options.auditLog;
     this.#kubectl = options.kubectl;
-    this.#helm = options.helm;
+    this.#helms = options.helms;
   }
 
   /** Connects to the cluster of the global set-up. */
   static async connect(): Promise<E2eCluster> {
     const { E2E_KUBECONFIG: kubeconfig, E2E_AUDIT_LOG: auditLog } = process.env;
     if (kubeconfig === undefined || auditLog === undefined) throw new Error('the global set-up has not run');
-    const binaries = await ensureBinaries(['kubectl', 'helm']);
-    const [kubectl, helm] = [binaries.get('kubectl') ?? '', binaries.get('helm') ?? ''];
-    return new E2eCluster({ kubeconfig, auditLog: await AuditLog.fromEnd(auditLog), kubectl, helm });
+    const binaries = await ensureBinaries(['kubectl', 'helm', 'helm4']);
+    const kubectl = binaries.get('kubectl') ?? '';
+    const helms = { helm: binaries.get('helm') ?? '', helm4: binaries.get('helm4') ?? '' };
+    return new E2eCluster({ kubeconfig, auditLog: await AuditLog.fromEnd(auditLog), kubectl, helms });
   }
 
   /** Runs kubectl. @throws ExecaError with kubectl's error output */
@@ -35,14 +44,14 @@ export class E2eCluster {
     return stdout;
   }
 
-  /** Runs helm. @throws ExecaError with helm's error output */
-  async helm(args: readonly string[]): Promise<string> {
-    return (await execa(this.#helm, args, { env: { KUBECONFIG: this.kubeconfig } })).stdout;
+  /** Runs helm. @param version default: Helm 3. @throws ExecaError with helm's error output */
+  async helm(args: readonly string[], version: HelmName = 'helm'): Promise<string> {
+    return (await execa(this.#helms[version], args, { env: { KUBECONFIG: this.kubeconfig } })).stdout;
   }
 
   /** Runs a shell script with kubectl and helm on the PATH. @throws ExecaError with the error output */
   async shell(script: string, folder: string): Promise<string> {
-    const path = [dirname(this.#kubectl), dirname(this.#helm), process.env.PATH].join(':');
+    const path = [dirname(this.#kubectl), dirname(this.#helms.helm), process.env.PATH].join(':');
     const options = { cwd: folder, env: { KUBECONFIG: this.kubeconfig, PATH: path } };
     return (await execa('bash', ['-euo', 'pipefail', '-c', script], options)).stdout;
   }

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import type { E2eCluster } from './cluster.ts';
+import type { E2eCluster, HelmName } from './cluster.ts';
 
 const chart = join(import.meta.dirname, '../../../charts/echoperator');
 const name = 'echoperator';
@@ -8,15 +8,17 @@ const name = 'echoperator';
 export class Release {
   readonly namespace: string;
   readonly #cluster: E2eCluster;
+  readonly #helmName: HelmName;
 
-  private constructor(cluster: E2eCluster, namespace: string) {
+  private constructor(cluster: E2eCluster, namespace: string, helm: HelmName = 'helm') {
     this.#cluster = cluster;
+    this.#helmName = helm;
     this.namespace = namespace;
   }
 
   /** Returns the release of a namespace. */
-  static in(cluster: E2eCluster, namespace: string): Release {
-    return new Release(cluster, namespace);
+  static in(cluster: E2eCluster, namespace: string, helm?: HelmName): Release {
+    return new Release(cluster, namespace, helm);
   }
 
   /** Installs the chart and waits until the operator is ready. */
@@ -58,11 +60,16 @@ export class Release {
 
   /** Uninstalls the release and deletes its namespace. The CRDs and the Echos stay. */
   async uninstall(): Promise<void> {
-    await this.#helm('uninstall', name, '--ignore-not-found', '--wait');
+    await this.uninstallAlone();
     await this.#cluster.deleteNamespace(this.namespace);
   }
 
+  /** Uninstalls the release. Its namespace stays. */
+  async uninstallAlone(): Promise<void> {
+    await this.#helm('uninstall', name, '--ignore-not-found', '--wait');
+  }
+
   #helm(...args: readonly string[]): Promise<string> {
-    return this.#cluster.helm([...args, '--namespace', this.namespace]);
+    return this.#cluster.helm([...args, '--namespace', this.namespace], this.#helmName);
   }
 }
