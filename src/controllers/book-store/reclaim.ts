@@ -129,5 +129,5 @@ async function claimsCreatedFor(bookStore: BookStore, client: Client): Promise<r
     namespace,
     labelSelector: `${bookStoreUidLabel}=${uid}`,
   });
-  return items.filter((claim) => statefulSetOfClaim(claim)?.name === name && !isForeign(claim, name));
+  return items.filter((claim) => statefulSetOfClaim(claim)?.name === name && !isForeign(claim));
 }

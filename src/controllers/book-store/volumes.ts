@@ -15,9 +15,16 @@ import {
 } from '../../runtime/index.ts';
 import { PersistentVolumeClaim, Pod, type StatefulSet } from '../../runtime/kinds/index.ts';
 import { isReady } from '../pods.ts';
-import { serverMessage } from '../refusal.ts';
+import { isInvalidField, serverMessage } from '../refusal.ts';
 import { type Settings, statefulSetKey, volumeName } from './desired.ts';
-import { type ComponentOutcome, kubectl, listed, rolloutOf, type VolumeOutcome } from './status.ts';
+import {
+  type ComponentOutcome,
+  kubectl,
+  listed,
+  rolloutOf,
+  type VolumeOutcome,
+  volumeResizingStatus,
+} from './status.ts';
 
 /** The StatefulSet controller writes ordinals without leading zeros. */
 const claimName = new RegExp(`^${volumeName}-(.+)-(0|[1-9]\\d{0,8})$`);
@@ -34,11 +41,16 @@ export function statefulSetOfClaim(claim: PersistentVolumeClaim): ObjectKey | un
 /** The ordinal of the pod that uses the claim. */
 export const ordinalOf = ({ metadata }: KubeObject): number => Number(claimName.exec(metadata.name)?.[2]);
 
-/** True if the claim has a controller that is not a StatefulSet of this name. */
-export function isForeign(claim: PersistentVolumeClaim, statefulSetName: string): boolean {
+/** True if the claim has a controller other than the StatefulSet that its name says. */
+export function isForeign(claim: PersistentVolumeClaim): boolean {
   const controller = controllerOf(claim);
-  return controller !== undefined && !(controller.kind === 'StatefulSet' && controller.name === statefulSetName);
+  const name = statefulSetOfClaim(claim)?.name;
+  return controller !== undefined && !(controller.kind === 'StatefulSet' && controller.name === name);
 }
+
+/** True if the operator grows the claim. The restart of its pod would complete the deletion of a claim that is being deleted. */
+const isGrown = (claim: PersistentVolumeClaim): boolean =>
+  claim.metadata.deletionTimestamp === undefined && !isForeign(claim);
 
 /** The claims of the pods that the spec asks for. The other claims belong to pods that a scale-down removed. */
 export const claimsWithinReplicas = (
@@ -56,6 +68,9 @@ const hasCapacity = (claim: PersistentVolumeClaim, size: string): boolean =>
 
 const isBound = ({ status }: PersistentVolumeClaim): boolean => status?.phase === 'Bound';
 
+/** True if the PersistentVolume that the claim was bound to does not exist. The claim has no capacity then. */
+const isLost = ({ status }: PersistentVolumeClaim): boolean => status?.phase === 'Lost';
+
 /** A claim whose request the API server refused to change. */
 interface RefusedClaim {
   readonly claim: PersistentVolumeClaim;
@@ -64,10 +79,10 @@ interface RefusedClaim {
 
 /** The result of {@link setClaimRequests}. */
 export interface ResizeResult {
-  /** The claims after the patches. */
+  /** All claims after the patches. */
   readonly claims: readonly PersistentVolumeClaim[];
-  /** The first refusal for a claim within the replicas. */
-  readonly refusal?: RefusedClaim | undefined;
+  /** The refusals for claims within the replicas. */
+  readonly refusals: readonly RefusedClaim[];
   /** The refusals for claims of removed replicas. The status reports them, but they do not make the BookStore unready. */
   readonly removedReplicaRefusals: readonly RefusedClaim[];
 }
@@ -77,7 +92,8 @@ export interface ResizeResult {
  * a size that the storage cannot provide.
  *
  * Patches the claims instead of applying them, because the StatefulSet controller created them. Each patch has the uid and the
- * resourceVersion as preconditions. Skips claims without a volume, because the API server does not let them grow.
+ * resourceVersion as preconditions. Skips claims without a volume, because the API server does not let them grow, and those that are
+ * being deleted or another controller's.
  *
  * @throws any error of the client, except a refusal, which the result contains.
  */
@@ -101,7 +117,7 @@ export async function setClaimRequests(
   const isWithinReplicas = ({ claim }: RefusedClaim): boolean => ordinalOf(claim) < database.replicas;
   return {
     claims: patched,
-    refusal: refusals.find(isWithinReplicas),
+    refusals: refusals.filter(isWithinReplicas),
     removedReplicaRefusals: refusals.filter((refusal) => !isWithinReplicas(refusal)),
   };
 }
@@ -112,7 +128,7 @@ async function setRequest(
   claim: PersistentVolumeClaim,
   size: string,
 ): Promise<PersistentVolumeClaim> {
-  if (!isBound(claim) || compareQuantities(requestOf(claim), size) === 0) return claim;
+  if (!isGrown(claim) || !isBound(claim) || compareQuantities(requestOf(claim), size) === 0) return claim;
   // The volume may be larger than its request. And a request may only shrink if it stays above the capacity (KEP-1790).
   if (hasCapacity(claim, size)) return claim;
   // A volume never shrinks, and the cached BookStore may be an earlier one of this name with another size: read it first.
@@ -140,15 +156,20 @@ interface SmallVolume {
 
 /** The progress of the growing volumes. */
 export interface ResizeProgress {
-  /** Excludes claims without a volume. */
+  /** Excludes claims that have no volume yet. */
   readonly unfinished: readonly SmallVolume[];
   /** Those of the unfinished volumes whose file systems the kubelet has to grow, and still may. */
   readonly fileSystems: readonly FileSystemResize[];
-  /** Those of the unfinished volumes that fail to grow, with the message of external-resizer or the kubelet. */
+  /** Those of the unfinished volumes that fail to grow or are lost, with the message of external-resizer or the kubelet. */
   readonly failures: readonly (SmallVolume & { readonly message: string })[];
 }
 
-const errorConditions: readonly string[] = ['ControllerResizeError', 'NodeResizeError'];
+/**
+ * The types of the conditions that report an error. If a retry of external-resizer succeeds, it leaves its earlier error beside
+ * `FileSystemResizePending` (`markForPendingNodeExpansion`) until the kubelet has finished.
+ */
+const errorConditionsOf = (claim: PersistentVolumeClaim): readonly string[] =>
+  resizeStatusOf(claim).startsWith('NodeResize') ? ['NodeResizeError'] : ['ControllerResizeError', 'NodeResizeError'];
 
 /**
  * The progress of the claims according to external-resizer and the kubelet. `status.capacity` is the size that the pod sees.
@@ -156,28 +177,41 @@ const errorConditions: readonly string[] = ['ControllerResizeError', 'NodeResize
  * supports it, the kubelet does that within seconds and while the pod runs (k8s.io/kubernetes/pkg/volume/util/resize_util.go).
  */
 export function resizeProgressOf(claims: readonly PersistentVolumeClaim[], size: string): ResizeProgress {
-  const unfinished = claims.filter((claim) => isBound(claim) && !hasCapacity(claim, size));
+  const unfinished = claims.filter(
+    (claim) => isGrown(claim) && (isLost(claim) || (isBound(claim) && !hasCapacity(claim, size))),
+  );
   return {
     unfinished: unfinished.map(smallVolume),
     fileSystems: unfinished.flatMap((claim) => {
       const condition = trueCondition(claim, (type) => type === 'FileSystemResizePending');
-      if (condition === undefined || isInfeasible(claim)) return [];
+      if (condition === undefined || isInfeasible(claim) || isLost(claim)) return [];
       const sinceMs = Date.parse(condition.lastTransitionTime ?? '') || 0;
       return [{ ...smallVolume(claim), ordinal: ordinalOf(claim), sinceMs }];
     }),
     failures: unfinished.flatMap((claim) => {
-      const condition = trueCondition(claim, (type) => errorConditions.includes(type));
-      return condition === undefined ? [] : [{ ...smallVolume(claim), message: condition.message || condition.type }];
+      const message = failureOf(claim);
+      return message === undefined ? [] : [{ ...smallVolume(claim), message }];
     }),
   };
 }
 
+function failureOf(claim: PersistentVolumeClaim): string | undefined {
+  if (isLost(claim)) {
+    return `PersistentVolume ${claim.spec?.volumeName} does not exist any more. Restore it. If nobody needs its data, delete the claim and then the pod instead`;
+  }
+  const condition = trueCondition(claim, (type) => errorConditionsOf(claim).includes(type));
+  return condition && (condition.message || condition.type);
+}
+
+/** Which part of the growth is under way or has failed, for example `NodeResizePending`. Empty before Kubernetes 1.32. */
+const resizeStatusOf = ({ status }: PersistentVolumeClaim): string => status?.allocatedResourceStatuses?.storage ?? '';
+
 /**
  * True if the driver cannot grow the volume on its node: the kubelet does not try again, not even when it mounts the volume
- * (`runPreCheck` in node_expander.go). Any other `NodeResizeError` may be of a driver that grows a file system only at mount.
+ * (`runPreCheck` in node_expander.go), until external-resizer has reset the status. Any other `NodeResizeError` may be of a driver
+ * that grows a file system only at mount.
  */
-const isInfeasible = ({ status }: PersistentVolumeClaim): boolean =>
-  status?.allocatedResourceStatuses?.storage === 'NodeResizeInfeasible';
+const isInfeasible = (claim: PersistentVolumeClaim): boolean => resizeStatusOf(claim) === 'NodeResizeInfeasible';
 
 const smallVolume = (claim: PersistentVolumeClaim): SmallVolume => ({
   claim: claim.metadata.name,
@@ -194,6 +228,8 @@ const minRestartAfterMs = 1000;
 interface RestartContext extends Pick<ReconcileContext, 'client' | 'log'> {
   readonly pods: Pick<ReadonlyStore<Pod>, 'byOwner'>;
   readonly events: EventRecorder;
+  /** What every restart waits for. Undefined if a pod may be restarted now. */
+  readonly blockedUntil?: string | undefined;
 }
 
 /** The result of {@link restartPodsForFileSystemResize}. */
@@ -250,7 +286,7 @@ async function restartNextPod(
   const { client, log, events } = context;
   const due: { fileSystem: FileSystemResize; pod: ObjectKey; uid: string; isPodReady: boolean }[] = [];
   const delaysMs: number[] = [];
-  let blockedUntil: string | undefined;
+  let { blockedUntil } = context;
   for (const fileSystem of fileSystems) {
     const pod = { ...keyOf(statefulSet), name: `${statefulSet.metadata.name}-${fileSystem.ordinal}` };
     const step = await nextStep(client, settings, statefulSet, fileSystem, pod);
@@ -262,13 +298,14 @@ async function restartNextPod(
       blockedUntil ??= `pod ${pod.name} is ready`;
     if (step.type === 'wait' || step.type === 'remounted') delaysMs.push(step.delayMs);
   }
-  // The restart of a pod that is not ready takes no database down. Perhaps it is not ready because its volume is full.
+  // The restart of a pod that is not ready takes no database down, so it waits for no other pod. Perhaps its volume is full.
   const next = due.find(({ isPodReady }) => !isPodReady) ?? due[0];
   if (next?.isPodReady === true && !areAllReady(statefulSet, context)) {
     blockedUntil ??= `all pods of StatefulSet ${statefulSet.metadata.name} are ready and have the current template`;
   }
   if (next !== undefined) delaysMs.push(restartAfterMs(settings));
-  if (next !== undefined && blockedUntil === undefined) {
+  const isBlocked = next?.isPodReady === false ? context.blockedUntil !== undefined : blockedUntil !== undefined;
+  if (next !== undefined && !isBlocked) {
     const { fileSystem, pod, uid } = next;
     if (await deleteIfPresent(client, Pod, pod, { uid })) {
       const change = describeGrowth(fileSystem, settings);
@@ -346,7 +383,7 @@ export interface VolumeObservation {
   /** The claims within the replicas, whoever controls them. */
   readonly claims: readonly PersistentVolumeClaim[];
   readonly progress: ResizeProgress;
-  readonly refusal?: ResizeResult['refusal'];
+  readonly refusals?: ResizeResult['refusals'];
   readonly removedReplicaRefusals?: ResizeResult['removedReplicaRefusals'];
   readonly restart?: Partial<RestartResult>;
 }
@@ -355,10 +392,13 @@ export interface VolumeObservation {
 export function volumeOutcome(
   bookStore: BookStore,
   settings: Settings,
-  { claims, progress, refusal, removedReplicaRefusals = [], restart = {} }: VolumeObservation,
+  { claims, progress, refusals = [], removedReplicaRefusals = [], restart = {} }: VolumeObservation,
 ): VolumeOutcome {
-  const { reason, messages } =
-    refusal === undefined ? progressOutcome(bookStore, settings, progress, restart) : refusalOutcome(refusal, settings);
+  const refused = refusals.map((each) => refusalOutcome(each, settings));
+  const isRefused = ({ claim }: SmallVolume) => refusals.some((each) => each.claim.metadata.name === claim);
+  const unfinished = progress.unfinished.filter((volume) => !isRefused(volume));
+  const growth = progressOutcome(bookStore, settings, { ...progress, unfinished }, restart);
+  const reason = refused[0]?.reason ?? growth.reason;
   const skipped = claims.flatMap((claim) => skippedMessage(claim, bookStore, settings) ?? []);
   const grown = claims.filter(
     (claim) =>
@@ -367,12 +407,14 @@ export function volumeOutcome(
       skippedMessage(claim, bookStore, settings) === undefined,
   );
   const all = [
-    ...messages,
+    ...firstOf(refused.map(({ message }) => message)),
+    ...growth.messages,
     ...(reason === 'VolumesSettled' ? settledMessages(bookStore, settings, claims, grown) : []),
     ...firstOf(skipped),
     ...firstOf(removedReplicaRefusals.map((each) => removedReplicaMessage(each, settings))),
   ];
-  return { reason, message: all.join('; ') };
+  const othersGrow = reason !== growth.reason && volumeResizingStatus[growth.reason] === 'True';
+  return { reason, message: all.join('; '), ...(othersGrow && { status: 'True' }) };
 }
 
 interface VolumeMessages {
@@ -387,7 +429,6 @@ function progressOutcome(
   restart: Partial<RestartResult>,
 ): VolumeMessages {
   const { unfinished, fileSystems, failures } = progress;
-  if (unfinished.length === 0) return { reason: 'VolumesSettled', messages: [] };
   const describe = (volumes: readonly SmallVolume[]): string =>
     listed(volumes.map((volume) => describeGrowth(volume, settings)));
   const failed = [
@@ -410,7 +451,9 @@ function progressOutcome(
       : [
           `waiting for the storage driver to grow claim ${describe(waitingForDriver)}; its Events may say why it does not (${kubectl(bookStore, `describe pvc ${waitingForDriver[0].claim}`)})`,
         ];
-  if (fileSystems.length === 0) return { reason: 'ClaimsGrowing', messages: driver };
+  if (fileSystems.length === 0) {
+    return { reason: driver.length === 0 ? 'VolumesSettled' : 'ClaimsGrowing', messages: driver };
+  }
   const kubelet = `waiting for the kubelet to grow the file system of claim ${describe(fileSystems)}`;
   return { reason: 'FileSystemResizePending', messages: [kubelet, ...restarts, ...driver] };
 }
@@ -472,10 +515,10 @@ function skippedMessage(
   const { name, deletionTimestamp } = claim.metadata;
   if (deletionTimestamp !== undefined) return `claim ${name} is being deleted and does not grow`;
   const controller = controllerOf(claim);
-  if (controller !== undefined && isForeign(claim, statefulSetKey(bookStore).name)) {
+  if (controller !== undefined && isForeign(claim)) {
     return `claim ${name} is controlled by ${controller.kind} ${controller.name} and does not grow`;
   }
-  if (isBound(claim)) return undefined;
+  if (isBound(claim) || isLost(claim)) return undefined;
   const { phase = 'Pending' } = claim.status ?? {};
   const growth =
     compareQuantities(requestOf(claim), database.size) < 0
@@ -495,19 +538,23 @@ const firstOf = (messages: readonly string[]): readonly string[] =>
 /** Part of the message of the admission plugin PersistentVolumeClaimResize. */
 const cannotResizeMessage = 'must support resize';
 
-function refusalOutcome({ claim, error }: RefusedClaim, settings: Settings): VolumeMessages {
+function refusalOutcome({ claim, error }: RefusedClaim, settings: Settings): VolumeOutcome {
   const refusal = serverMessage(error);
   const change = describeRequest(claim, settings);
+  if (compareQuantities(settings.database.size, requestOf(claim)) < 0 && isInvalidField(error)) {
+    const message = `claim ${change} cannot request less, which needs Kubernetes 1.32: upgrade it, or create this BookStore again with dbSize ${capacityOf(claim)}, the present capacity. The API server says: ${refusal}`;
+    return { reason: 'ResizeRefused', message };
+  }
   if (!refusal.includes(cannotResizeMessage)) {
     const message = `the API server refuses to change the request of claim ${change}: ${refusal}; correct the quota, the policy or the permission: the operator retries at least once a minute`;
-    return { reason: 'ResizeRefused', messages: [message] };
+    return { reason: 'ResizeRefused', message };
   }
   const { storageClassName = '' } = claim.spec ?? {};
   const message =
     storageClassName === ''
       ? `claim ${change} cannot grow: it has no StorageClass. Move its data to a claim with a StorageClass that allows it`
       : `claim ${change} cannot grow: StorageClass ${storageClassName} does not have allowVolumeExpansion: true or does not exist. If its driver can grow volumes, run kubectl patch storageclass ${storageClassName} --patch '{"allowVolumeExpansion":true}'`;
-  return { reason: 'StorageClassCannotGrow', messages: [`${message}. The API server says: ${refusal}`] };
+  return { reason: 'StorageClassCannotGrow', message: `${message}. The API server says: ${refusal}` };
 }
 
 /** A refusal for a removed replica causes no retry with backoff: the next reconcile, at the latest the resync, tries again. */

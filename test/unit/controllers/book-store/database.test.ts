@@ -6,9 +6,10 @@ import {
   statefulSetOf,
 } from '../../../../src/controllers/book-store/database.ts';
 import { settingsOf } from '../../../../src/controllers/book-store/desired.ts';
+import { volumeCondition } from '../../../../src/controllers/book-store/status.ts';
 import { ApiError } from '../../../../src/runtime/client/index.ts';
-import { controllerReference, type Kind } from '../../../../src/runtime/index.ts';
-import { type PersistentVolumeClaim, StatefulSet } from '../../../../src/runtime/kinds/index.ts';
+import { controllerReference, type Kind, type ObjectKey } from '../../../../src/runtime/index.ts';
+import { type PersistentVolumeClaim, Pod, StatefulSet } from '../../../../src/runtime/kinds/index.ts';
 import { bookStoreDefaults } from '../../../../testkit/pod-settings.ts';
 import { bookStore, claim } from './objects.ts';
 
@@ -43,16 +44,17 @@ describe('the StatefulSet', () => {
   });
 });
 
-const refuse = (message: string) =>
-  Promise.reject(
-    new ApiError('PATCH /apis/apps/v1/namespaces/default/statefulsets/shop-db', 403, { reason: 'Forbidden', message }),
-  );
+const refusalOf = (message: string) =>
+  new ApiError('PATCH /apis/apps/v1/namespaces/default/statefulsets/shop-db', 403, { reason: 'Forbidden', message });
+
+const refuse = (message: string) => Promise.reject(refusalOf(message));
 
 /** Reconciles the database of a BookStore that has a StatefulSet and asks for 2Gi. */
 async function reconcile({
   claims,
   bookDB = {},
   refusal = 'exceeded quota',
+  refusals = {},
   applyStatefulSet,
   controlled = true,
   absent = false,
@@ -60,11 +62,14 @@ async function reconcile({
   serviceHolder,
   stored = {},
   live,
+  podCreated = '2025-01-02T03:04:05Z',
 }: {
   readonly claims: readonly PersistentVolumeClaim[];
   readonly bookDB?: object;
   /** The answer to each patch of a claim. */
   readonly refusal?: string;
+  /** The answers to the patches of these claims. */
+  readonly refusals?: Readonly<Record<string, ApiError>>;
   readonly applyStatefulSet?: (statefulSet: StatefulSet) => Promise<unknown>;
   readonly controlled?: boolean;
   /** Whether the StatefulSet does not exist. */
@@ -77,25 +82,38 @@ async function reconcile({
   readonly stored?: object;
   /** A claim that the API server has, and the cache does not show yet. */
   readonly live?: PersistentVolumeClaim;
+  /** When each pod of the StatefulSet was created. */
+  readonly podCreated?: string;
 }) {
   const store = bookStore({ bookDB: { dbSize: '2Gi', ...bookDB } });
   const replicas = settingsOf(store).database.replicas;
   const statefulSet = {
     metadata: {
       name: 'shop-db',
+      uid: 'uid-of-set',
       ownerReferences: controlled ? [controllerReference(BookStore, store)] : [],
       ...metadata,
     },
     spec: { replicas },
     status: { replicas, updatedReplicas: replicas, availableReplicas: replicas },
   } as unknown as StatefulSet;
+  const pod = {
+    metadata: {
+      creationTimestamp: podCreated,
+      ownerReferences: [
+        { apiVersion: 'apps/v1', kind: 'StatefulSet', name: 'shop-db', uid: 'uid-of-set', controller: true },
+      ],
+    },
+    status: { phase: 'Running', conditions: [{ type: 'Ready', status: 'True' }] },
+  };
   return reconcileDatabase(store, settingsOf(store), {
     client: {
-      get: ({ kind }: Kind) =>
-        Promise.resolve(
-          kind === BookStore.kind ? { ...store, metadata: { ...store.metadata, ...stored } } : (live ?? store),
-        ),
-      patch: () => refuse(refusal),
+      get: async ({ kind }: Kind, { name }: ObjectKey) => {
+        if (kind === BookStore.kind) return { ...store, metadata: { ...store.metadata, ...stored } };
+        if (kind === Pod.kind) return pod;
+        return live ?? claims.find(({ metadata: { name: its } }) => its === name) ?? store;
+      },
+      patch: (_: Kind, { name }: ObjectKey) => Promise.reject(refusals[name] ?? refusalOf(refusal)),
     },
     statefulSets: { get: () => (absent ? undefined : statefulSet) },
     pods: { byOwner: () => [] },
@@ -127,6 +145,40 @@ test('a refused claim is reported also if the API server refuses the StatefulSet
   expect(volume).toEqual({ reason: 'ResizeRefused', message: resizeRefused });
 });
 
+describe('a refused claim', () => {
+  const [first, second] = [claim('data-shop-db-0', '1Gi'), claim('data-shop-db-1', '1Gi')];
+
+  test('hides no other claim that grows', async () => {
+    const growing = claim('data-shop-db-1', '2Gi', { capacity: { storage: '1Gi' } });
+    const { volume } = await reconcile({ claims: [first, growing], bookDB: { replicas: 2 } });
+    expect(volume).toEqual({
+      reason: 'ResizeRefused',
+      status: 'True',
+      message: expect.stringContaining(
+        '; waiting for the storage driver to grow claim data-shop-db-1 from 1Gi to 2Gi; its Events',
+      ),
+    });
+    expect(volumeCondition(volume).status).toBe('True');
+  });
+
+  test('hides no announcement of a restart', async () => {
+    const pending = { type: 'FileSystemResizePending', status: 'True', lastTransitionTime: new Date().toISOString() };
+    const growing = claim('data-shop-db-1', '2Gi', { capacity: { storage: '1Gi' }, conditions: [pending] });
+    const { volume } = await reconcile({ claims: [first, growing], bookDB: { replicas: 2 } });
+    expect(volume).toMatchObject({ reason: 'ResizeRefused', status: 'True' });
+    expect(volume.message).toContain('the operator restarts pod shop-db-1 once');
+  });
+
+  test('hides no other refusal', async () => {
+    const refusals = { 'data-shop-db-1': refusalOf('must support resize') };
+    const { volume } = await reconcile({ claims: [first, second], bookDB: { replicas: 2 }, refusals });
+    expect(volume.reason).toBe('ResizeRefused');
+    expect(volume.status).toBeUndefined();
+    expect(volume.message).toContain('data-shop-db-0 from 1Gi to 2Gi: exceeded quota');
+    expect(volume.message).toContain('data-shop-db-1');
+  });
+});
+
 test('a refused claim of a removed replica is reported, and does not make the BookStore unready', async () => {
   const { volume, error } = await reconcile({
     claims: [claim('data-shop-db-0', '2Gi'), claim('data-shop-db-1', '1Gi')],
@@ -137,6 +189,22 @@ test('a refused claim of a removed replica is reported, and does not make the Bo
     message:
       'claim data-shop-db-0 has 2Gi, and dbSize is 2Gi; the API server refuses to change the request of claim data-shop-db-1 from 1Gi to 2Gi, whose replica was removed: exceeded quota; the operator retries at the next change or resync',
   });
+});
+
+test('the status lists every claim that a pod uses, also one that is being deleted and one of another controller', async () => {
+  const ownerReferences = [{ apiVersion: 'v1', kind: 'Backup', name: 'nightly', uid: 'x', controller: true }];
+  const deletionTimestamp = '2026-01-02T03:04:05Z';
+  const claims = [
+    claim('data-shop-db-0', '1Gi', {}, { deletionTimestamp }),
+    claim('data-shop-db-1', '1Gi', {}, { ownerReferences }),
+    claim('data-shop-db-2', '2Gi'),
+  ];
+  const result = await reconcile({ claims, bookDB: { replicas: 3 } });
+  expect(result.claims.map(({ metadata }) => metadata.name)).toEqual([
+    'data-shop-db-0',
+    'data-shop-db-1',
+    'data-shop-db-2',
+  ]);
 });
 
 test('the database does not start on a claim of somebody else that the cache does not show yet', async () => {
@@ -163,6 +231,26 @@ test('a StorageClass that cannot grow is named, with the command and the words o
     message: `claim data-shop-db-0 from 1Gi to 2Gi cannot grow: StorageClass fixed does not have allowVolumeExpansion: true or does not exist. If its driver can grow volumes, run kubectl patch storageclass fixed --patch '{"allowVolumeExpansion":true}'. The API server says: ${refusal}`,
   });
   expect((await reconcile({ claims: [own], refusal })).volume.message).toContain('it has no StorageClass');
+});
+
+test('a claim that has lost its volume is a warning that names the volume', async () => {
+  const own = claim('data-shop-db-0', '2Gi', { phase: 'Lost', capacity: undefined });
+  const { volume } = await reconcile({ claims: [{ ...own, spec: { ...own.spec, volumeName: 'pv-1' } }] });
+  expect(volume.reason).toBe('ResizeFailing');
+  expect(volume.message).toContain('PersistentVolume pv-1 does not exist any more');
+});
+
+test('a smaller request that an old API server refuses is answered with the capacity', async () => {
+  const message = 'PersistentVolumeClaim "data-shop-db-0" is invalid: field can not be less than previous value';
+  const causes = [{ reason: 'FieldValueForbidden', field: 'spec.resources.requests.storage', message: 'less' }];
+  const invalid = new ApiError('PATCH x', 422, { reason: 'Invalid', message, details: { causes } });
+  const claims = [claim('data-shop-db-0', '20Ti', { capacity: { storage: '1Gi' } })];
+  const { volume } = await reconcile({ claims, refusals: { 'data-shop-db-0': invalid } });
+  expect(volume.reason).toBe('ResizeRefused');
+  expect(volume.message).toContain('create this BookStore again with dbSize 1Gi, the present capacity');
+  expect(volume.message).not.toContain('quota');
+  // A policy may refuse a smaller request too.
+  expect((await reconcile({ claims })).volume.message).toContain('correct the quota');
 });
 
 describe('VolumesSettled', () => {
@@ -258,10 +346,11 @@ test.each([{ uid: 'successor' }, { generation: 2 }])(
 );
 
 describe('the messages of a growth', () => {
-  const growing = (conditions: readonly object[]) =>
+  const growing = (conditions: readonly object[], podCreated?: string) =>
     reconcile({
       claims: [claim('data-shop-db-0', '2Gi', { capacity: { storage: '1Gi' }, conditions })],
       applyStatefulSet: () => refuse('denied by policy'),
+      ...(podCreated !== undefined && { podCreated }),
     });
 
   test('name the claim, both sizes and the command', async () => {
@@ -289,6 +378,29 @@ describe('the messages of a growth', () => {
     expect(volume.message).toContain(
       'the operator restarts pod shop-db-1 once, but not before claim data-shop-db-0 is deleted',
     );
+  });
+
+  test('announce no restart of a pod that was restarted before the API server refused the StatefulSet', async () => {
+    const pending = { type: 'FileSystemResizePending', status: 'True', lastTransitionTime: '2026-01-02T03:04:05Z' };
+    const { volume } = await growing([pending], '2026-01-02T03:09:05Z');
+    expect(volume.reason).toBe('ResizeFailing');
+    expect(volume.message).toContain('so the operator does not restart it again');
+    expect(volume.message).not.toContain('the operator restarts');
+  });
+
+  test('announce no restart of a pod that was restarted before another claim was deleted', async () => {
+    const pending = { type: 'FileSystemResizePending', status: 'True', lastTransitionTime: '2026-01-02T03:04:05Z' };
+    const deletionTimestamp = '2026-01-02T03:04:05Z';
+    const { volume } = await reconcile({
+      bookDB: { replicas: 2 },
+      claims: [
+        claim('data-shop-db-0', '2Gi', {}, { deletionTimestamp }),
+        claim('data-shop-db-1', '2Gi', { capacity: { storage: '1Gi' }, conditions: [pending] }),
+      ],
+      podCreated: '2026-01-02T03:09:05Z',
+    });
+    expect(volume.reason).toBe('ResizeFailing');
+    expect(volume.message).not.toContain('the operator restarts');
   });
 
   test('quote the error', async () => {
