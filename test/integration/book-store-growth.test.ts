@@ -142,7 +142,7 @@ describe('growing', () => {
     const store = await settled(at, 'ResizeRefused');
     const condition = findCondition(store.status?.conditions, 'VolumeResizing');
     expect(condition).toMatchObject({ status: 'False', reason: 'ResizeRefused' });
-    expect(condition?.message).toContain('the request of claim data-shop-db-0 from 1Gi to 2Gi: ');
+    expect(condition?.message).toContain('claim data-shop-db-0 cannot grow from 1Gi to 2Gi: ');
     expect(condition?.message).toContain('exceeded quota: limit');
     await eventually('the new image runs', async () =>
       (await ifThere(podOf(at.key)))?.spec?.containers[0]?.image?.endsWith(':two'),

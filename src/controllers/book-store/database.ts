@@ -77,7 +77,7 @@ export async function reconcileDatabase(
   // Reconcile an existing StatefulSet even if the Service belongs to another owner.
   if (service.serviceTaken !== undefined && ownStatefulSet === undefined) {
     const { serviceTaken } = service;
-    return { database: serviceTaken, volume: volumesNotChecked(serviceTaken), claims, serviceTaken };
+    return { database: serviceTaken, volume: volumesNotChecked(bookStore, serviceTaken), claims, serviceTaken };
   }
   try {
     const result = await reconcileStatefulSet(bookStore, settings, existing, options);
@@ -87,7 +87,14 @@ export async function reconcileDatabase(
   } catch (error) {
     if (!isRefusal(error)) throw error;
     const database = refusedOutcome(error);
-    return { database, volume: volumesNotChecked(database), statefulSet: ownStatefulSet, claims, error, ...service };
+    return {
+      database,
+      volume: volumesNotChecked(bookStore, database),
+      statefulSet: ownStatefulSet,
+      claims,
+      error,
+      ...service,
+    };
   }
 }
 
@@ -123,7 +130,7 @@ async function reconcileStatefulSet(
   const claimTaken = claimTakenOutcome(bookStore, present, name);
   const notChecked = (database: ComponentOutcome): DatabaseResult => ({
     database,
-    volume: volumesNotChecked(database),
+    volume: volumesNotChecked(bookStore, database),
     claims,
   });
   if (existing === undefined) {
@@ -134,7 +141,7 @@ async function reconcileStatefulSet(
     // The ADDED event of the StatefulSet enqueues the key, and that reconcile grows the claims.
     const volume =
       progress.unfinished.length > 0
-        ? volumesNotChecked({ message: `StatefulSet ${name} is being created` })
+        ? volumesNotChecked(bookStore, { message: `StatefulSet ${name} is being created` })
         : volumeOutcome(bookStore, settings, { claims, progress });
     const database = databaseOutcome(bookStore, created.object, options);
     return { database, volume, statefulSet: created.object, claims };

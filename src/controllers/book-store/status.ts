@@ -293,8 +293,8 @@ export const kubectl = ({ metadata }: BookStore, args: string): string =>
 /** The most items that {@link listed} names. A condition's message has a limited length. */
 const maxListed = 5;
 
-/** For example `a, b and 3 more`. */
-export const listed = (items: readonly string[]): string =>
+/** For example `a, b and 3 more claims`. */
+export const listed = (items: readonly string[], what: string): string =>
   items.length <= maxListed
     ? items.join(', ')
-    : `${items.slice(0, maxListed).join(', ')} and ${items.length - maxListed} more`;
+    : `${items.slice(0, maxListed).join(', ')} and ${items.length - maxListed} more ${what}`;

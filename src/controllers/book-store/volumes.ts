@@ -373,10 +373,11 @@ async function nextStep(
 }
 
 /** The outcome if this reconcile does not get as far as the claims. */
-export const volumesNotChecked = ({ message }: Pick<ComponentOutcome, 'message'>): VolumeOutcome => ({
-  reason: 'VolumesNotChecked',
-  message: `the volumes are not checked: ${message}`,
-});
+export function volumesNotChecked(bookStore: BookStore, { message }: Pick<ComponentOutcome, 'message'>): VolumeOutcome {
+  const { dbSize = '(missing)' } = bookStore.spec?.bookDB ?? {};
+  const sizes = `against dbSize ${dbSize} (${kubectl(bookStore, 'get pvc')})`;
+  return { reason: 'VolumesNotChecked', message: `the volumes are not checked ${sizes}: ${message}` };
+}
 
 /** The input of {@link volumeOutcome}. */
 export interface VolumeObservation {
@@ -394,7 +395,7 @@ export function volumeOutcome(
   settings: Settings,
   { claims, progress, refusals = [], removedReplicaRefusals = [], restart = {} }: VolumeObservation,
 ): VolumeOutcome {
-  const refused = refusals.map((each) => refusalOutcome(each, settings));
+  const refused = refusals.map((each) => refusalOutcome(each, bookStore, settings));
   const isRefused = ({ claim }: SmallVolume) => refusals.some((each) => each.claim.metadata.name === claim);
   const unfinished = progress.unfinished.filter((volume) => !isRefused(volume));
   const growth = progressOutcome(bookStore, settings, { ...progress, unfinished }, restart);
@@ -430,11 +431,14 @@ function progressOutcome(
 ): VolumeMessages {
   const { unfinished, fileSystems, failures } = progress;
   const describe = (volumes: readonly SmallVolume[]): string =>
-    listed(volumes.map((volume) => describeGrowth(volume, settings)));
+    listed(
+      volumes.map((volume) => describeGrowth(volume, settings)),
+      'claims',
+    );
   const failed = [
     ...failures.map(
       ({ message, ...volume }) =>
-        `growing claim ${describeGrowth(volume, settings)} fails: ${message} (${kubectl(bookStore, `describe pvc ${volume.claim}`)})`,
+        `growing claim ${describeGrowth(volume, settings)} fails (${kubectl(bookStore, `describe pvc ${volume.claim}`)}): ${message}`,
     ),
     ...(restart.failedAfterRestart ?? []).map((fileSystem) => {
       const pod = podNameOf(bookStore, fileSystem);
@@ -454,7 +458,7 @@ function progressOutcome(
   if (fileSystems.length === 0) {
     return { reason: driver.length === 0 ? 'VolumesSettled' : 'ClaimsGrowing', messages: driver };
   }
-  const kubelet = `waiting for the kubelet to grow the file system of claim ${describe(fileSystems)}`;
+  const kubelet = `waiting for the kubelet to grow the file system of claim ${describe(fileSystems)} (${kubectl(bookStore, `describe pvc ${fileSystems[0]?.claim}`)})`;
   return { reason: 'FileSystemResizePending', messages: [kubelet, ...restarts, ...driver] };
 }
 
@@ -465,21 +469,33 @@ function restartMessages(
   { fileSystems }: ResizeProgress,
   { remounted = [], failedAfterRestart = [], blockedUntil }: Partial<RestartResult>,
 ): readonly string[] {
-  const after = `${restartAfterMs(settings) / 1000} s (bookDB.resizeRestartAfter)`;
+  const waitMs = restartAfterMs(settings);
   const next = fileSystems.find(
     (each) => each.sinceMs > 0 && !remounted.includes(each) && !failedAfterRestart.includes(each),
   );
-  const pods = listed(remounted.map((each) => podNameOf(bookStore, each)));
-  const condition = blockedUntil === undefined ? '' : `, but not before ${blockedUntil}`;
+  const pods = listed(
+    remounted.map((each) => podNameOf(bookStore, each)),
+    'pods',
+  );
+  const condition = blockedUntil === undefined ? '' : `, and not before ${blockedUntil}`;
   return [
     ...(pods === ''
       ? []
-      : [`the operator waits ${after} from the start of pod ${pods}, and does not restart it again`]),
+      : [
+          `the operator waits ${waitMs / 1000} s (bookDB.resizeRestartAfter) from the start of pod ${pods}, and does not restart it again`,
+        ]),
     ...(next === undefined
       ? []
-      : [`after ${after} the operator restarts pod ${podNameOf(bookStore, next)} once${condition}`]),
+      : [
+          `the operator restarts pod ${podNameOf(bookStore, next)} once, not before ${timeOf(next.sinceMs + waitMs)} (bookDB.resizeRestartAfter)${condition}`,
+        ]),
   ];
 }
+
+/** The last time that a Date can hold. `resizeRestartAfter` may be longer. */
+const maxTimeMs = 8.64e15;
+
+const timeOf = (ms: number): string => new Date(Math.min(ms, maxTimeMs)).toISOString().replace(/\.\d+Z$/, 'Z');
 
 const podNameOf = (bookStore: BookStore, { ordinal }: FileSystemResize): string =>
   `${statefulSetKey(bookStore).name}-${ordinal}`;
@@ -503,7 +519,7 @@ function settledMessages(
     const requests = hasCapacity(claim, requestOf(claim)) ? '' : ` and requests ${requestOf(claim)}`;
     return `claim ${claim.metadata.name} has ${capacityOf(claim)}${requests}`;
   });
-  return [`${listed(sizes)}, and dbSize is ${database.size}`];
+  return [`${listed(sizes, 'claims')}, and dbSize is ${database.size}`];
 }
 
 /** Why the operator does not grow a claim within the replicas. Undefined if it does. */
@@ -533,34 +549,36 @@ const maxDescribed = 3;
 const firstOf = (messages: readonly string[]): readonly string[] =>
   messages.length <= maxDescribed
     ? messages
-    : [...messages.slice(0, maxDescribed), `the same for ${messages.length - maxDescribed} more claims`];
+    : [...messages.slice(0, maxDescribed), `and ${messages.length - maxDescribed} more claims`];
 
 /** Part of the message of the admission plugin PersistentVolumeClaimResize. */
 const cannotResizeMessage = 'must support resize';
 
-function refusalOutcome({ claim, error }: RefusedClaim, settings: Settings): VolumeOutcome {
+function refusalOutcome({ claim, error }: RefusedClaim, bookStore: BookStore, settings: Settings): VolumeOutcome {
   const refusal = serverMessage(error);
-  const change = describeRequest(claim, settings);
-  if (compareQuantities(settings.database.size, requestOf(claim)) < 0 && isInvalidField(error)) {
-    const message = `claim ${change} cannot request less, which needs Kubernetes 1.32: upgrade it, or create this BookStore again with dbSize ${capacityOf(claim)}, the present capacity. The API server says: ${refusal}`;
-    return { reason: 'ResizeRefused', message };
-  }
-  if (!refusal.includes(cannotResizeMessage)) {
-    const message = `the API server refuses to change the request of claim ${change}: ${refusal}; correct the quota, the policy or the permission: the operator retries at least once a minute`;
-    return { reason: 'ResizeRefused', message };
-  }
   const { storageClassName = '' } = claim.spec ?? {};
-  const message =
-    storageClassName === ''
-      ? `claim ${change} cannot grow: it has no StorageClass. Move its data to a claim with a StorageClass that allows it`
-      : `claim ${change} cannot grow: StorageClass ${storageClassName} does not have allowVolumeExpansion: true or does not exist. If its driver can grow volumes, run kubectl patch storageclass ${storageClassName} --patch '{"allowVolumeExpansion":true}'`;
-  return { reason: 'StorageClassCannotGrow', message: `${message}. The API server says: ${refusal}` };
+  let reason: VolumeOutcome['reason'] = 'ResizeRefused';
+  let advice = `correct what the API server names: a quota (${kubectl(bookStore, 'describe resourcequota')}), a policy or a permission. The operator retries at least once a minute`;
+  if (isLowered(claim, settings) && isInvalidField(error)) {
+    advice = `that needs Kubernetes 1.32. Upgrade it, or create this BookStore again with dbSize ${capacityOf(claim)}, the present capacity`;
+  } else if (refusal.includes(cannotResizeMessage)) {
+    reason = 'StorageClassCannotGrow';
+    advice =
+      storageClassName === ''
+        ? 'it has no StorageClass. Move its data to a claim with a StorageClass that allows it'
+        : `StorageClass ${storageClassName} does not have allowVolumeExpansion: true or does not exist. If its driver can grow volumes, run kubectl patch storageclass ${storageClassName} --patch '{"allowVolumeExpansion":true}'`;
+  }
+  return { reason, message: `${cannotGrow(claim, settings)}: ${advice}. The API server says: ${refusal}` };
 }
 
 /** A refusal for a removed replica causes no retry with backoff: the next reconcile, at the latest the resync, tries again. */
 const removedReplicaMessage = ({ claim, error }: RefusedClaim, settings: Settings): string =>
-  `the API server refuses to change the request of claim ${describeRequest(claim, settings)}, whose replica was removed: ${serverMessage(error)}; the operator retries at the next change or resync`;
+  `${cannotGrow(claim, settings)}: the operator retries at the next change or resync, because the replica was removed. The API server says: ${serverMessage(error)}`;
 
-/** Like {@link describeGrowth}, from the size that the claim requests. */
-const describeRequest = (claim: PersistentVolumeClaim, { database }: Settings): string =>
-  `${claim.metadata.name} from ${requestOf(claim)} to ${database.size}`;
+/** True if the claim requests more than `dbSize`. */
+const isLowered = (claim: PersistentVolumeClaim, { database }: Settings): boolean =>
+  compareQuantities(database.size, requestOf(claim)) < 0;
+
+/** For example `claim data-shop-db-0 cannot grow from 1Gi to 2Gi`. */
+const cannotGrow = (claim: PersistentVolumeClaim, settings: Settings): string =>
+  `claim ${claim.metadata.name} cannot ${isLowered(claim, settings) ? 'lower its request' : 'grow'} from ${requestOf(claim)} to ${settings.database.size}`;

@@ -130,7 +130,7 @@ async function reconcile({
 }
 
 const resizeRefused =
-  'the API server refuses to change the request of claim data-shop-db-0 from 1Gi to 2Gi: exceeded quota; correct the quota, the policy or the permission: the operator retries at least once a minute';
+  'claim data-shop-db-0 cannot grow from 1Gi to 2Gi: correct what the API server names: a quota (kubectl --namespace default describe resourcequota), a policy or a permission. The operator retries at least once a minute. The API server says: exceeded quota';
 
 test('a refused claim is reported also if the API server refuses the StatefulSet', async () => {
   const { database, volume } = await reconcile({
@@ -174,8 +174,7 @@ describe('a refused claim', () => {
     const { volume } = await reconcile({ claims: [first, second], bookDB: { replicas: 2 }, refusals });
     expect(volume.reason).toBe('ResizeRefused');
     expect(volume.status).toBeUndefined();
-    expect(volume.message).toContain('data-shop-db-0 from 1Gi to 2Gi: exceeded quota');
-    expect(volume.message).toContain('data-shop-db-1');
+    expect(volume.message).toContain(`${resizeRefused}; claim data-shop-db-1 cannot grow from 1Gi to 2Gi: it has no`);
   });
 });
 
@@ -187,7 +186,7 @@ test('a refused claim of a removed replica is reported, and does not make the Bo
   expect(volume).toEqual({
     reason: 'VolumesSettled',
     message:
-      'claim data-shop-db-0 has 2Gi, and dbSize is 2Gi; the API server refuses to change the request of claim data-shop-db-1 from 1Gi to 2Gi, whose replica was removed: exceeded quota; the operator retries at the next change or resync',
+      'claim data-shop-db-0 has 2Gi, and dbSize is 2Gi; claim data-shop-db-1 cannot grow from 1Gi to 2Gi: the operator retries at the next change or resync, because the replica was removed. The API server says: exceeded quota',
   });
 });
 
@@ -228,7 +227,7 @@ test('a StorageClass that cannot grow is named, with the command and the words o
   const fixed = { ...own, spec: { ...own.spec, storageClassName: 'fixed' } };
   expect((await reconcile({ claims: [fixed], refusal })).volume).toEqual({
     reason: 'StorageClassCannotGrow',
-    message: `claim data-shop-db-0 from 1Gi to 2Gi cannot grow: StorageClass fixed does not have allowVolumeExpansion: true or does not exist. If its driver can grow volumes, run kubectl patch storageclass fixed --patch '{"allowVolumeExpansion":true}'. The API server says: ${refusal}`,
+    message: `claim data-shop-db-0 cannot grow from 1Gi to 2Gi: StorageClass fixed does not have allowVolumeExpansion: true or does not exist. If its driver can grow volumes, run kubectl patch storageclass fixed --patch '{"allowVolumeExpansion":true}'. The API server says: ${refusal}`,
   });
   expect((await reconcile({ claims: [own], refusal })).volume.message).toContain('it has no StorageClass');
 });
@@ -250,7 +249,7 @@ test('a smaller request that an old API server refuses is answered with the capa
   expect(volume.message).toContain('create this BookStore again with dbSize 1Gi, the present capacity');
   expect(volume.message).not.toContain('quota');
   // A policy may refuse a smaller request too.
-  expect((await reconcile({ claims })).volume.message).toContain('correct the quota');
+  expect((await reconcile({ claims })).volume.message).toContain('correct what the API server names');
 });
 
 describe('VolumesSettled', () => {
@@ -307,7 +306,7 @@ describe('VolumesNotChecked', () => {
     const { volume } = await reconcile({ claims, controlled: false });
     expect(volume.reason).toBe('VolumesNotChecked');
     expect(volume.message).toMatch(
-      /^the volumes are not checked: a StatefulSet named shop-db exists and does not belong/,
+      /^the volumes are not checked against dbSize 2Gi \(kubectl --namespace default get pvc\): a StatefulSet named shop-db exists/,
     );
   });
 
@@ -320,7 +319,8 @@ describe('VolumesNotChecked', () => {
   test('if the StatefulSet is being created or deleted', async () => {
     expect((await reconcile({ claims, absent: true })).volume).toEqual({
       reason: 'VolumesNotChecked',
-      message: 'the volumes are not checked: StatefulSet shop-db is being created',
+      message:
+        'the volumes are not checked against dbSize 2Gi (kubectl --namespace default get pvc): StatefulSet shop-db is being created',
     });
     const { volume } = await reconcile({ claims, metadata: { deletionTimestamp: '2026-01-02T03:04:05Z' } });
     expect(volume.reason).toBe('VolumesNotChecked');
@@ -367,7 +367,7 @@ describe('the messages of a growth', () => {
     expect((await growing([pending])).volume).toEqual({
       reason: 'FileSystemResizePending',
       message:
-        'waiting for the kubelet to grow the file system of claim data-shop-db-0 from 1Gi to 2Gi; after 300 s (bookDB.resizeRestartAfter) the operator restarts pod shop-db-0 once, but not before the API server accepts StatefulSet shop-db',
+        'waiting for the kubelet to grow the file system of claim data-shop-db-0 from 1Gi to 2Gi (kubectl --namespace default describe pvc data-shop-db-0); the operator restarts pod shop-db-0 once, not before 2026-01-02T03:09:05Z (bookDB.resizeRestartAfter), and not before the API server accepts StatefulSet shop-db',
     });
     const status = { capacity: { storage: '1Gi' }, conditions: [pending] };
     const deletionTimestamp = '2026-01-02T03:04:05Z';
@@ -376,7 +376,7 @@ describe('the messages of a growth', () => {
       claims: [claim('data-shop-db-0', '2Gi', {}, { deletionTimestamp }), claim('data-shop-db-1', '2Gi', status)],
     });
     expect(volume.message).toContain(
-      'the operator restarts pod shop-db-1 once, but not before claim data-shop-db-0 is deleted',
+      'the operator restarts pod shop-db-1 once, not before 2026-01-02T03:09:05Z (bookDB.resizeRestartAfter), and not before claim data-shop-db-0 is deleted',
     );
   });
 
@@ -403,11 +403,24 @@ describe('the messages of a growth', () => {
     expect(volume.message).not.toContain('the operator restarts');
   });
 
+  test('bear a resizeRestartAfter that no date can hold', async () => {
+    const pending = { type: 'FileSystemResizePending', status: 'True', lastTransitionTime: '2026-01-02T03:04:05Z' };
+    const claims = [claim('data-shop-db-0', '2Gi', { capacity: { storage: '1Gi' }, conditions: [pending] })];
+    const { volume } = await reconcile({ claims, bookDB: { resizeRestartAfter: '9999999999999999h' } });
+    expect(volume.message).toContain('not before +275760-09-13T00:00:00Z');
+  });
+
+  test('count the claims that they do not describe', async () => {
+    const small = [0, 1, 2, 3, 4].map((ordinal) => claim(`data-shop-db-${ordinal}`, '1Gi'));
+    const { volume } = await reconcile({ claims: small, bookDB: { replicas: 5 } });
+    expect(volume.message).toMatch(/claim data-shop-db-2 [^;]*; and 2 more claims$/);
+  });
+
   test('quote the error', async () => {
     expect((await growing([{ type: 'ControllerResizeError', status: 'True', message: 'no room' }])).volume).toEqual({
       reason: 'ResizeFailing',
       message:
-        'growing claim data-shop-db-0 from 1Gi to 2Gi fails: no room (kubectl --namespace default describe pvc data-shop-db-0)',
+        'growing claim data-shop-db-0 from 1Gi to 2Gi fails (kubectl --namespace default describe pvc data-shop-db-0): no room',
     });
   });
 });
