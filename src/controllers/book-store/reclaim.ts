@@ -97,7 +97,7 @@ async function deleteData(
         ? `the operator did not create them for this BookStore (label ${bookStoreUidLabel}=${bookStore.metadata.uid})`
         : `StatefulSet ${statefulSet.metadata.name}, which does not belong to this BookStore, may use them`;
     const command = kubectl(bookStore, `delete pvc ${kept[0]}`);
-    const note = `kept claims ${listed(kept, 'claims')} despite reclaimPolicy Delete: ${why}. Delete those that you do not need (${command})`;
+    const note = `kept claims ${listed('claims', kept)} despite reclaimPolicy Delete: ${why}. Delete those that you do not need (${command})`;
     events.record(BookStore, bookStore, { type: 'Warning', reason: 'DataKept', action: 'Delete', note });
   }
   return cleanedUp;

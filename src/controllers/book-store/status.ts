@@ -294,7 +294,7 @@ export const kubectl = ({ metadata }: BookStore, args: string): string =>
 const maxListed = 5;
 
 /** For example `a, b and 3 more claims`. */
-export const listed = (items: readonly string[], what: string): string =>
+export const listed = (what: string, items: readonly string[]): string =>
   items.length <= maxListed
     ? items.join(', ')
     : `${items.slice(0, maxListed).join(', ')} and ${items.length - maxListed} more ${what}`;

@@ -71,6 +71,8 @@ const isBound = ({ status }: PersistentVolumeClaim): boolean => status?.phase ==
 /** True if the PersistentVolume that the claim was bound to does not exist. The claim has no capacity then. */
 const isLost = ({ status }: PersistentVolumeClaim): boolean => status?.phase === 'Lost';
 
+const wasBound = (claim: PersistentVolumeClaim): boolean => isBound(claim) || isLost(claim);
+
 /** A claim whose request the API server refused to change. */
 interface RefusedClaim {
   readonly claim: PersistentVolumeClaim;
@@ -177,13 +179,11 @@ const errorConditionsOf = (claim: PersistentVolumeClaim): readonly string[] =>
  * supports it, the kubelet does that within seconds and while the pod runs (k8s.io/kubernetes/pkg/volume/util/resize_util.go).
  */
 export function resizeProgressOf(claims: readonly PersistentVolumeClaim[], size: string): ResizeProgress {
-  const unfinished = claims.filter(
-    (claim) => isGrown(claim) && (isLost(claim) || (isBound(claim) && !hasCapacity(claim, size))),
-  );
+  const unfinished = claims.filter((claim) => isGrown(claim) && wasBound(claim) && !hasCapacity(claim, size));
   return {
     unfinished: unfinished.map(smallVolume),
     fileSystems: unfinished.flatMap((claim) => {
-      const condition = trueCondition(claim, (type) => type === 'FileSystemResizePending');
+      const condition = trueCondition(claim, ['FileSystemResizePending']);
       if (condition === undefined || isInfeasible(claim) || isLost(claim)) return [];
       const sinceMs = Date.parse(condition.lastTransitionTime ?? '') || 0;
       return [{ ...smallVolume(claim), ordinal: ordinalOf(claim), sinceMs }];
@@ -199,7 +199,7 @@ function failureOf(claim: PersistentVolumeClaim): string | undefined {
   if (isLost(claim)) {
     return `PersistentVolume ${claim.spec?.volumeName} does not exist any more. Restore it. If nobody needs its data, delete the claim and then the pod instead`;
   }
-  const condition = trueCondition(claim, (type) => errorConditionsOf(claim).includes(type));
+  const condition = trueCondition(claim, errorConditionsOf(claim));
   return condition && (condition.message || condition.type);
 }
 
@@ -218,8 +218,8 @@ const smallVolume = (claim: PersistentVolumeClaim): SmallVolume => ({
   capacity: capacityOf(claim),
 });
 
-const trueCondition = ({ status }: PersistentVolumeClaim, isWanted: (type: string) => boolean) =>
-  status?.conditions?.find((condition) => condition.status === 'True' && isWanted(condition.type));
+const trueCondition = ({ status }: PersistentVolumeClaim, types: readonly string[]) =>
+  status?.conditions?.find((condition) => condition.status === 'True' && types.includes(condition.type));
 
 /** The minimum of `resizeRestartAfter`: a pod needs time to start and to mount its volume. */
 const minRestartAfterMs = 1000;
@@ -293,7 +293,7 @@ async function restartNextPod(
     if (step.type === 'restart') due.push({ fileSystem, pod, ...step });
     if (step.type === 'remounted') remounted.push(fileSystem);
     if (step.type === 'failed') failedAfterRestart.push(fileSystem);
-    // When the pod becomes ready, the status of the StatefulSet changes, and that event enqueues the key.
+    // The event of the pod's readiness enqueues the key.
     if ((step.type === 'remounted' || step.type === 'failed') && !step.isPodReady)
       blockedUntil ??= `pod ${pod.name} is ready`;
     if (step.type === 'wait' || step.type === 'remounted') delaysMs.push(step.delayMs);
@@ -401,16 +401,10 @@ export function volumeOutcome(
   const growth = progressOutcome(bookStore, settings, { ...progress, unfinished }, restart);
   const reason = refused[0]?.reason ?? growth.reason;
   const skipped = claims.flatMap((claim) => skippedMessage(claim, bookStore, settings) ?? []);
-  const grown = claims.filter(
-    (claim) =>
-      isBound(claim) &&
-      hasCapacity(claim, settings.database.size) &&
-      skippedMessage(claim, bookStore, settings) === undefined,
-  );
   const all = [
     ...firstOf(refused.map(({ message }) => message)),
     ...growth.messages,
-    ...(reason === 'VolumesSettled' ? settledMessages(bookStore, settings, claims, grown) : []),
+    ...(reason === 'VolumesSettled' ? settledMessages(bookStore, settings, claims) : []),
     ...firstOf(skipped),
     ...firstOf(removedReplicaRefusals.map((each) => removedReplicaMessage(each, settings))),
   ];
@@ -432,8 +426,8 @@ function progressOutcome(
   const { unfinished, fileSystems, failures } = progress;
   const describe = (volumes: readonly SmallVolume[]): string =>
     listed(
-      volumes.map((volume) => describeGrowth(volume, settings)),
       'claims',
+      volumes.map((volume) => describeGrowth(volume, settings)),
     );
   const failed = [
     ...failures.map(
@@ -474,22 +468,20 @@ function restartMessages(
     (each) => each.sinceMs > 0 && !remounted.includes(each) && !failedAfterRestart.includes(each),
   );
   const pods = listed(
-    remounted.map((each) => podNameOf(bookStore, each)),
     'pods',
+    remounted.map((each) => podNameOf(bookStore, each)),
   );
-  const condition = blockedUntil === undefined ? '' : `, and not before ${blockedUntil}`;
-  return [
-    ...(pods === ''
-      ? []
-      : [
-          `the operator waits ${waitMs / 1000} s (bookDB.resizeRestartAfter) from the start of pod ${pods}, and does not restart it again`,
-        ]),
-    ...(next === undefined
-      ? []
-      : [
-          `the operator restarts pod ${podNameOf(bookStore, next)} once, not before ${timeOf(next.sinceMs + waitMs)} (bookDB.resizeRestartAfter)${condition}`,
-        ]),
-  ];
+  const messages: string[] = [];
+  if (pods !== '') {
+    const wait = `${waitMs / 1000} s (bookDB.resizeRestartAfter) from the start of pod ${pods}`;
+    messages.push(`the operator waits ${wait}, and does not restart it again`);
+  }
+  if (next !== undefined) {
+    const time = `${timeOf(next.sinceMs + waitMs)} (bookDB.resizeRestartAfter)`;
+    const condition = blockedUntil === undefined ? '' : `, and not before ${blockedUntil}`;
+    messages.push(`the operator restarts pod ${podNameOf(bookStore, next)} once, not before ${time}${condition}`);
+  }
+  return messages;
 }
 
 /** The last time that a Date can hold. `resizeRestartAfter` may be longer. */
@@ -509,17 +501,17 @@ function settledMessages(
   bookStore: BookStore,
   { database }: Settings,
   claims: readonly PersistentVolumeClaim[],
-  grown: readonly PersistentVolumeClaim[],
 ): readonly string[] {
   if (database.replicas === 0) return ['no claim is in use: bookDB.replicas is 0'];
   if (claims.length === 0) return [`StatefulSet ${statefulSetKey(bookStore).name} has no claim yet`];
+  const grown = claims.filter((claim) => isGrown(claim) && hasCapacity(claim, database.size));
   if (grown.length === 0) return [];
   const sizes = grown.map((claim) => {
     // The driver may still try to provide a size that an earlier BookStore of this name asked for.
     const requests = hasCapacity(claim, requestOf(claim)) ? '' : ` and requests ${requestOf(claim)}`;
     return `claim ${claim.metadata.name} has ${capacityOf(claim)}${requests}`;
   });
-  return [`${listed(sizes, 'claims')}, and dbSize is ${database.size}`];
+  return [`${listed('claims', sizes)}, and dbSize is ${database.size}`];
 }
 
 /** Why the operator does not grow a claim within the replicas. Undefined if it does. */
@@ -534,7 +526,7 @@ function skippedMessage(
   if (controller !== undefined && isForeign(claim)) {
     return `claim ${name} is controlled by ${controller.kind} ${controller.name} and does not grow`;
   }
-  if (isBound(claim) || isLost(claim)) return undefined;
+  if (wasBound(claim)) return undefined;
   const { phase = 'Pending' } = claim.status ?? {};
   const growth =
     compareQuantities(requestOf(claim), database.size) < 0
