@@ -169,6 +169,15 @@ describe('a refused claim', () => {
     expect(volume.message).toContain('the operator restarts pod shop-db-1 once');
   });
 
+  test('hides not the growth that it still has to finish', async () => {
+    const pending = { type: 'FileSystemResizePending', status: 'True', lastTransitionTime: new Date().toISOString() };
+    const claims = [claim('data-shop-db-0', '2Gi', { capacity: { storage: '1Gi' }, conditions: [pending] })];
+    const { volume } = await reconcile({ claims, bookDB: { dbSize: '3Gi' } });
+    expect(volume).toMatchObject({ reason: 'ResizeRefused', status: 'True' });
+    expect(volume.message).toContain('claim data-shop-db-0 cannot grow from 2Gi to 3Gi');
+    expect(volume.message).toContain('waiting for the kubelet to grow the file system of claim data-shop-db-0');
+  });
+
   test('hides no other refusal', async () => {
     const refusals = { 'data-shop-db-1': refusalOf('must support resize') };
     const { volume } = await reconcile({ claims: [first, second], bookDB: { replicas: 2 }, refusals });
