@@ -58,11 +58,12 @@ export function disabledMessage(
   { metadata }: ReportingObject,
   { setting, finalizer }: { readonly setting: string; readonly finalizer?: string | undefined },
 ): string {
-  const disabled = `the controller of ${kind.kind} is disabled (${setting})`;
+  const disabled = `the controller of ${kind.kind} is disabled`;
+  const advice = `Enable it with helm upgrade RELEASE CHART --reset-then-reuse-values --set ${setting}=true`;
   const isWaiting = metadata.deletionTimestamp !== undefined && metadata.finalizers?.includes(finalizer ?? '');
   return isWaiting
-    ? `${disabled}: the deletion waits until it is enabled, or until you remove the finalizer ${finalizer}, which leaves behind what the controller would delete`
-    : `${disabled}: nothing is created, changed or deleted for this object`;
+    ? `${disabled}: the deletion waits until it is enabled, or until you remove the finalizer ${finalizer}, which leaves behind what the controller would delete. ${advice}`
+    : `${disabled}: nothing is created, changed or deleted for this object. ${advice}`;
 }
 
 /** The permissions of the controller that replaces a disabled one. */

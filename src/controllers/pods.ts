@@ -39,6 +39,10 @@ const youngestFirst = ({ metadata: one }: Pod, { metadata: other }: Pod): number
 export const podProblemChanged: Predicate<Pod> = (delta) =>
   podProblem(delta.object) !== (delta.type === 'modified' ? podProblem(delta.previous) : undefined);
 
+/** True if the pod became ready or unready. A ready pod that is added or deleted counts too. */
+export const podReadinessChanged: Predicate<Pod> = (delta) =>
+  isReady(delta.object) !== (delta.type === 'modified' && isReady(delta.previous));
+
 /**
  * How long a pod may exist after its deletionTimestamp, which is the end of its grace period, in milliseconds. The clock of the
  * API server wrote that time.

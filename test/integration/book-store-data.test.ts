@@ -330,6 +330,7 @@ describe('the data', () => {
       const condition = findCondition(store.status?.conditions, 'DatabaseReady');
       expect(condition).toMatchObject({ status: 'False', reason: 'ClaimBeingDeleted' });
       expect(condition?.message).toContain('data-shop-db-0');
+      expect(store.status?.volumes).toEqual([{ claim: 'data-shop-db-0', capacity: '1Gi' }]);
       const warned = await eventually('it is an Event', async () => {
         const { items } = await cluster.client.list(Event, { namespace: at.key.namespace });
         return items.find(({ reason }) => reason === 'ClaimBeingDeleted');

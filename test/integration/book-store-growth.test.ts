@@ -28,11 +28,26 @@ import {
   statefulSetOf,
   tearDown,
   templateSizeOf,
+  type World,
   world,
 } from './environment/book-store-world.ts';
 
 beforeAll(() => setUp('book-store-growth'));
 afterAll(() => tearDown());
+
+/** Limits what the claims of the namespace may request in all. */
+async function limitStorage({ key }: World, storage: string): Promise<void> {
+  const metadata = { ...key, name: 'limit' };
+  await cluster.client.apply(
+    ResourceQuota,
+    { metadata, spec: { hard: { 'requests.storage': storage } } },
+    { force: true },
+  );
+  await eventually('the quota is counted', async () => {
+    const { status } = await cluster.client.get(ResourceQuota, metadata);
+    return status?.hard?.['requests.storage'] === storage && status.used?.['requests.storage'] !== undefined;
+  });
+}
 
 describe('growing', () => {
   test('an online growth restarts nothing, and a later replica gets the new size', async () => {
@@ -122,32 +137,57 @@ describe('growing', () => {
     const at = await world('shop');
     await apply(at.key, spec());
     await settled(at);
-    const quota = (storage: string) =>
-      cluster.client.apply(
-        ResourceQuota,
-        { metadata: { ...at.key, name: 'limit' }, spec: { hard: { 'requests.storage': storage } } },
-        { force: true },
-      );
-    const counted = (storage: string) =>
-      eventually('the quota is counted', async () => {
-        const { status } = await cluster.client.get(ResourceQuota, { ...at.key, name: 'limit' });
-        return status?.hard?.['requests.storage'] === storage && status.used?.['requests.storage'] !== undefined;
-      });
-    await quota('1Gi');
-    await counted('1Gi');
+    await limitStorage(at, '1Gi');
     await apply(at.key, spec({}, { dbSize: '2Gi', tag: 'two' }));
     const store = await settled(at, 'ResizeRefused');
     const condition = findCondition(store.status?.conditions, 'VolumeResizing');
     expect(condition).toMatchObject({ status: 'False', reason: 'ResizeRefused' });
-    expect(condition?.message).toContain('the request of claim data-shop-db-0 from 1Gi to 2Gi: ');
+    expect(condition?.message).toContain('claim data-shop-db-0 cannot grow from 1Gi to 2Gi: ');
     expect(condition?.message).toContain('exceeded quota: limit');
     await eventually('the new image runs', async () =>
       (await ifThere(podOf(at.key)))?.spec?.containers[0]?.image?.endsWith(':two'),
     );
-    await quota('2Gi');
-    await counted('2Gi');
+    await limitStorage(at, '2Gi');
     await growOnline(at, '2Gi');
     await settled(at);
+  });
+
+  test('a volume that grows after a failure no longer counts as failing, although the error is still there', async () => {
+    const at = await world('shop');
+    await apply(at.key, spec());
+    await settled(at);
+    await apply(at.key, spec({}, { dbSize: '2Gi' }));
+    await eventually('the claim asks for 2Gi', async () => (await requestOf(at.key)) === '2Gi');
+    await at.volumes.failToGrow('data-shop-db-0', 'no room left');
+    await settled(at, 'ResizeFailing');
+    await at.volumes.growVolume('data-shop-db-0');
+    expect((await claimOf(at.key)).status?.conditions?.map(({ type }) => type)).toContain('ControllerResizeError');
+    await settled(at, 'FileSystemResizePending');
+    await at.volumes.growFileSystem('data-shop-db-0');
+    await settled(at);
+  });
+
+  test('a claim that may not grow hides no other that grows', async () => {
+    const at = await world('shop');
+    await apply(at.key, spec({}, { replicas: 2 }));
+    await settled(at, 'IndependentDatabases');
+    await limitStorage(at, '3Gi');
+    await apply(at.key, spec({}, { replicas: 2, dbSize: '2Gi' }));
+    const store = await settled(at, 'ResizeRefused');
+    const requests = [await requestOf(at.key, 0), await requestOf(at.key, 1)];
+    expect([...requests].sort()).toEqual(['1Gi', '2Gi']);
+    const [growing, refused] = requests[0] === '2Gi' ? [0, 1] : [1, 0];
+    const condition = findCondition(store.status?.conditions, 'VolumeResizing');
+    expect(condition?.status).toBe('True');
+    expect(condition?.message).toContain(`waiting for the storage driver to grow claim data-shop-db-${growing}`);
+    await growOnline(at, '2Gi', [growing]);
+    await eventually('the other claim alone is told of', async () => {
+      const { status } = await settled(at, 'ResizeRefused');
+      return findCondition(status?.conditions, 'VolumeResizing')?.status === 'False';
+    });
+    await limitStorage(at, '4Gi');
+    await growOnline(at, '2Gi', [refused]);
+    await settled(at, 'IndependentDatabases');
   });
 
   test('a claim without a volume holds nobody up, and grows when it has one', async () => {

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { parse } from 'yaml';
 import { BookStore } from '../../src/api/index.ts';
+import { isReady } from '../../src/controllers/pods.ts';
 import { findCondition, isControlledBy } from '../../src/runtime/index.ts';
 import { Deployment, Pod, Service } from '../../src/runtime/kinds/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
@@ -18,7 +19,9 @@ import {
   ifThere,
   imageOf,
   type Key,
+  operator,
   podOf,
+  reconciled,
   requestOf,
   settled,
   setUp,
@@ -196,6 +199,27 @@ describe('a BookStore', () => {
       await apply(key, spec({}, serviceName === undefined ? {} : { serviceName }));
     }
     await expect(apply(key, spec({}, { serviceName: 'another' }))).rejects.toThrow('serviceName cannot be changed');
+  });
+
+  test('is reconciled when the readiness of a pod changes, although no StatefulSet tells of it', async () => {
+    const at = await world('shop');
+    await apply(at.key, spec());
+    await settled(at);
+    const { labels = {} } = (await podOf(at.key)).metadata;
+    // By its name not one of the StatefulSet's.
+    const stray = { ...at.key, name: 'stray', labels };
+    const containers = [{ name: 'database', image: 'example.com/db' }];
+    await cluster.client.create(Pod, { metadata: stray, spec: { containers } });
+    await eventually('it runs', async () => isReady(await cluster.client.get(Pod, stray)));
+    const before = await reconciled(operator);
+    const conditions = [{ type: 'Ready', status: 'False' }];
+    await cluster.client.patch(
+      Pod,
+      stray,
+      { type: 'merge', body: { status: { conditions } } },
+      { subresource: 'status' },
+    );
+    await eventually('it is reconciled', async () => (await reconciled(operator)) > before);
   });
 
   test('whose pods cannot start is not ready, and is mended by another image', async () => {

@@ -93,7 +93,7 @@ describe('a kind whose controller is off', () => {
       const key = { name: `off-${name.toLowerCase()}`, namespace };
       await cluster.client.apply(kind, customManifest(key, spec), { force: true });
       const { status } = await withReason(cluster, kind, key, 'ControllerDisabled');
-      expect(findCondition(status?.conditions, 'Ready')?.message).toContain(`(controllers.${name}.enabled)`);
+      expect(findCondition(status?.conditions, 'Ready')?.message).toContain(`--set controllers.${name}.enabled=true`);
     } finally {
       const { output } = await operator.stop();
       expect(output).not.toContain('Forbidden');

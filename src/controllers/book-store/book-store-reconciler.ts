@@ -48,9 +48,9 @@ export class BookStoreReconciler {
       kind: BookStore,
       reasons: bookStoreReasons,
       events: options.events,
-      refused: (_, refusal) => {
+      refused: (bookStore, refusal) => {
         const outcome = refusedOutcome(refusal);
-        return { ...outcome, conditions: [volumeCondition(volumesNotChecked(outcome))] };
+        return { ...outcome, conditions: [volumeCondition(volumesNotChecked(bookStore, outcome))] };
       },
     });
   }

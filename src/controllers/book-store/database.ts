@@ -33,7 +33,6 @@ import {
   claimsWithinReplicas,
   isForeign,
   ordinalOf,
-  type RestartResult,
   resizeProgressOf,
   restartPodsForFileSystemResize,
   setClaimRequests,
@@ -78,7 +77,7 @@ export async function reconcileDatabase(
   // Reconcile an existing StatefulSet even if the Service belongs to another owner.
   if (service.serviceTaken !== undefined && ownStatefulSet === undefined) {
     const { serviceTaken } = service;
-    return { database: serviceTaken, volume: volumesNotChecked(serviceTaken), claims, serviceTaken };
+    return { database: serviceTaken, volume: volumesNotChecked(bookStore, serviceTaken), claims, serviceTaken };
   }
   try {
     const result = await reconcileStatefulSet(bookStore, settings, existing, options);
@@ -88,7 +87,14 @@ export async function reconcileDatabase(
   } catch (error) {
     if (!isRefusal(error)) throw error;
     const database = refusedOutcome(error);
-    return { database, volume: volumesNotChecked(database), statefulSet: ownStatefulSet, claims, error, ...service };
+    return {
+      database,
+      volume: volumesNotChecked(bookStore, database),
+      statefulSet: ownStatefulSet,
+      claims,
+      error,
+      ...service,
+    };
   }
 }
 
@@ -122,39 +128,44 @@ async function reconcileStatefulSet(
   // The cache may not show yet whose the claims are, and the first pods would use them, whoever controls them.
   const present = existing === undefined ? await liveClaims(bookStore, settings, options.client) : claims;
   const claimTaken = claimTakenOutcome(bookStore, present, name);
+  const notChecked = (database: ComponentOutcome): DatabaseResult => ({
+    database,
+    volume: volumesNotChecked(bookStore, database),
+    claims,
+  });
   if (existing === undefined) {
-    if (claimTaken !== undefined) return { database: claimTaken, volume: volumesNotChecked(claimTaken), claims };
+    if (claimTaken !== undefined) return notChecked(claimTaken);
     const created = await applyStatefulSet(bookStore, settings, undefined, options);
+    if (created.type === 'nameTaken') return notChecked(statefulSetNameTaken(bookStore, created.holder));
     const progress = resizeProgressOf(claims, settings.database.size);
     // The ADDED event of the StatefulSet enqueues the key, and that reconcile grows the claims.
     const volume =
       progress.unfinished.length > 0
-        ? volumesNotChecked({ message: `StatefulSet ${name} is being created` })
+        ? volumesNotChecked(bookStore, { message: `StatefulSet ${name} is being created` })
         : volumeOutcome(bookStore, settings, { claims, progress });
-    return appliedResult(bookStore, created, volume, claims, options);
+    const database = databaseOutcome(bookStore, created.object, options);
+    return { database, volume, statefulSet: created.object, claims };
   }
-  if (!isControlledBy(existing, bookStore)) {
-    const database = statefulSetNameTaken(bookStore, existing);
-    return { database, volume: volumesNotChecked(database), claims };
-  }
-  if (existing.metadata.deletionTimestamp !== undefined) {
-    const database = beingDeleted(StatefulSet, existing);
-    return { database, volume: volumesNotChecked(database), claims };
-  }
-  const ourClaims = options.claims.filter(
-    (claim) => claim.metadata.deletionTimestamp === undefined && !isForeign(claim, name),
-  );
-  const resize = await setClaimRequests(options.client, bookStore, settings, ourClaims);
+  if (!isControlledBy(existing, bookStore)) return notChecked(statefulSetNameTaken(bookStore, existing));
+  if (existing.metadata.deletionTimestamp !== undefined) return notChecked(beingDeleted(StatefulSet, existing));
+  const resize = await setClaimRequests(options.client, bookStore, settings, options.claims);
   const resizedClaims = claimsWithinReplicas(resize.claims, settings);
   const progress = resizeProgressOf(resizedClaims, settings.database.size);
-  const volumeWith = (restart: Partial<RestartResult>) =>
-    volumeOutcome(bookStore, settings, { ...resize, claims, progress, restart });
-  const error = resize.refusal?.error;
+  const resultOf = async (
+    statefulSet: StatefulSet,
+    database: ComponentOutcome,
+    blocked: { readonly until?: string; readonly error?: ApiError } = {},
+  ): Promise<DatabaseResult> => {
+    const context = { ...options, blockedUntil: blocked.until };
+    const restart = await restartPodsForFileSystemResize(progress, statefulSet, bookStore, settings, context);
+    const volume = volumeOutcome(bookStore, settings, { ...resize, claims: resizedClaims, progress, restart });
+    const error = blocked.error ?? resize.refusals[0]?.error ?? restart.error;
+    return { database, volume, statefulSet, claims: resizedClaims, requeueAfterMs: restart.requeueAfterMs, error };
+  };
   const deletedClaim = claims.find(({ metadata }) => metadata.deletionTimestamp !== undefined);
   if (deletedClaim !== undefined) {
-    const database = claimBeingDeletedOutcome(bookStore, deletedClaim);
-    const volume = volumeWith({ blockedUntil: `claim ${deletedClaim.metadata.name} is deleted` });
-    return { database, volume, statefulSet: existing, claims: resizedClaims, error };
+    const until = `claim ${deletedClaim.metadata.name} is deleted`;
+    return resultOf(existing, claimBeingDeletedOutcome(bookStore, deletedClaim), { until });
   }
   const settingsToApply = claimTaken === undefined ? settings : withoutMoreReplicas(settings, existing);
   let applied: ApplyResult<StatefulSet>;
@@ -162,22 +173,11 @@ async function reconcileStatefulSet(
     applied = await applyStatefulSet(bookStore, settingsToApply, existing, options);
   } catch (refusal) {
     if (!isRefusal(refusal)) throw refusal;
-    const database = refusedOutcome(refusal);
-    const volume = volumeWith({ blockedUntil: `the API server accepts StatefulSet ${name}` });
-    return { database, volume, statefulSet: existing, claims: resizedClaims, error: refusal };
+    const until = `the API server accepts StatefulSet ${name}`;
+    return resultOf(existing, refusedOutcome(refusal), { until, error: refusal });
   }
-  if (applied.type === 'nameTaken') {
-    const database = statefulSetNameTaken(bookStore, applied.holder);
-    return { database, volume: volumesNotChecked(database), claims };
-  }
-  const restart = await restartPodsForFileSystemResize(progress, applied.object, bookStore, settings, options);
-  const result = appliedResult(bookStore, applied, volumeWith(restart), resizedClaims, options);
-  return {
-    ...result,
-    ...(claimTaken && { database: claimTaken }),
-    requeueAfterMs: restart.requeueAfterMs,
-    error: error ?? restart.error,
-  };
+  if (applied.type === 'nameTaken') return notChecked(statefulSetNameTaken(bookStore, applied.holder));
+  return resultOf(applied.object, claimTaken ?? databaseOutcome(bookStore, applied.object, options));
 }
 
 /** The claims that the database's pods would use, as the API server has them. */
@@ -208,20 +208,6 @@ const applyStatefulSet = (
   return applier.apply(StatefulSet, manifest, { client, store: statefulSets });
 };
 
-function appliedResult(
-  bookStore: BookStore,
-  applied: ApplyResult<StatefulSet>,
-  volume: DatabaseResult['volume'],
-  claims: readonly PersistentVolumeClaim[],
-  options: DatabaseOptions,
-): DatabaseResult {
-  if (applied.type === 'nameTaken') {
-    const database = statefulSetNameTaken(bookStore, applied.holder);
-    return { database, volume: volumesNotChecked(database), claims };
-  }
-  return { database: databaseOutcome(bookStore, applied.object, options), volume, statefulSet: applied.object, claims };
-}
-
 function statefulSetNameTaken(bookStore: BookStore, holder: StatefulSet): ComponentOutcome {
   const command = kubectl(bookStore, `delete statefulset ${holder.metadata.name}`);
   const advice = `delete it (${command}), or create this BookStore again under another name`;
@@ -234,7 +220,7 @@ function claimTakenOutcome(
   claims: readonly PersistentVolumeClaim[],
   statefulSetName: string,
 ): ComponentOutcome | undefined {
-  const foreignClaim = claims.find((claim) => isForeign(claim, statefulSetName));
+  const foreignClaim = claims.find(isForeign);
   if (foreignClaim === undefined) return undefined;
   const command = kubectl(bookStore, `delete pvc ${foreignClaim.metadata.name}`);
   const pod = `${statefulSetName}-${ordinalOf(foreignClaim)}`;

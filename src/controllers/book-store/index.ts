@@ -22,7 +22,7 @@ import {
 import { Deployment, PersistentVolumeClaim, Pod, Service, StatefulSet } from '../../runtime/kinds/index.ts';
 import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
 import type { PodDefaults } from '../pod-defaults.ts';
-import { podInformer, podProblemChanged } from '../pods.ts';
+import { podInformer, podProblemChanged, podReadinessChanged } from '../pods.ts';
 import { BookStoreReconciler } from './book-store-reconciler.ts';
 import { type Component, deploymentKey, selectorLabels, serviceKeys, statefulSetKey } from './desired.ts';
 import { statefulSetOfClaim } from './volumes.ts';
@@ -81,7 +81,8 @@ export function addBookStoreController(
       watches(
         Pod,
         ({ object: pod }) => [...bookStores.store.byIndex(byLabels, labelsKey(pod, pod.metadata.labels))].map(keyOf),
-        { predicate: podProblemChanged },
+        // A restart waits for the readiness of pods, and the status of the StatefulSet may reach the cache before the pod does.
+        { predicate: predicates.or(podProblemChanged, podReadinessChanged) },
       ),
     ],
     // Excludes the controller's own status writes: they would enqueue the key at once, without back-off, after a refusal.

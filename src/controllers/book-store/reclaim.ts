@@ -97,7 +97,7 @@ async function deleteData(
         ? `the operator did not create them for this BookStore (label ${bookStoreUidLabel}=${bookStore.metadata.uid})`
         : `StatefulSet ${statefulSet.metadata.name}, which does not belong to this BookStore, may use them`;
     const command = kubectl(bookStore, `delete pvc ${kept[0]}`);
-    const note = `kept claims ${listed(kept)} despite reclaimPolicy Delete: ${why}. Delete those that you do not need (${command})`;
+    const note = `kept claims ${listed('claims', kept)} despite reclaimPolicy Delete: ${why}. Delete those that you do not need (${command})`;
     events.record(BookStore, bookStore, { type: 'Warning', reason: 'DataKept', action: 'Delete', note });
   }
   return cleanedUp;
@@ -129,5 +129,5 @@ async function claimsCreatedFor(bookStore: BookStore, client: Client): Promise<r
     namespace,
     labelSelector: `${bookStoreUidLabel}=${uid}`,
   });
-  return items.filter((claim) => statefulSetOfClaim(claim)?.name === name && !isForeign(claim, name));
+  return items.filter((claim) => statefulSetOfClaim(claim)?.name === name && !isForeign(claim));
 }

@@ -99,18 +99,19 @@ export const volumeReasons = defineReasons({
     ready: 'False',
     event: 'Warning',
     meaning:
-      'The storage driver or the kubelet reports an error, which the message quotes. Or the file system has not grown after a restart of the pod.',
+      'The storage driver or the kubelet reports an error, which the message quotes. Or the file system has not grown after a restart of the pod, or a claim has lost its volume.',
   },
   StorageClassCannotGrow: {
     ready: 'False',
     event: 'Warning',
-    meaning: 'The StorageClass does not allow volumes to grow, or does not exist.',
+    meaning:
+      'The StorageClass does not allow volumes to grow, or does not exist. The status is True while other volumes grow.',
   },
   ResizeRefused: {
     ready: 'False',
     event: 'Warning',
     meaning:
-      'The API server rejects the new request of a claim, for example because of a quota, a policy or a missing permission.',
+      'The API server rejects the new request of a claim, for example because of a quota, a policy or a missing permission. The status is True while other volumes grow.',
   },
 });
 
@@ -167,6 +168,8 @@ export interface ComponentOutcome {
 export interface VolumeOutcome {
   readonly reason: ReasonOf<typeof volumeReasons>;
   readonly message: string;
+  /** Set if it is not that of {@link volumeResizingStatus}: one claim is refused while others grow. */
+  readonly status?: 'True';
 }
 
 /** The result of reconciling the app. */
@@ -290,8 +293,8 @@ export const kubectl = ({ metadata }: BookStore, args: string): string =>
 /** The most items that {@link listed} names. A condition's message has a limited length. */
 const maxListed = 5;
 
-/** For example `a, b and 3 more`. */
-export const listed = (items: readonly string[]): string =>
+/** For example `a, b and 3 more claims`. */
+export const listed = (what: string, items: readonly string[]): string =>
   items.length <= maxListed
     ? items.join(', ')
-    : `${items.slice(0, maxListed).join(', ')} and ${items.length - maxListed} more`;
+    : `${items.slice(0, maxListed).join(', ')} and ${items.length - maxListed} more ${what}`;

@@ -15,9 +15,16 @@ import {
 } from '../../runtime/index.ts';
 import { PersistentVolumeClaim, Pod, type StatefulSet } from '../../runtime/kinds/index.ts';
 import { isReady } from '../pods.ts';
-import { serverMessage } from '../refusal.ts';
+import { isInvalidField, serverMessage } from '../refusal.ts';
 import { type Settings, statefulSetKey, volumeName } from './desired.ts';
-import { type ComponentOutcome, kubectl, listed, rolloutOf, type VolumeOutcome } from './status.ts';
+import {
+  type ComponentOutcome,
+  kubectl,
+  listed,
+  rolloutOf,
+  type VolumeOutcome,
+  volumeResizingStatus,
+} from './status.ts';
 
 /** The StatefulSet controller writes ordinals without leading zeros. */
 const claimName = new RegExp(`^${volumeName}-(.+)-(0|[1-9]\\d{0,8})$`);
@@ -34,11 +41,16 @@ export function statefulSetOfClaim(claim: PersistentVolumeClaim): ObjectKey | un
 /** The ordinal of the pod that uses the claim. */
 export const ordinalOf = ({ metadata }: KubeObject): number => Number(claimName.exec(metadata.name)?.[2]);
 
-/** True if the claim has a controller that is not a StatefulSet of this name. */
-export function isForeign(claim: PersistentVolumeClaim, statefulSetName: string): boolean {
+/** True if the claim has a controller other than the StatefulSet that its name says. */
+export function isForeign(claim: PersistentVolumeClaim): boolean {
   const controller = controllerOf(claim);
-  return controller !== undefined && !(controller.kind === 'StatefulSet' && controller.name === statefulSetName);
+  const name = statefulSetOfClaim(claim)?.name;
+  return controller !== undefined && !(controller.kind === 'StatefulSet' && controller.name === name);
 }
+
+/** True if the operator grows the claim. The restart of its pod would complete the deletion of a claim that is being deleted. */
+const isGrown = (claim: PersistentVolumeClaim): boolean =>
+  claim.metadata.deletionTimestamp === undefined && !isForeign(claim);
 
 /** The claims of the pods that the spec asks for. The other claims belong to pods that a scale-down removed. */
 export const claimsWithinReplicas = (
@@ -56,6 +68,11 @@ const hasCapacity = (claim: PersistentVolumeClaim, size: string): boolean =>
 
 const isBound = ({ status }: PersistentVolumeClaim): boolean => status?.phase === 'Bound';
 
+/** True if the PersistentVolume that the claim was bound to does not exist. The claim has no capacity then. */
+const isLost = ({ status }: PersistentVolumeClaim): boolean => status?.phase === 'Lost';
+
+const wasBound = (claim: PersistentVolumeClaim): boolean => isBound(claim) || isLost(claim);
+
 /** A claim whose request the API server refused to change. */
 interface RefusedClaim {
   readonly claim: PersistentVolumeClaim;
@@ -64,10 +81,10 @@ interface RefusedClaim {
 
 /** The result of {@link setClaimRequests}. */
 export interface ResizeResult {
-  /** The claims after the patches. */
+  /** All claims after the patches. */
   readonly claims: readonly PersistentVolumeClaim[];
-  /** The first refusal for a claim within the replicas. */
-  readonly refusal?: RefusedClaim | undefined;
+  /** The refusals for claims within the replicas. */
+  readonly refusals: readonly RefusedClaim[];
   /** The refusals for claims of removed replicas. The status reports them, but they do not make the BookStore unready. */
   readonly removedReplicaRefusals: readonly RefusedClaim[];
 }
@@ -77,7 +94,8 @@ export interface ResizeResult {
  * a size that the storage cannot provide.
  *
  * Patches the claims instead of applying them, because the StatefulSet controller created them. Each patch has the uid and the
- * resourceVersion as preconditions. Skips claims without a volume, because the API server does not let them grow.
+ * resourceVersion as preconditions. Skips claims without a volume, because the API server does not let them grow, and those that are
+ * being deleted or another controller's.
  *
  * @throws any error of the client, except a refusal, which the result contains.
  */
@@ -101,7 +119,7 @@ export async function setClaimRequests(
   const isWithinReplicas = ({ claim }: RefusedClaim): boolean => ordinalOf(claim) < database.replicas;
   return {
     claims: patched,
-    refusal: refusals.find(isWithinReplicas),
+    refusals: refusals.filter(isWithinReplicas),
     removedReplicaRefusals: refusals.filter((refusal) => !isWithinReplicas(refusal)),
   };
 }
@@ -112,7 +130,7 @@ async function setRequest(
   claim: PersistentVolumeClaim,
   size: string,
 ): Promise<PersistentVolumeClaim> {
-  if (!isBound(claim) || compareQuantities(requestOf(claim), size) === 0) return claim;
+  if (!isGrown(claim) || !isBound(claim) || compareQuantities(requestOf(claim), size) === 0) return claim;
   // The volume may be larger than its request. And a request may only shrink if it stays above the capacity (KEP-1790).
   if (hasCapacity(claim, size)) return claim;
   // A volume never shrinks, and the cached BookStore may be an earlier one of this name with another size: read it first.
@@ -140,15 +158,20 @@ interface SmallVolume {
 
 /** The progress of the growing volumes. */
 export interface ResizeProgress {
-  /** Excludes claims without a volume. */
+  /** Excludes claims that have no volume yet. */
   readonly unfinished: readonly SmallVolume[];
   /** Those of the unfinished volumes whose file systems the kubelet has to grow, and still may. */
   readonly fileSystems: readonly FileSystemResize[];
-  /** Those of the unfinished volumes that fail to grow, with the message of external-resizer or the kubelet. */
+  /** Those of the unfinished volumes that fail to grow or are lost, with the message of external-resizer or the kubelet. */
   readonly failures: readonly (SmallVolume & { readonly message: string })[];
 }
 
-const errorConditions: readonly string[] = ['ControllerResizeError', 'NodeResizeError'];
+/**
+ * The types of the conditions that report an error. If a retry of external-resizer succeeds, it leaves its earlier error beside
+ * `FileSystemResizePending` (`markForPendingNodeExpansion`) until the kubelet has finished.
+ */
+const errorConditionsOf = (claim: PersistentVolumeClaim): readonly string[] =>
+  resizeStatusOf(claim).startsWith('NodeResize') ? ['NodeResizeError'] : ['ControllerResizeError', 'NodeResizeError'];
 
 /**
  * The progress of the claims according to external-resizer and the kubelet. `status.capacity` is the size that the pod sees.
@@ -156,36 +179,47 @@ const errorConditions: readonly string[] = ['ControllerResizeError', 'NodeResize
  * supports it, the kubelet does that within seconds and while the pod runs (k8s.io/kubernetes/pkg/volume/util/resize_util.go).
  */
 export function resizeProgressOf(claims: readonly PersistentVolumeClaim[], size: string): ResizeProgress {
-  const unfinished = claims.filter((claim) => isBound(claim) && !hasCapacity(claim, size));
+  const unfinished = claims.filter((claim) => isGrown(claim) && wasBound(claim) && !hasCapacity(claim, size));
   return {
     unfinished: unfinished.map(smallVolume),
     fileSystems: unfinished.flatMap((claim) => {
-      const condition = trueCondition(claim, (type) => type === 'FileSystemResizePending');
-      if (condition === undefined || isInfeasible(claim)) return [];
+      const condition = trueCondition(claim, ['FileSystemResizePending']);
+      if (condition === undefined || isInfeasible(claim) || isLost(claim)) return [];
       const sinceMs = Date.parse(condition.lastTransitionTime ?? '') || 0;
       return [{ ...smallVolume(claim), ordinal: ordinalOf(claim), sinceMs }];
     }),
     failures: unfinished.flatMap((claim) => {
-      const condition = trueCondition(claim, (type) => errorConditions.includes(type));
-      return condition === undefined ? [] : [{ ...smallVolume(claim), message: condition.message || condition.type }];
+      const message = failureOf(claim);
+      return message === undefined ? [] : [{ ...smallVolume(claim), message }];
     }),
   };
 }
 
+function failureOf(claim: PersistentVolumeClaim): string | undefined {
+  if (isLost(claim)) {
+    return `PersistentVolume ${claim.spec?.volumeName} does not exist any more. Restore it. If nobody needs its data, delete the claim and then the pod instead`;
+  }
+  const condition = trueCondition(claim, errorConditionsOf(claim));
+  return condition && (condition.message || condition.type);
+}
+
+/** Which part of the growth is under way or has failed, for example `NodeResizePending`. Empty before Kubernetes 1.32. */
+const resizeStatusOf = ({ status }: PersistentVolumeClaim): string => status?.allocatedResourceStatuses?.storage ?? '';
+
 /**
  * True if the driver cannot grow the volume on its node: the kubelet does not try again, not even when it mounts the volume
- * (`runPreCheck` in node_expander.go). Any other `NodeResizeError` may be of a driver that grows a file system only at mount.
+ * (`runPreCheck` in node_expander.go), until external-resizer has reset the status. Any other `NodeResizeError` may be of a driver
+ * that grows a file system only at mount.
  */
-const isInfeasible = ({ status }: PersistentVolumeClaim): boolean =>
-  status?.allocatedResourceStatuses?.storage === 'NodeResizeInfeasible';
+const isInfeasible = (claim: PersistentVolumeClaim): boolean => resizeStatusOf(claim) === 'NodeResizeInfeasible';
 
 const smallVolume = (claim: PersistentVolumeClaim): SmallVolume => ({
   claim: claim.metadata.name,
   capacity: capacityOf(claim),
 });
 
-const trueCondition = ({ status }: PersistentVolumeClaim, isWanted: (type: string) => boolean) =>
-  status?.conditions?.find((condition) => condition.status === 'True' && isWanted(condition.type));
+const trueCondition = ({ status }: PersistentVolumeClaim, types: readonly string[]) =>
+  status?.conditions?.find((condition) => condition.status === 'True' && types.includes(condition.type));
 
 /** The minimum of `resizeRestartAfter`: a pod needs time to start and to mount its volume. */
 const minRestartAfterMs = 1000;
@@ -194,6 +228,8 @@ const minRestartAfterMs = 1000;
 interface RestartContext extends Pick<ReconcileContext, 'client' | 'log'> {
   readonly pods: Pick<ReadonlyStore<Pod>, 'byOwner'>;
   readonly events: EventRecorder;
+  /** What every restart waits for. Undefined if a pod may be restarted now. */
+  readonly blockedUntil?: string | undefined;
 }
 
 /** The result of {@link restartPodsForFileSystemResize}. */
@@ -250,25 +286,26 @@ async function restartNextPod(
   const { client, log, events } = context;
   const due: { fileSystem: FileSystemResize; pod: ObjectKey; uid: string; isPodReady: boolean }[] = [];
   const delaysMs: number[] = [];
-  let blockedUntil: string | undefined;
+  let { blockedUntil } = context;
   for (const fileSystem of fileSystems) {
     const pod = { ...keyOf(statefulSet), name: `${statefulSet.metadata.name}-${fileSystem.ordinal}` };
     const step = await nextStep(client, settings, statefulSet, fileSystem, pod);
     if (step.type === 'restart') due.push({ fileSystem, pod, ...step });
     if (step.type === 'remounted') remounted.push(fileSystem);
     if (step.type === 'failed') failedAfterRestart.push(fileSystem);
-    // When the pod becomes ready, the status of the StatefulSet changes, and that event enqueues the key.
+    // The event of the pod's readiness enqueues the key.
     if ((step.type === 'remounted' || step.type === 'failed') && !step.isPodReady)
       blockedUntil ??= `pod ${pod.name} is ready`;
     if (step.type === 'wait' || step.type === 'remounted') delaysMs.push(step.delayMs);
   }
-  // The restart of a pod that is not ready takes no database down. Perhaps it is not ready because its volume is full.
+  // The restart of a pod that is not ready takes no database down, so it waits for no other pod. Perhaps its volume is full.
   const next = due.find(({ isPodReady }) => !isPodReady) ?? due[0];
   if (next?.isPodReady === true && !areAllReady(statefulSet, context)) {
     blockedUntil ??= `all pods of StatefulSet ${statefulSet.metadata.name} are ready and have the current template`;
   }
   if (next !== undefined) delaysMs.push(restartAfterMs(settings));
-  if (next !== undefined && blockedUntil === undefined) {
+  const isBlocked = next?.isPodReady === false ? context.blockedUntil !== undefined : blockedUntil !== undefined;
+  if (next !== undefined && !isBlocked) {
     const { fileSystem, pod, uid } = next;
     if (await deleteIfPresent(client, Pod, pod, { uid })) {
       const change = describeGrowth(fileSystem, settings);
@@ -336,17 +373,18 @@ async function nextStep(
 }
 
 /** The outcome if this reconcile does not get as far as the claims. */
-export const volumesNotChecked = ({ message }: Pick<ComponentOutcome, 'message'>): VolumeOutcome => ({
-  reason: 'VolumesNotChecked',
-  message: `the volumes are not checked: ${message}`,
-});
+export function volumesNotChecked(bookStore: BookStore, { message }: Pick<ComponentOutcome, 'message'>): VolumeOutcome {
+  const { dbSize = '(missing)' } = bookStore.spec?.bookDB ?? {};
+  const sizes = `against dbSize ${dbSize} (${kubectl(bookStore, 'get pvc')})`;
+  return { reason: 'VolumesNotChecked', message: `the volumes are not checked ${sizes}: ${message}` };
+}
 
 /** The input of {@link volumeOutcome}. */
 export interface VolumeObservation {
   /** The claims within the replicas, whoever controls them. */
   readonly claims: readonly PersistentVolumeClaim[];
   readonly progress: ResizeProgress;
-  readonly refusal?: ResizeResult['refusal'];
+  readonly refusals?: ResizeResult['refusals'];
   readonly removedReplicaRefusals?: ResizeResult['removedReplicaRefusals'];
   readonly restart?: Partial<RestartResult>;
 }
@@ -355,24 +393,23 @@ export interface VolumeObservation {
 export function volumeOutcome(
   bookStore: BookStore,
   settings: Settings,
-  { claims, progress, refusal, removedReplicaRefusals = [], restart = {} }: VolumeObservation,
+  { claims, progress, refusals = [], removedReplicaRefusals = [], restart = {} }: VolumeObservation,
 ): VolumeOutcome {
-  const { reason, messages } =
-    refusal === undefined ? progressOutcome(bookStore, settings, progress, restart) : refusalOutcome(refusal, settings);
+  const refused = refusals.map((each) => refusalOutcome(each, bookStore, settings));
+  const isRefused = ({ claim }: SmallVolume) => refusals.some((each) => each.claim.metadata.name === claim);
+  const unfinished = progress.unfinished.filter((volume) => !isRefused(volume));
+  const growth = progressOutcome(bookStore, settings, { ...progress, unfinished }, restart);
+  const reason = refused[0]?.reason ?? growth.reason;
   const skipped = claims.flatMap((claim) => skippedMessage(claim, bookStore, settings) ?? []);
-  const grown = claims.filter(
-    (claim) =>
-      isBound(claim) &&
-      hasCapacity(claim, settings.database.size) &&
-      skippedMessage(claim, bookStore, settings) === undefined,
-  );
   const all = [
-    ...messages,
-    ...(reason === 'VolumesSettled' ? settledMessages(bookStore, settings, claims, grown) : []),
+    ...firstOf(refused.map(({ message }) => message)),
+    ...growth.messages,
+    ...(reason === 'VolumesSettled' ? settledMessages(bookStore, settings, claims) : []),
     ...firstOf(skipped),
     ...firstOf(removedReplicaRefusals.map((each) => removedReplicaMessage(each, settings))),
   ];
-  return { reason, message: all.join('; ') };
+  const othersGrow = reason !== growth.reason && volumeResizingStatus[growth.reason] === 'True';
+  return { reason, message: all.join('; '), ...(othersGrow && { status: 'True' }) };
 }
 
 interface VolumeMessages {
@@ -387,13 +424,15 @@ function progressOutcome(
   restart: Partial<RestartResult>,
 ): VolumeMessages {
   const { unfinished, fileSystems, failures } = progress;
-  if (unfinished.length === 0) return { reason: 'VolumesSettled', messages: [] };
   const describe = (volumes: readonly SmallVolume[]): string =>
-    listed(volumes.map((volume) => describeGrowth(volume, settings)));
+    listed(
+      'claims',
+      volumes.map((volume) => describeGrowth(volume, settings)),
+    );
   const failed = [
     ...failures.map(
       ({ message, ...volume }) =>
-        `growing claim ${describeGrowth(volume, settings)} fails: ${message} (${kubectl(bookStore, `describe pvc ${volume.claim}`)})`,
+        `growing claim ${describeGrowth(volume, settings)} fails (${kubectl(bookStore, `describe pvc ${volume.claim}`)}): ${message}`,
     ),
     ...(restart.failedAfterRestart ?? []).map((fileSystem) => {
       const pod = podNameOf(bookStore, fileSystem);
@@ -410,8 +449,10 @@ function progressOutcome(
       : [
           `waiting for the storage driver to grow claim ${describe(waitingForDriver)}; its Events may say why it does not (${kubectl(bookStore, `describe pvc ${waitingForDriver[0].claim}`)})`,
         ];
-  if (fileSystems.length === 0) return { reason: 'ClaimsGrowing', messages: driver };
-  const kubelet = `waiting for the kubelet to grow the file system of claim ${describe(fileSystems)}`;
+  if (fileSystems.length === 0) {
+    return { reason: driver.length === 0 ? 'VolumesSettled' : 'ClaimsGrowing', messages: driver };
+  }
+  const kubelet = `waiting for the kubelet to grow the file system of claim ${describe(fileSystems)} (${kubectl(bookStore, `describe pvc ${fileSystems[0]?.claim}`)})`;
   return { reason: 'FileSystemResizePending', messages: [kubelet, ...restarts, ...driver] };
 }
 
@@ -422,21 +463,31 @@ function restartMessages(
   { fileSystems }: ResizeProgress,
   { remounted = [], failedAfterRestart = [], blockedUntil }: Partial<RestartResult>,
 ): readonly string[] {
-  const after = `${restartAfterMs(settings) / 1000} s (bookDB.resizeRestartAfter)`;
+  const waitMs = restartAfterMs(settings);
   const next = fileSystems.find(
     (each) => each.sinceMs > 0 && !remounted.includes(each) && !failedAfterRestart.includes(each),
   );
-  const pods = listed(remounted.map((each) => podNameOf(bookStore, each)));
-  const condition = blockedUntil === undefined ? '' : `, but not before ${blockedUntil}`;
-  return [
-    ...(pods === ''
-      ? []
-      : [`the operator waits ${after} from the start of pod ${pods}, and does not restart it again`]),
-    ...(next === undefined
-      ? []
-      : [`after ${after} the operator restarts pod ${podNameOf(bookStore, next)} once${condition}`]),
-  ];
+  const pods = listed(
+    'pods',
+    remounted.map((each) => podNameOf(bookStore, each)),
+  );
+  const messages: string[] = [];
+  if (pods !== '') {
+    const wait = `${waitMs / 1000} s (bookDB.resizeRestartAfter) from the start of pod ${pods}`;
+    messages.push(`the operator waits ${wait}, and does not restart it again`);
+  }
+  if (next !== undefined) {
+    const time = `${timeOf(next.sinceMs + waitMs)} (bookDB.resizeRestartAfter)`;
+    const condition = blockedUntil === undefined ? '' : `, and not before ${blockedUntil}`;
+    messages.push(`the operator restarts pod ${podNameOf(bookStore, next)} once, not before ${time}${condition}`);
+  }
+  return messages;
 }
+
+/** The last time that a Date can hold. `resizeRestartAfter` may be longer. */
+const maxTimeMs = 8.64e15;
+
+const timeOf = (ms: number): string => new Date(Math.min(ms, maxTimeMs)).toISOString().replace(/\.\d+Z$/, 'Z');
 
 const podNameOf = (bookStore: BookStore, { ordinal }: FileSystemResize): string =>
   `${statefulSetKey(bookStore).name}-${ordinal}`;
@@ -450,17 +501,17 @@ function settledMessages(
   bookStore: BookStore,
   { database }: Settings,
   claims: readonly PersistentVolumeClaim[],
-  grown: readonly PersistentVolumeClaim[],
 ): readonly string[] {
   if (database.replicas === 0) return ['no claim is in use: bookDB.replicas is 0'];
   if (claims.length === 0) return [`StatefulSet ${statefulSetKey(bookStore).name} has no claim yet`];
+  const grown = claims.filter((claim) => isGrown(claim) && hasCapacity(claim, database.size));
   if (grown.length === 0) return [];
   const sizes = grown.map((claim) => {
     // The driver may still try to provide a size that an earlier BookStore of this name asked for.
     const requests = hasCapacity(claim, requestOf(claim)) ? '' : ` and requests ${requestOf(claim)}`;
     return `claim ${claim.metadata.name} has ${capacityOf(claim)}${requests}`;
   });
-  return [`${listed(sizes)}, and dbSize is ${database.size}`];
+  return [`${listed('claims', sizes)}, and dbSize is ${database.size}`];
 }
 
 /** Why the operator does not grow a claim within the replicas. Undefined if it does. */
@@ -472,10 +523,10 @@ function skippedMessage(
   const { name, deletionTimestamp } = claim.metadata;
   if (deletionTimestamp !== undefined) return `claim ${name} is being deleted and does not grow`;
   const controller = controllerOf(claim);
-  if (controller !== undefined && isForeign(claim, statefulSetKey(bookStore).name)) {
+  if (controller !== undefined && isForeign(claim)) {
     return `claim ${name} is controlled by ${controller.kind} ${controller.name} and does not grow`;
   }
-  if (isBound(claim)) return undefined;
+  if (wasBound(claim)) return undefined;
   const { phase = 'Pending' } = claim.status ?? {};
   const growth =
     compareQuantities(requestOf(claim), database.size) < 0
@@ -490,30 +541,36 @@ const maxDescribed = 3;
 const firstOf = (messages: readonly string[]): readonly string[] =>
   messages.length <= maxDescribed
     ? messages
-    : [...messages.slice(0, maxDescribed), `the same for ${messages.length - maxDescribed} more claims`];
+    : [...messages.slice(0, maxDescribed), `and ${messages.length - maxDescribed} more claims`];
 
 /** Part of the message of the admission plugin PersistentVolumeClaimResize. */
 const cannotResizeMessage = 'must support resize';
 
-function refusalOutcome({ claim, error }: RefusedClaim, settings: Settings): VolumeMessages {
+function refusalOutcome({ claim, error }: RefusedClaim, bookStore: BookStore, settings: Settings): VolumeOutcome {
   const refusal = serverMessage(error);
-  const change = describeRequest(claim, settings);
-  if (!refusal.includes(cannotResizeMessage)) {
-    const message = `the API server refuses to change the request of claim ${change}: ${refusal}; correct the quota, the policy or the permission: the operator retries at least once a minute`;
-    return { reason: 'ResizeRefused', messages: [message] };
-  }
   const { storageClassName = '' } = claim.spec ?? {};
-  const message =
-    storageClassName === ''
-      ? `claim ${change} cannot grow: it has no StorageClass. Move its data to a claim with a StorageClass that allows it`
-      : `claim ${change} cannot grow: StorageClass ${storageClassName} does not have allowVolumeExpansion: true or does not exist. If its driver can grow volumes, run kubectl patch storageclass ${storageClassName} --patch '{"allowVolumeExpansion":true}'`;
-  return { reason: 'StorageClassCannotGrow', messages: [`${message}. The API server says: ${refusal}`] };
+  let reason: VolumeOutcome['reason'] = 'ResizeRefused';
+  let advice = `correct what the API server names: a quota (${kubectl(bookStore, 'describe resourcequota')}), a policy or a permission. The operator retries at least once a minute`;
+  if (isLowered(claim, settings) && isInvalidField(error)) {
+    advice = `that needs Kubernetes 1.32. Upgrade it, or create this BookStore again with dbSize ${capacityOf(claim)}, the present capacity`;
+  } else if (refusal.includes(cannotResizeMessage)) {
+    reason = 'StorageClassCannotGrow';
+    advice =
+      storageClassName === ''
+        ? 'it has no StorageClass. Move its data to a claim with a StorageClass that allows it'
+        : `StorageClass ${storageClassName} does not have allowVolumeExpansion: true or does not exist. If its driver can grow volumes, run kubectl patch storageclass ${storageClassName} --patch '{"allowVolumeExpansion":true}'`;
+  }
+  return { reason, message: `${cannotGrow(claim, settings)}: ${advice}. The API server says: ${refusal}` };
 }
 
 /** A refusal for a removed replica causes no retry with backoff: the next reconcile, at the latest the resync, tries again. */
 const removedReplicaMessage = ({ claim, error }: RefusedClaim, settings: Settings): string =>
-  `the API server refuses to change the request of claim ${describeRequest(claim, settings)}, whose replica was removed: ${serverMessage(error)}; the operator retries at the next change or resync`;
+  `${cannotGrow(claim, settings)}: the operator retries at the next change or resync, because the replica was removed. The API server says: ${serverMessage(error)}`;
 
-/** Like {@link describeGrowth}, from the size that the claim requests. */
-const describeRequest = (claim: PersistentVolumeClaim, { database }: Settings): string =>
-  `${claim.metadata.name} from ${requestOf(claim)} to ${database.size}`;
+/** True if the claim requests more than `dbSize`. */
+const isLowered = (claim: PersistentVolumeClaim, { database }: Settings): boolean =>
+  compareQuantities(database.size, requestOf(claim)) < 0;
+
+/** For example `claim data-shop-db-0 cannot grow from 1Gi to 2Gi`. */
+const cannotGrow = (claim: PersistentVolumeClaim, settings: Settings): string =>
+  `claim ${claim.metadata.name} cannot ${isLowered(claim, settings) ? 'lower its request' : 'grow'} from ${requestOf(claim)} to ${settings.database.size}`;

@@ -13,20 +13,26 @@ export class PlayedVolumes {
     this.#namespace = namespace;
   }
 
-  /** external-resizer has started (`markControllerResizeInProgress`) and reports that the storage has grown. */
+  /**
+   * external-resizer has started (`markControllerResizeInProgress`) and reports that the storage has grown. It keeps the error of an
+   * earlier try of the same size.
+   */
   async growVolume(claimName: string): Promise<void> {
-    const { spec } = await this.#claim(claimName);
+    const { spec, status } = await this.#claim(claimName);
     const storage = spec?.resources?.requests?.storage ?? '';
+    const isRetry = status?.allocatedResources?.storage === storage;
+    const errors = isRetry ? (status.conditions ?? []).filter(({ type }) => type.endsWith('ResizeError')) : [];
     const resizing = { type: 'Resizing', status: 'True', lastTransitionTime: now(), lastProbeTime: null };
     await this.#mergeStatus(claimName, {
-      conditions: [resizing],
+      conditions: [...errors, resizing],
       allocatedResources: { storage },
-      allocatedResourceStatuses: { storage: 'ControllerResizeInProgress' },
+      ...(!isRetry && { allocatedResourceStatuses: { storage: 'ControllerResizeInProgress' } }),
     });
     const body = { spec: { capacity: { storage } } };
     await this.#client.patch(PersistentVolume, { name: spec?.volumeName ?? '' }, { type: 'merge', body });
     await this.#mergeStatus(claimName, {
       conditions: [
+        ...errors,
         resizing,
         {
           type: 'FileSystemResizePending',
@@ -42,6 +48,7 @@ export class PlayedVolumes {
 
   /** The driver reports that it cannot grow the volume (`markControllerExpansionInfeasible`). */
   async failToGrow(claimName: string, words: string): Promise<void> {
+    const storage = (await this.#claim(claimName)).spec?.resources?.requests?.storage ?? '';
     await this.#mergeStatus(claimName, {
       conditions: [
         {
@@ -52,6 +59,7 @@ export class PlayedVolumes {
           message: `failed to expand pvc with ${words}`,
         },
       ],
+      allocatedResources: { storage },
       allocatedResourceStatuses: { storage: 'ControllerResizeInfeasible' },
     });
   }

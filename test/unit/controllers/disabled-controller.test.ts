@@ -18,16 +18,18 @@ describe('the message of an object whose controller is disabled', () => {
   const ofShop = (metadata: object) =>
     disabledMessage(BookStore, object(metadata), { setting, finalizer: bookStoreFinalizer });
   const deletionTimestamp = '2026-01-01T00:00:00Z';
+  const advice =
+    'Enable it with helm upgrade RELEASE CHART --reset-then-reuse-values --set controllers.bookStore.enabled=true';
 
-  test('names the setting that enables it', () => {
+  test('names the command that enables it', () => {
     expect(ofShop({ finalizers: [bookStoreFinalizer] })).toBe(
-      'the controller of BookStore is disabled (controllers.bookStore.enabled): nothing is created, changed or deleted for this object',
+      `the controller of BookStore is disabled: nothing is created, changed or deleted for this object. ${advice}`,
     );
   });
 
   test('names the finalizer that a deletion waits for', () => {
     expect(ofShop({ finalizers: [bookStoreFinalizer], deletionTimestamp })).toBe(
-      `the controller of BookStore is disabled (controllers.bookStore.enabled): the deletion waits until it is enabled, or until you remove the finalizer ${bookStoreFinalizer}, which leaves behind what the controller would delete`,
+      `the controller of BookStore is disabled: the deletion waits until it is enabled, or until you remove the finalizer ${bookStoreFinalizer}, which leaves behind what the controller would delete. ${advice}`,
     );
   });
 

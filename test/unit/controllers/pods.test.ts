@@ -1,5 +1,11 @@
 import { describe, expect, test } from '@jest/globals';
-import { keepReadFields, podProblem, podProblemChanged, problemAmong } from '../../../src/controllers/pods.ts';
+import {
+  keepReadFields,
+  podProblem,
+  podProblemChanged,
+  podReadinessChanged,
+  problemAmong,
+} from '../../../src/controllers/pods.ts';
 import type { Pod } from '../../../src/runtime/kinds/index.ts';
 
 type Status = NonNullable<Pod['status']>;
@@ -185,6 +191,20 @@ describe('a change of a pod', () => {
     ['that goes with it', { type: 'deleted', object: troubled }, true],
   ] as const)('%s: %s', (_, delta, expected) => {
     expect(podProblemChanged(delta)).toBe(expected);
+  });
+
+  const ready = podOf({ conditions: [condition('Ready', 'True')] });
+  const unready = podOf({ conditions: [condition('Ready', 'False')] });
+
+  test.each([
+    ['that becomes ready', { type: 'modified', previous: unready, object: ready }, true],
+    ['that becomes unready', { type: 'modified', previous: ready, object: unready }, true],
+    ['that stays ready', { type: 'modified', previous: ready, object: ready }, false],
+    ['that comes ready', { type: 'added', object: ready }, true],
+    ['that comes unready', { type: 'added', object: unready }, false],
+    ['that goes ready', { type: 'deleted', object: ready }, true],
+  ] as const)('%s: its readiness has changed: %s', (_, delta, expected) => {
+    expect(podReadinessChanged(delta)).toBe(expected);
   });
 });
 

@@ -6,9 +6,10 @@ import {
   statefulSetOf,
 } from '../../../../src/controllers/book-store/database.ts';
 import { settingsOf } from '../../../../src/controllers/book-store/desired.ts';
+import { volumeCondition } from '../../../../src/controllers/book-store/status.ts';
 import { ApiError } from '../../../../src/runtime/client/index.ts';
-import { controllerReference, type Kind } from '../../../../src/runtime/index.ts';
-import { type PersistentVolumeClaim, StatefulSet } from '../../../../src/runtime/kinds/index.ts';
+import { controllerReference, type Kind, type ObjectKey } from '../../../../src/runtime/index.ts';
+import { type PersistentVolumeClaim, Pod, StatefulSet } from '../../../../src/runtime/kinds/index.ts';
 import { bookStoreDefaults } from '../../../../testkit/pod-settings.ts';
 import { bookStore, claim } from './objects.ts';
 
@@ -43,16 +44,17 @@ describe('the StatefulSet', () => {
   });
 });
 
-const refuse = (message: string) =>
-  Promise.reject(
-    new ApiError('PATCH /apis/apps/v1/namespaces/default/statefulsets/shop-db', 403, { reason: 'Forbidden', message }),
-  );
+const refusalOf = (message: string) =>
+  new ApiError('PATCH /apis/apps/v1/namespaces/default/statefulsets/shop-db', 403, { reason: 'Forbidden', message });
+
+const refuse = (message: string) => Promise.reject(refusalOf(message));
 
 /** Reconciles the database of a BookStore that has a StatefulSet and asks for 2Gi. */
 async function reconcile({
   claims,
   bookDB = {},
   refusal = 'exceeded quota',
+  refusals = {},
   applyStatefulSet,
   controlled = true,
   absent = false,
@@ -60,11 +62,14 @@ async function reconcile({
   serviceHolder,
   stored = {},
   live,
+  podCreated = '2025-01-02T03:04:05Z',
 }: {
   readonly claims: readonly PersistentVolumeClaim[];
   readonly bookDB?: object;
   /** The answer to each patch of a claim. */
   readonly refusal?: string;
+  /** The answers to the patches of these claims. */
+  readonly refusals?: Readonly<Record<string, ApiError>>;
   readonly applyStatefulSet?: (statefulSet: StatefulSet) => Promise<unknown>;
   readonly controlled?: boolean;
   /** Whether the StatefulSet does not exist. */
@@ -77,25 +82,38 @@ async function reconcile({
   readonly stored?: object;
   /** A claim that the API server has, and the cache does not show yet. */
   readonly live?: PersistentVolumeClaim;
+  /** When each pod of the StatefulSet was created. */
+  readonly podCreated?: string;
 }) {
   const store = bookStore({ bookDB: { dbSize: '2Gi', ...bookDB } });
   const replicas = settingsOf(store).database.replicas;
   const statefulSet = {
     metadata: {
       name: 'shop-db',
+      uid: 'uid-of-set',
       ownerReferences: controlled ? [controllerReference(BookStore, store)] : [],
       ...metadata,
     },
     spec: { replicas },
     status: { replicas, updatedReplicas: replicas, availableReplicas: replicas },
   } as unknown as StatefulSet;
+  const pod = {
+    metadata: {
+      creationTimestamp: podCreated,
+      ownerReferences: [
+        { apiVersion: 'apps/v1', kind: 'StatefulSet', name: 'shop-db', uid: 'uid-of-set', controller: true },
+      ],
+    },
+    status: { phase: 'Running', conditions: [{ type: 'Ready', status: 'True' }] },
+  };
   return reconcileDatabase(store, settingsOf(store), {
     client: {
-      get: ({ kind }: Kind) =>
-        Promise.resolve(
-          kind === BookStore.kind ? { ...store, metadata: { ...store.metadata, ...stored } } : (live ?? store),
-        ),
-      patch: () => refuse(refusal),
+      get: async ({ kind }: Kind, { name }: ObjectKey) => {
+        if (kind === BookStore.kind) return { ...store, metadata: { ...store.metadata, ...stored } };
+        if (kind === Pod.kind) return pod;
+        return live ?? claims.find(({ metadata: { name: its } }) => its === name) ?? store;
+      },
+      patch: (_: Kind, { name }: ObjectKey) => Promise.reject(refusals[name] ?? refusalOf(refusal)),
     },
     statefulSets: { get: () => (absent ? undefined : statefulSet) },
     pods: { byOwner: () => [] },
@@ -112,7 +130,7 @@ async function reconcile({
 }
 
 const resizeRefused =
-  'the API server refuses to change the request of claim data-shop-db-0 from 1Gi to 2Gi: exceeded quota; correct the quota, the policy or the permission: the operator retries at least once a minute';
+  'claim data-shop-db-0 cannot grow from 1Gi to 2Gi: correct what the API server names: a quota (kubectl --namespace default describe resourcequota), a policy or a permission. The operator retries at least once a minute. The API server says: exceeded quota';
 
 test('a refused claim is reported also if the API server refuses the StatefulSet', async () => {
   const { database, volume } = await reconcile({
@@ -127,6 +145,48 @@ test('a refused claim is reported also if the API server refuses the StatefulSet
   expect(volume).toEqual({ reason: 'ResizeRefused', message: resizeRefused });
 });
 
+describe('a refused claim', () => {
+  const [first, second] = [claim('data-shop-db-0', '1Gi'), claim('data-shop-db-1', '1Gi')];
+
+  test('hides no other claim that grows', async () => {
+    const growing = claim('data-shop-db-1', '2Gi', { capacity: { storage: '1Gi' } });
+    const { volume } = await reconcile({ claims: [first, growing], bookDB: { replicas: 2 } });
+    expect(volume).toEqual({
+      reason: 'ResizeRefused',
+      status: 'True',
+      message: expect.stringContaining(
+        '; waiting for the storage driver to grow claim data-shop-db-1 from 1Gi to 2Gi; its Events',
+      ),
+    });
+    expect(volumeCondition(volume).status).toBe('True');
+  });
+
+  test('hides no announcement of a restart', async () => {
+    const pending = { type: 'FileSystemResizePending', status: 'True', lastTransitionTime: new Date().toISOString() };
+    const growing = claim('data-shop-db-1', '2Gi', { capacity: { storage: '1Gi' }, conditions: [pending] });
+    const { volume } = await reconcile({ claims: [first, growing], bookDB: { replicas: 2 } });
+    expect(volume).toMatchObject({ reason: 'ResizeRefused', status: 'True' });
+    expect(volume.message).toContain('the operator restarts pod shop-db-1 once');
+  });
+
+  test('hides not the growth that it still has to finish', async () => {
+    const pending = { type: 'FileSystemResizePending', status: 'True', lastTransitionTime: new Date().toISOString() };
+    const claims = [claim('data-shop-db-0', '2Gi', { capacity: { storage: '1Gi' }, conditions: [pending] })];
+    const { volume } = await reconcile({ claims, bookDB: { dbSize: '3Gi' } });
+    expect(volume).toMatchObject({ reason: 'ResizeRefused', status: 'True' });
+    expect(volume.message).toContain('claim data-shop-db-0 cannot grow from 2Gi to 3Gi');
+    expect(volume.message).toContain('waiting for the kubelet to grow the file system of claim data-shop-db-0');
+  });
+
+  test('hides no other refusal', async () => {
+    const refusals = { 'data-shop-db-1': refusalOf('must support resize') };
+    const { volume } = await reconcile({ claims: [first, second], bookDB: { replicas: 2 }, refusals });
+    expect(volume.reason).toBe('ResizeRefused');
+    expect(volume.status).toBeUndefined();
+    expect(volume.message).toContain(`${resizeRefused}; claim data-shop-db-1 cannot grow from 1Gi to 2Gi: it has no`);
+  });
+});
+
 test('a refused claim of a removed replica is reported, and does not make the BookStore unready', async () => {
   const { volume, error } = await reconcile({
     claims: [claim('data-shop-db-0', '2Gi'), claim('data-shop-db-1', '1Gi')],
@@ -135,8 +195,24 @@ test('a refused claim of a removed replica is reported, and does not make the Bo
   expect(volume).toEqual({
     reason: 'VolumesSettled',
     message:
-      'claim data-shop-db-0 has 2Gi, and dbSize is 2Gi; the API server refuses to change the request of claim data-shop-db-1 from 1Gi to 2Gi, whose replica was removed: exceeded quota; the operator retries at the next change or resync',
+      'claim data-shop-db-0 has 2Gi, and dbSize is 2Gi; claim data-shop-db-1 cannot grow from 1Gi to 2Gi: the operator retries at the next change or resync, because the replica was removed. The API server says: exceeded quota',
   });
+});
+
+test('the status lists every claim that a pod uses, also one that is being deleted and one of another controller', async () => {
+  const ownerReferences = [{ apiVersion: 'v1', kind: 'Backup', name: 'nightly', uid: 'x', controller: true }];
+  const deletionTimestamp = '2026-01-02T03:04:05Z';
+  const claims = [
+    claim('data-shop-db-0', '1Gi', {}, { deletionTimestamp }),
+    claim('data-shop-db-1', '1Gi', {}, { ownerReferences }),
+    claim('data-shop-db-2', '2Gi'),
+  ];
+  const result = await reconcile({ claims, bookDB: { replicas: 3 } });
+  expect(result.claims.map(({ metadata }) => metadata.name)).toEqual([
+    'data-shop-db-0',
+    'data-shop-db-1',
+    'data-shop-db-2',
+  ]);
 });
 
 test('the database does not start on a claim of somebody else that the cache does not show yet', async () => {
@@ -160,9 +236,29 @@ test('a StorageClass that cannot grow is named, with the command and the words o
   const fixed = { ...own, spec: { ...own.spec, storageClassName: 'fixed' } };
   expect((await reconcile({ claims: [fixed], refusal })).volume).toEqual({
     reason: 'StorageClassCannotGrow',
-    message: `claim data-shop-db-0 from 1Gi to 2Gi cannot grow: StorageClass fixed does not have allowVolumeExpansion: true or does not exist. If its driver can grow volumes, run kubectl patch storageclass fixed --patch '{"allowVolumeExpansion":true}'. The API server says: ${refusal}`,
+    message: `claim data-shop-db-0 cannot grow from 1Gi to 2Gi: StorageClass fixed does not have allowVolumeExpansion: true or does not exist. If its driver can grow volumes, run kubectl patch storageclass fixed --patch '{"allowVolumeExpansion":true}'. The API server says: ${refusal}`,
   });
   expect((await reconcile({ claims: [own], refusal })).volume.message).toContain('it has no StorageClass');
+});
+
+test('a claim that has lost its volume is a warning that names the volume', async () => {
+  const own = claim('data-shop-db-0', '2Gi', { phase: 'Lost', capacity: undefined });
+  const { volume } = await reconcile({ claims: [{ ...own, spec: { ...own.spec, volumeName: 'pv-1' } }] });
+  expect(volume.reason).toBe('ResizeFailing');
+  expect(volume.message).toContain('PersistentVolume pv-1 does not exist any more');
+});
+
+test('a smaller request that an old API server refuses is answered with the capacity', async () => {
+  const message = 'PersistentVolumeClaim "data-shop-db-0" is invalid: field can not be less than previous value';
+  const causes = [{ reason: 'FieldValueForbidden', field: 'spec.resources.requests.storage', message: 'less' }];
+  const invalid = new ApiError('PATCH x', 422, { reason: 'Invalid', message, details: { causes } });
+  const claims = [claim('data-shop-db-0', '20Ti', { capacity: { storage: '1Gi' } })];
+  const { volume } = await reconcile({ claims, refusals: { 'data-shop-db-0': invalid } });
+  expect(volume.reason).toBe('ResizeRefused');
+  expect(volume.message).toContain('create this BookStore again with dbSize 1Gi, the present capacity');
+  expect(volume.message).not.toContain('quota');
+  // A policy may refuse a smaller request too.
+  expect((await reconcile({ claims })).volume.message).toContain('correct what the API server names');
 });
 
 describe('VolumesSettled', () => {
@@ -219,7 +315,7 @@ describe('VolumesNotChecked', () => {
     const { volume } = await reconcile({ claims, controlled: false });
     expect(volume.reason).toBe('VolumesNotChecked');
     expect(volume.message).toMatch(
-      /^the volumes are not checked: a StatefulSet named shop-db exists and does not belong/,
+      /^the volumes are not checked against dbSize 2Gi \(kubectl --namespace default get pvc\): a StatefulSet named shop-db exists/,
     );
   });
 
@@ -232,7 +328,8 @@ describe('VolumesNotChecked', () => {
   test('if the StatefulSet is being created or deleted', async () => {
     expect((await reconcile({ claims, absent: true })).volume).toEqual({
       reason: 'VolumesNotChecked',
-      message: 'the volumes are not checked: StatefulSet shop-db is being created',
+      message:
+        'the volumes are not checked against dbSize 2Gi (kubectl --namespace default get pvc): StatefulSet shop-db is being created',
     });
     const { volume } = await reconcile({ claims, metadata: { deletionTimestamp: '2026-01-02T03:04:05Z' } });
     expect(volume.reason).toBe('VolumesNotChecked');
@@ -258,10 +355,11 @@ test.each([{ uid: 'successor' }, { generation: 2 }])(
 );
 
 describe('the messages of a growth', () => {
-  const growing = (conditions: readonly object[]) =>
+  const growing = (conditions: readonly object[], podCreated?: string) =>
     reconcile({
       claims: [claim('data-shop-db-0', '2Gi', { capacity: { storage: '1Gi' }, conditions })],
       applyStatefulSet: () => refuse('denied by policy'),
+      ...(podCreated !== undefined && { podCreated }),
     });
 
   test('name the claim, both sizes and the command', async () => {
@@ -278,7 +376,7 @@ describe('the messages of a growth', () => {
     expect((await growing([pending])).volume).toEqual({
       reason: 'FileSystemResizePending',
       message:
-        'waiting for the kubelet to grow the file system of claim data-shop-db-0 from 1Gi to 2Gi; after 300 s (bookDB.resizeRestartAfter) the operator restarts pod shop-db-0 once, but not before the API server accepts StatefulSet shop-db',
+        'waiting for the kubelet to grow the file system of claim data-shop-db-0 from 1Gi to 2Gi (kubectl --namespace default describe pvc data-shop-db-0); the operator restarts pod shop-db-0 once, not before 2026-01-02T03:09:05Z (bookDB.resizeRestartAfter), and not before the API server accepts StatefulSet shop-db',
     });
     const status = { capacity: { storage: '1Gi' }, conditions: [pending] };
     const deletionTimestamp = '2026-01-02T03:04:05Z';
@@ -287,15 +385,51 @@ describe('the messages of a growth', () => {
       claims: [claim('data-shop-db-0', '2Gi', {}, { deletionTimestamp }), claim('data-shop-db-1', '2Gi', status)],
     });
     expect(volume.message).toContain(
-      'the operator restarts pod shop-db-1 once, but not before claim data-shop-db-0 is deleted',
+      'the operator restarts pod shop-db-1 once, not before 2026-01-02T03:09:05Z (bookDB.resizeRestartAfter), and not before claim data-shop-db-0 is deleted',
     );
+  });
+
+  test('announce no restart of a pod that was restarted before the API server refused the StatefulSet', async () => {
+    const pending = { type: 'FileSystemResizePending', status: 'True', lastTransitionTime: '2026-01-02T03:04:05Z' };
+    const { volume } = await growing([pending], '2026-01-02T03:09:05Z');
+    expect(volume.reason).toBe('ResizeFailing');
+    expect(volume.message).toContain('so the operator does not restart it again');
+    expect(volume.message).not.toContain('the operator restarts');
+  });
+
+  test('announce no restart of a pod that was restarted before another claim was deleted', async () => {
+    const pending = { type: 'FileSystemResizePending', status: 'True', lastTransitionTime: '2026-01-02T03:04:05Z' };
+    const deletionTimestamp = '2026-01-02T03:04:05Z';
+    const { volume } = await reconcile({
+      bookDB: { replicas: 2 },
+      claims: [
+        claim('data-shop-db-0', '2Gi', {}, { deletionTimestamp }),
+        claim('data-shop-db-1', '2Gi', { capacity: { storage: '1Gi' }, conditions: [pending] }),
+      ],
+      podCreated: '2026-01-02T03:09:05Z',
+    });
+    expect(volume.reason).toBe('ResizeFailing');
+    expect(volume.message).not.toContain('the operator restarts');
+  });
+
+  test('bear a resizeRestartAfter that no date can hold', async () => {
+    const pending = { type: 'FileSystemResizePending', status: 'True', lastTransitionTime: '2026-01-02T03:04:05Z' };
+    const claims = [claim('data-shop-db-0', '2Gi', { capacity: { storage: '1Gi' }, conditions: [pending] })];
+    const { volume } = await reconcile({ claims, bookDB: { resizeRestartAfter: '9999999999999999h' } });
+    expect(volume.message).toContain('not before +275760-09-13T00:00:00Z');
+  });
+
+  test('count the claims that they do not describe', async () => {
+    const small = [0, 1, 2, 3, 4].map((ordinal) => claim(`data-shop-db-${ordinal}`, '1Gi'));
+    const { volume } = await reconcile({ claims: small, bookDB: { replicas: 5 } });
+    expect(volume.message).toMatch(/claim data-shop-db-2 [^;]*; and 2 more claims$/);
   });
 
   test('quote the error', async () => {
     expect((await growing([{ type: 'ControllerResizeError', status: 'True', message: 'no room' }])).volume).toEqual({
       reason: 'ResizeFailing',
       message:
-        'growing claim data-shop-db-0 from 1Gi to 2Gi fails: no room (kubectl --namespace default describe pvc data-shop-db-0)',
+        'growing claim data-shop-db-0 from 1Gi to 2Gi fails (kubectl --namespace default describe pvc data-shop-db-0): no room',
     });
   });
 });

@@ -34,11 +34,11 @@ test.each(['shop-db-0', 'data-shop-db', 'mydata-shop-db-0', 'data-shop-db-x', 'd
 
 test('a claim is foreign if another controller owns it', () => {
   const set = { apiVersion: 'apps/v1', kind: 'StatefulSet', name: 'shop-db', uid: 'x', controller: true };
-  expect(isForeign(owned([]), 'shop-db')).toBe(false);
-  expect(isForeign(owned([other]), 'shop-db')).toBe(false);
-  expect(isForeign(owned([set]), 'shop-db')).toBe(false);
-  expect(isForeign(owned([{ ...set, name: 'else' }]), 'shop-db')).toBe(true);
-  expect(isForeign(owned([{ ...other, controller: true }]), 'shop-db')).toBe(true);
+  expect(isForeign(owned([]))).toBe(false);
+  expect(isForeign(owned([other]))).toBe(false);
+  expect(isForeign(owned([set]))).toBe(false);
+  expect(isForeign(owned([{ ...set, name: 'else' }]))).toBe(true);
+  expect(isForeign(owned([{ ...other, controller: true }]))).toBe(true);
 });
 
 const pendingAt = (lastTransitionTime: string | undefined) => ({
@@ -68,6 +68,14 @@ describe('the progress of claims', () => {
     expect(resizeProgressOf([claim('data-a-db-0', '1Gi', waiting)], '2Gi')).toEqual(none);
   });
 
+  test('a claim that has lost its volume fails, and its pod is not restarted', () => {
+    const status = { phase: 'Lost', capacity: undefined, ...pendingAt('2026-01-02T03:04:05Z') };
+    expect(resizeProgressOf([claim('data-a-db-0', '1Gi', status)], '1Gi')).toMatchObject({
+      fileSystems: [],
+      failures: [{ claim: 'data-a-db-0', message: expect.stringContaining('does not exist any more') }],
+    });
+  });
+
   test('a pending file system has its start time and its pod', () => {
     const status = { capacity: { storage: '1Gi' }, ...pendingAt('2026-01-02T03:04:05Z') };
     expect(resizeProgressOf([claim('data-a-db-12', '2Gi', status)], '2Gi').fileSystems).toEqual([
@@ -93,6 +101,23 @@ describe('the progress of claims', () => {
     });
     // A driver that grows file systems only at mount reports an error too.
     expect(progressWith({ storage: 'NodeResizePending' }).fileSystems).toHaveLength(1);
+  });
+
+  test('an error of external-resizer does not count once its part has succeeded and the kubelet has its turn', () => {
+    const error = { type: 'ControllerResizeError', status: 'True', message: 'no room' };
+    const conditions = [error, ...pendingAt('2026-01-02T03:04:05Z').conditions];
+    const failuresWith = (storage: string, more: readonly object[] = []) => {
+      const status = { capacity: { storage: '1Gi' }, conditions: [...conditions, ...more] };
+      return resizeProgressOf(
+        [claim('data-a-db-0', '2Gi', { ...status, allocatedResourceStatuses: { storage } })],
+        '2Gi',
+      ).failures.map(({ message }) => message);
+    };
+    expect(failuresWith('NodeResizePending')).toEqual([]);
+    expect(failuresWith('NodeResizeInProgress')).toEqual([]);
+    expect(failuresWith('ControllerResizeInProgress')).toEqual(['no room']);
+    const nodeError = { type: 'NodeResizeError', status: 'True', message: 'no such device' };
+    expect(failuresWith('NodeResizeInProgress', [nodeError])).toEqual(['no such device']);
   });
 
   test.each(['ControllerResizeError', 'NodeResizeError'])('the message of %s is quoted', (type) => {
@@ -148,14 +173,23 @@ describe('the restart of pods whose file systems have not grown', () => {
       refusal,
       refusedRead,
       since = 10,
-    }: { refusal?: ApiError; refusedRead?: ApiError; since?: number | 'unknown' } = {},
+      liveMetadata = {},
+      blockedUntil,
+    }: {
+      refusal?: ApiError;
+      refusedRead?: ApiError;
+      since?: number | 'unknown';
+      liveMetadata?: object;
+      blockedUntil?: string;
+    } = {},
   ) {
     const store = bookStore({ bookDB: { dbSize: '2Gi', replicas: pods.length, resizeRestartAfter: '5m' } });
     const claims = waiting.map((ordinal) => pendingClaim(ordinal, since));
     const deleted: string[] = [];
     const client = {
       get: (kind: Kind, { name }: ObjectKey) => {
-        const from = kind.kind === PersistentVolumeClaim.kind ? claims : pods;
+        const live = claims.map((each) => ({ ...each, metadata: { ...each.metadata, ...liveMetadata } }));
+        const from = kind.kind === PersistentVolumeClaim.kind ? live : pods;
         if (refusedRead?.request.endsWith(name)) return Promise.reject(refusedRead);
         return Promise.resolve(from.find(({ metadata }) => metadata.name === name));
       },
@@ -165,7 +199,7 @@ describe('the restart of pods whose file systems have not grown', () => {
       },
     } as unknown as Client;
     const events = { record: () => undefined };
-    const context = { client, log: pino({ enabled: false }), pods: { byOwner: () => pods }, events };
+    const context = { client, log: pino({ enabled: false }), pods: { byOwner: () => pods }, events, blockedUntil };
     const progress = resizeProgressOf(claims, '2Gi');
     const result = await restartPodsForFileSystemResize(
       progress,
@@ -184,8 +218,9 @@ describe('the restart of pods whose file systems have not grown', () => {
     expect(deleted).toEqual(['shop-db-0']);
     expect(failed).toEqual([]);
     expect(message).toContain(
-      '; the operator waits 300 s (bookDB.resizeRestartAfter) from the start of pod shop-db-0, and does not restart it again; after 300 s (bookDB.resizeRestartAfter) the operator restarts pod shop-db-1 once, but not before pod shop-db-0 is ready',
+      '; the operator waits 300 s (bookDB.resizeRestartAfter) from the start of pod shop-db-0, and does not restart it again; the operator restarts pod shop-db-1 once, not before ',
     );
+    expect(message).toMatch(/Z \(bookDB.resizeRestartAfter\), and not before pod shop-db-0 is ready$/);
   });
 
   test('continues with the next pod when the first is ready again', async () => {
@@ -196,7 +231,8 @@ describe('the restart of pods whose file systems have not grown', () => {
   test.each([1, 7])('waits for a pod that was created %d minutes ago and runs but is not ready', async (created) => {
     const { deleted, message } = await restart(pod(0, { created, ready: false }), pod(1, { created: 60 }));
     expect(deleted).toEqual([]);
-    expect(message).toContain('the operator restarts pod shop-db-1 once, but not before pod shop-db-0 is ready');
+    expect(message).toContain('the operator restarts pod shop-db-1 once, ');
+    expect(message).toContain(', and not before pod shop-db-0 is ready');
   });
 
   test('waits for a pod whose own volume has grown and that is not ready', async () => {
@@ -218,9 +254,8 @@ describe('the restart of pods whose file systems have not grown', () => {
   test('that the API server refuses is reported as what the growth waits for', async () => {
     const refusal = new ApiError('DELETE /x', 403, { reason: 'Forbidden', message: 'denied by policy' });
     const { message, error } = await restartIn(statefulSetOf(1), [pod(0, { created: 60 })], [0], { refusal });
-    expect(message).toContain(
-      'the operator restarts pod shop-db-0 once, but not before the API server allows DELETE /x: denied by policy',
-    );
+    expect(message).toContain('the operator restarts pod shop-db-0 once, ');
+    expect(message).toContain(', and not before the API server allows DELETE /x: denied by policy');
     expect(error).toBe(refusal);
   });
 
@@ -239,13 +274,40 @@ describe('the restart of pods whose file systems have not grown', () => {
     const pods = [pod(0, { created: 60 })];
     const { deleted, failed, message } = await restartIn(statefulSetOf(1), pods, [0], { since: 'unknown' });
     expect({ deleted, failed }).toEqual({ deleted: [], failed: [] });
-    expect(message).toBe('waiting for the kubelet to grow the file system of claim data-shop-db-0 from 1Gi to 2Gi');
+    expect(message).toBe(
+      'waiting for the kubelet to grow the file system of claim data-shop-db-0 from 1Gi to 2Gi (kubectl --namespace default describe pvc data-shop-db-0)',
+    );
+  });
+
+  test('does not happen if the API server has a claim that is being deleted: it would lose the data', async () => {
+    const liveMetadata = { deletionTimestamp: minutesAgo(0) };
+    const { deleted } = await restartIn(statefulSetOf(1), [pod(0, { created: 60 })], [0], { liveMetadata });
+    expect(deleted).toEqual([]);
   });
 
   test('of a pod that is not ready waits for no other: their full volumes may be the cause', async () => {
     const full = { created: 60, ready: false };
     expect((await restart(pod(0, full), pod(1, full))).deleted).toEqual(['shop-db-0']);
     expect((await restart(pod(0, { created: 60 }), pod(1, full))).deleted).toEqual(['shop-db-1']);
+  });
+
+  test('of a pod that is not ready does not wait for one that is not ready although it was restarted', async () => {
+    const pods = [pod(0, { created: 7, ready: false }), pod(1, { created: 60, ready: false })];
+    expect((await restart(...pods)).deleted).toEqual(['shop-db-1']);
+  });
+
+  test('of a pod that is not ready waits for what blocks all restarts', async () => {
+    const pods = [pod(0, { created: 60, ready: false })];
+    const blocked = { blockedUntil: 'the API server accepts StatefulSet shop-db' };
+    expect(await restartIn(statefulSetOf(1), pods, [0], blocked)).toMatchObject({ deleted: [], ...blocked });
+  });
+
+  test('is not announced for a pod that was restarted before, although another restart is blocked', async () => {
+    const blocked = { blockedUntil: 'the API server accepts StatefulSet shop-db' };
+    const { deleted, failed, message } = await restartIn(statefulSetOf(1), [pod(0, { created: 7 })], [0], blocked);
+    expect({ deleted, failed }).toEqual({ deleted: [], failed: ['data-shop-db-0'] });
+    expect(message).toContain('so the operator does not restart it again');
+    expect(message).not.toContain('the operator restarts');
   });
 
   test('happens once per resize, however slow the clock of the node is', async () => {
