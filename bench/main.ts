@@ -4,6 +4,7 @@
  *     node bench/main.ts                 seven rounds: about 70 minutes
  *     QUICK=1 node bench/main.ts         a short run: within 5 minutes, once the peers are built
  *     node bench/main.ts kube-rs         only our operator and the named ones
+ *     node bench/main.ts unrecorded      our operator with and without its flight recorder
  *     node bench/main.ts outside         only our operator with the kinds that live outside the cluster: about 20 minutes.
  *                                        Keeps the other figures of the last run
  *
@@ -16,7 +17,7 @@ import { join } from 'node:path';
 import { abortOnInterrupt, exitCodeOf } from '../tools/abort-on-interrupt.ts';
 import { besidePage } from './benchmark-page.ts';
 import { machine, versions } from './machine.ts';
-import { buildOperators, type OperatorName, operatorNames } from './operators.ts';
+import { buildOperators, type OperatorName, onlyOnDemand, operatorNames } from './operators.ts';
 import { subjects } from './outside/index.ts';
 import { PeerError } from './peers/programs.ts';
 import { isWhole, type Plan, PlanError, readPlan } from './plan.ts';
@@ -59,7 +60,9 @@ async function main(args: readonly string[]): Promise<number> {
   try {
     const plan = readPlan(process.env);
     requireRootOnLinux();
-    const names = operatorNames.filter((name) => args.length === 0 || name === 'echoperator' || args.includes(name));
+    const isNamed = (name: OperatorName): boolean =>
+      args.length === 0 ? name !== onlyOnDemand : name === 'echoperator' || args.includes(name);
+    const names = operatorNames.filter(isNamed);
     const target = resultsFolder(plan, names, isOutsideAlone);
     const context = { plan, folder, signal };
     const results = isOutsideAlone ? await measureOutside(context, target) : await measure(names, context, target);
@@ -97,7 +100,8 @@ function requireRootOnLinux(): void {
 /** Only a complete run is published. */
 function resultsFolder(plan: Plan, names: readonly OperatorName[], isOutsideAlone: boolean): string {
   if (process.env.BENCH_RESULTS) return process.env.BENCH_RESULTS;
-  const whole = isWhole(plan) && (isOutsideAlone || names.length === operatorNames.length);
+  const whole =
+    isWhole(plan) && (isOutsideAlone || (names.length === operatorNames.length - 1 && !names.includes(onlyOnDemand)));
   return join(repository, whole ? 'docs' : 'dist/bench');
 }
 

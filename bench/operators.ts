@@ -4,8 +4,11 @@ import { bundle } from '../tools/release/index.ts';
 import { clientNodePeer, controllerRuntimePeer, kubeRsPeer } from './peers/programs.ts';
 
 /** Ours is first, because ratios are ours divided by another's. */
-export const operatorNames = ['echoperator', 'controller-runtime', 'kube-rs', 'client-node'] as const;
+export const operatorNames = ['echoperator', 'controller-runtime', 'kube-rs', 'client-node', 'unrecorded'] as const;
 export type OperatorName = (typeof operatorNames)[number];
+
+/** Takes part only if it is named: our operator without its flight recorder, whose cost the comparison shows. */
+export const onlyOnDemand: OperatorName = 'unrecorded';
 
 /** A compared operator, and how to start it. */
 export interface Operator {
@@ -30,12 +33,8 @@ type Build = (folder: string, signal: AbortSignal) => Promise<Omit<Operator, 'na
 
 const build: Readonly<Record<OperatorName, Build>> = {
   echoperator: async (folder) => {
-    const ours = await bundle({ folder: join(folder, 'echoperator') });
-    return {
-      command: [process.execPath, ...(await nodeFlagsOf('operator')), join(ours.folder, 'main.js')],
-      // The peers have only this controller too.
-      environment: { NODE_ENV: 'production', LOG_LEVEL: 'info', CONTROLLERS: 'echo' },
-    };
+    const { command, environment } = await ours(folder, 'echoperator');
+    return { command, environment: { ...environment, EXPLAIN_DIR: join(folder, 'explain') } };
   },
   'controller-runtime': async (_, signal) => ({ command: [await controllerRuntimePeer(signal)], environment: {} }),
   'kube-rs': async (_, signal) => ({ command: [await kubeRsPeer(signal)], environment: {} }),
@@ -43,4 +42,14 @@ const build: Readonly<Record<OperatorName, Build>> = {
     command: [process.execPath, await clientNodePeer(folder)],
     environment: { NODE_ENV: 'production' },
   }),
+  unrecorded: (folder) => ours(folder, 'unrecorded'),
 };
+
+async function ours(folder: string, name: OperatorName): Promise<Omit<Operator, 'name'>> {
+  const bundled = await bundle({ folder: join(folder, name) });
+  return {
+    command: [process.execPath, ...(await nodeFlagsOf('operator')), join(bundled.folder, 'main.js')],
+    // The peers have only this controller too.
+    environment: { NODE_ENV: 'production', LOG_LEVEL: 'info', CONTROLLERS: 'echo' },
+  };
+}

@@ -63,6 +63,8 @@ export interface Config {
   };
   /** HEALTH_PORT: serves /healthz and /readyz, always. */
   readonly healthPort: number;
+  /** EXPLAIN_DIR: the folder of the socket that `explain` asks. Absent: nothing is recorded. */
+  readonly explainDir: string | undefined;
   /** SHUTDOWN_TIMEOUT_SECONDS: how long reconciles in flight may take after SIGTERM. */
   readonly shutdownTimeoutSeconds: number;
   /** ENV: the name of the environment, which each log line contains. */
@@ -273,6 +275,7 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
       METRICS_PATH: path({ default: '/metrics' }),
       METRICS_PORT: port({ default: 2112 }),
       HEALTH_PORT: port({ default: 8081 }),
+      EXPLAIN_DIR: path({ default: undefined }),
       SHUTDOWN_TIMEOUT_SECONDS: seconds({ default: 20 }),
       ENV: text({ default: 'local' }),
       LOG_LEVEL: logLevel({ default: 'debug' }),
@@ -339,6 +342,7 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
     containerName: values.CONTAINER_NAME,
     metrics: { enabled: values.METRICS_ENABLED, path: values.METRICS_PATH, port: values.METRICS_PORT },
     healthPort: values.HEALTH_PORT,
+    explainDir: values.EXPLAIN_DIR,
     shutdownTimeoutSeconds: values.SHUTDOWN_TIMEOUT_SECONDS,
     env: values.ENV,
     logLevel: values.LOG_LEVEL,

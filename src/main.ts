@@ -2,6 +2,7 @@ import { kinds, kindsWithFinalizer } from './api/index.ts';
 import { checkUninstall, StillNeededError } from './check-uninstall.ts';
 import { type Config, ConfigError, readConfig } from './config.ts';
 import { applyCustomResourceDefinitions, deleteCustomResourceDefinitions } from './crds.ts';
+import { ExplainError, ExplainUsageError, explainCommand } from './explain.ts';
 import { openLog } from './log.ts';
 import { fieldManager, run } from './runner.ts';
 import { ConnectionError, connect, createClient } from './runtime/client/index.ts';
@@ -22,6 +23,10 @@ Commands:
   apply-crds        apply the CustomResourceDefinitions of this version and wait until the API server serves them
   delete-crds       delete these CustomResourceDefinitions, with every object of their kinds, and wait until they are gone
   check-uninstall   list the objects whose deletion needs the operator, and fail if there are any
+  explain KIND/NAME [-n NAMESPACE] [--json] [--follow]
+                    print why the operator in this container did what it did with an object, and what it waits for
+  explain --since SECONDS [-n NAMESPACE] [--json] [--follow]
+                    print what the operator in this container did in a namespace
   version           print the version
 `;
 
@@ -38,6 +43,13 @@ const commandTimeoutMs = 60_000;
 type ExitCode = 0 | 1 | 2;
 
 async function main(args: readonly string[], environment: NodeJS.ProcessEnv): Promise<ExitCode> {
+  if (args[0] === 'explain') {
+    const color = process.stdout.isTTY;
+    for await (const text of explainCommand(args.slice(1), readConfig(environment).explainDir, { color })) {
+      process.stdout.write(text);
+    }
+    return 0;
+  }
   const command = commands.find((known) => known === args[0]);
   if (args.length > 1 || (args.length === 1 && command === undefined)) {
     process.stderr.write(`unknown arguments: ${args.join(' ')}\n\n${usage}`);
@@ -83,11 +95,11 @@ async function runCommand(
 }
 
 function reportFailure(error: unknown): ExitCode {
-  if (error instanceof ConfigError || error instanceof ConnectionError) {
+  if (error instanceof ConfigError || error instanceof ConnectionError || error instanceof ExplainUsageError) {
     process.stderr.write(`${error.message}\n`);
     return 2;
   }
-  if (error instanceof LeadershipLostError || error instanceof StillNeededError) {
+  if (error instanceof LeadershipLostError || error instanceof StillNeededError || error instanceof ExplainError) {
     process.stderr.write(`echoperator: ${error.message}\n`);
     return 1;
   }

@@ -187,6 +187,16 @@ function readTlsFiles(files: Readonly<Record<TlsFile, FileSetting>>): Readonly<R
   };
 }
 
+/** The names of the kinds whose controllers are disabled, each with the setting of the chart that enables its controller. */
+export const disabledKinds = (config: Pick<Config, 'controllers'>): ReadonlyMap<string, string> =>
+  new Map(
+    controllerNames
+      .filter((name) => !config.controllers.includes(name))
+      .map((name) => [controllers[name].kind.kind, settingOf(name)]),
+  );
+
+const settingOf = (name: ControllerName): string => `controllers.${name}.enabled`;
+
 /**
  * Adds the enabled controllers, and the replacements of disabled ones. Returns a function that closes their
  * connections.
@@ -201,7 +211,7 @@ export async function addControllers(operator: OperatorParts, config: Config): P
     } else {
       const finalizer = kindsWithFinalizer.find((each) => each.kind === kind)?.finalizer;
       const { manager, events } = operator;
-      const setting = `controllers.${name}.enabled`;
+      const setting = settingOf(name);
       addDisabledController(manager, kind, { events, namespaces: config.watchNamespaces, setting, finalizer });
     }
   }

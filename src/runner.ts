@@ -1,11 +1,16 @@
 import { randomUUID } from 'node:crypto';
 import { type Config, ConfigError } from './config.ts';
-import { addControllers } from './operator.ts';
+import { addControllers, disabledKinds } from './operator.ts';
 import { isInCluster } from './runtime/client/index.ts';
 import type { Logger, Operator } from './runtime/index.ts';
 import { type LeaseTimings, PodCrashDetector, validateTimings } from './runtime/leader-election/index.ts';
 import {
+  type ActivityQuery,
   connectOperator,
+  type ExplainAnswer,
+  type ExplainQuery,
+  type ExplainServer,
+  FlightRecorder,
   type HttpServer,
   type LeaderElectionOptions,
   Liveness,
@@ -13,6 +18,7 @@ import {
   probeRoutes,
   type Route,
   serve,
+  serveExplanations,
 } from './runtime/process/index.ts';
 
 /** The field manager of the operator's writes. */
@@ -39,6 +45,7 @@ export interface RunOptions {
  */
 export async function run({ config, environment, log, signal, userAgent }: RunOptions): Promise<void> {
   const leaderElection = leaderElectionOf(config, environment, log);
+  const recorder = config.explainDir === undefined ? undefined : new FlightRecorder();
   const operator = await connectOperator({
     name: fieldManager,
     environment,
@@ -49,11 +56,15 @@ export async function run({ config, environment, log, signal, userAgent }: RunOp
     instance: config.ha.nodeId,
     drainTimeoutMs: config.shutdownTimeoutSeconds * 1000,
     leaderElection,
+    observer: recorder,
   });
   const closeConnections = await addControllers(operator, config);
 
   const liveness = new Liveness(operator.manager);
-  const servers = await listen(config, operator, liveness);
+  const servers: readonly (HttpServer | ExplainServer)[] = [
+    ...(await listen(config, operator, liveness)),
+    ...(await listenForExplain(config, operator, recorder, log)),
+  ];
   const { numWorkers: workers, watchNamespaces: namespaces = 'all' } = config;
   const { origin } = operator.connection.server;
   log.info({ server: origin, workers, namespaces, ha: config.ha.enabled }, 'operator starts');
@@ -150,6 +161,56 @@ async function listen(config: Config, operator: Operator, liveness: Liveness): P
     await health.close();
     throw error;
   }
+}
+
+/** Explanations are a help, not a need: where the socket cannot be made, the operator runs without. */
+async function listenForExplain(
+  config: Config,
+  operator: Operator,
+  recorder: FlightRecorder | undefined,
+  log: Logger,
+): Promise<readonly ExplainServer[]> {
+  if (config.explainDir === undefined || recorder === undefined) return [];
+  try {
+    return [await serveExplanations(config.explainDir, (query) => answerOf(query, config, operator, recorder))];
+  } catch (error) {
+    log.warn({ err: error, folder: config.explainDir }, 'no socket for explain: change EXPLAIN_DIR');
+    return [];
+  }
+}
+
+function answerOf(
+  query: ExplainQuery | ActivityQuery,
+  config: Config,
+  operator: Operator,
+  recorder: FlightRecorder,
+): ExplainAnswer {
+  const leadership = operator.leadership();
+  const { notes, ...answer } =
+    'kind' in query ? explainObject(query, config, recorder) : { notes: [], activity: recorder.explainActivity(query) };
+  return {
+    ...answer,
+    notes: [...(operator.elector?.isLeading === false ? ['this replica does not lead: ask the leader'] : []), ...notes],
+    ...(leadership !== undefined && {
+      leader: {
+        identity: leadership.identity,
+        isThisReplica: leadership.isThisProcess,
+        since: leadership.since.toISOString(),
+        ...(leadership.because !== undefined && { because: leadership.because }),
+      },
+    }),
+  };
+}
+
+function explainObject(query: ExplainQuery, config: Config, recorder: FlightRecorder): ExplainAnswer {
+  const explanation = recorder.explain(query);
+  if (explanation === undefined) {
+    const problem = `this operator reconciles no kind ${query.kind}: name it as echo or echos.mmontes.io`;
+    return { problem, notes: [] };
+  }
+  const setting = disabledKinds(config).get(explanation.kind);
+  const notes = setting === undefined ? [] : [`the controller of ${explanation.kind} is disabled (${setting})`];
+  return { explanation, notes };
 }
 
 async function serveOn(setting: string, port: number, routes: Readonly<Record<string, Route>>): Promise<HttpServer> {

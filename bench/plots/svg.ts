@@ -46,6 +46,7 @@ export const colours: Readonly<Record<string, string>> = {
   'controller-runtime': '#e69f00',
   'kube-rs': '#009e73',
   'client-node': '#cc79a7',
+  unrecorded: '#d55e00',
   ceiling: '#999999',
 };
 

@@ -97,6 +97,7 @@ describe.each(helmNames)('the operator, by %s', (name) => {
       METRICS_PATH: '/metrics',
       METRICS_PORT: '2112',
       HEALTH_PORT: '8081',
+      EXPLAIN_DIR: '/dev/shm',
       PSQL_HOST: '',
       PSQL_PORT: '5432',
       PSQL_DBNAME: 'postgres',

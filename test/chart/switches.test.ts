@@ -88,6 +88,11 @@ describe.each(helmNames)('switches that users of other charts know, by %s', (nam
     },
   );
 
+  it('explain.enabled=false records nothing', async () => {
+    const rendering = await render({ explain: { enabled: false } });
+    expect(rendering.one('ConfigMap').data?.EXPLAIN_DIR).toBe('');
+  });
+
   it('rbac.aggregate names the kinds that users of a namespace get', async () => {
     const kindsOf = async (aggregate: object) => {
       const rendering = await render({ rbac: { aggregate } });

@@ -3,6 +3,7 @@ import { PostgresWriter, postgresWriterFinalizer } from '../../src/api/index.ts'
 import { findCondition, type ObjectKey } from '../../src/runtime/index.ts';
 import { Event } from '../../src/runtime/kinds/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
+import { operatorCommand } from '../../testkit/operator-process.ts';
 import { connectionsOf } from '../../testkit/postgres-server.ts';
 import { forbid } from './environment/admission-policy.ts';
 import { idOf, literal, PostgresWorld, quoted } from './environment/postgres-world.ts';
@@ -502,6 +503,27 @@ test('with a list of permitted tables, the operator writes only to them', async 
     expect(await world.rows('teachers', key)).toEqual([]);
     await world.apply(key, jane);
     await world.withReason(key, 'RowWritten');
+    await world.delete(key);
+    await world.gone(key);
+  } finally {
+    await restartOperator();
+  }
+});
+
+test('explain tells that a row is refused, and no value of it', async () => {
+  const settings = { EXPLAIN_DIR: world.folder };
+  await restartOperator(settings);
+  try {
+    await world.createTable('guarded');
+    await world.database.query(`ALTER TABLE guarded ADD CHECK (name <> 'hunter2')`);
+    const key = world.newKey('guarded');
+    await world.apply(key, { ...jane, table: 'guarded', name: 'hunter2' });
+    await world.withReason(key, 'RowRefused');
+    for (const args of [[`postgreswriter/${key.name}`], [`postgreswriter/${key.name}`, '--json'], ['--since', '300']]) {
+      const { stdout } = await operatorCommand(['explain', ...args, '-n', key.namespace], settings);
+      expect(stdout).toContain('RowRefused');
+      expect(stdout).not.toMatch(/hunter2|Peru/);
+    }
     await world.delete(key);
     await world.gone(key);
   } finally {

@@ -21,6 +21,7 @@ const defaults: Config = {
   containerName: undefined,
   metrics: { enabled: true, path: '/metrics', port: 2112 },
   healthPort: 8081,
+  explainDir: undefined,
   shutdownTimeoutSeconds: 20,
   env: 'local',
   logLevel: 'debug',

@@ -22,7 +22,14 @@ export class DemoError extends Error {
   override readonly name = 'DemoError';
 }
 
-export type Demo = { readonly kubeconfig: string; readonly bin: string; readonly log: string };
+export type Demo = {
+  readonly kubeconfig: string;
+  readonly bin: string;
+  /** What the Echo's pod printed. */
+  readonly log: string;
+  /** What the operator did with the Echo. */
+  readonly explanation: string;
+};
 
 /**
  * Brings up a cluster, installs the operator and runs an Echo. Every step can be repeated, so a run after an interruption continues
@@ -41,7 +48,7 @@ export async function runDemo(runStep: RunStep, signal: AbortSignal): Promise<De
   const commands: Commands = { bin, kubeconfig: cluster.kubeconfigPath, signal };
   try {
     await installWithHelm(commands, image.archive, runStep);
-    return { ...commands, log: await applyExample(commands, runStep) };
+    return { ...commands, ...(await applyExample(commands, runStep)) };
   } catch (cause) {
     signal.throwIfAborted();
     throw new DemoError(await diagnose(commands), { cause });
@@ -74,7 +81,7 @@ async function installWithHelm(commands: Commands, archive: string, runStep: Run
   );
 }
 
-async function applyExample(commands: Commands, runStep: RunStep): Promise<string> {
+async function applyExample(commands: Commands, runStep: RunStep): Promise<Pick<Demo, 'log' | 'explanation'>> {
   const kubectl = (...args: readonly string[]): Promise<string> => run(commands, 'kubectl', ...args);
   const echo = parse(await readFile(example, 'utf8')) as {
     readonly metadata: { readonly name: string; readonly namespace: string };
@@ -87,10 +94,24 @@ async function applyExample(commands: Commands, runStep: RunStep): Promise<strin
     kubectl('wait', '--for=condition=Ready', `echo/${name}`, '--namespace', where, '--timeout=120s'),
   );
   const log = await runStep(`kubectl logs job/${name}`, () => kubectl('logs', `job/${name}`, '--namespace', where));
-  if (log === `${echo.spec.message}\n`) return log;
-  throw new WrongLogError(
-    `The pod of job/${name} printed ${JSON.stringify(log)} instead of ${JSON.stringify(`${echo.spec.message}\n`)}.`,
+  if (log !== `${echo.spec.message}\n`) {
+    throw new WrongLogError(
+      `The pod of job/${name} printed ${JSON.stringify(log)} instead of ${JSON.stringify(`${echo.spec.message}\n`)}.`,
+    );
+  }
+  const explanation = await runStep(`explain echo/${name}`, () =>
+    askLeader(commands, 'explain', `echo/${name}`, '--namespace', where),
   );
+  return { log, explanation };
+}
+
+/** Runs a command of the operator in the pod of the leader. */
+async function askLeader(commands: Commands, ...command: readonly string[]): Promise<string> {
+  const lease = ['get', 'lease', release, '--namespace', namespace];
+  const holder = await run(commands, 'kubectl', ...lease, '--output', 'jsonpath={.spec.holderIdentity}');
+  const [pod = ''] = holder.split('_');
+  const program = ['/usr/local/bin/node', '/app/main.js', ...command];
+  return run(commands, 'kubectl', 'exec', pod, '--namespace', namespace, '--', ...program);
 }
 
 /** Removes the cluster and the demo's folder. The programs and the image stay in the cache. */

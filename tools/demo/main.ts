@@ -18,9 +18,10 @@ import { type RunStep, stepRunner } from './run-step.ts';
 async function up(runStep: RunStep, keep: boolean, signal: AbortSignal): Promise<void> {
   const started = performance.now();
   try {
-    const { log, ...rest } = await runDemo(runStep, signal);
+    const { log, explanation, ...rest } = await runDemo(runStep, signal);
     console.log(`\nDone after ${duration(performance.now() - started)}. The pod printed:\n\n    ${log}`);
     if (keep) console.log(nextSteps(rest));
+    console.log(`What the operator did with the Echo, as its command explain tells it:\n\n${explanation}`);
   } finally {
     if (!keep) await removeDemo(runStep);
   }

@@ -28,6 +28,10 @@ const withoutValue: Readonly<Record<string, readonly [chartValue: string, meanin
   ],
   POD_UID: ["the pod's uid", 'The uid of that pod.'],
   CONTAINER_NAME: ["the container's name", 'The name of the container.'],
+  EXPLAIN_DIR: [
+    'with `explain.enabled` `/dev/shm`',
+    'Folder of the socket that [explain](#explain) asks. Only the user of the process may open it. Empty: nothing is recorded.',
+  ],
   CHILD_POD_IMAGE_PULL_SECRETS: [
     'the names in `imagePullSecrets`',
     'Secrets that nodes use to pull the images of the pods that the operator creates. Each must exist in the namespace of the pod.',

@@ -29,6 +29,8 @@ METRICS_ENABLED: {{ .Values.monitoring.enabled | quote }}
 METRICS_PATH: {{ .Values.monitoring.path | quote }}
 METRICS_PORT: {{ .Values.monitoring.port | quote }}
 HEALTH_PORT: {{ .Values.health.port | quote }}
+# The root filesystem is read-only. A container runtime mounts this folder for each pod.
+EXPLAIN_DIR: {{ ternary "/dev/shm" "" .Values.explain.enabled | quote }}
 {{- if .Values.controllers.pet.enabled }}
 PETSTORE_ADDRESS: {{ include "echoperator.petstoreAddress" . | quote }}
 PETSTORE_TLS: {{ include "echoperator.petstoreTls" . | default "false" | quote }}

@@ -164,7 +164,11 @@ export class Applier {
     if (result.type !== 'unchanged') return result;
     const { uid } = current.metadata;
     const differences = differencesOf(configuration, current, schemaOf(kind));
-    if (differences.length === 0 || this.#tolerated.has(uid, configuration, differences)) return result;
+    if (differences.length === 0 || this.#tolerated.has(uid, configuration, differences)) {
+      client.trace?.unchanged(kind, current.metadata);
+      return result;
+    }
+    client.trace?.differs(differences);
     try {
       const object = await client.apply(kind, configuration, { force: true, uid });
       const remaining = this.#recordDifferences(kind, configuration, object);

@@ -106,6 +106,8 @@ export class Informer<T extends KubeObject> {
   readonly #synced = Promise.withResolvers<void>();
   #unsynced: number;
   #running = false;
+  /** The managedFields of the objects that a watch has delivered and no handler has seen. Undefined: nobody asks for writers. */
+  #fieldOwners: Map<KubeObject, readonly FieldOwner[]> | undefined;
   /** The last prepared object. A new object that has no earlier version shares equal parts with it. */
   #shareReference: T | undefined;
 
@@ -187,6 +189,16 @@ export class Informer<T extends KubeObject> {
   }
 
   /**
+   * Remembers who wrote each object that a watch delivers, until the handlers have been called.
+   *
+   * @returns a function for handlers: the field managers that last wrote the status of the delta's object, or the rest of it.
+   */
+  trackWriters(): (object: KubeObject, part: 'status' | 'main') => string | undefined {
+    this.#fieldOwners ??= new Map();
+    return (object, part) => lastWriter(this.#fieldOwners?.get(object) ?? [], part);
+  }
+
+  /**
    * Adds an observer.
    *
    * @returns a function that removes the observer.
@@ -256,7 +268,7 @@ export class Informer<T extends KubeObject> {
   ): Partition<T> {
     const { client, labelSelector, fieldSelector, listing, watchTimeoutSeconds, backoff } = options;
     const target: ReflectorTarget<T> = {
-      prepare: (object) => this.#prepare(object),
+      prepare: (object, origin) => this.#prepare(object, origin),
       replace: (objects, resourceVersion, startedAtMs) => {
         this.#replace(partition, objects, resourceVersion, startedAtMs);
         partition.isDefective = false;
@@ -299,12 +311,14 @@ export class Informer<T extends KubeObject> {
     return partition;
   }
 
-  #prepare(object: T): T {
+  #prepare(object: T, origin: DeltaOrigin): T {
+    const fieldOwners = this.#fieldOwners === undefined || origin === 'list' ? undefined : fieldOwnersOf(object);
     const whole = this.#options.keepManagedFields ? object : withoutManagedFields(object);
     const small = this.#transformed(whole);
     const reference = this.#store.get(small.metadata) ?? this.#shareReference;
     const prepared = share(small, reference);
     this.#shareReference = prepared;
+    if (fieldOwners !== undefined) this.#fieldOwners?.set(prepared, fieldOwners);
     return this.#options.freeze ? deepFreeze(prepared) : prepared;
   }
 
@@ -362,6 +376,7 @@ export class Informer<T extends KubeObject> {
       if (event.type === 'DELETED') this.#emit(this.#handlers, this.#store.delete(event.object), 'watch');
       else if (event.type !== 'BOOKMARK') this.#set(event.object);
     }
+    this.#fieldOwners?.clear();
     this.#advanced(partition.namespace);
   }
 
@@ -427,6 +442,29 @@ interface Registration<T extends KubeObject> {
 function hasReached<T extends KubeObject>(partition: Partition<T> | undefined, resourceVersion: string): boolean {
   const reached = partition?.resourceVersion;
   return reached !== undefined && compareResourceVersions(reached, resourceVersion) >= 0;
+}
+
+/** An entry of `metadata.managedFields`. */
+interface FieldOwner {
+  readonly manager?: string;
+  readonly time?: string;
+  readonly subresource?: string;
+}
+
+const fieldOwnersOf = ({ metadata }: KubeObject): readonly FieldOwner[] | undefined =>
+  'managedFields' in metadata ? (metadata.managedFields as readonly FieldOwner[]) : undefined;
+
+/** The times are whole seconds, so there may be several. */
+function lastWriter(owners: readonly FieldOwner[], part: 'status' | 'main'): string | undefined {
+  let last = '';
+  const managers = new Set<string>();
+  for (const { manager, time = '', subresource } of owners) {
+    if (manager === undefined || (subresource === 'status') !== (part === 'status') || time < last) continue;
+    if (time > last) managers.clear();
+    last = time;
+    managers.add(manager);
+  }
+  return managers.size === 0 ? undefined : [...managers].join(' or ');
 }
 
 /** Copies the metadata: `delete` would make V8 store the remaining members as a hash table. */

@@ -22,8 +22,12 @@ import { compareResourceVersions } from './resource-version.ts';
  * other functions must not throw.
  */
 export interface ReflectorTarget<T extends KubeObject> {
-  /** Called once per received object, before anything keeps it. The reflector uses the returned object instead. */
-  prepare(object: T): T;
+  /**
+   * Called once per received object, before anything keeps it. The reflector uses the returned object instead.
+   *
+   * @param origin `list` also for a list that is streamed as the start of a watch.
+   */
+  prepare(object: T, origin: 'list' | 'watch'): T;
   /**
    * Takes a complete, consistent list as of `resourceVersion`. The version is lower than the previous one if the server was
    * restored from a backup.
@@ -305,7 +309,7 @@ export class Reflector<T extends KubeObject> {
   }
 
   #prepareInto(objects: T[], items: readonly T[]): void {
-    for (const item of items) objects.push(this.#target.prepare(item));
+    for (const item of items) objects.push(this.#target.prepare(item, 'list'));
   }
 
   #listed(objects: readonly T[], resourceVersion: string, startedAtMs: number): void {
@@ -337,7 +341,7 @@ export class Reflector<T extends KubeObject> {
         // The first batch is empty: the server has accepted the request.
         wasOpened = true;
         this.#target.onNotRefused?.();
-        let events = this.#prepared(batch);
+        let events = this.#prepared(batch, initial === undefined ? 'watch' : 'list');
         // Bytes may still arrive after an abort. Drop them: the next watch resumes from the last applied event.
         if (controller.signal.aborted) throw controller.signal.reason;
         if (initial !== undefined) {
@@ -382,9 +386,9 @@ export class Reflector<T extends KubeObject> {
     }
   }
 
-  #prepared(batch: readonly WatchEvent<T>[]): readonly WatchEvent<T>[] {
+  #prepared(batch: readonly WatchEvent<T>[], origin: 'list' | 'watch'): readonly WatchEvent<T>[] {
     return batch.map((event) =>
-      event.type === 'BOOKMARK' ? event : { type: event.type, object: this.#target.prepare(event.object) },
+      event.type === 'BOOKMARK' ? event : { type: event.type, object: this.#target.prepare(event.object, origin) },
     );
   }
 }

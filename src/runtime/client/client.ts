@@ -1,4 +1,5 @@
 import type { Kind, KubeObject, Manifest, ObjectKey } from '../kind/index.ts';
+import type { ReconcileTrace } from '../observability/index.ts';
 
 /** Selects the objects of a list, a watch or a deleteCollection. */
 export interface Selection {
@@ -168,6 +169,8 @@ export interface ClientRequest {
   readonly resourceVersion?: string | undefined;
   /** The server stores nothing. */
   readonly isDryRun?: boolean | undefined;
+  /** The body of a patch. Absent for other verbs. */
+  readonly patch?: object | undefined;
 }
 
 /** Wraps each request except watches. It must call `send` once and return its result or throw its error. */
@@ -178,6 +181,8 @@ export interface RequestScope {
   /** Aborts each request, including watches. */
   readonly signal: AbortSignal;
   readonly hook: RequestHook;
+  /** Default: none. */
+  readonly trace?: ReconcileTrace | undefined;
 }
 
 /**
@@ -275,6 +280,9 @@ export interface Client {
    */
   deleteCollection<T extends KubeObject>(kind: Kind<T>, options?: DeleteCollectionOptions): Promise<readonly T[]>;
 
-  /** Returns a client that adds this signal and hook to each request. They replace those of an outer scope. */
+  /** Observes the reconcile that has this client, if the operator has an observer. */
+  readonly trace?: ReconcileTrace | undefined;
+
+  /** Returns a client that adds this signal and hook to each request, and has this trace. They replace those of an outer scope. */
   scoped(scope: RequestScope): Client;
 }

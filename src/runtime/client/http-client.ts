@@ -6,6 +6,7 @@ import {
   type ObjectKey,
   resourceName,
 } from '../kind/index.ts';
+import type { ReconcileTrace } from '../observability/index.ts';
 import { ApiError, type Status } from './api-error.ts';
 import type {
   ApplyOptions,
@@ -79,6 +80,10 @@ export class HttpClient implements Client {
     this.#gate = options.gate;
     this.#scope = options.scope;
     this.#managerQuery = queryOf({ fieldManager });
+  }
+
+  get trace(): ReconcileTrace | undefined {
+    return this.#scope?.trace;
   }
 
   scoped(scope: RequestScope): HttpClient {
@@ -158,7 +163,7 @@ export class HttpClient implements Client {
     const path = objectPath(kind, key, subresource);
     const contentType = patch.type === 'json' ? jsonPatch : mergePatch;
     return this.#write<T>(
-      { verb: 'patch', kind, key, subresource },
+      { verb: 'patch', kind, key, subresource, patch: patch.body },
       { method: 'PATCH', path, contentType, body: patch.body, signal },
     );
   }
@@ -173,7 +178,7 @@ export class HttpClient implements Client {
     const body = { metadata: { resourceVersion: key.resourceVersion }, status };
     const signal = options?.signal;
     return this.#write<T>(
-      { verb: 'patch', kind, key, subresource: 'status' },
+      { verb: 'patch', kind, key, subresource: 'status', patch: body },
       { method: 'PATCH', path, contentType: mergePatch, body, signal },
     );
   }
@@ -215,7 +220,7 @@ export class HttpClient implements Client {
     const body = { metadata, spec: { replicas } };
     const signal = options?.signal;
     return this.#write<Scale>(
-      { verb: 'patch', kind, key, subresource: 'scale' },
+      { verb: 'patch', kind, key, subresource: 'scale', patch: body },
       { method: 'PATCH', path, contentType: mergePatch, body, signal },
     );
   }

@@ -4,8 +4,18 @@ import type { CacheProgress, Informer, InformerOptions } from '../cache/index.ts
 import { isDefect } from '../cache/is-defect.ts';
 import { type Client, GateClosedError, isAlreadyExists, isConflict, isNamespaceTerminating } from '../client/index.ts';
 import { type Kind, type KubeObject, keyString, type ObjectKey } from '../kind/index.ts';
-import type { Logger, Metrics, ReconcileFailure, ReconcileObserver, ReconcileOutcome } from '../observability/index.ts';
-import { type RetryOptions, WorkQueue } from '../queue/index.ts';
+import type {
+  ControllerKeyState,
+  ControllerObserver,
+  Logger,
+  Metrics,
+  OperatorObserver,
+  ReconcileFailure,
+  ReconcileObserver,
+  ReconcileOutcome,
+} from '../observability/index.ts';
+import { type Cause, type RetryOptions, WorkQueue } from '../queue/index.ts';
+import { EventCauses } from './event-causes.ts';
 import { LazyLog } from './lazy-log.ts';
 import type { Predicate } from './predicate.ts';
 import { ReadYourWrites } from './read-your-writes.ts';
@@ -94,7 +104,13 @@ export interface ControllerEnvironment {
   readonly informers: InformerSource;
   readonly log: Logger;
   readonly metrics: Pick<Metrics, 'reconciles' | 'queue' | 'watchesReplaced'>;
+  /** Default: none. */
+  readonly observer?: OperatorObserver | undefined;
 }
+
+const resync: Cause = { type: 'resync' };
+const source: Cause = { type: 'source' };
+const takeover: Cause = { type: 'takeover' };
 
 /** A resync yields to the event loop after this many keys. */
 const resyncBatch = 1000;
@@ -112,12 +128,15 @@ export class Controller<T extends KubeObject> {
   readonly #sources: readonly KeySource[];
   readonly #client: Client;
   readonly #log: Logger;
-  readonly #observer: ReconcileObserver;
+  readonly #counters: ReconcileObserver;
+  readonly #observer: ControllerObserver | undefined;
   /** Set while the controller runs, if reconciles have a time limit. */
   #limit: TimeLimit | undefined;
   readonly #queue: WorkQueue;
   readonly #own: Informer<T>;
   readonly #writes: ReadYourWrites;
+  /** The handlers are being attached again: the queue receives every cached object. */
+  #isTakingOver = false;
   /** Attaches the handlers again after {@link detachUntilRun}. */
   readonly #reattach: () => void;
   /** One function per attached handler. */
@@ -139,13 +158,20 @@ export class Controller<T extends KubeObject> {
     this.#sources = options.sources ?? [];
     this.#client = environment.client;
     this.#log = environment.log.child({ controller: name });
-    this.#observer = environment.metrics.reconciles(name, workers);
+    this.#counters = environment.metrics.reconciles(name, workers);
     this.#queue = new WorkQueue({ ...options.retries, observer: environment.metrics.queue(name) });
     this.#own = environment.informers(kind, options.informer);
+    const { predicate } = options;
+    this.#observer = environment.observer?.controller({
+      name,
+      kind,
+      predicate: predicate?.name,
+      stateOf: (key) => this.#stateOf(key, predicate),
+    });
     const others = this.#attachAll(kind, options, environment.informers);
     this.#reattach = () => this.#attachAll(kind, options, environment.informers);
     this.#writes = new ReadYourWrites([this.#own, ...others], {
-      enqueue: (key) => this.#queue.add(key),
+      enqueue: (key, cause) => this.#queue.add(key, undefined, cause),
       log: this.#log,
       timeoutMs: observationTimeoutMs,
       watchReplaced: environment.metrics.watchesReplaced(name),
@@ -169,7 +195,11 @@ export class Controller<T extends KubeObject> {
   async run(signal: AbortSignal): Promise<void> {
     const limit = this.#reconcileTimeoutMs === undefined ? undefined : new TimeLimit(this.#reconcileTimeoutMs, signal);
     this.#limit = limit;
-    if (this.#detach.length === 0) this.#reattach();
+    if (this.#detach.length === 0) {
+      this.#isTakingOver = true;
+      this.#reattach();
+      this.#isTakingOver = false;
+    }
     const sourcesStopped = this.#runSources();
     try {
       await Promise.all(Array.from({ length: this.#workers }, () => this.#work(signal, limit)));
@@ -207,28 +237,32 @@ export class Controller<T extends KubeObject> {
 
   #attach(kind: Kind<T>, options: ControllerOptions<T>, informers: InformerSource): readonly CacheProgress[] {
     const { predicate } = options;
+    const isObserved = this.#observer !== undefined;
+    const causes = isObserved ? new EventCauses(kind.kind, this.#own.trackWriters()) : undefined;
     const detach = this.#own.addHandler((delta, origin) => {
       if (predicate === undefined || predicate(delta)) {
-        this.#queue.add(keyString(delta.object.metadata), priorityOf(origin));
+        this.#enqueue(delta.object.metadata, priorityOf(origin), causes?.of(delta, origin));
+      } else if (causes !== undefined) {
+        this.#observer?.filtered(keyString(delta.object.metadata), causes.of(delta, origin));
       }
     });
     this.#detach.push(detach);
     const others = [...(options.owns ?? []).map((child) => ownedWatch(kind, child)), ...(options.watches ?? [])];
     return others.map((watch) => {
-      const attachment = watch.attach(informers, this.#enqueue);
+      const attachment = watch.attach(informers, this.#enqueue, isObserved);
       this.#detach.push(() => attachment.detach());
       return attachment.informer;
     });
   }
 
-  readonly #enqueue: Enqueue = (key, options) => this.#queue.add(keyString(key), options);
+  readonly #enqueue: Enqueue = (key, options, cause) =>
+    this.#queue.add(keyString(key), options, this.#isTakingOver ? takeover : cause);
 
   /** Runs the sources and the resyncs until they are stopped. */
   async #runSources(): Promise<void> {
     const { signal } = this.#sourcesStop;
-    const running = this.#sources.map((source) =>
-      runSource(source, { enqueue: this.#enqueue, signal, log: this.#log }),
-    );
+    const enqueue: Enqueue = (key, options) => this.#enqueue(key, options, source);
+    const running = this.#sources.map((each) => runSource(each, { enqueue, signal, log: this.#log }));
     if (this.#resyncEveryMs !== undefined) running.push(this.#resync(this.#resyncEveryMs, signal));
     await Promise.all(running);
   }
@@ -239,7 +273,7 @@ export class Controller<T extends KubeObject> {
       let left = resyncBatch;
       for (const { metadata } of this.#own.store.list()) {
         if (signal.aborted) return;
-        this.#queue.add(keyString(metadata), { priority: 'low' });
+        this.#queue.add(keyString(metadata), { priority: 'low' }, resync);
         left -= 1;
         if (left > 0) continue;
         left = resyncBatch;
@@ -256,7 +290,8 @@ export class Controller<T extends KubeObject> {
 
   async #work(signal: AbortSignal, limit: TimeLimit | undefined): Promise<void> {
     for (let key = await this.#queue.next(); key !== undefined; key = await this.#queue.next()) {
-      if (!this.#writes.defer(key)) await this.#reconcileOne(key, signal, limit);
+      const cause = this.#observer && this.#queue.handedOut(key)?.cause;
+      if (!this.#writes.defer(key, cause)) await this.#reconcileOne(key, signal, limit);
       this.#queue.done(key);
     }
   }
@@ -266,19 +301,39 @@ export class Controller<T extends KubeObject> {
     const clock = limit?.start();
     const signal = clock?.signal ?? all;
     const startedAtMs = performance.now();
-    this.#observer.started();
+    this.#counters.started();
+    const trace = this.#observer?.started(key, startedAtMs, this.#queue.handedOut(key), this.#queue.failures(key));
     let end: ReconcileEnd = { outcome: 'success' };
+    let thrown: unknown;
     try {
-      const client = this.#writes.client(this.#client, key, signal);
+      const client = this.#writes.client(this.#client, key, signal, trace);
       const result = await this.#reconcile(parseKey(key), { client, signal, log });
       if (clock?.timedOut()) throw signal.reason;
+      if (result.type === 'retry') thrown = result.error;
       end = this.#ended(key, result, log);
     } catch (error) {
+      thrown = error;
       end = this.#failed(key, error, log, { signal, timedOut: clock?.timedOut() ?? false });
     } finally {
       clock?.stop();
-      this.#observer.finished(end.outcome, (performance.now() - startedAtMs) / 1000, end.failure);
+      const endedAtMs = performance.now();
+      this.#counters.finished(end.outcome, (endedAtMs - startedAtMs) / 1000, end.failure);
+      trace?.ended(end.outcome, end.failure, thrown, { endedAtMs, nextAtMs: this.#queue.dueAtMs(key) });
     }
+  }
+
+  #stateOf(key: ObjectKey, predicate: Predicate<T> | undefined): ControllerKeyState {
+    const { namespaces, store } = this.#own;
+    const id = keyString(key);
+    const object = store.get(key);
+    return {
+      ...this.#queue.stateOf(id),
+      isInScope: namespaces === undefined || (key.namespace !== undefined && namespaces.includes(key.namespace)),
+      isCached: object !== undefined,
+      isFiltered: object !== undefined && predicate?.({ type: 'added', object }) === false,
+      deferredSinceMs: this.#writes.deferredSinceMs(id),
+      awaited: this.#writes.unobserved(id),
+    };
   }
 
   #ended(key: string, result: Result, log: Logger): ReconcileEnd {

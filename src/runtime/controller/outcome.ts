@@ -166,6 +166,7 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
   async report(object: T, outcome: Outcome<R, T>, context: Pick<ReconcileContext, 'client' | 'log'>): Promise<Result> {
     const { kind, reasons, now = () => new Date() } = this.#options;
     const status = desiredStatus(reasons, object, outcome, now());
+    context.client.trace?.reported(outcome.reason);
     this.#recordUnanswered(object, context);
     try {
       if ((await patchStatusIfPresent(context.client, kind, object, status)) !== undefined) {

@@ -8,7 +8,8 @@ import {
   isUidMismatch,
 } from '../client/index.ts';
 import { type Kind, type KubeObject, keyString, type ObjectKey, resourceName } from '../kind/index.ts';
-import type { Logger } from '../observability/index.ts';
+import type { AwaitedWrite, Logger, ReconcileTrace } from '../observability/index.ts';
+import type { Cause } from '../queue/index.ts';
 
 /** A write or read by a key's reconcile that a cache has not observed yet. */
 interface Minimum {
@@ -16,6 +17,8 @@ interface Minimum {
   /** The namespace and name of the object that was written or read. */
   readonly object: string;
   readonly uid: string;
+  /** Undefined for a deletion. */
+  readonly version: string | undefined;
   /** When it was set, by `performance.now`. */
   readonly sinceMs: number;
   readonly isObserved: () => boolean;
@@ -48,10 +51,18 @@ interface WatchMinimums {
   tooYoungFor: Minimum | undefined;
 }
 
+/** A deferred key: since when, by `performance.now`, and why it was in the queue. */
+interface Deferral {
+  readonly sinceMs: number;
+  readonly cause: Cause | undefined;
+}
+
+const relist: Cause = { type: 'relist' };
+
 /** Options of {@link ReadYourWrites}. */
 export interface ReadYourWritesOptions {
   /** Adds a key to the queue. */
-  readonly enqueue: (key: string) => void;
+  readonly enqueue: (key: string, cause: Cause) => void;
   readonly log: Logger;
   /**
    * How long a write may stay unobserved before its watch is replaced; if the
@@ -82,7 +93,7 @@ export interface ReadYourWritesOptions {
 export class ReadYourWrites {
   /** By resource: the versions of a kind share their objects and resourceVersions. */
   readonly #watches = new Map<string, WatchMinimums[]>();
-  readonly #enqueue: (key: string) => void;
+  readonly #enqueue: (key: string, cause: Cause) => void;
   readonly #log: Logger;
   readonly #timeoutMs: number;
   readonly #watchReplaced: (resource: string) => void;
@@ -91,7 +102,7 @@ export class ReadYourWrites {
   /** By key: how many of its requests have no answer yet. */
   readonly #inFlight = new Map<string, number>();
   /** Keys that were dequeued too early. */
-  readonly #deferred = new Set<string>();
+  readonly #deferred = new Map<string, Deferral>();
   readonly #detach: (() => void)[] = [];
 
   /** @param informers the informers that the controller reads. Writes to other kinds set no minimum. */
@@ -114,31 +125,54 @@ export class ReadYourWrites {
    * Defers a key if the caches have not observed its writes, or a request of a failed reconcile has no answer yet. Returns whether it did.
    * Enqueues the key when they have.
    */
-  defer(key: string): boolean {
+  defer(key: string, cause?: Cause): boolean {
     if (!this.#unobserved.has(key) && !this.#inFlight.has(key)) return false;
-    this.#deferred.add(key);
+    // Keep the first deferral: a later event does not restart the wait.
+    if (!this.#deferred.has(key)) this.#deferred.set(key, { sinceMs: performance.now(), cause });
     return true;
   }
 
-  /** The client for one reconcile. Its requests are aborted with the signal, and set the key's minimums. */
-  client(client: Client, key: string, signal: AbortSignal): Client {
+  /** Since when a key is deferred, by `performance.now`; undefined if it is not. */
+  deferredSinceMs(key: string): number | undefined {
+    return this.#deferred.get(key)?.sinceMs;
+  }
+
+  /** The writes of a key that the caches have not observed. Searches all minimums: not for every reconcile. */
+  unobserved(key: string): readonly AwaitedWrite[] {
+    const watches = this.#unobserved.has(key) ? [...this.#watches.values()].flat() : [];
+    return watches.flatMap(({ informer, minimums }) =>
+      [...minimums]
+        .filter((minimum) => minimum.key === key)
+        .map(({ object, version, sinceMs }) => ({ kind: informer.kind.kind, object, version, sinceMs })),
+    );
+  }
+
+  /**
+   * The client for one reconcile. Its requests are aborted with the signal, set the key's minimums, and are reported to
+   * the trace.
+   */
+  client(client: Client, key: string, signal: AbortSignal, trace?: ReconcileTrace): Client {
     return client.scoped({
       signal,
+      trace,
       hook: async (request, send) => {
         const sentAtMs = performance.now();
         const uid =
           request.uid ?? (request.verb === 'delete' ? this.#knownUid(key, request) : this.#storedUid(request));
         this.#inFlight.set(key, (this.#inFlight.get(key) ?? 0) + 1);
+        const traced = trace?.requested(request, sentAtMs);
         try {
           const response = await send();
+          traced?.answered(undefined);
           this.#recordResponse(key, request, response, uid, sentAtMs);
           return response;
         } catch (error) {
+          traced?.answered(error);
           if (request.isDryRun) throw error;
           if (showsDeletion(request, error)) {
             this.#addDeletionMinimum(key, request.kind, request.key, { uid, observedAt: 'terminating' }, sentAtMs);
           }
-          if (showsStaleCache(request, error)) await this.#read(request, this.client(client, key, signal));
+          if (showsStaleCache(request, error)) await this.#read(request, this.client(client, key, signal, trace));
           throw error;
         } finally {
           this.#answered(key);
@@ -154,7 +188,18 @@ export class ReadYourWrites {
       return;
     }
     this.#inFlight.delete(key);
-    if (!this.#unobserved.has(key) && this.#deferred.delete(key)) this.#enqueue(key);
+    if (!this.#unobserved.has(key)) this.#resume(key, undefined);
+  }
+
+  /** Enqueues the key if it is deferred. */
+  #resume(key: string, kind: string | undefined): void {
+    const deferral = this.#deferred.get(key);
+    if (deferral === undefined) return;
+    this.#deferred.delete(key);
+    const { sinceMs, cause } = deferral;
+    const isAgain = cause?.type === 'observed';
+    const deferredAtMs = isAgain ? cause.deferredAtMs : sinceMs;
+    this.#enqueue(key, { type: 'observed', kind, deferredAtMs, before: isAgain ? cause.before : cause });
   }
 
   /** Reads the object, which sets a minimum. The caller throws the write's error, so an error of the read does not matter. */
@@ -257,7 +302,8 @@ export class ReadYourWrites {
       if (coverage === 'unlisted') watch.unlisted.add(key);
       if (coverage !== 'watched') continue;
       const isObserved = () => informer.hasReached(resourceVersion, watch.namespace);
-      this.#addMinimum(watch, sentAtMs, { key, object: keyString(object.metadata), uid, isObserved });
+      const minimum = { key, object: keyString(object.metadata), uid, version: resourceVersion, isObserved };
+      this.#addMinimum(watch, sentAtMs, minimum);
     }
   }
 
@@ -283,7 +329,7 @@ export class ReadYourWrites {
         const { metadata } = informer.store.get(object) ?? {};
         return metadata?.uid !== uid || (observedAt === 'terminating' && metadata.deletionTimestamp !== undefined);
       };
-      this.#addMinimum(watch, sentAtMs, { key, object: keyString(object), uid, isObserved });
+      this.#addMinimum(watch, sentAtMs, { key, object: keyString(object), uid, version: undefined, isObserved });
     }
   }
 
@@ -295,7 +341,7 @@ export class ReadYourWrites {
   #addMinimum(watch: WatchMinimums, sentAtMs: number, minimum: Omit<Minimum, 'sinceMs'>): void {
     const { key } = minimum;
     // A list arrived while the request was in flight. If a later change has undone this write before the list, no event follows.
-    if (watch.listedOrResetAtMs > sentAtMs) this.#enqueue(key);
+    if (watch.listedOrResetAtMs > sentAtMs) this.#enqueue(key, relist);
     if (minimum.isObserved()) return;
     watch.minimums.add({ ...minimum, sinceMs: performance.now() });
     this.#unobserved.set(key, (this.#unobserved.get(key) ?? 0) + 1);
@@ -310,7 +356,7 @@ export class ReadYourWrites {
     const keys = [...watch.unlisted];
     watch.unlisted.clear();
     this.#afterListOrReset(watch, startedAtMs);
-    for (const key of keys) this.#enqueue(key);
+    for (const key of keys) this.#enqueue(key, relist);
   }
 
   /** Removes the minimums of the watch that are older than `timeMs`, and enqueues each key that had a minimum. */
@@ -323,7 +369,7 @@ export class ReadYourWrites {
     for (const minimum of minimums) {
       if (minimum.sinceMs < timeMs || minimum.isObserved()) this.#removeMinimum(watch, minimum);
     }
-    for (const key of keys) this.#enqueue(key);
+    for (const key of keys) this.#enqueue(key, relist);
   }
 
   #removeMinimum(watch: WatchMinimums, minimum: Minimum): void {
@@ -335,7 +381,7 @@ export class ReadYourWrites {
       return;
     }
     this.#unobserved.delete(key);
-    if (this.#deferred.delete(key)) this.#enqueue(key);
+    this.#resume(key, watch.informer.kind.kind);
   }
 
   #startTimer(watch: WatchMinimums, delayMs: number): NodeJS.Timeout {

@@ -9,14 +9,15 @@ import {
   type ObjectKey,
   versionedResource,
 } from '../kind/index.ts';
-import type { Priority } from '../queue/index.ts';
+import type { Cause, Priority } from '../queue/index.ts';
+import { EventCauses } from './event-causes.ts';
 import type { Predicate } from './predicate.ts';
 
 /** Returns the manager's shared informer of a kind. */
 export type InformerSource = <T extends KubeObject>(kind: Kind<T>, options?: InformerOptions<T>) => Informer<T>;
 
-/** Adds a key to the controller's queue. */
-export type Enqueue = (key: ObjectKey, options?: { readonly priority?: Priority }) => void;
+/** Adds a key to the controller's queue. The cause is for the operator's observer. */
+export type Enqueue = (key: ObjectKey, options?: { readonly priority?: Priority }, cause?: Cause) => void;
 
 /** A watch that is attached. */
 export interface Attachment {
@@ -28,8 +29,12 @@ export interface Attachment {
 
 /** A kind that a controller watches in addition to its own, and the mapping from its changes to keys. */
 export interface Watch {
-  /** Adds a handler that calls `enqueue`, immediately for objects that the informer already holds. */
-  attach(informers: InformerSource, enqueue: Enqueue): Attachment;
+  /**
+   * Adds a handler that calls `enqueue`, immediately for objects that the informer already holds.
+   *
+   * @param isObserved whether the operator has an observer, which wants to know the causes.
+   */
+  attach(informers: InformerSource, enqueue: Enqueue, isObserved?: boolean): Attachment;
 }
 
 /** Limits the events of a watch. */
@@ -52,12 +57,14 @@ export function watches<T extends KubeObject>(
   { predicate, informer: options }: WatchFilter<T> = {},
 ): Watch {
   return {
-    attach: (informers, enqueue) => {
+    attach: (informers, enqueue, isObserved = false) => {
       const informer = informers(kind, options);
+      const causes = isObserved ? new EventCauses(kind.kind, informer.trackWriters()) : undefined;
       const detach = informer.addHandler((delta, origin) => {
         if (predicate !== undefined && !predicate(delta)) return;
         const priority = priorityOf(origin);
-        for (const key of keysOf(delta)) enqueue(key, priority);
+        const cause = causes?.of(delta, origin);
+        for (const key of keysOf(delta)) enqueue(key, priority, cause);
       });
       return { informer, detach };
     },

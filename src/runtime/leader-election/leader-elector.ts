@@ -68,6 +68,7 @@ export class LeaderElector {
   /** The Lease may name us as its holder although we do not lead. */
   #mayHoldLease = false;
   #state: 'new' | 'contending' | 'leading' | 'ended' = 'new';
+  #takeover: string | undefined;
 
   /** @throws RangeError for timings that contradict each other. */
   constructor(options: LeaderElectorOptions) {
@@ -91,6 +92,11 @@ export class LeaderElector {
         this.#notifyNewLeader(leader);
       },
     });
+  }
+
+  /** Why the Lease was free when this candidate took it. Undefined until then. */
+  get takeover(): string | undefined {
+    return this.#takeover;
   }
 
   get isLeading(): boolean {
@@ -124,6 +130,7 @@ export class LeaderElector {
     while (!signal.aborted) {
       await this.#standby.waitUntilFree(signal).catch(() => {});
       if (signal.aborted) break;
+      this.#takeover = this.#standby.whyFree();
       try {
         // The signal does not abort this request: the server might still execute it, and nobody would release the Lease.
         await this.#keeper.acquire(this.#standby.observed.lease);
@@ -202,7 +209,7 @@ export class LeaderElector {
   #startLeading(signal: AbortSignal): void {
     const { identity, observer } = this.#options;
     this.#state = 'leading';
-    this.#log.info({}, 'leading');
+    this.#log.info({ because: this.#takeover }, 'leading');
     observer?.changed(true);
     this.#notifyNewLeader(identity);
     this.#publishDescription(signal).catch((error: unknown) => {

@@ -95,6 +95,15 @@ export class ObservedLease {
     return Math.max(0, this.#claimedAtMs + durationMs - performance.now());
   }
 
+  /** Why the Lease may be taken, if {@link msUntilFree} is 0. */
+  get freedBy(): 'absence' | 'release' | 'ownClaim' | 'crash' | 'expiry' {
+    const { holder } = this;
+    if (!this.#exists) return 'absence';
+    if (holder === undefined) return 'release';
+    if (holder === this.#options.identity) return 'ownClaim';
+    return this.#hasHolderEnded() ? 'crash' : 'expiry';
+  }
+
   #hasHolderEnded(): boolean {
     const { holder, description } = this;
     if (holder === undefined || description === undefined) return false;

@@ -73,6 +73,23 @@ export class Standby {
     }
   }
 
+  /** Why the Lease may be taken, in words. Read it before the Lease changes. */
+  whyFree(): string {
+    const leader = this.#leader === undefined ? '' : ` by ${this.#leader}`;
+    switch (this.observed.freedBy) {
+      case 'absence':
+        return 'there was no lease';
+      case 'release':
+        return `the lease was released${leader}`;
+      case 'ownClaim':
+        return 'the lease named this candidate';
+      case 'crash':
+        return `the process of ${this.observed.holder} has ended`;
+      case 'expiry':
+        return `${this.observed.holder} did not renew the lease in time`;
+    }
+  }
+
   /** Stops watching. */
   stop(): void {
     this.#stopping.abort();

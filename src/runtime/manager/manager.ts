@@ -3,7 +3,7 @@ import type { Client } from '../client/index.ts';
 import { Controller, type ControllerOptions, requireTimerMs } from '../controller/controller.ts';
 import type { InformerSource } from '../controller/index.ts';
 import { type Kind, type KubeObject, resourceName, versionedResource } from '../kind/index.ts';
-import type { Logger, Metrics } from '../observability/index.ts';
+import type { Logger, Metrics, OperatorObserver } from '../observability/index.ts';
 import { CacheSyncError } from './cache-sync-error.ts';
 import { aborted, ControllerRun } from './controller-run.ts';
 import { SharedInformer } from './shared-informer.ts';
@@ -19,6 +19,8 @@ export interface ManagerOptions {
   readonly reader?: Client;
   readonly log: Logger;
   readonly metrics: Metrics;
+  /** Observes every reconcile. Default: none. */
+  readonly observer?: OperatorObserver | undefined;
   /** How long to wait for running reconciles when the manager stops, in milliseconds. Default 20,000. */
   readonly drainTimeoutMs?: number;
   /**
@@ -71,6 +73,7 @@ export class Manager {
   readonly log: Logger;
   readonly #reader: Client;
   readonly #metrics: Metrics;
+  readonly #observer: OperatorObserver | undefined;
   readonly #drainTimeoutMs: number;
   readonly #cacheSyncTimeoutMs: number;
   /** By resource and version. */
@@ -89,6 +92,7 @@ export class Manager {
     this.#reader = options.reader ?? options.client;
     this.log = options.log;
     this.#metrics = options.metrics;
+    this.#observer = options.observer;
     this.#drainTimeoutMs = requireTimerMs('drainTimeoutMs', options.drainTimeoutMs) ?? 20_000;
     this.#cacheSyncTimeoutMs = requireTimerMs('cacheSyncTimeoutMs', options.cacheSyncTimeoutMs) ?? 120_000;
     // `run` awaits it. If the manager never runs, the rejection must not be unhandled.
@@ -166,7 +170,7 @@ export class Manager {
     const remove = async (): Promise<void> => {
       await run.stop();
       this.#controllers.delete(name);
-      this.#metrics.removeController(name);
+      this.#forget(name);
       await release();
     };
     let removed: Promise<void> | undefined;
@@ -189,9 +193,10 @@ export class Manager {
   ): Controller<T> {
     const { client, log } = this;
     try {
-      return new Controller(kind, options, { client, informers, log, metrics: this.#metrics });
+      const [metrics, observer] = [this.#metrics, this.#observer];
+      return new Controller(kind, options, { client, informers, log, metrics, observer });
     } catch (error) {
-      this.#metrics.removeController(name);
+      this.#forget(name);
       // Cannot reject: it releases only informers that it holds.
       void release();
       throw error;
@@ -295,6 +300,12 @@ export class Manager {
       );
     }
     await Promise.all([...this.#informers.values()].map((shared) => shared.stop()));
+  }
+
+  /** Removes what was collected about a controller. */
+  #forget(name: string): void {
+    this.#metrics.removeController(name);
+    this.#observer?.controllerRemoved(name);
   }
 
   #refuseIfStopped(): void {

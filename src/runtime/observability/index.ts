@@ -1,4 +1,4 @@
-/** Observability: what the operator tells of itself: log, metrics, Events, probes. */
+/** Observability: what the operator tells of itself: log, metrics, Events, probes, and a record of its reconciles. */
 
 export type { EventLimits } from './event-history.ts';
 export { type EventNotice, EventRecorder, type EventRecorderOptions } from './event-recorder.ts';
@@ -11,3 +11,13 @@ export {
   type ReconcileObserver,
   type ReconcileOutcome,
 } from './metrics.ts';
+export type {
+  AwaitedWrite,
+  ControllerKeyState,
+  ControllerObserver,
+  ObservedController,
+  OperatorObserver,
+  QueuedKey,
+  ReconcileTrace,
+  RequestTrace,
+} from './observer.ts';

@@ -28,6 +28,17 @@ export interface LeaderElectionOptions {
   readonly crashDetector?: (client: Client) => CrashDetector;
 }
 
+/** Who leads, as far as this process has observed. */
+export interface Leadership {
+  /** The identity on the Lease. */
+  readonly identity: string;
+  readonly isThisProcess: boolean;
+  /** When this process observed it, or began to lead. */
+  readonly since: Date;
+  /** Why this process could begin to lead. Undefined if another one leads. */
+  readonly because: string | undefined;
+}
+
 /** The dependencies of a {@link Candidate}. */
 export interface CandidateEnvironment {
   readonly connection: Connection;
@@ -54,7 +65,7 @@ export class Candidate {
   readonly #isWarm: boolean;
   readonly #log: Logger;
   /** The last observed leader, which may be this process. */
-  #leader: string | undefined;
+  #leader: { readonly identity: string; readonly since: Date } | undefined;
   #state: 'new' | 'contending' | 'leading' | 'stopping' = 'new';
 
   /** @throws RangeError for inconsistent timings. */
@@ -76,9 +87,15 @@ export class Candidate {
       observer,
       log,
       onNewLeader: (leader) => {
-        this.#leader = leader;
+        this.#leader = { identity: leader, since: new Date() };
       },
     });
+  }
+
+  /** The last observed leader. Undefined until one is observed. */
+  get leadership(): Leadership | undefined {
+    const { isLeading, takeover } = this.elector;
+    return this.#leader && { ...this.#leader, isThisProcess: isLeading, because: isLeading ? takeover : undefined };
   }
 
   /**

@@ -6,8 +6,8 @@ import { type Client, type Connection, connect } from '../client/index.ts';
 import { Transport } from '../client/transport.ts';
 import type { LeaderElector } from '../leader-election/index.ts';
 import { Manager, type Readiness } from '../manager/index.ts';
-import { EventRecorder, type Logger, Metrics } from '../observability/index.ts';
-import { Candidate, type LeaderElectionOptions } from './candidate.ts';
+import { EventRecorder, type Logger, Metrics, type OperatorObserver } from '../observability/index.ts';
+import { Candidate, type LeaderElectionOptions, type Leadership } from './candidate.ts';
 
 /** Options of {@link connectOperator}. */
 export interface ConnectOptions {
@@ -30,6 +30,8 @@ export interface ConnectOptions {
   readonly drainTimeoutMs?: number;
   /** See `ManagerOptions`. Default 120,000. */
   readonly cacheSyncTimeoutMs?: number;
+  /** Observes every reconcile, for example a {@link FlightRecorder}. Default: none. */
+  readonly observer?: OperatorObserver | undefined;
   /** Elects one of several processes to work. Default: no leader election, this process always works. */
   readonly leaderElection?: LeaderElectionOptions | undefined;
 }
@@ -47,6 +49,8 @@ export interface Operator {
   readonly applier: Applier;
   /** Add the controllers here. */
   readonly manager: Manager;
+  /** Who leads. Undefined without leader election, and until a leader is observed. */
+  leadership(): Leadership | undefined;
   /** For a readiness probe. A leader is ready when its caches have synced, a standby when it has observed a leader. */
   readiness(): Readiness;
   /**
@@ -109,6 +113,7 @@ export async function connectOperator(options: ConnectOptions): Promise<Operator
     reader,
     log,
     metrics,
+    observer: options.observer,
     ...(drainTimeoutMs !== undefined && { drainTimeoutMs }),
     ...(cacheSyncTimeoutMs !== undefined && { cacheSyncTimeoutMs }),
   });
@@ -121,6 +126,7 @@ export async function connectOperator(options: ConnectOptions): Promise<Operator
     elector: candidate?.elector,
     applier: new Applier({ fieldManager: name }),
     manager,
+    leadership: () => candidate?.leadership,
     readiness: () => candidate?.readiness({ manager }) ?? manager.readiness(),
     run: async (signal) => {
       try {

@@ -9,6 +9,17 @@ export { CacheSyncError } from '../manager/cache-sync-error.ts';
 export type { ManagerOptions, ManagerRunOptions, Readiness } from '../manager/manager.ts';
 export type { EventLimits } from '../observability/event-history.ts';
 export type { EventRecorderOptions } from '../observability/event-recorder.ts';
+export { askForExplanation, type ExplainServer, serveExplanations } from '../observability/explain-socket.ts';
+export type {
+  Activity,
+  ActivityQuery,
+  ExplainAnswer,
+  ExplainedReconcile,
+  ExplainedStep,
+  ExplainQuery,
+  Explanation,
+} from '../observability/explanation.ts';
+export { FlightRecorder } from '../observability/flight-recorder.ts';
 export { type HttpServer, type Route, type RouteResponse, serve } from '../observability/http-server.ts';
 export {
   type LeaderObserver,
@@ -17,8 +28,20 @@ export {
   type ReconcileObserver,
   type ReconcileOutcome,
 } from '../observability/metrics.ts';
-export type { QueueObserver } from '../queue/work-queue.ts';
-export type { LeaderElectionOptions } from './candidate.ts';
+export type {
+  AwaitedWrite,
+  ControllerKeyState,
+  ControllerObserver,
+  ObservedController,
+  OperatorObserver,
+  QueuedKey,
+  ReconcileTrace,
+  RequestTrace,
+} from '../observability/observer.ts';
+export { type StoryOptions, story } from '../observability/story.ts';
+export type { Cause, EventCause, ObservedCause, PlainCause } from '../queue/cause.ts';
+export type { KeyState, QueueObserver } from '../queue/work-queue.ts';
+export type { LeaderElectionOptions, Leadership } from './candidate.ts';
 export { type ConnectOptions, connectOperator } from './connect-operator.ts';
 export { type HealthChecks, Liveness, type LivenessOptions } from './liveness.ts';
 export { metricsRoute, probeRoutes } from './routes.ts';

@@ -1,3 +1,4 @@
+import type { Cause } from './cause.ts';
 import { type Linked, LinkedList } from './linked-list.ts';
 
 /**
@@ -11,13 +12,20 @@ export class WaitingKey implements Linked<WaitingKey> {
   priority: Priority;
   /** By performance.now. */
   readonly addedAtMs: number;
+  /** Why it was added first, or why it was deferred. */
+  cause: Cause | undefined;
+  /** Why it was added again while it waited, as far as the causes differ. */
+  furtherCauses: readonly Cause[] | undefined;
+  /** How many times it was added again while it waited. */
+  furtherAdds = 0;
   previous: WaitingKey | undefined;
   next: WaitingKey | undefined;
 
-  constructor(key: string, priority: Priority, addedAtMs: number) {
+  constructor(key: string, priority: Priority, addedAtMs: number, cause: Cause | undefined) {
     this.key = key;
     this.priority = priority;
     this.addedAtMs = addedAtMs;
+    this.cause = cause;
   }
 }
 

@@ -1,3 +1,4 @@
+import type { Cause } from './cause.ts';
 import { FairQueue, type Priority, WaitingKey } from './fair-queue.ts';
 import { TokenBucket } from './token-bucket.ts';
 
@@ -48,6 +49,23 @@ interface Timer {
   readonly timer: NodeJS.Timeout;
   readonly dueMs: number;
   readonly priority: Priority;
+  readonly cause: Cause;
+}
+
+const requeue: Cause = { type: 'requeue' };
+const retry: Cause = { type: 'retry' };
+
+/** Where a key is in the queue. Times are by `performance.now`. */
+export interface KeyState {
+  /** Since when it waits for a worker. */
+  readonly waitingSinceMs: number | undefined;
+  /** Why it waits for a worker. */
+  readonly cause: Cause | undefined;
+  readonly isWorkedOn: boolean;
+  /** When its retry or requeue is due. */
+  readonly dueAtMs: number | undefined;
+  /** How many times it has failed in a row. */
+  readonly failures: number;
 }
 
 /**
@@ -67,10 +85,12 @@ export class WorkQueue {
   #queues: Readonly<Record<Priority, FairQueue>> = { normal: new FairQueue(), low: new FairQueue() };
   /** How many keys of normal priority in a row were handed out while one of low priority waited. */
   #normalInARow = 0;
-  /** The keys that workers have, with the priority at which they were handed out. */
-  readonly #working = new Map<string, Priority>();
+  /** The keys that workers have, as they were handed out. */
+  readonly #working = new Map<string, WaitingKey>();
   /** The keys that were added while a worker had them. */
   readonly #addedWhileWorking = new Map<string, Priority>();
+  /** Why they were added, if causes were given. */
+  readonly #causesWhileWorking = new Map<string, readonly Cause[]>();
   readonly #failures = new Map<string, number>();
   readonly #timers = new Map<string, Timer>();
   readonly #idleWorkers: (() => void)[] = [];
@@ -92,20 +112,29 @@ export class WorkQueue {
     return this.#waiting.size;
   }
 
-  /** Adds a key. If it already waits, the more urgent priority applies. */
-  add(key: string, { priority = 'normal' }: { readonly priority?: Priority } = {}): void {
+  /** Adds a key. If it already waits, the more urgent priority applies, and its first cause stays. */
+  add(key: string, { priority = 'normal' }: { readonly priority?: Priority } = {}, cause?: Cause): void {
     if (this.#closed) return;
     if (this.#working.has(key)) {
       this.#addedWhileWorking.set(key, moreUrgent(priority, this.#addedWhileWorking.get(key)));
+      if (cause !== undefined) {
+        this.#causesWhileWorking.set(key, withCause(this.#causesWhileWorking.get(key) ?? [], cause));
+      }
       return;
     }
     const waiting = this.#waiting.get(key);
     if (waiting !== undefined) {
+      waiting.furtherAdds += 1;
+      // The event of its own write comes just before: what the key was deferred for says more.
+      if (cause?.type === 'observed') waiting.cause = cause;
+      else if (cause !== undefined && cause !== waiting.cause) {
+        waiting.furtherCauses = withCause(waiting.furtherCauses ?? [], cause);
+      }
       if (moreUrgent(priority, waiting.priority) !== waiting.priority) this.#raise(waiting);
       return;
     }
     this.#observer.added?.();
-    this.#wait(new WaitingKey(key, priority, performance.now()));
+    this.#wait(new WaitingKey(key, priority, performance.now(), cause));
     // The worker takes a key in its next microtask: until then the key waits, so that adding it again changes nothing.
     this.#idleWorkers.shift()?.();
   }
@@ -113,7 +142,12 @@ export class WorkQueue {
   /**
    * Adds the key after a delay. If it already has a timer, the earlier time and the more urgent priority apply.
    */
-  addAfter(key: string, delayMs: number, { priority = 'normal' }: { readonly priority?: Priority } = {}): void {
+  addAfter(
+    key: string,
+    delayMs: number,
+    { priority = 'normal' }: { readonly priority?: Priority } = {},
+    cause: Cause = requeue,
+  ): void {
     if (this.#closed) return;
     this.#observer.retried?.();
     const dueMs = performance.now() + delayMs;
@@ -126,7 +160,7 @@ export class WorkQueue {
       }
       clearTimeout(pending.timer);
     }
-    this.#startTimer(key, dueMs, delayMs, urgency);
+    this.#startTimer(key, dueMs, delayMs, urgency, cause);
   }
 
   /**
@@ -139,13 +173,39 @@ export class WorkQueue {
     this.#failures.set(key, failures + 1);
     const backoffMs = Math.min(this.#initialBackoffMs * 2 ** failures, this.#maxBackoffMs);
     const jitteredMs = backoffMs * (1 + Math.random() / 10);
-    const priority = this.#working.get(key) ?? 'normal';
-    this.addAfter(key, Math.max(jitteredMs, this.#retries.take()), { priority });
+    const priority = this.#working.get(key)?.priority ?? 'normal';
+    this.addAfter(key, Math.max(jitteredMs, this.#retries.take()), { priority }, retry);
   }
 
   /** Resets the key's backoff: its next failure counts as the first. */
   forget(key: string): void {
     this.#failures.delete(key);
+  }
+
+  /** A key that a worker has, as it was handed out. */
+  handedOut(key: string): Pick<WaitingKey, 'addedAtMs' | 'cause' | 'furtherCauses' | 'furtherAdds'> | undefined {
+    return this.#working.get(key);
+  }
+
+  /** When a key's timer is due, by `performance.now`. */
+  dueAtMs(key: string): number | undefined {
+    return this.#timers.get(key)?.dueMs;
+  }
+
+  /** How many times a key has failed since the last {@link forget}. */
+  failures(key: string): number {
+    return this.#failures.get(key) ?? 0;
+  }
+
+  stateOf(key: string): KeyState {
+    const waiting = this.#waiting.get(key);
+    return {
+      waitingSinceMs: waiting?.addedAtMs,
+      cause: waiting?.cause,
+      isWorkedOn: this.#working.has(key),
+      dueAtMs: this.dueAtMs(key),
+      failures: this.failures(key),
+    };
   }
 
   /** Resolves with the next key, or with undefined once the queue is closed. Return the key with {@link done}. */
@@ -164,7 +224,10 @@ export class WorkQueue {
     const priority = this.#addedWhileWorking.get(key);
     if (priority === undefined) return;
     this.#addedWhileWorking.delete(key);
-    this.add(key, { priority });
+    const [cause, ...others] = this.#causesWhileWorking.get(key) ?? [];
+    this.#causesWhileWorking.delete(key);
+    this.add(key, { priority }, cause);
+    for (const other of others) this.add(key, { priority }, other);
   }
 
   /** Closes the queue and drops all keys: a level-based reconciler finds the work again at the next start. */
@@ -175,6 +238,7 @@ export class WorkQueue {
     this.#reportDepth('normal');
     this.#reportDepth('low');
     this.#addedWhileWorking.clear();
+    this.#causesWhileWorking.clear();
     this.#failures.clear();
     for (const { timer } of this.#timers.values()) clearTimeout(timer);
     this.#timers.clear();
@@ -203,7 +267,7 @@ export class WorkQueue {
     // Counts the normal keys that overtake a low one.
     this.#normalInARow = isLowTurn || low.size === 0 ? 0 : this.#normalInARow + 1;
     this.#waiting.delete(waiting.key);
-    this.#working.set(waiting.key, waiting.priority);
+    this.#working.set(waiting.key, waiting);
     this.#reportDepth(waiting.priority);
     return waiting;
   }
@@ -218,22 +282,28 @@ export class WorkQueue {
     this.#observer.depth?.(this.#queues[priority].size, observedPriority[priority]);
   }
 
-  #startTimer(key: string, dueMs: number, leftMs: number, priority: Priority): void {
+  #startTimer(key: string, dueMs: number, leftMs: number, priority: Priority, cause: Cause): void {
     const timer = setTimeout(
       () => {
         const pending = this.#timers.get(key);
         if (leftMs > maxTimerMs) {
-          this.#startTimer(key, dueMs, dueMs - performance.now(), pending?.priority ?? priority);
+          this.#startTimer(key, dueMs, dueMs - performance.now(), pending?.priority ?? priority, cause);
           return;
         }
         this.#timers.delete(key);
-        this.add(key, { priority: pending?.priority ?? priority });
+        this.add(key, { priority: pending?.priority ?? priority }, cause);
       },
       Math.min(leftMs, maxTimerMs),
     );
-    this.#timers.set(key, { timer, dueMs, priority });
+    this.#timers.set(key, { timer, dueMs, priority, cause });
   }
 }
+
+/** How many causes of one key are kept. */
+const maxCauses = 4;
+
+const withCause = (causes: readonly Cause[], cause: Cause): readonly Cause[] =>
+  causes.length === maxCauses || causes.includes(cause) ? causes : [...causes, cause];
 
 const moreUrgent = (a: Priority, b: Priority | undefined): Priority =>
   a === 'normal' || b === 'normal' ? 'normal' : 'low';

@@ -40,6 +40,24 @@ test('a Lease that does not exist is free', () => {
   expect(observed.lease).toBeUndefined();
 });
 
+test('a free Lease says why it is free', () => {
+  observed.observeAbsence();
+  expect(observed.freedBy).toBe('absence');
+  const described = {
+    ...empty,
+    metadata: { ...empty.metadata, annotations: { [descriptionAnnotation]: 'process 1' } },
+  };
+  observed.observe({ ...described, spec: heldBy('other').spec ?? {} });
+  jest.advanceTimersByTime(15_000);
+  expect(observed.freedBy).toBe('expiry');
+  observed.markEnded('other', 'process 1');
+  expect(observed.freedBy).toBe('crash');
+  observed.observe(heldBy('me'));
+  expect(observed.freedBy).toBe('ownClaim');
+  observed.observe(buildReleasedLease(heldBy('other')));
+  expect(observed.freedBy).toBe('release');
+});
+
 test("another holder's Lease expires after the duration that it states, by the standby's clock", () => {
   observed.observe(heldBy('other', 20));
   expect(observed.msUntilFree).toBe(20_000);

@@ -1,0 +1,122 @@
+import { once } from 'node:events';
+import { chmod, lstat, mkdir, rm } from 'node:fs/promises';
+import { connect, createServer, type Server, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import type { ActivityQuery, ExplainQuery } from './explanation.ts';
+
+/** The socket is in a folder of its own, whose mode keeps other users out also while the socket is being made. */
+const socketPath = (folder: string): string => join(folder, 'echoperator', 'explain.sock');
+
+/** A longer request is not one of ours. */
+const maxRequestLength = 4096;
+const timeoutMs = 5000;
+const maxConnections = 8;
+
+/** A listening socket. */
+export interface ExplainServer {
+  close(): Promise<void>;
+}
+
+/**
+ * Answers queries on a Unix socket that only the user of this process may open.
+ *
+ * @param answer its result is sent as JSON.
+ * @throws the system's error if the folder cannot be written; Error if the socket's folder is open to other users, or another process answers
+ *   on the socket.
+ */
+export async function serveExplanations(
+  folder: string,
+  answer: (query: ExplainQuery | ActivityQuery) => unknown,
+): Promise<ExplainServer> {
+  const path = socketPath(folder);
+  await makePrivateFolder(join(path, '..'));
+  if (await isServed(path)) throw new Error(`another process answers on ${path}`);
+  await rm(path, { force: true });
+  const sockets = new Set<Socket>();
+  const server = createServer({ allowHalfOpen: true }, (socket) => {
+    sockets.add(socket);
+    socket.once('close', () => sockets.delete(socket));
+    respond(socket, answer);
+  });
+  server.maxConnections = maxConnections;
+  await listen(server, path);
+  await chmod(path, 0o600);
+  return {
+    close: async () => {
+      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+      for (const socket of sockets) socket.destroy();
+      await closed;
+    },
+  };
+}
+
+/**
+ * Asks the operator that serves explanations in this folder.
+ *
+ * @throws the system's error if no operator answers (`ENOENT`, `ECONNREFUSED`, `EACCES`); SyntaxError if the answer is incomplete.
+ */
+export async function askForExplanation(folder: string, query: ExplainQuery | ActivityQuery): Promise<unknown> {
+  const socket = connect(socketPath(folder));
+  socket.setTimeout(timeoutMs, () => socket.destroy(new Error(`no answer within ${timeoutMs / 1000} s`)));
+  try {
+    await once(socket, 'connect');
+    socket.end(JSON.stringify(query));
+    return JSON.parse(await text(socket));
+  } finally {
+    socket.destroy();
+  }
+}
+
+function respond(socket: Socket, answer: (query: ExplainQuery | ActivityQuery) => unknown): void {
+  let request = '';
+  socket.setEncoding('utf8');
+  socket.setTimeout(timeoutMs, () => socket.destroy());
+  // A client that went away.
+  socket.on('error', () => socket.destroy());
+  socket.on('data', (chunk) => {
+    request += chunk;
+    if (request.length > maxRequestLength) socket.destroy();
+  });
+  socket.on('end', () => {
+    const query = parseQuery(request);
+    if (query === undefined) socket.destroy();
+    else socket.end(JSON.stringify(answer(query)));
+  });
+}
+
+function parseQuery(request: string): ExplainQuery | ActivityQuery | undefined {
+  try {
+    const { kind, namespace, name, withinSeconds } = JSON.parse(request);
+    if (typeof namespace !== 'string') return undefined;
+    if (typeof withinSeconds === 'number') return { namespace, withinSeconds };
+    return typeof kind === 'string' && typeof name === 'string' ? { kind, namespace, name } : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+async function makePrivateFolder(path: string): Promise<void> {
+  await mkdir(path, { recursive: true, mode: 0o700 });
+  const { uid, mode } = await lstat(path);
+  const isPrivate = uid === process.getuid?.() && (mode & 0o077) === 0;
+  if (!isPrivate) throw new Error(`${path} must belong to the user of this process, with the mode 700`);
+}
+
+/** A socket that a killed process left behind refuses connections. */
+async function isServed(path: string): Promise<boolean> {
+  const socket = connect(path);
+  try {
+    await once(socket, 'connect');
+    return true;
+  } catch {
+    return false;
+  } finally {
+    socket.destroy();
+  }
+}
+
+async function listen(server: Server, path: string): Promise<void> {
+  server.listen(path);
+  await once(server, 'listening');
+}

@@ -1,0 +1,294 @@
+import { keyString, type ObjectKey, resourceName } from '../kind/index.ts';
+import type { Cause } from '../queue/index.ts';
+import type { ControllerKeyState, ObservedController } from './observer.ts';
+import type { RecordedKey, RecordedReconcile, RecordedStep } from './reconcile-record.ts';
+
+/** The object that is asked about. */
+export interface ExplainQuery {
+  /** In any form that kubectl takes, except short names: `Echo`, `echos`, `echos.mmontes.io`. */
+  readonly kind: string;
+  /** Ignored for a cluster-scoped kind. */
+  readonly namespace: string;
+  readonly name: string;
+}
+
+/** The reconciles that sent something, or failed, are asked about. */
+export interface ActivityQuery {
+  readonly namespace: string;
+  readonly withinSeconds: number;
+}
+
+/** A request of a reconcile, or an object that it found as desired. */
+export interface ExplainedStep {
+  /** A verb of the client; `unchanged`: nothing differed, so that no apply was sent. */
+  readonly verb: string;
+  readonly kind: string;
+  readonly name?: string;
+  readonly subresource?: string;
+  /** The fields that a patch sets, or whose differences an apply removes. */
+  readonly paths?: readonly string[];
+  /** `ok`, an HTTP status, or `no response`. Absent while the request is in flight, and for `unchanged`. */
+  readonly answer?: string;
+  readonly ms?: number;
+}
+
+/** A reconcile, or the last of several alike. */
+export interface ExplainedReconcile {
+  readonly at: string;
+  /** Why it ran. */
+  readonly why: string;
+  /** How many reconciles alike ran before, and when the first one did. */
+  readonly repeated?: { readonly times: number; readonly firstAt: string };
+  /** How long the key was in the queue. */
+  readonly queuedMs: number;
+  /** How long it was deferred before, until the cache had observed its own writes. */
+  readonly deferredMs?: number;
+  readonly steps: readonly ExplainedStep[];
+  /** How many steps are not listed. */
+  readonly furtherSteps?: number;
+  /** Absent while it runs. */
+  readonly ms?: number;
+  /** The reason of `Ready` that it reported. */
+  readonly reason?: string;
+  readonly outcome?: 'success' | 'error' | 'requeue_after';
+  readonly failure?: 'terminal' | 'panic' | 'timeout';
+  /** Classes, codes and names; not the message, which may quote values. The log has it. */
+  readonly error?: string;
+  /** When the key was to run again. */
+  readonly nextAt?: string;
+}
+
+/** Why an object is as it is, as far as the operator remembers. */
+export interface Explanation {
+  readonly kind: string;
+  readonly key: string;
+  readonly at: string;
+  /** What the key waits for now. */
+  readonly now: string;
+  /** How many reconciles ended since the first that was recorded. */
+  readonly total: number;
+  /** Oldest first; the last one may be running. */
+  readonly reconciles: readonly ExplainedReconcile[];
+  /** The last change of the object that the controller's predicate dropped. */
+  readonly ignored?: { readonly at: string; readonly change: string };
+}
+
+/** What an operator did in a namespace. */
+export interface Activity {
+  readonly namespace: string;
+  readonly withinSeconds: number;
+  /** Oldest first. */
+  readonly reconciles: readonly (ExplainedReconcile & { readonly kind: string; readonly key: string })[];
+}
+
+/** What an operator answers to a query. */
+export interface ExplainAnswer {
+  /** Absent if there is a `problem`. */
+  readonly explanation?: Explanation;
+  /** Present if it was asked for. */
+  readonly activity?: Activity;
+  /** Why there is no explanation. */
+  readonly problem?: string;
+  /** What limits the explanation: the replica does not lead, the controller is disabled. */
+  readonly notes: readonly string[];
+  /** Absent without leader election, and until a leader is observed. */
+  readonly leader?: {
+    readonly identity: string;
+    readonly isThisReplica: boolean;
+    /** When this replica began to lead, or observed the leader. */
+    readonly since: string;
+    /** Why this replica could begin to lead. */
+    readonly because?: string;
+  };
+}
+
+/** A controller, and what is recorded of its keys. */
+export interface RecordedController {
+  readonly controller: ObservedController;
+  readonly keys: ReadonlyMap<string, RecordedKey>;
+}
+
+/** Explains an object. Undefined if no controller reconciles its kind. */
+export function explainObject(controllers: Iterable<RecordedController>, query: ExplainQuery): Explanation | undefined {
+  for (const { controller, keys } of controllers) {
+    if (!isNamed(controller, query.kind.toLowerCase())) continue;
+    const { kind } = controller;
+    const key = kind.scope === 'Cluster' ? { name: query.name } : { namespace: query.namespace, name: query.name };
+    const recorded = keys.get(keyString(key));
+    const running = recorded?.running;
+    const reconciles = [...(recorded?.reconciles ?? []), ...(running === undefined ? [] : [running])];
+    return {
+      kind: kind.kind,
+      key: keyString(key),
+      at: timeOf(performance.now()),
+      now: `${describeState(controller, key, running)}${lastReasonOf(recorded)}`,
+      total: recorded?.total ?? 0,
+      reconciles: reconciles.map(explainReconcile),
+      ...(recorded?.filtered !== undefined && {
+        ignored: {
+          at: timeOf(recorded.filteredAtMs),
+          change: `${describeCause(recorded.filtered, 0)}; ${predicateOf(controller)} drops such changes`,
+        },
+      }),
+    };
+  }
+  return undefined;
+}
+
+const lastReasonOf = (recorded: RecordedKey | undefined): string =>
+  recorded?.lastReason === undefined || recorded.running !== undefined ? '' : `; last reason ${recorded.lastReason}`;
+
+/** Explains what the operator did in a namespace, as far as it remembers. Searches all records. */
+export function explainActivity(
+  controllers: Iterable<RecordedController>,
+  { namespace, withinSeconds }: ActivityQuery,
+): Activity {
+  const fromMs = performance.now() - withinSeconds * 1000;
+  const reconciles = [...controllers].flatMap(({ controller: { kind }, keys }) =>
+    [...keys.values()].flatMap(({ key, reconciles, running }) =>
+      key.startsWith(`${namespace}/`)
+        ? [...reconciles, ...(running === undefined ? [] : [running])]
+            .filter((record) => !record.isQuiet && record.startedAtMs >= fromMs)
+            .map((record) => ({ kind: kind.kind, key, ...explainReconcile(record) }))
+        : [],
+    ),
+  );
+  return { namespace, withinSeconds, reconciles: reconciles.sort((a, b) => (a.at < b.at ? -1 : 1)) };
+}
+
+/** The name of a function that is written where it is used says nothing. */
+const predicateOf = ({ predicate = '' }: ObservedController): string =>
+  ['', 'predicate'].includes(predicate) ? 'the predicate of the controller' : `the predicate ${predicate}`;
+
+function isNamed({ kind }: ObservedController, name: string): boolean {
+  return [kind.kind.toLowerCase(), kind.plural, resourceName(kind)].includes(name);
+}
+
+function describeState(controller: ObservedController, key: ObjectKey, running: RecordedReconcile | undefined): string {
+  const state = controller.stateOf(key);
+  const nowMs = performance.now();
+  const since = (sinceMs: number) => duration(nowMs - sinceMs);
+  if (!state.isInScope) return 'outside the watched namespaces: the operator does not see it';
+  if (state.isWorkedOn) {
+    const inFlight = running?.steps?.filter(({ verb, endedAtMs }) => verb !== 'unchanged' && endedAtMs === undefined);
+    const requests = inFlight?.map((step) => `${nameOf(step)} without an answer for ${since(step.sentAtMs)}`) ?? [];
+    const started = running === undefined ? '' : ` for ${since(running.startedAtMs)}`;
+    const where = requests.length === 0 ? 'no request to the API server is in flight' : requests.join(', ');
+    return `a reconcile runs${started}: ${where}`;
+  }
+  if (state.waitingSinceMs !== undefined) {
+    return `queued for ${since(state.waitingSinceMs)}: ${describeCause(state.cause, state.failures)}`;
+  }
+  if (state.deferredSinceMs !== undefined) return describeDeferral(state, state.deferredSinceMs, nowMs);
+  const absent = absenceOf(state, controller);
+  if (state.dueAtMs === undefined) return `${absent}waits for a change`;
+  const dueIn = duration(Math.max(state.dueAtMs - nowMs, 0));
+  return `${absent}waits for ${state.failures > 0 ? `retry ${state.failures}` : 'its requeue'}, in ${dueIn}`;
+}
+
+function absenceOf({ isCached, isFiltered }: ControllerKeyState, controller: ObservedController): string {
+  if (!isCached) return 'not in the cache: it does not exist, or the cache has not shown it yet; ';
+  return isFiltered ? `${predicateOf(controller)} drops it; ` : '';
+}
+
+function describeDeferral({ awaited }: ControllerKeyState, deferredSinceMs: number, nowMs: number): string {
+  const writes = awaited.map(({ kind, object, version, sinceMs }) => {
+    const state = version === undefined ? 'gone' : `at version ${version}`;
+    return `${kind} ${object} ${state}, ${duration(nowMs - sinceMs)} ago`;
+  });
+  const what =
+    writes.length === 0 ? 'its requests are answered' : `the cache shows its own writes (${writes.join('; ')})`;
+  return `deferred for ${duration(nowMs - deferredSinceMs)} until ${what}`;
+}
+
+function explainReconcile(record: RecordedReconcile): ExplainedReconcile {
+  const { cause, steps = [], furtherSteps, endedAtMs, nextAtMs, reason, outcome, failure, error, count } = record;
+  return {
+    at: timeOf(record.startedAtMs),
+    why: describeCauses(record),
+    ...(count > 1 && { repeated: { times: count - 1, firstAt: timeOf(record.firstStartedAtMs) } }),
+    queuedMs: round(record.waitedMs),
+    ...(cause?.type === 'observed' && {
+      deferredMs: round(record.startedAtMs - record.waitedMs - cause.deferredAtMs),
+    }),
+    steps: steps.map(explainStep),
+    ...(furtherSteps > 0 && { furtherSteps }),
+    ...(endedAtMs !== undefined && { ms: round(endedAtMs - record.startedAtMs) }),
+    ...(reason !== undefined && { reason }),
+    ...(outcome !== undefined && { outcome }),
+    ...(failure !== undefined && { failure }),
+    ...(error !== undefined && { error }),
+    ...(nextAtMs !== undefined && { nextAt: timeOf(nextAtMs) }),
+  };
+}
+
+function explainStep(step: RecordedStep): ExplainedStep {
+  const { verb, kind, name, subresource, paths = '', sentAtMs, endedAtMs, code } = step;
+  return {
+    verb,
+    kind,
+    ...(name !== undefined && { name }),
+    ...(subresource !== undefined && { subresource }),
+    ...(paths !== '' && { paths: paths.split(', ') }),
+    ...(endedAtMs !== undefined && {
+      answer: code === 0 ? 'no response' : code === 200 ? 'ok' : String(code),
+      ms: round(endedAtMs - sentAtMs),
+    }),
+  };
+}
+
+function describeCauses({ cause, furtherCauses, furtherAdds, retries }: RecordedReconcile): string {
+  const causes = [cause, ...furtherCauses].map((each) => describeCause(each, retries));
+  const others = furtherAdds - furtherCauses.length;
+  return `${causes.join('; ')}${others > 0 ? `; and ${others} more` : ''}`;
+}
+
+/** Why a key was enqueued, in words. */
+function describeCause(cause: Cause | undefined, retries: number): string {
+  switch (cause?.type) {
+    case 'event': {
+      const paths = cause.paths.length === 0 ? '' : ` (${cause.paths.join(', ')})`;
+      const by = cause.by === undefined ? '' : ` by ${cause.by}`;
+      return `${cause.kind} ${cause.change}${paths}${by}${cause.origin === 'list' ? ', found by a list' : ''}`;
+    }
+    case 'observed': {
+      const what =
+        cause.kind === undefined ? 'its requests were answered' : `the cache showed its own write of ${cause.kind}`;
+      return `${describeCause(cause.before, retries)}, deferred until ${what}`;
+    }
+    case 'retry':
+      // A reconcile that another event caused may have succeeded meanwhile.
+      return retries === 0 ? 'a retry' : `retry ${retries}`;
+    case 'requeue':
+      return 'the requeue that it had asked for';
+    case 'resync':
+      return 'resync';
+    case 'source':
+      return 'a source of keys';
+    case 'relist':
+      return 'a relist, which may hide a change';
+    case 'takeover':
+      return 'this replica began to lead';
+    default:
+      return 'unknown';
+  }
+}
+
+/** A request in words: `patch Echo hello status`. */
+export const nameOf = ({
+  verb,
+  kind,
+  name,
+  subresource,
+}: Omit<ExplainedStep, 'answer' | 'ms'> | RecordedStep): string =>
+  [verb, kind, name, subresource].filter((part) => part !== undefined).join(' ');
+
+/** `12 ms`, `3.4 s`, `5 min`. */
+export function duration(ms: number): string {
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  return ms < 120_000 ? `${(ms / 1000).toFixed(1)} s` : `${Math.round(ms / 60_000)} min`;
+}
+
+const timeOf = (atMs: number): string => new Date(performance.timeOrigin + atMs).toISOString();
+
+const round = (ms: number): number => Math.round(ms * 10) / 10;

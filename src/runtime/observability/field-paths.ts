@@ -1,0 +1,68 @@
+/** How many paths are named. `…` stands for the others. */
+const maxPaths = 4;
+/** A path ends at this depth, at a list, and at a value. */
+const maxDepth = 5;
+
+/** Names of fields, labels, annotations and files. Anything else may be a value that is used as a key. */
+const fieldName = /^[\w-]{1,63}$/;
+const keyName = /^[\w./-]{1,253}$/;
+
+/** The server changes these with every write, or with every write of the spec. */
+const consequences = new Set(['metadata.resourceVersion', 'metadata.generation', 'metadata.managedFields']);
+
+type Members = Readonly<Record<string, unknown>>;
+
+/**
+ * The paths of the fields in which two versions of an object differ, without their values: `spec.replicas`,
+ * `metadata.annotations[example.com/note]`. Equal parts must be one object, as an informer keeps them: a list that is not
+ * counts as changed.
+ */
+export function changedPaths(object: object, previous: object): readonly string[] {
+  const paths: string[] = [];
+  compare(object as Members, previous as Members, '', 1, paths);
+  return paths;
+}
+
+/** The paths that a merge patch or a JSON patch sets, without their values. */
+export function patchedPaths(patch: object): readonly string[] {
+  const paths: string[] = [];
+  if (Array.isArray(patch)) {
+    for (const { op, path } of patch) {
+      const [, ...segments] = String(path).split('/');
+      if (op !== 'test')
+        add(
+          paths,
+          segments.reduce((parent, segment) => memberPath(parent, unescaped(segment)), ''),
+        );
+    }
+  } else compare(patch as Members, {}, '', 1, paths);
+  return paths;
+}
+
+const unescaped = (segment: string): string => segment.replaceAll('~1', '/').replaceAll('~0', '~');
+
+function compare(value: Members, previous: Members, path: string, depth: number, paths: string[]): void {
+  for (const name in value) {
+    const [member, before] = [value[name], previous[name]];
+    if (member === before) continue;
+    const memberAt = memberPath(path, name);
+    if (isMembers(member) && depth < maxDepth)
+      compare(member, isMembers(before) ? before : {}, memberAt, depth + 1, paths);
+    else add(paths, memberAt);
+    if (paths.length > maxPaths) return;
+  }
+  for (const name in previous) if (!(name in value)) add(paths, memberPath(path, name));
+}
+
+const isMembers = (value: unknown): value is Members =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+function add(paths: string[], path: string): void {
+  if (consequences.has(path) || paths.length > maxPaths) return;
+  paths.push(paths.length < maxPaths ? path : '…');
+}
+
+function memberPath(path: string, name: string): string {
+  if (fieldName.test(name)) return path === '' ? name : `${path}.${name}`;
+  return `${path}[${keyName.test(name) ? name : '…'}]`;
+}

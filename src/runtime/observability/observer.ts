@@ -1,0 +1,97 @@
+import type { ClientRequest } from '../client/index.ts';
+import type { Kind, ObjectKey } from '../kind/index.ts';
+import type { Cause, KeyState } from '../queue/index.ts';
+import type { ReconcileFailure, ReconcileOutcome } from './metrics.ts';
+
+/** Why a reconcile ran, and since when its key was in the queue. */
+export interface QueuedKey {
+  readonly cause: Cause | undefined;
+  /** By `performance.now`. */
+  readonly addedAtMs: number;
+  /** Why the key was added again while it waited, as far as the causes differ. */
+  readonly furtherCauses: readonly Cause[] | undefined;
+  /** How many times the key was added again while it waited. */
+  readonly furtherAdds: number;
+}
+
+/** A write that a deferred key waits for. */
+export interface AwaitedWrite {
+  /** The kind whose cache has not observed it. */
+  readonly kind: string;
+  /** The namespace and name of the object. */
+  readonly object: string;
+  /** The resourceVersion that the cache must reach. Undefined: it must show that the object is gone. */
+  readonly version: string | undefined;
+  /** When it was answered, by `performance.now`. */
+  readonly sinceMs: number;
+}
+
+/** What a controller knows of a key now. Times are by `performance.now`. */
+export interface ControllerKeyState extends KeyState {
+  readonly isInScope: boolean;
+  readonly isCached: boolean;
+  /** The controller's predicate drops the object even as a new one. */
+  readonly isFiltered: boolean;
+  /** Since when it is deferred until the caches have observed its writes. */
+  readonly deferredSinceMs: number | undefined;
+  readonly awaited: readonly AwaitedWrite[];
+}
+
+/** A controller, as an observer sees it. */
+export interface ObservedController {
+  readonly name: string;
+  readonly kind: Kind;
+  /** The name of the function that is the predicate of its own kind, which may be empty. */
+  readonly predicate: string | undefined;
+  /** Not for the hot path. */
+  stateOf(key: ObjectKey): ControllerKeyState;
+}
+
+/** A request of a reconcile. */
+export interface RequestTrace {
+  /** The request has ended. @param error undefined if the server accepted it. */
+  answered(error: unknown): void;
+}
+
+/** Observes one reconcile. */
+export interface ReconcileTrace {
+  /** A request is sent. @param sentAtMs by `performance.now`. */
+  requested(request: ClientRequest, sentAtMs: number): RequestTrace;
+  /** The applier sent nothing, because the object is as desired. */
+  unchanged(kind: Kind, object: ObjectKey): void;
+  /** The applier sends an apply next, because these fields differ. */
+  differs(fields: readonly { readonly path: string }[]): void;
+  /** The reconcile reports this reason of `Ready`. */
+  reported(reason: string): void;
+  /**
+   * The reconcile has ended.
+   *
+   * @param times by `performance.now`; `nextAtMs` is when the key's retry or requeue is due.
+   */
+  ended(
+    outcome: ReconcileOutcome,
+    failure: ReconcileFailure | undefined,
+    error: unknown,
+    times: { readonly endedAtMs: number; readonly nextAtMs: number | undefined },
+  ): void;
+}
+
+/** Observes one controller. */
+export interface ControllerObserver {
+  /** The predicate of the controller's own kind has dropped a change. `cause.paths` says what changed. */
+  filtered(key: string, cause: Cause): void;
+  /** A reconcile starts. @param retries how many times the key has failed in a row before. */
+  started(key: string, startedAtMs: number, queued: QueuedKey | undefined, retries: number): ReconcileTrace;
+}
+
+/**
+ * Observes every reconcile of an operator: why it ran, what it sent, and how it ended. Without an observer nothing is
+ * collected.
+ *
+ * All calls are synchronous and must not throw. They are on the hot path: keep references to strings, not objects, which
+ * would keep specs and Secrets alive.
+ */
+export interface OperatorObserver {
+  controller(controller: ObservedController): ControllerObserver;
+  controllerRemoved(name: string): void;
+}

@@ -1,0 +1,107 @@
+import { styleText } from 'node:util';
+import { duration, type ExplainAnswer, type ExplainedReconcile, type ExplainedStep, nameOf } from './explanation.ts';
+
+/** How an answer is told. */
+export interface StoryOptions {
+  /** Escape sequences for a terminal. Default false. */
+  readonly color?: boolean;
+}
+
+type Style = (format: 'dim' | 'red' | 'bold', text: string) => string;
+
+/** An answer as a text: a paragraph per reconcile, newest last, then what the key waits for, and who leads. */
+export function story(answer: ExplainAnswer, { color = false }: StoryOptions = {}): string {
+  const style: Style = color ? (format, text) => styleText(format, text, { validateStream: false }) : (_, text) => text;
+  const { explanation, activity, problem, notes, leader } = answer;
+  return [
+    ...notes,
+    ...(problem === undefined ? [] : [problem]),
+    ...(explanation === undefined ? [] : explanationLines(explanation, style)),
+    ...(activity === undefined ? [] : activityLines(activity, style)),
+    ...(leader === undefined ? [] : [leaderLine(leader)]),
+  ].join('\n');
+}
+
+function explanationLines(
+  { kind, key, at, now, total, reconciles, ignored }: NonNullable<ExplainAnswer['explanation']>,
+  style: Style,
+): readonly string[] {
+  const listed = reconciles.reduce((sum, { repeated }) => sum + 1 + (repeated?.times ?? 0), 0);
+  const isRunning = reconciles.length > 0 && reconciles.at(-1)?.ms === undefined;
+  const dropped = total - listed + (isRunning ? 1 : 0);
+  return [
+    style('bold', `${kind} ${key}`),
+    ...(dropped > 0 ? [`(${dropped} of ${total} reconciles are no longer recorded)`] : []),
+    ...(reconciles.length === 0
+      ? ['no reconcile is recorded: none ran since this replica leads, or its record was dropped']
+      : []),
+    ...reconciles.flatMap((each) => paragraph(each, '', style)),
+    ...(ignored === undefined ? [] : [`${clock(ignored.at, style)}  ignored: ${ignored.change}`]),
+    `${clock(at, style)}  now: ${now}`,
+  ];
+}
+
+function activityLines(
+  { namespace, withinSeconds, reconciles }: NonNullable<ExplainAnswer['activity']>,
+  style: Style,
+): readonly string[] {
+  const within = `in the last ${duration(withinSeconds * 1000)}`;
+  if (reconciles.length === 0) return [`nothing was sent in the namespace ${namespace} ${within}, and nothing failed`];
+  return [
+    style('bold', `what the operator did in the namespace ${namespace} ${within}`),
+    ...reconciles.flatMap((each) => paragraph(each, `${each.kind} ${each.key}: `, style)),
+  ];
+}
+
+function leaderLine({ identity, isThisReplica, since, because }: NonNullable<ExplainAnswer['leader']>): string {
+  const when = isThisReplica ? `this replica, since ${since}` : `observed at ${since}`;
+  return `leader: ${identity}, ${when}${because === undefined ? '' : `: ${because}`}`;
+}
+
+function paragraph(reconcile: ExplainedReconcile, subject: string, style: Style): readonly string[] {
+  const { at, why, queuedMs, deferredMs, repeated, steps, furtherSteps, outcome } = reconcile;
+  const waits = [
+    ...(deferredMs === undefined ? [] : [`deferred for ${duration(deferredMs)}`]),
+    `queued for ${duration(queuedMs)}`,
+  ];
+  const again =
+    repeated === undefined
+      ? ''
+      : `; also ${repeated.times} ${repeated.times === 1 ? 'time' : 'times'} since ${time(repeated.firstAt)}`;
+  const end = ending(reconcile);
+  const lines = [
+    ...steps.map(sentence),
+    ...(furtherSteps === undefined ? [] : [`and ${furtherSteps} more`]),
+    outcome === 'error' ? style('red', end) : end,
+  ];
+  return [
+    `${clock(at, style)}  ${subject}${why} (${waits.join(', ')})${again}`,
+    ...lines.map((line) => `${indent}${line}`),
+  ];
+}
+
+function sentence(step: ExplainedStep): string {
+  if (step.verb === 'unchanged') return `${step.kind} ${step.name} is as desired: nothing sent`;
+  const paths = step.paths === undefined ? '' : ` (${step.paths.join(', ')})`;
+  if (step.answer === undefined) return `${nameOf(step)}${paths}: no answer yet`;
+  return `${nameOf(step)}${paths}: ${step.answer}, ${duration(step.ms ?? 0)}`;
+}
+
+function ending({ ms, steps, outcome, failure, reason, error, nextAt }: ExplainedReconcile): string {
+  if (ms === undefined || outcome === undefined) return 'still runs';
+  const end = outcome === 'error' ? `failed${failure === undefined ? '' : ` (${failure})`}` : 'done';
+  return [
+    `${end} after ${duration(ms)}`,
+    ...(steps.length === 0 ? ['sent nothing'] : []),
+    ...(reason === undefined ? [] : [reason]),
+    ...(error === undefined ? [] : [error]),
+    ...(nextAt === undefined ? [] : [`again at ${time(nextAt)}`]),
+  ].join('; ');
+}
+
+const indent = ' '.repeat(14);
+
+/** `14:03:05.120`, in UTC. */
+const time = (iso: string): string => iso.slice(11, 23);
+
+const clock = (iso: string, style: Style): string => style('dim', time(iso));

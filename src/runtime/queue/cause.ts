@@ -1,0 +1,32 @@
+/** A change of an object that enqueued a key. */
+export interface EventCause {
+  readonly type: 'event';
+  /** The kind of the changed object, which may be a child. */
+  readonly kind: string;
+  readonly change: 'added' | 'modified' | 'deleted';
+  /** Whether a list or a watch showed the change. */
+  readonly origin: 'list' | 'watch';
+  /** The fields of a modified object that differ: `spec.replicas`. Never values. */
+  readonly paths: readonly string[];
+  /** The field manager that made the change; several if they wrote within the same second. Undefined: not known. */
+  readonly by: string | undefined;
+}
+
+/** The cache has observed the key's own writes, for which the key was deferred; or it gave up on them, or its requests were answered. */
+export interface ObservedCause {
+  readonly type: 'observed';
+  /** The kind whose cache the key waited for last. Undefined: it waited for the answer to a request. */
+  readonly kind: string | undefined;
+  /** When the key was deferred, by `performance.now`. */
+  readonly deferredAtMs: number;
+  /** Why the key was in the queue when it was deferred. */
+  readonly before: Cause | undefined;
+}
+
+/** A reason without details. `takeover`: this process began to lead with filled caches. */
+export interface PlainCause {
+  readonly type: 'requeue' | 'retry' | 'resync' | 'source' | 'relist' | 'takeover';
+}
+
+/** Why a key is in the queue. Many keys share one object, so that a cause costs no memory. */
+export type Cause = EventCause | ObservedCause | PlainCause;

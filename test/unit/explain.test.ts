@@ -1,0 +1,114 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { ExplainError, ExplainUsageError, explainCommand } from '../../src/explain.ts';
+import { type ExplainAnswer, type ExplainServer, serveExplanations } from '../../src/runtime/process/index.ts';
+
+const explanation = {
+  kind: 'Echo',
+  key: 'team/hello',
+  at: '2026-01-02T03:04:05.678Z',
+  now: 'waits for a change',
+  total: 9,
+  reconciles: [{ at: '2026-01-02T03:04:00.000Z', why: 'resync', queuedMs: 1, steps: [], ms: 0.2, outcome: 'success' }],
+} as const;
+
+let folder: string;
+let server: ExplainServer;
+let asked: unknown;
+let answer: ExplainAnswer;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'explain-'));
+  answer = { explanation, notes: [] };
+  server = await serveExplanations(folder, (query) => {
+    asked = query;
+    return answer;
+  });
+});
+afterEach(async () => {
+  await server.close();
+  await rm(folder, { recursive: true });
+});
+
+async function explained(args: readonly string[]): Promise<string> {
+  return (await explainCommand(args, folder).next()).value ?? '';
+}
+
+describe('explain', () => {
+  test.each([
+    [['echo/hello'], 'default'],
+    [['echo/hello', '-n', 'team'], 'team'],
+    [['--namespace', 'team', 'echo/hello'], 'team'],
+  ])('%j asks for the object', async (args, namespace) => {
+    await explained(args);
+    expect(asked).toEqual({ kind: 'echo', name: 'hello', namespace });
+  });
+
+  test('asks what was done in a namespace', async () => {
+    await explained(['--since', '300', '-n', 'team']);
+    expect(asked).toEqual({ namespace: 'team', withinSeconds: 300 });
+  });
+
+  test('prints a story', async () => {
+    answer = {
+      ...answer,
+      notes: ['this replica does not lead: ask the leader'],
+      leader: { identity: 'pod-1_x', isThisReplica: false, since: '2026-01-02T03:00:00.000Z' },
+    };
+    expect(await explained(['echo/hello'])).toBe(
+      [
+        'this replica does not lead: ask the leader',
+        'Echo team/hello',
+        '(8 of 9 reconciles are no longer recorded)',
+        '03:04:00.000  resync (queued for 1 ms)',
+        '              done after 0 ms; sent nothing',
+        '03:04:05.678  now: waits for a change',
+        'leader: pod-1_x, observed at 2026-01-02T03:00:00.000Z',
+        '',
+      ].join('\n'),
+    );
+  });
+
+  test('prints escape sequences only for a terminal', async () => {
+    expect(await explained(['echo/hello'])).not.toContain('\u001b');
+    const told = await explainCommand(['echo/hello'], folder, { color: true }).next();
+    expect(told.value).toContain('\u001b[1mEcho team/hello\u001b');
+  });
+
+  test('prints JSON', async () => {
+    expect(JSON.parse(await explained(['echo/hello', '--json']))).toEqual(answer);
+  });
+
+  test('follows: prints again when there is something new', async () => {
+    const texts = explainCommand(['echo/hello', '--follow'], folder);
+    expect((await texts.next()).value).toContain('resync');
+    const next = texts.next();
+    answer = {
+      ...answer,
+      explanation: { ...explanation, reconciles: [{ ...explanation.reconciles[0], why: 'retry 1' }] },
+    };
+    expect((await next).value).toContain('retry 1');
+    await texts.return();
+  });
+
+  test.each([
+    [[]],
+    [['echo']],
+    [['echo/']],
+    [['a/b/c']],
+    [['echo/a', 'echo/b']],
+    [['echo/a', '--nosuch']],
+    [['--since', 'x']],
+    [['echo/a', '--since', '5']],
+  ])('refuses the arguments %j', async (args) => {
+    await expect(explained(args)).rejects.toThrow(ExplainUsageError);
+  });
+
+  test('fails without a folder, without an operator, and for an unknown kind', async () => {
+    await expect(explainCommand(['echo/hello'], undefined).next()).rejects.toThrow('EXPLAIN_DIR is not set');
+    await expect(explainCommand(['echo/hello'], join(folder, 'none')).next()).rejects.toThrow(ExplainError);
+    answer = { problem: 'this operator reconciles no kind echo', notes: [] };
+    await expect(explained(['echo/hello'])).rejects.toThrow('reconciles no kind echo');
+  });
+});

@@ -1,0 +1,176 @@
+import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { Applier, controllerReference, done, type Reconcile, requeueAfter } from '../../../../src/runtime/index.ts';
+import { type ExplainedReconcile, FlightRecorder } from '../../../../src/runtime/process/index.ts';
+import { eventually } from '../../../../testkit/eventually.ts';
+import { Part, partsPath, stored, Widget, widgetsPath } from '../../../../testkit/widgets.ts';
+import { Managed } from '../../environment/managed.ts';
+
+let managed: Managed;
+let recorder: FlightRecorder;
+beforeEach(async () => {
+  recorder = new FlightRecorder();
+  managed = await Managed.start({ observer: recorder });
+});
+afterEach(() => managed.close());
+
+const explained = () => recorder.explain({ kind: 'widget', namespace: 'default', name: 'a' });
+const reconciles = (): readonly ExplainedReconcile[] => explained()?.reconciles ?? [];
+const ended = (count: number): Promise<unknown> =>
+  eventually(`${count} reconciles are recorded`, async () => (explained()?.total ?? 0) >= count);
+
+const listed = (name = 'a') => ({ resourceVersion: '10', items: [stored(name, '1')] });
+const withSpec = (resourceVersion: string, size: number) => ({ ...stored('a', resourceVersion), spec: { size } });
+
+test('a reconcile is recorded with the event that caused it', async () => {
+  managed.manager.controller(Widget, { reconcile: async () => done });
+  managed.run();
+  const { [widgetsPath]: stream } = await managed.sync({ [widgetsPath]: listed() });
+  await ended(1);
+  const managedFields = [
+    { manager: 'tester', time: '2026-01-01T00:00:00Z' },
+    { manager: 'kubectl-edit', time: '2026-01-01T00:00:01Z' },
+    { manager: 'kubelet', time: '2026-01-01T00:00:02Z', subresource: 'status' },
+  ];
+  const { metadata, ...rest } = withSpec('11', 1);
+  stream.send('MODIFIED', { ...rest, metadata: { ...metadata, managedFields } });
+  await ended(2);
+  stream.send('DELETED', withSpec('12', 1));
+  await ended(3);
+  expect(reconciles().map(({ why }) => why)).toEqual([
+    'Widget added, found by a list',
+    'Widget modified (spec.size) by kubectl-edit',
+    'Widget deleted',
+  ]);
+  expect(explained()?.now).toContain('not in the cache');
+});
+
+test('the event of a child, a requeue, a retry and a source are told apart', async () => {
+  const results = [done, requeueAfter(1), done, done, undefined, done];
+  let enqueue = (): void => {};
+  const reconcile: Reconcile = async () => {
+    const result = results.shift();
+    if (result === undefined) throw new Error('no');
+    return result;
+  };
+  managed.manager.controller(Widget, {
+    owns: [Part],
+    sources: [
+      (add) => {
+        enqueue = () => add({ namespace: 'default', name: 'a' });
+      },
+    ],
+    retries: { initialBackoffMs: 1 },
+    reconcile,
+  });
+  managed.run();
+  const streams = await managed.sync({ [widgetsPath]: listed(), [partsPath]: { resourceVersion: '10' } });
+  await ended(1);
+  const ownerReferences = [controllerReference(Widget, stored('a', '1'))];
+  streams[partsPath].send('ADDED', stored('part', '11', { ownerReferences }));
+  await ended(3);
+  expect(
+    reconciles()
+      .map(({ why }) => why)
+      .slice(1),
+  ).toEqual(['Part added', 'the requeue that it had asked for']);
+  enqueue();
+  await ended(4);
+  expect(reconciles().at(-1)?.why).toBe('a source of keys');
+  enqueue();
+  await ended(6);
+  expect(reconciles().map(({ why }) => why)).toContain('retry 1');
+});
+
+test('requests and skipped applies are recorded, and a deferral until the cache shows the write', async () => {
+  const parts = managed.manager.informer(Part).store;
+  const applier = new Applier({ fieldManager: 'tester' });
+  managed.manager.controller(Widget, {
+    owns: [Part],
+    reconcile: async (key, { client }) => {
+      const metadata = { ...key, ownerReferences: [controllerReference(Widget, stored('a', '1'))] };
+      await applier.apply(Part, { metadata, spec: { size: 3 } }, { client, store: parts });
+      return done;
+    },
+  });
+  managed.run();
+  const streams = await managed.sync({ [widgetsPath]: listed(), [partsPath]: { resourceVersion: '10' } });
+  const apply = await managed.server.next({ method: 'PATCH' });
+  const applied = { ...(apply.body as object), metadata: { ...(apply.body as { metadata: object }).metadata } };
+  const part = { ...applied, metadata: { ...applied.metadata, uid: 'uid-part', resourceVersion: '20' } };
+  apply.json(201, part);
+  await ended(1);
+  expect(reconciles()[0]?.steps).toMatchObject([{ verb: 'apply', kind: 'Part', name: 'a', answer: 'ok' }]);
+  // The cache is behind.
+  streams[widgetsPath].send('MODIFIED', withSpec('11', 2));
+  await eventually('the key is deferred', async () => explained()?.now.startsWith('deferred for') ?? false);
+  expect(explained()?.now).toContain('the cache shows its own writes (Part default/a at version 20,');
+  streams[partsPath].send('ADDED', part);
+  await ended(2);
+  const second = reconciles().find(({ why }) => why.includes('deferred'));
+  expect(second?.why).toContain('Widget modified (spec.size), deferred until the cache showed its own write of Part');
+  expect(second?.deferredMs).toBeGreaterThanOrEqual(0);
+  expect(second?.steps).toEqual([{ verb: 'unchanged', kind: 'Part', name: 'a' }]);
+});
+
+test('a refusal is recorded with its code, its quota and the retry', async () => {
+  managed.manager.controller(Widget, {
+    retries: { initialBackoffMs: 60_000 },
+    reconcile: async (key, { client }) => {
+      await client.create(Part, { metadata: { ...key } });
+      return done;
+    },
+  });
+  managed.run();
+  await managed.sync({ [widgetsPath]: listed() });
+  const message = 'parts "a" is forbidden: exceeded quota: few, requested: count/parts=1, used: 3, limited: 3';
+  (await managed.server.next({ method: 'POST' })).refuse(403, 'Forbidden', { message });
+  await ended(1);
+  expect(reconciles()).toMatchObject([
+    { steps: [{ answer: '403' }], outcome: 'error', error: '403 Forbidden; quota few is exceeded for count/parts' },
+  ]);
+  expect(explained()?.now).toMatch(/^waits for retry 1, in [56]\d\.\d s$/);
+});
+
+test('a change that the predicate drops is recorded with the fields that changed', async () => {
+  managed.manager.controller(Widget, {
+    predicate: (delta) => delta.type !== 'modified',
+    reconcile: async () => done,
+  });
+  managed.run();
+  const { [widgetsPath]: stream } = await managed.sync({ [widgetsPath]: listed() });
+  await ended(1);
+  stream.send('MODIFIED', stored('a', '11', { annotations: { note: 'x' } }));
+  await eventually('the change is recorded', async () => explained()?.ignored !== undefined);
+  expect(explained()?.ignored?.change).toBe(
+    'Widget modified (metadata.annotations.note); the predicate of the controller drops such changes',
+  );
+});
+
+test('a takeover with filled caches is told apart from a start', async () => {
+  const leading = Promise.withResolvers<void>();
+  managed.manager.controller(Widget, { reconcile: async () => done });
+  managed.run({ leading: leading.promise });
+  await managed.sync({ [widgetsPath]: listed() });
+  await managed.manager.synced;
+  leading.resolve();
+  await ended(1);
+  expect(reconciles().map(({ why }) => why)).toEqual(['this replica began to lead']);
+});
+
+test('a reconcile that waits for an answer is shown with the request', async () => {
+  managed.manager.controller(Widget, {
+    reconcile: async (key, { client }) => {
+      await client.get(Part, key);
+      return done;
+    },
+  });
+  managed.run();
+  await managed.sync({ [widgetsPath]: listed() });
+  const request = await managed.server.next({
+    method: 'GET',
+    path: `${partsPath.replace('/parts', '')}/namespaces/default/parts/a`,
+  });
+  expect(explained()?.now).toMatch(/^a reconcile runs for .*: get Part a without an answer for/);
+  request.json(200, stored('a', '5'));
+  await ended(1);
+});

@@ -1,0 +1,413 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { describe, expect, test } from '@jest/globals';
+import { differencesOf } from '../../../../src/runtime/apply/difference.ts';
+import { ApiError, NoResponseError } from '../../../../src/runtime/client/index.ts';
+import { EventCauses } from '../../../../src/runtime/controller/event-causes.ts';
+import { FlightRecorder, type ObservedController, story } from '../../../../src/runtime/process/index.ts';
+import { Part, stored, Widget } from '../../../../testkit/widgets.ts';
+
+type State = ReturnType<ObservedController['stateOf']>;
+
+const idle: State = {
+  waitingSinceMs: undefined,
+  cause: undefined,
+  isWorkedOn: false,
+  dueAtMs: undefined,
+  failures: 0,
+  isInScope: true,
+  isCached: true,
+  isFiltered: false,
+  deferredSinceMs: undefined,
+  awaited: [],
+};
+
+const secret = 'hunter2';
+
+/** A recorder with one controller, of Widgets. */
+function recording(options: { readonly maxBytes?: number } = {}, state: Partial<State> = {}) {
+  const recorder = new FlightRecorder(options);
+  const stateOf = () => ({ ...idle, ...state });
+  const observer = recorder.controller({ name: 'widget', kind: Widget, predicate: 'generationChanged', stateOf });
+  const start = (name: string, retries = 0) =>
+    observer.started(`default/${name}`, performance.now(), undefined, retries);
+  const end = (trace: ReturnType<typeof start>, error?: unknown) =>
+    trace.ended(error === undefined ? 'success' : 'error', undefined, error, {
+      endedAtMs: performance.now(),
+      nextAtMs: undefined,
+    });
+  const create = (trace: ReturnType<typeof start>, name: string, error?: unknown) =>
+    trace
+      .requested({ verb: 'create', kind: Part, key: { namespace: 'default', name } }, performance.now())
+      .answered(error);
+  const explained = (name: string) => recorder.explain({ kind: 'Widget', namespace: 'default', name });
+  const told = (name: string) => {
+    const explanation = explained(name);
+    return story({ ...(explanation && { explanation }), notes: [] });
+  };
+  /** A reconcile that creates a Part. */
+  const reconcile = (name: string, error?: unknown) => {
+    const trace = start(name);
+    create(trace, `part-of-${name}`, error);
+    end(trace, error);
+  };
+  return { recorder, observer, start, end, create, explained, told, reconcile };
+}
+
+const refusal = (message: string, causes: readonly object[] = []): ApiError =>
+  new ApiError('POST /apis/test.example/v1/namespaces/default/parts', 403, {
+    code: 403,
+    reason: 'Forbidden',
+    message,
+    details: { causes },
+  });
+
+describe('the recorder keeps', () => {
+  test('the last 5 reconciles of a key, and how many there were', () => {
+    const { reconcile, explained } = recording();
+    for (let i = 0; i < 7; i += 1) reconcile('a', Object.assign(new Error('no'), { code: i }));
+    expect(explained('a')).toMatchObject({ total: 7, reconciles: { length: 5 } });
+    expect(explained('a')?.reconciles.at(-1)?.error).toBe('Error 6');
+  });
+
+  test('a reconcile that sent something for longer than one that did not', () => {
+    const { observer, end, reconcile, explained } = recording();
+    reconcile('a');
+    for (let i = 0; i < 10; i += 1) {
+      const cause = {
+        type: 'event',
+        kind: 'Part',
+        change: 'modified',
+        origin: 'watch',
+        paths: [],
+        by: undefined,
+      } as const;
+      end(
+        observer.started(
+          'default/a',
+          performance.now(),
+          { cause, addedAtMs: 0, furtherAdds: 0, furtherCauses: undefined },
+          0,
+        ),
+      );
+    }
+    expect(explained('a')?.reconciles.map(({ steps }) => steps.length)).toEqual([1, 0, 0, 0, 0]);
+  });
+
+  test('reconciles alike as one, the last of them, with their number', () => {
+    const { start, end, reconcile, explained, told } = recording();
+    for (let i = 0; i < 40; i += 1) {
+      reconcile('busy');
+      end(start('busy'));
+    }
+    reconcile('busy', refusal('no'));
+    expect(explained('busy')?.reconciles).toMatchObject([
+      { repeated: { times: 39 }, steps: [{ answer: 'ok' }] },
+      { repeated: { times: 39 }, steps: [] },
+      { steps: [{ answer: '403' }] },
+    ]);
+    expect(told('busy')).toMatch(/also 39 times since \d\d:/);
+  });
+
+  test('at most its bytes: the key that was reconciled least recently goes first', () => {
+    const { recorder, reconcile, explained } = recording({ maxBytes: 20_000 });
+    reconcile('first');
+    for (let i = 0; i < 10; i += 1) reconcile(`old-${i}`);
+    reconcile('first');
+    for (let i = 0; recorder.bytes < 19_000; i += 1) reconcile(`new-${i}`);
+    reconcile('a');
+    reconcile('b');
+    reconcile('c');
+    expect(recorder.bytes).toBeLessThanOrEqual(20_000);
+    expect(explained('old-0')?.reconciles).toEqual([]);
+    expect(explained('first')?.reconciles).toMatchObject([{ repeated: { times: 1 } }]);
+    expect(explained('c')?.reconciles).toHaveLength(1);
+  });
+
+  test('20 steps of a reconcile, and the number of the others', () => {
+    const { start, end, create, explained } = recording();
+    const trace = start('many');
+    for (let i = 0; i < 50; i += 1) create(trace, `part-${i}`);
+    end(trace);
+    const [reconcile] = explained('many')?.reconciles ?? [];
+    expect(reconcile?.steps).toHaveLength(20);
+    expect(reconcile?.furtherSteps).toBe(30);
+  });
+
+  test('nothing of a request that is sent after the reconcile has ended, except that there was one', () => {
+    const { recorder, start, end, create, explained } = recording();
+    const trace = start('late');
+    end(trace);
+    const { bytes } = recorder;
+    create(trace, 'part');
+    expect(explained('late')?.reconciles).toMatchObject([{ steps: [], furtherSteps: 1 }]);
+    expect(recorder.bytes).toBe(bytes);
+  });
+
+  test('nothing of a controller that was removed, also if it still reconciles', () => {
+    const { recorder, start, end, reconcile } = recording();
+    reconcile('a');
+    const trace = start('b');
+    recorder.controllerRemoved('widget');
+    expect(recorder.bytes).toBe(0);
+    end(trace);
+    expect(recorder.bytes).toBe(0);
+  });
+
+  test('no more in the heap than it estimates', () => {
+    setFlagsFromString('--expose-gc');
+    const collect: () => void = runInNewContext('gc');
+    const { recorder, start, end, create } = recording({ maxBytes: 4 * 1024 * 1024 });
+    const fill = (round: string) => {
+      for (let i = 0; i < 12_000; i += 1) {
+        const trace = start(`widget-${round}-${i}`);
+        create(trace, `part-${round}-${i}`);
+        create(trace, `another-part-${round}-${i}`, i % 3 === 0 ? refusal(secret.repeat(1000)) : undefined);
+        trace.unchanged(Part, { name: `third-${round}-${i}` });
+        end(trace, i % 3 === 0 ? refusal(secret.repeat(1000)) : undefined);
+      }
+    };
+    collect();
+    const before = process.memoryUsage().heapUsed;
+    fill('a');
+    fill('b');
+    collect();
+    const grownBytes = process.memoryUsage().heapUsed - before;
+    expect(recorder.bytes).toBeGreaterThan(4_000_000);
+    expect(grownBytes).toBeLessThan(4 * 1024 * 1024);
+  });
+});
+
+describe('an explanation', () => {
+  test('tells the requests with their answers, what was not sent, and how it ended', () => {
+    const { observer, create, explained, told } = recording();
+    const startedAtMs = performance.now();
+    const cause = {
+      type: 'event',
+      kind: 'Part',
+      change: 'modified',
+      origin: 'watch',
+      paths: ['spec.size'],
+      by: 'kubectl-edit',
+    } as const;
+    const queued = { cause, addedAtMs: startedAtMs - 12, furtherAdds: 2, furtherCauses: [{ type: 'resync' }] } as const;
+    const trace = observer.started('default/a', startedAtMs, queued, 0);
+    create(trace, 'one');
+    trace.differs(['.spec.size', '.spec.names[x].y', '.metadata.labels[a.b/c]', '.a', '.b'].map((path) => ({ path })));
+    trace.requested({ verb: 'apply', kind: Part, key: { name: 'three' } }, startedAtMs).answered(undefined);
+    trace.unchanged(Part, { name: 'two' });
+    trace.reported('PartRefused');
+    const patch = { metadata: { resourceVersion: '1' }, status: { phase: secret, conditions: [{ message: secret }] } };
+    trace
+      .requested({ verb: 'patch', kind: Widget, key: { name: 'a' }, subresource: 'status', patch }, startedAtMs)
+      .answered(new NoResponseError('PATCH /a', new Error(secret), true));
+    const quota = 'parts "one" is forbidden: exceeded quota: few, requested: count/parts=1, used: 3, limited: 3';
+    const times = { endedAtMs: startedAtMs + 30, nextAtMs: startedAtMs + 1000 };
+    trace.ended('error', undefined, refusal(quota), times);
+    expect(explained('a')?.reconciles).toMatchObject([
+      {
+        why: 'Part modified (spec.size) by kubectl-edit; resync; and 1 more',
+        queuedMs: 12,
+        steps: [
+          { verb: 'create', kind: 'Part', name: 'one', answer: 'ok' },
+          { verb: 'apply', name: 'three', paths: ['spec.size', 'spec.names[].y', 'metadata.labels[a.b/c]', 'a', '…'] },
+          { verb: 'unchanged', kind: 'Part', name: 'two' },
+          {
+            verb: 'patch',
+            kind: 'Widget',
+            name: 'a',
+            subresource: 'status',
+            paths: ['status.phase', 'status.conditions'],
+            answer: 'no response',
+          },
+        ],
+        outcome: 'error',
+        reason: 'PartRefused',
+        error: '403 Forbidden; quota few is exceeded for count/parts',
+      },
+    ]);
+    const text = told('a');
+    expect(text).toContain('Part modified (spec.size) by kubectl-edit; resync; and 1 more (queued for 12 ms)');
+    expect(text).toContain('Part two is as desired: nothing sent');
+    expect(text).toContain('patch Widget a status (status.phase, status.conditions): no response');
+    expect(text).not.toContain(secret);
+    expect(text).toMatch(/failed after 30 ms; PartRefused; 403 Forbidden; quota few .*; again at \d\d:\d\d:/);
+  });
+
+  test('tells a wait for its own writes', () => {
+    const { observer, end, told } = recording();
+    const nowMs = performance.now();
+    const cause = { type: 'observed', kind: 'Part', deferredAtMs: nowMs - 250, before: { type: 'retry' } } as const;
+    end(
+      observer.started(
+        'default/a',
+        nowMs,
+        { cause, addedAtMs: nowMs - 1, furtherAdds: 0, furtherCauses: undefined },
+        2,
+      ),
+    );
+    const text =
+      'retry 2, deferred until the cache showed its own write of Part (deferred for 249 ms, queued for 1 ms)';
+    expect(told('a')).toContain(text);
+  });
+
+  test('tells a change that the predicate dropped, but not one of the status alone', () => {
+    const { observer, reconcile, explained } = recording();
+    const change = (...paths: readonly string[]) =>
+      ({ type: 'event', kind: 'Widget', change: 'modified', origin: 'watch', paths, by: undefined }) as const;
+    reconcile('a');
+    observer.filtered('default/a', change('metadata.annotations'));
+    observer.filtered('default/a', change('status'));
+    expect(explained('a')?.ignored?.change).toBe(
+      'Widget modified (metadata.annotations); the predicate generationChanged drops such changes',
+    );
+  });
+
+  test('tells where a reconcile is stuck', () => {
+    const { start, explained, told } = recording({}, { isWorkedOn: true });
+    const trace = start('a');
+    trace.requested({ verb: 'delete', kind: Part, key: { name: 'p' } }, performance.now() - 12_000);
+    expect(explained('a')?.now).toMatch(/^a reconcile runs for \d+ ms: delete Part p without an answer for 12\.0 s$/);
+    expect(told('a')).toContain('still runs');
+  });
+
+  test.each<[Partial<State>, string]>([
+    [{}, 'waits for a change'],
+    [{ isInScope: false }, 'outside the watched namespaces: the operator does not see it'],
+    [{ isCached: false }, 'not in the cache: it does not exist, or the cache has not shown it yet; waits for a change'],
+    [{ waitingSinceMs: -1e6, cause: { type: 'takeover' } }, 'queued for 17 min: this replica began to lead'],
+    [{ isFiltered: true }, 'the predicate generationChanged drops it; waits for a change'],
+    [{ dueAtMs: -1, failures: 4 }, 'waits for retry 4, in 0 ms'],
+    [{ dueAtMs: -1 }, 'waits for its requeue, in 0 ms'],
+    [
+      { deferredSinceMs: -1e6, awaited: [{ kind: 'Part', object: 'default/p', version: '7', sinceMs: -1e6 }] },
+      'deferred for 17 min until the cache shows its own writes (Part default/p at version 7, 17 min ago)',
+    ],
+  ])('of a key without a record in the state %j says why', (state, now) => {
+    const shift = performance.now();
+    const shifted = (atMs: number | undefined) => (atMs === undefined ? undefined : atMs + shift);
+    const { recorder, told } = recording(
+      {},
+      {
+        ...state,
+        waitingSinceMs: shifted(state.waitingSinceMs),
+        dueAtMs: shifted(state.dueAtMs),
+        deferredSinceMs: shifted(state.deferredSinceMs),
+        awaited: (state.awaited ?? []).map((each) => ({ ...each, sinceMs: each.sinceMs + shift })),
+      },
+    );
+    expect(recorder.explain({ kind: 'widgets.test.example', namespace: 'default', name: 'x' })?.now).toBe(now);
+    expect(told('x')).toContain('no reconcile is recorded');
+  });
+
+  test('is undefined for a kind that no controller reconciles', () => {
+    const { recorder } = recording();
+    expect(recorder.explain({ kind: 'part', namespace: 'default', name: 'x' })).toBeUndefined();
+  });
+});
+
+test('what was done in a namespace is told in order, without what sent nothing', () => {
+  const { recorder, start, end, reconcile } = recording();
+  reconcile('b');
+  end(start('quiet'));
+  reconcile('a', refusal('no'));
+  const activity = recorder.explainActivity({ namespace: 'default', withinSeconds: 300 });
+  expect(activity.reconciles.map(({ kind, key, steps }) => [kind, key, steps[0]?.answer])).toEqual([
+    ['Widget', 'default/b', 'ok'],
+    ['Widget', 'default/a', '403'],
+  ]);
+  expect(story({ activity, notes: [] })).toMatch(/Widget default\/b: .*\n +create Part part-of-b: ok/);
+  expect(recorder.explainActivity({ namespace: 'other', withinSeconds: 300 }).reconciles).toEqual([]);
+  expect(recorder.explainActivity({ namespace: 'default', withinSeconds: 0 }).reconciles).toEqual([]);
+});
+
+describe('nothing secret is told', () => {
+  test('of the values of an object, a patch, a difference or an error', () => {
+    const { recorder, observer, told } = recording();
+    const object = (value: string) => ({
+      ...stored('a', value, { labels: { app: value }, annotations: { note: value }, finalizers: [value] }),
+      spec: { text: value, list: [value], items: [{ name: value }], deep: { a: { b: { c: { d: { e: value } } } } } },
+      status: { text: value, conditions: [{ type: 'Ready', message: value }] },
+    });
+    const [before, after] = [object(`${secret}-1`), object(`${secret}-2`)];
+    const cause = new EventCauses('Widget', () => 'tester').of(
+      { type: 'modified', object: after, previous: before },
+      'watch',
+    );
+    const nowMs = performance.now();
+    observer.filtered('default/a', cause);
+    const trace = observer.started(
+      'default/a',
+      nowMs,
+      { cause, addedAtMs: nowMs, furtherAdds: 1, furtherCauses: [cause] },
+      0,
+    );
+    const text = { type: 'scalar', keepsZero: false } as const;
+    const fields = { list: { type: 'list', merge: 'set', items: text, emptyIsAbsent: false }, text } as const;
+    const spec = { type: 'struct', fields, others: { type: 'schemaless' } } as const;
+    trace.differs(differencesOf(after.spec, before.spec, spec).map(({ path }) => ({ path: `.spec${path}` })));
+    for (const request of [
+      { verb: 'apply' },
+      { verb: 'patch', patch: after },
+      { verb: 'patch', patch: [{ op: 'add', path: '/spec/text', value: secret }] },
+    ] as const) {
+      const key = { name: 'a' };
+      const error = refusal(secret, [{ reason: secret, message: secret, field: `spec.${secret} ${secret}` }]);
+      trace.requested({ kind: Widget, key, ...request }, nowMs).answered(error);
+    }
+    const times = { endedAtMs: nowMs, nextAtMs: undefined };
+    trace.ended('error', undefined, Object.assign(new Error(secret), { detail: secret, query: secret }), times);
+    const query = { kind: 'Widget', namespace: 'default', name: 'a' };
+    const activity = recorder.explainActivity({ namespace: 'default', withinSeconds: 60 });
+    const everything = [
+      told('a'),
+      JSON.stringify(recorder.explain(query)),
+      JSON.stringify(activity),
+      story({ activity, notes: [] }),
+    ];
+    expect(everything.join()).toContain('metadata.labels.app');
+    expect(everything.join()).toContain('spec.list[]');
+    expect(everything.join()).not.toContain(secret);
+  });
+
+  const withCode = (error: Error, code: unknown) => Object.assign(error, { code });
+  test.each<[string, unknown, string]>([
+    ['a defect', new TypeError(`cannot read ${secret}`), 'TypeError'],
+    ['an SQL error', withCode(new Error(`column "${secret}" of '${secret}'`), '42703'), 'Error 42703'],
+    ['a code that is a sentence', withCode(new Error('x'), `the password ${secret}`), 'Error'],
+    ['a text', secret, 'a value that is not an Error'],
+    [
+      'an invalid value',
+      new ApiError('POST /x', 422, {
+        reason: 'Invalid',
+        message: `Part "p" is invalid: spec.size: Invalid value: "${secret}": is too big`,
+        details: { causes: [{ field: 'spec.size', message: `Invalid value: "${secret}"` }] },
+      }),
+      '422 Invalid; fields spec.size',
+    ],
+    [
+      'a webhook',
+      new ApiError('POST /x', 400, {
+        reason: secret.repeat(10),
+        message: `admission webhook "a.b.c" denied the request: ${secret}`,
+      }),
+      '400 Unknown; webhook a.b.c denies it',
+    ],
+    [
+      'a policy',
+      refusal(`parts "x" is forbidden: ValidatingAdmissionPolicy 'small' with binding 'all' denied request: ${secret}`),
+      '403 Forbidden; policy small denies it',
+    ],
+    [
+      'the cause of an error',
+      new Error(secret, { cause: withCode(new Error(secret), 'ECONNREFUSED') }),
+      'Error, caused by Error ECONNREFUSED',
+    ],
+  ])('of %s', (_, error, summary) => {
+    const { reconcile, explained, told } = recording();
+    reconcile('a', error);
+    expect(explained('a')?.reconciles[0]?.error).toBe(summary);
+    expect(told('a')).not.toContain(secret);
+    expect(JSON.stringify(explained('a'))).not.toContain(secret);
+  });
+});
