@@ -47,6 +47,13 @@ export const Pet = defineKind({
               description: 'The id of the request. A store that remembers request ids carries out each request once.',
             }),
             since: Type.String({ format: 'date-time', description: 'When the operator recorded the request.' }),
+            present: Type.Optional(
+              Type.Array(Type.String(), {
+                'x-kubernetes-list-type': 'set',
+                description:
+                  'The ids of equal pets that were in the store before the request. They belong to others. Absent if the store remembers request ids.',
+              }),
+            ),
           },
           {
             description:

@@ -229,6 +229,28 @@ describe('the data', () => {
     expect((await claimOf(at.key)).metadata.deletionTimestamp).toBeUndefined();
   });
 
+  test('stays where the StatefulSet was orphaned, and then removed without its pods, while no operator ran', async () => {
+    const at = await world('shop');
+    await apply(at.key, spec({}, { reclaimPolicy: 'Delete' }));
+    await settled(at);
+    await stopOperator('SIGKILL');
+    try {
+      await cluster.client.delete(BookStore, at.key, { propagationPolicy: 'Orphan' });
+      await eventually('the StatefulSet has no owner', async () => {
+        const { finalizers = [] } = (await cluster.client.get(BookStore, at.key)).metadata;
+        return !finalizers.includes('orphan') && (await statefulSetOf(at.key)).metadata.ownerReferences === undefined;
+      });
+      await cluster.client.delete(StatefulSet, { ...at.key, name: 'shop-db' }, { propagationPolicy: 'Orphan' });
+      await eventually('it is gone', async () => (await ifThere(statefulSetOf(at.key))) === undefined);
+    } finally {
+      await startOperator();
+    }
+    await bookStoreIsGone(at);
+    expect((await podOf(at.key)).metadata.deletionTimestamp).toBeUndefined();
+    expect((await ifThere(claimOf(at.key)))?.metadata).toMatchObject({ name: 'data-shop-db-0' });
+    expect((await claimOf(at.key)).metadata.deletionTimestamp).toBeUndefined();
+  });
+
   test('is deleted once the API server no longer refuses that; until then the status quotes the refusal', async () => {
     const at = await world('shop');
     await apply(at.key, spec({}, { reclaimPolicy: 'Delete' }));

@@ -4,6 +4,7 @@ import { type CleanedUp, removeFinalizer } from '../../runtime/controller/index.
 import {
   type Client,
   cleanedUp,
+  controllerOf,
   deleteIfPresent,
   done,
   type EventRecorder,
@@ -12,7 +13,7 @@ import {
   keyOf,
   type Result,
 } from '../../runtime/index.ts';
-import { PersistentVolumeClaim, StatefulSet } from '../../runtime/kinds/index.ts';
+import { PersistentVolumeClaim, Pod, StatefulSet } from '../../runtime/kinds/index.ts';
 import { bookStoreUidLabel, statefulSetKey } from './desired.ts';
 import { kubectl, listed } from './status.ts';
 import { isForeign, statefulSetOfClaim } from './volumes.ts';
@@ -64,15 +65,15 @@ export async function reconcileReclaimPolicy(bookStore: BookStore, options: Recl
  * Deletes the StatefulSet, which would create the claims again, and then the claims that it created for this BookStore.
  * Keeps every other claim and names it in an Event: its data belongs to somebody else or is older than this BookStore.
  *
- * Reads the StatefulSet and the claims from the API server, and deletes them with a resourceVersion precondition: the cache may
- * still show an owner or a label that somebody has removed to keep the data. The API server sets the finalizer `orphan` together
- * with the deletionTimestamp, so the cache shows both or neither.
+ * Reads everything that it decides by from the API server, and deletes with a resourceVersion precondition: the cache may still show
+ * a policy, an owner or a label that somebody has changed to keep the data, and a second deletion may have added the finalizer
+ * `orphan`. If so, the removal of the finalizer is a Conflict with the cached version.
  */
 async function deleteData(
   bookStore: BookStore,
   { client, events, claims, reportStatefulSetDeletion }: ReclaimOptions,
 ): Promise<Result | CleanedUp> {
-  if (bookStore.metadata.finalizers?.includes(orphanFinalizer)) return cleanedUp;
+  if (!(await stillDeletesData(client, bookStore))) return cleanedUp;
   const statefulSet = await liveStatefulSet(client, bookStore);
   if (statefulSet !== undefined && isControlledBy(statefulSet, bookStore)) {
     const { uid, resourceVersion, deletionTimestamp } = statefulSet.metadata;
@@ -81,9 +82,10 @@ async function deleteData(
     }
     return reportStatefulSetDeletion(statefulSet.metadata.name, statefulSetRecheckMs);
   }
-  if (!(await stillDeletesClaims(client, bookStore))) return cleanedUp;
   // A StatefulSet that does not belong to this BookStore may use the claims: then they contain its data.
-  const deleted = statefulSet === undefined ? await claimsCreatedFor(bookStore, client) : [];
+  const created = statefulSet === undefined ? await claimsCreatedFor(bookStore, client) : [];
+  const used = await claimsOfOrphanedPods(created, client);
+  const deleted = created.filter(({ metadata }) => !used.includes(metadata.name));
   for (const { metadata } of deleted) {
     const { uid, resourceVersion, deletionTimestamp } = metadata;
     if (deletionTimestamp !== undefined) continue;
@@ -92,9 +94,10 @@ async function deleteData(
   const deletedUids = new Set(deleted.map(({ metadata }) => metadata.uid));
   const kept = claims.filter(({ metadata }) => !deletedUids.has(metadata.uid)).map(({ metadata }) => metadata.name);
   if (kept.length > 0) {
+    const orphans = used.length === 0 ? '' : `pods that no StatefulSet controls use ${listed('claims', used)}, or `;
     const why =
       statefulSet === undefined
-        ? `the operator did not create them for this BookStore (label ${bookStoreUidLabel}=${bookStore.metadata.uid})`
+        ? `${orphans}the operator did not create them for this BookStore (label ${bookStoreUidLabel}=${bookStore.metadata.uid})`
         : `StatefulSet ${statefulSet.metadata.name}, which does not belong to this BookStore, may use them`;
     const command = kubectl(bookStore, `delete pvc ${kept[0]}`);
     const note = `kept claims ${listed('claims', kept)} despite reclaimPolicy Delete: ${why}. Delete those that you do not need (${command})`;
@@ -103,13 +106,30 @@ async function deleteData(
   return cleanedUp;
 }
 
+async function stillDeletesData(client: Client, bookStore: BookStore): Promise<boolean> {
+  const { metadata, spec } = await client.get(BookStore, keyOf(bookStore));
+  const isOrphaning = metadata.finalizers?.includes(orphanFinalizer) ?? false;
+  return metadata.uid === bookStore.metadata.uid && spec?.bookDB?.reclaimPolicy === 'Delete' && !isOrphaning;
+}
+
 /**
- * Whether the API server's BookStore has the policy Delete too: the cache may not show yet that somebody has changed it to keep the data.
- * If it does not, the removal of the finalizer is a Conflict with the cached version, and the retry reads the new policy.
+ * The names of the claims whose pods were orphaned with the StatefulSet (`--cascade=orphan`) and run on. A pod that is to go with its
+ * StatefulSet still has it as its controller.
  */
-async function stillDeletesClaims(client: Client, bookStore: BookStore): Promise<boolean> {
-  const live = await client.get(BookStore, keyOf(bookStore));
-  return live.metadata.uid === bookStore.metadata.uid && live.spec?.bookDB?.reclaimPolicy === 'Delete';
+async function claimsOfOrphanedPods(
+  claims: readonly PersistentVolumeClaim[],
+  client: Client,
+): Promise<readonly string[]> {
+  const namespace = claims[0]?.metadata.namespace;
+  if (namespace === undefined) return [];
+  const { items } = await client.list(Pod, { namespace });
+  const orphans = items.filter(
+    (pod) => controllerOf(pod) === undefined && pod.metadata.deletionTimestamp === undefined,
+  );
+  const mounted = orphans
+    .flatMap(({ spec }) => spec?.volumes ?? [])
+    .map((volume) => volume.persistentVolumeClaim?.claimName);
+  return claims.map(({ metadata }) => metadata.name).filter((name) => mounted.includes(name));
 }
 
 async function liveStatefulSet(client: Client, bookStore: BookStore): Promise<StatefulSet | undefined> {

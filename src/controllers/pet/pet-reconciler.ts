@@ -123,8 +123,8 @@ class PetRecord {
  * If the answer is lost, the intent remains, and the next reconcile settles it first:
  *
  * - If the store remembers request ids, the operator sends the same request again. The store repeats its answer or adds the pet.
- * - Otherwise the operator searches for a pet that equals the intent and whose id no other Pet has, according to the API server.
- *   That is the pet of this Pet, or indistinguishable from it. If there is none, the operator adds one, but only when the first
+ * - Otherwise the operator searches for a pet that equals the intent, was not there before the request, and whose id no other Pet has,
+ *   according to the API server. That is the pet of this Pet, or indistinguishable from it. If there is none, the operator adds one, but only when the first
  *   request can no longer arrive.
  *
  * Only one Pet at a time adds or searches for pets that are alike, so two Pets never share a pet.
@@ -242,13 +242,29 @@ export class PetReconciler {
       const id = await circuit.call(async (linked) => {
         // If the store is down, fail before an intent is written that would have to be settled.
         if (circuit.isOpen) await store.find(wanted, linked);
-        const intent: Intent = { ...wanted, requestId: randomUUID(), since: this.#now().toISOString() };
+        const present = store.remembersRequests ? undefined : await this.#present(wanted, linked);
+        const request = { ...wanted, requestId: randomUUID(), since: this.#now().toISOString() };
+        const intent: Intent = { ...request, ...(present && { present }) };
         await record.write({ id: null, intent, ...this.#adding(record.pet) });
         return store.add(wanted, intent.requestId, linked);
       }, signal);
       // Report before another Pet may search for a pet that is alike.
       return this.#reporter.report(record.pet, { ...stored(id), status: { id, intent: null } }, context);
     });
+  }
+
+  /**
+   * The pets that are alike before one is added. In a store that forgets requests, only this tells the pets of others from one that a
+   * lost request has added. Undefined if the store refuses searches: it still gets its pets.
+   */
+  async #present(wanted: StorePet, signal: AbortSignal): Promise<readonly string[] | undefined> {
+    try {
+      return (await this.#options.store.find(wanted, signal)).ids;
+    } catch (error) {
+      const failure = failureOf(error);
+      if (failure === undefined || failure === 'down') throw error;
+      return undefined;
+    }
   }
 
   /** The condition `Adding`. A Pet with the reason `PetRefused` keeps it until the store accepts the pet. */
@@ -284,7 +300,8 @@ export class PetReconciler {
       if (added !== undefined) return onFound(added);
       const otherIds =
         alike.length === 0 ? undefined : await idsOfOtherPets(record.client, record.pet.metadata.uid, namespaces);
-      const own = alike.filter((id) => !otherIds?.has(id)).sort()[0];
+      const isOthers = (id: string): boolean => otherIds?.has(id) === true || intent.present?.includes(id) === true;
+      const own = alike.filter((id) => !isOthers(id)).sort()[0];
       if (own !== undefined) return onFound(own);
       const waitMs = 2 * store.timeoutMs - ageMs;
       if (waitMs <= 0) return;

@@ -23,8 +23,8 @@ export class UnfitTableError extends Error {
   override readonly name = 'UnfitTableError';
   readonly reason: TableReason;
 
-  constructor(reason: TableReason, message: string) {
-    super(message);
+  constructor(reason: TableReason, message: string, options?: ErrorOptions) {
+    super(message, options);
     this.reason = reason;
   }
 }

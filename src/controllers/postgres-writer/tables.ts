@@ -7,6 +7,7 @@ import {
   findTable,
   type Row,
   rowColumns,
+  type Statement,
   type Table,
   type TableName,
   tableText,
@@ -183,7 +184,7 @@ export class Rows {
   }
 
   async #upsert(rows: readonly Row[], lockTimeoutMs?: number): Promise<readonly (Written | 'skipped')[]> {
-    const different = await this.#database.query<UpsertedRow>(upsert(this.#table, rows, lockTimeoutMs));
+    const different = await this.#query<UpsertedRow>(upsert(this.#table, rows, lockTimeoutMs));
     const byId = new Map(different.map((row) => [row.id, row]));
     return rows.map((row) => {
       const found = byId.get(row.id);
@@ -194,14 +195,27 @@ export class Rows {
   }
 
   async #arePresent(rows: readonly Row[]): Promise<readonly boolean[]> {
-    const different = await this.#database.query<Pick<Row, 'id'>>(findDifferent(this.#table, rows));
+    const different = await this.#query<Pick<Row, 'id'>>(findDifferent(this.#table, rows));
     const ids = new Set(different.map(({ id }) => id));
     return rows.map(({ id }) => !ids.has(id));
   }
 
   async #delete(ids: readonly string[], lockTimeoutMs?: number): Promise<readonly 'deleted'[]> {
-    await this.#database.query(deleteRows(this.#table, ids, lockTimeoutMs));
+    await this.#query(deleteRows(this.#table, ids, lockTimeoutMs));
     return ids.map(() => 'deleted');
+  }
+
+  /** The error "no such table" may be about another table, which a trigger uses. Only the catalogue tells. */
+  async #query<R extends object>(statement: Statement): Promise<readonly R[]> {
+    try {
+      return await this.#database.query<R>(statement);
+    } catch (error) {
+      if (!(error instanceof Error) || tableReasonOf(error) !== 'TableMissing') throw error;
+      const [found] = await this.#database.query<FoundTable>(findTable(this.#table));
+      const { schema, name } = this.#table;
+      if (found?.schema !== schema || found.name !== name) throw error;
+      throw new UnfitTableError('TableUnsuitable', `a statement on it fails: ${error.message}`, { cause: error });
+    }
   }
 }
 

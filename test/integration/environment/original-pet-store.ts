@@ -2,9 +2,10 @@ import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type Http2Server, type Http2Session } from 'node:http2';
 import type { AddressInfo } from 'node:net';
+import { create } from '@bufbuild/protobuf';
 import { Code, ConnectError } from '@connectrpc/connect';
 import { connectNodeAdapter } from '@connectrpc/connect-node';
-import { dayText, type Pet, PetStore } from '../../../src/petstore-wire/index.ts';
+import { DateSchema, dayText, type Pet, PetSchema, PetStore, PetType } from '../../../src/petstore-wire/index.ts';
 
 /**
  * A pet store with the behaviour of the tutorial's where it differs from ours: it keeps pets in memory, ignores request ids, and answers an
@@ -34,6 +35,14 @@ export class OriginalPetStore implements AsyncDisposable {
     this.#isWedged = false;
     for (const session of this.#sessions) session.destroy();
     this.#sessions.clear();
+  }
+
+  /** Another program's pet, like Thor. */
+  async addForeign(): Promise<string> {
+    const id = randomUUID();
+    const birthday = create(DateSchema, { year: 2021, month: 4, day: 1 });
+    this.pets.set(id, create(PetSchema, { id, name: 'Thor', type: PetType.PTCanine, birthday }));
+    return id;
   }
 
   static async start(): Promise<OriginalPetStore> {

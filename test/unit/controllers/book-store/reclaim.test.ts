@@ -109,3 +109,13 @@ test('the Event about a kept claim names the missing label', async () => {
     'kept claims data-shop-db-0 despite reclaimPolicy Delete: the operator did not create them for this BookStore (label blog.velotio.com/book-store-uid=uid-of-shop). Delete those that you do not need (kubectl --namespace default delete pvc data-shop-db-0)',
   ]);
 });
+
+test('nothing is deleted if the API server already has the finalizer orphan and the cache does not show it yet', async () => {
+  const live = { ...leaving, metadata: { ...leaving.metadata, finalizers: [bookStoreFinalizer, 'orphan'] } };
+  expect((await reconcile({ statefulSet, bookStore: live })).deleted).toEqual([]);
+});
+
+test('no claim is deleted if the API server already has the finalizer orphan and the cache does not show it yet', async () => {
+  const live = { ...leaving, metadata: { ...leaving.metadata, finalizers: [bookStoreFinalizer, 'orphan'] } };
+  expect((await reconcile({ claims: [claim('data-shop-db-0', '1Gi')], bookStore: live })).deleted).toEqual([]);
+});
