@@ -83,6 +83,10 @@ soak: $(installed) ## Check for SOAK_MINUTES (10) that memory stays flat and the
 perturb: $(installed) ## Crash the operator at each of its writes; PLAN='echo/create write 1 unsent' runs only that
 	@node test/perturb.ts
 
+.PHONY: mutate
+mutate: $(installed) ## Change every property of every kind's spec, and compare with new objects; PLAN='Echo/message' runs only that
+	@node test/mutate.ts
+
 ##@ Measure
 
 .PHONY: bench

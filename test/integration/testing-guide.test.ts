@@ -27,9 +27,10 @@ const documentation = async (name: string) =>
 test.each([
   ['fault', 0, ''],
   ['perturbation', 1, /^\d+ plans, (\d+) of \1 writes perturbed$/],
+  ['mutation', 2, /^(\d+) of \1 properties, \d+ values$/],
 ])('the example of a %s in docs/testing.md runs', async (_, index, output) => {
   const examples = await documentation('testing.md');
-  expect(examples).toHaveLength(2);
+  expect(examples).toHaveLength(3);
   const folder = await mkdtemp(join(process.env.INTEGRATION_FOLDER!, 'guide-'));
   await symlink(join(root, 'node_modules'), join(folder, 'node_modules'));
   const [greeter] = await documentation('writing-an-operator.md');

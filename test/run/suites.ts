@@ -148,6 +148,7 @@ export const nightlySuites: readonly Suite[] = [
   nightly('nightly-cluster', { folder: 'e2e', paths: '/(cluster|lost-node|volumes)' }),
   { ...check('nightly-workflows', process.execPath, 'test/run/lint-workflows.ts'), programs: ['actionlint'] },
   { ...check('nightly-perturbation', process.execPath, 'test/perturb.ts'), programs: apiServer },
+  { ...check('nightly-mutation', process.execPath, 'test/mutate.ts'), programs: integrationPrograms },
   {
     ...check('nightly-soak', process.execPath, 'test/soak.ts'),
     programs: ['etcd', 'kube-apiserver'],

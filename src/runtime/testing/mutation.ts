@@ -1,0 +1,432 @@
+import { randomBytes } from 'node:crypto';
+import fc from 'fast-check';
+import { createClient } from '../client/create-client.ts';
+import { ApiError, type Client, type Connection, isNotFound } from '../client/index.ts';
+import {
+  type Condition,
+  type CustomKind,
+  findCondition,
+  type Kind,
+  type KubeObject,
+  type StandardStatus,
+} from '../kind/index.ts';
+import { Namespace } from '../kinds/index.ts';
+import { eventually } from './eventually.ts';
+import { addLeaves, common, differenceOf, type Facts, factsOf } from './facts.ts';
+import { type SpecMutation, specMutations } from './spec-mutations.ts';
+
+/** A kind to mutate. Its operator runs already. */
+export interface MutationSubject {
+  /** A namespaced kind whose status has `observedGeneration` and the condition `Ready`. */
+  readonly kind: CustomKind;
+  /** The kinds of the objects that the operator maintains for it. */
+  readonly children: readonly Kind[];
+  /** A valid spec. */
+  readonly spec: object;
+  /**
+   * Values to try instead of those that the schema suggests, by the path of the property, such as `bookApp.env[].name`. For values that
+   * a schema does not tell (a cron schedule), and for those that would cost too much (a billion replicas).
+   */
+  readonly values?: Readonly<Record<string, readonly unknown[]>>;
+  /** Children that stay when the object is deleted. Default: none. */
+  readonly kept?: readonly Kind[];
+  /** Reasons of Ready, in addition to those with `Invalid` or `Refused`, that say that the spec cannot be followed. */
+  readonly refusals?: readonly string[];
+  /** Replaces random parts of a name: `web-x7k2p` becomes `web-*`. Default: names are not random. */
+  canonicalName?(name: string): string;
+  /** Whether the value at a path, such as `Job hello #1.spec.suspend`, may depend on the object's history. Default: none may. */
+  mayDiffer?(path: string): boolean;
+  /** Returns what the operator maintains outside of the cluster for the objects of a namespace. It is compared too. */
+  outside?(namespace: string): Promise<unknown>;
+}
+
+/** Options of {@link mutate}. */
+export interface MutateOptions {
+  /** A connection to the API server with administrator permissions. */
+  readonly connection: Connection;
+  readonly subjects: readonly MutationSubject[];
+  /** Repeats the random histories. Default: random. */
+  readonly seed?: number;
+  /** The random histories of each subject. Default 20. */
+  readonly histories?: number;
+  /** Selects the plans to run, by their names: `echo/message` or `echo/histories`. Default: all. */
+  readonly select?: (plan: string) => boolean;
+  /** Creates a namespace and returns its name. Default: one without labels. */
+  readonly createNamespace?: () => Promise<string>;
+  /** How many plans run at a time. Default 4. */
+  readonly concurrency?: number;
+  /** Is called for each failure at once, because a run may take minutes. */
+  readonly onFailure?: (failure: MutationError) => void;
+  /** How long an object may take to settle, in milliseconds. Default 30,000. */
+  readonly timeoutMs?: number;
+}
+
+/** The result of {@link mutate}. */
+export interface MutateReport {
+  readonly properties: {
+    readonly all: readonly string[];
+    /** Those for which the API server accepted another value. */
+    readonly changed: readonly string[];
+  };
+  /** How many values the API server accepted, and how many it rejected. */
+  readonly values: { readonly accepted: number; readonly rejected: number };
+  readonly histories: number;
+  readonly seed: number;
+  /** One error per failed plan. */
+  readonly failures: readonly MutationError[];
+  readonly minutes: number;
+}
+
+/** An object did not become what its spec says. */
+export class MutationError extends Error {
+  override readonly name = 'MutationError';
+}
+
+/** A new object has settled when nothing of it has changed for this time. */
+const quietMs = 1000;
+
+/** Members that tell the history of an object. */
+const omitted = ['managedFields', 'resourceVersion', 'generation', 'observedGeneration'];
+
+/** A reason of Ready that says that the spec, or what follows from it, is refused. */
+const refused = /(Invalid|Refused)/;
+
+/**
+ * Changes the specs of objects in every way that their schema suggests, and compares each object with a new one of the same spec.
+ *
+ * For each property, one object gets each value after the other, then none, then its first spec again. Random histories change
+ * several properties, in part before the operator has handled the change before; the shortest failing history is reported. A plan
+ * fails unless
+ *
+ * - each accepted spec settles: `observedGeneration` and the condition Ready are those of the last generation;
+ * - then the object and its children equal a new object and its children, apart from uids, versions, generations, times, and what
+ *   differs between two new objects;
+ * - a spec that Ready refuses (its reason contains `Invalid` or `Refused`, or is one of `refusals`) leaves the children as they were;
+ * - the API server's rejection names the property;
+ * - the first spec restores the first state, and after the deletion nothing is left.
+ */
+export async function mutate(options: MutateOptions): Promise<MutateReport> {
+  const startedAtMs = performance.now();
+  const {
+    connection,
+    concurrency = 4,
+    select = () => true,
+    seed = randomBytes(4).readInt32LE(),
+    histories = 20,
+  } = options;
+  const client = createClient(connection, { fieldManager: 'user' });
+  try {
+    const count: Count = { changed: new Set(), accepted: 0, rejected: 0, histories: 0 };
+    const mutators = options.subjects.map((subject) => new Mutator(subject, client, options, count));
+    const plans = mutators.flatMap((mutator) => [
+      ...mutator.properties.map((property) => ({
+        name: `${mutator.name}/${property}`,
+        run: () => mutator.mutate(property),
+      })),
+      { name: `${mutator.name}/histories`, run: () => mutator.randomHistories(seed, histories) },
+    ]);
+    const waiting = plans.filter(({ name }) => select(name));
+    const failures: MutationError[] = [];
+    const work = async (): Promise<void> => {
+      for (let plan = waiting.shift(); plan !== undefined; plan = waiting.shift()) {
+        await plan.run().catch((cause: unknown) => {
+          const failure = new MutationError(`${plan?.name}: ${messageOf(cause)}`, { cause });
+          failures.push(failure);
+          options.onFailure?.(failure);
+        });
+      }
+    };
+    await Promise.all(Array.from({ length: concurrency }, work));
+    return {
+      properties: {
+        all: mutators.flatMap(({ name, properties }) => properties.map((property) => `${name}/${property}`)),
+        changed: [...count.changed],
+      },
+      values: { accepted: count.accepted, rejected: count.rejected },
+      histories: count.histories,
+      seed,
+      failures,
+      minutes: (performance.now() - startedAtMs) / 60_000,
+    };
+  } finally {
+    await client.close();
+  }
+}
+
+interface Count {
+  readonly changed: Set<string>;
+  accepted: number;
+  rejected: number;
+  histories: number;
+}
+
+function messageOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  return error.cause === undefined ? error.message : `${error.message}: ${messageOf(error.cause)}`;
+}
+
+class Mutator {
+  readonly name: string;
+  readonly properties: readonly string[];
+  readonly #mutations: readonly SpecMutation[];
+  readonly #subject: MutationSubject;
+  readonly #client: Client;
+  readonly #options: MutateOptions;
+  readonly #count: Count;
+  #first: Promise<Facts> | undefined;
+
+  constructor(subject: MutationSubject, client: Client, options: MutateOptions, count: Count) {
+    this.name = subject.kind.kind;
+    this.#subject = subject;
+    this.#client = client;
+    this.#options = options;
+    this.#count = count;
+    this.#mutations = specMutations(subject.kind, subject.values);
+    this.properties = [...new Set(this.#mutations.map(({ property }) => property))];
+  }
+
+  /** Gives one object each value of a property, none, and its first spec again. */
+  async mutate(property: string): Promise<void> {
+    const { spec } = this.#subject;
+    await this.#withObject(spec, async (object) => {
+      await this.#expectEqual(object, spec, 'a new object');
+      for (const mutation of this.#mutations.filter((each) => each.property === property)) {
+        const next = mutation.apply(spec);
+        if (!(await this.#give(object, next, mutation))) continue;
+        await this.#expectEqual(object, next, mutation.description);
+      }
+      await object.replace(spec);
+      await this.#expectEqual(object, spec, `the first spec again after ${property}`);
+    });
+  }
+
+  async randomHistories(seed: number, numRuns: number): Promise<void> {
+    const step = fc.record({ mutation: fc.constantFrom(...this.#mutations), waits: fc.boolean() });
+    const history = fc.array(step, { minLength: 2, maxLength: 6 });
+    const result = await fc.check(
+      fc.asyncProperty(history, (steps) => this.#live(steps)),
+      { seed, numRuns },
+    );
+    if (!result.failed) return;
+    const [steps = []] = result.counterexample ?? [];
+    const text = steps.map(({ mutation, waits }) => `${mutation.description}${waits ? ', settled' : ''}`).join('; ');
+    throw new MutationError(`seed ${seed}: ${text}`, { cause: result.errorInstance });
+  }
+
+  async #live(history: readonly { readonly mutation: SpecMutation; readonly waits: boolean }[]): Promise<void> {
+    this.#count.histories += 1;
+    const { spec: first } = this.#subject;
+    await this.#withObject(first, async (object) => {
+      let spec = first;
+      for (const { mutation, waits } of history) {
+        const next = mutation.apply(spec);
+        if (!(await this.#give(object, next, mutation))) continue;
+        spec = next;
+        if (waits) await object.settled();
+      }
+      await this.#expectEqual(object, spec, 'the last spec');
+      if (!(await object.replace(first)).isRejected) await this.#expectEqual(object, first, 'the first spec again');
+    });
+  }
+
+  /** @returns whether the API server accepted the spec */
+  async #give(object: ObjectOfSpec, spec: object, { property, description }: SpecMutation): Promise<boolean> {
+    const { isRejected, message } = await object.replace(spec);
+    this.#count[isRejected ? 'rejected' : 'accepted'] += 1;
+    if (!isRejected) {
+      this.#count.changed.add(`${this.name}/${property}`);
+      return true;
+    }
+    const names = property.split(/\W+/).filter(Boolean);
+    if (names.some((name) => message.includes(name))) return false;
+    throw new MutationError(`${description}: the API server's rejection does not name the property: ${message}`);
+  }
+
+  /** Waits until the object is like a new one of the spec; if Ready refuses the spec, the children must be as before. */
+  async #expectEqual(object: ObjectOfSpec, spec: object, description: string): Promise<void> {
+    const expected = await this.#factsOfNew(spec);
+    const before = object.lastFacts;
+    await object.settled();
+    const { timeoutMs = 30_000 } = this.#options;
+    const ready = this.#readyOf(expected);
+    const reason = expected.get(`${ready}.reason`);
+    const isRefused = typeof reason === 'string' && this.#isRefusal(reason);
+    const isChild = (path: string): boolean => !path.startsWith(`${this.name} `);
+    // The status and the message may tell what stays as it was.
+    const isCompared = (path: string): boolean =>
+      !isRefused || (isChild(path) && before !== undefined) || path === `${ready}.reason` || path === `${ready}.status`;
+    const wanted = isRefused
+      ? new Map([
+          ...[...(before ?? [])].filter(([path]) => isChild(path)),
+          ...[...expected].filter(([path]) => !isChild(path)),
+        ])
+      : expected;
+    const isEqual = async (): Promise<boolean> => {
+      const difference = this.#differenceOf(wanted, await object.facts(), isCompared);
+      if (difference !== undefined) throw new Error(difference);
+      return true;
+    };
+    await eventually(description, isEqual, timeoutMs);
+    object.lastFacts = await object.facts();
+  }
+
+  #isRefusal(reason: string): boolean {
+    return refused.test(reason) || this.#subject.refusals?.includes(reason) === true;
+  }
+
+  /** The path of the condition Ready. */
+  #readyOf(facts: Facts): string | undefined {
+    const pattern = new RegExp(`^${this.name} .*\\.status\\.conditions\\.\\d+\\.type$`);
+    return [...facts].find(([path, value]) => value === 'Ready' && pattern.test(path))?.[0].replace(/\.type$/, '');
+  }
+
+  #differenceOf(expected: Facts, actual: Facts, isCompared: (path: string) => boolean): string | undefined {
+    const { mayDiffer = () => false } = this.#subject;
+    const compared = (facts: Facts): Facts =>
+      new Map([...facts].filter(([path]) => isCompared(path) && !mayDiffer(path)));
+    return differenceOf(compared(expected), compared(actual));
+  }
+
+  /** Returns what two new objects of a spec have in common. */
+  #factsOfNew(spec: object): Promise<Facts> {
+    if (spec !== this.#subject.spec) return this.#learn(spec);
+    this.#first ??= this.#learn(spec);
+    return this.#first;
+  }
+
+  async #learn(spec: object): Promise<Facts> {
+    const all: Facts[] = [];
+    const learnOne = () =>
+      this.#withObject(spec, async (object) => {
+        await object.settled();
+        all.push(await object.factsAtRest());
+      });
+    await Promise.all([learnOne(), learnOne()]);
+    return common(all);
+  }
+
+  /** Runs `work` with a new object in a new namespace, deletes it, and expects that nothing is left. */
+  async #withObject(spec: object, work: (object: ObjectOfSpec) => Promise<void>): Promise<void> {
+    const client = this.#client;
+    const { createNamespace = () => newNamespace(client), timeoutMs = 30_000 } = this.#options;
+    const namespace = await createNamespace();
+    const object = new ObjectOfSpec(this.#subject, client, namespace, timeoutMs);
+    try {
+      await object.create(spec);
+      await work(object);
+      await object.delete();
+    } finally {
+      await client.delete(this.#subject.kind, { namespace, name }).catch(ignoreNotFound);
+      await client.delete(Namespace, { name: namespace });
+    }
+  }
+}
+
+const name = 'mutated';
+
+const ignoreNotFound = (error: unknown): void => {
+  if (!isNotFound(error)) throw error;
+};
+
+async function newNamespace(client: Client): Promise<string> {
+  const namespace = `mutate-${randomBytes(5).toString('hex')}`;
+  await client.create(Namespace, { metadata: { name: namespace } });
+  return namespace;
+}
+
+type StatusObject = KubeObject & { readonly status?: StandardStatus };
+
+/** An object of the mutated kind, alone in its namespace. */
+class ObjectOfSpec {
+  /** Its facts when it had last settled. */
+  lastFacts: Facts | undefined;
+  readonly #subject: MutationSubject;
+  readonly #client: Client;
+  readonly #namespace: string;
+  readonly #timeoutMs: number;
+  #before: Facts = new Map();
+
+  constructor(subject: MutationSubject, client: Client, namespace: string, timeoutMs: number) {
+    this.#subject = subject;
+    this.#client = client;
+    this.#namespace = namespace;
+    this.#timeoutMs = timeoutMs;
+  }
+
+  async create(spec: object): Promise<void> {
+    this.#before = await this.facts();
+    const manifest = { metadata: { namespace: this.#namespace, name }, spec };
+    await this.#client.create<KubeObject>(this.#subject.kind, manifest);
+  }
+
+  /** Replaces the spec. @returns whether the API server rejected it, and its message */
+  async replace(spec: object): Promise<{ readonly isRejected: boolean; readonly message: string }> {
+    const patch = { type: 'json', body: [{ op: 'replace', path: '/spec', value: spec }] } as const;
+    try {
+      await this.#client.patch<KubeObject>(this.#subject.kind, this.#key, patch);
+      return { isRejected: false, message: '' };
+    } catch (error) {
+      if (!(error instanceof ApiError) || (error.code !== 422 && error.code !== 400)) throw error;
+      return { isRejected: true, message: error.message };
+    }
+  }
+
+  /** Waits until the status is that of the last generation. */
+  async settled(): Promise<void> {
+    let ready: Condition | undefined;
+    const isSettled = async (): Promise<boolean> => {
+      const { metadata, status } = await this.#client.get<StatusObject>(this.#subject.kind, this.#key);
+      ready = findCondition(status?.conditions, 'Ready');
+      if (status?.observedGeneration !== metadata.generation || ready?.observedGeneration !== metadata.generation) {
+        const observed = `${status?.observedGeneration}, of Ready ${ready?.observedGeneration}`;
+        throw new Error(`generation ${metadata.generation}, observedGeneration ${observed} (${ready?.reason})`);
+      }
+      return true;
+    };
+    await eventually('the status is that of the last generation', isSettled, this.#timeoutMs);
+  }
+
+  async facts(): Promise<Facts> {
+    const { kind, children, canonicalName = (text: string) => text, outside } = this.#subject;
+    const lists = await Promise.all(
+      [kind, ...children].map(async (each: Kind) => {
+        const { items } = await this.#client.list(each, { namespace: this.#namespace });
+        return items.map((object) => ({ kind: each.kind, object }));
+      }),
+    );
+    const facts = new Map(factsOf(lists.flat(), { namespace: this.#namespace, canonicalName, omitted }));
+    if (outside !== undefined) addLeaves(facts, 'outside', await outside(this.#namespace));
+    return facts;
+  }
+
+  /** Returns the facts when they have not changed for a while. */
+  async factsAtRest(): Promise<Facts> {
+    let [last, sinceMs]: [Facts, number] = [await this.facts(), performance.now()];
+    return eventually(
+      'nothing changes',
+      async () => {
+        const facts = await this.facts();
+        if (differenceOf(last, facts) !== undefined) [last, sinceMs] = [facts, performance.now()];
+        return performance.now() - sinceMs > quietMs && facts;
+      },
+      this.#timeoutMs,
+    );
+  }
+
+  async delete(): Promise<void> {
+    const { kind, kept = [] } = this.#subject;
+    await this.#client.delete(kind, this.#key);
+    const isKept = (path: string): boolean => kept.some((each) => path.startsWith(`${each.kind} `));
+    const isGone = async (): Promise<boolean> => {
+      const left = new Map([...(await this.facts())].filter(([path]) => !isKept(path)));
+      const difference = differenceOf(this.#before, left);
+      if (difference !== undefined) throw new Error(difference);
+      return true;
+    };
+    await eventually('after the deletion, nothing is left', isGone, this.#timeoutMs);
+  }
+
+  get #key() {
+    return { namespace: this.#namespace, name };
+  }
+}

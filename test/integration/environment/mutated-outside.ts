@@ -1,0 +1,79 @@
+import { Pet } from '../../../src/api/index.ts';
+import { RemotePets, type ShownPet } from '../../../src/petstore/remote-pets.ts';
+import type { Client } from '../../../src/runtime/index.ts';
+import type { PostgresServer } from '../../../testkit/postgres-server.ts';
+import type { Outside } from './mutated-subjects.ts';
+import { literal } from './postgres-world.ts';
+
+const tables = ['students', 'teachers'] as const;
+
+/** A database and a pet store, as {@link mutatedSubjects} read them. */
+export class MutatedOutside implements Outside, Disposable {
+  /** The operator's settings. */
+  readonly settings: Readonly<Record<string, string>>;
+  readonly #client: Client;
+  readonly #database: PostgresServer;
+  readonly #store: RemotePets;
+  /** The ids that a namespace's Pets have had. */
+  readonly #ids = new Map<string, Set<string>>();
+
+  private constructor(client: Client, database: PostgresServer, storeAddress: string) {
+    this.#client = client;
+    this.#database = database;
+    this.#store = new RemotePets({ address: storeAddress, tls: undefined, timeoutMs: 10_000 });
+    this.settings = {
+      CONTROLLERS: 'echo,scheduledEcho,podSet,bookStore,postgresWriter,pet',
+      PETSTORE_ADDRESS: storeAddress,
+      PSQL_HOST: database.host,
+      PSQL_PORT: String(database.port),
+      PSQL_USER: 'writer',
+      PSQL_PASSWORD: 'of the writer',
+      PSQL_SSLMODE: 'disable',
+    };
+  }
+
+  static async start(client: Client, database: PostgresServer, storeAddress: string): Promise<MutatedOutside> {
+    await database.query(`CREATE ROLE writer LOGIN PASSWORD 'of the writer'`);
+    for (const table of tables) {
+      await database.query(`CREATE TABLE ${table} (id text PRIMARY KEY, name text, age integer, country text)`);
+      await database.query(`GRANT SELECT, INSERT, UPDATE, DELETE ON ${table} TO writer`);
+    }
+    return new MutatedOutside(client, database, storeAddress);
+  }
+
+  async rows(namespace: string): Promise<unknown> {
+    const found = tables.map(async (table) => {
+      const rows = await this.#database.query(`SELECT * FROM ${table} WHERE id LIKE ${literal(`${namespace}/%`)}`);
+      return rows.map((row) => ({ ...row, id: String(row.id).replace(namespace, '<namespace>') }));
+    });
+    return Promise.all(found);
+  }
+
+  async pets(namespace: string): Promise<unknown> {
+    const ids = this.#ids.get(namespace) ?? new Set();
+    this.#ids.set(namespace, ids);
+    const { items } = await this.#client.list(Pet, { namespace });
+    for (const { status } of items) if (status?.id !== undefined) ids.add(status.id);
+    return (await this.#allPets()).filter(({ id }) => ids.has(id)).map(({ id: _, ...pet }) => pet);
+  }
+
+  /** @throws Error if there is a row or a pet */
+  async expectEmpty(): Promise<void> {
+    const pets = await this.#allPets();
+    if (pets.length > 0) throw new Error(`the store has ${pets.length} pets that no Pet has`);
+    for (const table of tables) {
+      const rows = await this.#database.query(`SELECT id FROM ${table}`);
+      if (rows.length > 0) throw new Error(`${table} has ${rows.length} rows that no PostgresWriter has`);
+    }
+  }
+
+  async #allPets(): Promise<readonly ShownPet[]> {
+    const pets: ShownPet[] = [];
+    for await (const pet of this.#store.list({ names: [], types: [] })) pets.push(pet);
+    return pets;
+  }
+
+  [Symbol.dispose](): void {
+    this.#store[Symbol.dispose]();
+  }
+}

@@ -1,0 +1,137 @@
+import { BookStore, Echo, Pet, PodSet, PostgresWriter, ScheduledEcho } from '../../../src/api/index.ts';
+import {
+  CronJob,
+  Deployment,
+  Job,
+  PersistentVolumeClaim,
+  Pod,
+  Service,
+  StatefulSet,
+} from '../../../src/runtime/kinds/index.ts';
+import type { MutationSubject } from '../../../src/runtime/testing/index.ts';
+
+/** What the operator of {@link mutatedSubjects} maintains outside of the cluster. */
+export interface Outside {
+  /** The rows of a namespace's PostgresWriters in all tables. */
+  rows(namespace: string): Promise<unknown>;
+  /** The pets of a namespace's Pets, without their ids. */
+  pets(namespace: string): Promise<unknown>;
+}
+
+// An API server accepts a Deployment whose pods it refuses because of white space around their image, and the old pods run on.
+const image = ['example.com/app', 'example.com:5000/team/app', '', 'x'.repeat(300), '世界'];
+const tags = ['1.0', 'latest', '', '世界'];
+const quantities = [{ cpu: '100m', memory: '64Mi' }, { cpu: 1 }, {}, { cpu: 'much' }, { memory: '-1' }];
+const ids = [0, 65_532, 9_223_372_036_854_775_807n.toString(), -1];
+
+/** The values of a BookStore's app or database, whose schemas have much in common. */
+const ofContainers = (part: string): Readonly<Record<string, readonly unknown[]>> => ({
+  [`${part}.repository`]: image,
+  [`${part}.tag`]: tags,
+  [`${part}.replicas`]: [2, 0, 1, -1, 'two'],
+  [`${part}.serviceName`]: [`${part.toLowerCase()}-other`, 'Upper', 'x'.repeat(64), 'the-db', 'the-app'],
+  [`${part}.resources`]: [
+    { requests: { cpu: '100m' }, limits: { cpu: '200m' } },
+    { requests: { cpu: 2 }, limits: { cpu: 1 } },
+  ],
+  [`${part}.resources.requests`]: quantities,
+  [`${part}.resources.requests.*`]: ['1', 'much'],
+  [`${part}.resources.limits`]: quantities,
+  [`${part}.env`]: [
+    [{ name: 'A', value: 'b' }],
+    [{ name: 'A' }, { name: 'B', value: '世界' }],
+    [{ name: 'A' }, { name: 'A' }],
+    [],
+  ],
+  [`${part}.podSecurityContext.runAsUser`]: ids,
+  [`${part}.podSecurityContext.supplementalGroups`]: [[1, 2], [], [-1]],
+});
+
+/** The six kinds, for an operator that runs all controllers. */
+export const mutatedSubjects = (outside: Outside): readonly MutationSubject[] => [
+  {
+    kind: Echo,
+    children: [Job],
+    spec: { message: 'hello' },
+    // The status is not ours.
+    mayDiffer: (path) => path.endsWith('.annotations.mmontes.io/generation') || /^Job .* #1\.status\./.test(path),
+  },
+  {
+    kind: ScheduledEcho,
+    children: [CronJob],
+    spec: { message: 'hello', schedule: '0 0 1 1 *' },
+    values: {
+      schedule: ['1 2 3 4 *', '@yearly', '* * *', '', 'TZ=UTC 0 0 1 1 *', '0 0 31 2 *'],
+      timeZone: ['Europe/Madrid', 'Etc/UTC', 'Mars/Olympus', ''],
+    },
+  },
+  {
+    kind: PodSet,
+    children: [Pod],
+    spec: { replicas: 2 },
+    canonicalName: (name) => name.replace(/-pod-[a-z0-9]{5}\b/g, '-pod-*'),
+    values: {
+      replicas: [3, 0, 1, -1, 5001, '2'],
+      template: [
+        { spec: { containers: [{ name: 'a', image: 'example.com/a' }] } },
+        {},
+        { metadata: { labels: { tier: 'web' } } },
+        { spec: { containers: [] } },
+        'a text',
+      ],
+      'template.spec': [
+        { containers: [{ name: 'a', image: 'example.com/a' }] },
+        { containers: [{ name: 'a', image: 'example.com/b' }], terminationGracePeriodSeconds: 1 },
+        { containers: [{ name: 'Upper', image: 'example.com/a' }] },
+        { containers: [{ name: 'a', image: 'example.com/a' }], nosuchfield: true },
+        {},
+      ],
+    },
+  },
+  {
+    kind: BookStore,
+    children: [Deployment, StatefulSet, Service, PersistentVolumeClaim],
+    kept: [PersistentVolumeClaim],
+    // A revision counts the templates, the applier may note once more what it applied, the status is not ours, a context that loses its last member may become an empty one, and the
+    // claims of removed replicas stay.
+    mayDiffer: (path) =>
+      /annotations\.(deployment\.kubernetes\.io\/revision|operator\/applied)$/.test(path) ||
+      /^(Deployment|StatefulSet) .*( #1\.status\.|ecurityContext(\.capabilities)?$)/.test(path) ||
+      path.startsWith('PersistentVolumeClaim '),
+    spec: {
+      bookApp: { repository: 'example.com/app', replicas: 1, serviceName: 'the-app' },
+      bookDB: { repository: 'example.com/db', replicas: 1, dbSize: '1Gi', serviceName: 'the-db' },
+    },
+    values: {
+      ...ofContainers('bookApp'),
+      ...ofContainers('bookDB'),
+      bookDB: [{ repository: 'example.com/other', replicas: 1, dbSize: '1Gi', serviceName: 'the-db' }, {}, 'a text'],
+      // Growth needs a storage driver.
+      'bookDB.dbSize': ['1024Mi', '1Mi', '0', 'large', '-1Gi'],
+      'bookDB.storageClassName': ['another', ''],
+    },
+  },
+  {
+    kind: PostgresWriter,
+    children: [],
+    spec: { table: 'students', name: 'Ada', age: 36, country: 'UK' },
+    values: { table: ['teachers', 'public.students', '"students"', 'nosuchtable', 'a.b.c', '', 7] },
+    refusals: ['TableMissing'],
+    outside: (namespace) => outside.rows(namespace),
+  },
+  {
+    kind: Pet,
+    children: [],
+    spec: { name: 'Rex', type: 'dog', birthday: '2020-01-31T00:00:00Z' },
+    values: {
+      birthday: [
+        '2021-02-28T23:30:00+14:00',
+        '1900-01-01T00:00:00Z',
+        '9999-12-31T23:59:59Z',
+        '2021-02-30T00:00:00Z',
+        'soon',
+      ],
+    },
+    outside: (namespace) => outside.pets(namespace),
+  },
+];

@@ -1,0 +1,110 @@
+import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals';
+import { pino } from 'pino';
+import { Echo } from '../../src/api/index.ts';
+import { readConfig } from '../../src/config.ts';
+import { addControllers } from '../../src/operator.ts';
+import { type Connection, kubeconfigConnection } from '../../src/runtime/client/index.ts';
+import { controllerReference, defineReasons, done, type Operator, OutcomeReporter } from '../../src/runtime/index.ts';
+import { ConfigMap } from '../../src/runtime/kinds/index.ts';
+import { connectOperator } from '../../src/runtime/process/index.ts';
+import { type MutationSubject, mutate } from '../../src/runtime/testing/index.ts';
+import { TestCluster } from '../../testkit/test-cluster.ts';
+import { mutatedSubjects } from './environment/mutated-subjects.ts';
+
+let cluster: TestCluster;
+let connection: Connection;
+let stack: AsyncDisposableStack;
+
+beforeAll(async () => {
+  cluster = await TestCluster.connect();
+  connection = await kubeconfigConnection(cluster.kubeconfig);
+});
+
+beforeEach(() => {
+  stack = new AsyncDisposableStack();
+});
+
+afterAll(() => cluster?.close());
+
+/** Runs an operator with these controllers until the stack is disposed. */
+async function run(add: (operator: Operator) => unknown): Promise<void> {
+  const operator = await connectOperator({ name: 'operator', log: pino({ level: 'silent' }), connection });
+  await add(operator);
+  const stop = new AbortController();
+  const running = operator.run(stop.signal);
+  stack.defer(async () => {
+    stop.abort();
+    await running;
+  });
+  await operator.manager.synced;
+}
+
+const noOutside = { rows: async () => undefined, pets: async () => undefined };
+
+/** The nightly suite changes every property of every kind; this is a sample. */
+test('a ScheduledEcho follows each value of suspend and timeZone like a new one', async () => {
+  await using _ = stack;
+  await run((operator) => addControllers(operator, readConfig({ CONTROLLERS: 'scheduledEcho' })));
+  const subjects = mutatedSubjects(noOutside).filter(({ kind }) => kind.kind === 'ScheduledEcho');
+  const select = (plan: string) => /suspend|timeZone/.test(plan);
+  const { properties, values, failures } = await mutate({ connection, subjects, select });
+  expect(failures.map(({ message }) => message)).toEqual([]);
+  expect(properties.changed).toEqual(expect.arrayContaining(['ScheduledEcho/suspend', 'ScheduledEcho/timeZone']));
+  expect(values.rejected).toBeGreaterThan(0);
+});
+
+const reasons = defineReasons({ Kept: { ready: 'True', event: 'Normal', meaning: 'The ConfigMap is kept.' } });
+
+/** Never removes what an earlier spec asked for. */
+function addHoarder({ manager, applier, events }: Operator): void {
+  const echos = manager.informer(Echo).store;
+  const store = manager.informer(ConfigMap).store;
+  const reporter = new OutcomeReporter({ kind: Echo, reasons, events });
+  manager.controller(Echo, {
+    owns: [ConfigMap],
+    reconcile: async (key, context) => {
+      const echo = echos.get(key);
+      if (echo === undefined || echo.metadata.deletionTimestamp !== undefined) return done;
+      return reporter.reconcile(echo, context, async () => {
+        const { ttlSecondsAfterFinished: ttl } = echo.spec;
+        const data = { ...store.get(key)?.data, ...(ttl !== undefined && { ttl: String(ttl) }) };
+        const metadata = { ...key, ownerReferences: [controllerReference(Echo, echo)] };
+        await applier.apply(ConfigMap, { metadata, data }, { client: context.client, store });
+        return { reason: 'Kept', message: 'kept' };
+      });
+    },
+  });
+}
+
+const hoarded: MutationSubject = {
+  kind: Echo,
+  children: [ConfigMap],
+  spec: { message: 'hello' },
+};
+
+test('an operator that keeps what an earlier spec asked for fails, and the failure shows the shortest history', async () => {
+  await using _ = stack;
+  await run(addHoarder);
+  const report = await mutate({
+    connection,
+    subjects: [hoarded],
+    select: (plan) => plan === 'Echo/ttlSecondsAfterFinished' || plan === 'Echo/histories',
+    seed: 1,
+    timeoutMs: 3000,
+  });
+  const messages = report.failures.map(({ message }) => message).sort();
+  expect(messages).toEqual([
+    expect.stringMatching(/^Echo\/histories: seed 1: .*: ConfigMap mutated #1\.data\.ttl is "/s),
+    expect.stringMatching(
+      /^Echo\/ttlSecondsAfterFinished: .*: no ttlSecondsAfterFinished: ConfigMap mutated #1\.data\.ttl is "/,
+    ),
+  ]);
+});
+
+test('a spec that no operator handles fails', async () => {
+  const select = (plan: string) => plan === 'Echo/message';
+  const { failures } = await mutate({ connection, subjects: [hoarded], select, timeoutMs: 1000 });
+  expect(failures.map(({ message }) => message)).toEqual([
+    expect.stringContaining('the status is that of the last generation: generation 1, observedGeneration undefined'),
+  ]);
+});

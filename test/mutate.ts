@@ -1,0 +1,80 @@
+/**
+ * The program behind `make mutate`: changes the specs of all kinds in every way that their schemas suggest.
+ *
+ *     node test/mutate.ts    runs the plans whose names begin with PLAN, such as `Echo/message` or `Echo/histories` (default: all).
+ *                            MUTATION_SEED repeats the random histories of another run, HISTORIES is their number per kind (20)
+ *
+ * Exits with 0 if no plan failed and every property was changed, 1 otherwise.
+ */
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { pino } from 'pino';
+import { readConfig } from '../src/config.ts';
+import { addControllers } from '../src/operator.ts';
+import { kubeconfigConnection } from '../src/runtime/client/index.ts';
+import { connectOperator } from '../src/runtime/process/index.ts';
+import { type MutateReport, mutate } from '../src/runtime/testing/index.ts';
+import { startControlPlane } from '../testkit/control-plane.ts';
+import { eventually } from '../testkit/eventually.ts';
+import { namespaceWithNode } from '../testkit/kwok.ts';
+import { PetStoreProcess } from '../testkit/pet-store-process.ts';
+import { PostgresServer } from '../testkit/postgres-server.ts';
+import { makeRunFolder } from '../testkit/run-folder.ts';
+import { bundlePrograms } from '../testkit/shipped-program.ts';
+import { TestCluster } from '../testkit/test-cluster.ts';
+import { MutatedOutside } from './integration/environment/mutated-outside.ts';
+import { mutatedSubjects } from './integration/environment/mutated-subjects.ts';
+
+const { PLAN = '', MUTATION_SEED, HISTORIES = '20' } = process.env;
+
+async function run(folder: string): Promise<MutateReport> {
+  await using resources = new AsyncDisposableStack();
+  const controlPlane = await startControlPlane(folder, [join(import.meta.dirname, '../crds')], { kwok: true });
+  resources.defer(() => controlPlane.stop());
+  const { kubeconfigPath } = controlPlane.config;
+  const cluster = await TestCluster.at(kubeconfigPath, controlPlane.auditLog);
+  resources.defer(() => cluster.disconnect());
+  const database = resources.use(await PostgresServer.start());
+  const store = await PetStoreProcess.start({}, folder, await bundlePrograms(join(folder, 'programs')));
+  resources.defer(async () => {
+    await store.stop();
+  });
+  const outside = resources.use(await MutatedOutside.start(cluster.client, database, store.address));
+  const connection = await kubeconfigConnection(kubeconfigPath);
+  const operator = await connectOperator({ name: 'operator', log: pino({ level: 'silent' }), connection });
+  const closeConnections = await addControllers(operator, readConfig({ ...outside.settings, NUM_WORKERS: '8' }));
+  const stop = new AbortController();
+  const running = operator.run(stop.signal);
+  resources.defer(async () => {
+    stop.abort();
+    await running;
+    await closeConnections();
+  });
+  await eventually('the operator is ready', async () => operator.readiness().ready);
+  const report = await mutate({
+    connection,
+    subjects: mutatedSubjects(outside),
+    select: (plan) => plan.startsWith(PLAN),
+    createNamespace: () => namespaceWithNode(cluster),
+    histories: Number(HISTORIES),
+    concurrency: 8,
+    onFailure: ({ message }) => console.error(`${message}\n`),
+    ...(MUTATION_SEED !== undefined && { seed: Number(MUTATION_SEED) }),
+  });
+  await outside.expectEmpty();
+  return report;
+}
+
+const folder = await makeRunFolder('mutate');
+try {
+  const { properties, values, histories, seed, failures, minutes } = await run(folder);
+  const missed = PLAN === '' ? properties.all.filter((property) => !properties.changed.includes(property)) : [];
+  console.log(
+    `${properties.changed.length} of ${properties.all.length} properties changed, ${values.accepted} values accepted and ` +
+      `${values.rejected} rejected, ${histories} random histories (MUTATION_SEED=${seed}), ${failures.length} failures, ${minutes.toFixed(1)} minutes`,
+  );
+  if (missed.length > 0) console.error(`never changed: ${missed.join(', ')}`);
+  process.exitCode = failures.length === 0 && missed.length === 0 ? 0 : 1;
+} finally {
+  await rm(folder, { recursive: true, force: true });
+}
