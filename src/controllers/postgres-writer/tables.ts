@@ -214,7 +214,7 @@ export class Rows {
       const [found] = await this.#database.query<FoundTable>(findTable(this.#table));
       const { schema, name } = this.#table;
       if (found?.schema !== schema || found.name !== name) throw error;
-      throw new UnfitTableError('TableUnsuitable', `a statement on it fails: ${error.message}`, { cause: error });
+      throw new UnfitTableError('TableUnsuitable', error.message, { cause: error });
     }
   }
 }

@@ -58,6 +58,8 @@ export class WatchOverdueError extends Error {
 
 /** The {@link Client} over HTTP. Only its {@link Transport} retries requests. */
 export class HttpClient implements Client {
+  // Not a getter of a private field: an object that inherits from a client, to change some of its methods, has the trace too.
+  readonly trace: ReconcileTrace | undefined;
   readonly #transport: Transport;
   readonly #fieldManager: string;
   readonly #gate: Gate | undefined;
@@ -79,11 +81,8 @@ export class HttpClient implements Client {
     this.#fieldManager = fieldManager;
     this.#gate = options.gate;
     this.#scope = options.scope;
+    this.trace = options.scope?.trace;
     this.#managerQuery = queryOf({ fieldManager });
-  }
-
-  get trace(): ReconcileTrace | undefined {
-    return this.#scope?.trace;
   }
 
   scoped(scope: RequestScope): HttpClient {
