@@ -35,7 +35,7 @@ async function run(folder: string): Promise<PerturbReport> {
   });
   const outside = resources.use(await OutsideSystems.start(cluster.client, database, store.address));
   const scenarios = [...scenariosOn(cluster), ...outsideScenariosOn(outside)];
-  return perturb({
+  return await perturb({
     connection: await kubeconfigConnection(kubeconfigPath),
     log: pino({ level: 'silent' }),
     scenarios: scenarios.filter(({ name }) => PLAN === '' || PLAN.split('/')[0] === name),
