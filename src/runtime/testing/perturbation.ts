@@ -8,7 +8,7 @@ import type { Logger } from '../observability/index.ts';
 import { connectOperator, type Operator } from '../process/connect-operator.ts';
 import { eventually } from './eventually.ts';
 import { addLeaves, common, differenceOf, type Facts, factsOf, type ListedObject, numbered } from './facts.ts';
-import type { InjectedFault } from './fault.ts';
+import type { Fault, InjectedFault } from './fault.ts';
 import { FaultProxy, type ObservedResponse } from './fault-proxy.ts';
 import { isWatch, isWrite, type ProxiedRequest } from './proxied-request.ts';
 
@@ -47,6 +47,13 @@ export interface Scenario {
   canonicalName?(name: string): string;
   /** The user actions, in their order. */
   readonly steps: Readonly<Record<string, (world: ScenarioWorld) => Promise<unknown>>>;
+  /**
+   * Steps after which everything must be as after an earlier step, apart from generations: `{ 'pod-deleted': 'create' }`. For what the
+   * operator restores, and for what it must not change.
+   */
+  readonly restores?: Readonly<Record<string, string>>;
+  /** Whether the steps race with the operator, so that a run may end without the write to perturb. Default false. */
+  readonly mayOmitWrites?: boolean;
 }
 
 /**
@@ -56,12 +63,13 @@ export interface Scenario {
  * - `reply-lost`: the API server commits the write, and the operator crashes before it has the reply.
  * - `replied`: the operator crashes when it has the reply.
  * - `retried`: the API server commits the write, the reply is lost, and the operator goes on.
+ * - `stale`: like `retried`, and from the first write of the step on, the operator receives no events for a second.
  *
  * After a crash, a new operator takes over.
  */
-export type Perturbation = 'unsent' | 'reply-lost' | 'replied' | 'retried';
+export type Perturbation = 'unsent' | 'reply-lost' | 'replied' | 'retried' | 'stale';
 
-const perturbations: readonly Perturbation[] = ['unsent', 'reply-lost', 'replied', 'retried'];
+const perturbations: readonly Perturbation[] = ['unsent', 'reply-lost', 'replied', 'retried', 'stale'];
 
 /** Options of {@link perturb}. */
 export interface PerturbOptions {
@@ -105,6 +113,9 @@ const quietMs = 300;
 /** An undisturbed run has no expected state to wait for, so it waits longer. */
 const learningQuietMs = 1500;
 
+/** How long the operator is `stale`. */
+const staleMs = 1000;
+
 /** At the end, the operator must not send anything for this time. */
 const restMs = 2000;
 
@@ -120,7 +131,7 @@ const restMs = 2000;
  * - nothing is left at the end, except objects that the garbage collector will delete;
  * - no reconcile panics, and at the end the operator sends no request for two seconds.
  *
- * @throws PerturbationError if an undisturbed run fails.
+ * @throws PerturbationError if an undisturbed run fails, or does not restore what it should.
  */
 export async function perturb(options: PerturbOptions): Promise<PerturbReport> {
   const startedAtMs = performance.now();
@@ -219,6 +230,12 @@ async function learn(scenario: Scenario, options: RunOptions, limit: Limit): Pro
   if (left.length > 0) {
     throw new PerturbationError(`${scenario.name}: the last step, ${last}, must delete everything; left: ${left[0]}`);
   }
+  const restorable = new Map(states.map(([step, facts]) => [step, withoutGenerations(facts)]));
+  for (const [step, earlier] of Object.entries(scenario.restores ?? {})) {
+    const difference = differenceOf(restorable.get(earlier) ?? new Map(), restorable.get(step) ?? new Map());
+    if (difference === undefined) continue;
+    throw new PerturbationError(`${scenario.name}/${step} must restore the state after ${earlier}: ${difference}`);
+  }
   const writesOf = (run: Run, step: string): readonly string[] => numbered(run.writes.get(step) ?? []);
   return {
     scenario,
@@ -232,6 +249,9 @@ async function learn(scenario: Scenario, options: RunOptions, limit: Limit): Pro
     changes: common(runs.map(({ changes }) => changes)),
   };
 }
+
+const withoutGenerations = (facts: Facts): Facts =>
+  new Map([...facts].filter(([path]) => !/\.(generation|observedGeneration)$/.test(path)));
 
 function plansOf(learned: Learned): readonly Plan[] {
   return [...learned.writes].flatMap(([step, writes]) =>
@@ -284,6 +304,8 @@ class Run {
   #namespace = '';
   #step = '';
   #inFlight = 0;
+  /** Withholds the events, once. */
+  #withheld: InjectedFault | undefined;
   #requests = 0;
   #lastActivityAtMs = 0;
 
@@ -337,13 +359,22 @@ class Run {
 
   #inject({ write, occurrence, perturbation }: Plan): InjectedFault | undefined {
     const on = (request: ProxiedRequest): boolean => isCounted(request) && this.#describe(request) === write;
-    return this.#operators
-      .at(-1)
-      ?.proxy.inject(perturbation === 'retried' ? { type: 'lost-reply' } : { type: 'crash', at: perturbation }, {
-        on,
-        every: occurrence,
-        times: 1,
-      });
+    return this.#operators.at(-1)?.proxy.inject(faultOf(perturbation), { on, every: occurrence, times: 1 });
+  }
+
+  #withholdEvents(): void {
+    const fault = this.#operators.at(-1)?.proxy.inject({ type: 'slow', bytesPerSecond: 1 }, { on: isWatch });
+    this.#withheld = fault;
+    this.#note(`no events for ${staleMs} ms`);
+    setTimeout(() => {
+      fault?.off();
+      this.#lastActivityAtMs = performance.now();
+    }, staleMs);
+  }
+
+  /** An operator that sees its objects late may do without a write. */
+  get #mayOmitWrites(): boolean {
+    return this.#scenario.mayOmitWrites === true || this.#plan?.perturbation === 'stale';
   }
 
   /** Waits until the operator rests, and the objects are as expected. */
@@ -354,7 +385,7 @@ class Run {
     const quiet = this.#plan === undefined ? learningQuietMs : quietMs;
     const isSettled = async (): Promise<boolean> => {
       await this.#operators.at(-1)?.ready;
-      if (fault?.count === 0) throw new Error('the write to perturb has not been sent');
+      if (fault?.count === 0 && !this.#mayOmitWrites) throw new Error('the write to perturb has not been sent');
       if (!this.#isQuiet(quiet)) throw new Error('the operator sends requests');
       state = await this.#state(world);
       const difference = expected && differenceOf(expected, state);
@@ -378,7 +409,7 @@ class Run {
   async #list({ client, namespace }: ScenarioWorld): Promise<readonly ListedObject[]> {
     const { kinds } = this.#scenario;
     const lists = await Promise.all(
-      kinds.map(async (kind) => ({ kind: kind.kind, ...(await client.list(kind, { namespace })) })),
+      kinds.map(async (kind) => ({ kind: kind.kind, items: (await client.list(kind, { namespace })).items })),
     );
     const objects = lists.flatMap(({ kind, items }) => items.map((object) => ({ kind, object })));
     const versions = new Map(objects.map(({ object: { metadata } }) => [metadata.uid, metadata.resourceVersion]));
@@ -392,6 +423,7 @@ class Run {
   }
 
   #isQuiet(forMs: number): boolean {
+    if (this.#withheld?.ended.aborted === false) return false;
     return this.#inFlight === 0 && performance.now() - this.#lastActivityAtMs > forMs;
   }
 
@@ -453,6 +485,8 @@ class Run {
     if (!isCounted(request)) return;
     const description = this.#describe(request);
     this.#note(`operator ${operator}: ${description}`);
+    const { perturbation, step } = this.#plan ?? {};
+    if (perturbation === 'stale' && step === this.#step && this.#withheld === undefined) this.#withholdEvents();
     const writes = this.writes.get(this.#step) ?? [];
     this.writes.set(this.#step, [...writes, description]);
   }
@@ -501,6 +535,9 @@ class Run {
     this.#timeline.push(`${((performance.now() - this.#startedAtMs) / 1000).toFixed(3)} s  ${line}`);
   }
 }
+
+const faultOf = (perturbation: Perturbation): Fault =>
+  perturbation === 'retried' || perturbation === 'stale' ? { type: 'lost-reply' } : { type: 'crash', at: perturbation };
 
 /** A dry run changes nothing. */
 const isCounted = (request: ProxiedRequest): boolean => isWrite(request) && !request.query.has('dryRun');
