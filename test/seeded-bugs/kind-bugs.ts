@@ -136,11 +136,11 @@ export const kindBugs: readonly SeededBug[] = [
     plans: { perturb: ['postgres-writer/delete'] },
   },
   {
-    name: 'PostgresWriter: a row that was checked is not written again',
-    file: 'controllers/postgres-writer/postgres-writer-reconciler.ts',
-    find: 'if (last === undefined || last.uid !== uid || last.generation !== generation) return false;',
-    replace: 'if (last?.uid === uid) return true;',
-    plans: { mutate: ['PostgresWriter/age'] },
+    name: 'PostgresWriter: statements do not pass the fence',
+    file: 'controllers/postgres-writer/index.ts',
+    find: 'new Database({ settings, log, gate, onChange',
+    replace: 'new Database({ settings, log, onChange',
+    plans: { perturb: ['postgres-writer/create'] },
   },
   {
     name: 'PostgresWriter: a column is not compared',
@@ -184,6 +184,13 @@ export const kindBugs: readonly SeededBug[] = [
     find: 'if (intent !== undefined) await this.#settle(record, intent, signal, remove);',
     replace: '',
     plans: { perturb: ['pet-in-creation'] },
+  },
+  {
+    name: 'Pet: requests do not pass the fence',
+    file: 'controllers/pet/index.ts',
+    find: 'new PetStore({ address, tls, timeoutMs, gate })',
+    replace: 'new PetStore({ address, tls, timeoutMs })',
+    plans: { perturb: ['pet/create'] },
   },
   {
     name: 'Pet: the pet is not deleted',

@@ -35,6 +35,34 @@ export const runtimeBugs: readonly SeededBug[] = [
     plans: { perturb: ['postgres-writer/delete'] },
   },
   {
+    name: 'Runtime: a finalizer list is written from a stale object',
+    file: 'runtime/controller/finalizer.ts',
+    find: "    { op: 'add', path: '/metadata/resourceVersion', value: object.metadata.resourceVersion },\n",
+    replace: '',
+    plans: { perturb: ['pet/create write 1'] },
+  },
+  {
+    name: 'Runtime: the status is written from a stale object',
+    file: 'runtime/client/http-client.ts',
+    find: 'const body = { metadata: { resourceVersion: key.resourceVersion }, status };',
+    replace: 'const body = { status };',
+    plans: { perturb: ['pet/create'] },
+  },
+  {
+    name: 'Runtime: a child is deleted without its uid',
+    file: 'runtime/controller/children.ts',
+    find: 'await client.delete(kind, key, options);',
+    replace: "await client.delete(kind, key, { propagationPolicy: options.propagationPolicy ?? 'Background' });",
+    plans: { perturb: ['echo/update'] },
+  },
+  {
+    name: 'Runtime: an applier changes an object of another uid',
+    file: 'runtime/apply/applier.ts',
+    find: 'const object = await client.apply(kind, configuration, { force: true, uid });',
+    replace: 'const object = await client.apply(kind, configuration, { force: true });',
+    plans: { perturb: ['scheduled-echo/update'] },
+  },
+  {
     name: 'Runtime: the DELETED event of a child is lost',
     file: 'runtime/controller/watch.ts',
     find: 'if (predicate !== undefined && !predicate(delta)) return;',
@@ -56,7 +84,7 @@ export const runtimeBugs: readonly SeededBug[] = [
     file: 'runtime/cache/store.ts',
     find: 'if (previous !== undefined) index.remove(previous);',
     replace: '',
-    plans: { perturb: ['naive/child-deleted'] },
+    plans: { perturb: ['naive/child-deleted write 1 unsent'] },
   },
   {
     name: 'Runtime: a key that is added while a worker has it is lost',

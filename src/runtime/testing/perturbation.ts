@@ -10,6 +10,7 @@ import { eventually } from './eventually.ts';
 import { addLeaves, common, differenceOf, type Facts, factsOf, type ListedObject, numbered } from './facts.ts';
 import type { Fault, InjectedFault } from './fault.ts';
 import { FaultProxy, type ObservedResponse } from './fault-proxy.ts';
+import { type Overtaking, overtake } from './overtaking.ts';
 import { isWatch, isWrite, type ProxiedRequest } from './proxied-request.ts';
 
 /** What a step of a {@link Scenario} uses. The client is a user's: its requests do not pass the proxy. */
@@ -64,10 +65,12 @@ export interface Scenario {
  * - `replied`: the operator crashes when it has the reply.
  * - `retried`: the API server commits the write, the reply is lost, and the operator goes on.
  * - `stale`: like `retried`, and from the first write of the step on, the operator receives no events for a second.
+ * - `overtaken`: before the write arrives, somebody else replaces the child that it changes or deletes by another object of the same
+ *   name, or adds a condition and a finalizer to any other object. The operator must leave that alone until it is undone.
  *
  * After a crash, a new operator takes over.
  */
-export type Perturbation = 'unsent' | 'reply-lost' | 'replied' | 'retried' | 'stale';
+export type Perturbation = 'unsent' | 'reply-lost' | 'replied' | 'retried' | 'stale' | 'overtaken';
 
 const perturbations: readonly Perturbation[] = ['unsent', 'reply-lost', 'replied', 'retried', 'stale'];
 
@@ -250,14 +253,19 @@ async function learn(scenario: Scenario, options: RunOptions, limit: Limit): Pro
   };
 }
 
-const withoutGenerations = (facts: Facts): Facts =>
-  new Map([...facts].filter(([path]) => !/\.(generation|observedGeneration)$/.test(path)));
+const generations = /\.(generation|observedGeneration|annotations\.deployment\.kubernetes\.io\/revision)$/;
+
+const withoutGenerations = (facts: Facts): Facts => new Map([...facts].filter(([path]) => !generations.test(path)));
 
 function plansOf(learned: Learned): readonly Plan[] {
   return [...learned.writes].flatMap(([step, writes]) =>
     writes.flatMap((numberedWrite, index) => {
       const [write = '', occurrence] = numberedWrite.split(' #');
-      return perturbations.map((perturbation) => ({
+      const [verb = '', resource] = write.split(' ');
+      const isOfKind = learned.scenario.kinds.some(({ plural }) => plural === resource);
+      const mayBeOvertaken = ['patch', 'update', 'delete'].includes(verb) && isOfKind;
+      const all = mayBeOvertaken ? [...perturbations, 'overtaken' as const] : perturbations;
+      return all.map((perturbation) => ({
         name: `${learned.scenario.name}/${step} write ${index + 1} ${perturbation}`,
         learned,
         step,
@@ -304,6 +312,7 @@ class Run {
   #namespace = '';
   #step = '';
   #inFlight = 0;
+  #overtaking: Overtaking | undefined;
   /** Withholds the events, once. */
   #withheld: InjectedFault | undefined;
   #requests = 0;
@@ -351,6 +360,7 @@ class Run {
     const fault = this.#plan?.step === step ? this.#inject(this.#plan) : undefined;
     try {
       await act(world);
+      if (fault?.fault.type === 'delayed') await this.#endOvertaking(step, fault);
       await this.#settle(`step ${step} has ended`, world, fault);
     } finally {
       fault?.off();
@@ -359,7 +369,36 @@ class Run {
 
   #inject({ write, occurrence, perturbation }: Plan): InjectedFault | undefined {
     const on = (request: ProxiedRequest): boolean => isCounted(request) && this.#describe(request) === write;
-    return this.#operators.at(-1)?.proxy.inject(faultOf(perturbation), { on, every: occurrence, times: 1 });
+    return this.#operators.at(-1)?.proxy.inject(this.#faultOf(perturbation), { on, every: occurrence, times: 1 });
+  }
+
+  #faultOf(perturbation: Perturbation): Fault {
+    if (perturbation === 'overtaken') return { type: 'delayed', until: (request) => this.#overtake(request) };
+    if (perturbation === 'retried' || perturbation === 'stale') return { type: 'lost-reply' };
+    return { type: 'crash', at: perturbation };
+  }
+
+  async #overtake({ resource, name }: ProxiedRequest): Promise<void> {
+    const kind = this.#scenario.kinds.find(({ plural }) => plural === resource);
+    if (kind === undefined) return;
+    const key = { namespace: this.#namespace, name };
+    // In the last step the operator may well keep what somebody else uses.
+    const mayReplace = this.#step !== Object.keys(this.#scenario.steps).at(-1);
+    this.#overtaking = await overtake(this.#options.client, kind, key, mayReplace);
+    this.#note(`${kind.kind} ${name} is ${this.#overtaking?.type ?? 'left alone'}`);
+  }
+
+  /** When the operator rests, checks that it has not changed what somebody else did, and undoes it. */
+  async #endOvertaking(step: string, fault: InjectedFault): Promise<void> {
+    const isAtRest = async (): Promise<boolean> => {
+      if (fault.count === 0 && !this.#mayOmitWrites) throw new Error('the write to perturb has not been sent');
+      const isIdle = await this.#operators.at(-1)?.isIdle();
+      return isIdle === true && this.#isQuiet(quietMs);
+    };
+    await eventually(`the operator rests in step ${step}`, isAtRest, this.#options.timeoutMs ?? 30_000);
+    await this.#overtaking?.check();
+    await this.#overtaking?.undo();
+    this.#note('what somebody else did is undone');
   }
 
   #withholdEvents(): void {
@@ -379,7 +418,10 @@ class Run {
 
   /** Waits until the operator rests, and the objects are as expected. */
   async #settle(description: string, world: ScenarioWorld, fault?: InjectedFault): Promise<void> {
-    const expected = this.#plan?.learned.states.get(this.#step);
+    const learned = this.#plan?.learned.states.get(this.#step);
+    const isReplaced = this.#overtaking?.type === 'replaced';
+    const comparable = (facts: Facts): Facts => (isReplaced ? withoutGenerations(facts) : facts);
+    const expected = learned && comparable(learned);
     let state: Facts = new Map();
     const timeoutMs = this.#options.timeoutMs ?? 30_000;
     const quiet = this.#plan === undefined ? learningQuietMs : quietMs;
@@ -388,7 +430,7 @@ class Run {
       if (fault?.count === 0 && !this.#mayOmitWrites) throw new Error('the write to perturb has not been sent');
       if (!this.#isQuiet(quiet)) throw new Error('the operator sends requests');
       state = await this.#state(world);
-      const difference = expected && differenceOf(expected, state);
+      const difference = expected && differenceOf(expected, comparable(state));
       if (difference !== undefined) throw new Error(difference);
       const isIdle = await this.#operators.at(-1)?.isIdle();
       // Again, because the list took time.
@@ -435,6 +477,7 @@ class Run {
   }
 
   #checkChanges(): void {
+    if (this.#overtaking?.type === 'replaced') return;
     const difference = this.#plan && differenceOf(this.#plan.learned.changes, this.changes);
     if (difference !== undefined) throw new Error(difference);
   }
@@ -535,9 +578,6 @@ class Run {
     this.#timeline.push(`${((performance.now() - this.#startedAtMs) / 1000).toFixed(3)} s  ${line}`);
   }
 }
-
-const faultOf = (perturbation: Perturbation): Fault =>
-  perturbation === 'retried' || perturbation === 'stale' ? { type: 'lost-reply' } : { type: 'crash', at: perturbation };
 
 /** A dry run changes nothing. */
 const isCounted = (request: ProxiedRequest): boolean => isWrite(request) && !request.query.has('dryRun');
