@@ -72,8 +72,11 @@ class Programs implements AsyncDisposable {
 
 async function tryBug(programs: Programs, bug: SeededBug): Promise<Tried> {
   const startedAtMs = performance.now();
-  const { failures } = await programs.run(bug, bug.plans);
-  const failure = failures[0]?.split('\n', 1)[0];
+  const failure = await programs.run(bug, bug.plans).then(
+    ({ failures }) => failures[0]?.split('\n', 1)[0],
+    // The bug may have ended the program: that is no finding of a kit.
+    (error: unknown) => void console.error(error),
+  );
   const seconds = ((performance.now() - startedAtMs) / 1000).toFixed(0);
   console.log(`${failure === undefined ? 'NOT FOUND' : 'found'} in ${seconds} s: ${bug.name}\n    ${failure ?? ''}`);
   return { name: bug.name, failure };

@@ -53,7 +53,7 @@ export interface Scenario {
    * operator restores, and for what it must not change.
    */
   readonly restores?: Readonly<Record<string, string>>;
-  /** Whether the steps race with the operator, so that a run may end without the write to perturb. Default false. */
+  /** Whether the operator races with the steps or with other controllers, so that a run may end without the write to perturb. Default false. */
   readonly mayOmitWrites?: boolean;
 }
 
