@@ -93,11 +93,12 @@ export function owns<T extends KubeObject>(owner: Kind, child: Kind<T>, filter: 
 }
 
 /**
- * A kind of children whose changes are filtered, for the option `owns` of a controller.
+ * A kind of children whose changes are filtered, for the option `owns` of a controller. A predicate saves reconciles, but what it
+ * drops is not seen: with `generationChanged` neither the child's status nor a changed label or owner reference.
  *
  * @example
  * // Only direct children: the pods of a Deployment belong to its ReplicaSet. Use `watches` for them.
- * owns: [ConfigMap, { kind: Deployment, predicate: predicates.generationChanged }]
+ * owns: [Deployment, { kind: ConfigMap, predicate: (delta) => delta.type !== 'added' }]
  */
 export interface OwnedKind<T extends KubeObject = KubeObject> {
   readonly kind: Kind<T>;

@@ -265,6 +265,8 @@ export class Manager {
 
   async #ready(synced: Promise<unknown>): Promise<void> {
     await synced;
+    // An informer that stops counts as synced, so that its controllers do not wait for it.
+    if (this.#state !== 'running') return;
     const resources = namesOf(this.#informers.values());
     this.#synced.resolve();
     if (this.#leading === undefined) {

@@ -84,7 +84,7 @@ export interface Activity {
 /** What an operator answers to a query. */
 export interface ExplainAnswer {
   /** Absent if there is a `problem`. */
-  readonly explanation?: Explanation;
+  readonly explanation?: Explanation | undefined;
   /** Present if it was asked for. */
   readonly activity?: Activity;
   /** Why there is no explanation. */
