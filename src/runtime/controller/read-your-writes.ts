@@ -9,7 +9,7 @@ import {
 } from '../client/index.ts';
 import { type Kind, type KubeObject, keyString, type ObjectKey, resourceName } from '../kind/index.ts';
 import type { AwaitedWrite, Logger, ReconcileTrace } from '../observability/index.ts';
-import type { Cause } from '../queue/index.ts';
+import type { Cause, ObservedCause } from '../queue/index.ts';
 
 /** A write or read by a key's reconcile that a cache has not observed yet. */
 interface Minimum {
@@ -82,7 +82,8 @@ export interface ReadYourWritesOptions {
  *
  * Guarantees:
  * - A key is deferred only when it is dequeued, and is enqueued again when all its minimums are observed and all its requests are answered.
- * - A write does not enqueue its key. An observed minimum is removed.
+ * - Setting a minimum does not enqueue the key, unless the watch was listed while the request was in flight. An observed
+ *   minimum is removed.
  * - After a list or a reset, every key with a minimum on that watch is enqueued, and after a list every key with a write that
  *   the cache could not observe, or not in time: an object that was created and deleted between two lists causes no event.
  * - A key waits for a bounded time unless list and watch fail with errors other than a refusal. Only a write that an informer watches sets a minimum. If a minimum is not observed in time,
@@ -188,18 +189,15 @@ export class ReadYourWrites {
       return;
     }
     this.#inFlight.delete(key);
-    if (!this.#unobserved.has(key)) this.#resume(key, undefined);
+    if (!this.#unobserved.has(key)) this.#resume(key, 'answered');
   }
 
   /** Enqueues the key if it is deferred. */
-  #resume(key: string, kind: string | undefined): void {
+  #resume(key: string, how: ObservedCause['how'], kind?: string): void {
     const deferral = this.#deferred.get(key);
     if (deferral === undefined) return;
     this.#deferred.delete(key);
-    const { sinceMs, cause } = deferral;
-    const isAgain = cause?.type === 'observed';
-    const deferredAtMs = isAgain ? cause.deferredAtMs : sinceMs;
-    this.#enqueue(key, { type: 'observed', kind, deferredAtMs, before: isAgain ? cause.before : cause });
+    this.#enqueue(key, { type: 'observed', how, kind, deferredAtMs: deferral.sinceMs, before: deferral.cause });
   }
 
   /** Reads the object, which sets a minimum. The caller throws the write's error, so an error of the read does not matter. */
@@ -372,7 +370,7 @@ export class ReadYourWrites {
     for (const key of keys) this.#enqueue(key, relist);
   }
 
-  #removeMinimum(watch: WatchMinimums, minimum: Minimum): void {
+  #removeMinimum(watch: WatchMinimums, minimum: Minimum, how: 'observed' | 'gaveUp' = 'observed'): void {
     const { key } = minimum;
     watch.minimums.delete(minimum);
     const left = (this.#unobserved.get(key) ?? 0) - 1;
@@ -381,7 +379,8 @@ export class ReadYourWrites {
       return;
     }
     this.#unobserved.delete(key);
-    this.#resume(key, watch.informer.kind.kind);
+    // A request in flight may set another minimum: its answer resumes the key.
+    if (!this.#inFlight.has(key)) this.#resume(key, how, watch.informer.kind.kind);
   }
 
   #startTimer(watch: WatchMinimums, delayMs: number): NodeJS.Timeout {
@@ -429,7 +428,7 @@ export class ReadYourWrites {
     this.#log.warn(details, 'the server refuses the watch that delivers our own write: reconciling from a stale cache');
     for (const minimum of expired) {
       watch.unlisted.add(minimum.key);
-      this.#removeMinimum(watch, minimum);
+      this.#removeMinimum(watch, minimum, 'gaveUp');
     }
   }
 }
@@ -455,7 +454,10 @@ function isDeletedByWrite({ verb, subresource }: ClientRequest, { metadata }: Ku
   return isWrite && deletionTimestamp !== undefined && deletionGracePeriodSeconds === 0 && finalizers.length === 0;
 }
 
-/** Whether the error says that the object is not as the cache shows it. */
+/**
+ * Whether the error says that the object is not as the cache shows it. A caller that also reads the object, such as
+ * `createOnce` or `finalizer`, reads it a second time: such errors are rare.
+ */
 function showsStaleCache({ verb, uid }: ClientRequest, error: unknown): boolean {
   if (verb === 'create') return isAlreadyExists(error);
   // A delete needs no permission to read. The Applier itself reads after an apply without a uid.

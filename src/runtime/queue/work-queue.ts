@@ -1,4 +1,4 @@
-import type { Cause } from './cause.ts';
+import type { Cause, ObservedCause } from './cause.ts';
 import { FairQueue, type Priority, WaitingKey } from './fair-queue.ts';
 import { TokenBucket } from './token-bucket.ts';
 
@@ -112,7 +112,7 @@ export class WorkQueue {
     return this.#waiting.size;
   }
 
-  /** Adds a key. If it already waits, the more urgent priority applies, and its first cause stays. */
+  /** Adds a key. If it already waits, the more urgent priority applies, and its first cause stays, unless the new cause is `observed`. */
   add(key: string, { priority = 'normal' }: { readonly priority?: Priority } = {}, cause?: Cause): void {
     if (this.#closed) return;
     if (this.#working.has(key)) {
@@ -125,8 +125,7 @@ export class WorkQueue {
     const waiting = this.#waiting.get(key);
     if (waiting !== undefined) {
       waiting.furtherAdds += 1;
-      // The event of its own write comes just before: what the key was deferred for says more.
-      if (cause?.type === 'observed') waiting.cause = cause;
+      if (cause?.type === 'observed') promote(waiting, cause);
       else if (cause !== undefined && cause !== waiting.cause) {
         waiting.furtherCauses = withCause(waiting.furtherCauses ?? [], cause);
       }
@@ -304,6 +303,13 @@ const maxCauses = 4;
 
 const withCause = (causes: readonly Cause[], cause: Cause): readonly Cause[] =>
   causes.length === maxCauses || causes.includes(cause) ? causes : [...causes, cause];
+
+/** The event that shows the awaited write enqueues the key first, but `observed` also tells why the key was deferred. */
+function promote(waiting: WaitingKey, cause: ObservedCause): void {
+  const { cause: replaced, furtherCauses = [] } = waiting;
+  if (replaced !== undefined) waiting.furtherCauses = [replaced, ...furtherCauses].slice(0, maxCauses);
+  waiting.cause = cause;
+}
 
 const moreUrgent = (a: Priority, b: Priority | undefined): Priority =>
   a === 'normal' || b === 'normal' ? 'normal' : 'low';

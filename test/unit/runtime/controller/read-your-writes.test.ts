@@ -783,6 +783,41 @@ test('after detach, a later response sets no minimum and no watch is replaced', 
   expect(replaced).toBe(0);
 });
 
+test('a deferred key is enqueued once: after its last request is answered, although its minimum was observed before', async () => {
+  const enqueued: unknown[] = [];
+  const cache = { version: 10, progressed: () => {} };
+  const informer = {
+    kind: Part,
+    namespaces: undefined,
+    observe: ({ progressed }: { progressed: (namespace: undefined) => void }) => {
+      cache.progressed = () => progressed(undefined);
+      return () => {};
+    },
+    coverage: () => 'watched',
+    store: new Store<Part>(),
+    hasReached: (version: string) => Number(version) <= cache.version,
+  };
+  const writes = new ReadYourWrites([informer as unknown as CacheProgress], {
+    ...options,
+    enqueue: (key, cause) => enqueued.push([key, cause]),
+  });
+  const client = writes.client(managed.client, 'default/a', new AbortController().signal);
+  const created = [createPart(client), createPart(client)];
+  const [first, second] = [await nextWrite('POST'), await nextWrite('POST')];
+  first.json(201, stored('p', '20'));
+  await Promise.race(created);
+  expect(writes.defer('default/a', { type: 'retry' })).toBe(true);
+  cache.version = 20;
+  cache.progressed();
+  expect(enqueued).toEqual([]);
+  second.json(201, stored('q', '15'));
+  await Promise.all(created);
+  expect(enqueued).toEqual([
+    ['default/a', expect.objectContaining({ type: 'observed', how: 'answered', before: { type: 'retry' } })],
+  ]);
+  writes.detach();
+});
+
 describe('a key is not deferred', () => {
   test.each<[string, (client: Client) => Promise<unknown>, (exchange: Exchange) => void]>([
     ['for a write that the store has observed', createPart, (exchange) => exchange.json(201, stored('p', '9'))],

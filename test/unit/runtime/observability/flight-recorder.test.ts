@@ -237,7 +237,13 @@ describe('an explanation', () => {
   test('tells a wait for its own writes', () => {
     const { observer, end, told } = recording();
     const nowMs = performance.now();
-    const cause = { type: 'observed', kind: 'Part', deferredAtMs: nowMs - 250, before: { type: 'retry' } } as const;
+    const cause = {
+      type: 'observed',
+      how: 'observed',
+      kind: 'Part',
+      deferredAtMs: nowMs - 250,
+      before: { type: 'retry' },
+    } as const;
     end(
       observer.started(
         'default/a',
