@@ -1,4 +1,4 @@
-import type { CacheProgress } from '../cache/index.ts';
+import type { AnyInformer } from '../cache/index.ts';
 import {
   type Client,
   type ClientRequest,
@@ -36,12 +36,12 @@ interface Deletion {
 
 /** One watch of an informer (of one namespace, or the only one), and what it has not observed. */
 interface WatchMinimums {
-  readonly informer: CacheProgress;
+  readonly informer: AnyInformer;
   readonly namespace: string | undefined;
   /** Oldest first. */
   readonly minimums: Set<Minimum>;
-  /** The keys with a write that the informer could not observe, or not in time: they are enqueued at its next list. Kept until then. */
-  readonly unlisted: Set<string>;
+  /** Keys with a write that no event may show: they are enqueued after the next list. */
+  readonly enqueueAtNextList: Set<string>;
   /** When it was last listed or reset, by `performance.now`. */
   listedOrResetAtMs: number;
   timer: NodeJS.Timeout | undefined;
@@ -104,10 +104,10 @@ export class ReadYourWrites {
   readonly #inFlight = new Map<string, number>();
   /** Keys that were dequeued too early. */
   readonly #deferred = new Map<string, Deferral>();
-  readonly #detach: (() => void)[] = [];
+  readonly #observerRemovers: (() => void)[] = [];
 
   /** @param informers the informers that the controller reads. Writes to other kinds set no minimum. */
-  constructor(informers: readonly CacheProgress[], options: ReadYourWritesOptions) {
+  constructor(informers: readonly AnyInformer[], options: ReadYourWritesOptions) {
     this.#enqueue = options.enqueue;
     this.#log = options.log;
     this.#timeoutMs = options.timeoutMs ?? 10_000;
@@ -119,12 +119,12 @@ export class ReadYourWrites {
   detach(): void {
     this.#watches.clear();
     this.#deferred.clear();
-    for (const detach of this.#detach.splice(0)) detach();
+    for (const remove of this.#observerRemovers.splice(0)) remove();
   }
 
   /**
-   * Defers a key if the caches have not observed its writes, or a request of a failed reconcile has no answer yet. Returns whether it did.
-   * Enqueues the key when they have.
+   * Defers a key if the caches have not observed its writes, or a request of a failed reconcile has no answer yet. The key is
+   * enqueued when they have. Returns whether it was deferred.
    */
   defer(key: string, cause?: Cause): boolean {
     if (!this.#unobserved.has(key) && !this.#inFlight.has(key)) return false;
@@ -205,7 +205,7 @@ export class ReadYourWrites {
     if (object !== undefined && this.#watches.has(resourceName(kind))) await client.get(kind, object).catch(() => {});
   }
 
-  #attach(informer: CacheProgress): void {
+  #attach(informer: AnyInformer): void {
     const resource = resourceName(informer.kind);
     const watches = this.#watches.get(resource) ?? [];
     this.#watches.set(resource, watches);
@@ -215,7 +215,7 @@ export class ReadYourWrites {
         informer,
         namespace,
         minimums,
-        unlisted: new Set(),
+        enqueueAtNextList: new Set(),
         listedOrResetAtMs: 0,
         timer: undefined,
         replacedFor: undefined,
@@ -233,11 +233,11 @@ export class ReadYourWrites {
           // Every minimum is older than the reset.
           const isAffected = changedNamespace === undefined || changedNamespace === namespace;
           if (!isAffected) return;
-          for (const { key } of watch.minimums) watch.unlisted.add(key);
+          for (const { key } of watch.minimums) watch.enqueueAtNextList.add(key);
           this.#afterListOrReset(watch, Number.POSITIVE_INFINITY);
         },
       });
-      this.#detach.push(remove, () => clearTimeout(watch.timer));
+      this.#observerRemovers.push(remove, () => clearTimeout(watch.timer));
     }
   }
 
@@ -248,7 +248,7 @@ export class ReadYourWrites {
     return watch?.informer.store.get(object)?.metadata.uid;
   }
 
-  /** The uid for a delete request without one. The store may not hold the key's own writes yet, so its minimums come first. */
+  /** The uid for a delete request without one. The minimums come first: the store may not hold an object that the key just created. */
   #knownUid(key: string, { kind, key: object }: ClientRequest): string | undefined {
     if (object === undefined) return undefined;
     for (const { minimums, informer } of this.#watchesOf(kind, object.namespace)) {
@@ -297,7 +297,7 @@ export class ReadYourWrites {
     for (const watch of this.#watchesOf(kind, namespace)) {
       const { informer } = watch;
       const coverage = informer.coverage(object);
-      if (coverage === 'unlisted') watch.unlisted.add(key);
+      if (coverage === 'unlisted') watch.enqueueAtNextList.add(key);
       if (coverage !== 'watched') continue;
       const isObserved = () => informer.hasReached(resourceVersion, watch.namespace);
       const minimum = { key, object: keyString(object.metadata), uid, version: resourceVersion, isObserved };
@@ -351,13 +351,13 @@ export class ReadYourWrites {
   }
 
   #afterList(watch: WatchMinimums, startedAtMs: number): void {
-    const keys = [...watch.unlisted];
-    watch.unlisted.clear();
+    const keys = [...watch.enqueueAtNextList];
+    watch.enqueueAtNextList.clear();
     this.#afterListOrReset(watch, startedAtMs);
     for (const key of keys) this.#enqueue(key, relist);
   }
 
-  /** Removes the minimums of the watch that are older than `timeMs`, and enqueues each key that had a minimum. */
+  /** Removes the minimums of the watch that are observed or older than `timeMs`, and enqueues each key that had a minimum. */
   #afterListOrReset(watch: WatchMinimums, timeMs: number): void {
     watch.listedOrResetAtMs = performance.now();
     const minimums = [...watch.minimums];
@@ -388,8 +388,8 @@ export class ReadYourWrites {
   }
 
   /**
-   * Replaces the watch if its oldest minimum is overdue: the first time by one that resumes, then by one that lists. Drops
-   * minimums that are far overdue.
+   * Replaces the watch if its oldest minimum is overdue: the first time by one that resumes, then by one that lists.
+   * While the server refuses the watch, drops minimums that are far overdue.
    */
   #replaceIfOverdue(watch: WatchMinimums): void {
     watch.timer = undefined;
@@ -406,9 +406,9 @@ export class ReadYourWrites {
     let found = informer.replaceWatch(namespace, { relist: wasReplaced, openForMs: this.#timeoutMs / 2 });
     if (found === 'tooYoung') {
       // A watch is too young only once. If the next one is, too, watches end so soon that none is ever old enough.
-      const endSoon = watch.tooYoungFor === oldest;
+      const isTooYoungAgain = watch.tooYoungFor === oldest;
       watch.tooYoungFor = oldest;
-      if (endSoon) found = informer.replaceWatch(namespace, { relist: true, openForMs: 0 });
+      if (isTooYoungAgain) found = informer.replaceWatch(namespace, { relist: true, openForMs: 0 });
     }
     if (found !== 'replaced') return;
     this.#watchReplaced(resourceName(informer.kind));
@@ -427,7 +427,7 @@ export class ReadYourWrites {
     const details = detailsOf(watch, oldest);
     this.#log.warn(details, 'the server refuses the watch that delivers our own write: reconciling from a stale cache');
     for (const minimum of expired) {
-      watch.unlisted.add(minimum.key);
+      watch.enqueueAtNextList.add(minimum.key);
       this.#removeMinimum(watch, minimum, 'gaveUp');
     }
   }

@@ -169,7 +169,7 @@ function describeState(controller: ObservedController, key: ObjectKey, running: 
   const nowMs = performance.now();
   const since = (sinceMs: number) => duration(nowMs - sinceMs);
   if (!state.isInScope) return 'outside the watched namespaces: the operator does not see it';
-  if (state.isWorkedOn) {
+  if (state.isProcessing) {
     const inFlight = running?.steps?.filter(({ verb, endedAtMs }) => verb !== 'unchanged' && endedAtMs === undefined);
     const requests = inFlight?.map((step) => `${nameOf(step)} without an answer for ${since(step.sentAtMs)}`) ?? [];
     const started = running === undefined ? '' : ` for ${since(running.startedAtMs)}`;

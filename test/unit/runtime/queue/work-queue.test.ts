@@ -60,7 +60,7 @@ describe('keys', () => {
     queue.add('a', {}, change);
     queue.add('a', {}, observed);
     await queue.next();
-    expect(queue.handedOut('a')).toMatchObject({ cause: observed, furtherCauses: [change], furtherAdds: 1 });
+    expect(queue.processing('a')).toMatchObject({ cause: observed, furtherCauses: [change], furtherAdds: 1 });
   });
 
   test('are handed to idle workers in the order in which these asked', async () => {
