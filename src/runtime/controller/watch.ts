@@ -1,4 +1,4 @@
-import type { CacheProgress, Delta, DeltaOrigin, Informer, InformerOptions } from '../cache/index.ts';
+import type { AnyInformer, Delta, DeltaOrigin, Informer, InformerOptions } from '../cache/index.ts';
 import {
   controllerOf,
   groupOf,
@@ -22,7 +22,7 @@ export type Enqueue = (key: ObjectKey, options?: { readonly priority?: Priority 
 /** A watch that is attached. */
 export interface Attachment {
   /** The informer that delivers the events. */
-  readonly informer: CacheProgress;
+  readonly informer: AnyInformer;
   /** Removes the handler. */
   detach(): void;
 }
@@ -32,9 +32,9 @@ export interface Watch {
   /**
    * Adds a handler that calls `enqueue`, immediately for objects that the informer already holds.
    *
-   * @param isObserved whether the operator has an observer, which wants to know the causes.
+   * @param tracksCauses whether to pass causes: the operator has an observer.
    */
-  attach(informers: InformerSource, enqueue: Enqueue, isObserved?: boolean): Attachment;
+  attach(informers: InformerSource, enqueue: Enqueue, tracksCauses?: boolean): Attachment;
 }
 
 /** Limits the events of a watch. */
@@ -57,14 +57,14 @@ export function watches<T extends KubeObject>(
   { predicate, informer: options }: WatchFilter<T> = {},
 ): Watch {
   return {
-    attach: (informers, enqueue, isObserved = false) => {
+    attach: (informers, enqueue, tracksCauses = false) => {
       const informer = informers(kind, options);
-      const causes = isObserved ? new EventCauses(kind.kind, informer.trackWriters()) : undefined;
+      const causes = tracksCauses ? new EventCauses(kind.kind, informer.trackWriters()) : undefined;
       const detach = informer.addHandler((delta, origin) => {
         if (predicate !== undefined && !predicate(delta)) return;
-        const priority = priorityOf(origin);
+        const enqueueOptions = enqueueOptionsOf(origin);
         const cause = causes?.of(delta, origin);
-        for (const key of keysOf(delta)) enqueue(key, priority, cause);
+        for (const key of keysOf(delta)) enqueue(key, enqueueOptions, cause);
       });
       return { informer, detach };
     },
@@ -158,5 +158,5 @@ const hasNewController = (delta: { readonly object: KubeObject; readonly previou
 const low = { priority: 'low' } as const;
 
 /** Changes found by a list have low priority: they may be old, while a watch delivers live changes. */
-export const priorityOf = (origin: DeltaOrigin): { readonly priority: Priority } | undefined =>
+export const enqueueOptionsOf = (origin: DeltaOrigin): { readonly priority: Priority } | undefined =>
   origin === 'list' ? low : undefined;
