@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { controllerNames } from '../../src/config.ts';
 import { Helm } from './helm.ts';
 
 const noServiceMonitor = 'created no ServiceMonitor';
@@ -39,9 +40,7 @@ describe('the notes', () => {
     expect(off).not.toContain('WARNING');
     expect(off).not.toContain('kubectl get pets');
     const on = await notes({
-      controllers: Object.fromEntries(
-        ['podSet', 'bookStore', 'pet', 'postgresWriter'].map((controller) => [controller, { enabled: true }]),
-      ),
+      controllers: Object.fromEntries(controllerNames.map((controller) => [controller, { enabled: true }])),
       petstore: { enabled: true, tls: { enabled: false } },
       postgresWriter: { host: 'db.example', credentials: { existingSecret: 'db' } },
     });

@@ -107,7 +107,8 @@ async function replace(client: Client, kind: Kind, child: KubeObject): Promise<O
   const key = { namespace, name };
   const remove = async (uid: string): Promise<void> => {
     await client.delete(kind, key, { uid, gracePeriodSeconds: 0 });
-    await eventually(`${kind.kind} ${name} is gone`, () => client.get(kind, key).then(() => false, isNotFound));
+    const isGone = async (): Promise<boolean> => (await getIfPresent(client, kind, key))?.metadata.uid !== uid;
+    await eventually(`${kind.kind} ${name} is gone`, isGone);
   };
   await remove(uid);
   const other = await client.create(kind, { ...contentOf(child), metadata: key });

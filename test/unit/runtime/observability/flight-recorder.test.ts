@@ -12,7 +12,7 @@ type State = ReturnType<ObservedController['stateOf']>;
 const idle: State = {
   waitingSinceMs: undefined,
   cause: undefined,
-  isWorkedOn: false,
+  isProcessing: false,
   dueAtMs: undefined,
   failures: 0,
   isInScope: true,
@@ -237,7 +237,13 @@ describe('an explanation', () => {
   test('tells a wait for its own writes', () => {
     const { observer, end, told } = recording();
     const nowMs = performance.now();
-    const cause = { type: 'observed', kind: 'Part', deferredAtMs: nowMs - 250, before: { type: 'retry' } } as const;
+    const cause = {
+      type: 'observed',
+      how: 'observed',
+      kind: 'Part',
+      deferredAtMs: nowMs - 250,
+      before: { type: 'retry' },
+    } as const;
     end(
       observer.started(
         'default/a',
@@ -264,7 +270,7 @@ describe('an explanation', () => {
   });
 
   test('tells where a reconcile is stuck', () => {
-    const { start, explained, told } = recording({}, { isWorkedOn: true });
+    const { start, explained, told } = recording({}, { isProcessing: true });
     const trace = start('a');
     trace.requested({ verb: 'delete', kind: Part, key: { name: 'p' } }, performance.now() - 12_000);
     expect(explained('a')?.now).toMatch(/^a reconcile runs for \d+ ms: delete Part p without an answer for 12\.0 s$/);
