@@ -32,7 +32,7 @@ export const runtimeBugs: readonly SeededBug[] = [
     file: 'runtime/controller/finalizer.ts',
     find: ': await write(options.client, options.kind, object, [...(object.metadata.finalizers ?? []), name]);',
     replace: ': object;',
-    plans: { perturb: ['postgres-writer/delete'] },
+    plans: { perturb: ['postgres-writer/delete write 1 unsent'] },
   },
   {
     name: 'Runtime: a finalizer list is written from a stale object',
@@ -67,7 +67,7 @@ export const runtimeBugs: readonly SeededBug[] = [
     file: 'runtime/controller/watch.ts',
     find: 'if (predicate !== undefined && !predicate(delta)) return;',
     replace: "if (delta.type === 'deleted' || predicate?.(delta) === false) return;",
-    plans: { perturb: ['pod-set/pod-deleted'] },
+    plans: { perturb: ['pod-set/pod-deleted write 1 unsent'] },
   },
   {
     name: 'Runtime: MODIFIED events are lost',
@@ -77,7 +77,7 @@ export const runtimeBugs: readonly SeededBug[] = [
     replace: `    const delta = this.#store.set(object);
     if (delta?.type !== 'modified') this.#emit(this.#handlers, delta, 'watch');
   }`,
-    plans: { perturb: ['scheduled-echo/cron-job-edited'] },
+    plans: { perturb: ['scheduled-echo/cron-job-edited write 1 unsent'] },
   },
   {
     name: 'Runtime: an index still has deleted objects',
@@ -148,13 +148,13 @@ export const runtimeBugs: readonly SeededBug[] = [
     file: 'runtime/apply/applier.ts',
     find: '{ force: true, uid }',
     replace: '{ force: false, uid }',
-    plans: { perturb: ['scheduled-echo/cron-job-edited'] },
+    plans: { perturb: ['scheduled-echo/cron-job-edited write 1 unsent'] },
   },
   {
     name: 'Runtime: an orphan is adopted by a second reference',
     file: 'runtime/controller/adoption.ts',
     find: 'child.metadata.ownerReferences?.filter(({ uid }) => uid !== owner.metadata.uid) ?? [];',
     replace: 'child.metadata.ownerReferences ?? [];',
-    plans: { perturb: ['pod-set/pod-orphaned'] },
+    plans: { perturb: ['pod-set/pod-orphaned write 1 unsent'] },
   },
 ];

@@ -167,7 +167,7 @@ export const scenariosOn = (cluster: Pick<TestCluster, 'endPods'>): readonly Sce
       create: ({ client, namespace }) => client.create(BookStore, customManifest({ name, namespace }, bookStoreSpec)),
       'service-deleted': ({ client, namespace }) => client.delete(Service, { name: 'the-db', namespace }),
       'deployment-edited': ({ client, namespace }) => {
-        const body = { spec: { replicas: 2 } };
+        const body = { metadata: { labels: { 'app.kubernetes.io/managed-by': 'somebody-else' } } };
         return client.patch(Deployment, { name: `${name}-app`, namespace }, { type: 'merge', body });
       },
       update: ({ client, namespace }) => {
