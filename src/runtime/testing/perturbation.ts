@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type ConnectedClient, createClient } from '../client/create-client.ts';
 import { type Client, type Connection, type Gate, GateClosedError } from '../client/index.ts';
-import type { Kind } from '../kind/index.ts';
+import { type Condition, controllerOf, findCondition, type Kind } from '../kind/index.ts';
 import { Namespace } from '../kinds/index.ts';
 import type { Logger } from '../observability/index.ts';
 import { connectOperator, type Operator } from '../process/connect-operator.ts';
@@ -131,6 +131,7 @@ const restMs = 2000;
  * - after each step, the objects equal those of the undisturbed runs, apart from uids, versions, times and what differs
  *   between the undisturbed runs;
  * - each object was created and deleted as often as in the undisturbed runs (Events do not count, nor what the last step creates);
+ * - `lastTransitionTime` of a condition changes only with its status, unless another controller writes the object;
  * - nothing is left at the end, except objects that the garbage collector will delete;
  * - no reconcile panics, and at the end the operator sends no request for two seconds.
  *
@@ -312,6 +313,10 @@ class Run {
   #namespace = '';
   #step = '';
   #inFlight = 0;
+  /** The conditions of the objects in the caches of the last operator, by uid. */
+  readonly #conditions = new Map<string, readonly Condition[]>();
+  /** What is wrong with a condition that the operator wrote. */
+  #wrongCondition: string | undefined;
   #overtaking: Overtaking | undefined;
   #isUndone = false;
   /** Withholds the events, once. */
@@ -345,6 +350,7 @@ class Run {
       for (const [step, act] of Object.entries(this.#scenario.steps)) await this.#take(step, act, world);
       await this.#checkRest();
       this.#checkChanges();
+      if (this.#wrongCondition !== undefined) throw new Error(this.#wrongCondition);
       for (const operator of this.#operators) await operator.checkHealth();
     } finally {
       await Promise.all(this.#operators.map((operator) => operator.stop()));
@@ -502,6 +508,7 @@ class Run {
         crash: () => {
           gate.close();
           this.#observed = new Map();
+          this.#conditions.clear();
           this.#note(`operator ${number} crashes`);
           this.#startOperator(world).catch((error: unknown) => this.#note(`no operator: ${messageOf(error)}`));
         },
@@ -559,7 +566,17 @@ class Run {
     const isListed = this.#scenario.kinds.some(({ kind }) => kind === object.kind);
     if (type === 'DELETED') this.#observed.delete(uid);
     else this.#observed.set(uid, { resourceVersion, isListed });
+    if (controllerOf(object) === undefined) this.#compareConditions(name, uid, object.status?.conditions ?? []);
     this.#note(`operator ${operator} receives ${type} ${object.kind} ${name} at ${resourceVersion}`);
+  }
+
+  #compareConditions(name: string, uid: string, conditions: readonly Condition[]): void {
+    for (const { type, status, lastTransitionTime } of conditions) {
+      const before = findCondition(this.#conditions.get(uid), type);
+      if (before?.status !== status || before.lastTransitionTime === lastTransitionTime) continue;
+      this.#wrongCondition ??= `the lastTransitionTime of ${name}'s condition ${type} has changed, but its status is still ${status}`;
+    }
+    this.#conditions.set(uid, conditions);
   }
 
   /** `patch echos hello/status` */
