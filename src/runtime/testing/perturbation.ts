@@ -353,11 +353,14 @@ class Run {
       if (this.#wrongCondition !== undefined) throw new Error(this.#wrongCondition);
       for (const operator of this.#operators) await operator.checkHealth();
     } finally {
-      await Promise.all(this.#operators.map((operator) => operator.stop()));
-      // Without a namespace controller, the objects would stay, and the operator of another run might find them.
-      const { namespace } = world;
-      await Promise.all(this.#scenario.kinds.map((kind) => client.deleteCollection(kind, { namespace })));
-      await client.delete(Namespace, { name: namespace });
+      try {
+        await allEnded(this.#operators.map((operator) => operator.stop()));
+      } finally {
+        // Without a namespace controller, the objects would stay, and the operator of another run might find them.
+        const { namespace } = world;
+        await Promise.all(this.#scenario.kinds.map((kind) => client.deleteCollection(kind, { namespace })));
+        await client.delete(Namespace, { name: namespace });
+      }
     }
   }
 
@@ -664,7 +667,10 @@ class RunningOperator {
   async stop(): Promise<void> {
     this.#stop.abort();
     await this.#running;
-    await this.#close();
-    await this.proxy.close();
+    try {
+      await this.#close();
+    } finally {
+      await this.proxy.close();
+    }
   }
 }
