@@ -22,8 +22,8 @@ import { PostgresServer } from '../testkit/postgres-server.ts';
 import { makeRunFolder } from '../testkit/run-folder.ts';
 import { bundlePrograms } from '../testkit/shipped-program.ts';
 import { TestCluster } from '../testkit/test-cluster.ts';
-import { MutatedOutside } from './integration/environment/mutated-outside.ts';
 import { mutatedSubjects } from './integration/environment/mutated-subjects.ts';
+import { OutsideSystems } from './integration/environment/outside-systems.ts';
 
 const { PLAN = '', MUTATION_SEED, HISTORIES = '20' } = process.env;
 
@@ -39,7 +39,7 @@ async function run(folder: string): Promise<MutateReport> {
   resources.defer(async () => {
     await store.stop();
   });
-  const outside = resources.use(await MutatedOutside.start(cluster.client, database, store.address));
+  const outside = resources.use(await OutsideSystems.start(cluster.client, database, store.address));
   const connection = await kubeconfigConnection(kubeconfigPath);
   const operator = await connectOperator({ name: 'operator', log: pino({ level: 'silent' }), connection });
   const closeConnections = await addControllers(operator, readConfig({ ...outside.settings, NUM_WORKERS: '8' }));

@@ -1,13 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type ConnectedClient, createClient } from '../client/create-client.ts';
-import type { Client, Connection } from '../client/index.ts';
+import { type Client, type Connection, type Gate, GateClosedError } from '../client/index.ts';
 import type { Kind } from '../kind/index.ts';
 import { Namespace } from '../kinds/index.ts';
 import type { Logger } from '../observability/index.ts';
 import { connectOperator, type Operator } from '../process/connect-operator.ts';
 import { eventually } from './eventually.ts';
-import { common, differenceOf, type Facts, factsOf, type ListedObject, numbered } from './facts.ts';
+import { addLeaves, common, differenceOf, type Facts, factsOf, type ListedObject, numbered } from './facts.ts';
 import type { Fault, InjectedFault } from './fault.ts';
 import { FaultProxy, type ObservedResponse } from './fault-proxy.ts';
 import { isWatch, isWrite, type ProxiedRequest } from './proxied-request.ts';
@@ -30,8 +30,19 @@ export interface Scenario {
   readonly name: string;
   /** The kinds of the objects that the operator maintains and that users create. The operator must watch all of them. */
   readonly kinds: readonly Kind[];
-  /** Adds the controllers, as in production, but limited to the namespace. */
-  addControllers(operator: Operator, namespace: string): void | Promise<void>;
+  /**
+   * Adds the controllers, as in production, but limited to the namespace.
+   *
+   * @param gate closes when the operator crashes. Requests to other systems than the API server must pass it.
+   * @returns a function that closes connections to other systems. Default: none.
+   */
+  addControllers(
+    operator: Operator,
+    namespace: string,
+    gate: Gate,
+  ): void | (() => Promise<void>) | Promise<void | (() => Promise<void>)>;
+  /** Returns what the operator maintains outside of the cluster for a namespace. It is compared too. */
+  outside?(namespace: string): Promise<readonly unknown[]>;
   /** Replaces random parts of a name: `web-x7k2p` becomes `web-*`. Default: names are not random. */
   canonicalName?(name: string): string;
   /** The user actions, in their order. */
@@ -456,7 +467,7 @@ class Run {
         this.#release();
         throw new Error('what was held back has just arrived');
       }
-      state = this.#canonicalise(await this.#list(world), world.namespace);
+      state = await this.#state(world);
       const difference = expected && differenceOf(expected, state);
       if (difference !== undefined) throw new Error(difference);
       const isIdle = await this.#operators.at(-1)?.isIdle();
@@ -465,6 +476,13 @@ class Run {
     };
     await eventually(description, isSettled, timeoutMs);
     this.states.set(this.#step, state);
+  }
+
+  async #state(world: ScenarioWorld): Promise<Facts> {
+    const facts = new Map(this.#canonicalise(await this.#list(world), world.namespace));
+    const outside = (await this.#scenario.outside?.(world.namespace)) ?? [];
+    for (const [index, each] of outside.entries()) addLeaves(facts, `outside ${index + 1}`, each);
+    return facts;
   }
 
   /** Returns the objects of the scenario's kinds. @throws Error if the operator has not yet received their last changes */
@@ -515,6 +533,7 @@ class Run {
     this.#observed = new Map();
     this.#current += 1;
     const number = this.#current;
+    const gate = new CrashGate();
     const proxy = await FaultProxy.start({
       upstream: connection,
       observer: {
@@ -522,6 +541,7 @@ class Run {
         response: (request, response) => this.#onResponse(request, response),
         watchEvent: (_, line) => this.#onEvent(line, number),
         crash: () => {
+          gate.close();
           // Nobody waits for the reply to a late write.
           if (this.#held !== undefined) this.#inFlight -= 1;
           this.#note(`operator ${number} crashes`);
@@ -535,9 +555,9 @@ class Run {
       connection: proxy.connection,
       drainTimeoutMs: 1000,
     });
-    await this.#scenario.addControllers(operator, world.namespace);
+    const close = await this.#scenario.addControllers(operator, world.namespace, gate);
     this.#note(`operator ${number} starts`);
-    this.#operators.push(new RunningOperator(operator, proxy));
+    this.#operators.push(new RunningOperator(operator, proxy, async () => close?.()));
   }
 
   #onRequest(request: ProxiedRequest, operator: number, world: ScenarioWorld): void {
@@ -623,20 +643,39 @@ async function newNamespace(client: Client): Promise<string> {
   return name;
 }
 
+/** Keeps an operator that has crashed for the API server from other systems: it still runs in this process. */
+class CrashGate implements Gate {
+  readonly #closed = new AbortController();
+
+  get signal(): AbortSignal {
+    return this.#closed.signal;
+  }
+
+  pass(): void {
+    if (this.signal.aborted) throw this.signal.reason;
+  }
+
+  close(): void {
+    this.#closed.abort(new GateClosedError('the operator has crashed'));
+  }
+}
+
 /** An operator in this process, behind its own proxy. */
 class RunningOperator {
   readonly proxy: FaultProxy;
   /** Resolves when the caches have synced. */
   readonly ready: Promise<unknown>;
   readonly #operator: Operator;
+  readonly #close: () => Promise<void>;
   readonly #stop = new AbortController();
   readonly #running: Promise<void>;
   #failure: unknown;
   #stopped: Promise<void> | undefined;
 
-  constructor(operator: Operator, proxy: FaultProxy) {
+  constructor(operator: Operator, proxy: FaultProxy, close: () => Promise<void>) {
     this.proxy = proxy;
     this.#operator = operator;
+    this.#close = close;
     this.#running = operator.run(this.#stop.signal).catch((error: unknown) => {
       this.#failure = error;
     });
@@ -672,6 +711,7 @@ class RunningOperator {
   async #stopOnce(): Promise<void> {
     this.#stop.abort();
     await this.#running;
+    await this.#close();
     await this.proxy.close();
   }
 }

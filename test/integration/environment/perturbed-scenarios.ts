@@ -1,13 +1,27 @@
-import { Echo, PodSet, ScheduledEcho } from '../../../src/api/index.ts';
+import { Registry } from 'prom-client';
+import { BookStore, Echo, Pet, PodSet, PostgresWriter, ScheduledEcho } from '../../../src/api/index.ts';
+import { readConfig } from '../../../src/config.ts';
+import { addBookStoreController } from '../../../src/controllers/book-store/index.ts';
 import { addEchoController } from '../../../src/controllers/echo/index.ts';
+import { addPetController } from '../../../src/controllers/pet/index.ts';
 import { addPodSetController } from '../../../src/controllers/pod-set/index.ts';
+import { addPostgresWriterController } from '../../../src/controllers/postgres-writer/index.ts';
 import { addScheduledEchoController } from '../../../src/controllers/scheduled-echo/index.ts';
 import type { Operator } from '../../../src/runtime/index.ts';
-import { CronJob, Job, Pod } from '../../../src/runtime/kinds/index.ts';
+import {
+  CronJob,
+  Deployment,
+  Job,
+  PersistentVolumeClaim,
+  Pod,
+  Service,
+  StatefulSet,
+} from '../../../src/runtime/kinds/index.ts';
 import type { Scenario } from '../../../src/runtime/testing/index.ts';
-import { podSettings as pod } from '../../../testkit/pod-settings.ts';
+import { bookStoreDefaults, podSettings as pod } from '../../../testkit/pod-settings.ts';
 import type { TestCluster } from '../../../testkit/test-cluster.ts';
 import { customManifest } from '../../../testkit/with-reason.ts';
+import type { OutsideSystems } from './outside-systems.ts';
 
 const name = 'hello';
 
@@ -18,7 +32,19 @@ const settings = ({ events }: Operator, namespace: string) => ({
   namespaces: [namespace],
 });
 
-/** The life of an object of each kind. The API server needs kube-controller-manager. */
+/** The app has no pods, so it serves without a kubelet. */
+const bookStoreSpec = {
+  bookApp: { repository: 'example.com/app', replicas: 0, serviceName: 'the-app' },
+  bookDB: {
+    repository: 'example.com/db',
+    replicas: 1,
+    dbSize: '1Gi',
+    serviceName: 'the-db',
+    reclaimPolicy: 'Delete' as const,
+  },
+};
+
+/** The life of an object of each kind without systems outside of the cluster. The API server needs kube-controller-manager. */
 export const scenariosOn = (cluster: Pick<TestCluster, 'endPods'>): readonly Scenario[] => [
   {
     name: 'echo',
@@ -81,4 +107,83 @@ export const scenariosOn = (cluster: Pick<TestCluster, 'endPods'>): readonly Sce
       delete: ({ client, namespace }) => client.delete(PodSet, { name, namespace }),
     },
   },
+  {
+    name: 'book-store',
+    kinds: [BookStore, Deployment, StatefulSet, Service, PersistentVolumeClaim],
+    addControllers: (operator, namespace) => {
+      const { manager, applier } = operator;
+      const podDefaults = bookStoreDefaults;
+      addBookStoreController(manager, { applier, podDefaults, ...settings(operator, namespace) });
+    },
+    steps: {
+      create: ({ client, namespace }) => client.create(BookStore, customManifest({ name, namespace }, bookStoreSpec)),
+      'service-deleted': ({ client, namespace }) => client.delete(Service, { name: 'the-db', namespace }),
+      'deployment-edited': ({ client, namespace }) => {
+        const body = { spec: { replicas: 2 } };
+        return client.patch(Deployment, { name: `${name}-app`, namespace }, { type: 'merge', body });
+      },
+      update: ({ client, namespace }) => {
+        const bookApp = { ...bookStoreSpec.bookApp, tag: '2', serviceName: 'the-other-app' };
+        return client.apply(BookStore, customManifest({ name, namespace }, { ...bookStoreSpec, bookApp }), {
+          force: true,
+        });
+      },
+      delete: ({ client, namespace }) => client.delete(BookStore, { name, namespace }),
+    },
+  },
 ];
+
+const writerSpec = { table: 'students', name: 'Ada', age: 36, country: 'UK' };
+
+const petOf = (namespace: string, call: string) =>
+  customManifest({ name, namespace }, {
+    name: `${call} of ${namespace}`,
+    type: 'dog',
+    birthday: '2020-01-31T00:00:00Z',
+  } as const);
+
+/** The life of an object of each kind with a system outside of the cluster. */
+export const outsideScenariosOn = (outside: OutsideSystems): readonly Scenario[] => {
+  const { petstore, psql } = readConfig(outside.settings);
+  return [
+    {
+      name: 'postgres-writer',
+      kinds: [PostgresWriter],
+      outside: (namespace) => outside.rows(namespace),
+      addControllers: (operator, namespace, gate) => {
+        const database = { ...psql, host: psql.host ?? '', poolSize: 2 };
+        const registry = new Registry();
+        const options = { settings: database, gate, registry, ...settings(operator, namespace) };
+        return addPostgresWriterController(operator.manager, options);
+      },
+      steps: {
+        create: ({ client, namespace }) =>
+          client.create(PostgresWriter, customManifest({ name, namespace }, writerSpec)),
+        update: ({ client, namespace }) => {
+          const spec = { ...writerSpec, age: 37 };
+          return client.apply(PostgresWriter, customManifest({ name, namespace }, spec), { force: true });
+        },
+        move: ({ client, namespace }) => {
+          const spec = { ...writerSpec, table: 'teachers' };
+          return client.apply(PostgresWriter, customManifest({ name, namespace }, spec), { force: true });
+        },
+        delete: ({ client, namespace }) => client.delete(PostgresWriter, { name, namespace }),
+      },
+    },
+    {
+      name: 'pet',
+      kinds: [Pet],
+      outside: (namespace) => outside.petsNamedAfter(namespace),
+      addControllers: (operator, namespace, gate) => {
+        const { address, timeoutSeconds } = petstore;
+        const store = { address, tls: undefined, timeoutMs: timeoutSeconds * 1000, registry: new Registry() };
+        return addPetController(operator.manager, { ...store, gate, ...settings(operator, namespace) });
+      },
+      steps: {
+        create: ({ client, namespace }) => client.create(Pet, petOf(namespace, 'Rex')),
+        rename: ({ client, namespace }) => client.apply(Pet, petOf(namespace, 'Max'), { force: true }),
+        delete: ({ client, namespace }) => client.delete(Pet, { name, namespace }),
+      },
+    },
+  ];
+};

@@ -7,8 +7,8 @@ import { literal } from './postgres-world.ts';
 
 const tables = ['students', 'teachers'] as const;
 
-/** A database and a pet store, as {@link mutatedSubjects} read them. */
-export class MutatedOutside implements Outside, Disposable {
+/** A database and a pet store, for {@link mutatedSubjects} and {@link scenariosOn}. */
+export class OutsideSystems implements Outside, Disposable {
   /** The operator's settings. */
   readonly settings: Readonly<Record<string, string>>;
   readonly #client: Client;
@@ -32,21 +32,21 @@ export class MutatedOutside implements Outside, Disposable {
     };
   }
 
-  static async start(client: Client, database: PostgresServer, storeAddress: string): Promise<MutatedOutside> {
+  static async start(client: Client, database: PostgresServer, storeAddress: string): Promise<OutsideSystems> {
     await database.query(`CREATE ROLE writer LOGIN PASSWORD 'of the writer'`);
     for (const table of tables) {
       await database.query(`CREATE TABLE ${table} (id text PRIMARY KEY, name text, age integer, country text)`);
       await database.query(`GRANT SELECT, INSERT, UPDATE, DELETE ON ${table} TO writer`);
     }
-    return new MutatedOutside(client, database, storeAddress);
+    return new OutsideSystems(client, database, storeAddress);
   }
 
-  async rows(namespace: string): Promise<unknown> {
+  async rows(namespace: string): Promise<readonly unknown[]> {
     const found = tables.map(async (table) => {
       const rows = await this.#database.query(`SELECT * FROM ${table} WHERE id LIKE ${literal(`${namespace}/%`)}`);
-      return rows.map((row) => ({ ...row, id: String(row.id).replace(namespace, '<namespace>') }));
+      return rows.map((row) => ({ table, ...row, id: String(row.id).replace(namespace, '<namespace>') }));
     });
-    return Promise.all(found);
+    return (await Promise.all(found)).flat();
   }
 
   async pets(namespace: string): Promise<unknown> {
@@ -55,6 +55,18 @@ export class MutatedOutside implements Outside, Disposable {
     const { items } = await this.#client.list(Pet, { namespace });
     for (const { status } of items) if (status?.id !== undefined) ids.add(status.id);
     return (await this.#allPets()).filter(({ id }) => ids.has(id)).map(({ id: _, ...pet }) => pet);
+  }
+
+  /** The pets whose names contain the namespace. Their ids are replaced by whether a Pet has them. */
+  async petsNamedAfter(namespace: string): Promise<readonly unknown[]> {
+    const { items } = await this.#client.list(Pet, { namespace });
+    const ids = items.map(({ status }) => status?.id);
+    const pets = (await this.#allPets()).filter(({ name }) => name.includes(namespace));
+    return pets.map(({ id, name, ...pet }) => ({
+      ...pet,
+      name: name.replace(namespace, '<namespace>'),
+      isOfPet: ids.includes(id),
+    }));
   }
 
   /** @throws Error if there is a row or a pet */
