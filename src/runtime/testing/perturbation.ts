@@ -66,10 +66,10 @@ export type WritePerturbation = 'unsent' | 'reply-lost' | 'replied' | 'late' | '
 /**
  * What happens to the operator's view of a kind in a step.
  *
- * - `stale`: the watch delivers nothing until the operator rests, as from an API server whose cache lags.
+ * - `lagging`: the watch delivers nothing until the operator rests, as from an API server whose cache lags.
  * - `missed`: as before, but then the operator lists again: it never sees what happened in between.
  */
-export type ViewPerturbation = 'stale' | 'missed';
+export type ViewPerturbation = 'lagging' | 'missed';
 
 const writePerturbations: readonly WritePerturbation[] = [
   'unsent',
@@ -80,7 +80,7 @@ const writePerturbations: readonly WritePerturbation[] = [
   'retried',
 ];
 
-const viewPerturbations: readonly ViewPerturbation[] = ['stale', 'missed'];
+const viewPerturbations: readonly ViewPerturbation[] = ['lagging', 'missed'];
 
 /** Options of {@link perturb}. */
 export interface PerturbOptions {
@@ -214,7 +214,7 @@ interface Learned {
 }
 
 interface Plan {
-  /** `echo/create write 3 reply-lost`, `echo/update Job stale` */
+  /** `echo/create write 3 reply-lost`, `echo/update Job lagging` */
   readonly name: string;
   readonly learned: Learned;
   readonly step: string;
