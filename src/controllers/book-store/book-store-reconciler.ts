@@ -66,8 +66,8 @@ export class BookStoreReconciler {
       apply: (current: BookStore) => this.#reporter.reconcile(current, context, () => this.#apply(current, context)),
       reportStatefulSetDeletion: (name: string, requeueAfterMs: number) => {
         const label = `${bookStoreUidLabel}=${bookStore.metadata.uid}`;
-        const command = kubectl(bookStore, `describe statefulset ${name}`);
-        const message = `waiting for StatefulSet ${name} and its pods to be deleted (${command}); then the operator deletes its claims with the label ${label}`;
+        const command = kubectl(bookStore, `get statefulset ${name} --output yaml`);
+        const message = `waiting for StatefulSet ${name} to be deleted; if that takes long, see its metadata.finalizers (${command}); then the operator deletes its claims with the label ${label}`;
         return this.#reporter.report(bookStore, { reason: 'Deleting', message, requeueAfterMs }, context);
       },
     };

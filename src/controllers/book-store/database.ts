@@ -1,5 +1,5 @@
 import { BookStore } from '../../api/index.ts';
-import { type ApiError, isNotFound, isRefusal } from '../../runtime/client/index.ts';
+import { type ApiError, isRefusal } from '../../runtime/client/index.ts';
 import {
   type Applier,
   type ApplyResult,
@@ -29,13 +29,13 @@ import {
 } from './desired.ts';
 import { type ComponentOutcome, type DatabaseResult, kubectl, nameTakenOutcome, rolloutOf } from './status.ts';
 import {
-  claimNameOf,
   claimsWithinReplicas,
   isForeign,
   ordinalOf,
   resizeProgressOf,
   restartPodsForFileSystemResize,
   setClaimRequests,
+  statefulSetOfClaim,
   volumeOutcome,
   volumesNotChecked,
 } from './volumes.ts';
@@ -125,7 +125,7 @@ async function reconcileStatefulSet(
 ): Promise<DatabaseResult> {
   const claims = claimsWithinReplicas(options.claims, settings);
   const { name } = statefulSetKey(bookStore);
-  // The cache may not show yet whose the claims are, and the first pods would use them, whoever controls them.
+  // Read the claims from the API server: the first pods would use a foreign claim that the cache does not show yet.
   const present = existing === undefined ? await liveClaims(bookStore, settings, options.client) : claims;
   const claimTaken = claimTakenOutcome(bookStore, present, name);
   const notChecked = (database: ComponentOutcome): DatabaseResult => ({
@@ -137,6 +137,7 @@ async function reconcileStatefulSet(
     if (claimTaken !== undefined) return notChecked(claimTaken);
     const created = await applyStatefulSet(bookStore, settings, undefined, options);
     if (created.type === 'nameTaken') return notChecked(statefulSetNameTaken(bookStore, created.holder));
+    if (created.type === 'terminating') return notChecked(beingDeleted(StatefulSet, created.object));
     const progress = resizeProgressOf(claims, settings.database.size);
     // The ADDED event of the StatefulSet enqueues the key, and that reconcile grows the claims.
     const volume =
@@ -177,25 +178,22 @@ async function reconcileStatefulSet(
     return resultOf(existing, refusedOutcome(refusal), { until, error: refusal });
   }
   if (applied.type === 'nameTaken') return notChecked(statefulSetNameTaken(bookStore, applied.holder));
+  if (applied.type === 'terminating') return notChecked(beingDeleted(StatefulSet, applied.object));
   return resultOf(applied.object, claimTaken ?? databaseOutcome(bookStore, applied.object, options));
 }
 
-/** The claims that the database's pods would use, as the API server has them. */
+/** The claims that the database's pods would use, as the API server has them. One request, because there may be any number of replicas. */
 async function liveClaims(
   bookStore: BookStore,
-  { database }: Settings,
+  settings: Settings,
   client: Client,
 ): Promise<readonly PersistentVolumeClaim[]> {
-  const key = statefulSetKey(bookStore);
-  const found: PersistentVolumeClaim[] = [];
-  for (let ordinal = 0; ordinal < database.replicas; ordinal += 1) {
-    try {
-      found.push(await client.get(PersistentVolumeClaim, { ...key, name: claimNameOf(key.name, ordinal) }));
-    } catch (error) {
-      if (!isNotFound(error)) throw error;
-    }
-  }
-  return found;
+  const { namespace = '', name } = statefulSetKey(bookStore);
+  const { items } = await client.list(PersistentVolumeClaim, { namespace });
+  return claimsWithinReplicas(
+    items.filter((claim) => statefulSetOfClaim(claim)?.name === name),
+    settings,
+  );
 }
 
 const applyStatefulSet = (

@@ -1,5 +1,5 @@
 import { BookStore } from '../../api/index.ts';
-import { type ApiError, isNotFound, isRefusal } from '../../runtime/client/index.ts';
+import { type ApiError, groupOf, isNotFound, isRefusal } from '../../runtime/client/index.ts';
 import { compareQuantities, isCurrent } from '../../runtime/controller/index.ts';
 import {
   type Client,
@@ -13,7 +13,7 @@ import {
   type ReadonlyStore,
   type ReconcileContext,
 } from '../../runtime/index.ts';
-import { PersistentVolumeClaim, Pod, type StatefulSet } from '../../runtime/kinds/index.ts';
+import { PersistentVolumeClaim, Pod, StatefulSet } from '../../runtime/kinds/index.ts';
 import { isReady } from '../pods.ts';
 import { isInvalidField, serverMessage } from '../refusal.ts';
 import { type Settings, statefulSetKey, volumeName } from './desired.ts';
@@ -29,9 +29,6 @@ import {
 /** The StatefulSet controller writes ordinals without leading zeros. */
 const claimName = new RegExp(`^${volumeName}-(.+)-(0|[1-9]\\d{0,8})$`);
 
-/** The name of the claim that the StatefulSet controller creates for the pod with this ordinal. */
-export const claimNameOf = (statefulSet: string, ordinal: number): string => `${volumeName}-${statefulSet}-${ordinal}`;
-
 /** The StatefulSet whose pod uses a claim. It follows from the name of the claim, whoever created that. */
 export function statefulSetOfClaim(claim: PersistentVolumeClaim): ObjectKey | undefined {
   const [, name] = claimName.exec(claim.metadata.name) ?? [];
@@ -41,11 +38,13 @@ export function statefulSetOfClaim(claim: PersistentVolumeClaim): ObjectKey | un
 /** The ordinal of the pod that uses the claim. */
 export const ordinalOf = ({ metadata }: KubeObject): number => Number(claimName.exec(metadata.name)?.[2]);
 
-/** True if the claim has a controller other than the StatefulSet that its name says. */
+/** True if the claim has a controller other than the StatefulSet in its name. */
 export function isForeign(claim: PersistentVolumeClaim): boolean {
   const controller = controllerOf(claim);
-  const name = statefulSetOfClaim(claim)?.name;
-  return controller !== undefined && !(controller.kind === 'StatefulSet' && controller.name === name);
+  if (controller === undefined) return false;
+  const { apiVersion, kind, name } = controller;
+  const isStatefulSet = groupOf(apiVersion) === StatefulSet.group && kind === StatefulSet.kind;
+  return !isStatefulSet || name !== statefulSetOfClaim(claim)?.name;
 }
 
 /** True if the operator grows the claim. The restart of its pod would complete the deletion of a claim that is being deleted. */

@@ -111,8 +111,10 @@ async function reconcile({
       get: async ({ kind }: Kind, { name }: ObjectKey) => {
         if (kind === BookStore.kind) return { ...store, metadata: { ...store.metadata, ...stored } };
         if (kind === Pod.kind) return pod;
-        return live ?? claims.find(({ metadata: { name: its } }) => its === name) ?? store;
+        const found = claims.find(({ metadata: { name: its } }) => its === name);
+        return found ?? Promise.reject(new ApiError('GET x', 404, { reason: 'NotFound' }));
       },
+      list: async () => ({ items: live === undefined ? claims : [live] }),
       patch: (_: Kind, { name }: ObjectKey) => Promise.reject(refusals[name] ?? refusalOf(refusal)),
     },
     statefulSets: { get: () => (absent ? undefined : statefulSet) },
@@ -221,6 +223,24 @@ test('the database does not start on a claim of somebody else that the cache doe
   const applyStatefulSet = () => Promise.reject(new Error('it is not applied'));
   const { database } = await reconcile({ claims: [], absent: true, live, applyStatefulSet });
   expect(database.reason).toBe('NameTaken');
+});
+
+test('a BookStore with very many replicas sends one request to read their claims', async () => {
+  const { statefulSet } = await reconcile({ claims: [], absent: true, bookDB: { replicas: 2_147_483_647 } });
+  expect(statefulSet).toBeDefined();
+});
+
+test('a StatefulSet that is being deleted is reported also if the cache does not show that yet', async () => {
+  const applyStatefulSet = (object: StatefulSet) => Promise.resolve({ type: 'terminating', object });
+  for (const absent of [true, false]) {
+    const { database, volume } = await reconcile({
+      claims: [claim('data-shop-db-0', '2Gi')],
+      absent,
+      applyStatefulSet,
+    });
+    expect(database).toMatchObject({ reason: 'Replacing', message: expect.stringContaining('is being deleted') });
+    expect(volume.reason).toBe('VolumesNotChecked');
+  }
 });
 
 test('a volume that is larger than its request is not asked to grow', async () => {

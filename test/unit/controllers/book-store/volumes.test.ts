@@ -39,6 +39,8 @@ test('a claim is foreign if another controller owns it', () => {
   expect(isForeign(owned([set]))).toBe(false);
   expect(isForeign(owned([{ ...set, name: 'else' }]))).toBe(true);
   expect(isForeign(owned([{ ...other, controller: true }]))).toBe(true);
+  expect(isForeign(owned([{ ...set, apiVersion: 'apps/v1beta2' }]))).toBe(false);
+  expect(isForeign(owned([{ ...set, apiVersion: 'apps.kruise.io/v1beta1' }]))).toBe(true);
 });
 
 const pendingAt = (lastTransitionTime: string | undefined) => ({
