@@ -14,11 +14,12 @@ import type { Deployment, PersistentVolumeClaim, Pod, Service, StatefulSet } fro
 import type { PodDefaults } from '../pod-defaults.ts';
 import { refusedOutcome } from '../refusal.ts';
 import { reconcileApp } from './app.ts';
+import { ordinalOf } from './claims.ts';
 import { reconcileDatabase } from './database.ts';
 import { bookStoreUidLabel, missingFieldOf, selectorLabels, settingsOf } from './desired.ts';
 import { reconcileReclaimPolicy } from './reclaim.ts';
 import { type BookStoreOutcome, bookStoreReasons, kubectl, outcomeOf, volumeCondition } from './status.ts';
-import { ordinalOf, volumesNotChecked } from './volumes.ts';
+import { volumesNotChecked } from './volume-outcome.ts';
 
 /** Options of {@link BookStoreReconciler}. */
 export interface BookStoreReconcilerOptions {

@@ -17,6 +17,14 @@ import type { PodDefaults } from '../pod-defaults.ts';
 import { problemAmong } from '../pods.ts';
 import { refusedOutcome } from '../refusal.ts';
 import {
+  claimsWithinReplicas,
+  isForeign,
+  ordinalOf,
+  resizeProgressOf,
+  setClaimRequests,
+  statefulSetOfClaim,
+} from './claims.ts';
+import {
   bookStoreUidLabel,
   databaseServiceKey,
   objectLabels,
@@ -27,18 +35,9 @@ import {
   statefulSetKey,
   volumeName,
 } from './desired.ts';
+import { restartPodsForFileSystemResize } from './restart.ts';
 import { type ComponentOutcome, type DatabaseResult, kubectl, nameTakenOutcome, rolloutOf } from './status.ts';
-import {
-  claimsWithinReplicas,
-  isForeign,
-  ordinalOf,
-  resizeProgressOf,
-  restartPodsForFileSystemResize,
-  setClaimRequests,
-  statefulSetOfClaim,
-  volumeOutcome,
-  volumesNotChecked,
-} from './volumes.ts';
+import { volumeOutcome, volumesNotChecked } from './volume-outcome.ts';
 
 /** Options of {@link reconcileDatabase}. */
 export interface DatabaseOptions extends Pick<ReconcileContext, 'client' | 'log'> {

@@ -14,9 +14,9 @@ import {
   type Result,
 } from '../../runtime/index.ts';
 import { PersistentVolumeClaim, Pod, StatefulSet } from '../../runtime/kinds/index.ts';
+import { isForeign, statefulSetOfClaim } from './claims.ts';
 import { bookStoreUidLabel, statefulSetKey } from './desired.ts';
 import { kubectl, listed } from './status.ts';
-import { isForeign, statefulSetOfClaim } from './volumes.ts';
 
 /** When to check the deletion of the StatefulSet again if its DELETED event, which enqueues the key, is missed. */
 const statefulSetRecheckMs = 60_000;
