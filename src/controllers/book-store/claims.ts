@@ -26,50 +26,58 @@ export function isForeign(claim: PersistentVolumeClaim): boolean {
   return !isStatefulSet || name !== statefulSetOfClaim(claim)?.name;
 }
 
-/** True if the operator grows the claim. The restart of its pod would complete the deletion of a claim that is being deleted. */
-export const isGrown = (claim: PersistentVolumeClaim): boolean =>
+/**
+ * False for a claim that another controller controls, and for one that is being deleted: the operator sets no request, and does not
+ * restart its pod, which would complete the deletion.
+ */
+export const mayResize = (claim: PersistentVolumeClaim): boolean =>
   claim.metadata.deletionTimestamp === undefined && !isForeign(claim);
 
 /** The claims of the pods that the spec asks for. The other claims belong to pods that a scale-down removed. */
 export const claimsWithinReplicas = (
   claims: readonly PersistentVolumeClaim[],
-  { database }: Settings,
-): readonly PersistentVolumeClaim[] => claims.filter((claim) => ordinalOf(claim) < database.replicas);
+  replicas: number,
+): readonly PersistentVolumeClaim[] => claims.filter((claim) => ordinalOf(claim) < replicas);
 
 export const requestOf = ({ spec }: PersistentVolumeClaim): string => spec?.resources?.requests?.storage ?? '0';
 
 export const capacityOf = ({ status }: PersistentVolumeClaim): string => status?.capacity?.storage ?? '0';
 
-/** True if the volume has at least this size, whatever the claim requests. */
+/** True if the volume has at least this size. It may be larger than the request of its claim. */
 export const hasCapacity = (claim: PersistentVolumeClaim, size: string): boolean =>
   compareQuantities(capacityOf(claim), size) >= 0;
 
-const isBound = ({ status }: PersistentVolumeClaim): boolean => status?.phase === 'Bound';
+export const isBound = ({ status }: PersistentVolumeClaim): boolean => status?.phase === 'Bound';
 
 /** True if the PersistentVolume that the claim was bound to does not exist. The claim has no capacity then. */
-const isLost = ({ status }: PersistentVolumeClaim): boolean => status?.phase === 'Lost';
+export const isLost = ({ status }: PersistentVolumeClaim): boolean => status?.phase === 'Lost';
 
-export const wasBound = (claim: PersistentVolumeClaim): boolean => isBound(claim) || isLost(claim);
+/** True if the claim has a volume of less than this size that the operator may resize. */
+export const isTooSmall = (claim: PersistentVolumeClaim, size: string): boolean =>
+  mayResize(claim) && isBound(claim) && !hasCapacity(claim, size);
 
-/** A claim whose request the API server refused to change. */
+/** A claim that does not have the request that the operator sent. */
 export interface RefusedClaim {
   readonly claim: PersistentVolumeClaim;
-  readonly error: ApiError;
+  /** Undefined if the API server accepted the request and stored another, as a mutating webhook can make it do. */
+  readonly error?: ApiError;
 }
 
 /** The result of {@link setClaimRequests}. */
-export interface ResizeResult {
+export interface RequestPatches {
   /** All claims after the patches. */
   readonly claims: readonly PersistentVolumeClaim[];
   /** The refusals for claims within the replicas. */
   readonly refusals: readonly RefusedClaim[];
   /** The refusals for claims of removed replicas. The status reports them, but they do not make the BookStore unready. */
   readonly removedReplicaRefusals: readonly RefusedClaim[];
+  /** True if a claim was not patched because the cache does not show the current BookStore yet. */
+  readonly isOutdated: boolean;
 }
 
 /**
- * Sets the request of each claim whose volume is smaller than `dbSize` to `dbSize`. This also lowers a larger request (KEP-1790), to undo
- * a size that the storage cannot provide.
+ * Sets the request of each claim whose volume is smaller than `dbSize` to `dbSize`. This also lowers a larger request, which must stay
+ * above the capacity (KEP-1790), to undo a size that the storage cannot provide.
  *
  * Patches the claims instead of applying them, because the StatefulSet controller created them. Each patch has the uid and the
  * resourceVersion as preconditions. Skips claims without a volume, because the API server does not let them grow, and those that are
@@ -80,76 +88,74 @@ export interface ResizeResult {
 export async function setClaimRequests(
   client: Client,
   bookStore: BookStore,
-  { database }: Settings,
+  { size, replicas }: Settings['database'],
   claims: readonly PersistentVolumeClaim[],
-): Promise<ResizeResult> {
+): Promise<RequestPatches> {
   const patched: PersistentVolumeClaim[] = [];
   const refusals: RefusedClaim[] = [];
+  let isOutdated = false;
   for (const claim of claims) {
+    if (!isTooSmall(claim, size) || compareQuantities(requestOf(claim), size) === 0) {
+      patched.push(claim);
+      continue;
+    }
     try {
-      patched.push(await setRequest(client, bookStore, claim, database.size));
+      const answer = await setRequest(client, bookStore, claim, size);
+      patched.push(answer ?? claim);
+      if (answer === undefined) isOutdated = true;
+      else if (compareQuantities(requestOf(answer), size) !== 0) refusals.push({ claim: answer });
     } catch (error) {
       if (!isRefusal(error)) throw error;
       patched.push(claim);
       refusals.push({ claim, error });
     }
   }
-  const isWithinReplicas = ({ claim }: RefusedClaim): boolean => ordinalOf(claim) < database.replicas;
+  const isWithinReplicas = ({ claim }: RefusedClaim): boolean => ordinalOf(claim) < replicas;
   return {
     claims: patched,
     refusals: refusals.filter(isWithinReplicas),
     removedReplicaRefusals: refusals.filter((refusal) => !isWithinReplicas(refusal)),
+    isOutdated,
   };
 }
 
+/** Returns the claim as the API server stored it. Undefined if the cache does not show the current BookStore. */
 async function setRequest(
   client: Client,
   bookStore: BookStore,
   claim: PersistentVolumeClaim,
   size: string,
-): Promise<PersistentVolumeClaim> {
-  if (!isGrown(claim) || !isBound(claim) || compareQuantities(requestOf(claim), size) === 0) return claim;
-  // The volume may be larger than its request. And a request may only shrink if it stays above the capacity (KEP-1790).
-  if (hasCapacity(claim, size)) return claim;
+): Promise<PersistentVolumeClaim | undefined> {
   // A volume never shrinks, and the cached BookStore may be an earlier one of this name with another size: read it first.
-  if (!(await isCurrent(client, BookStore, bookStore))) return claim;
+  if (!(await isCurrent(client, BookStore, bookStore))) return undefined;
   const { uid, resourceVersion } = claim.metadata;
   const body = { metadata: { uid, resourceVersion }, spec: { resources: { requests: { storage: size } } } };
   return client.patch(PersistentVolumeClaim, keyOf(claim), { type: 'merge', body });
 }
 
-/** A volume that has grown, but whose file system has not. */
-export interface FileSystemResize {
+/** A volume that is smaller than `dbSize` and than the request of its claim. */
+export interface GrowingVolume {
   readonly claim: string;
-  readonly ordinal: number;
-  /** The size of the file system. */
   readonly capacity: string;
+  /** Not always `dbSize`: the API server may refuse that while the volume still grows to an earlier size. */
+  readonly request: string;
+}
+
+/** A volume that has grown, but whose file system has not. */
+export interface PendingFileSystem extends GrowingVolume {
+  readonly ordinal: number;
   /** When the condition became true, in milliseconds since 1970. 0 if unknown: then the pod is not restarted. */
   readonly sinceMs: number;
 }
 
-/** A volume that is smaller than `dbSize`. */
-export interface SmallVolume {
-  readonly claim: string;
-  readonly capacity: string;
-}
-
 /** The progress of the growing volumes. */
 export interface ResizeProgress {
-  /** Excludes claims that have no volume yet. */
-  readonly unfinished: readonly SmallVolume[];
-  /** Those of the unfinished volumes whose file systems the kubelet has to grow, and still may. */
-  readonly fileSystems: readonly FileSystemResize[];
-  /** Those of the unfinished volumes that fail to grow or are lost, with the message of external-resizer or the kubelet. */
-  readonly failures: readonly (SmallVolume & { readonly message: string })[];
+  readonly growing: readonly GrowingVolume[];
+  /** Those of the growing volumes whose file systems the kubelet has to grow, and still may. */
+  readonly fileSystems: readonly PendingFileSystem[];
+  /** Those of the growing volumes that fail to grow, with the message of external-resizer or the kubelet. */
+  readonly failures: readonly (GrowingVolume & { readonly message: string })[];
 }
-
-/**
- * The types of the conditions that report an error. If a retry of external-resizer succeeds, it leaves its earlier error beside
- * `FileSystemResizePending` (`markForPendingNodeExpansion`) until the kubelet has finished.
- */
-const errorConditionsOf = (claim: PersistentVolumeClaim): readonly string[] =>
-  resizeStatusOf(claim).startsWith('NodeResize') ? ['NodeResizeError'] : ['ControllerResizeError', 'NodeResizeError'];
 
 /**
  * The progress of the claims according to external-resizer and the kubelet. `status.capacity` is the size that the pod sees.
@@ -157,29 +163,41 @@ const errorConditionsOf = (claim: PersistentVolumeClaim): readonly string[] =>
  * supports it, the kubelet does that within seconds and while the pod runs (k8s.io/kubernetes/pkg/volume/util/resize_util.go).
  */
 export function resizeProgressOf(claims: readonly PersistentVolumeClaim[], size: string): ResizeProgress {
-  const unfinished = claims.filter((claim) => isGrown(claim) && wasBound(claim) && !hasCapacity(claim, size));
+  const growing = claims.filter((claim) => isGrowing(claim, size));
   return {
-    unfinished: unfinished.map(smallVolume),
-    fileSystems: unfinished.flatMap((claim) => {
-      const condition = trueCondition(claim, ['FileSystemResizePending']);
-      if (condition === undefined || isInfeasible(claim) || isLost(claim)) return [];
-      const sinceMs = Date.parse(condition.lastTransitionTime ?? '') || 0;
-      return [{ ...smallVolume(claim), ordinal: ordinalOf(claim), sinceMs }];
-    }),
-    failures: unfinished.flatMap((claim) => {
-      const message = failureOf(claim);
-      return message === undefined ? [] : [{ ...smallVolume(claim), message }];
+    growing: growing.map(toGrowingVolume),
+    fileSystems: growing.flatMap((claim) => pendingFileSystemOf(claim, size) ?? []),
+    failures: growing.flatMap((claim) => {
+      const condition = trueCondition(claim, errorConditionsOf(claim));
+      const message = condition && (condition.message || condition.type);
+      return message === undefined ? [] : [{ ...toGrowingVolume(claim), message }];
     }),
   };
 }
 
-function failureOf(claim: PersistentVolumeClaim): string | undefined {
-  if (isLost(claim)) {
-    return `PersistentVolume ${claim.spec?.volumeName} does not exist any more. Restore it. If nobody needs its data, delete the claim and then the pod instead`;
-  }
-  const condition = trueCondition(claim, errorConditionsOf(claim));
-  return condition && (condition.message || condition.type);
+/** The file system of the claim if the kubelet has to grow it, and still may. */
+export function pendingFileSystemOf(claim: PersistentVolumeClaim, size: string): PendingFileSystem | undefined {
+  const condition = trueCondition(claim, ['FileSystemResizePending']);
+  if (condition === undefined || !isGrowing(claim, size) || isInfeasible(claim)) return undefined;
+  const sinceMs = Date.parse(condition.lastTransitionTime ?? '') || 0;
+  return { ...toGrowingVolume(claim), ordinal: ordinalOf(claim), sinceMs };
 }
+
+const isGrowing = (claim: PersistentVolumeClaim, size: string): boolean =>
+  isTooSmall(claim, size) && !hasCapacity(claim, requestOf(claim));
+
+const toGrowingVolume = (claim: PersistentVolumeClaim): GrowingVolume => ({
+  claim: claim.metadata.name,
+  capacity: capacityOf(claim),
+  request: requestOf(claim),
+});
+
+/**
+ * The types of the conditions that report an error. If a retry of external-resizer succeeds, it leaves its earlier error beside
+ * `FileSystemResizePending` (`markForPendingNodeExpansion`) until the kubelet has finished.
+ */
+const errorConditionsOf = (claim: PersistentVolumeClaim): readonly string[] =>
+  resizeStatusOf(claim).startsWith('NodeResize') ? ['NodeResizeError'] : ['ControllerResizeError', 'NodeResizeError'];
 
 /** Which part of the growth is under way or has failed, for example `NodeResizePending`. Empty before Kubernetes 1.32. */
 const resizeStatusOf = ({ status }: PersistentVolumeClaim): string => status?.allocatedResourceStatuses?.storage ?? '';
@@ -191,14 +209,9 @@ const resizeStatusOf = ({ status }: PersistentVolumeClaim): string => status?.al
  */
 const isInfeasible = (claim: PersistentVolumeClaim): boolean => resizeStatusOf(claim) === 'NodeResizeInfeasible';
 
-const smallVolume = (claim: PersistentVolumeClaim): SmallVolume => ({
-  claim: claim.metadata.name,
-  capacity: capacityOf(claim),
-});
-
 const trueCondition = ({ status }: PersistentVolumeClaim, types: readonly string[]) =>
   status?.conditions?.find((condition) => condition.status === 'True' && types.includes(condition.type));
 
 /** For example `data-shop-db-0 from 1Gi to 2Gi`. */
-export const describeGrowth = ({ claim, capacity }: SmallVolume, { database }: Settings): string =>
-  `${claim} from ${capacity} to ${database.size}`;
+export const describeGrowth = ({ claim, capacity, request }: GrowingVolume): string =>
+  `${claim} from ${capacity} to ${request}`;

@@ -19,6 +19,7 @@ import { refusedOutcome } from '../refusal.ts';
 import {
   claimsWithinReplicas,
   isForeign,
+  isTooSmall,
   ordinalOf,
   resizeProgressOf,
   setClaimRequests,
@@ -72,7 +73,7 @@ export async function reconcileDatabase(
   const service = await applyService(bookStore, settings, options);
   const existing = options.statefulSets.get(statefulSetKey(bookStore));
   const ownStatefulSet = existing !== undefined && isControlledBy(existing, bookStore) ? existing : undefined;
-  const claims = claimsWithinReplicas(options.claims, settings);
+  const claims = claimsWithinReplicas(options.claims, settings.database.replicas);
   // Reconcile an existing StatefulSet even if the Service belongs to another owner.
   if (service.serviceTaken !== undefined && ownStatefulSet === undefined) {
     const { serviceTaken } = service;
@@ -122,7 +123,7 @@ async function reconcileStatefulSet(
   existing: StatefulSet | undefined,
   options: DatabaseOptions,
 ): Promise<DatabaseResult> {
-  const claims = claimsWithinReplicas(options.claims, settings);
+  const claims = claimsWithinReplicas(options.claims, settings.database.replicas);
   const { name } = statefulSetKey(bookStore);
   // Read the claims from the API server: the first pods would use a foreign claim that the cache does not show yet.
   const present = existing === undefined ? await liveClaims(bookStore, settings, options.client) : claims;
@@ -137,30 +138,38 @@ async function reconcileStatefulSet(
     const created = await applyStatefulSet(bookStore, settings, undefined, options);
     if (created.type === 'nameTaken') return notChecked(statefulSetNameTaken(bookStore, created.holder));
     if (created.type === 'terminating') return notChecked(beingDeleted(StatefulSet, created.object));
-    const progress = resizeProgressOf(claims, settings.database.size);
     // The ADDED event of the StatefulSet enqueues the key, and that reconcile grows the claims.
-    const volume =
-      progress.unfinished.length > 0
-        ? volumesNotChecked(bookStore, { message: `StatefulSet ${name} is being created` })
-        : volumeOutcome(bookStore, settings, { claims, progress });
+    const volume = claims.some((claim) => isTooSmall(claim, settings.database.size))
+      ? volumesNotChecked(bookStore, { message: `StatefulSet ${name} is being created` })
+      : volumeOutcome(bookStore, settings, { claims });
     const database = databaseOutcome(bookStore, created.object, options);
     return { database, volume, statefulSet: created.object, claims };
   }
   if (!isControlledBy(existing, bookStore)) return notChecked(statefulSetNameTaken(bookStore, existing));
   if (existing.metadata.deletionTimestamp !== undefined) return notChecked(beingDeleted(StatefulSet, existing));
-  const resize = await setClaimRequests(options.client, bookStore, settings, options.claims);
-  const resizedClaims = claimsWithinReplicas(resize.claims, settings);
-  const progress = resizeProgressOf(resizedClaims, settings.database.size);
+  const patches = await setClaimRequests(options.client, bookStore, settings.database, options.claims);
+  const patchedClaims = claimsWithinReplicas(patches.claims, settings.database.replicas);
+  const { fileSystems } = resizeProgressOf(patchedClaims, settings.database.size);
   const resultOf = async (
     statefulSet: StatefulSet,
     database: ComponentOutcome,
     blocked: { readonly until?: string; readonly error?: ApiError } = {},
   ): Promise<DatabaseResult> => {
     const context = { ...options, blockedUntil: blocked.until };
-    const restart = await restartPodsForFileSystemResize(progress, statefulSet, bookStore, settings, context);
-    const volume = volumeOutcome(bookStore, settings, { ...resize, claims: resizedClaims, progress, restart });
-    const error = blocked.error ?? resize.refusals[0]?.error ?? restart.error;
-    return { database, volume, statefulSet, claims: resizedClaims, requeueAfterMs: restart.requeueAfterMs, error };
+    const restart = await restartPodsForFileSystemResize(
+      fileSystems,
+      statefulSet,
+      bookStore,
+      settings.database,
+      context,
+    );
+    const volume = patches.isOutdated
+      ? volumesNotChecked(bookStore, { message: 'the BookStore has changed since the operator read it' })
+      : volumeOutcome(bookStore, settings, { ...patches, claims: patchedClaims, restart });
+    // Retries after a refusal with backoff. A request that a webhook has changed is no error, and causes no event.
+    const requeueAfterMs = minOf(restart.requeueAfterMs, patches.refusals.length > 0 ? requestRetryMs : undefined);
+    const error = blocked.error ?? patches.refusals.find((refused) => refused.error)?.error ?? restart.error;
+    return { database, volume, statefulSet, claims: patchedClaims, requeueAfterMs, error };
   };
   const deletedClaim = claims.find(({ metadata }) => metadata.deletionTimestamp !== undefined);
   if (deletedClaim !== undefined) {
@@ -181,17 +190,25 @@ async function reconcileStatefulSet(
   return resultOf(applied.object, claimTaken ?? databaseOutcome(bookStore, applied.object, options));
 }
 
+/** When to set the request of a claim again if a webhook has changed it. */
+const requestRetryMs = 60_000;
+
+const minOf = (...delaysMs: readonly (number | undefined)[]): number | undefined => {
+  const defined = delaysMs.filter((delayMs) => delayMs !== undefined);
+  return defined.length === 0 ? undefined : Math.min(...defined);
+};
+
 /** The claims that the database's pods would use, as the API server has them. One request, because there may be any number of replicas. */
 async function liveClaims(
   bookStore: BookStore,
-  settings: Settings,
+  { database }: Settings,
   client: Client,
 ): Promise<readonly PersistentVolumeClaim[]> {
   const { namespace = '', name } = statefulSetKey(bookStore);
   const { items } = await client.list(PersistentVolumeClaim, { namespace });
   return claimsWithinReplicas(
     items.filter((claim) => statefulSetOfClaim(claim)?.name === name),
-    settings,
+    database.replicas,
   );
 }
 

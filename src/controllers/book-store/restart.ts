@@ -12,8 +12,7 @@ import {
 } from '../../runtime/index.ts';
 import { PersistentVolumeClaim, Pod, type StatefulSet } from '../../runtime/kinds/index.ts';
 import { isReady } from '../pods.ts';
-import { serverMessage } from '../refusal.ts';
-import { describeGrowth, type FileSystemResize, type ResizeProgress, resizeProgressOf } from './claims.ts';
+import { describeGrowth, type PendingFileSystem, pendingFileSystemOf } from './claims.ts';
 import type { Settings } from './desired.ts';
 import { rolloutOf } from './status.ts';
 
@@ -30,10 +29,8 @@ interface RestartContext extends Pick<ReconcileContext, 'client' | 'log'> {
 
 /** The result of {@link restartPodsForFileSystemResize}. */
 export interface RestartResult {
-  /** The volumes that are mounted anew since they have grown, so that their file systems may still grow. */
-  readonly remounted: readonly FileSystemResize[];
-  /** The volumes whose file systems have not grown within `resizeRestartAfter` although they were mounted anew. */
-  readonly failedAfterRestart: readonly FileSystemResize[];
+  /** A step for each file system, in their order. Ends before a file system whose claim or pod the API server refuses to read. */
+  readonly steps: readonly RestartStep[];
   /** What the next restart waits for besides `resizeRestartAfter`, for example `pod shop-db-0 is ready`. */
   readonly blockedUntil?: string | undefined;
   /** When to check the file systems again. Undefined if no pod may have to be restarted. */
@@ -41,6 +38,26 @@ export interface RestartResult {
   /** The refusal of a restart, or of a read before it. */
   readonly error?: ApiError;
 }
+
+/** What the operator does about a pending file system. */
+export interface RestartStep {
+  readonly fileSystem: PendingFileSystem;
+  readonly pod: ObjectKey;
+  readonly decision: Decision;
+}
+
+type Decision =
+  /** The API server has a claim whose file system is not pending, or it is unknown since when. */
+  | { readonly type: 'nothing' }
+  /** `resizeRestartAfter` has not passed. */
+  | { readonly type: 'wait'; readonly delayMs: number }
+  | { readonly type: 'restart'; readonly uid: string; readonly isPodReady: boolean }
+  /** No pod mounts the volume. */
+  | { readonly type: 'notRunning'; readonly isPodReady: false; readonly delayMs: number }
+  /** The pod was created after the volume had grown, so its file system may still grow. */
+  | { readonly type: 'remounted'; readonly isPodReady: boolean; readonly delayMs: number }
+  /** The file system has not grown within `resizeRestartAfter` although the pod was created after the volume had grown. */
+  | { readonly type: 'failed'; readonly isPodReady: boolean };
 
 /**
  * Restarts a pod whose file system has been pending for `resizeRestartAfter`: some drivers grow it only when the volume is
@@ -50,70 +67,79 @@ export interface RestartResult {
  * @throws any error of the client, except a refusal, which the result contains.
  */
 export async function restartPodsForFileSystemResize(
-  { fileSystems }: ResizeProgress,
+  fileSystems: readonly PendingFileSystem[],
   statefulSet: StatefulSet,
   bookStore: BookStore,
-  settings: Settings,
+  database: Settings['database'],
   context: RestartContext,
 ): Promise<RestartResult> {
-  const found: Resizes = { remounted: [], failedAfterRestart: [] };
+  const steps: RestartStep[] = [];
   try {
-    return { ...found, ...(await restartNextPod(fileSystems, statefulSet, bookStore, settings, context, found)) };
+    for (const fileSystem of fileSystems) {
+      const pod = { ...keyOf(statefulSet), name: `${statefulSet.metadata.name}-${fileSystem.ordinal}` };
+      const decision = await decide(context.client, database, statefulSet, fileSystem, pod);
+      steps.push({ fileSystem, pod, decision });
+    }
+    const delayMs = restartAfterMs(database);
+    const requeueAfterMs = requeueAfterMsOf(steps, delayMs);
+    const { next, blockedUntil } = chooseRestart(steps, statefulSet, context);
+    if (next === undefined) return { steps, blockedUntil, requeueAfterMs };
+    await restartPod(next, bookStore, context);
+    const restarted: RestartStep = { ...next, decision: { type: 'remounted', isPodReady: false, delayMs } };
+    return {
+      steps: steps.map((step) => (step === next ? restarted : step)),
+      blockedUntil: isReadyAgain(next),
+      requeueAfterMs,
+    };
   } catch (error) {
     if (!isRefusal(error)) throw error;
-    return { ...found, blockedUntil: `the API server allows ${error.request}: ${serverMessage(error)}`, error };
+    return { steps, blockedUntil: context.blockedUntil, error };
   }
 }
 
-/** The lists of {@link RestartResult} while they are filled. */
-interface Resizes {
-  readonly remounted: FileSystemResize[];
-  readonly failedAfterRestart: FileSystemResize[];
-}
-
-async function restartNextPod(
-  fileSystems: ResizeProgress['fileSystems'],
+/** Chooses the pod to restart now. Otherwise `blockedUntil` says what the next restart waits for. */
+function chooseRestart(
+  steps: readonly RestartStep[],
   statefulSet: StatefulSet,
-  bookStore: BookStore,
-  settings: Settings,
   context: RestartContext,
-  { remounted, failedAfterRestart }: Resizes,
-): Promise<Pick<RestartResult, 'blockedUntil' | 'requeueAfterMs'>> {
-  const { client, log, events } = context;
-  const due: { fileSystem: FileSystemResize; pod: ObjectKey; uid: string; isPodReady: boolean }[] = [];
-  const delaysMs: number[] = [];
-  let { blockedUntil } = context;
-  for (const fileSystem of fileSystems) {
-    const pod = { ...keyOf(statefulSet), name: `${statefulSet.metadata.name}-${fileSystem.ordinal}` };
-    const step = await nextStep(client, settings, statefulSet, fileSystem, pod);
-    if (step.type === 'restart') due.push({ fileSystem, pod, ...step });
-    if (step.type === 'remounted') remounted.push(fileSystem);
-    if (step.type === 'failed') failedAfterRestart.push(fileSystem);
-    // The event of the pod's readiness enqueues the key.
-    if ((step.type === 'remounted' || step.type === 'failed') && !step.isPodReady)
-      blockedUntil ??= `pod ${pod.name} is ready`;
-    if (step.type === 'wait' || step.type === 'remounted') delaysMs.push(step.delayMs);
-  }
+): { readonly next?: RestartStep | undefined; readonly blockedUntil?: string | undefined } {
+  if (context.blockedUntil !== undefined) return { blockedUntil: context.blockedUntil };
+  const due = steps.filter(({ decision }) => decision.type === 'restart');
   // The restart of a pod that is not ready takes no database down, so it waits for no other pod. Perhaps its volume is full.
-  const next = due.find(({ isPodReady }) => !isPodReady) ?? due[0];
-  if (next?.isPodReady === true && !areAllReady(statefulSet, context)) {
-    blockedUntil ??= `all pods of StatefulSet ${statefulSet.metadata.name} are ready and have the current template`;
+  const unready = due.find(isUnready);
+  if (unready !== undefined) return { next: unready };
+  // The event of the pod's readiness enqueues the key.
+  const starting = steps.find(isUnready);
+  if (starting !== undefined) return { blockedUntil: isReadyAgain(starting) };
+  if (due.length > 0 && !areAllReady(statefulSet, context)) {
+    const { name } = statefulSet.metadata;
+    return { blockedUntil: `all pods of StatefulSet ${name} are ready and have the current template` };
   }
-  if (next !== undefined) delaysMs.push(restartAfterMs(settings));
-  const isBlocked = next?.isPodReady === false ? context.blockedUntil !== undefined : blockedUntil !== undefined;
-  if (next !== undefined && !isBlocked) {
-    const { fileSystem, pod, uid } = next;
-    if (await deleteIfPresent(client, Pod, pod, { uid })) {
-      const change = describeGrowth(fileSystem, settings);
-      const note = `restarted pod ${pod.name}: while it ran, the file system of claim ${change} was not grown`;
-      log.info({ pod: pod.name }, 'restarted a pod so that its file system grows');
-      events.record(BookStore, bookStore, { type: 'Normal', reason: 'PodRestarted', action: 'Restart', note });
-    }
-    remounted.push(fileSystem);
-    blockedUntil = `pod ${pod.name} is ready`;
-  }
-  const requeueAfterMs = delaysMs.length === 0 ? undefined : Math.min(...delaysMs);
-  return { blockedUntil, requeueAfterMs };
+  return { next: due[0] };
+}
+
+const isUnready = ({ decision }: RestartStep): boolean => 'isPodReady' in decision && !decision.isPodReady;
+
+const isReadyAgain = ({ pod }: RestartStep): string => `pod ${pod.name} is ready`;
+
+async function restartPod(
+  { fileSystem, pod, decision }: RestartStep,
+  bookStore: BookStore,
+  { client, log, events }: RestartContext,
+): Promise<void> {
+  if (decision.type !== 'restart' || !(await deleteIfPresent(client, Pod, pod, { uid: decision.uid }))) return;
+  const note = `restarted pod ${pod.name}: while it ran, the file system of claim ${describeGrowth(fileSystem)} was not grown`;
+  log.info({ pod: pod.name }, 'restarted a pod so that its file system grows');
+  events.record(BookStore, bookStore, { type: 'Normal', reason: 'PodRestarted', action: 'Restart', note });
+}
+
+/** @param recheckAfterMs after a restart; and after one that is blocked, in case the event that unblocks it is missed. */
+function requeueAfterMsOf(steps: readonly RestartStep[], recheckAfterMs: number): number | undefined {
+  const delaysMs = steps.flatMap(({ decision }) => {
+    if (decision.type === 'restart') return recheckAfterMs;
+    return 'delayMs' in decision ? decision.delayMs : [];
+  });
+  return delaysMs.length === 0 ? undefined : Math.min(...delaysMs);
 }
 
 /** Counts the pods too: the status of the StatefulSet may lag behind a pod that has just ended. */
@@ -125,33 +151,28 @@ function areAllReady(statefulSet: StatefulSet, { pods }: RestartContext): boolea
   return isComplete && ready.length >= desired;
 }
 
-export const restartAfterMs = ({ database }: Settings): number =>
-  Math.max(database.resizeRestartAfterMs, minRestartAfterMs);
+/** How long a file system may be pending before its pod is restarted. */
+export const restartAfterMs = ({ resizeRestartAfterMs }: Settings['database']): number =>
+  Math.max(resizeRestartAfterMs, minRestartAfterMs);
 
-type NextStep =
-  | { readonly type: 'nothing' }
-  /** `resizeRestartAfter` has not passed. */
-  | { readonly type: 'wait'; readonly delayMs: number }
-  | { readonly type: 'restart'; readonly uid: string; readonly isPodReady: boolean }
-  /** The pod was created after the volume had grown, or it does not run. */
-  | { readonly type: 'remounted'; readonly delayMs: number; readonly isPodReady: boolean }
-  | { readonly type: 'failed'; readonly isPodReady: boolean };
-
-/** Decides what to do about a volume whose file system has not grown. Reads the claim and the pod from the API server first. */
-async function nextStep(
+/**
+ * Decides what to do about a file system that has not grown. Reads nothing until the cached claim is due; then decides by the claim and
+ * the pod as the API server has them.
+ */
+async function decide(
   client: Client,
-  settings: Settings,
+  database: Settings['database'],
   statefulSet: StatefulSet,
-  { claim, sinceMs }: FileSystemResize,
+  { claim, sinceMs }: PendingFileSystem,
   podKey: ObjectKey,
-): Promise<NextStep> {
+): Promise<Decision> {
   const nowMs = Date.now();
-  const waitMs = restartAfterMs(settings);
-  const notRunning: NextStep = { type: 'remounted', delayMs: waitMs, isPodReady: false };
+  const waitMs = restartAfterMs(database);
+  const notRunning: Decision = { type: 'notRunning', isPodReady: false, delayMs: waitMs };
   if (nowMs < sinceMs + waitMs) return { type: 'wait', delayMs: sinceMs + waitMs - nowMs };
   try {
     const live = await client.get(PersistentVolumeClaim, { ...podKey, name: claim });
-    const [pending] = resizeProgressOf([live], settings.database.size).fileSystems;
+    const pending = pendingFileSystemOf(live, database.size);
     if (pending === undefined || pending.sinceMs === 0) return { type: 'nothing' };
     if (nowMs < pending.sinceMs + waitMs) return { type: 'wait', delayMs: pending.sinceMs + waitMs - nowMs };
     const pod = await client.get(Pod, podKey);
@@ -162,7 +183,7 @@ async function nextStep(
     const isPodReady = isReady(pod);
     if (createdMs <= pending.sinceMs) return { type: 'restart', uid: pod.metadata.uid, isPodReady };
     const delayMs = createdMs + waitMs - nowMs;
-    return delayMs > 0 ? { type: 'remounted', delayMs, isPodReady } : { type: 'failed', isPodReady };
+    return delayMs > 0 ? { type: 'remounted', isPodReady, delayMs } : { type: 'failed', isPodReady };
   } catch (error) {
     if (!isNotFound(error)) throw error;
     return notRunning;

@@ -88,7 +88,7 @@ export const volumeReasons = defineReasons({
   ClaimsGrowing: {
     ready: 'False',
     event: 'Normal',
-    meaning: 'A claim requests `dbSize`: the storage driver must grow its volume.',
+    meaning: 'A claim requests more than its volume has: the storage driver must grow the volume.',
   },
   FileSystemResizePending: {
     ready: 'False',
@@ -99,7 +99,12 @@ export const volumeReasons = defineReasons({
     ready: 'False',
     event: 'Warning',
     meaning:
-      'The storage driver or the kubelet reports an error, which the message quotes. Or the file system has not grown after a restart of the pod, or a claim has lost its volume.',
+      'The storage driver or the kubelet reports an error, which the message quotes. Or the file system has not grown after a restart of the pod.',
+  },
+  VolumeLost: {
+    ready: 'False',
+    event: 'Warning',
+    meaning: 'A claim is `Lost`: its PersistentVolume does not exist. The status is True while other volumes grow.',
   },
   StorageClassCannotGrow: {
     ready: 'False',
@@ -111,7 +116,7 @@ export const volumeReasons = defineReasons({
     ready: 'False',
     event: 'Warning',
     meaning:
-      'The API server rejects the new request of a claim, for example because of a quota, a policy or a missing permission. The status is True while other volumes grow.',
+      'The API server rejects the new request of a claim, for example because of a quota or a policy, or a webhook changes it. The status is True while a volume grows.',
   },
 });
 
@@ -143,6 +148,7 @@ export const volumeResizingStatus: Readonly<Record<ReasonOf<typeof volumeReasons
   ClaimsGrowing: 'True',
   FileSystemResizePending: 'True',
   ResizeFailing: 'True',
+  VolumeLost: 'False',
   StorageClassCannotGrow: 'False',
   ResizeRefused: 'False',
 };
@@ -168,8 +174,8 @@ export interface ComponentOutcome {
 export interface VolumeOutcome {
   readonly reason: ReasonOf<typeof volumeReasons>;
   readonly message: string;
-  /** Set if it is not that of {@link volumeResizingStatus}: one claim is refused while others grow. */
-  readonly status?: 'True';
+  /** Set if it is not that of {@link volumeResizingStatus}: besides the refusal or loss, some volume is growing or failing to grow. */
+  readonly status?: Condition['status'];
 }
 
 /** The result of reconciling the app. */
@@ -192,8 +198,8 @@ export interface DatabaseResult {
 }
 
 /** The condition VolumeResizing. */
-export const volumeCondition = (volume: VolumeOutcome) =>
-  ({ type: 'VolumeResizing', status: volumeResizingStatus[volume.reason], ...volume }) as const;
+export const volumeCondition = ({ reason, message, status = volumeResizingStatus[reason] }: VolumeOutcome) =>
+  ({ type: 'VolumeResizing', status, reason, message }) as const;
 
 /** The outcome of the whole reconcile. */
 export function outcomeOf(

@@ -2,23 +2,25 @@ import type { BookStore } from '../../api/index.ts';
 import { compareQuantities } from '../../runtime/controller/index.ts';
 import { controllerOf } from '../../runtime/index.ts';
 import type { PersistentVolumeClaim } from '../../runtime/kinds/index.ts';
-import { isInvalidField, serverMessage } from '../refusal.ts';
+import { isInvalidField, refusedOutcome, serverMessage } from '../refusal.ts';
 import {
   capacityOf,
   describeGrowth,
-  type FileSystemResize,
   hasCapacity,
+  isBound,
   isForeign,
-  isGrown,
+  isLost,
+  mayResize,
+  ordinalOf,
+  type PendingFileSystem,
   type RefusedClaim,
+  type RequestPatches,
   type ResizeProgress,
-  type ResizeResult,
   requestOf,
-  type SmallVolume,
-  wasBound,
+  resizeProgressOf,
 } from './claims.ts';
 import { type Settings, statefulSetKey } from './desired.ts';
-import { type RestartResult, restartAfterMs } from './restart.ts';
+import { type RestartResult, type RestartStep, restartAfterMs } from './restart.ts';
 import { type ComponentOutcome, kubectl, listed, type VolumeOutcome, volumeResizingStatus } from './status.ts';
 
 /** The outcome if this reconcile does not get as far as the claims. */
@@ -32,104 +34,113 @@ export function volumesNotChecked(bookStore: BookStore, { message }: Pick<Compon
 export interface VolumeObservation {
   /** The claims within the replicas, whoever controls them. */
   readonly claims: readonly PersistentVolumeClaim[];
-  readonly progress: ResizeProgress;
-  readonly refusals?: ResizeResult['refusals'];
-  readonly removedReplicaRefusals?: ResizeResult['removedReplicaRefusals'];
-  readonly restart?: Partial<RestartResult>;
+  readonly refusals?: RequestPatches['refusals'];
+  readonly removedReplicaRefusals?: RequestPatches['removedReplicaRefusals'];
+  readonly restart?: RestartResult;
 }
 
 /** The outcome for the volumes. Its message names the first claims that are too small, and those that the operator does not grow. */
 export function volumeOutcome(
   bookStore: BookStore,
-  settings: Settings,
-  { claims, progress, refusals = [], removedReplicaRefusals = [], restart = {} }: VolumeObservation,
+  { database }: Settings,
+  { claims, refusals = [], removedReplicaRefusals = [], restart = { steps: [] } }: VolumeObservation,
 ): VolumeOutcome {
-  const refused = refusals.map((each) => refusalOutcome(each, bookStore, settings));
-  const isRefused = ({ claim }: SmallVolume) => refusals.some((each) => each.claim.metadata.name === claim);
-  const unfinished = progress.unfinished.filter((volume) => !isRefused(volume));
-  const growth = progressOutcome(bookStore, settings, { ...progress, unfinished }, restart);
-  const reason = refused[0]?.reason ?? growth.reason;
-  const skipped = claims.flatMap((claim) => skippedMessage(claim, bookStore, settings) ?? []);
-  const all = [
+  const refused = refusals.map((each) => refusalOutcome(each, bookStore, database.size));
+  const lost = claims.filter((claim) => mayResize(claim) && isLost(claim));
+  const growth = growthOutcome(bookStore, database, resizeProgressOf(claims, database.size), restart);
+  const reason = refused[0]?.reason ?? (lost.length > 0 ? 'VolumeLost' : growth.reason);
+  const messages = [
     ...firstOf(refused.map(({ message }) => message)),
+    ...firstOf(lost.map((claim) => lostMessage(claim, bookStore))),
     ...growth.messages,
-    ...(reason === 'VolumesSettled' ? settledMessages(bookStore, settings, claims) : []),
-    ...firstOf(skipped),
-    ...firstOf(removedReplicaRefusals.map((each) => removedReplicaMessage(each, settings))),
+    ...(reason === 'VolumesSettled' ? settledMessages(bookStore, database, claims) : []),
+    ...firstOf(claims.flatMap((claim) => skippedMessage(claim, bookStore, database.size) ?? [])),
+    ...firstOf(removedReplicaRefusals.map((each) => removedReplicaMessage(each, database.size))),
   ];
-  const othersGrow = reason !== growth.reason && volumeResizingStatus[growth.reason] === 'True';
-  return { reason, message: all.join('; '), ...(othersGrow && { status: 'True' }) };
+  const isAnyGrowing = volumeResizingStatus[growth.reason] === 'True';
+  return { reason, message: messages.join('; '), ...(reason !== growth.reason && isAnyGrowing && { status: 'True' }) };
 }
 
-interface VolumeMessages {
+interface GrowthOutcome {
   readonly reason: VolumeOutcome['reason'];
   readonly messages: readonly string[];
 }
 
-function progressOutcome(
+function growthOutcome(
   bookStore: BookStore,
-  settings: Settings,
-  progress: ResizeProgress,
-  restart: Partial<RestartResult>,
-): VolumeMessages {
-  const { unfinished, fileSystems, failures } = progress;
-  const describe = (volumes: readonly SmallVolume[]): string =>
-    listed(
-      'claims',
-      volumes.map((volume) => describeGrowth(volume, settings)),
-    );
-  const failed = [
-    ...failures.map(
-      ({ message, ...volume }) =>
-        `growing claim ${describeGrowth(volume, settings)} fails (${kubectl(bookStore, `describe pvc ${volume.claim}`)}): ${message}`,
-    ),
-    ...(restart.failedAfterRestart ?? []).map((fileSystem) => {
-      const pod = podNameOf(bookStore, fileSystem);
-      const growth = describeGrowth(fileSystem, settings);
-      return `the file system of claim ${growth} was not grown although pod ${pod} started after the volume had grown, so the operator does not restart it again: see its Events (${kubectl(bookStore, `describe pod ${pod}`)}) and the log of the storage driver on its node`;
-    }),
+  database: Settings['database'],
+  { growing, fileSystems, failures }: ResizeProgress,
+  restart: RestartResult,
+): GrowthOutcome {
+  const failedSteps = restart.steps.filter(({ decision }) => decision.type === 'failed');
+  const failing = [...failures, ...failedSteps.map(({ fileSystem }) => fileSystem)].map(({ claim }) => claim);
+  const waitingForKubelet = fileSystems.filter(({ claim }) => !failing.includes(claim));
+  const waitingForDriver = growing.filter(
+    ({ claim }) => !failing.includes(claim) && !fileSystems.some((each) => each.claim === claim),
+  );
+  const describeClaim = ({ claim }: { readonly claim: string }) => kubectl(bookStore, `describe pvc ${claim}`);
+  const messages = [
+    ...firstOf([
+      ...failures.map(
+        ({ message, ...volume }) =>
+          `growing claim ${describeGrowth(volume)} fails (${describeClaim(volume)}): ${message}`,
+      ),
+      ...failedSteps.map((step) => failedStepMessage(step, bookStore)),
+    ]),
   ];
-  const restarts = restartMessages(bookStore, settings, progress, restart);
-  if (failed.length > 0) return { reason: 'ResizeFailing', messages: [...firstOf(failed), ...restarts] };
-  const waitingForDriver = unfinished.filter(({ claim }) => !fileSystems.some((each) => each.claim === claim));
-  const driver =
-    waitingForDriver[0] === undefined
-      ? []
-      : [
-          `waiting for the storage driver to grow claim ${describe(waitingForDriver)}; its Events may say why it does not (${kubectl(bookStore, `describe pvc ${waitingForDriver[0].claim}`)})`,
-        ];
-  if (fileSystems.length === 0) {
-    return { reason: driver.length === 0 ? 'VolumesSettled' : 'ClaimsGrowing', messages: driver };
+  if (waitingForKubelet[0] !== undefined) {
+    const claims = listed('claims', waitingForKubelet.map(describeGrowth));
+    const command = describeClaim(waitingForKubelet[0]);
+    messages.push(`waiting for the kubelet to grow the file system of claim ${claims} (${command})`);
   }
-  const kubelet = `waiting for the kubelet to grow the file system of claim ${describe(fileSystems)} (${kubectl(bookStore, `describe pvc ${fileSystems[0]?.claim}`)})`;
-  return { reason: 'FileSystemResizePending', messages: [kubelet, ...restarts, ...driver] };
+  messages.push(...restartMessages(bookStore, database, fileSystems, restart));
+  if (waitingForDriver[0] !== undefined) {
+    const claims = listed('claims', waitingForDriver.map(describeGrowth));
+    const events = `its Events may say why it does not (${describeClaim(waitingForDriver[0])})`;
+    messages.push(`waiting for the storage driver to grow claim ${claims}; ${events}`);
+  }
+  if (failing.length > 0) return { reason: 'ResizeFailing', messages };
+  if (waitingForKubelet.length > 0) return { reason: 'FileSystemResizePending', messages };
+  return { reason: waitingForDriver.length > 0 ? 'ClaimsGrowing' : 'VolumesSettled', messages };
 }
 
-/** Says which pod the operator restarts next, and which it does not restart again. */
+function failedStepMessage({ fileSystem, pod }: RestartStep, bookStore: BookStore): string {
+  const events = kubectl(bookStore, `describe pod ${pod.name}`);
+  return `the file system of claim ${describeGrowth(fileSystem)} was not grown although pod ${pod.name} started after the volume had grown, so the operator does not restart it again: see its Events (${events}) and the log of the storage driver on its node`;
+}
+
+/** Says which pod the operator restarts next, which it does not restart again, and which do not run. */
 function restartMessages(
   bookStore: BookStore,
-  settings: Settings,
-  { fileSystems }: ResizeProgress,
-  { remounted = [], failedAfterRestart = [], blockedUntil }: Partial<RestartResult>,
+  database: Settings['database'],
+  fileSystems: readonly PendingFileSystem[],
+  { steps, blockedUntil, error }: RestartResult,
 ): readonly string[] {
-  const waitMs = restartAfterMs(settings);
-  const next = fileSystems.find(
-    (each) => each.sinceMs > 0 && !remounted.includes(each) && !failedAfterRestart.includes(each),
-  );
-  const pods = listed(
-    'pods',
-    remounted.map((each) => podNameOf(bookStore, each)),
-  );
+  const waitMs = restartAfterMs(database);
+  const podsWith = (type: RestartStep['decision']['type']) =>
+    steps.filter(({ decision }) => decision.type === type).map(({ pod }) => pod.name);
   const messages: string[] = [];
-  if (pods !== '') {
-    const wait = `${waitMs / 1000} s (bookDB.resizeRestartAfter) from the start of pod ${pods}`;
-    messages.push(`the operator waits ${wait}, and does not restart it again`);
+  const notRunning = podsWith('notRunning');
+  if (notRunning.length > 0) {
+    const command = kubectl(bookStore, `describe pod ${notRunning[0]}`);
+    messages.push(`no pod ${listed('pods', notRunning)} runs, so no node grows the file system (${command})`);
   }
+  const remounted = podsWith('remounted');
+  if (remounted.length > 0) {
+    const wait = `${waitMs / 1000} s (bookDB.resizeRestartAfter) from the creation of pod ${listed('pods', remounted)}`;
+    messages.push(`the operator waits ${wait}, and does not restart ${remounted.length === 1 ? 'it' : 'them'} again`);
+  }
+  const next = fileSystems.find(({ claim, sinceMs }) => {
+    const type = steps.find(({ fileSystem }) => fileSystem.claim === claim)?.decision.type;
+    return sinceMs > 0 && (type === undefined || type === 'wait' || type === 'restart');
+  });
   if (next !== undefined) {
+    const pod = `${statefulSetKey(bookStore).name}-${next.ordinal}`;
     const time = `${timeOf(next.sinceMs + waitMs)} (bookDB.resizeRestartAfter)`;
     const condition = blockedUntil === undefined ? '' : `, and not before ${blockedUntil}`;
-    messages.push(`the operator restarts pod ${podNameOf(bookStore, next)} once, not before ${time}${condition}`);
+    messages.push(`the operator restarts pod ${pod} once, not before ${time}${condition}`);
   }
+  if (error !== undefined) messages.push(refusedOutcome(error).message);
   return messages;
 }
 
@@ -138,44 +149,44 @@ const maxTimeMs = 8.64e15;
 
 const timeOf = (ms: number): string => new Date(Math.min(ms, maxTimeMs)).toISOString().replace(/\.\d+Z$/, 'Z');
 
-const podNameOf = (bookStore: BookStore, { ordinal }: FileSystemResize): string =>
-  `${statefulSetKey(bookStore).name}-${ordinal}`;
+function lostMessage({ metadata, spec }: PersistentVolumeClaim, bookStore: BookStore): string {
+  const { name } = metadata;
+  const pod = `${statefulSetKey(bookStore).name}-${ordinalOf({ metadata })}`;
+  const commands = `run ${kubectl(bookStore, `delete pvc ${name} --wait=false`)} and then ${kubectl(bookStore, `delete pod ${pod}`)}`;
+  return `claim ${name} is Lost: PersistentVolume ${spec?.volumeName} does not exist. Restore it; or, if nobody needs its data, ${commands}`;
+}
 
 /** The messages if no volume is known to be too small. */
 function settledMessages(
   bookStore: BookStore,
-  { database }: Settings,
+  { replicas, size }: Settings['database'],
   claims: readonly PersistentVolumeClaim[],
 ): readonly string[] {
-  if (database.replicas === 0) return ['no claim is in use: bookDB.replicas is 0'];
+  if (replicas === 0) return ['no claim is in use: bookDB.replicas is 0'];
   if (claims.length === 0) return [`StatefulSet ${statefulSetKey(bookStore).name} has no claim yet`];
-  const grown = claims.filter((claim) => isGrown(claim) && hasCapacity(claim, database.size));
-  if (grown.length === 0) return [];
-  const sizes = grown.map((claim) => {
+  const largeEnough = claims.filter((claim) => mayResize(claim) && hasCapacity(claim, size));
+  if (largeEnough.length === 0) return [];
+  const sizes = largeEnough.map((claim) => {
     // The driver may still try to provide a size that an earlier BookStore of this name asked for.
     const requests = hasCapacity(claim, requestOf(claim)) ? '' : ` and requests ${requestOf(claim)}`;
     return `claim ${claim.metadata.name} has ${capacityOf(claim)}${requests}`;
   });
-  return [`${listed('claims', sizes)}, and dbSize is ${database.size}`];
+  return [`${listed('claims', sizes)}, and dbSize is ${size}`];
 }
 
 /** Why the operator does not grow a claim within the replicas. Undefined if it does. */
-function skippedMessage(
-  claim: PersistentVolumeClaim,
-  bookStore: BookStore,
-  { database }: Settings,
-): string | undefined {
+function skippedMessage(claim: PersistentVolumeClaim, bookStore: BookStore, size: string): string | undefined {
   const { name, deletionTimestamp } = claim.metadata;
   if (deletionTimestamp !== undefined) return `claim ${name} is being deleted and does not grow`;
   const controller = controllerOf(claim);
   if (controller !== undefined && isForeign(claim)) {
     return `claim ${name} is controlled by ${controller.kind} ${controller.name} and does not grow`;
   }
-  if (wasBound(claim)) return undefined;
+  if (isBound(claim) || isLost(claim)) return undefined;
   const { phase = 'Pending' } = claim.status ?? {};
   const growth =
-    compareQuantities(requestOf(claim), database.size) < 0
-      ? `; when it has one, it grows from ${requestOf(claim)} to ${database.size}`
+    compareQuantities(requestOf(claim), size) < 0
+      ? `; when it has one, it grows from ${requestOf(claim)} to ${size}`
       : '';
   return `claim ${name} is ${phase} and has no volume (${kubectl(bookStore, `describe pvc ${name}`)})${growth}`;
 }
@@ -191,31 +202,39 @@ const firstOf = (messages: readonly string[]): readonly string[] =>
 /** Part of the message of the admission plugin PersistentVolumeClaimResize. */
 const cannotResizeMessage = 'must support resize';
 
-function refusalOutcome({ claim, error }: RefusedClaim, bookStore: BookStore, settings: Settings): VolumeOutcome {
-  const refusal = serverMessage(error);
+function refusalOutcome(refused: RefusedClaim, bookStore: BookStore, size: string): VolumeOutcome {
+  const { claim, error } = refused;
   const { storageClassName = '' } = claim.spec ?? {};
   let reason: VolumeOutcome['reason'] = 'ResizeRefused';
-  let advice = `correct what the API server names: a quota (${kubectl(bookStore, 'describe resourcequota')}), a policy or a permission. The operator retries at least once a minute`;
-  if (isLowered(claim, settings) && isInvalidField(error)) {
+  let advice = `correct what the API server names: a quota or a LimitRange (${kubectl(bookStore, 'describe resourcequota,limitrange')}), a policy, a webhook or a permission`;
+  if (error === undefined) {
+    advice = 'correct the webhook or policy that changes it (kubectl get mutatingwebhookconfigurations)';
+  } else if (isLowered(claim, size) && isInvalidField(error)) {
     advice = `that needs Kubernetes 1.32. Upgrade it, or create this BookStore again with dbSize ${capacityOf(claim)}, the present capacity`;
-  } else if (refusal.includes(cannotResizeMessage)) {
+  } else if (serverMessage(error).includes(cannotResizeMessage)) {
     reason = 'StorageClassCannotGrow';
     advice =
       storageClassName === ''
         ? 'it has no StorageClass. Move its data to a claim with a StorageClass that allows it'
         : `StorageClass ${storageClassName} does not have allowVolumeExpansion: true or does not exist. If its driver can grow volumes, run kubectl patch storageclass ${storageClassName} --patch '{"allowVolumeExpansion":true}'`;
   }
-  return { reason, message: `${cannotGrow(claim, settings)}: ${advice}. The API server says: ${refusal}` };
+  const retry = 'The operator retries at least once a minute';
+  return { reason, message: `${cannotGrow(claim, size)}: ${advice}. ${retry}. ${answerTo(refused)}` };
 }
 
 /** A refusal for a removed replica causes no retry with backoff: the next reconcile, at the latest the resync, tries again. */
-const removedReplicaMessage = ({ claim, error }: RefusedClaim, settings: Settings): string =>
-  `${cannotGrow(claim, settings)}: the operator retries at the next change or resync, because the replica was removed. The API server says: ${serverMessage(error)}`;
+const removedReplicaMessage = (refused: RefusedClaim, size: string): string =>
+  `${cannotGrow(refused.claim, size)}: the operator retries at the next change or resync, because the replica was removed. ${answerTo(refused)}`;
+
+const answerTo = ({ claim, error }: RefusedClaim): string =>
+  error === undefined
+    ? `The API server accepted the new request, but the claim still requests ${requestOf(claim)}`
+    : `The API server says: ${serverMessage(error)}`;
 
 /** True if the claim requests more than `dbSize`. */
-const isLowered = (claim: PersistentVolumeClaim, { database }: Settings): boolean =>
-  compareQuantities(database.size, requestOf(claim)) < 0;
+const isLowered = (claim: PersistentVolumeClaim, size: string): boolean =>
+  compareQuantities(size, requestOf(claim)) < 0;
 
 /** For example `claim data-shop-db-0 cannot grow from 1Gi to 2Gi`. */
-const cannotGrow = (claim: PersistentVolumeClaim, settings: Settings): string =>
-  `claim ${claim.metadata.name} cannot ${isLowered(claim, settings) ? 'lower its request' : 'grow'} from ${requestOf(claim)} to ${settings.database.size}`;
+const cannotGrow = (claim: PersistentVolumeClaim, size: string): string =>
+  `claim ${claim.metadata.name} cannot ${isLowered(claim, size) ? 'lower its request' : 'grow'} from ${requestOf(claim)} to ${size}`;

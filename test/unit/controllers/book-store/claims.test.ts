@@ -37,7 +37,7 @@ test('a claim is foreign if another controller owns it', () => {
   expect(isForeign(owned([{ ...set, apiVersion: 'apps.kruise.io/v1beta1' }]))).toBe(true);
 });
 
-const none = { unfinished: [], fileSystems: [], failures: [] };
+const none = { growing: [], fileSystems: [], failures: [] };
 
 describe('the progress of claims', () => {
   test('claims with enough capacity are finished', () => {
@@ -49,7 +49,7 @@ describe('the progress of claims', () => {
     const asking = claim('data-a-db-0', '2Gi', { capacity: { storage: '1Gi' } });
     expect(resizeProgressOf([asking], '2Gi')).toEqual({
       ...none,
-      unfinished: [{ claim: 'data-a-db-0', capacity: '1Gi' }],
+      growing: [{ claim: 'data-a-db-0', capacity: '1Gi', request: '2Gi' }],
     });
   });
 
@@ -58,18 +58,25 @@ describe('the progress of claims', () => {
     expect(resizeProgressOf([claim('data-a-db-0', '1Gi', waiting)], '2Gi')).toEqual(none);
   });
 
-  test('a claim that has lost its volume fails, and its pod is not restarted', () => {
+  test('a claim that has lost its volume does not grow', () => {
     const status = { phase: 'Lost', capacity: undefined, ...pendingAt('2026-01-02T03:04:05Z') };
-    expect(resizeProgressOf([claim('data-a-db-0', '1Gi', status)], '1Gi')).toMatchObject({
-      fileSystems: [],
-      failures: [{ claim: 'data-a-db-0', message: expect.stringContaining('does not exist any more') }],
-    });
+    expect(resizeProgressOf([claim('data-a-db-0', '1Gi', status)], '1Gi')).toEqual(none);
+  });
+
+  test('a volume of the size that its claim requests does not grow, although dbSize is larger', () => {
+    expect(resizeProgressOf([claim('data-a-db-0', '2Gi', pendingAt('2026-01-02T03:04:05Z'))], '3Gi')).toEqual(none);
   });
 
   test('a pending file system has its start time and its pod', () => {
     const status = { capacity: { storage: '1Gi' }, ...pendingAt('2026-01-02T03:04:05Z') };
     expect(resizeProgressOf([claim('data-a-db-12', '2Gi', status)], '2Gi').fileSystems).toEqual([
-      { claim: 'data-a-db-12', capacity: '1Gi', ordinal: 12, sinceMs: Date.parse('2026-01-02T03:04:05Z') },
+      {
+        claim: 'data-a-db-12',
+        capacity: '1Gi',
+        request: '2Gi',
+        ordinal: 12,
+        sinceMs: Date.parse('2026-01-02T03:04:05Z'),
+      },
     ]);
     const unknown = { capacity: { storage: '1Gi' }, ...pendingAt(undefined) };
     expect(resizeProgressOf([claim('data-a-db-0', '2Gi', unknown)], '2Gi').fileSystems[0]?.sinceMs).toBe(0);
@@ -114,7 +121,7 @@ describe('the progress of claims', () => {
     const conditions = [{ type, status: 'True', message: 'no room' }];
     const failing = claim('data-a-db-0', '2Gi', { capacity: { storage: '1Gi' }, conditions });
     expect(resizeProgressOf([failing], '2Gi').failures).toEqual([
-      { claim: 'data-a-db-0', capacity: '1Gi', message: 'no room' },
+      { claim: 'data-a-db-0', capacity: '1Gi', request: '2Gi', message: 'no room' },
     ]);
   });
 });

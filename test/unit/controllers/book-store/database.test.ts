@@ -55,6 +55,7 @@ async function reconcile({
   bookDB = {},
   refusal = 'exceeded quota',
   refusals = {},
+  answer,
   applyStatefulSet,
   controlled = true,
   absent = false,
@@ -70,6 +71,8 @@ async function reconcile({
   readonly refusal?: string;
   /** The answers to the patches of these claims. */
   readonly refusals?: Readonly<Record<string, ApiError>>;
+  /** The claim as the API server stores it after each patch. Default: it refuses them. */
+  readonly answer?: PersistentVolumeClaim;
   readonly applyStatefulSet?: (statefulSet: StatefulSet) => Promise<unknown>;
   readonly controlled?: boolean;
   /** Whether the StatefulSet does not exist. */
@@ -115,7 +118,7 @@ async function reconcile({
         return found ?? Promise.reject(new ApiError('GET x', 404, { reason: 'NotFound' }));
       },
       list: async () => ({ items: live === undefined ? claims : [live] }),
-      patch: (_: Kind, { name }: ObjectKey) => Promise.reject(refusals[name] ?? refusalOf(refusal)),
+      patch: async (_: Kind, { name }: ObjectKey) => answer ?? Promise.reject(refusals[name] ?? refusalOf(refusal)),
     },
     statefulSets: { get: () => (absent ? undefined : statefulSet) },
     pods: { byOwner: () => [] },
@@ -132,7 +135,7 @@ async function reconcile({
 }
 
 const resizeRefused =
-  'claim data-shop-db-0 cannot grow from 1Gi to 2Gi: correct what the API server names: a quota (kubectl --namespace default describe resourcequota), a policy or a permission. The operator retries at least once a minute. The API server says: exceeded quota';
+  'claim data-shop-db-0 cannot grow from 1Gi to 2Gi: correct what the API server names: a quota or a LimitRange (kubectl --namespace default describe resourcequota,limitrange), a policy, a webhook or a permission. The operator retries at least once a minute. The API server says: exceeded quota';
 
 test('a refused claim is reported also if the API server refuses the StatefulSet', async () => {
   const { database, volume } = await reconcile({
@@ -177,7 +180,9 @@ describe('a refused claim', () => {
     const { volume } = await reconcile({ claims, bookDB: { dbSize: '3Gi' } });
     expect(volume).toMatchObject({ reason: 'ResizeRefused', status: 'True' });
     expect(volume.message).toContain('claim data-shop-db-0 cannot grow from 2Gi to 3Gi');
-    expect(volume.message).toContain('waiting for the kubelet to grow the file system of claim data-shop-db-0');
+    expect(volume.message).toContain(
+      'waiting for the kubelet to grow the file system of claim data-shop-db-0 from 1Gi to 2Gi',
+    );
   });
 
   test('hides no other refusal', async () => {
@@ -256,16 +261,32 @@ test('a StorageClass that cannot grow is named, with the command and the words o
   const fixed = { ...own, spec: { ...own.spec, storageClassName: 'fixed' } };
   expect((await reconcile({ claims: [fixed], refusal })).volume).toEqual({
     reason: 'StorageClassCannotGrow',
-    message: `claim data-shop-db-0 cannot grow from 1Gi to 2Gi: StorageClass fixed does not have allowVolumeExpansion: true or does not exist. If its driver can grow volumes, run kubectl patch storageclass fixed --patch '{"allowVolumeExpansion":true}'. The API server says: ${refusal}`,
+    message: `claim data-shop-db-0 cannot grow from 1Gi to 2Gi: StorageClass fixed does not have allowVolumeExpansion: true or does not exist. If its driver can grow volumes, run kubectl patch storageclass fixed --patch '{"allowVolumeExpansion":true}'. The operator retries at least once a minute. The API server says: ${refusal}`,
   });
   expect((await reconcile({ claims: [own], refusal })).volume.message).toContain('it has no StorageClass');
 });
 
-test('a claim that has lost its volume is a warning that names the volume', async () => {
+test('a claim that has lost its volume is a warning that names the volume, and says what to do', async () => {
   const own = claim('data-shop-db-0', '2Gi', { phase: 'Lost', capacity: undefined });
   const { volume } = await reconcile({ claims: [{ ...own, spec: { ...own.spec, volumeName: 'pv-1' } }] });
-  expect(volume.reason).toBe('ResizeFailing');
-  expect(volume.message).toContain('PersistentVolume pv-1 does not exist any more');
+  expect(volume).toEqual({
+    reason: 'VolumeLost',
+    message:
+      'claim data-shop-db-0 is Lost: PersistentVolume pv-1 does not exist. Restore it; or, if nobody needs its data, run kubectl --namespace default delete pvc data-shop-db-0 --wait=false and then kubectl --namespace default delete pod shop-db-0',
+  });
+  expect(volumeCondition(volume).status).toBe('False');
+});
+
+test('a request that a webhook changes is refused, and set again within a minute', async () => {
+  const stored = claim('data-shop-db-0', '1Gi');
+  const { volume, error, requeueAfterMs } = await reconcile({ claims: [stored], answer: stored });
+  expect(volume).toEqual({
+    reason: 'ResizeRefused',
+    message:
+      'claim data-shop-db-0 cannot grow from 1Gi to 2Gi: correct the webhook or policy that changes it (kubectl get mutatingwebhookconfigurations). The operator retries at least once a minute. The API server accepted the new request, but the claim still requests 1Gi',
+  });
+  expect(error).toBeUndefined();
+  expect(requeueAfterMs).toBe(60_000);
 });
 
 test('a smaller request that an old API server refuses is answered with the capacity', async () => {
@@ -370,7 +391,8 @@ test.each([{ uid: 'successor' }, { generation: 2 }])(
   'a BookStore that is out of date, stored as %j, grows no claim',
   async (stored) => {
     const { volume } = await reconcile({ claims: [claim('data-shop-db-0', '1Gi')], stored });
-    expect(volume.reason).not.toBe('ResizeRefused');
+    expect(volume.reason).toBe('VolumesNotChecked');
+    expect(volume.message).toContain('the BookStore has changed since the operator read it');
   },
 );
 
@@ -443,6 +465,19 @@ describe('the messages of a growth', () => {
     const small = [0, 1, 2, 3, 4].map((ordinal) => claim(`data-shop-db-${ordinal}`, '1Gi'));
     const { volume } = await reconcile({ claims: small, bookDB: { replicas: 5 } });
     expect(volume.message).toMatch(/claim data-shop-db-2 [^;]*; and 2 more claims$/);
+  });
+
+  test('name a claim that waits beside one that fails', async () => {
+    const error = { type: 'ControllerResizeError', status: 'True', message: 'no room' };
+    const pending = { type: 'FileSystemResizePending', status: 'True', lastTransitionTime: new Date().toISOString() };
+    const claims = [[error], [], [pending]].map((conditions, ordinal) =>
+      claim(`data-shop-db-${ordinal}`, '2Gi', { capacity: { storage: '1Gi' }, conditions }),
+    );
+    const { volume } = await reconcile({ claims, bookDB: { replicas: 3 } });
+    expect(volume.reason).toBe('ResizeFailing');
+    expect(volume.message).toMatch(
+      /^growing claim data-shop-db-0 [^;]*: no room; waiting for the kubelet to grow the file system of claim data-shop-db-2 .*; waiting for the storage driver to grow claim data-shop-db-1 /,
+    );
   });
 
   test('quote the error', async () => {

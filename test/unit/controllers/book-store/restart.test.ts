@@ -71,7 +71,8 @@ describe('the restart of pods whose file systems have not grown', () => {
         const live = claims.map((each) => ({ ...each, metadata: { ...each.metadata, ...liveMetadata } }));
         const from = kind.kind === PersistentVolumeClaim.kind ? live : pods;
         if (refusedRead?.request.endsWith(name)) return Promise.reject(refusedRead);
-        return Promise.resolve(from.find(({ metadata }) => metadata.name === name));
+        const found = from.find(({ metadata }) => metadata.name === name);
+        return found ?? Promise.reject(new ApiError('GET x', 404, { reason: 'NotFound' }));
       },
       delete: (_: Kind, { name }: ObjectKey) => {
         deleted.push(name);
@@ -80,16 +81,18 @@ describe('the restart of pods whose file systems have not grown', () => {
     } as unknown as Client;
     const events = { record: () => undefined };
     const context = { client, log: pino({ enabled: false }), pods: { byOwner: () => pods }, events, blockedUntil };
-    const progress = resizeProgressOf(claims, '2Gi');
+    const settings = settingsOf(store);
     const result = await restartPodsForFileSystemResize(
-      progress,
+      resizeProgressOf(claims, '2Gi').fileSystems,
       statefulSet,
       store,
-      settingsOf(store),
+      settings.database,
       context as unknown as Parameters<typeof restartPodsForFileSystemResize>[4],
     );
-    const { message } = volumeOutcome(store, settingsOf(store), { claims, progress, restart: result });
-    const failed = result.failedAfterRestart.map(({ claim: name }) => name);
+    const { message } = volumeOutcome(store, settings, { claims, restart: result });
+    const failed = result.steps
+      .filter(({ decision }) => decision.type === 'failed')
+      .map(({ fileSystem }) => fileSystem.claim);
     return { deleted, failed, blockedUntil: result.blockedUntil, message, error: result.error };
   }
 
@@ -98,7 +101,7 @@ describe('the restart of pods whose file systems have not grown', () => {
     expect(deleted).toEqual(['shop-db-0']);
     expect(failed).toEqual([]);
     expect(message).toContain(
-      '; the operator waits 300 s (bookDB.resizeRestartAfter) from the start of pod shop-db-0, and does not restart it again; the operator restarts pod shop-db-1 once, not before ',
+      '; the operator waits 300 s (bookDB.resizeRestartAfter) from the creation of pod shop-db-0, and does not restart it again; the operator restarts pod shop-db-1 once, not before ',
     );
     expect(message).toMatch(/Z \(bookDB.resizeRestartAfter\), and not before pod shop-db-0 is ready$/);
   });
@@ -113,6 +116,25 @@ describe('the restart of pods whose file systems have not grown', () => {
     expect(deleted).toEqual([]);
     expect(message).toContain('the operator restarts pod shop-db-1 once, ');
     expect(message).toContain(', and not before pod shop-db-0 is ready');
+  });
+
+  test.each([
+    ['has not started', { phase: 'Pending' }, {}],
+    ['is terminating', { phase: 'Running' }, { deletionTimestamp: '2026-01-02T03:04:05Z' }],
+  ])('of a pod that %s is not announced: nothing mounts the volume', async (_, status, metadata) => {
+    const running = pod(0, { created: 60, ready: false });
+    const stuck = { ...running, metadata: { ...running.metadata, ...metadata }, status } as Pod;
+    const { deleted, message } = await restart(stuck);
+    expect(deleted).toEqual([]);
+    expect(message).toContain(
+      '; no pod shop-db-0 runs, so no node grows the file system (kubectl --namespace default describe pod shop-db-0)',
+    );
+    expect(message).not.toContain('resizeRestartAfter');
+  });
+
+  test('of a pod that does not exist is not announced', async () => {
+    const { message } = await restartIn(statefulSetOf(1), [], [0]);
+    expect(message).toContain('; no pod shop-db-0 runs');
   });
 
   test('waits for a pod whose own volume has grown and that is not ready', async () => {
@@ -135,7 +157,7 @@ describe('the restart of pods whose file systems have not grown', () => {
     const refusal = new ApiError('DELETE /x', 403, { reason: 'Forbidden', message: 'denied by policy' });
     const { message, error } = await restartIn(statefulSetOf(1), [pod(0, { created: 60 })], [0], { refusal });
     expect(message).toContain('the operator restarts pod shop-db-0 once, ');
-    expect(message).toContain(', and not before the API server allows DELETE /x: denied by policy');
+    expect(message).toContain('; the API server refuses DELETE /x: denied by policy');
     expect(error).toBe(refusal);
   });
 
@@ -145,7 +167,7 @@ describe('the restart of pods whose file systems have not grown', () => {
     expect(await restartIn(statefulSetOf(2), pods, [0, 1], { refusedRead })).toMatchObject({
       deleted: [],
       failed: ['data-shop-db-0'],
-      blockedUntil: 'the API server allows GET /pods/shop-db-1: no permission',
+      message: expect.stringContaining('; the API server refuses GET /pods/shop-db-1: no permission'),
       error: refusedRead,
     });
   });
