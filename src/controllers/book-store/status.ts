@@ -104,19 +104,18 @@ export const volumeReasons = defineReasons({
   VolumeLost: {
     ready: 'False',
     event: 'Warning',
-    meaning: 'A claim is `Lost`: its PersistentVolume does not exist. The status is True while other volumes grow.',
+    meaning: 'A claim is `Lost`: its PersistentVolume does not exist.',
   },
   StorageClassCannotGrow: {
     ready: 'False',
     event: 'Warning',
-    meaning:
-      'The StorageClass does not allow volumes to grow, or does not exist. The status is True while other volumes grow.',
+    meaning: 'The StorageClass does not allow volumes to grow, or does not exist.',
   },
   ResizeRefused: {
     ready: 'False',
     event: 'Warning',
     meaning:
-      'The API server rejects the new request of a claim, for example because of a quota or a policy, or a webhook changes it. The status is True while a volume grows.',
+      'The API server rejects the new request of a claim, for example because of a quota or a policy, or a webhook changes it.',
   },
 });
 
