@@ -25,7 +25,7 @@ import {
   type Settings,
   selectorLabels,
 } from './desired.ts';
-import { type AppResult, type ComponentOutcome, kubectl, nameTakenOutcome, rolloutOf } from './status.ts';
+import { type AppResult, type ComponentOutcome, kubectlCommand, nameTakenOutcome, rolloutOf } from './status.ts';
 
 /** Options of {@link reconcileApp}. */
 export interface AppOptions {
@@ -40,22 +40,22 @@ export interface AppOptions {
 /**
  * Applies the Deployment and the Service of the app. When the app is ready, deletes the Service of an earlier name.
  *
- * @param serviceTaken the outcome if the database's Service does not belong to this BookStore. The app would connect to another
+ * @param databaseServiceTaken the outcome if the database's Service does not belong to this BookStore. The app would connect to another
  *   database, so neither its Deployment nor its Service is changed. Undefined if the Service belongs to this BookStore.
  * @throws any error of the client, except a refusal, which the result contains.
  */
 export async function reconcileApp(
   bookStore: BookStore,
   settings: Settings,
-  serviceTaken: ComponentOutcome | undefined,
+  databaseServiceTaken: ComponentOutcome | undefined,
   options: AppOptions,
 ): Promise<AppResult> {
-  const existing = ownDeployment(bookStore, options);
-  if (serviceTaken !== undefined) {
+  const existing = findOwnDeployment(bookStore, options);
+  if (databaseServiceTaken !== undefined) {
     const { serviceName } = settings.database;
     const { name } = deploymentKey(bookStore);
     const message = `Deployment ${name} is not changed: it would connect to Service ${serviceName}, which does not belong to this BookStore. The condition DatabaseReady says what to do`;
-    return { app: { reason: serviceTaken.reason, message }, deployment: existing };
+    return { app: { reason: databaseServiceTaken.reason, message }, deployment: existing };
   }
   try {
     return await applyApp(bookStore, settings, existing, options);
@@ -65,7 +65,7 @@ export async function reconcileApp(
   }
 }
 
-function ownDeployment(bookStore: BookStore, { deployments }: AppOptions): Deployment | undefined {
+function findOwnDeployment(bookStore: BookStore, { deployments }: AppOptions): Deployment | undefined {
   const existing = deployments.get(deploymentKey(bookStore));
   return existing !== undefined && isControlledBy(existing, bookStore) ? existing : undefined;
 }
@@ -81,13 +81,13 @@ async function applyApp(
   const applied = await applier.apply(Deployment, manifest, { client, store: deployments });
   const service = await applier.apply(Service, appServiceOf(bookStore, settings), { client, store: services });
   if (applied.type === 'nameTaken') {
-    const command = kubectl(bookStore, `delete deployment ${applied.holder.metadata.name}`);
+    const command = kubectlCommand(bookStore, `delete deployment ${applied.holder.metadata.name}`);
     const advice = `delete it (${command}), or create this BookStore again under another name`;
     return { app: nameTakenOutcome(bookStore, Deployment, applied.holder, advice) };
   }
   const deployment = applied.object;
   if (service.type === 'nameTaken') {
-    const command = kubectl(bookStore, `delete service ${service.holder.metadata.name}`);
+    const command = kubectlCommand(bookStore, `delete service ${service.holder.metadata.name}`);
     const advice = `set another bookApp.serviceName, or delete it (${command})`;
     return { app: nameTakenOutcome(bookStore, Service, service.holder, advice), deployment };
   }
@@ -112,7 +112,7 @@ function appOutcome(bookStore: BookStore, deployment: Deployment, pods: Iterable
   const detail =
     problemAmong(pods) ??
     replicaFailure(deployment) ??
-    `${updated} have the current template (${kubectl(bookStore, `describe deployment ${name}`)})`;
+    `${updated} have the current template (${kubectlCommand(bookStore, `describe deployment ${name}`)})`;
   return { reason: 'AppUpdating', message: `${readyPods}: ${detail}` };
 }
 
@@ -190,7 +190,7 @@ export function deploymentOf(bookStore: BookStore, { app }: Settings, podDefault
 }
 
 /** The Service of the app. */
-export function appServiceOf(bookStore: BookStore, { app }: Settings): Manifest<Service> {
+function appServiceOf(bookStore: BookStore, { app }: Settings): Manifest<Service> {
   const { port, targetPort, serviceType } = app;
   return {
     metadata: {

@@ -18,7 +18,7 @@ import { ordinalOf } from './claims.ts';
 import { reconcileDatabase } from './database.ts';
 import { bookStoreUidLabel, missingFieldOf, selectorLabels, settingsOf } from './desired.ts';
 import { reconcileReclaimPolicy } from './reclaim.ts';
-import { type BookStoreOutcome, bookStoreReasons, kubectl, outcomeOf, volumeCondition } from './status.ts';
+import { type BookStoreOutcome, bookStoreReasons, kubectlCommand, outcomeOf, volumeCondition } from './status.ts';
 import { volumesNotChecked } from './volume-outcome.ts';
 
 /** Options of {@link BookStoreReconciler}. */
@@ -67,7 +67,7 @@ export class BookStoreReconciler {
       apply: (current: BookStore) => this.#reporter.reconcile(current, context, () => this.#apply(current, context)),
       reportStatefulSetDeletion: (name: string, requeueAfterMs: number) => {
         const label = `${bookStoreUidLabel}=${bookStore.metadata.uid}`;
-        const command = kubectl(bookStore, `get statefulset ${name} --output yaml`);
+        const command = kubectlCommand(bookStore, `get statefulset ${name} --output yaml`);
         const message = `waiting for StatefulSet ${name} to be deleted; if that takes long, see its metadata.finalizers (${command}); then the operator deletes its claims with the label ${label}`;
         return this.#reporter.report(bookStore, { reason: 'Deleting', message, requeueAfterMs }, context);
       },
@@ -78,20 +78,20 @@ export class BookStoreReconciler {
   async #apply(bookStore: BookStore, context: ReconcileContext): Promise<BookStoreOutcome> {
     const missing = missingFieldOf(bookStore);
     if (missing !== undefined) {
-      const command = kubectl(bookStore, `edit bookstore ${bookStore.metadata.name}`);
+      const command = kubectlCommand(bookStore, `edit bookstore ${bookStore.metadata.name}`);
       return { reason: 'InvalidSpec', message: `${missing} is missing: set it (${command})` };
     }
     const settings = settingsOf(bookStore);
     const { client, log } = context;
-    const applier = this.#repairsRecorded(bookStore, context);
-    const options = { ...this.#options, applier, client, log, claims: this.#claims(bookStore) };
+    const applier = this.#applierWithEvents(bookStore, context);
+    const options = { ...this.#options, applier, client, log, allClaims: this.#claims(bookStore) };
     const database = await reconcileDatabase(bookStore, settings, options);
     const app = await reconcileApp(bookStore, settings, database.serviceTaken, options);
     return outcomeOf(bookStore, settings, app, database);
   }
 
   /** The applier, with an Event for each child that it changes or restores. */
-  #repairsRecorded(bookStore: BookStore, context: ReconcileContext): Pick<Applier, 'apply'> {
+  #applierWithEvents(bookStore: BookStore, context: ReconcileContext): Pick<Applier, 'apply'> {
     return {
       apply: async (kind, desired, child) => {
         const applied = await this.#options.applier.apply(kind, desired, child);
@@ -101,7 +101,7 @@ export class BookStoreReconciler {
     };
   }
 
-  /** The claims that the database's pods use or will use, in the order of the pods. */
+  /** The claims within the replicas, whoever created them, and those that a scale-down left behind. Sorted by ordinal. */
   #claims(bookStore: BookStore): readonly PersistentVolumeClaim[] {
     const { database } = settingsOf(bookStore);
     const labels = Object.entries(selectorLabels(bookStore, 'database'));

@@ -37,7 +37,7 @@ import {
   volumeName,
 } from './desired.ts';
 import { restartPodsForFileSystemResize } from './restart.ts';
-import { type ComponentOutcome, type DatabaseResult, kubectl, nameTakenOutcome, rolloutOf } from './status.ts';
+import { type ComponentOutcome, type DatabaseResult, kubectlCommand, nameTakenOutcome, rolloutOf } from './status.ts';
 import { volumeOutcome, volumesNotChecked } from './volume-outcome.ts';
 
 /** Options of {@link reconcileDatabase}. */
@@ -46,8 +46,8 @@ export interface DatabaseOptions extends Pick<ReconcileContext, 'client' | 'log'
   readonly services: ReadonlyStore<Service>;
   readonly pods: Pick<ReadonlyStore<Pod>, 'byOwner'>;
   readonly podDefaults: PodDefaults;
-  /** The claims that the pods use or will use, in the order of the pods, whoever created them. */
-  readonly claims: readonly PersistentVolumeClaim[];
+  /** The claims within the replicas, whoever created them, and those that a scale-down left behind. Sorted by ordinal. */
+  readonly allClaims: readonly PersistentVolumeClaim[];
   readonly applier: Pick<Applier, 'apply'>;
   readonly events: EventRecorder;
 }
@@ -73,28 +73,24 @@ export async function reconcileDatabase(
   const service = await applyService(bookStore, settings, options);
   const existing = options.statefulSets.get(statefulSetKey(bookStore));
   const ownStatefulSet = existing !== undefined && isControlledBy(existing, bookStore) ? existing : undefined;
-  const claims = claimsWithinReplicas(options.claims, settings.database.replicas);
+  const claims = claimsWithinReplicas(options.allClaims, settings.database.replicas);
   // Reconcile an existing StatefulSet even if the Service belongs to another owner.
   if (service.serviceTaken !== undefined && ownStatefulSet === undefined) {
     const { serviceTaken } = service;
-    return { database: serviceTaken, volume: volumesNotChecked(bookStore, serviceTaken), claims, serviceTaken };
+    return { ...notChecked(bookStore, serviceTaken, claims), serviceTaken };
   }
   try {
-    const result = await reconcileStatefulSet(bookStore, settings, existing, options);
+    const result =
+      existing === undefined
+        ? await createStatefulSet(bookStore, settings, claims, options)
+        : await updateStatefulSet(bookStore, settings, existing, claims, options);
     // Data is about to be lost: that is more urgent than the Service.
     const isUrgent = result.database.reason === 'ClaimBeingDeleted';
     return { ...result, ...service, ...(isUrgent && { database: result.database }) };
   } catch (error) {
     if (!isRefusal(error)) throw error;
-    const database = refusedOutcome(error);
-    return {
-      database,
-      volume: volumesNotChecked(bookStore, database),
-      statefulSet: ownStatefulSet,
-      claims,
-      error,
-      ...service,
-    };
+    const result = notChecked(bookStore, refusedOutcome(error), claims);
+    return { ...result, statefulSet: ownStatefulSet, error, ...service };
   }
 }
 
@@ -107,7 +103,7 @@ async function applyService(
     const applied = await applier.apply(Service, databaseServiceOf(bookStore, settings), { client, store: services });
     if (applied.type === 'terminating') return { database: beingDeleted(Service, applied.object) };
     if (applied.type !== 'nameTaken') return {};
-    const command = kubectl(bookStore, `delete service ${applied.holder.metadata.name}`);
+    const command = kubectlCommand(bookStore, `delete service ${applied.holder.metadata.name}`);
     const advice = `delete it (${command}), or create this BookStore again with another bookDB.serviceName, and configure the app to connect to that`;
     const serviceTaken = nameTakenOutcome(bookStore, Service, applied.holder, advice);
     return { database: serviceTaken, serviceTaken };
@@ -117,78 +113,114 @@ async function applyService(
   }
 }
 
-async function reconcileStatefulSet(
+async function createStatefulSet(
   bookStore: BookStore,
   settings: Settings,
-  existing: StatefulSet | undefined,
+  claims: readonly PersistentVolumeClaim[],
   options: DatabaseOptions,
 ): Promise<DatabaseResult> {
-  const claims = claimsWithinReplicas(options.claims, settings.database.replicas);
-  const { name } = statefulSetKey(bookStore);
   // Read the claims from the API server: the first pods would use a foreign claim that the cache does not show yet.
-  const present = existing === undefined ? await liveClaims(bookStore, settings, options.client) : claims;
-  const claimTaken = claimTakenOutcome(bookStore, present, name);
-  const notChecked = (database: ComponentOutcome): DatabaseResult => ({
-    database,
-    volume: volumesNotChecked(bookStore, database),
-    claims,
-  });
-  if (existing === undefined) {
-    if (claimTaken !== undefined) return notChecked(claimTaken);
-    const created = await applyStatefulSet(bookStore, settings, undefined, options);
-    if (created.type === 'nameTaken') return notChecked(statefulSetNameTaken(bookStore, created.holder));
-    if (created.type === 'terminating') return notChecked(beingDeleted(StatefulSet, created.object));
-    // The ADDED event of the StatefulSet enqueues the key, and that reconcile grows the claims.
-    const volume = claims.some((claim) => isTooSmall(claim, settings.database.size))
-      ? volumesNotChecked(bookStore, { message: `StatefulSet ${name} is being created` })
-      : volumeOutcome(bookStore, settings, { claims });
-    const database = databaseOutcome(bookStore, created.object, options);
-    return { database, volume, statefulSet: created.object, claims };
+  const claimTaken = claimTakenOutcome(bookStore, await liveClaims(bookStore, settings, options.client));
+  if (claimTaken !== undefined) return notChecked(bookStore, claimTaken, claims);
+  const { statefulSet, database } = outcomeOfApply(
+    bookStore,
+    await applyStatefulSet(bookStore, settings, undefined, options),
+    options,
+  );
+  if (statefulSet === undefined) return notChecked(bookStore, database, claims);
+  // The ADDED event of the StatefulSet enqueues the key, and that reconcile grows the claims.
+  const volume = claims.some((claim) => isTooSmall(claim, settings.database.size))
+    ? volumesNotChecked(bookStore, { message: `StatefulSet ${statefulSet.metadata.name} is being created` })
+    : volumeOutcome(bookStore, settings, { claims });
+  return { database, volume, statefulSet, claims };
+}
+
+async function updateStatefulSet(
+  bookStore: BookStore,
+  settings: Settings,
+  existing: StatefulSet,
+  claims: readonly PersistentVolumeClaim[],
+  options: DatabaseOptions,
+): Promise<DatabaseResult> {
+  if (!isControlledBy(existing, bookStore)) {
+    return notChecked(bookStore, statefulSetNameTaken(bookStore, existing), claims);
   }
-  if (!isControlledBy(existing, bookStore)) return notChecked(statefulSetNameTaken(bookStore, existing));
-  if (existing.metadata.deletionTimestamp !== undefined) return notChecked(beingDeleted(StatefulSet, existing));
-  const patches = await setClaimRequests(options.client, bookStore, settings.database, options.claims);
+  if (existing.metadata.deletionTimestamp !== undefined) {
+    return notChecked(bookStore, beingDeleted(StatefulSet, existing), claims);
+  }
+  const patches = await setClaimRequests(options.client, bookStore, settings.database, options.allClaims);
   const patchedClaims = claimsWithinReplicas(patches.claims, settings.database.replicas);
-  const { fileSystems } = resizeProgressOf(patchedClaims, settings.database.size);
-  const resultOf = async (
-    statefulSet: StatefulSet,
-    database: ComponentOutcome,
-    blocked: { readonly until?: string; readonly error?: ApiError } = {},
-  ): Promise<DatabaseResult> => {
-    const context = { ...options, blockedUntil: blocked.until };
-    const restart = await restartPodsForFileSystemResize(
-      fileSystems,
-      statefulSet,
-      bookStore,
-      settings.database,
-      context,
-    );
-    const volume = patches.isOutdated
-      ? volumesNotChecked(bookStore, { message: 'the BookStore has changed since the operator read it' })
-      : volumeOutcome(bookStore, settings, { ...patches, claims: patchedClaims, restart });
-    // Retries after a refusal with backoff. A request that a webhook has changed is no error, and causes no event.
-    const requeueAfterMs = minOf(restart.requeueAfterMs, patches.refusals.length > 0 ? requestRetryMs : undefined);
-    const error = blocked.error ?? patches.refusals.find((refused) => refused.error)?.error ?? restart.error;
-    return { database, volume, statefulSet, claims: patchedClaims, requeueAfterMs, error };
-  };
+  const update = await applyUnlessClaimDeleted(bookStore, settings, existing, claims, options);
+  const { statefulSet, database, blockedUntil } = update;
+  if (statefulSet === undefined) return notChecked(bookStore, database, claims);
+  const restart = await restartPodsForFileSystemResize(
+    resizeProgressOf(patchedClaims, settings.database.size).fileSystems,
+    statefulSet,
+    bookStore,
+    settings.database,
+    { ...options, blockedUntil },
+  );
+  const volume = patches.isOutdated
+    ? volumesNotChecked(bookStore, { message: 'the BookStore has changed since the operator read it' })
+    : volumeOutcome(bookStore, settings, { ...patches, claims: patchedClaims, restart });
+  // Retries after a refusal with backoff. A request that a webhook has changed is no error, and causes no event.
+  const requeueAfterMs = minOf(restart.requeueAfterMs, patches.refusals.length > 0 ? requestRetryMs : undefined);
+  const error = update.error ?? patches.refusals.find((refused) => refused.error)?.error ?? restart.error;
+  return { database, volume, statefulSet, claims: patchedClaims, requeueAfterMs, error };
+}
+
+/** The outcome of an apply of the StatefulSet. */
+interface StatefulSetOutcome {
+  readonly database: ComponentOutcome;
+  /** Undefined if this BookStore owns none that stays. */
+  readonly statefulSet?: StatefulSet;
+  /** What the restart of a pod waits for. */
+  readonly blockedUntil?: string;
+  readonly error?: ApiError;
+}
+
+async function applyUnlessClaimDeleted(
+  bookStore: BookStore,
+  settings: Settings,
+  existing: StatefulSet,
+  claims: readonly PersistentVolumeClaim[],
+  options: DatabaseOptions,
+): Promise<StatefulSetOutcome> {
   const deletedClaim = claims.find(({ metadata }) => metadata.deletionTimestamp !== undefined);
   if (deletedClaim !== undefined) {
-    const until = `claim ${deletedClaim.metadata.name} is deleted`;
-    return resultOf(existing, claimBeingDeletedOutcome(bookStore, deletedClaim), { until });
+    const blockedUntil = `claim ${deletedClaim.metadata.name} is deleted`;
+    return { database: claimBeingDeletedOutcome(bookStore, deletedClaim), statefulSet: existing, blockedUntil };
   }
+  const claimTaken = claimTakenOutcome(bookStore, claims);
   const settingsToApply = claimTaken === undefined ? settings : withoutMoreReplicas(settings, existing);
-  let applied: ApplyResult<StatefulSet>;
   try {
-    applied = await applyStatefulSet(bookStore, settingsToApply, existing, options);
-  } catch (refusal) {
-    if (!isRefusal(refusal)) throw refusal;
-    const until = `the API server accepts StatefulSet ${name}`;
-    return resultOf(existing, refusedOutcome(refusal), { until, error: refusal });
+    const applied = await applyStatefulSet(bookStore, settingsToApply, existing, options);
+    const outcome = outcomeOfApply(bookStore, applied, options);
+    return claimTaken === undefined || outcome.statefulSet === undefined
+      ? outcome
+      : { ...outcome, database: claimTaken };
+  } catch (error) {
+    if (!isRefusal(error)) throw error;
+    const blockedUntil = `the API server accepts StatefulSet ${existing.metadata.name}`;
+    return { database: refusedOutcome(error), statefulSet: existing, blockedUntil, error };
   }
-  if (applied.type === 'nameTaken') return notChecked(statefulSetNameTaken(bookStore, applied.holder));
-  if (applied.type === 'terminating') return notChecked(beingDeleted(StatefulSet, applied.object));
-  return resultOf(applied.object, claimTaken ?? databaseOutcome(bookStore, applied.object, options));
 }
+
+function outcomeOfApply(
+  bookStore: BookStore,
+  applied: ApplyResult<StatefulSet>,
+  options: DatabaseOptions,
+): StatefulSetOutcome {
+  if (applied.type === 'nameTaken') return { database: statefulSetNameTaken(bookStore, applied.holder) };
+  if (applied.type === 'terminating') return { database: beingDeleted(StatefulSet, applied.object) };
+  return { database: databaseOutcome(bookStore, applied.object, options), statefulSet: applied.object };
+}
+
+const notChecked = (
+  bookStore: BookStore,
+  database: ComponentOutcome,
+  claims: readonly PersistentVolumeClaim[],
+): DatabaseResult => ({ database, volume: volumesNotChecked(bookStore, database), claims });
 
 /** When to set the request of a claim again if a webhook has changed it. */
 const requestRetryMs = 60_000;
@@ -223,7 +255,7 @@ const applyStatefulSet = (
 };
 
 function statefulSetNameTaken(bookStore: BookStore, holder: StatefulSet): ComponentOutcome {
-  const command = kubectl(bookStore, `delete statefulset ${holder.metadata.name}`);
+  const command = kubectlCommand(bookStore, `delete statefulset ${holder.metadata.name}`);
   const advice = `delete it (${command}), or create this BookStore again under another name`;
   return nameTakenOutcome(bookStore, StatefulSet, holder, advice);
 }
@@ -232,12 +264,11 @@ function statefulSetNameTaken(bookStore: BookStore, holder: StatefulSet): Compon
 function claimTakenOutcome(
   bookStore: BookStore,
   claims: readonly PersistentVolumeClaim[],
-  statefulSetName: string,
 ): ComponentOutcome | undefined {
   const foreignClaim = claims.find(isForeign);
   if (foreignClaim === undefined) return undefined;
-  const command = kubectl(bookStore, `delete pvc ${foreignClaim.metadata.name}`);
-  const pod = `${statefulSetName}-${ordinalOf(foreignClaim)}`;
+  const command = kubectlCommand(bookStore, `delete pvc ${foreignClaim.metadata.name}`);
+  const pod = `${statefulSetKey(bookStore).name}-${ordinalOf(foreignClaim)}`;
   const advice = `pod ${pod} would use its data. To use that data, remove the claim's owner reference that has controller: true. If nobody needs it, delete the claim (${command})`;
   return nameTakenOutcome(bookStore, PersistentVolumeClaim, foreignClaim, advice);
 }
@@ -246,7 +277,7 @@ function claimTakenOutcome(
 function claimBeingDeletedOutcome(bookStore: BookStore, claim: PersistentVolumeClaim): ComponentOutcome {
   const { name: statefulSetName } = statefulSetKey(bookStore);
   const pod = `${statefulSetName}-${ordinalOf(claim)}`;
-  const message = `claim ${claim.metadata.name} is being deleted: its data is lost when pod ${pod} ends. Save the data, then run ${kubectl(bookStore, `delete pod ${pod}`)}; until then the operator does not change StatefulSet ${statefulSetName}`;
+  const message = `claim ${claim.metadata.name} is being deleted: its data is lost when pod ${pod} ends. Save the data, then run ${kubectlCommand(bookStore, `delete pod ${pod}`)}; until then the operator does not change StatefulSet ${statefulSetName}`;
   return { reason: 'ClaimBeingDeleted', message };
 }
 
@@ -263,7 +294,7 @@ function databaseOutcome(bookStore: BookStore, statefulSet: StatefulSet, { pods 
   if (!isComplete) {
     const detail =
       problemAmong(pods.byOwner(uid)) ??
-      `${updated} have the current template (${kubectl(bookStore, `describe statefulset ${name}`)})`;
+      `${updated} have the current template (${kubectlCommand(bookStore, `describe statefulset ${name}`)})`;
     return { reason: 'DatabaseUpdating', message: `${readyPods}: ${detail}` };
   }
   if (desired <= 1) return { reason: 'DatabaseServing', message: readyPods };
@@ -328,7 +359,7 @@ const claimTemplate = ({ metadata }: BookStore, { size, storageClassName }: Sett
 });
 
 /** The headless Service of the database. */
-export function databaseServiceOf(bookStore: BookStore, { database }: Settings): Manifest<Service> {
+function databaseServiceOf(bookStore: BookStore, { database }: Settings): Manifest<Service> {
   const { port } = database;
   return {
     metadata: {

@@ -70,10 +70,10 @@ const childReasons = defineReasons({
 });
 
 /** The reasons of the conditions AppReady and DatabaseReady. */
-export const componentReasons = defineReasons({ ...appReasons, ...databaseReasons, ...childReasons });
+const componentReasons = defineReasons({ ...appReasons, ...databaseReasons, ...childReasons });
 
 /** The reasons of VolumeResizing. `ready` says whether `Ready` may be True: see {@link volumeResizingStatus}. */
-export const volumeReasons = defineReasons({
+const volumeReasons = defineReasons({
   VolumesSettled: {
     ready: 'True',
     event: 'Normal',
@@ -152,7 +152,7 @@ export const volumeResizingStatus: Readonly<Record<ReasonOf<typeof volumeReasons
   ResizeRefused: 'False',
 };
 
-/** The reasons of each condition. Of `Ready`, those that it can have although no other condition has them. */
+/** The reasons of each condition. For `Ready`, the reasons that it may have on its own account. */
 export const bookStoreConditions = {
   AppReady: { ...appReasons, ...childReasons },
   DatabaseReady: { ...databaseReasons, ...childReasons },
@@ -257,6 +257,7 @@ const allReady = (bookStore: BookStore) =>
 /** The pods of a Deployment or a StatefulSet: how many it wants and has. */
 export interface Rollout {
   readonly desired: number;
+  /** Available pods: ready for `minReadySeconds`, which somebody else may set. */
   readonly ready: number;
   /** Pods of the current template. */
   readonly updated: number;
@@ -292,14 +293,14 @@ export const nameTakenOutcome = (
   nameTaken({ kind: BookStore, object: bookStore }, { kind, holder }, { reason: 'NameTaken', advice });
 
 /** A command for the namespace of the BookStore, as a message suggests it. */
-export const kubectl = ({ metadata }: BookStore, args: string): string =>
+export const kubectlCommand = ({ metadata }: BookStore, args: string): string =>
   `kubectl --namespace ${metadata.namespace} ${args}`;
 
-/** The most items that {@link listed} names. A condition's message has a limited length. */
+/** The most items that {@link joinFirst} names. A condition's message has a limited length. */
 const maxListed = 5;
 
 /** For example `a, b and 3 more claims`. */
-export const listed = (what: string, items: readonly string[]): string =>
+export const joinFirst = (what: string, items: readonly string[]): string =>
   items.length <= maxListed
     ? items.join(', ')
     : `${items.slice(0, maxListed).join(', ')} and ${items.length - maxListed} more ${what}`;

@@ -21,12 +21,18 @@ import {
 } from './claims.ts';
 import { type Settings, statefulSetKey } from './desired.ts';
 import { type RestartResult, type RestartStep, restartAfterMs } from './restart.ts';
-import { type ComponentOutcome, kubectl, listed, type VolumeOutcome, volumeResizingStatus } from './status.ts';
+import {
+  type ComponentOutcome,
+  joinFirst,
+  kubectlCommand,
+  type VolumeOutcome,
+  volumeResizingStatus,
+} from './status.ts';
 
 /** The outcome if this reconcile does not get as far as the claims. */
 export function volumesNotChecked(bookStore: BookStore, { message }: Pick<ComponentOutcome, 'message'>): VolumeOutcome {
   const { dbSize = '(missing)' } = bookStore.spec?.bookDB ?? {};
-  const sizes = `against dbSize ${dbSize} (${kubectl(bookStore, 'get pvc')})`;
+  const sizes = `against dbSize ${dbSize} (${kubectlCommand(bookStore, 'get pvc')})`;
   return { reason: 'VolumesNotChecked', message: `the volumes are not checked ${sizes}: ${message}` };
 }
 
@@ -78,7 +84,7 @@ function growthOutcome(
   const waitingForDriver = growing.filter(
     ({ claim }) => !failing.includes(claim) && !fileSystems.some((each) => each.claim === claim),
   );
-  const describeClaim = ({ claim }: { readonly claim: string }) => kubectl(bookStore, `describe pvc ${claim}`);
+  const describeClaim = ({ claim }: { readonly claim: string }) => kubectlCommand(bookStore, `describe pvc ${claim}`);
   const messages = [
     ...firstOf([
       ...failures.map(
@@ -89,13 +95,13 @@ function growthOutcome(
     ]),
   ];
   if (waitingForKubelet[0] !== undefined) {
-    const claims = listed('claims', waitingForKubelet.map(describeGrowth));
+    const claims = joinFirst('claims', waitingForKubelet.map(describeGrowth));
     const command = describeClaim(waitingForKubelet[0]);
     messages.push(`waiting for the kubelet to grow the file system of claim ${claims} (${command})`);
   }
   messages.push(...restartMessages(bookStore, database, fileSystems, restart));
   if (waitingForDriver[0] !== undefined) {
-    const claims = listed('claims', waitingForDriver.map(describeGrowth));
+    const claims = joinFirst('claims', waitingForDriver.map(describeGrowth));
     const events = `its Events may say why it does not (${describeClaim(waitingForDriver[0])})`;
     messages.push(`waiting for the storage driver to grow claim ${claims}; ${events}`);
   }
@@ -105,7 +111,7 @@ function growthOutcome(
 }
 
 function failedStepMessage({ fileSystem, pod }: RestartStep, bookStore: BookStore): string {
-  const events = kubectl(bookStore, `describe pod ${pod.name}`);
+  const events = kubectlCommand(bookStore, `describe pod ${pod.name}`);
   return `the file system of claim ${describeGrowth(fileSystem)} was not grown although pod ${pod.name} started after the volume had grown, so the operator does not restart it again: see its Events (${events}) and the log of the storage driver on its node`;
 }
 
@@ -122,12 +128,12 @@ function restartMessages(
   const messages: string[] = [];
   const notRunning = podsWith('notRunning');
   if (notRunning.length > 0) {
-    const command = kubectl(bookStore, `describe pod ${notRunning[0]}`);
-    messages.push(`no pod ${listed('pods', notRunning)} runs, so no node grows the file system (${command})`);
+    const command = kubectlCommand(bookStore, `describe pod ${notRunning[0]}`);
+    messages.push(`no pod ${joinFirst('pods', notRunning)} runs, so no node grows the file system (${command})`);
   }
   const remounted = podsWith('remounted');
   if (remounted.length > 0) {
-    const wait = `${waitMs / 1000} s (bookDB.resizeRestartAfter) from the creation of pod ${listed('pods', remounted)}`;
+    const wait = `${waitMs / 1000} s (bookDB.resizeRestartAfter) from the creation of pod ${joinFirst('pods', remounted)}`;
     messages.push(`the operator waits ${wait}, and does not restart ${remounted.length === 1 ? 'it' : 'them'} again`);
   }
   const next = fileSystems.find(({ claim, sinceMs }) => {
@@ -152,7 +158,7 @@ const timeOf = (ms: number): string => new Date(Math.min(ms, maxTimeMs)).toISOSt
 function lostMessage({ metadata, spec }: PersistentVolumeClaim, bookStore: BookStore): string {
   const { name } = metadata;
   const pod = `${statefulSetKey(bookStore).name}-${ordinalOf({ metadata })}`;
-  const commands = `run ${kubectl(bookStore, `delete pvc ${name} --wait=false`)} and then ${kubectl(bookStore, `delete pod ${pod}`)}`;
+  const commands = `run ${kubectlCommand(bookStore, `delete pvc ${name} --wait=false`)} and then ${kubectlCommand(bookStore, `delete pod ${pod}`)}`;
   return `claim ${name} is Lost: PersistentVolume ${spec?.volumeName} does not exist. Restore it; or, if nobody needs its data, ${commands}`;
 }
 
@@ -171,7 +177,7 @@ function settledMessages(
     const requests = hasCapacity(claim, requestOf(claim)) ? '' : ` and requests ${requestOf(claim)}`;
     return `claim ${claim.metadata.name} has ${capacityOf(claim)}${requests}`;
   });
-  return [`${listed('claims', sizes)}, and dbSize is ${size}`];
+  return [`${joinFirst('claims', sizes)}, and dbSize is ${size}`];
 }
 
 /** Why the operator does not grow a claim within the replicas. Undefined if it does. */
@@ -188,7 +194,7 @@ function skippedMessage(claim: PersistentVolumeClaim, bookStore: BookStore, size
     compareQuantities(requestOf(claim), size) < 0
       ? `; when it has one, it grows from ${requestOf(claim)} to ${size}`
       : '';
-  return `claim ${name} is ${phase} and has no volume (${kubectl(bookStore, `describe pvc ${name}`)})${growth}`;
+  return `claim ${name} is ${phase} and has no volume (${kubectlCommand(bookStore, `describe pvc ${name}`)})${growth}`;
 }
 
 /** The most claims that a message describes in full. */
@@ -206,7 +212,7 @@ function refusalOutcome(refused: RefusedClaim, bookStore: BookStore, size: strin
   const { claim, error } = refused;
   const { storageClassName = '' } = claim.spec ?? {};
   let reason: VolumeOutcome['reason'] = 'ResizeRefused';
-  let advice = `correct what the API server names: a quota or a LimitRange (${kubectl(bookStore, 'describe resourcequota,limitrange')}), a policy, a webhook or a permission`;
+  let advice = `correct what the API server names: a quota or a LimitRange (${kubectlCommand(bookStore, 'describe resourcequota,limitrange')}), a policy, a webhook or a permission`;
   if (error === undefined) {
     advice = 'correct the webhook or policy that changes it (kubectl get mutatingwebhookconfigurations)';
   } else if (isLowered(claim, size) && isInvalidField(error)) {

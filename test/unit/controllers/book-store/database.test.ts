@@ -130,7 +130,7 @@ async function reconcile({
         return applyStatefulSet?.(statefulSet) ?? { type: 'unchanged', object: statefulSet };
       },
     },
-    claims,
+    allClaims: claims,
   } as unknown as DatabaseOptions);
 }
 

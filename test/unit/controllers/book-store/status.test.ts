@@ -5,7 +5,7 @@ import {
   bookStoreReasons,
   type ComponentOutcome,
   type DatabaseResult,
-  listed,
+  joinFirst,
   outcomeOf,
   rolloutOf,
   type VolumeOutcome,
@@ -87,8 +87,8 @@ const rollout = (status: object | undefined, replicas = 3) =>
   rolloutOf({ metadata: { generation: 2 }, spec: { replicas }, status } as unknown as Deployment);
 
 test('a list names at most five items', () => {
-  expect(listed('claims', ['a', 'b'])).toBe('a, b');
-  expect(listed('claims', ['a', 'b', 'c', 'd', 'e', 'f', 'g'])).toBe('a, b, c, d, e and 2 more claims');
+  expect(joinFirst('claims', ['a', 'b'])).toBe('a, b');
+  expect(joinFirst('claims', ['a', 'b', 'c', 'd', 'e', 'f', 'g'])).toBe('a, b, c, d, e and 2 more claims');
 });
 
 describe('a rollout', () => {
