@@ -16,7 +16,7 @@ import { refusedOutcome } from '../refusal.ts';
 import { reconcileApp } from './app.ts';
 import { ordinalOf } from './claims.ts';
 import { reconcileDatabase } from './database.ts';
-import { bookStoreUidLabel, missingFieldOf, selectorLabels, settingsOf } from './desired.ts';
+import { bookStoreUidLabel, missingFieldOf, selectorLabels, specWithDefaultsOf } from './desired.ts';
 import { reconcileReclaimPolicy } from './reclaim.ts';
 import { type BookStoreOutcome, bookStoreReasons, kubectlCommand, outcomeOf, volumeCondition } from './status.ts';
 import { volumesNotChecked } from './volume-outcome.ts';
@@ -81,13 +81,13 @@ export class BookStoreReconciler {
       const command = kubectlCommand(bookStore, `edit bookstore ${bookStore.metadata.name}`);
       return { reason: 'InvalidSpec', message: `${missing} is missing: set it (${command})` };
     }
-    const settings = settingsOf(bookStore);
+    const spec = specWithDefaultsOf(bookStore);
     const { client, log } = context;
     const applier = this.#applierWithEvents(bookStore, context);
     const options = { ...this.#options, applier, client, log, allClaims: this.#claims(bookStore) };
-    const database = await reconcileDatabase(bookStore, settings, options);
-    const app = await reconcileApp(bookStore, settings, database.serviceTaken, options);
-    return outcomeOf(bookStore, settings, app, database);
+    const database = await reconcileDatabase(bookStore, spec, options);
+    const app = await reconcileApp(bookStore, spec, database.serviceTaken, options);
+    return outcomeOf(bookStore, spec, app, database);
   }
 
   /** The applier, with an Event for each child that it changes or restores. */
@@ -103,7 +103,7 @@ export class BookStoreReconciler {
 
   /** The claims within the replicas, whoever created them, and those that a scale-down left behind. Sorted by ordinal. */
   #claims(bookStore: BookStore): readonly PersistentVolumeClaim[] {
-    const { database } = settingsOf(bookStore);
+    const { database } = specWithDefaultsOf(bookStore);
     const labels = Object.entries(selectorLabels(bookStore, 'database'));
     // A pod uses the claim of its name, whoever created it. Beyond the replicas, only claims that a StatefulSet created count.
     const claims = [...this.#options.claimsOf(bookStore)].filter(

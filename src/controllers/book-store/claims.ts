@@ -3,7 +3,7 @@ import { type ApiError, groupOf, isRefusal } from '../../runtime/client/index.ts
 import { compareQuantities, isCurrent } from '../../runtime/controller/index.ts';
 import { type Client, controllerOf, type KubeObject, keyOf, type ObjectKey } from '../../runtime/index.ts';
 import { PersistentVolumeClaim, StatefulSet } from '../../runtime/kinds/index.ts';
-import { type Settings, volumeName } from './desired.ts';
+import { type DatabaseSpec, volumeName } from './desired.ts';
 
 /** The StatefulSet controller writes ordinals without leading zeros. */
 const claimName = new RegExp(`^${volumeName}-(.+)-(0|[1-9]\\d{0,8})$`);
@@ -88,7 +88,7 @@ export interface RequestPatches {
 export async function setClaimRequests(
   client: Client,
   bookStore: BookStore,
-  { size, replicas }: Settings['database'],
+  { size, replicas }: DatabaseSpec,
   claims: readonly PersistentVolumeClaim[],
 ): Promise<RequestPatches> {
   const patched: PersistentVolumeClaim[] = [];

@@ -27,11 +27,12 @@ import {
 } from './claims.ts';
 import {
   bookStoreUidLabel,
+  type DatabaseSpec,
   databaseServiceKey,
   objectLabels,
   podSpecOf,
   readyWhenListening,
-  type Settings,
+  type SpecWithDefaults,
   selectorLabels,
   statefulSetKey,
   volumeName,
@@ -67,13 +68,13 @@ interface ServiceResult {
  */
 export async function reconcileDatabase(
   bookStore: BookStore,
-  settings: Settings,
+  spec: SpecWithDefaults,
   options: DatabaseOptions,
 ): Promise<DatabaseResult & Pick<ServiceResult, 'serviceTaken'>> {
-  const service = await applyService(bookStore, settings, options);
+  const service = await applyService(bookStore, spec, options);
   const existing = options.statefulSets.get(statefulSetKey(bookStore));
   const ownStatefulSet = existing !== undefined && isControlledBy(existing, bookStore) ? existing : undefined;
-  const claims = claimsWithinReplicas(options.allClaims, settings.database.replicas);
+  const claims = claimsWithinReplicas(options.allClaims, spec.database.replicas);
   // Reconcile an existing StatefulSet even if the Service belongs to another owner.
   if (service.serviceTaken !== undefined && ownStatefulSet === undefined) {
     const { serviceTaken } = service;
@@ -82,8 +83,8 @@ export async function reconcileDatabase(
   try {
     const result =
       existing === undefined
-        ? await createStatefulSet(bookStore, settings, claims, options)
-        : await updateStatefulSet(bookStore, settings, existing, claims, options);
+        ? await createStatefulSet(bookStore, spec, claims, options)
+        : await updateStatefulSet(bookStore, spec, existing, claims, options);
     // Data is about to be lost: that is more urgent than the Service.
     const isUrgent = result.database.reason === 'ClaimBeingDeleted';
     return { ...result, ...service, ...(isUrgent && { database: result.database }) };
@@ -96,11 +97,11 @@ export async function reconcileDatabase(
 
 async function applyService(
   bookStore: BookStore,
-  settings: Settings,
+  spec: SpecWithDefaults,
   { applier, services, client }: DatabaseOptions,
 ): Promise<ServiceResult> {
   try {
-    const applied = await applier.apply(Service, databaseServiceOf(bookStore, settings), { client, store: services });
+    const applied = await applier.apply(Service, databaseServiceOf(bookStore, spec), { client, store: services });
     if (applied.type === 'terminating') return { database: beingDeleted(Service, applied.object) };
     if (applied.type !== 'nameTaken') return {};
     const command = kubectlCommand(bookStore, `delete service ${applied.holder.metadata.name}`);
@@ -115,29 +116,29 @@ async function applyService(
 
 async function createStatefulSet(
   bookStore: BookStore,
-  settings: Settings,
+  spec: SpecWithDefaults,
   claims: readonly PersistentVolumeClaim[],
   options: DatabaseOptions,
 ): Promise<DatabaseResult> {
   // Read the claims from the API server: the first pods would use a foreign claim that the cache does not show yet.
-  const claimTaken = claimTakenOutcome(bookStore, await liveClaims(bookStore, settings, options.client));
+  const claimTaken = claimTakenOutcome(bookStore, await liveClaims(bookStore, spec, options.client));
   if (claimTaken !== undefined) return notChecked(bookStore, claimTaken, claims);
   const { statefulSet, database } = outcomeOfApply(
     bookStore,
-    await applyStatefulSet(bookStore, settings, undefined, options),
+    await applyStatefulSet(bookStore, spec, undefined, options),
     options,
   );
   if (statefulSet === undefined) return notChecked(bookStore, database, claims);
   // The ADDED event of the StatefulSet enqueues the key, and that reconcile grows the claims.
-  const volume = claims.some((claim) => isTooSmall(claim, settings.database.size))
+  const volume = claims.some((claim) => isTooSmall(claim, spec.database.size))
     ? volumesNotChecked(bookStore, { message: `StatefulSet ${statefulSet.metadata.name} is being created` })
-    : volumeOutcome(bookStore, settings, { claims });
+    : volumeOutcome(bookStore, spec, { claims });
   return { database, volume, statefulSet, claims };
 }
 
 async function updateStatefulSet(
   bookStore: BookStore,
-  settings: Settings,
+  spec: SpecWithDefaults,
   existing: StatefulSet,
   claims: readonly PersistentVolumeClaim[],
   options: DatabaseOptions,
@@ -148,21 +149,21 @@ async function updateStatefulSet(
   if (existing.metadata.deletionTimestamp !== undefined) {
     return notChecked(bookStore, beingDeleted(StatefulSet, existing), claims);
   }
-  const patches = await setClaimRequests(options.client, bookStore, settings.database, options.allClaims);
-  const patchedClaims = claimsWithinReplicas(patches.claims, settings.database.replicas);
-  const update = await applyUnlessClaimDeleted(bookStore, settings, existing, claims, options);
+  const patches = await setClaimRequests(options.client, bookStore, spec.database, options.allClaims);
+  const patchedClaims = claimsWithinReplicas(patches.claims, spec.database.replicas);
+  const update = await applyUnlessClaimDeleted(bookStore, spec, existing, claims, options);
   const { statefulSet, database, blockedUntil } = update;
   if (statefulSet === undefined) return notChecked(bookStore, database, claims);
   const restart = await restartPodsForFileSystemResize(
-    resizeProgressOf(patchedClaims, settings.database.size).fileSystems,
+    resizeProgressOf(patchedClaims, spec.database.size).fileSystems,
     statefulSet,
     bookStore,
-    settings.database,
+    spec.database,
     { ...options, blockedUntil },
   );
   const volume = patches.isOutdated
     ? volumesNotChecked(bookStore, { message: 'the BookStore has changed since the operator read it' })
-    : volumeOutcome(bookStore, settings, { ...patches, claims: patchedClaims, restart });
+    : volumeOutcome(bookStore, spec, { ...patches, claims: patchedClaims, restart });
   // Retries after a refusal with backoff. A request that a webhook has changed is no error, and causes no event.
   const requeueAfterMs = minOf(restart.requeueAfterMs, patches.refusals.length > 0 ? requestRetryMs : undefined);
   const error = update.error ?? patches.refusals.find((refused) => refused.error)?.error ?? restart.error;
@@ -181,7 +182,7 @@ interface StatefulSetOutcome {
 
 async function applyUnlessClaimDeleted(
   bookStore: BookStore,
-  settings: Settings,
+  spec: SpecWithDefaults,
   existing: StatefulSet,
   claims: readonly PersistentVolumeClaim[],
   options: DatabaseOptions,
@@ -192,9 +193,9 @@ async function applyUnlessClaimDeleted(
     return { database: claimBeingDeletedOutcome(bookStore, deletedClaim), statefulSet: existing, blockedUntil };
   }
   const claimTaken = claimTakenOutcome(bookStore, claims);
-  const settingsToApply = claimTaken === undefined ? settings : withoutMoreReplicas(settings, existing);
+  const specToApply = claimTaken === undefined ? spec : withoutMoreReplicas(spec, existing);
   try {
-    const applied = await applyStatefulSet(bookStore, settingsToApply, existing, options);
+    const applied = await applyStatefulSet(bookStore, specToApply, existing, options);
     const outcome = outcomeOfApply(bookStore, applied, options);
     return claimTaken === undefined || outcome.statefulSet === undefined
       ? outcome
@@ -233,7 +234,7 @@ const minOf = (...delaysMs: readonly (number | undefined)[]): number | undefined
 /** The claims that the database's pods would use, as the API server has them. One request, because there may be any number of replicas. */
 async function liveClaims(
   bookStore: BookStore,
-  { database }: Settings,
+  { database }: SpecWithDefaults,
   client: Client,
 ): Promise<readonly PersistentVolumeClaim[]> {
   const { namespace = '', name } = statefulSetKey(bookStore);
@@ -246,11 +247,11 @@ async function liveClaims(
 
 const applyStatefulSet = (
   bookStore: BookStore,
-  settings: Settings,
+  spec: SpecWithDefaults,
   existing: StatefulSet | undefined,
   { applier, statefulSets, podDefaults, client }: DatabaseOptions,
 ): Promise<ApplyResult<StatefulSet>> => {
-  const manifest = statefulSetOf(bookStore, settings, existing, podDefaults);
+  const manifest = statefulSetOf(bookStore, spec, existing, podDefaults);
   return applier.apply(StatefulSet, manifest, { client, store: statefulSets });
 };
 
@@ -281,10 +282,10 @@ function claimBeingDeletedOutcome(bookStore: BookStore, claim: PersistentVolumeC
   return { reason: 'ClaimBeingDeleted', message };
 }
 
-/** The settings without more replicas than the StatefulSet has: an additional pod would use a foreign claim. */
-function withoutMoreReplicas(settings: Settings, { spec }: StatefulSet): Settings {
-  const { database } = settings;
-  return { ...settings, database: { ...database, replicas: Math.min(database.replicas, spec?.replicas ?? 1) } };
+/** The spec without more replicas than the StatefulSet has: an additional pod would use a foreign claim. */
+function withoutMoreReplicas(spec: SpecWithDefaults, statefulSet: StatefulSet): SpecWithDefaults {
+  const { database } = spec;
+  return { ...spec, database: { ...database, replicas: Math.min(database.replicas, statefulSet.spec?.replicas ?? 1) } };
 }
 
 function databaseOutcome(bookStore: BookStore, statefulSet: StatefulSet, { pods }: DatabaseOptions): ComponentOutcome {
@@ -310,7 +311,7 @@ function databaseOutcome(bookStore: BookStore, statefulSet: StatefulSet, { pods 
  */
 export function statefulSetOf(
   bookStore: BookStore,
-  { database }: Settings,
+  { database }: SpecWithDefaults,
   existing: StatefulSet | undefined,
   podDefaults: PodDefaults,
 ): Manifest<StatefulSet> {
@@ -345,7 +346,7 @@ export function statefulSetOf(
 }
 
 /** Contains the API server's defaults: the list is atomic, so without them each restart of the operator would cost an apply. */
-const claimTemplate = ({ metadata }: BookStore, { size, storageClassName }: Settings['database']) => ({
+const claimTemplate = ({ metadata }: BookStore, { size, storageClassName }: DatabaseSpec) => ({
   apiVersion: 'v1',
   kind: 'PersistentVolumeClaim',
   metadata: { name: volumeName, labels: { [bookStoreUidLabel]: metadata.uid } },
@@ -359,7 +360,7 @@ const claimTemplate = ({ metadata }: BookStore, { size, storageClassName }: Sett
 });
 
 /** The headless Service of the database. */
-function databaseServiceOf(bookStore: BookStore, { database }: Settings): Manifest<Service> {
+function databaseServiceOf(bookStore: BookStore, { database }: SpecWithDefaults): Manifest<Service> {
   const { port } = database;
   return {
     metadata: {

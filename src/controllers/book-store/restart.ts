@@ -13,7 +13,7 @@ import {
 import { PersistentVolumeClaim, Pod, type StatefulSet } from '../../runtime/kinds/index.ts';
 import { isReady } from '../pods.ts';
 import { describeGrowth, type PendingFileSystem, pendingFileSystemOf } from './claims.ts';
-import type { Settings } from './desired.ts';
+import type { DatabaseSpec } from './desired.ts';
 import { rolloutOf } from './status.ts';
 
 /** The minimum of `resizeRestartAfter`: a pod needs time to start and to mount its volume. */
@@ -70,7 +70,7 @@ export async function restartPodsForFileSystemResize(
   fileSystems: readonly PendingFileSystem[],
   statefulSet: StatefulSet,
   bookStore: BookStore,
-  database: Settings['database'],
+  database: DatabaseSpec,
   context: RestartContext,
 ): Promise<RestartResult> {
   const steps: RestartStep[] = [];
@@ -152,7 +152,7 @@ function areAllReady(statefulSet: StatefulSet, { pods }: RestartContext): boolea
 }
 
 /** How long a file system may be pending before its pod is restarted. */
-export const restartAfterMs = ({ resizeRestartAfterMs }: Settings['database']): number =>
+export const restartAfterMs = ({ resizeRestartAfterMs }: DatabaseSpec): number =>
   Math.max(resizeRestartAfterMs, minRestartAfterMs);
 
 /**
@@ -161,7 +161,7 @@ export const restartAfterMs = ({ resizeRestartAfterMs }: Settings['database']): 
  */
 async function decide(
   client: Client,
-  database: Settings['database'],
+  database: DatabaseSpec,
   statefulSet: StatefulSet,
   { claim, sinceMs }: PendingFileSystem,
   podKey: ObjectKey,

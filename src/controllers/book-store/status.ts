@@ -10,7 +10,7 @@ import {
 } from '../../runtime/index.ts';
 import type { Deployment, PersistentVolumeClaim, StatefulSet } from '../../runtime/kinds/index.ts';
 import { nameTaken } from '../name-taken.ts';
-import { deploymentKey, type Settings, statefulSetKey } from './desired.ts';
+import { deploymentKey, type SpecWithDefaults, statefulSetKey } from './desired.ts';
 
 /** The reasons of AppReady only. `ready` is the status of the condition. */
 const appReasons = defineReasons({
@@ -203,7 +203,7 @@ export const volumeCondition = ({ reason, message, status = volumeResizingStatus
 /** The outcome of the whole reconcile. */
 export function outcomeOf(
   bookStore: BookStore,
-  settings: Settings,
+  spec: SpecWithDefaults,
   { app, deployment, error: appError }: AppResult,
   { database, volume, statefulSet, claims, requeueAfterMs, error: databaseError }: DatabaseResult,
 ): BookStoreOutcome {
@@ -217,12 +217,12 @@ export function outcomeOf(
     ],
     status: {
       deploymentName: deploymentKey(bookStore).name,
-      appServiceName: settings.app.serviceName,
-      appReplicas: appRollout?.desired ?? settings.app.replicas ?? null,
+      appServiceName: spec.app.serviceName,
+      appReplicas: appRollout?.desired ?? spec.app.replicas ?? null,
       appReadyReplicas: appRollout?.ready ?? 0,
       statefulSetName: statefulSetKey(bookStore).name,
-      databaseServiceName: settings.database.serviceName,
-      databaseReplicas: settings.database.replicas,
+      databaseServiceName: spec.database.serviceName,
+      databaseReplicas: spec.database.replicas,
       databaseReadyReplicas: statefulSet ? rolloutOf(statefulSet).ready : 0,
       volumes: claims.length === 0 ? null : claims.map(volumeOf),
     },

@@ -19,7 +19,7 @@ import {
   requestOf,
   resizeProgressOf,
 } from './claims.ts';
-import { type Settings, statefulSetKey } from './desired.ts';
+import { type DatabaseSpec, type SpecWithDefaults, statefulSetKey } from './desired.ts';
 import { type RestartResult, type RestartStep, restartAfterMs } from './restart.ts';
 import {
   type ComponentOutcome,
@@ -48,7 +48,7 @@ export interface VolumeObservation {
 /** The outcome for the volumes. Its message names the first claims that are too small, and those that the operator does not grow. */
 export function volumeOutcome(
   bookStore: BookStore,
-  { database }: Settings,
+  { database }: SpecWithDefaults,
   { claims, refusals = [], removedReplicaRefusals = [], restart = { steps: [] } }: VolumeObservation,
 ): VolumeOutcome {
   const refused = refusals.map((each) => refusalOutcome(each, bookStore, database.size));
@@ -74,7 +74,7 @@ interface GrowthOutcome {
 
 function growthOutcome(
   bookStore: BookStore,
-  database: Settings['database'],
+  database: DatabaseSpec,
   { growing, fileSystems, failures }: ResizeProgress,
   restart: RestartResult,
 ): GrowthOutcome {
@@ -118,7 +118,7 @@ function failedStepMessage({ fileSystem, pod }: RestartStep, bookStore: BookStor
 /** Says which pod the operator restarts next, which it does not restart again, and which do not run. */
 function restartMessages(
   bookStore: BookStore,
-  database: Settings['database'],
+  database: DatabaseSpec,
   fileSystems: readonly PendingFileSystem[],
   { steps, blockedUntil, error }: RestartResult,
 ): readonly string[] {
@@ -165,7 +165,7 @@ function lostMessage({ metadata, spec }: PersistentVolumeClaim, bookStore: BookS
 /** The messages if no volume is known to be too small. */
 function settledMessages(
   bookStore: BookStore,
-  { replicas, size }: Settings['database'],
+  { replicas, size }: DatabaseSpec,
   claims: readonly PersistentVolumeClaim[],
 ): readonly string[] {
   if (replicas === 0) return ['no claim is in use: bookDB.replicas is 0'];

@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
 import { type AppOptions, earlierServices, reconcileApp } from '../../../../src/controllers/book-store/app.ts';
-import { settingsOf } from '../../../../src/controllers/book-store/desired.ts';
+import { specWithDefaultsOf } from '../../../../src/controllers/book-store/desired.ts';
 import { ApiError } from '../../../../src/runtime/client/index.ts';
 import type { Kind } from '../../../../src/runtime/index.ts';
 import { type Deployment, type Pod, Service } from '../../../../src/runtime/kinds/index.ts';
@@ -14,7 +14,7 @@ const service = (name: string, clusterIP: string, metadata: object = {}) =>
 
 const namesOf = (found: readonly Service[]) => found.map(({ metadata }) => metadata.name);
 const look = (...services: readonly Service[]) =>
-  namesOf(earlierServices({ byOwner: () => services }, store, settingsOf(store)));
+  namesOf(earlierServices({ byOwner: () => services }, store, specWithDefaultsOf(store)));
 
 test('a Service whose name the spec no longer has is an earlier Service', () => {
   const services = [service('app', '10.0.0.1'), service('db', 'None'), service('old', 'None')];
@@ -56,7 +56,7 @@ function reconcile(
       },
     },
   } as unknown as AppOptions;
-  return { deletions, result: reconcileApp(store, settingsOf(store), undefined, options) };
+  return { deletions, result: reconcileApp(store, specWithDefaultsOf(store), undefined, options) };
 }
 
 test('an earlier Service is deleted with a precondition on its version', async () => {

@@ -5,7 +5,7 @@ import {
   reconcileDatabase,
   statefulSetOf,
 } from '../../../../src/controllers/book-store/database.ts';
-import { settingsOf } from '../../../../src/controllers/book-store/desired.ts';
+import { specWithDefaultsOf } from '../../../../src/controllers/book-store/desired.ts';
 import { volumeCondition } from '../../../../src/controllers/book-store/status.ts';
 import { ApiError } from '../../../../src/runtime/client/index.ts';
 import { controllerReference, type Kind, type ObjectKey } from '../../../../src/runtime/index.ts';
@@ -15,7 +15,7 @@ import { bookStore, claim } from './objects.ts';
 
 describe('the claim template', () => {
   const templatesOf = (store: BookStore, existing?: StatefulSet) =>
-    statefulSetOf(store, settingsOf(store), existing, bookStoreDefaults).spec?.volumeClaimTemplates;
+    statefulSetOf(store, specWithDefaultsOf(store), existing, bookStoreDefaults).spec?.volumeClaimTemplates;
 
   test('has the size, the class and the uid of the BookStore', () => {
     expect(templatesOf(bookStore({ bookDB: { storageClassName: 'slow' } }))).toMatchObject([
@@ -37,8 +37,10 @@ describe('the StatefulSet', () => {
   test('keeps its serviceName, because it is immutable', () => {
     const store = bookStore({ bookDB: { serviceName: 'shop-db' } });
     const existing = { spec: { serviceName: 'mongodb-service' } } as unknown as StatefulSet;
-    expect(statefulSetOf(store, settingsOf(store), undefined, bookStoreDefaults).spec?.serviceName).toBe('shop-db');
-    expect(statefulSetOf(store, settingsOf(store), existing, bookStoreDefaults).spec?.serviceName).toBe(
+    expect(statefulSetOf(store, specWithDefaultsOf(store), undefined, bookStoreDefaults).spec?.serviceName).toBe(
+      'shop-db',
+    );
+    expect(statefulSetOf(store, specWithDefaultsOf(store), existing, bookStoreDefaults).spec?.serviceName).toBe(
       'mongodb-service',
     );
   });
@@ -89,7 +91,7 @@ async function reconcile({
   readonly podCreated?: string;
 }) {
   const store = bookStore({ bookDB: { dbSize: '2Gi', ...bookDB } });
-  const replicas = settingsOf(store).database.replicas;
+  const replicas = specWithDefaultsOf(store).database.replicas;
   const statefulSet = {
     metadata: {
       name: 'shop-db',
@@ -109,7 +111,7 @@ async function reconcile({
     },
     status: { phase: 'Running', conditions: [{ type: 'Ready', status: 'True' }] },
   };
-  return reconcileDatabase(store, settingsOf(store), {
+  return reconcileDatabase(store, specWithDefaultsOf(store), {
     client: {
       get: async ({ kind }: Kind, { name }: ObjectKey) => {
         if (kind === BookStore.kind) return { ...store, metadata: { ...store.metadata, ...stored } };

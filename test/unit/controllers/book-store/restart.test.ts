@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { pino } from 'pino';
 import { resizeProgressOf } from '../../../../src/controllers/book-store/claims.ts';
-import { settingsOf } from '../../../../src/controllers/book-store/desired.ts';
+import { specWithDefaultsOf } from '../../../../src/controllers/book-store/desired.ts';
 import { restartPodsForFileSystemResize } from '../../../../src/controllers/book-store/restart.ts';
 import { volumeOutcome } from '../../../../src/controllers/book-store/volume-outcome.ts';
 import { ApiError } from '../../../../src/runtime/client/index.ts';
@@ -81,15 +81,15 @@ describe('the restart of pods whose file systems have not grown', () => {
     } as unknown as Client;
     const events = { record: () => undefined };
     const context = { client, log: pino({ enabled: false }), pods: { byOwner: () => pods }, events, blockedUntil };
-    const settings = settingsOf(store);
+    const spec = specWithDefaultsOf(store);
     const result = await restartPodsForFileSystemResize(
       resizeProgressOf(claims, '2Gi').fileSystems,
       statefulSet,
       store,
-      settings.database,
+      spec.database,
       context as unknown as Parameters<typeof restartPodsForFileSystemResize>[4],
     );
-    const { message } = volumeOutcome(store, settings, { claims, restart: result });
+    const { message } = volumeOutcome(store, spec, { claims, restart: result });
     const failed = result.steps
       .filter(({ decision }) => decision.type === 'failed')
       .map(({ fileSystem }) => fileSystem.claim);

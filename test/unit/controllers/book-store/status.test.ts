@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { settingsOf } from '../../../../src/controllers/book-store/desired.ts';
+import { specWithDefaultsOf } from '../../../../src/controllers/book-store/desired.ts';
 import {
   type AppResult,
   bookStoreReasons,
@@ -27,7 +27,7 @@ function outcome(
 ) {
   const store = bookStore();
   const ofDatabase = { database: said(database), volume: said(volume), claims: [], ...more.database };
-  return outcomeOf(store, settingsOf(store), { app: said(app), ...more.app }, ofDatabase);
+  return outcomeOf(store, specWithDefaultsOf(store), { app: said(app), ...more.app }, ofDatabase);
 }
 
 describe('Ready', () => {
