@@ -38,7 +38,8 @@ export function allPodSpecs(rendering: Rendering): ReadonlyMap<string, PodSpec> 
     Echo: printPod('hello', { image: config.echoImage, podDefaults: defaults }).spec,
     PodSet: newPod(podSet, 'default', 'shop-pod-0', { image: config.podSetImage, podDefaults: defaults }).spec,
     'app of a BookStore': deploymentOf(bookStore, bookStoreSpec, bookStoreDefaults).spec?.template.spec,
-    'database of a BookStore': statefulSetOf(bookStore, bookStoreSpec, undefined, bookStoreDefaults).spec?.template.spec,
+    'database of a BookStore': statefulSetOf(bookStore, bookStoreSpec, undefined, bookStoreDefaults).spec?.template
+      .spec,
   };
   return new Map([...ofChart, ...Object.entries(ofOperator)].flatMap(([name, spec]) => (spec ? [[name, spec]] : [])));
 }

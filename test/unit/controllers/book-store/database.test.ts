@@ -155,7 +155,7 @@ test('a refused claim is reported also if the API server refuses the StatefulSet
 describe('a refused claim', () => {
   const [first, second] = [claim('data-shop-db-0', '1Gi'), claim('data-shop-db-1', '1Gi')];
 
-  test('hides no other claim that grows', async () => {
+  test('does not hide another claim that grows', async () => {
     const growing = claim('data-shop-db-1', '2Gi', { capacity: { storage: '1Gi' } });
     const { volume } = await reconcile({ claims: [first, growing], bookDB: { replicas: 2 } });
     expect(volume).toEqual({
@@ -168,7 +168,7 @@ describe('a refused claim', () => {
     expect(volumeCondition(volume).status).toBe('True');
   });
 
-  test('hides no announcement of a restart', async () => {
+  test('does not hide the restart of a pod', async () => {
     const pending = { type: 'FileSystemResizePending', status: 'True', lastTransitionTime: new Date().toISOString() };
     const growing = claim('data-shop-db-1', '2Gi', { capacity: { storage: '1Gi' }, conditions: [pending] });
     const { volume } = await reconcile({ claims: [first, growing], bookDB: { replicas: 2 } });
@@ -176,7 +176,7 @@ describe('a refused claim', () => {
     expect(volume.message).toContain('the operator restarts pod shop-db-1 once');
   });
 
-  test('hides not the growth that it still has to finish', async () => {
+  test('does not hide its growth to an earlier size', async () => {
     const pending = { type: 'FileSystemResizePending', status: 'True', lastTransitionTime: new Date().toISOString() };
     const claims = [claim('data-shop-db-0', '2Gi', { capacity: { storage: '1Gi' }, conditions: [pending] })];
     const { volume } = await reconcile({ claims, bookDB: { dbSize: '3Gi' } });
@@ -187,7 +187,7 @@ describe('a refused claim', () => {
     );
   });
 
-  test('hides no other refusal', async () => {
+  test('does not hide another refusal', async () => {
     const refusals = { 'data-shop-db-1': refusalOf('must support resize') };
     const { volume } = await reconcile({ claims: [first, second], bookDB: { replicas: 2 }, refusals });
     expect(volume.reason).toBe('ResizeRefused');
@@ -279,6 +279,14 @@ test('a claim that has lost its volume is a warning that names the volume, and s
   expect(volumeCondition(volume).status).toBe('False');
 });
 
+test('a lost volume does not hide another that grows', async () => {
+  const lost = claim('data-shop-db-0', '2Gi', { phase: 'Lost', capacity: undefined });
+  const growing = claim('data-shop-db-1', '2Gi', { capacity: { storage: '1Gi' } });
+  const { volume } = await reconcile({ claims: [lost, growing], bookDB: { replicas: 2 } });
+  expect(volume).toMatchObject({ reason: 'VolumeLost', status: 'True' });
+  expect(volume.message).toContain('; waiting for the storage driver to grow claim data-shop-db-1 from 1Gi to 2Gi');
+});
+
 test('a request that a webhook changes is refused, and set again within a minute', async () => {
   const stored = claim('data-shop-db-0', '1Gi');
   const { volume, error, requeueAfterMs } = await reconcile({ claims: [stored], answer: stored });
@@ -324,7 +332,7 @@ describe('VolumesSettled', () => {
     expect(volume.message).toBe('no claim is in use: bookDB.replicas is 0');
   });
 
-  test('tells a request that is larger than the volume, which the driver may still try to provide', async () => {
+  test('names a request that is larger than the volume, which the driver may still try to provide', async () => {
     const { volume } = await reconcile({ claims: [claim('data-shop-db-0', '20Ti', { capacity: { storage: '2Gi' } })] });
     expect(volume).toEqual({
       reason: 'VolumesSettled',
@@ -456,7 +464,7 @@ describe('the messages of a growth', () => {
     expect(volume.message).not.toContain('the operator restarts');
   });
 
-  test('bear a resizeRestartAfter that no date can hold', async () => {
+  test('accept a resizeRestartAfter that no date can hold', async () => {
     const pending = { type: 'FileSystemResizePending', status: 'True', lastTransitionTime: '2026-01-02T03:04:05Z' };
     const claims = [claim('data-shop-db-0', '2Gi', { capacity: { storage: '1Gi' }, conditions: [pending] })];
     const { volume } = await reconcile({ claims, bookDB: { resizeRestartAfter: '9999999999999999h' } });
