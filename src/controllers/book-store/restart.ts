@@ -88,7 +88,7 @@ export async function restartPodsForFileSystemResize(
     const restarted: RestartStep = { ...next, decision: { type: 'remounted', isPodReady: false, delayMs } };
     return {
       steps: steps.map((step) => (step === next ? restarted : step)),
-      blockedUntil: isReadyAgain(next),
+      blockedUntil: readinessOf(next),
       requeueAfterMs,
     };
   } catch (error) {
@@ -110,7 +110,7 @@ function chooseRestart(
   if (unready !== undefined) return { next: unready };
   // The event of the pod's readiness enqueues the key.
   const starting = steps.find(isUnready);
-  if (starting !== undefined) return { blockedUntil: isReadyAgain(starting) };
+  if (starting !== undefined) return { blockedUntil: readinessOf(starting) };
   if (due.length > 0 && !areAllReady(statefulSet, context)) {
     const { name } = statefulSet.metadata;
     return { blockedUntil: `all pods of StatefulSet ${name} are ready and have the current template` };
@@ -120,7 +120,7 @@ function chooseRestart(
 
 const isUnready = ({ decision }: RestartStep): boolean => 'isPodReady' in decision && !decision.isPodReady;
 
-const isReadyAgain = ({ pod }: RestartStep): string => `pod ${pod.name} is ready`;
+const readinessOf = ({ pod }: RestartStep): string => `pod ${pod.name} is ready`;
 
 async function restartPod(
   { fileSystem, pod, decision }: RestartStep,
