@@ -6,6 +6,7 @@ import {
   isConflict,
   isNotFound,
   isUidMismatch,
+  NoResponseError,
 } from '../client/index.ts';
 import { type Kind, type KubeObject, keyString, type ObjectKey, resourceName } from '../kind/index.ts';
 import type { AwaitedWrite, Logger, ReconcileTrace } from '../observability/index.ts';
@@ -78,7 +79,7 @@ export interface ReadYourWritesOptions {
  * response to each write sets a minimum resourceVersion for the key. A delete response has no resourceVersion: the key waits
  * until the cache no longer holds the uid, or shows it terminating; after the last finalizer's removal, until it is gone. A read from the API server also sets a minimum, because
  * it may show a write whose response was lost. A write that is refused because the object is not as the cache shows it
- * (Conflict, AlreadyExists) is followed by such a read: the watch may have died silently.
+ * (Conflict, AlreadyExists) is followed by such a read, because the watch may have died silently; so is an update without a response.
  *
  * Guarantees:
  * - A key is deferred only when it is dequeued, and is enqueued again when all its minimums are observed and all its requests are answered.
@@ -461,14 +462,16 @@ function isDeletedByWrite({ verb, subresource }: ClientRequest, { metadata }: Ku
 }
 
 /**
- * Whether the error says that the object is not as the cache shows it. A caller that also reads the object, such as
+ * Whether the error says that the object is, or may be, not as the cache shows it. A caller that also reads the object, such as
  * `createOnce` or `finalizer`, reads it a second time: such errors are rare.
  */
 function showsStaleCache({ verb, uid }: ClientRequest, error: unknown): boolean {
   if (verb === 'create') return isAlreadyExists(error);
+  const isUpdate = verb === 'patch' || verb === 'update' || verb === 'apply';
+  // The API server may have committed it. The next reconcile must not compare with the object as it was before.
+  if (error instanceof NoResponseError) return isUpdate && error.wasSent;
   // A delete needs no permission to read. The Applier itself reads after an apply without a uid.
-  const isRead = verb === 'patch' || verb === 'update' || (verb === 'apply' && uid !== undefined);
-  return isRead && (isConflict(error) || isUidMismatch(error));
+  return isUpdate && !(verb === 'apply' && uid === undefined) && (isConflict(error) || isUidMismatch(error));
 }
 
 function detailsOf({ informer, namespace }: WatchMinimums, { key, sinceMs }: Minimum): Record<string, unknown> {

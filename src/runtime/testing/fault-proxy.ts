@@ -184,8 +184,9 @@ export class FaultProxy implements AsyncDisposable {
   }
 
   async #forward(forwarded: ForwardedRequest): Promise<void> {
-    const { proxied, request, response } = forwarded;
+    const { proxied, request, response, due } = forwarded;
     const { server } = this.#upstream;
+    if (due?.fault.type === 'delayed' && due.tryCount()) await due.fault.until(proxied);
     const usesProxyCredentials = request.headers.authorization === undefined;
     const upstream = (server.protocol === 'https:' ? httpsRequest : httpRequest)(new URL(request.url ?? '/', server), {
       method: request.method,
@@ -290,7 +291,7 @@ interface ForwardedRequest {
   due: InjectedFault | undefined;
 }
 
-const affectsRequest = ({ type }: Fault): boolean => type === 'answer' || type === 'lost-reply' || type === 'crash';
+const affectsRequest = ({ type }: Fault): boolean => ['answer', 'delayed', 'lost-reply', 'crash'].includes(type);
 
 /** An ERROR event is possible only in a watch. */
 const affectsResponse = (fault: Fault, request: ProxiedRequest): boolean =>

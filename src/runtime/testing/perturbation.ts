@@ -1,15 +1,16 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type ConnectedClient, createClient } from '../client/create-client.ts';
-import type { Client, Connection } from '../client/index.ts';
+import { type Client, type Connection, type Gate, GateClosedError } from '../client/index.ts';
 import type { Kind } from '../kind/index.ts';
 import { Namespace } from '../kinds/index.ts';
 import type { Logger } from '../observability/index.ts';
 import { connectOperator, type Operator } from '../process/connect-operator.ts';
 import { eventually } from './eventually.ts';
-import { common, differenceOf, type Facts, factsOf, type ListedObject, numbered } from './facts.ts';
-import type { InjectedFault } from './fault.ts';
+import { addLeaves, common, differenceOf, type Facts, factsOf, type ListedObject, numbered } from './facts.ts';
+import type { Fault, InjectedFault } from './fault.ts';
 import { FaultProxy, type ObservedResponse } from './fault-proxy.ts';
+import { type Overtaking, overtake } from './overtaking.ts';
 import { isWatch, isWrite, type ProxiedRequest } from './proxied-request.ts';
 
 /** What a step of a {@link Scenario} uses. The client is a user's: its requests do not pass the proxy. */
@@ -30,12 +31,30 @@ export interface Scenario {
   readonly name: string;
   /** The kinds of the objects that the operator maintains and that users create. The operator must watch all of them. */
   readonly kinds: readonly Kind[];
-  /** Adds the controllers, as in production, but limited to the namespace. */
-  addControllers(operator: Operator, namespace: string): void | Promise<void>;
+  /**
+   * Adds the controllers, as in production, but limited to the namespace.
+   *
+   * @param gate closes when the operator crashes. Requests to other systems than the API server must pass it.
+   * @returns a function that closes connections to other systems. Default: none.
+   */
+  addControllers(
+    operator: Operator,
+    namespace: string,
+    gate: Gate,
+  ): void | (() => Promise<void>) | Promise<void | (() => Promise<void>)>;
+  /** Returns what the operator maintains outside of the cluster for a namespace. It is compared too. */
+  outside?(namespace: string): Promise<readonly unknown[]>;
   /** Replaces random parts of a name: `web-x7k2p` becomes `web-*`. Default: names are not random. */
   canonicalName?(name: string): string;
   /** The user actions, in their order. */
   readonly steps: Readonly<Record<string, (world: ScenarioWorld) => Promise<unknown>>>;
+  /**
+   * Steps after which everything must be as after an earlier step, apart from generations: `{ 'pod-deleted': 'create' }`. For what the
+   * operator restores, and for what it must not change.
+   */
+  readonly restores?: Readonly<Record<string, string>>;
+  /** Whether the operator races with the steps or with other controllers, so that a run may end without the write to perturb. Default false. */
+  readonly mayOmitWrites?: boolean;
 }
 
 /**
@@ -45,12 +64,15 @@ export interface Scenario {
  * - `reply-lost`: the API server commits the write, and the operator crashes before it has the reply.
  * - `replied`: the operator crashes when it has the reply.
  * - `retried`: the API server commits the write, the reply is lost, and the operator goes on.
+ * - `stale`: like `retried`, and from the first write of the step on, the operator receives no events for a second.
+ * - `overtaken`: before the write arrives, somebody else replaces the child that it changes or deletes by another object of the same
+ *   name, or adds a condition and a finalizer to any other object. The operator must leave that alone until it is undone.
  *
  * After a crash, a new operator takes over.
  */
-export type Perturbation = 'unsent' | 'reply-lost' | 'replied' | 'retried';
+export type Perturbation = 'unsent' | 'reply-lost' | 'replied' | 'retried' | 'stale' | 'overtaken';
 
-const perturbations: readonly Perturbation[] = ['unsent', 'reply-lost', 'replied', 'retried'];
+const perturbations: readonly Perturbation[] = ['unsent', 'reply-lost', 'replied', 'retried', 'stale'];
 
 /** Options of {@link perturb}. */
 export interface PerturbOptions {
@@ -94,6 +116,9 @@ const quietMs = 300;
 /** An undisturbed run has no expected state to wait for, so it waits longer. */
 const learningQuietMs = 1500;
 
+/** How long the operator is `stale`. */
+const staleMs = 1000;
+
 /** At the end, the operator must not send anything for this time. */
 const restMs = 2000;
 
@@ -109,7 +134,7 @@ const restMs = 2000;
  * - nothing is left at the end, except objects that the garbage collector will delete;
  * - no reconcile panics, and at the end the operator sends no request for two seconds.
  *
- * @throws PerturbationError if an undisturbed run fails.
+ * @throws PerturbationError if an undisturbed run fails, or does not restore what it should.
  */
 export async function perturb(options: PerturbOptions): Promise<PerturbReport> {
   const startedAtMs = performance.now();
@@ -208,6 +233,12 @@ async function learn(scenario: Scenario, options: RunOptions, limit: Limit): Pro
   if (left.length > 0) {
     throw new PerturbationError(`${scenario.name}: the last step, ${last}, must delete everything; left: ${left[0]}`);
   }
+  const restorable = new Map(states.map(([step, facts]) => [step, withoutGenerations(facts)]));
+  for (const [step, earlier] of Object.entries(scenario.restores ?? {})) {
+    const difference = differenceOf(restorable.get(earlier) ?? new Map(), restorable.get(step) ?? new Map());
+    if (difference === undefined) continue;
+    throw new PerturbationError(`${scenario.name}/${step} must restore the state after ${earlier}: ${difference}`);
+  }
   const writesOf = (run: Run, step: string): readonly string[] => numbered(run.writes.get(step) ?? []);
   return {
     scenario,
@@ -222,11 +253,19 @@ async function learn(scenario: Scenario, options: RunOptions, limit: Limit): Pro
   };
 }
 
+const generations = /\.(generation|observedGeneration|annotations\.deployment\.kubernetes\.io\/revision)$/;
+
+const withoutGenerations = (facts: Facts): Facts => new Map([...facts].filter(([path]) => !generations.test(path)));
+
 function plansOf(learned: Learned): readonly Plan[] {
   return [...learned.writes].flatMap(([step, writes]) =>
     writes.flatMap((numberedWrite, index) => {
       const [write = '', occurrence] = numberedWrite.split(' #');
-      return perturbations.map((perturbation) => ({
+      const [verb = '', resource] = write.split(' ');
+      const isOfKind = learned.scenario.kinds.some(({ plural }) => plural === resource);
+      const mayBeOvertaken = ['patch', 'update', 'delete'].includes(verb) && isOfKind;
+      const all = mayBeOvertaken ? [...perturbations, 'overtaken' as const] : perturbations;
+      return all.map((perturbation) => ({
         name: `${learned.scenario.name}/${step} write ${index + 1} ${perturbation}`,
         learned,
         step,
@@ -273,6 +312,10 @@ class Run {
   #namespace = '';
   #step = '';
   #inFlight = 0;
+  #overtaking: Overtaking | undefined;
+  #isUndone = false;
+  /** Withholds the events, once. */
+  #withheld: InjectedFault | undefined;
   #requests = 0;
   #lastActivityAtMs = 0;
 
@@ -326,27 +369,65 @@ class Run {
 
   #inject({ write, occurrence, perturbation }: Plan): InjectedFault | undefined {
     const on = (request: ProxiedRequest): boolean => isCounted(request) && this.#describe(request) === write;
-    return this.#operators
-      .at(-1)
-      ?.proxy.inject(perturbation === 'retried' ? { type: 'lost-reply' } : { type: 'crash', at: perturbation }, {
-        on,
-        every: occurrence,
-        times: 1,
-      });
+    return this.#operators.at(-1)?.proxy.inject(this.#faultOf(perturbation), { on, every: occurrence, times: 1 });
+  }
+
+  #faultOf(perturbation: Perturbation): Fault {
+    if (perturbation === 'overtaken') return { type: 'delayed', until: (request) => this.#overtake(request) };
+    if (perturbation === 'retried' || perturbation === 'stale') return { type: 'lost-reply' };
+    return { type: 'crash', at: perturbation };
+  }
+
+  async #overtake({ resource, name }: ProxiedRequest): Promise<void> {
+    const kind = this.#scenario.kinds.find(({ plural }) => plural === resource);
+    if (kind === undefined) return;
+    const key = { namespace: this.#namespace, name };
+    // In the last step the operator may well keep what somebody else uses.
+    const mayReplace = this.#step !== Object.keys(this.#scenario.steps).at(-1);
+    this.#overtaking = await overtake(this.#options.client, kind, key, mayReplace);
+    this.#note(`${kind.kind} ${name} is ${this.#overtaking?.type ?? 'left alone'}`);
+  }
+
+  /** Undoes what somebody else did. @throws Error if the operator has changed it */
+  async #undoOvertaking(): Promise<void> {
+    if (this.#overtaking === undefined || this.#isUndone) return;
+    await this.#overtaking.check();
+    this.#isUndone = true;
+    await this.#overtaking.undo();
+    this.#lastActivityAtMs = performance.now();
+    this.#note('what somebody else did is undone');
+  }
+
+  #withholdEvents(): void {
+    const fault = this.#operators.at(-1)?.proxy.inject({ type: 'slow', bytesPerSecond: 1 }, { on: isWatch });
+    this.#withheld = fault;
+    this.#note(`no events for ${staleMs} ms`);
+    setTimeout(() => {
+      fault?.off();
+      this.#lastActivityAtMs = performance.now();
+    }, staleMs);
+  }
+
+  /** An operator that sees its objects late may do without a write. */
+  get #mayOmitWrites(): boolean {
+    return this.#scenario.mayOmitWrites === true || this.#plan?.perturbation === 'stale';
   }
 
   /** Waits until the operator rests, and the objects are as expected. */
   async #settle(description: string, world: ScenarioWorld, fault?: InjectedFault): Promise<void> {
-    const expected = this.#plan?.learned.states.get(this.#step);
+    const learned = this.#plan?.learned.states.get(this.#step);
+    const comparable = (facts: Facts): Facts =>
+      this.#overtaking?.type === 'replaced' ? withoutGenerations(facts) : facts;
     let state: Facts = new Map();
     const timeoutMs = this.#options.timeoutMs ?? 30_000;
     const quiet = this.#plan === undefined ? learningQuietMs : quietMs;
     const isSettled = async (): Promise<boolean> => {
       await this.#operators.at(-1)?.ready;
-      if (fault?.count === 0) throw new Error('the write to perturb has not been sent');
+      if (fault?.count === 0 && !this.#mayOmitWrites) throw new Error('the write to perturb has not been sent');
       if (!this.#isQuiet(quiet)) throw new Error('the operator sends requests');
-      state = this.#canonicalise(await this.#list(world), world.namespace);
-      const difference = expected && differenceOf(expected, state);
+      if (await this.#operators.at(-1)?.isIdle()) await this.#undoOvertaking();
+      state = await this.#state(world);
+      const difference = learned && differenceOf(comparable(learned), comparable(state));
       if (difference !== undefined) throw new Error(difference);
       const isIdle = await this.#operators.at(-1)?.isIdle();
       // Again, because the list took time.
@@ -356,11 +437,18 @@ class Run {
     this.states.set(this.#step, state);
   }
 
+  async #state(world: ScenarioWorld): Promise<Facts> {
+    const facts = new Map(this.#canonicalise(await this.#list(world), world.namespace));
+    const outside = (await this.#scenario.outside?.(world.namespace)) ?? [];
+    for (const [index, each] of outside.entries()) addLeaves(facts, `outside ${index + 1}`, each);
+    return facts;
+  }
+
   /** Returns the objects of the scenario's kinds. @throws Error if the operator has not yet received their last changes */
   async #list({ client, namespace }: ScenarioWorld): Promise<readonly ListedObject[]> {
     const { kinds } = this.#scenario;
     const lists = await Promise.all(
-      kinds.map(async (kind) => ({ kind: kind.kind, ...(await client.list(kind, { namespace })) })),
+      kinds.map(async (kind) => ({ kind: kind.kind, items: (await client.list(kind, { namespace })).items })),
     );
     const objects = lists.flatMap(({ kind, items }) => items.map((object) => ({ kind, object })));
     const versions = new Map(objects.map(({ object: { metadata } }) => [metadata.uid, metadata.resourceVersion]));
@@ -374,6 +462,7 @@ class Run {
   }
 
   #isQuiet(forMs: number): boolean {
+    if (this.#withheld?.ended.aborted === false) return false;
     return this.#inFlight === 0 && performance.now() - this.#lastActivityAtMs > forMs;
   }
 
@@ -385,6 +474,7 @@ class Run {
   }
 
   #checkChanges(): void {
+    if (this.#overtaking?.type === 'replaced') return;
     const difference = this.#plan && differenceOf(this.#plan.learned.changes, this.changes);
     if (difference !== undefined) throw new Error(difference);
   }
@@ -402,6 +492,7 @@ class Run {
     const { connection, log } = this.#options;
     this.#current += 1;
     const number = this.#current;
+    const gate = new CrashGate();
     const proxy = await FaultProxy.start({
       upstream: connection,
       observer: {
@@ -409,6 +500,7 @@ class Run {
         response: (request, response) => this.#onResponse(request, response),
         watchEvent: (_, line) => this.#onEvent(line, number),
         crash: () => {
+          gate.close();
           this.#observed = new Map();
           this.#note(`operator ${number} crashes`);
           this.#startOperator(world).catch((error: unknown) => this.#note(`no operator: ${messageOf(error)}`));
@@ -421,9 +513,9 @@ class Run {
       connection: proxy.connection,
       drainTimeoutMs: 1000,
     });
-    await this.#scenario.addControllers(operator, world.namespace);
+    const close = await this.#scenario.addControllers(operator, world.namespace, gate);
     this.#note(`operator ${number} starts`);
-    this.#operators.push(new RunningOperator(operator, proxy));
+    this.#operators.push(new RunningOperator(operator, proxy, async () => close?.()));
   }
 
   #onRequest(request: ProxiedRequest, operator: number): void {
@@ -433,6 +525,8 @@ class Run {
     if (!isCounted(request)) return;
     const description = this.#describe(request);
     this.#note(`operator ${operator}: ${description}`);
+    const { perturbation, step } = this.#plan ?? {};
+    if (perturbation === 'stale' && step === this.#step && this.#withheld === undefined) this.#withholdEvents();
     const writes = this.writes.get(this.#step) ?? [];
     this.writes.set(this.#step, [...writes, description]);
   }
@@ -491,19 +585,38 @@ async function newNamespace(client: Client): Promise<string> {
   return name;
 }
 
+/** Keeps an operator that has crashed for the API server from other systems: it still runs in this process. */
+class CrashGate implements Gate {
+  readonly #closed = new AbortController();
+
+  get signal(): AbortSignal {
+    return this.#closed.signal;
+  }
+
+  pass(): void {
+    if (this.signal.aborted) throw this.signal.reason;
+  }
+
+  close(): void {
+    this.#closed.abort(new GateClosedError('the operator has crashed'));
+  }
+}
+
 /** An operator in this process, behind its own proxy. */
 class RunningOperator {
   readonly proxy: FaultProxy;
   /** Resolves when the caches have synced. */
   readonly ready: Promise<unknown>;
   readonly #operator: Operator;
+  readonly #close: () => Promise<void>;
   readonly #stop = new AbortController();
   readonly #running: Promise<void>;
   #failure: unknown;
 
-  constructor(operator: Operator, proxy: FaultProxy) {
+  constructor(operator: Operator, proxy: FaultProxy, close: () => Promise<void>) {
     this.proxy = proxy;
     this.#operator = operator;
+    this.#close = close;
     this.#running = operator.run(this.#stop.signal).catch((error: unknown) => {
       this.#failure = error;
     });
@@ -534,6 +647,7 @@ class RunningOperator {
   async stop(): Promise<void> {
     this.#stop.abort();
     await this.#running;
+    await this.#close();
     await this.proxy.close();
   }
 }

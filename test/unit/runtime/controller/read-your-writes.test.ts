@@ -518,6 +518,23 @@ describe('a Conflict', () => {
   });
 });
 
+describe('a status write without an answer', () => {
+  const readOfWidget = () =>
+    managed.server.next({ method: 'GET', path: '/apis/test.example/v1/namespaces/default/widgets/a' });
+
+  test('defers the key until the store shows what the API server has', async () => {
+    await controller({
+      a: (client) => client.mergeStatus(Widget, { name: 'a', namespace: 'default', resourceVersion: '1' }, {}),
+    });
+    (await nextWrite('PATCH')).cut();
+    (await readOfWidget()).json(200, stored('a', '20'));
+    await othersGoOn('15');
+    expect(times('a')).toBe(1);
+    widgets.send('MODIFIED', stored('a', '20'));
+    await reconciled('a', 2);
+  });
+});
+
 describe('a write of a child that is not as the cache shows it, because its watch died silently', () => {
   const child = { name: 'p', namespace: 'default' };
   const readOfChild = () =>
