@@ -87,6 +87,10 @@ perturb: $(installed) ## Crash the operator at each of its writes, and let its v
 mutate: $(installed) ## Change every property of every kind's spec, and compare with new objects; PLAN='Echo/message' runs only that
 	@node test/mutate.ts
 
+.PHONY: seeded-bugs
+seeded-bugs: $(installed) ## Show that `perturb` and `mutate` find bugs: add each of some bugs to a copy of the source; BUG='Pet' tries only those
+	@node test/seeded-bugs.ts
+
 ##@ Measure
 
 .PHONY: bench

@@ -11,12 +11,9 @@ import { pino } from 'pino';
 import { kubeconfigConnection } from '../src/runtime/client/index.ts';
 import { type PerturbReport, perturb } from '../src/runtime/testing/index.ts';
 import { startControlPlane } from '../testkit/control-plane.ts';
-import { PetStoreProcess } from '../testkit/pet-store-process.ts';
-import { PostgresServer } from '../testkit/postgres-server.ts';
 import { makeRunFolder } from '../testkit/run-folder.ts';
-import { bundlePrograms } from '../testkit/shipped-program.ts';
 import { TestCluster } from '../testkit/test-cluster.ts';
-import { OutsideSystems } from './integration/environment/outside-systems.ts';
+import { OutsidePrograms, OutsideSystems } from './integration/environment/outside-systems.ts';
 import { outsideScenariosOn, scenariosOn } from './integration/environment/perturbed-scenarios.ts';
 
 const { PLAN = '' } = process.env;
@@ -28,12 +25,8 @@ async function run(folder: string): Promise<PerturbReport> {
   const { kubeconfigPath } = controlPlane.config;
   const cluster = await TestCluster.at(kubeconfigPath, controlPlane.auditLog);
   resources.defer(() => cluster.disconnect());
-  const database = resources.use(await PostgresServer.start());
-  const store = await PetStoreProcess.start({}, folder, await bundlePrograms(join(folder, 'programs')));
-  resources.defer(async () => {
-    await store.stop();
-  });
-  const outside = resources.use(await OutsideSystems.start(cluster.client, database, store.address));
+  const programs = resources.use(await OutsidePrograms.start(folder));
+  const outside = resources.use(new OutsideSystems(cluster.client, programs.settings));
   const scenarios = [...scenariosOn(cluster), ...outsideScenariosOn(outside)];
   return await perturb({
     connection: await kubeconfigConnection(kubeconfigPath),

@@ -1,4 +1,4 @@
-import type { CacheProgress, Delta, DeltaOrigin, Informer, InformerOptions } from '../cache/index.ts';
+import type { AnyInformer, Delta, DeltaOrigin, Informer, InformerOptions } from '../cache/index.ts';
 import {
   controllerOf,
   groupOf,
@@ -22,7 +22,7 @@ export type Enqueue = (key: ObjectKey, options?: { readonly priority?: Priority 
 /** A watch that is attached. */
 export interface Attachment {
   /** The informer that delivers the events. */
-  readonly informer: CacheProgress;
+  readonly informer: AnyInformer;
   /** Removes the handler. */
   detach(): void;
 }
@@ -32,9 +32,9 @@ export interface Watch {
   /**
    * Adds a handler that calls `enqueue`, immediately for objects that the informer already holds.
    *
-   * @param isObserved whether the operator has an observer, which wants to know the causes.
+   * @param tracksCauses whether to pass causes: the operator has an observer.
    */
-  attach(informers: InformerSource, enqueue: Enqueue, isObserved?: boolean): Attachment;
+  attach(informers: InformerSource, enqueue: Enqueue, tracksCauses?: boolean): Attachment;
 }
 
 /** Limits the events of a watch. */
@@ -57,14 +57,14 @@ export function watches<T extends KubeObject>(
   { predicate, informer: options }: WatchFilter<T> = {},
 ): Watch {
   return {
-    attach: (informers, enqueue, isObserved = false) => {
+    attach: (informers, enqueue, tracksCauses = false) => {
       const informer = informers(kind, options);
-      const causes = isObserved ? new EventCauses(kind.kind, informer.trackWriters()) : undefined;
+      const causes = tracksCauses ? new EventCauses(kind.kind, informer.trackWriters()) : undefined;
       const detach = informer.addHandler((delta, origin) => {
         if (predicate !== undefined && !predicate(delta)) return;
-        const priority = priorityOf(origin);
+        const enqueueOptions = enqueueOptionsOf(origin);
         const cause = causes?.of(delta, origin);
-        for (const key of keysOf(delta)) enqueue(key, priority, cause);
+        for (const key of keysOf(delta)) enqueue(key, enqueueOptions, cause);
       });
       return { informer, detach };
     },
@@ -93,11 +93,12 @@ export function owns<T extends KubeObject>(owner: Kind, child: Kind<T>, filter: 
 }
 
 /**
- * A kind of children whose changes are filtered, for the option `owns` of a controller.
+ * A kind of children whose changes are filtered, for the option `owns` of a controller. A predicate saves reconciles, but what it
+ * drops is not seen: with `generationChanged` neither the child's status nor a changed label or owner reference.
  *
  * @example
  * // Only direct children: the pods of a Deployment belong to its ReplicaSet. Use `watches` for them.
- * owns: [ConfigMap, { kind: Deployment, predicate: predicates.generationChanged }]
+ * owns: [Deployment, { kind: ConfigMap, predicate: (delta) => delta.type !== 'added' }]
  */
 export interface OwnedKind<T extends KubeObject = KubeObject> {
   readonly kind: Kind<T>;
@@ -157,5 +158,5 @@ const hasNewController = (delta: { readonly object: KubeObject; readonly previou
 const low = { priority: 'low' } as const;
 
 /** Changes found by a list have low priority: they may be old, while a watch delivers live changes. */
-export const priorityOf = (origin: DeltaOrigin): { readonly priority: Priority } | undefined =>
+export const enqueueOptionsOf = (origin: DeltaOrigin): { readonly priority: Priority } | undefined =>
   origin === 'list' ? low : undefined;

@@ -1,5 +1,6 @@
-import type { Cause } from './cause.ts';
-import { FairQueue, type Priority, WaitingKey } from './fair-queue.ts';
+import { type Cause, maxCauses, type ObservedCause, withCause } from './cause.ts';
+import { FairQueue, type Priority, QueueItem } from './fair-queue.ts';
+import { maxTimerMs } from './timer-ms.ts';
 import { TokenBucket } from './token-bucket.ts';
 
 /** Observes the queue, for metrics. All calls are synchronous and must not throw. */
@@ -37,18 +38,15 @@ export interface WorkQueueOptions extends RetryOptions {
   readonly observer?: QueueObserver;
 }
 
-/** Node fires a timer with a longer delay immediately. */
-const maxTimerMs = 2 ** 31 - 1;
-
-/** After this many keys of normal priority in a row, a waiting key of low priority is handed out. */
+/** After this many keys of normal priority in a row, a waiting key of low priority is dequeued. */
 const maxNormalInARow = 32;
 
-const observedPriority = { normal: 0, low: -100 } as const;
+const priorityInMetrics = { normal: 0, low: -100 } as const;
 
 interface Timer {
   readonly timer: NodeJS.Timeout;
   readonly dueMs: number;
-  readonly priority: Priority;
+  priority: Priority;
   readonly cause: Cause;
 }
 
@@ -61,7 +59,7 @@ export interface KeyState {
   readonly waitingSinceMs: number | undefined;
   /** Why it waits for a worker. */
   readonly cause: Cause | undefined;
-  readonly isWorkedOn: boolean;
+  readonly isProcessing: boolean;
   /** When its retry or requeue is due. */
   readonly dueAtMs: number | undefined;
   /** How many times it has failed in a row. */
@@ -69,7 +67,7 @@ export interface KeyState {
 }
 
 /**
- * Keys waiting for a worker. A key waits once, however often it is added. It is never handed to two workers: a key that is
+ * Keys waiting for a worker. A key waits once, however often it is added. Two workers never have it: a key that is
  * added while a worker has it waits until {@link WorkQueue.done}.
  *
  * Keys of normal priority go first, except for every 33rd one, so that low priority does not starve. Within a priority,
@@ -81,16 +79,16 @@ export class WorkQueue {
   readonly #maxBackoffMs: number;
   readonly #retries: TokenBucket;
   readonly #observer: QueueObserver;
-  readonly #waiting = new Map<string, WaitingKey>();
+  readonly #waiting = new Map<string, QueueItem>();
   #queues: Readonly<Record<Priority, FairQueue>> = { normal: new FairQueue(), low: new FairQueue() };
-  /** How many keys of normal priority in a row were handed out while one of low priority waited. */
+  /** How many keys of normal priority in a row were dequeued while one of low priority waited. */
   #normalInARow = 0;
-  /** The keys that workers have, as they were handed out. */
-  readonly #working = new Map<string, WaitingKey>();
+  /** The keys that workers have, as they were dequeued. */
+  readonly #processing = new Map<string, QueueItem>();
   /** The keys that were added while a worker had them. */
-  readonly #addedWhileWorking = new Map<string, Priority>();
+  readonly #addedWhileProcessing = new Map<string, Priority>();
   /** Why they were added, if causes were given. */
-  readonly #causesWhileWorking = new Map<string, readonly Cause[]>();
+  readonly #causesWhileProcessing = new Map<string, readonly Cause[]>();
   readonly #failures = new Map<string, number>();
   readonly #timers = new Map<string, Timer>();
   readonly #idleWorkers: (() => void)[] = [];
@@ -112,21 +110,20 @@ export class WorkQueue {
     return this.#waiting.size;
   }
 
-  /** Adds a key. If it already waits, the more urgent priority applies, and its first cause stays. */
+  /** Adds a key. If it already waits, the more urgent priority applies, and its first cause stays, unless the new cause is `observed`. */
   add(key: string, { priority = 'normal' }: { readonly priority?: Priority } = {}, cause?: Cause): void {
     if (this.#closed) return;
-    if (this.#working.has(key)) {
-      this.#addedWhileWorking.set(key, moreUrgent(priority, this.#addedWhileWorking.get(key)));
+    if (this.#processing.has(key)) {
+      this.#addedWhileProcessing.set(key, moreUrgent(priority, this.#addedWhileProcessing.get(key)));
       if (cause !== undefined) {
-        this.#causesWhileWorking.set(key, withCause(this.#causesWhileWorking.get(key) ?? [], cause));
+        this.#causesWhileProcessing.set(key, withCause(this.#causesWhileProcessing.get(key) ?? [], cause));
       }
       return;
     }
     const waiting = this.#waiting.get(key);
     if (waiting !== undefined) {
       waiting.furtherAdds += 1;
-      // The event of its own write comes just before: what the key was deferred for says more.
-      if (cause?.type === 'observed') waiting.cause = cause;
+      if (cause?.type === 'observed') promote(waiting, cause);
       else if (cause !== undefined && cause !== waiting.cause) {
         waiting.furtherCauses = withCause(waiting.furtherCauses ?? [], cause);
       }
@@ -134,7 +131,7 @@ export class WorkQueue {
       return;
     }
     this.#observer.added?.();
-    this.#wait(new WaitingKey(key, priority, performance.now(), cause));
+    this.#wait(new QueueItem(key, priority, performance.now(), cause));
     // The worker takes a key in its next microtask: until then the key waits, so that adding it again changes nothing.
     this.#idleWorkers.shift()?.();
   }
@@ -155,7 +152,7 @@ export class WorkQueue {
     const urgency = moreUrgent(priority, pending?.priority);
     if (pending !== undefined) {
       if (pending.dueMs <= dueMs) {
-        this.#timers.set(key, { ...pending, priority: urgency });
+        pending.priority = urgency;
         return;
       }
       clearTimeout(pending.timer);
@@ -165,7 +162,7 @@ export class WorkQueue {
 
   /**
    * Adds the key after a delay that doubles with each failure since the last {@link forget}, with up to 10 % jitter. The
-   * rate limit for all retries may prolong it. The key keeps the priority at which it was handed out.
+   * rate limit for all retries may prolong it. The key keeps the priority at which it was dequeued.
    */
   addRateLimited(key: string): void {
     if (this.#closed) return;
@@ -173,7 +170,7 @@ export class WorkQueue {
     this.#failures.set(key, failures + 1);
     const backoffMs = Math.min(this.#initialBackoffMs * 2 ** failures, this.#maxBackoffMs);
     const jitteredMs = backoffMs * (1 + Math.random() / 10);
-    const priority = this.#working.get(key)?.priority ?? 'normal';
+    const priority = this.#processing.get(key)?.priority ?? 'normal';
     this.addAfter(key, Math.max(jitteredMs, this.#retries.take()), { priority }, retry);
   }
 
@@ -182,9 +179,11 @@ export class WorkQueue {
     this.#failures.delete(key);
   }
 
-  /** A key that a worker has, as it was handed out. */
-  handedOut(key: string): Pick<WaitingKey, 'addedAtMs' | 'cause' | 'furtherCauses' | 'furtherAdds'> | undefined {
-    return this.#working.get(key);
+  /** A key that a worker has, as it was dequeued. */
+  processing(
+    key: string,
+  ): Pick<QueueItem, 'addedAtMs' | 'cause' | 'furtherCauses' | 'furtherAdds' | 'causes'> | undefined {
+    return this.#processing.get(key);
   }
 
   /** When a key's timer is due, by `performance.now`. */
@@ -202,7 +201,7 @@ export class WorkQueue {
     return {
       waitingSinceMs: waiting?.addedAtMs,
       cause: waiting?.cause,
-      isWorkedOn: this.#working.has(key),
+      isProcessing: this.#processing.has(key),
       dueAtMs: this.dueAtMs(key),
       failures: this.failures(key),
     };
@@ -212,20 +211,20 @@ export class WorkQueue {
   async next(): Promise<string | undefined> {
     for (;;) {
       if (this.#closed) return undefined;
-      const waiting = this.#take();
-      if (waiting !== undefined) return this.#begin(waiting);
+      const item = this.#dequeue();
+      if (item !== undefined) return item.key;
       await new Promise<void>((resolve) => this.#idleWorkers.push(resolve));
     }
   }
 
   /** The worker has finished with the key. If the key was added meanwhile, it is enqueued now. */
   done(key: string): void {
-    if (this.#working.delete(key)) this.#observer.finished?.(key);
-    const priority = this.#addedWhileWorking.get(key);
+    if (this.#processing.delete(key)) this.#observer.finished?.(key);
+    const priority = this.#addedWhileProcessing.get(key);
     if (priority === undefined) return;
-    this.#addedWhileWorking.delete(key);
-    const [cause, ...others] = this.#causesWhileWorking.get(key) ?? [];
-    this.#causesWhileWorking.delete(key);
+    this.#addedWhileProcessing.delete(key);
+    const [cause, ...others] = this.#causesWhileProcessing.get(key) ?? [];
+    this.#causesWhileProcessing.delete(key);
     this.add(key, { priority }, cause);
     for (const other of others) this.add(key, { priority }, other);
   }
@@ -237,73 +236,69 @@ export class WorkQueue {
     this.#queues = { normal: new FairQueue(), low: new FairQueue() };
     this.#reportDepth('normal');
     this.#reportDepth('low');
-    this.#addedWhileWorking.clear();
-    this.#causesWhileWorking.clear();
+    this.#addedWhileProcessing.clear();
+    this.#causesWhileProcessing.clear();
     this.#failures.clear();
     for (const { timer } of this.#timers.values()) clearTimeout(timer);
     this.#timers.clear();
     for (const wake of this.#idleWorkers.splice(0)) wake();
   }
 
-  #wait(waiting: WaitingKey): void {
+  #wait(waiting: QueueItem): void {
     this.#waiting.set(waiting.key, waiting);
     this.#queues[waiting.priority].push(waiting);
     this.#reportDepth(waiting.priority);
   }
 
-  #raise(waiting: WaitingKey): void {
+  #raise(waiting: QueueItem): void {
     this.#queues.low.delete(waiting);
     this.#reportDepth('low');
     waiting.priority = 'normal';
     this.#wait(waiting);
   }
 
-  /** Removes the next key and marks it as handed out. */
-  #take(): WaitingKey | undefined {
+  #dequeue(): QueueItem | undefined {
     const { normal, low } = this.#queues;
     const isLowTurn = low.size > 0 && (normal.size === 0 || this.#normalInARow >= maxNormalInARow);
-    const waiting = isLowTurn ? low.shift() : normal.shift();
-    if (waiting === undefined) return undefined;
+    const item = isLowTurn ? low.shift() : normal.shift();
+    if (item === undefined) return undefined;
     // Counts the normal keys that overtake a low one.
     this.#normalInARow = isLowTurn || low.size === 0 ? 0 : this.#normalInARow + 1;
-    this.#waiting.delete(waiting.key);
-    this.#working.set(waiting.key, waiting);
-    this.#reportDepth(waiting.priority);
-    return waiting;
-  }
-
-  #begin({ key, addedAtMs }: WaitingKey): string {
-    this.#observer.waited?.((performance.now() - addedAtMs) / 1000);
-    this.#observer.started?.(key);
-    return key;
+    this.#waiting.delete(item.key);
+    this.#processing.set(item.key, item);
+    this.#reportDepth(item.priority);
+    this.#observer.waited?.((performance.now() - item.addedAtMs) / 1000);
+    this.#observer.started?.(item.key);
+    return item;
   }
 
   #reportDepth(priority: Priority): void {
-    this.#observer.depth?.(this.#queues[priority].size, observedPriority[priority]);
+    this.#observer.depth?.(this.#queues[priority].size, priorityInMetrics[priority]);
   }
 
   #startTimer(key: string, dueMs: number, leftMs: number, priority: Priority, cause: Cause): void {
     const timer = setTimeout(
       () => {
-        const pending = this.#timers.get(key);
         if (leftMs > maxTimerMs) {
-          this.#startTimer(key, dueMs, dueMs - performance.now(), pending?.priority ?? priority, cause);
+          this.#startTimer(key, dueMs, dueMs - performance.now(), pending.priority, cause);
           return;
         }
         this.#timers.delete(key);
-        this.add(key, { priority: pending?.priority ?? priority }, cause);
+        this.add(key, { priority: pending.priority }, cause);
       },
       Math.min(leftMs, maxTimerMs),
     );
-    this.#timers.set(key, { timer, dueMs, priority, cause });
+    const pending: Timer = { timer, dueMs, priority, cause };
+    this.#timers.set(key, pending);
   }
 }
 
-/** How many causes of one key are kept. */
-const maxCauses = 4;
-
-const withCause = (causes: readonly Cause[], cause: Cause): readonly Cause[] =>
-  causes.length === maxCauses || causes.includes(cause) ? causes : [...causes, cause];
+/** The event that shows the awaited write enqueues the key first, but `observed` also tells why the key was deferred. */
+function promote(waiting: QueueItem, cause: ObservedCause): void {
+  const { cause: replaced, furtherCauses = [] } = waiting;
+  if (replaced !== undefined) waiting.furtherCauses = [replaced, ...furtherCauses].slice(0, maxCauses);
+  waiting.cause = cause;
+}
 
 const moreUrgent = (a: Priority, b: Priority | undefined): Priority =>
   a === 'normal' || b === 'normal' ? 'normal' : 'low';

@@ -218,7 +218,8 @@ export class FaultProxy implements AsyncDisposable {
   }
 
   async #forward(forwarded: ForwardedRequest): Promise<void> {
-    const { proxied, request, response } = forwarded;
+    const { proxied, request, response, due } = forwarded;
+    if (due?.fault.type === 'delayed' && due.tryCount()) await due.fault.until(proxied);
     const upstream = await this.#send(request);
     response.on('close', () => {
       // What a client has sent completely before it crashes, the API server may still process.
@@ -314,7 +315,7 @@ interface ForwardedRequest {
   due: InjectedFault | undefined;
 }
 
-const affectsRequest = ({ type }: Fault): boolean => type === 'answer' || type === 'lost-reply' || type === 'crash';
+const affectsRequest = ({ type }: Fault): boolean => ['answer', 'delayed', 'lost-reply', 'crash'].includes(type);
 
 /** Only a watch can deliver an ERROR event, or hold events. */
 const affectsResponse = (fault: Fault, request: ProxiedRequest): boolean =>

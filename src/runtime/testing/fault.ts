@@ -11,6 +11,8 @@ export type Fault =
       /** The value of the Retry-After header. */
       readonly retryAfterSeconds?: number;
     }
+  /** The proxy forwards the request when `until` has resolved, in which a test may change what the request is about. */
+  | { readonly type: 'delayed'; readonly until: (request: ProxiedRequest) => Promise<unknown> }
   /** The API server processes the request and responds, but the proxy resets the connection instead of the response. */
   | { readonly type: 'lost-reply' }
   /**

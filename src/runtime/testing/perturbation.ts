@@ -10,6 +10,7 @@ import { eventually } from './eventually.ts';
 import { addLeaves, common, differenceOf, type Facts, factsOf, type ListedObject, numbered } from './facts.ts';
 import type { Fault, InjectedFault } from './fault.ts';
 import { FaultProxy, type ObservedResponse } from './fault-proxy.ts';
+import { type Overtaking, overtake } from './overtaking.ts';
 import { isWatch, isWrite, type ProxiedRequest } from './proxied-request.ts';
 
 /** What a step of a {@link Scenario} uses. The client is a user's: its requests do not pass the proxy. */
@@ -47,6 +48,13 @@ export interface Scenario {
   canonicalName?(name: string): string;
   /** The user actions, in their order. */
   readonly steps: Readonly<Record<string, (world: ScenarioWorld) => Promise<unknown>>>;
+  /**
+   * Steps after which everything must be as after an earlier step, apart from generations: `{ 'pod-deleted': 'create' }`. For what the
+   * operator restores, and for what it must not change.
+   */
+  readonly restores?: Readonly<Record<string, string>>;
+  /** Whether the operator races with the steps or with other controllers, so that a run may end without the write to perturb. Default false. */
+  readonly mayOmitWrites?: boolean;
 }
 
 /**
@@ -58,10 +66,21 @@ export interface Scenario {
  * - `late`: the operator crashes while the write is on its way. The API server gets it when the new operator rests.
  * - `stopped`: the operator is told to stop, as at the end of its leadership. The write is sent.
  * - `retried`: the API server commits the write, the reply is lost, and the operator goes on.
+ * - `stale`: like `retried`, and from the first write of the step on, the operator receives no events for a second.
+ * - `overtaken`: before the write arrives, somebody else replaces the child that it changes or deletes by another object of the same
+ *   name, or adds a condition and a finalizer to any other object. The operator must leave that alone until it is undone.
  *
  * After a crash or a stop, a new operator takes over.
  */
-export type WritePerturbation = 'unsent' | 'reply-lost' | 'replied' | 'late' | 'stopped' | 'retried';
+export type WritePerturbation =
+  | 'unsent'
+  | 'reply-lost'
+  | 'replied'
+  | 'late'
+  | 'stopped'
+  | 'retried'
+  | 'stale'
+  | 'overtaken';
 
 /**
  * What happens to the operator's view of a kind in a step.
@@ -78,6 +97,7 @@ const writePerturbations: readonly WritePerturbation[] = [
   'late',
   'stopped',
   'retried',
+  'stale',
 ];
 
 const viewPerturbations: readonly ViewPerturbation[] = ['lagging', 'missed'];
@@ -126,6 +146,8 @@ const learningQuietMs = 1500;
 
 /** What a perturbation holds back arrives after this time, even if the step has not ended. */
 const releaseMs = 3000;
+/** How long the operator is `stale`. */
+const staleMs = 1000;
 
 /** At the end, the operator must not send anything for this time. */
 const restMs = 2000;
@@ -143,7 +165,7 @@ const restMs = 2000;
  * - nothing is left at the end, except objects that the garbage collector will delete;
  * - no reconcile panics, and at the end the operator sends no request for two seconds.
  *
- * @throws PerturbationError if an undisturbed run fails.
+ * @throws PerturbationError if an undisturbed run fails, or does not restore what it should.
  */
 export async function perturb(options: PerturbOptions): Promise<PerturbReport> {
   const startedAtMs = performance.now();
@@ -263,6 +285,12 @@ async function learn(scenario: Scenario, options: RunOptions, limit: Limit): Pro
   if (left.length > 0) {
     throw new PerturbationError(`${scenario.name}: the last step, ${last}, must delete everything; left: ${left[0]}`);
   }
+  const restorable = new Map(states.map(([step, facts]) => [step, withoutGenerations(facts)]));
+  for (const [step, earlier] of Object.entries(scenario.restores ?? {})) {
+    const difference = differenceOf(restorable.get(earlier) ?? new Map(), restorable.get(step) ?? new Map());
+    if (difference === undefined) continue;
+    throw new PerturbationError(`${scenario.name}/${step} must restore the state after ${earlier}: ${difference}`);
+  }
   const writesOf = (run: Run, step: string): readonly string[] => numbered(run.writes.get(step) ?? []);
   const writes = steps.map((step) => {
     const [first = [], ...others] = runs.map((run) => writesOf(run, step));
@@ -278,6 +306,10 @@ async function learn(scenario: Scenario, options: RunOptions, limit: Limit): Pro
   };
 }
 
+const generations = /\.(generation|observedGeneration|annotations\.deployment\.kubernetes\.io\/revision)$/;
+
+const withoutGenerations = (facts: Facts): Facts => new Map([...facts].filter(([path]) => !generations.test(path)));
+
 function plansOf(learned: Learned): readonly Plan[] {
   const { scenario } = learned;
   return [...learned.writes].flatMap(([step, writes]) => {
@@ -286,7 +318,11 @@ function plansOf(learned: Learned): readonly Plan[] {
     };
     const ofWrites = writes.flatMap((write, index) => {
       const [description = '', occurrence] = write.split(' #');
-      return writePerturbations.map((perturbation) => {
+      const [verb = '', resource] = description.split(' ');
+      const isOfKind = scenario.kinds.some(({ plural }) => plural === resource);
+      const mayBeOvertaken = ['patch', 'update', 'delete'].includes(verb) && isOfKind;
+      const all = mayBeOvertaken ? [...writePerturbations, 'overtaken' as const] : writePerturbations;
+      return all.map((perturbation) => {
         const target = { type: 'write', description, occurrence: Number(occurrence), perturbation } as const;
         return named(`write ${index + 1}`, target);
       });
@@ -343,6 +379,10 @@ class Run {
   #namespace = '';
   #step = '';
   #inFlight = 0;
+  #overtaking: Overtaking | undefined;
+  #isUndone = false;
+  /** Withholds the events, once. */
+  #withheld: InjectedFault | undefined;
   #requests = 0;
   #lastActivityAtMs = 0;
 
@@ -427,8 +467,7 @@ class Run {
     if (perturbation === 'stopped') return undefined;
     const on = (request: ProxiedRequest): boolean =>
       isCounted(request) && this.#describe(request) === target.description;
-    const fault: Fault = perturbation === 'retried' ? { type: 'lost-reply' } : { type: 'crash', at: perturbation };
-    const injected = proxy?.inject(fault, { on, every: occurrence, times: 1 });
+    const injected = proxy?.inject(this.#faultOf(perturbation), { on, every: occurrence, times: 1 });
     if (perturbation === 'late') {
       this.#held = () => {
         this.#inFlight += 1;
@@ -452,23 +491,69 @@ class Run {
     for (const [uid, observed] of this.#observed) if (observed.kind === kind) this.#observed.delete(uid);
   }
 
+  #faultOf(perturbation: Exclude<WritePerturbation, 'stopped'>): Fault {
+    if (perturbation === 'overtaken') return { type: 'delayed', until: (request) => this.#overtake(request) };
+    if (perturbation === 'retried' || perturbation === 'stale') return { type: 'lost-reply' };
+    return { type: 'crash', at: perturbation };
+  }
+
+  async #overtake({ resource, name }: ProxiedRequest): Promise<void> {
+    const kind = this.#scenario.kinds.find(({ plural }) => plural === resource);
+    if (kind === undefined) return;
+    const key = { namespace: this.#namespace, name };
+    // In the last step the operator may well keep what somebody else uses.
+    const mayReplace = this.#step !== Object.keys(this.#scenario.steps).at(-1);
+    this.#overtaking = await overtake(this.#options.client, kind, key, mayReplace);
+    this.#note(`${kind.kind} ${name} is ${this.#overtaking?.type ?? 'left alone'}`);
+  }
+
+  /** Undoes what somebody else did. @throws Error if the operator has changed it */
+  async #undoOvertaking(): Promise<void> {
+    if (this.#overtaking === undefined || this.#isUndone) return;
+    await this.#overtaking.check();
+    this.#isUndone = true;
+    await this.#overtaking.undo();
+    this.#lastActivityAtMs = performance.now();
+    this.#note('what somebody else did is undone');
+  }
+
+  #withholdEvents(): void {
+    const fault = this.#operators.at(-1)?.proxy.inject({ type: 'slow', bytesPerSecond: 1 }, { on: isWatch });
+    this.#withheld = fault;
+    this.#note(`no events for ${staleMs} ms`);
+    setTimeout(() => {
+      fault?.off();
+      this.#lastActivityAtMs = performance.now();
+    }, staleMs);
+  }
+
+  /** An operator that sees its objects late may do without a write. */
+  get #mayOmitWrites(): boolean {
+    return this.#scenario.mayOmitWrites === true || this.#plan?.target.perturbation === 'stale';
+  }
+
   /** Waits until the operator rests, and the objects are as expected. */
   async #settle(description: string, world: ScenarioWorld, target?: Plan['target']): Promise<void> {
-    const expected = this.#plan?.learned.states.get(this.#step);
+    const learned = this.#plan?.learned.states.get(this.#step);
+    const comparable = (facts: Facts): Facts =>
+      this.#overtaking?.type === 'replaced' ? withoutGenerations(facts) : facts;
     let state: Facts = new Map();
     const timeoutMs = this.#options.timeoutMs ?? 30_000;
     const quiet = this.#plan === undefined ? learningQuietMs : quietMs;
     const isSettled = async (): Promise<boolean> => {
       await this.#restarting;
       await this.#operators.at(-1)?.ready;
-      if (target !== undefined && !this.#isPerturbed) throw new Error('the write to perturb has not been sent');
+      if (target !== undefined && !this.#isPerturbed && !this.#mayOmitWrites) {
+        throw new Error('the write to perturb has not been sent');
+      }
       if (!this.#isQuiet(quiet)) throw new Error('the operator sends requests');
-      if (this.#held !== undefined) {
+      if (this.#held !== undefined && this.#isPerturbed) {
         this.#release();
         throw new Error('what was held back has just arrived');
       }
+      if (await this.#operators.at(-1)?.isIdle()) await this.#undoOvertaking();
       state = await this.#state(world);
-      const difference = expected && differenceOf(expected, state);
+      const difference = learned && differenceOf(comparable(learned), comparable(state));
       if (difference !== undefined) throw new Error(difference);
       const isIdle = await this.#operators.at(-1)?.isIdle();
       // Again, because the list took time.
@@ -489,7 +574,7 @@ class Run {
   async #list({ client, namespace }: ScenarioWorld): Promise<readonly ListedObject[]> {
     const { kinds } = this.#scenario;
     const lists = await Promise.all(
-      kinds.map(async (kind) => ({ kind: kind.kind, ...(await client.list(kind, { namespace })) })),
+      kinds.map(async (kind) => ({ kind: kind.kind, items: (await client.list(kind, { namespace })).items })),
     );
     const objects = lists.flatMap(({ kind, items }) => items.map((object) => ({ kind, object })));
     const versions = new Map(objects.map(({ object: { metadata } }) => [metadata.uid, metadata.resourceVersion]));
@@ -503,6 +588,7 @@ class Run {
   }
 
   #isQuiet(forMs: number): boolean {
+    if (this.#withheld?.ended.aborted === false) return false;
     return this.#inFlight === 0 && performance.now() - this.#lastActivityAtMs > forMs;
   }
 
@@ -514,7 +600,7 @@ class Run {
   }
 
   #checkChanges(): void {
-    if (this.#plan?.target.perturbation === 'late') return;
+    if (this.#plan?.target.perturbation === 'late' || this.#overtaking?.type === 'replaced') return;
     const difference = this.#plan && differenceOf(this.#plan.learned.changes, this.changes);
     if (difference !== undefined) throw new Error(difference);
   }
@@ -570,6 +656,7 @@ class Run {
     const writes = this.writes.get(this.#step) ?? [];
     this.writes.set(this.#step, [...writes, description]);
     const target = this.#plan?.step === this.#step ? this.#plan.target : undefined;
+    if (target?.perturbation === 'stale' && this.#withheld === undefined) this.#withholdEvents();
     if (this.#isPerturbed || target?.type !== 'write' || target.description !== description) return;
     const sent = [...writes, description].filter((write) => write === description).length;
     if (sent !== target.occurrence) return;

@@ -17,10 +17,11 @@ import {
   Service,
   StatefulSet,
 } from '../../../src/runtime/kinds/index.ts';
-import type { Scenario } from '../../../src/runtime/testing/index.ts';
+import { eventually, type Scenario } from '../../../src/runtime/testing/index.ts';
 import { bookStoreDefaults, podSettings as pod } from '../../../testkit/pod-settings.ts';
 import type { TestCluster } from '../../../testkit/test-cluster.ts';
 import { customManifest } from '../../../testkit/with-reason.ts';
+import { FencedSystem } from './fenced-system.ts';
 import type { OutsideSystems } from './outside-systems.ts';
 
 const name = 'hello';
@@ -31,6 +32,11 @@ const settings = ({ events }: Operator, namespace: string) => ({
   resyncEveryMs: 600_000,
   namespaces: [namespace],
 });
+
+const addScheduledEchos: Scenario['addControllers'] = (operator, namespace) => {
+  const { manager, applier } = operator;
+  addScheduledEchoController(manager, { applier, pod, ...settings(operator, namespace) });
+};
 
 /** The app has no pods, so it serves without a kubelet. */
 const bookStoreSpec = {
@@ -44,11 +50,16 @@ const bookStoreSpec = {
   },
 };
 
+const someJob = {
+  template: { spec: { restartPolicy: 'Never', containers: [{ name: 'own', image: 'example.com/own' }] } },
+};
+
 /** The life of an object of each kind without systems outside of the cluster. The API server needs kube-controller-manager. */
 export const scenariosOn = (cluster: Pick<TestCluster, 'endPods'>): readonly Scenario[] => [
   {
     name: 'echo',
     kinds: [Echo, Job],
+    restores: { 'job-deleted': 'create' },
     addControllers: (operator, namespace) =>
       addEchoController(operator.manager, { pod, ...settings(operator, namespace) }),
     steps: {
@@ -61,12 +72,40 @@ export const scenariosOn = (cluster: Pick<TestCluster, 'endPods'>): readonly Sce
     },
   },
   {
+    name: 'echo-name-taken',
+    kinds: [Echo, Job],
+    restores: { delete: 'job-created' },
+    addControllers: (operator, namespace) =>
+      addEchoController(operator.manager, { pod, ...settings(operator, namespace) }),
+    steps: {
+      'job-created': ({ client, namespace }) => client.create(Job, { metadata: { name, namespace }, spec: someJob }),
+      create: ({ client, namespace }) => client.create(Echo, customManifest({ name, namespace }, { message: 'one' })),
+      delete: ({ client, namespace }) => client.delete(Echo, { name, namespace }),
+      'job-deleted': ({ client, namespace }) =>
+        client.delete(Job, { name, namespace }, { propagationPolicy: 'Background' }),
+    },
+  },
+  {
+    name: 'scheduled-echo-name-taken',
+    kinds: [ScheduledEcho, CronJob],
+    restores: { delete: 'cron-job-created' },
+    addControllers: addScheduledEchos,
+    steps: {
+      'cron-job-created': ({ client, namespace }) => {
+        const spec = { schedule: '1 1 1 1 *', jobTemplate: { spec: someJob } };
+        return client.create(CronJob, { metadata: { name, namespace }, spec });
+      },
+      create: ({ client, namespace }) =>
+        client.create(ScheduledEcho, customManifest({ name, namespace }, { message: 'one', schedule: '0 0 1 1 *' })),
+      delete: ({ client, namespace }) => client.delete(ScheduledEcho, { name, namespace }),
+      'cron-job-deleted': ({ client, namespace }) => client.delete(CronJob, { name, namespace }),
+    },
+  },
+  {
     name: 'scheduled-echo',
     kinds: [ScheduledEcho, CronJob],
-    addControllers: (operator, namespace) => {
-      const { manager, applier } = operator;
-      addScheduledEchoController(manager, { applier, pod, ...settings(operator, namespace) });
-    },
+    restores: { 'cron-job-deleted': 'create', 'cron-job-edited': 'create' },
+    addControllers: addScheduledEchos,
     steps: {
       create: ({ client, namespace }) =>
         client.create(ScheduledEcho, customManifest({ name, namespace }, { message: 'one', schedule: '0 0 1 1 *' })),
@@ -85,6 +124,7 @@ export const scenariosOn = (cluster: Pick<TestCluster, 'endPods'>): readonly Sce
   {
     name: 'pod-set',
     kinds: [PodSet, Pod],
+    restores: { 'pod-deleted': 'grow', 'pod-orphaned': 'grow' },
     canonicalName: (pod) => pod.replace(/-pod-\w+$/, '-pod-*'),
     addControllers: (operator, namespace) => {
       const { manager, applier } = operator;
@@ -98,6 +138,15 @@ export const scenariosOn = (cluster: Pick<TestCluster, 'endPods'>): readonly Sce
         const [first] = (await client.list(Pod, { namespace })).items;
         if (first !== undefined) await client.delete(Pod, first.metadata);
       },
+      // A reference that is not the controller's remains, as a tool may leave it.
+      'pod-orphaned': async ({ client, namespace }) => {
+        const [first] = (await client.list(Pod, { namespace })).items;
+        const [owner] = first?.metadata.ownerReferences ?? [];
+        if (first === undefined || owner === undefined) return;
+        const { name, uid, apiVersion, kind } = owner;
+        const body = { metadata: { ownerReferences: [{ name, uid, apiVersion, kind }] } };
+        await client.patch(Pod, first.metadata, { type: 'merge', body });
+      },
       shrink: ({ client, namespace }) =>
         client.apply(PodSet, customManifest({ name, namespace }, { replicas: 1 }), { force: true }),
       roll: ({ client, namespace }) => {
@@ -109,7 +158,10 @@ export const scenariosOn = (cluster: Pick<TestCluster, 'endPods'>): readonly Sce
   },
   {
     name: 'book-store',
+    // How often the status changes depends on the controllers of the children.
+    mayOmitWrites: true,
     kinds: [BookStore, Deployment, StatefulSet, Service, PersistentVolumeClaim],
+    restores: { 'service-deleted': 'create', 'deployment-edited': 'create' },
     addControllers: (operator, namespace) => {
       const { manager, applier } = operator;
       const podDefaults = bookStoreDefaults;
@@ -119,7 +171,7 @@ export const scenariosOn = (cluster: Pick<TestCluster, 'endPods'>): readonly Sce
       create: ({ client, namespace }) => client.create(BookStore, customManifest({ name, namespace }, bookStoreSpec)),
       'service-deleted': ({ client, namespace }) => client.delete(Service, { name: 'the-db', namespace }),
       'deployment-edited': ({ client, namespace }) => {
-        const body = { spec: { replicas: 2 } };
+        const body = { metadata: { labels: { 'app.kubernetes.io/managed-by': 'somebody-else' } } };
         return client.patch(Deployment, { name: `${name}-app`, namespace }, { type: 'merge', body });
       },
       update: ({ client, namespace }) => {
@@ -145,17 +197,36 @@ const petOf = (namespace: string, call: string) =>
 /** The life of an object of each kind with a system outside of the cluster. */
 export const outsideScenariosOn = (outside: OutsideSystems): readonly Scenario[] => {
   const { petstore, psql } = readConfig(outside.settings);
+  const writers: Pick<Scenario, 'kinds' | 'outside' | 'addControllers'> = {
+    kinds: [PostgresWriter],
+    outside: (namespace) => outside.rows(namespace),
+    addControllers: async (operator, namespace, gate) => {
+      const fenced = await FencedSystem.database(psql.port, gate);
+      const database = { ...psql, host: '127.0.0.1', port: fenced.port, poolSize: 2 };
+      const options = { settings: database, gate, registry: new Registry(), ...settings(operator, namespace) };
+      return fenced.checkedClose(addPostgresWriterController(operator.manager, options));
+    },
+  };
+  const pets: Pick<Scenario, 'kinds' | 'outside' | 'addControllers'> = {
+    kinds: [Pet],
+    outside: (namespace) => outside.petsNamedAfter(namespace),
+    addControllers: async (operator, namespace, gate) => {
+      const fenced = await FencedSystem.petStore(Number(petstore.address.split(':')[1]), gate);
+      const options = {
+        address: `127.0.0.1:${fenced.port}`,
+        tls: undefined,
+        timeoutMs: petstore.timeoutSeconds * 1000,
+        gate,
+        registry: new Registry(),
+        ...settings(operator, namespace),
+      };
+      return fenced.checkedClose(addPetController(operator.manager, options));
+    },
+  };
   return [
     {
       name: 'postgres-writer',
-      kinds: [PostgresWriter],
-      outside: (namespace) => outside.rows(namespace),
-      addControllers: (operator, namespace, gate) => {
-        const database = { ...psql, host: psql.host ?? '', poolSize: 2 };
-        const registry = new Registry();
-        const options = { settings: database, gate, registry, ...settings(operator, namespace) };
-        return addPostgresWriterController(operator.manager, options);
-      },
+      ...writers,
       steps: {
         create: ({ client, namespace }) =>
           client.create(PostgresWriter, customManifest({ name, namespace }, writerSpec)),
@@ -171,14 +242,40 @@ export const outsideScenariosOn = (outside: OutsideSystems): readonly Scenario[]
       },
     },
     {
-      name: 'pet',
-      kinds: [Pet],
-      outside: (namespace) => outside.petsNamedAfter(namespace),
-      addControllers: (operator, namespace, gate) => {
-        const { address, timeoutSeconds } = petstore;
-        const store = { address, tls: undefined, timeoutMs: timeoutSeconds * 1000, registry: new Registry() };
-        return addPetController(operator.manager, { ...store, gate, ...settings(operator, namespace) });
+      name: 'postgres-writer-in-motion',
+      mayOmitWrites: true,
+      ...writers,
+      steps: {
+        'create-move': async ({ client, namespace }) => {
+          await client.create(PostgresWriter, customManifest({ name, namespace }, writerSpec));
+          await eventually('the row exists', async () => (await outside.rows(namespace)).length > 0);
+          const spec = { ...writerSpec, table: 'teachers' };
+          await client.apply(PostgresWriter, customManifest({ name, namespace }, spec), { force: true });
+        },
+        'move-delete': async ({ client, namespace }) => {
+          await client.apply(PostgresWriter, customManifest({ name, namespace }, writerSpec), { force: true });
+          await eventually('the row exists', async () =>
+            JSON.stringify(await outside.rows(namespace)).includes(writerSpec.table),
+          );
+          await client.delete(PostgresWriter, { name, namespace });
+        },
       },
+    },
+    {
+      name: 'pet-in-creation',
+      mayOmitWrites: true,
+      ...pets,
+      steps: {
+        'create-delete': async ({ client, namespace }) => {
+          await client.create(Pet, petOf(namespace, 'Rex'));
+          await eventually('the pet exists', async () => (await outside.petsNamedAfter(namespace)).length > 0);
+          await client.delete(Pet, { name, namespace });
+        },
+      },
+    },
+    {
+      name: 'pet',
+      ...pets,
       steps: {
         create: ({ client, namespace }) => client.create(Pet, petOf(namespace, 'Rex')),
         rename: ({ client, namespace }) => client.apply(Pet, petOf(namespace, 'Max'), { force: true }),

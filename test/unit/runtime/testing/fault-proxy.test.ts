@@ -145,6 +145,23 @@ test('loses a response after the server has processed the request', async () => 
   expect(proxy.answered(201)).toBe(1);
 });
 
+test('forwards a delayed request when the function of the test has resolved', async () => {
+  const until = Promise.withResolvers<void>();
+  const delayed = proxy.inject({ type: 'delayed', until: () => until.promise }, { on: isWrite, times: 1 });
+  const created = client.create(Widget, { metadata: { name: 'a', namespace: 'default' } });
+  await eventually('the request is delayed', async () => delayed.count === 1);
+  const other = client.create(Widget, { metadata: { name: 'b', namespace: 'default' } });
+  const first = await server.next({ method: 'POST' });
+  expect(first.body).toMatchObject({ metadata: { name: 'b' } });
+  first.json(201, stored('b', '7'));
+  await other;
+  until.resolve();
+  const second = await server.next({ method: 'POST' });
+  expect(second.body).toMatchObject({ metadata: { name: 'a' } });
+  second.json(201, stored('a', '8'));
+  expect((await created).metadata.name).toBe('a');
+});
+
 test('ends a watch with an ERROR event after the current line', async () => {
   const { stream, events, end } = await watch();
   const line = `${JSON.stringify({ type: 'ADDED', object: stored('a', '7') })}\n`;
