@@ -80,7 +80,7 @@ soak: $(installed) ## Check for SOAK_MINUTES (10) that memory stays flat and the
 	@node test/soak.ts
 
 .PHONY: perturb
-perturb: $(installed) ## Crash the operator at each of its writes; PLAN='echo/create write 1 unsent' runs only that
+perturb: $(installed) ## Crash the operator at each of its writes, and let its views lag; PLAN='echo/create write 1 unsent' runs only that
 	@node test/perturb.ts
 
 .PHONY: mutate

@@ -1,5 +1,5 @@
 /**
- * The program behind `make perturb`: crashes and lost replies at every write of the operator.
+ * The program behind `make perturb`: crashes and lost replies at every write of the operator, and stale views in every step.
  *
  *     node test/perturb.ts    runs the plans whose names begin with PLAN, such as `echo/create write 1 unsent` (default: all)
  *
@@ -42,7 +42,8 @@ try {
   const { plans, writes, failures, minutes } = await run(folder);
   for (const { message } of failures) console.error(`${message}\n`);
   console.log(
-    `${plans.length} plans, ${writes.perturbed} of ${writes.learned} writes perturbed, ` +
+    `${plans.length} plans, ${writes.perturbed} of ${writes.learned} writes perturbed ` +
+      `(${writes.varying} more are not sent in every run), ` +
       `${failures.length} failures, ${minutes.toFixed(1)} minutes`,
   );
   for (const { message } of failures) console.log(`failed: ${message.split('\n', 1)[0]}`);

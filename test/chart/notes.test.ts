@@ -20,6 +20,12 @@ describe('the notes', () => {
     }
   });
 
+  it('show no Echo if nothing would print it', async () => {
+    const said = await notes({ controllers: { echo: { enabled: false } } });
+    expect(said).not.toMatch(/kind: Echo$|get echos|job\/hello/m);
+    expect(said).toContain('Echo: controllers.echo.enabled\n');
+  });
+
   it('show the command that deletes what an uninstallation keeps', async () => {
     expect(await notes()).toMatch(/^ {2}kubectl delete customresourcedefinition( \S+)* echos\.mmontes\.io( \S+)*$/m);
   });

@@ -75,13 +75,12 @@ describe('a PodSet', () => {
     const notes = await eventually('Events name the pods', async () => {
       const { items } = await cluster.client.list(Event, { namespace: key.namespace });
       const own = items.filter(({ reason }) => reason === 'PodsMade' || reason === 'PodsRemoved');
-      return own.length >= 3 && own.map(({ reason, note }) => `${reason}: ${note}`).sort();
+      return own.length >= 3 && own.map(({ reason, note }) => `${reason}: ${note}`);
     });
-    const pod = 'scaled-pod-[0-9a-f]{5}';
-    expect(notes).toEqual([
-      expect.stringMatching(`^PodsMade: created ${pod}$`),
-      expect.stringMatching(`^PodsMade: created ${pod}, ${pod}, ${pod} and 17 more$`),
-      expect.stringMatching(`^PodsRemoved: deleted ${pod}$`),
+    expect(notes.map((note) => note.replaceAll(/scaled-pod-[0-9a-f]{5}/g, 'POD')).sort()).toEqual([
+      'PodsMade: created POD',
+      'PodsMade: created POD, POD, POD and 17 more',
+      'PodsRemoved: deleted POD',
     ]);
   });
 

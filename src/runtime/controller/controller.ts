@@ -287,8 +287,7 @@ export class Controller<T extends KubeObject> {
 
   async #work(signal: AbortSignal): Promise<void> {
     for (let key = await this.#queue.next(); key !== undefined; key = await this.#queue.next()) {
-      const cause = this.#observer && this.#queue.processing(key)?.cause;
-      if (!this.#readYourWrites.defer(key, cause)) await this.#reconcileOne(key, signal);
+      if (!this.#readYourWrites.defer(key, this.#queue.processing(key))) await this.#reconcileOne(key, signal);
       this.#queue.done(key);
     }
   }

@@ -10,7 +10,7 @@ import {
 } from '../client/index.ts';
 import { type Kind, type KubeObject, keyString, type ObjectKey, resourceName } from '../kind/index.ts';
 import type { AwaitedWrite, Logger, ReconcileTrace } from '../observability/index.ts';
-import type { Cause, ObservedCause } from '../queue/index.ts';
+import { type Cause, type ObservedCause, withCause } from '../queue/cause.ts';
 
 /** A write or read by a key's reconcile that a cache has not observed yet. */
 interface Minimum {
@@ -52,10 +52,10 @@ interface WatchMinimums {
   tooYoungFor: Minimum | undefined;
 }
 
-/** A deferred key: since when, by `performance.now`, and why it was in the queue. */
+/** A deferred key: since when, by `performance.now`, and why it was enqueued before and meanwhile. */
 interface Deferral {
   readonly sinceMs: number;
-  readonly cause: Cause | undefined;
+  causes: readonly Cause[];
 }
 
 const relist: Cause = { type: 'relist' };
@@ -127,10 +127,13 @@ export class ReadYourWrites {
    * Defers a key if the caches have not observed its writes, or a request of a failed reconcile has no answer yet. The key is
    * enqueued when they have. Returns whether it was deferred.
    */
-  defer(key: string, cause?: Cause): boolean {
+  defer(key: string, queued?: { readonly causes: readonly Cause[] }): boolean {
     if (!this.#unobserved.has(key) && !this.#inFlight.has(key)) return false;
-    // Keep the first deferral: a later event does not restart the wait.
-    if (!this.#deferred.has(key)) this.#deferred.set(key, { sinceMs: performance.now(), cause });
+    const causes = queued?.causes ?? [];
+    const deferral = this.#deferred.get(key);
+    // A later event does not restart the wait.
+    if (deferral === undefined) this.#deferred.set(key, { sinceMs: performance.now(), causes });
+    else deferral.causes = causes.reduce(withCause, deferral.causes);
     return true;
   }
 
@@ -198,7 +201,10 @@ export class ReadYourWrites {
     const deferral = this.#deferred.get(key);
     if (deferral === undefined) return;
     this.#deferred.delete(key);
-    this.#enqueue(key, { type: 'observed', how, kind, deferredAtMs: deferral.sinceMs, before: deferral.cause });
+    const { sinceMs, causes } = deferral;
+    const [before, ...others] = causes;
+    this.#enqueue(key, { type: 'observed', how, kind, deferredAtMs: sinceMs, before });
+    for (const other of others) this.#enqueue(key, other);
   }
 
   /** Reads the object, which sets a minimum. The caller throws the write's error, so an error of the read does not matter. */

@@ -1,11 +1,11 @@
-import { keyString, type ObjectKey, resourceName } from '../kind/index.ts';
+import { isCustomKind, keyString, type ObjectKey, resourceName } from '../kind/index.ts';
 import type { Cause, ObservedCause } from '../queue/index.ts';
 import type { ControllerKeyState, ObservedController } from './observer.ts';
 import type { RecordedKey, RecordedReconcile, RecordedStep } from './reconcile-record.ts';
 
 /** The object that is asked about. */
 export interface ExplainQuery {
-  /** In any form that kubectl takes, except short names: `Echo`, `echos`, `echos.mmontes.io`. */
+  /** In any form that kubectl takes: `Echo`, `echos`, `echos.mmontes.io`, `ec`. */
   readonly kind: string;
   /** Ignored for a cluster-scoped kind. */
   readonly namespace: string;
@@ -161,7 +161,8 @@ const predicateOf = ({ predicate = '' }: ObservedController): string =>
   ['', 'predicate'].includes(predicate) ? 'the predicate of the controller' : `the predicate ${predicate}`;
 
 function isNamed({ kind }: ObservedController, name: string): boolean {
-  return [kind.kind.toLowerCase(), kind.plural, resourceName(kind)].includes(name);
+  const shortNames = isCustomKind(kind) ? (kind.definition.shortNames ?? []) : [];
+  return [kind.kind.toLowerCase(), kind.plural, resourceName(kind), ...shortNames].includes(name);
 }
 
 function describeState(controller: ObservedController, key: ObjectKey, running: RecordedReconcile | undefined): string {

@@ -35,3 +35,10 @@ export interface PlainCause {
 
 /** Why a key is in the queue. Many keys share one object, so that a cause costs no memory. */
 export type Cause = EventCause | ObservedCause | PlainCause;
+
+/** How many causes of one key are kept. */
+export const maxCauses = 4;
+
+/** Adds a cause, unless it is there already or too many are. */
+export const withCause = (causes: readonly Cause[], cause: Cause): readonly Cause[] =>
+  causes.length === maxCauses || causes.includes(cause) ? causes : [...causes, cause];

@@ -27,6 +27,11 @@ export class QueueItem implements Linked<QueueItem> {
     this.addedAtMs = addedAtMs;
     this.cause = cause;
   }
+
+  /** Every known cause, the first one first. */
+  get causes(): readonly Cause[] {
+    return [this.cause, ...(this.furtherCauses ?? [])].filter((cause) => cause !== undefined);
+  }
 }
 
 /** The waiting keys of one namespace. */

@@ -1,4 +1,4 @@
-import type { Cause, ObservedCause } from './cause.ts';
+import { type Cause, maxCauses, type ObservedCause, withCause } from './cause.ts';
 import { FairQueue, type Priority, QueueItem } from './fair-queue.ts';
 import { maxTimerMs } from './timer-ms.ts';
 import { TokenBucket } from './token-bucket.ts';
@@ -180,7 +180,9 @@ export class WorkQueue {
   }
 
   /** A key that a worker has, as it was dequeued. */
-  processing(key: string): Pick<QueueItem, 'addedAtMs' | 'cause' | 'furtherCauses' | 'furtherAdds'> | undefined {
+  processing(
+    key: string,
+  ): Pick<QueueItem, 'addedAtMs' | 'cause' | 'furtherCauses' | 'furtherAdds' | 'causes'> | undefined {
     return this.#processing.get(key);
   }
 
@@ -290,12 +292,6 @@ export class WorkQueue {
     this.#timers.set(key, pending);
   }
 }
-
-/** How many causes of one key are kept. */
-const maxCauses = 4;
-
-const withCause = (causes: readonly Cause[], cause: Cause): readonly Cause[] =>
-  causes.length === maxCauses || causes.includes(cause) ? causes : [...causes, cause];
 
 /** The event that shows the awaited write enqueues the key first, but `observed` also tells why the key was deferred. */
 function promote(waiting: QueueItem, cause: ObservedCause): void {

@@ -149,6 +149,10 @@ export const scenariosOn = (cluster: Pick<TestCluster, 'endPods'>): readonly Sce
       },
       shrink: ({ client, namespace }) =>
         client.apply(PodSet, customManifest({ name, namespace }, { replicas: 1 }), { force: true }),
+      roll: ({ client, namespace }) => {
+        const template = { spec: { containers: [{ name: 'sleeper', image: 'sleeper:2' }] } };
+        return client.apply(PodSet, customManifest({ name, namespace }, { replicas: 1, template }), { force: true });
+      },
       delete: ({ client, namespace }) => client.delete(PodSet, { name, namespace }),
     },
   },

@@ -823,7 +823,7 @@ test('a deferred key is enqueued once: after its last request is answered, altho
   const [first, second] = [await nextWrite('POST'), await nextWrite('POST')];
   first.json(201, stored('p', '20'));
   await Promise.race(created);
-  expect(writes.defer('default/a', { type: 'retry' })).toBe(true);
+  expect(writes.defer('default/a', { causes: [{ type: 'retry' }] })).toBe(true);
   cache.version = 20;
   cache.progressed();
   expect(enqueued).toEqual([]);

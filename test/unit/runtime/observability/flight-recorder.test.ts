@@ -1,6 +1,7 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { describe, expect, test } from '@jest/globals';
+import { Echo } from '../../../../src/api/index.ts';
 import { differencesOf } from '../../../../src/runtime/apply/difference.ts';
 import { ApiError, NoResponseError } from '../../../../src/runtime/client/index.ts';
 import { EventCauses } from '../../../../src/runtime/controller/event-causes.ts';
@@ -53,6 +54,13 @@ function recording(options: { readonly maxBytes?: number } = {}, state: Partial<
   };
   return { recorder, observer, start, end, create, explained, told, reconcile };
 }
+
+test.each(['Echo', 'echo', 'echos', 'echos.mmontes.io', 'ec'])('a kind is found by the name %s', (kind) => {
+  const recorder = new FlightRecorder();
+  recorder.controller({ name: 'echo', kind: Echo, predicate: undefined, stateOf: () => idle });
+  expect(recorder.explain({ kind, namespace: 'default', name: 'hello' })?.kind).toBe('Echo');
+  expect(recorder.explain({ kind: 'e', namespace: 'default', name: 'hello' })).toBeUndefined();
+});
 
 const refusal = (message: string, causes: readonly object[] = []): ApiError =>
   new ApiError('POST /apis/test.example/v1/namespaces/default/parts', 403, {
