@@ -6,6 +6,7 @@ import type { Gate } from '../../runtime/client/index.ts';
 import { type Manager, predicates } from '../../runtime/index.ts';
 import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
 import { Circuit, OutsideDownError, outsideUp } from '../outside/index.ts';
+import { callMetrics } from './call-metrics.ts';
 import { failureOf, outageOf } from './errors.ts';
 import { Inventory, Sweep } from './inventory.ts';
 import { PetReconciler } from './pet-reconciler.ts';
@@ -42,7 +43,7 @@ export function addPetController(
   const log = manager.log.child({ controller: 'pet' });
   const pets = manager.informer(Pet, scopeOf(options)).store;
   const system = `the pet store at ${address}`;
-  const store = new PetStore({ address, tls, timeoutMs, gate });
+  const store = new PetStore({ address, tls, timeoutMs, gate, interceptors: [callMetrics(registry)] });
   const inventory = new Inventory(pets);
   const showUp = outsideUp(registry, 'petstore');
   const circuit = new Circuit({

@@ -7,6 +7,7 @@
 export {
   type CacheObserver,
   type CacheProgress,
+  type CacheStatistics,
   type Coverage,
   type DeltaHandler,
   type DeltaOrigin,

@@ -6,6 +6,7 @@ import type { IndexFunction } from './object-index.ts';
 import {
   Reflector,
   type ReflectorOptions,
+  type ReflectorProgress,
   type ReflectorTarget,
   type ReplaceWatchOptions,
   type WatchReplacement,
@@ -58,6 +59,17 @@ export interface CacheObserver {
  * - `outOfScope`: neither.
  */
 export type Coverage = 'watched' | 'unlisted' | 'outOfScope';
+
+/** What an informer has done so far, for metrics. Of several namespaces, their sums and the longest time. */
+export interface CacheStatistics {
+  readonly objects: number;
+  /** Complete lists. Each after the first is a relist. */
+  readonly lists: number;
+  readonly failedLists: number;
+  readonly failedWatches: number;
+  /** For how long the server has not shown that the cache is current; see {@link ReflectorProgress}. Undefined while it does not run. */
+  readonly unconfirmedForMs: number | undefined;
+}
 
 /** A permission that an informer lacks. */
 export interface MissingPermission {
@@ -149,6 +161,21 @@ export class Informer<T extends KubeObject> {
    */
   get isDefective(): boolean {
     return [...this.#partitions.values()].some((partition) => partition.isDefective);
+  }
+
+  /** Collected on each call: not for the hot path. */
+  statistics(): CacheStatistics {
+    const all = [...this.#partitions.values()].map(({ reflector }) => reflector.progress);
+    const total = (count: (progress: ReflectorProgress) => number): number =>
+      all.reduce((sum, progress) => sum + count(progress), 0);
+    const confirmed = all.map(({ confirmedAtMs }) => confirmedAtMs).filter((timeMs) => timeMs !== undefined);
+    return {
+      objects: this.#store.size,
+      lists: total(({ lists }) => lists),
+      failedLists: total(({ failedLists }) => failedLists),
+      failedWatches: total(({ failedWatches }) => failedWatches),
+      unconfirmedForMs: confirmed.length === 0 ? undefined : performance.now() - Math.min(...confirmed),
+    };
   }
 
   /** Resolves once the store has held a complete list. */

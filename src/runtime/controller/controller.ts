@@ -24,11 +24,11 @@ import { type KeySource, runSource } from './source.ts';
 import { TimeLimit } from './time-limit.ts';
 import {
   type Enqueue,
+  enqueueOptionsOf,
   type InformerSource,
   type OwnedKind,
   type OwnedKinds,
   owns,
-  priorityOf,
   type Watch,
 } from './watch.ts';
 
@@ -42,7 +42,7 @@ export interface ReconcileContext {
    * elector's fence too.
    */
   readonly signal: AbortSignal;
-  /** Names the controller and the object in each line. */
+  /** Names the controller, the object and this reconcile (`reconcileID`) in each line. */
   readonly log: Logger;
 }
 
@@ -103,7 +103,7 @@ export interface ControllerEnvironment {
   readonly client: Client;
   readonly informers: InformerSource;
   readonly log: Logger;
-  readonly metrics: Pick<Metrics, 'reconciles' | 'queue' | 'watchesReplaced'>;
+  readonly metrics: Pick<Metrics, 'reconciles' | 'queue' | 'watchesReplaced' | 'deferrals'>;
   /** Default: none. */
   readonly observer?: OperatorObserver | undefined;
 }
@@ -171,11 +171,12 @@ export class Controller<T extends KubeObject> {
     const others = this.#attachAll(kind, options, environment.informers);
     this.#reattach = () => this.#attachAll(kind, options, environment.informers);
     this.#writes = new ReadYourWrites([this.#own, ...others], {
-      enqueue: (key, cause) => this.#queue.add(key, undefined, cause),
+      enqueue: (key, cause, eventAtMs) => this.#queue.add(key, { eventAtMs }, cause),
       log: this.#log,
       timeoutMs: observationTimeoutMs,
       watchReplaced: environment.metrics.watchesReplaced(name),
     });
+    environment.metrics.deferrals(name, () => this.#writes.deferrals());
   }
 
   /**
@@ -241,7 +242,7 @@ export class Controller<T extends KubeObject> {
     const causes = isObserved ? new EventCauses(kind.kind, this.#own.trackWriters()) : undefined;
     const detach = this.#own.addHandler((delta, origin) => {
       if (predicate === undefined || predicate(delta)) {
-        this.#enqueue(delta.object.metadata, priorityOf(origin), causes?.of(delta, origin));
+        this.#enqueue(delta.object.metadata, enqueueOptionsOf(origin), causes?.of(delta, origin));
       } else if (causes !== undefined) {
         this.#observer?.filtered(keyString(delta.object.metadata), causes.of(delta, origin));
       }
@@ -290,19 +291,24 @@ export class Controller<T extends KubeObject> {
 
   async #work(signal: AbortSignal, limit: TimeLimit | undefined): Promise<void> {
     for (let key = await this.#queue.next(); key !== undefined; key = await this.#queue.next()) {
-      const cause = this.#observer && this.#queue.handedOut(key)?.cause;
-      if (!this.#writes.defer(key, cause)) await this.#reconcileOne(key, signal, limit);
+      const queued = this.#queue.handedOut(key);
+      if (!this.#writes.defer(key, queued)) await this.#reconcileOne(key, queued, signal, limit);
       this.#queue.done(key);
     }
   }
 
-  async #reconcileOne(key: string, all: AbortSignal, limit: TimeLimit | undefined): Promise<void> {
-    const log = new LazyLog(this.#log, { object: key });
+  async #reconcileOne(
+    key: string,
+    queued: ReturnType<WorkQueue['handedOut']>,
+    all: AbortSignal,
+    limit: TimeLimit | undefined,
+  ): Promise<void> {
+    const log = new LazyLog(this.#log, key);
     const clock = limit?.start();
     const signal = clock?.signal ?? all;
     const startedAtMs = performance.now();
     this.#counters.started();
-    const trace = this.#observer?.started(key, startedAtMs, this.#queue.handedOut(key), this.#queue.failures(key));
+    const trace = this.#observer?.started(key, startedAtMs, queued, this.#queue.failures(key));
     let end: ReconcileEnd = { outcome: 'success' };
     let thrown: unknown;
     try {
@@ -318,6 +324,7 @@ export class Controller<T extends KubeObject> {
       clock?.stop();
       const endedAtMs = performance.now();
       this.#counters.finished(end.outcome, (endedAtMs - startedAtMs) / 1000, end.failure);
+      if (queued?.eventAtMs !== undefined) this.#counters.followedEvent?.((endedAtMs - queued.eventAtMs) / 1000);
       trace?.ended(end.outcome, end.failure, thrown, { endedAtMs, nextAtMs: this.#queue.dueAtMs(key) });
     }
   }

@@ -51,18 +51,30 @@ interface WatchMinimums {
   tooYoungFor: Minimum | undefined;
 }
 
-/** A deferred key: since when, by `performance.now`, and why it was in the queue. */
+/** A key as it was in the queue. */
+interface Queued {
+  readonly cause: Cause | undefined;
+  /** When the earliest event came that no reconcile has followed, by `performance.now`. */
+  readonly eventAtMs: number | undefined;
+}
+
+/** A deferred key. */
 interface Deferral {
+  /** By `performance.now`. */
   readonly sinceMs: number;
   readonly cause: Cause | undefined;
+  eventAtMs: number | undefined;
 }
 
 const relist: Cause = { type: 'relist' };
 
+/** @param eventAtMs when an event of the deferred key came, by `performance.now`. */
+type Enqueue = (key: string, cause: Cause, eventAtMs: number | undefined) => void;
+
 /** Options of {@link ReadYourWrites}. */
 export interface ReadYourWritesOptions {
   /** Adds a key to the queue. */
-  readonly enqueue: (key: string, cause: Cause) => void;
+  readonly enqueue: Enqueue;
   readonly log: Logger;
   /**
    * How long a write may stay unobserved before its watch is replaced; if the
@@ -93,7 +105,7 @@ export interface ReadYourWritesOptions {
 export class ReadYourWrites {
   /** By resource: the versions of a kind share their objects and resourceVersions. */
   readonly #watches = new Map<string, WatchMinimums[]>();
-  readonly #enqueue: (key: string, cause: Cause) => void;
+  readonly #enqueue: Enqueue;
   readonly #log: Logger;
   readonly #timeoutMs: number;
   readonly #watchReplaced: (resource: string) => void;
@@ -125,11 +137,23 @@ export class ReadYourWrites {
    * Defers a key if the caches have not observed its writes, or a request of a failed reconcile has no answer yet. Returns whether it did.
    * Enqueues the key when they have.
    */
-  defer(key: string, cause?: Cause): boolean {
+  defer(key: string, queued?: Queued): boolean {
     if (!this.#unobserved.has(key) && !this.#inFlight.has(key)) return false;
+    const deferral = this.#deferred.get(key);
     // Keep the first deferral: a later event does not restart the wait.
-    if (!this.#deferred.has(key)) this.#deferred.set(key, { sinceMs: performance.now(), cause });
+    if (deferral !== undefined) deferral.eventAtMs ??= queued?.eventAtMs;
+    else {
+      this.#deferred.set(key, { sinceMs: performance.now(), cause: queued?.cause, eventAtMs: queued?.eventAtMs });
+    }
     return true;
+  }
+
+  /** How many keys are deferred, and the longest time that one has been, in milliseconds. For metrics: visits every deferred key. */
+  deferrals(): { readonly keys: number; readonly longestMs: number } {
+    let oldestMs = Number.POSITIVE_INFINITY;
+    for (const { sinceMs } of this.#deferred.values()) oldestMs = Math.min(oldestMs, sinceMs);
+    const keys = this.#deferred.size;
+    return { keys, longestMs: keys === 0 ? 0 : performance.now() - oldestMs };
   }
 
   /** Since when a key is deferred, by `performance.now`; undefined if it is not. */
@@ -196,10 +220,10 @@ export class ReadYourWrites {
     const deferral = this.#deferred.get(key);
     if (deferral === undefined) return;
     this.#deferred.delete(key);
-    const { sinceMs, cause } = deferral;
+    const { sinceMs, cause, eventAtMs } = deferral;
     const isAgain = cause?.type === 'observed';
     const deferredAtMs = isAgain ? cause.deferredAtMs : sinceMs;
-    this.#enqueue(key, { type: 'observed', kind, deferredAtMs, before: isAgain ? cause.before : cause });
+    this.#enqueue(key, { type: 'observed', kind, deferredAtMs, before: isAgain ? cause.before : cause }, eventAtMs);
   }
 
   /** Reads the object, which sets a minimum. The caller throws the write's error, so an error of the read does not matter. */
@@ -341,7 +365,7 @@ export class ReadYourWrites {
   #addMinimum(watch: WatchMinimums, sentAtMs: number, minimum: Omit<Minimum, 'sinceMs'>): void {
     const { key } = minimum;
     // A list arrived while the request was in flight. If a later change has undone this write before the list, no event follows.
-    if (watch.listedOrResetAtMs > sentAtMs) this.#enqueue(key, relist);
+    if (watch.listedOrResetAtMs > sentAtMs) this.#enqueue(key, relist, undefined);
     if (minimum.isObserved()) return;
     watch.minimums.add({ ...minimum, sinceMs: performance.now() });
     this.#unobserved.set(key, (this.#unobserved.get(key) ?? 0) + 1);
@@ -356,20 +380,20 @@ export class ReadYourWrites {
     const keys = [...watch.unlisted];
     watch.unlisted.clear();
     this.#afterListOrReset(watch, startedAtMs);
-    for (const key of keys) this.#enqueue(key, relist);
+    for (const key of keys) this.#enqueue(key, relist, undefined);
   }
 
   /** Removes the minimums of the watch that are older than `timeMs`, and enqueues each key that had a minimum. */
   #afterListOrReset(watch: WatchMinimums, timeMs: number): void {
     watch.listedOrResetAtMs = performance.now();
     const minimums = [...watch.minimums];
-    const keys = new Set(minimums.map(({ key }) => key));
+    const keys = new Map(minimums.map(({ key }) => [key, this.#deferred.get(key)?.eventAtMs]));
     // Each key is enqueued once, below, not also when its last minimum is removed.
-    for (const key of keys) this.#deferred.delete(key);
+    for (const key of keys.keys()) this.#deferred.delete(key);
     for (const minimum of minimums) {
       if (minimum.sinceMs < timeMs || minimum.isObserved()) this.#removeMinimum(watch, minimum);
     }
-    for (const key of keys) this.#enqueue(key, relist);
+    for (const [key, eventAtMs] of keys) this.#enqueue(key, relist, eventAtMs);
   }
 
   #removeMinimum(watch: WatchMinimums, minimum: Minimum): void {

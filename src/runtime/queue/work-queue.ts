@@ -37,6 +37,16 @@ export interface WorkQueueOptions extends RetryOptions {
   readonly observer?: QueueObserver;
 }
 
+/** How a key is added. */
+export interface AddOptions {
+  /** Default: normal. */
+  readonly priority?: Priority;
+  /** A watch delivers a change that concerns the key, now. */
+  readonly isEvent?: boolean;
+  /** When such a change came that no reconcile of the key has followed, by `performance.now`. */
+  readonly eventAtMs?: number | undefined;
+}
+
 /** Node fires a timer with a longer delay immediately. */
 const maxTimerMs = 2 ** 31 - 1;
 
@@ -89,6 +99,8 @@ export class WorkQueue {
   readonly #working = new Map<string, WaitingKey>();
   /** The keys that were added while a worker had them. */
   readonly #addedWhileWorking = new Map<string, Priority>();
+  /** When the first event came while a worker had the key, by `performance.now`. */
+  readonly #eventsWhileWorking = new Map<string, number>();
   /** Why they were added, if causes were given. */
   readonly #causesWhileWorking = new Map<string, readonly Cause[]>();
   readonly #failures = new Map<string, number>();
@@ -113,10 +125,11 @@ export class WorkQueue {
   }
 
   /** Adds a key. If it already waits, the more urgent priority applies, and its first cause stays. */
-  add(key: string, { priority = 'normal' }: { readonly priority?: Priority } = {}, cause?: Cause): void {
+  add(key: string, { priority = 'normal', isEvent = false, eventAtMs }: AddOptions = {}, cause?: Cause): void {
     if (this.#closed) return;
     if (this.#working.has(key)) {
       this.#addedWhileWorking.set(key, moreUrgent(priority, this.#addedWhileWorking.get(key)));
+      if (isEvent && !this.#eventsWhileWorking.has(key)) this.#eventsWhileWorking.set(key, performance.now());
       if (cause !== undefined) {
         this.#causesWhileWorking.set(key, withCause(this.#causesWhileWorking.get(key) ?? [], cause));
       }
@@ -125,6 +138,7 @@ export class WorkQueue {
     const waiting = this.#waiting.get(key);
     if (waiting !== undefined) {
       waiting.furtherAdds += 1;
+      waiting.eventAtMs ??= isEvent ? performance.now() : eventAtMs;
       // The event of its own write comes just before: what the key was deferred for says more.
       if (cause?.type === 'observed') waiting.cause = cause;
       else if (cause !== undefined && cause !== waiting.cause) {
@@ -134,7 +148,8 @@ export class WorkQueue {
       return;
     }
     this.#observer.added?.();
-    this.#wait(new WaitingKey(key, priority, performance.now(), cause));
+    const nowMs = performance.now();
+    this.#wait(new WaitingKey(key, priority, nowMs, cause, isEvent ? nowMs : eventAtMs));
     // The worker takes a key in its next microtask: until then the key waits, so that adding it again changes nothing.
     this.#idleWorkers.shift()?.();
   }
@@ -183,7 +198,9 @@ export class WorkQueue {
   }
 
   /** A key that a worker has, as it was handed out. */
-  handedOut(key: string): Pick<WaitingKey, 'addedAtMs' | 'cause' | 'furtherCauses' | 'furtherAdds'> | undefined {
+  handedOut(
+    key: string,
+  ): Pick<WaitingKey, 'addedAtMs' | 'cause' | 'furtherCauses' | 'furtherAdds' | 'eventAtMs'> | undefined {
     return this.#working.get(key);
   }
 
@@ -226,7 +243,9 @@ export class WorkQueue {
     this.#addedWhileWorking.delete(key);
     const [cause, ...others] = this.#causesWhileWorking.get(key) ?? [];
     this.#causesWhileWorking.delete(key);
-    this.add(key, { priority }, cause);
+    const eventAtMs = this.#eventsWhileWorking.get(key);
+    this.#eventsWhileWorking.delete(key);
+    this.add(key, { priority, eventAtMs }, cause);
     for (const other of others) this.add(key, { priority }, other);
   }
 
@@ -239,6 +258,7 @@ export class WorkQueue {
     this.#reportDepth('low');
     this.#addedWhileWorking.clear();
     this.#causesWhileWorking.clear();
+    this.#eventsWhileWorking.clear();
     this.#failures.clear();
     for (const { timer } of this.#timers.values()) clearTimeout(timer);
     this.#timers.clear();
