@@ -56,8 +56,8 @@ const onControlPlane: JestSuite = { programs: integrationPrograms };
 
 const onApiServer: JestSuite = { besideIntegration: true, programs: apiServer };
 
-/** Most tests of the chart only render it. The tests of releases install it on an API server. */
-const onReleases: JestSuite = { besideIntegration: true, programs: [...apiServer, 'helm', 'helm4'] };
+/** Most tests of the chart only render it. The tests of releases install it on an API server; promtool tests its alerts. */
+const onReleases: JestSuite = { besideIntegration: true, programs: [...apiServer, 'helm', 'helm4', 'promtool'] };
 
 const onCluster: JestSuite = {
   besideIntegration: true,

@@ -67,7 +67,10 @@ export interface CacheStatistics {
   readonly lists: number;
   readonly failedLists: number;
   readonly failedWatches: number;
-  /** For how long the server has not shown that the cache is current; see {@link ReflectorProgress}. Undefined while it does not run. */
+  /**
+   * For how long the server has not shown that the cache is current; see {@link ReflectorProgress}. Undefined while it does not run, and
+   * while the server refuses an optional kind.
+   */
   readonly unconfirmedForMs: number | undefined;
 }
 
@@ -168,7 +171,10 @@ export class Informer<T extends KubeObject> {
     const all = [...this.#partitions.values()].map(({ reflector }) => reflector.progress);
     const total = (count: (progress: ReflectorProgress) => number): number =>
       all.reduce((sum, progress) => sum + count(progress), 0);
-    const confirmed = all.map(({ confirmedAtMs }) => confirmedAtMs).filter((timeMs) => timeMs !== undefined);
+    const needed = [...this.#partitions.values()].filter(({ refusal }) => !(this.#options.optional && refusal));
+    const confirmed = needed
+      .map(({ reflector }) => reflector.progress.confirmedAtMs)
+      .filter((timeMs) => timeMs !== undefined);
     return {
       objects: this.#store.size,
       lists: total(({ lists }) => lists),

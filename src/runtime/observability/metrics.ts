@@ -216,7 +216,7 @@ export class Metrics {
     });
     this.#eventAge = scrapedGauge(registry, {
       name: 'informer_last_event_age_seconds',
-      help: 'Time since the API server last showed that the cache is current: by an event, a bookmark, an accepted watch or a list. Normally a minute at most',
+      help: 'Time since the API server last confirmed the cache: by an event, a bookmark, an accepted watch or a list. Normally a minute at most, ten for a kind that nobody has written since the API server started',
       labels: ['resource'],
     });
     this.#cachedObjects = scrapedGauge(registry, {
