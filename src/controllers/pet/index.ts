@@ -11,9 +11,13 @@ import { failureOf, outageOf } from './errors.ts';
 import { Inventory, Sweep } from './inventory.ts';
 import { PetReconciler } from './pet-reconciler.ts';
 import { PetStore } from './pet-store.ts';
+import type { StorePet } from './store-pet.ts';
 
 /** The minimum of workers: twice the connections to the API server, to keep these busy while other workers wait for the store. */
 const minWorkers = 64;
+
+/** A search for this pet shows whether the store answers. */
+const probe: StorePet = { name: 'echoperator-probe', type: 'dog', birthday: '2000-01-01' };
 
 /** The pause after a failed sweep, in milliseconds. */
 const sweepRetryMs = 5000;
@@ -59,8 +63,12 @@ export function addPetController(
   });
   const sweep = new Sweep({
     search: async (signal) => {
-      // A search for all pets would be a long probe, and all other calls would fail until it ends.
-      if (circuit.isOpen) return [];
+      if (circuit.isOpen) {
+        // A Pet that waits probes the store with what it has to do: a search may succeed where an addition fails.
+        if (inventory.hasWaitingPet()) return [];
+        // Nobody else would notice that the store is back. A search for all pets would be a long probe.
+        await circuit.call((linked) => store.find(probe, linked), signal);
+      }
       return circuit.call((linked) => inventory.compare(store.all(linked)), signal);
     },
     everyMs: resyncEveryMs,
