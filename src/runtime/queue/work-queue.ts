@@ -138,7 +138,8 @@ export class WorkQueue {
     const waiting = this.#waiting.get(key);
     if (waiting !== undefined) {
       waiting.furtherAdds += 1;
-      waiting.eventAtMs ??= isEvent ? performance.now() : eventAtMs;
+      if (isEvent) waiting.eventAtMs ??= performance.now();
+      else if (eventAtMs !== undefined) waiting.eventAtMs = Math.min(eventAtMs, waiting.eventAtMs ?? eventAtMs);
       // The event of its own write comes just before: what the key was deferred for says more.
       if (cause?.type === 'observed') waiting.cause = cause;
       else if (cause !== undefined && cause !== waiting.cause) {

@@ -85,6 +85,17 @@ test('a cache that cannot take an event stays old, although its watch is accepte
   expect(await ofCache('informer_last_event_age_seconds')).toBeGreaterThan(sinceAccepted);
 });
 
+test('an optional kind has no age while the server does not serve it', async () => {
+  managed.manager.informer(Widget, { listing: 'paged', optional: true });
+  managed.run();
+  (await managed.server.next({ watch: false })).refuse(404, 'NotFound');
+  await eventually('the refusal counts', async () => (await ofCache('reflector_errors_total', { verb: 'list' })) === 1);
+  const age = (): Promise<string> => managed.registry.getSingleMetricAsString('informer_last_event_age_seconds');
+  expect(await age()).not.toContain(resource);
+  (await managed.server.next({ watch: false })).list('10', []);
+  await eventually('it has one again', async () => (await age()).includes(resource));
+});
+
 test('the latency of an event includes the wait until the key was free and the cache had observed its writes', async () => {
   const parts = [stored('part', '20'), undefined];
   const running = Promise.withResolvers<void>();
