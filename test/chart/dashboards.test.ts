@@ -33,6 +33,29 @@ it('every metric of the runtime and of the outside is in a dashboard, or is told
   ]);
 });
 
+it("the panels of kubebuilder's Grafana plugin find their metrics, with the labels by which they sum them", () => {
+  // pkg/plugins/optional/grafana/v1alpha/scaffolds/internal/templates/{runtime,resources}.go of kubebuilder 4
+  const needed: readonly (readonly [name: string, ...labels: string[]])[] = [
+    ['controller_runtime_active_workers', 'controller'],
+    ['controller_runtime_reconcile_errors_total'],
+    ['controller_runtime_reconcile_total'],
+    ['process_cpu_seconds_total'],
+    ['process_resident_memory_bytes'],
+    ['workqueue_adds_total', 'name'],
+    ['workqueue_depth'],
+    ['workqueue_queue_duration_seconds', 'name'],
+    ['workqueue_retries_total', 'name'],
+    ['workqueue_unfinished_work_seconds', 'name'],
+    ['workqueue_work_duration_seconds', 'name'],
+  ];
+  const everything = ofRuntime();
+  collectDefaultMetrics({ register: everything });
+  const metrics = everything.getMetricsAsArray() as unknown as { name: string; labelNames: readonly string[] }[];
+  const found = new Map(metrics.map(({ name, labelNames }) => [name, labelNames]));
+  expect(needed.filter(([name, ...labels]) => labels.some((label) => !found.get(name)?.includes(label)))).toEqual([]);
+  expect(needed.filter(([name]) => !found.has(name))).toEqual([]);
+});
+
 it('every query is valid, and every legend names labels that the query keeps', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'dashboards-'));
   try {

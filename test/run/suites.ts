@@ -141,6 +141,10 @@ export const nightlySuites: readonly Suite[] = [
     projects: ['chart', 'chart-nightly'],
     environment: { HELMS: 'every' },
   }),
+  {
+    ...nightly('nightly-alerts', { folder: 'integration', paths: '/alerts' }),
+    programs: [...integrationPrograms, 'prometheus'],
+  },
   nightly('nightly-package', { folder: 'package' }),
   nightly('nightly-kinds', { folder: 'kinds' }),
   nightly('nightly-helm', { folder: 'e2e', paths: '/helm' }),
