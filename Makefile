@@ -80,12 +80,16 @@ soak: $(installed) ## Check for SOAK_MINUTES (10) that memory stays flat and the
 	@node test/soak.ts
 
 .PHONY: perturb
-perturb: $(installed) ## Crash the operator at each of its writes; PLAN='echo/create write 1 unsent' runs only that
+perturb: $(installed) ## Crash the operator at each of its writes, and let its views lag; PLAN='echo/create write 1 unsent' runs only that
 	@node test/perturb.ts
 
 .PHONY: mutate
 mutate: $(installed) ## Change every property of every kind's spec, and compare with new objects; PLAN='Echo/message' runs only that
 	@node test/mutate.ts
+
+.PHONY: seeded-bugs
+seeded-bugs: $(installed) ## Show that `perturb` and `mutate` find bugs: add each of some bugs to a copy of the source; BUG='Pet' tries only those
+	@node test/seeded-bugs.ts
 
 ##@ Measure
 

@@ -17,13 +17,10 @@ import { type MutateReport, mutate } from '../src/runtime/testing/index.ts';
 import { startControlPlane } from '../testkit/control-plane.ts';
 import { eventually } from '../testkit/eventually.ts';
 import { namespaceWithNode } from '../testkit/kwok.ts';
-import { PetStoreProcess } from '../testkit/pet-store-process.ts';
-import { PostgresServer } from '../testkit/postgres-server.ts';
 import { makeRunFolder } from '../testkit/run-folder.ts';
-import { bundlePrograms } from '../testkit/shipped-program.ts';
 import { TestCluster } from '../testkit/test-cluster.ts';
-import { MutatedOutside } from './integration/environment/mutated-outside.ts';
 import { mutatedSubjects } from './integration/environment/mutated-subjects.ts';
+import { OutsidePrograms, OutsideSystems } from './integration/environment/outside-systems.ts';
 
 const { PLAN = '', MUTATION_SEED, HISTORIES = '20' } = process.env;
 
@@ -34,12 +31,8 @@ async function run(folder: string): Promise<MutateReport> {
   const { kubeconfigPath } = controlPlane.config;
   const cluster = await TestCluster.at(kubeconfigPath, controlPlane.auditLog);
   resources.defer(() => cluster.disconnect());
-  const database = resources.use(await PostgresServer.start());
-  const store = await PetStoreProcess.start({}, folder, await bundlePrograms(join(folder, 'programs')));
-  resources.defer(async () => {
-    await store.stop();
-  });
-  const outside = resources.use(await MutatedOutside.start(cluster.client, database, store.address));
+  const programs = resources.use(await OutsidePrograms.start(folder));
+  const outside = resources.use(new OutsideSystems(cluster.client, programs.settings));
   const connection = await kubeconfigConnection(kubeconfigPath);
   const operator = await connectOperator({ name: 'operator', log: pino({ level: 'silent' }), connection });
   const closeConnections = await addControllers(operator, readConfig({ ...outside.settings, NUM_WORKERS: '8' }));

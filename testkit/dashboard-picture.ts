@@ -25,6 +25,7 @@ export function dashboardPicture(results: readonly (readonly [PanelQuery, readon
   const size = [columns * width, Math.ceil(panels.length / columns) * height] as const;
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${size.join(' ')}" width="${size[0]}" height="${size[1]}" font-family="sans-serif" font-size="10">`,
+    '<title>A dashboard, drawn from a run of the operator</title>',
     `<rect width="100%" height="100%" fill="#fff"/>`,
     ...drawn,
     '</svg>\n',

@@ -10,7 +10,10 @@ import { eventually } from './eventually.ts';
 import type { TestCluster } from './test-cluster.ts';
 
 /** A manifest to create or apply. The type requires a generation, which the server ignores and sets itself. */
-export const customManifest = <Spec>(key: ObjectKey, spec: Spec) => ({ metadata: { ...key, generation: 0 }, spec });
+export const customManifest = <const Spec>(key: ObjectKey, spec: Spec) => ({
+  metadata: { ...key, generation: 0 },
+  spec,
+});
 
 /** Waits until an object's condition Ready has the reason for the current generation, and returns the object. */
 export async function withReason<T extends KubeObject & { readonly status?: StandardStatus }>(

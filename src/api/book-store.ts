@@ -175,9 +175,15 @@ const serviceName = (description: string) =>
 const sizeOf = (self: string) =>
   `(type(${self}.dbSize) == int ? quantity('0').add(${self}.dbSize) : quantity(${self}.dbSize))`;
 
+/** The default of `bookApp.serviceName`. */
+export const defaultAppServiceName = 'bookstore-svc';
+
+/** The default of `bookDB.serviceName`. */
+export const defaultDatabaseServiceName = 'mongodb-service';
+
 /** The name of the database's Service or its default, in CEL. */
 const databaseServiceName = (bookDB: string) =>
-  `(has(${bookDB}.serviceName) ? ${bookDB}.serviceName : 'mongodb-service')`;
+  `(has(${bookDB}.serviceName) ? ${bookDB}.serviceName : '${defaultDatabaseServiceName}')`;
 
 /** Why `dbSize` cannot shrink, and what to do instead. It is part of a CEL string, so it contains no quote. */
 const shrinkAdvice =
@@ -209,7 +215,7 @@ export const BookStore = defineKind({
             }),
           ),
           serviceName: serviceName(
-            'The name of the app’s Service. Each BookStore of a namespace needs its own. Default: bookstore-svc.',
+            `The name of the app’s Service. Each BookStore of a namespace needs its own. Default: ${defaultAppServiceName}.`,
           ),
           env,
           resources,
@@ -227,7 +233,7 @@ export const BookStore = defineKind({
           port: Type.Optional(port('The port on which the database listens. Default: 27017.')),
           dbSize: quantity('The size of the volume of each database, such as `2Gi`. It can grow but not shrink.'),
           serviceName: serviceName(
-            'The name of the headless Service by which the app finds the database. Each BookStore of a namespace needs its own. It cannot be changed. Default: mongodb-service.',
+            `The name of the headless Service by which the app finds the database. Each BookStore of a namespace needs its own. It cannot be changed. Default: ${defaultDatabaseServiceName}.`,
           ),
           storageClassName: Type.Optional(
             Type.String({
@@ -298,7 +304,7 @@ export const BookStore = defineKind({
       description: 'An app and its database.',
       'x-kubernetes-validations': [
         {
-          rule: `(has(self.bookApp.serviceName) ? self.bookApp.serviceName : 'bookstore-svc') != ${databaseServiceName('self.bookDB')}`,
+          rule: `(has(self.bookApp.serviceName) ? self.bookApp.serviceName : '${defaultAppServiceName}') != ${databaseServiceName('self.bookDB')}`,
           message: 'bookApp.serviceName and bookDB.serviceName must differ',
         },
       ],

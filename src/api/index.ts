@@ -1,6 +1,6 @@
 /** The kinds that users write. Types, CRDs and printer columns all follow from one definition per kind. */
 import type { CustomKind } from '../runtime/index.ts';
-import { BookStore, bookStoreFinalizer } from './book-store.ts';
+import { BookStore, bookStoreFinalizer, defaultAppServiceName, defaultDatabaseServiceName } from './book-store.ts';
 import { Echo } from './echo.ts';
 import { Pet, petFinalizer } from './pet.ts';
 import { PodSet } from './pod-set.ts';
@@ -10,6 +10,8 @@ import { ScheduledEcho } from './scheduled-echo.ts';
 export {
   BookStore,
   bookStoreFinalizer,
+  defaultAppServiceName,
+  defaultDatabaseServiceName,
   Echo,
   Pet,
   PodSet,

@@ -19,7 +19,7 @@
  * - **Claim**: the children that match an owner's selector, after it has adopted and released objects.
  * - **Finalizer**: keeps a deleted object until the controller has cleaned up. For what the garbage collector cannot delete.
  * - **Outcome**: how a reconcile ended: reason, message, status, and when to requeue.
- * - **OutcomeReporter**: turns an outcome into the status, an Event and a result for the queue.
+ * - **OutcomeReporter**: turns an outcome into the status, an Event and a result.
  * - **EventRecorder**: writes Events, which `kubectl describe` shows.
  * - **Manager**: owns informers and controllers; starts and stops them.
  * - **Lease**, **leader**, **standby**: of several processes the holder of the Lease reconciles, the others wait.

@@ -246,6 +246,45 @@ describe('names', () => {
       `${'n'.repeat(55)}-metrics`,
     ]);
   });
+
+  it('that look like numbers or null stay texts', async () => {
+    const rendering = await (await Helm.find('helm')).render({
+      namespace: '2024',
+      values: {
+        fullnameOverride: '8',
+        nameOverride: '9',
+        watchNamespaces: ['1'],
+        serviceAccount: { name: '5' },
+        priorityClassName: '1e3',
+        controllers: { pet: { enabled: true }, postgresWriter: { enabled: true } },
+        petstore: {
+          enabled: true,
+          service: { name: 'null' },
+          storage: { storageClassName: '007' },
+          tls: { existingSecret: '123' },
+        },
+        postgresWriter: {
+          host: 'db',
+          credentials: { existingSecret: '1', userKey: '2', passwordKey: 'true' },
+          tls: { existingSecret: '3', caKey: '4' },
+        },
+        metrics: { serviceMonitor: { enabled: true, namespace: '12' } },
+        networkPolicy: { enabled: true },
+      },
+    });
+    const names = /^(.*[nN]ame|names(pace)?|matchNames|resourceNames|key|app\.kubernetes\.io\/name)$/;
+    const isName = (value: unknown): boolean =>
+      Array.isArray(value)
+        ? value.every(isName)
+        : typeof value === 'string' || (typeof value === 'object' && value !== null);
+    const wrong: string[] = [];
+    JSON.stringify(rendering.manifests, (key, value) => {
+      if (names.test(key) && !isName(value)) wrong.push(`${key}: ${value}`);
+      return value;
+    });
+    expect(wrong).toEqual([]);
+    expect(rendering.one('Service', 'null').metadata?.namespace).toBe('2024');
+  });
 });
 
 describe('releases with the same name in two namespaces', () => {

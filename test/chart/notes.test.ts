@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { controllerNames } from '../../src/config.ts';
 import { Helm } from './helm.ts';
 
 const noServiceMonitor = 'created no ServiceMonitor';
@@ -17,6 +18,12 @@ describe('the notes', () => {
     ]) {
       expect(said).toContain(command);
     }
+  });
+
+  it('show no Echo if nothing would print it', async () => {
+    const said = await notes({ controllers: { echo: { enabled: false } } });
+    expect(said).not.toMatch(/kind: Echo$|get echos|job\/hello/m);
+    expect(said).toContain('Echo: controllers.echo.enabled\n');
   });
 
   it('show the command that deletes what an uninstallation keeps', async () => {
@@ -39,9 +46,7 @@ describe('the notes', () => {
     expect(off).not.toContain('WARNING');
     expect(off).not.toContain('kubectl get pets');
     const on = await notes({
-      controllers: Object.fromEntries(
-        ['podSet', 'bookStore', 'pet', 'postgresWriter'].map((controller) => [controller, { enabled: true }]),
-      ),
+      controllers: Object.fromEntries(controllerNames.map((controller) => [controller, { enabled: true }])),
       petstore: { enabled: true, tls: { enabled: false } },
       postgresWriter: { host: 'db.example', credentials: { existingSecret: 'db' } },
     });

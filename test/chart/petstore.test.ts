@@ -52,6 +52,15 @@ describe.each(helmNames)('the pet store, by %s', (name) => {
     });
   });
 
+  it('has a StatefulSet whose name leaves room for the hash in a label of its pods', async () => {
+    const nameIn = async (release: string) =>
+      (await (await Helm.find(name)).render({ values: on, release })).one('StatefulSet').metadata?.name ?? '';
+    const longest = await nameIn('r'.repeat(53));
+    expect(longest).toMatch(/^r+-petstore$/);
+    expect(`${longest}-0123456789`.length).toBeLessThanOrEqual(63);
+    expect(await nameIn('demo')).toBe('demo-echoperator-petstore');
+  });
+
   it('can write to its volume, and satisfies the Pod Security Standard `restricted`', async () => {
     const rendering = await render({ ...on, podSecurityContext: { fsGroup: 1 } });
     const pod = rendering.one('StatefulSet').spec!.template.spec!;

@@ -92,6 +92,19 @@ describe.each(helmNames)('an upgrade from an earlier chart, by %s', (name) => {
     expect(await state(first)).toEqual({ ...highlyAvailable, replicas: original.ha.replicaCount });
   });
 
+  test('with --reuse-values may set single values of groups that the earlier chart did not have', async () => {
+    await upgrade(await helmOf(name, await earlierChart(originalDefaults)), { namespace: first });
+    const values = {
+      controllers: { podSet: { enabled: true } },
+      networkPolicy: { enabled: true },
+      podDisruptionBudget: { minAvailable: 2 },
+      petstore: { enabled: true, tls: { enabled: false } },
+      postgresWriter: { tls: { existingSecret: 'ca' } },
+    };
+    await upgrade(await helmOf(name), { namespace: first, values, keep: '--reuse-values' });
+    expect(await controllersOf(first)).toBe('echo,podSet,scheduledEcho');
+  });
+
   test('with --reuse-values keeps on what was on by default', async () => {
     const defaults = { ...originalDefaults, controllers: { ...on.controllers, ...others } };
     await upgrade(await helmOf(name, await earlierChart(defaults)), { namespace: first });

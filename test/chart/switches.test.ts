@@ -27,6 +27,12 @@ describe.each(helmNames)('switches that users of other charts know, by %s', (nam
     expect(template.metadata?.labels).toMatchObject({ team: 'platform', 'app.kubernetes.io/name': 'echoperator' });
   });
 
+  it('podAnnotations take precedence over commonAnnotations where an object is a pod', async () => {
+    const values = { commonAnnotations: { note: 'all', both: 'all' }, podAnnotations: { both: 'pod' } };
+    const { annotations } = (await render(values)).one('Pod').metadata!;
+    expect(annotations).toMatchObject({ note: 'all', both: 'pod', 'helm.sh/hook': 'test' });
+  });
+
   it('extraObjects may be manifests and texts, with templates', async () => {
     const manifest = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: '{{ .Release.Name }}-one' } };
     const text = 'apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ include "echoperator.fullname" . }}-two\n';

@@ -109,6 +109,11 @@ describe.each(helmNames)('values, by %s', (name) => {
     [{ shutdownTimeoutSeconds: 45 }, 'terminationGracePeriodSeconds (30)', 'shutdownTimeoutSeconds (45)'],
     [{ health: { port: 2112 } }, 'monitoring.port (2112)', 'health.port (2112)'],
     [
+      { podDisruptionBudget: { maxUnavailable: '' } },
+      'podDisruptionBudget.maxUnavailable',
+      'podDisruptionBudget.minAvailable',
+    ],
+    [
       leaderElection({ leaseDurationSeconds: 10 }),
       'ha.leaderElection.leaseDurationSeconds (10)',
       'ha.leaderElection.renewDeadlineSeconds (10)',
@@ -141,6 +146,22 @@ describe.each(helmNames)('values, by %s', (name) => {
   it('accepts equal ports if only one of the servers runs', async () => {
     const rendering = await render({ health: { port: 2112 }, monitoring: { enabled: false } });
     expect(rendering.one('ConfigMap').data?.HEALTH_PORT).toBe('2112');
+  });
+
+  it.each([
+    [{ controllers: null, crds: { upgradeJob: null }, rbac: { aggregate: null } }],
+    [{ serviceAccount: { annotations: null }, metrics: { serviceMonitor: null, podMonitor: null } }],
+    [{ networkPolicy: { apiServer: null, metrics: null }, podDisruptionBudget: null }],
+  ])('takes null in %j for the default', async (values) => {
+    expect((await render(values)).manifests).toEqual((await render({})).manifests);
+  });
+
+  it("takes null for the default of the pet store's groups", async () => {
+    const petstore = { enabled: true, tls: { enabled: false } };
+    const nulls = { networkPolicy: null, image: null, service: null, storage: null };
+    expect((await render({ petstore: { ...petstore, ...nulls } })).manifests).toEqual(
+      (await render({ petstore })).manifests,
+    );
   });
 
   it('accepts the values of a parent chart', async () => {

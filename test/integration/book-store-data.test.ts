@@ -12,9 +12,7 @@ import {
   deploymentOf,
   growable,
   growOnline,
-  ifThere,
   imageOf,
-  lookAgain,
   merge,
   operator,
   podOf,
@@ -27,6 +25,8 @@ import {
   statefulSetOf,
   stopOperator,
   tearDown,
+  triggerReconcile,
+  unlessAbsent,
   type World,
   world,
 } from './environment/book-store-world.ts';
@@ -41,7 +41,10 @@ const claimSpec = () => ({
 });
 
 const bookStoreIsGone = ({ key }: World) =>
-  eventually('the BookStore is gone', async () => (await ifThere(cluster.client.get(BookStore, key))) === undefined);
+  eventually(
+    'the BookStore is gone',
+    async () => (await unlessAbsent(cluster.client.get(BookStore, key))) === undefined,
+  );
 
 /** What the Event says that names the claims that a deletion with the policy Delete keeps. */
 const dataKept = ({ key }: World) =>
@@ -60,11 +63,11 @@ describe('the data', () => {
     await cluster.client.delete(BookStore, at.key);
     await eventually('all else is gone', async () => {
       const left = [
-        await ifThere(deploymentOf(at.key)),
-        await ifThere(statefulSetOf(at.key)),
-        await ifThere(podOf(at.key)),
-        await ifThere(childOf(Service, at.key, 'bookstore-svc')),
-        await ifThere(childOf(Service, at.key, 'mongodb-service')),
+        await unlessAbsent(deploymentOf(at.key)),
+        await unlessAbsent(statefulSetOf(at.key)),
+        await unlessAbsent(podOf(at.key)),
+        await unlessAbsent(childOf(Service, at.key, 'bookstore-svc')),
+        await unlessAbsent(childOf(Service, at.key, 'mongodb-service')),
       ];
       return left.every((each) => each === undefined);
     });
@@ -83,7 +86,7 @@ describe('the data', () => {
     await apply(at.key, spec({}, { dbSize: '3Gi' }));
     await settled(at);
     await cluster.client.delete(BookStore, at.key);
-    await eventually('it is gone', async () => (await ifThere(statefulSetOf(at.key))) === undefined);
+    await eventually('it is gone', async () => (await unlessAbsent(statefulSetOf(at.key))) === undefined);
     await apply(at.key, spec({}, { dbSize: '1Gi' }));
     expect((await settled(at)).status?.volumes).toEqual([{ claim: 'data-shop-db-0', capacity: '3Gi' }]);
     expect(await requestOf(at.key)).toBe('3Gi');
@@ -114,7 +117,7 @@ describe('the data', () => {
     const before = (await statefulSetOf(at.key)).metadata.uid;
     await cluster.client.delete(StatefulSet, { ...at.key, name: 'shop-db' });
     await eventually('another StatefulSet', async () => {
-      const next = await ifThere(statefulSetOf(at.key));
+      const next = await unlessAbsent(statefulSetOf(at.key));
       return next !== undefined && next.metadata.uid !== before;
     });
     await settled(at, 'IndependentDatabases');
@@ -129,11 +132,11 @@ describe('the data', () => {
     await eventually('it is waited for', async () => (await finalizers()).length === 1);
     await settled(at);
     await cluster.client.delete(BookStore, at.key);
-    const isGone = async (ordinal: number) => (await ifThere(claimOf(at.key, ordinal))) === undefined;
+    const isGone = async (ordinal: number) => (await unlessAbsent(claimOf(at.key, ordinal))) === undefined;
     await eventually('the claims are gone', async () => (await isGone(0)) && (await isGone(1)));
     await eventually(
       'the BookStore is gone',
-      async () => (await ifThere(cluster.client.get(BookStore, at.key))) === undefined,
+      async () => (await unlessAbsent(cluster.client.get(BookStore, at.key))) === undefined,
     );
   });
 
@@ -149,7 +152,10 @@ describe('the data', () => {
         volumeClaimTemplates: [{ metadata: { name: 'data' }, spec: claimSpec() }],
       },
     });
-    await eventually('its claim is bound', async () => (await ifThere(claimOf(at.key)))?.status?.phase === 'Bound');
+    await eventually(
+      'its claim is bound',
+      async () => (await unlessAbsent(claimOf(at.key)))?.status?.phase === 'Bound',
+    );
     await apply(at.key, spec({}, { reclaimPolicy: 'Delete' }));
     await settled(at, 'NameTaken');
     await cluster.client.delete(BookStore, at.key);
@@ -174,7 +180,7 @@ describe('the data', () => {
     await bookStoreIsGone(at);
     await eventually(
       'the claim that was created for it is gone',
-      async () => (await ifThere(claimOf(at.key, 1))) === undefined,
+      async () => (await unlessAbsent(claimOf(at.key, 1))) === undefined,
       60_000,
     );
     expect((await claimOf(at.key)).metadata.deletionTimestamp).toBeUndefined();
@@ -241,13 +247,13 @@ describe('the data', () => {
         return !finalizers.includes('orphan') && (await statefulSetOf(at.key)).metadata.ownerReferences === undefined;
       });
       await cluster.client.delete(StatefulSet, { ...at.key, name: 'shop-db' }, { propagationPolicy: 'Orphan' });
-      await eventually('it is gone', async () => (await ifThere(statefulSetOf(at.key))) === undefined);
+      await eventually('it is gone', async () => (await unlessAbsent(statefulSetOf(at.key))) === undefined);
     } finally {
       await startOperator();
     }
     await bookStoreIsGone(at);
     expect((await podOf(at.key)).metadata.deletionTimestamp).toBeUndefined();
-    expect((await ifThere(claimOf(at.key)))?.metadata).toMatchObject({ name: 'data-shop-db-0' });
+    expect((await unlessAbsent(claimOf(at.key)))?.metadata).toMatchObject({ name: 'data-shop-db-0' });
     expect((await claimOf(at.key)).metadata.deletionTimestamp).toBeUndefined();
   });
 
@@ -271,7 +277,7 @@ describe('the data', () => {
       expression: 'false',
       message: 'no StatefulSet is deleted here',
       trial: async () => {
-        const there = await ifThere(cluster.client.get(StatefulSet, trial));
+        const there = await unlessAbsent(cluster.client.get(StatefulSet, trial));
         if (there === undefined) await cluster.client.create(StatefulSet, manifest);
         await cluster.client.delete(StatefulSet, trial);
       },
@@ -284,7 +290,7 @@ describe('the data', () => {
     } finally {
       await forbidden.remove();
     }
-    await eventually('its claim is gone', async () => (await ifThere(claimOf(at.key))) === undefined);
+    await eventually('its claim is gone', async () => (await unlessAbsent(claimOf(at.key))) === undefined);
     await bookStoreIsGone(at);
   });
 
@@ -300,8 +306,11 @@ describe('the data', () => {
     } finally {
       await startOperator();
     }
-    await eventually('it is gone', async () => (await ifThere(cluster.client.get(BookStore, at.key))) === undefined);
-    await eventually('its pod is gone', async () => (await ifThere(podOf(at.key))) === undefined);
+    await eventually(
+      'it is gone',
+      async () => (await unlessAbsent(cluster.client.get(BookStore, at.key))) === undefined,
+    );
+    await eventually('its pod is gone', async () => (await unlessAbsent(podOf(at.key))) === undefined);
     const claim = await claimOf(at.key);
     expect([claim.metadata.uid, claim.metadata.deletionTimestamp]).toEqual([uid, undefined]);
   });
@@ -318,7 +327,7 @@ describe('the data', () => {
     } finally {
       await startOperator();
     }
-    await eventually('its pod is gone', async () => (await ifThere(podOf(at.key))) === undefined);
+    await eventually('its pod is gone', async () => (await unlessAbsent(podOf(at.key))) === undefined);
     const claim = await claimOf(at.key);
     expect([claim.metadata.uid, claim.metadata.deletionTimestamp]).toEqual([uid, undefined]);
   });
@@ -330,8 +339,11 @@ describe('the data', () => {
     const { uid } = (await claimOf(at.key)).metadata;
     await apply(at.key, spec({}, { reclaimPolicy: 'Retain' }));
     await cluster.client.delete(BookStore, at.key);
-    await eventually('it is gone', async () => (await ifThere(cluster.client.get(BookStore, at.key))) === undefined);
-    await eventually('its pod is gone', async () => (await ifThere(podOf(at.key))) === undefined);
+    await eventually(
+      'it is gone',
+      async () => (await unlessAbsent(cluster.client.get(BookStore, at.key))) === undefined,
+    );
+    await eventually('its pod is gone', async () => (await unlessAbsent(podOf(at.key))) === undefined);
     const claim = await claimOf(at.key);
     expect([claim.metadata.uid, claim.metadata.deletionTimestamp]).toEqual([uid, undefined]);
   });
@@ -359,9 +371,9 @@ describe('the data', () => {
       });
       expect(warned.type).toBe('Warning');
       // Another look changes nothing either.
-      const looks = await reconciled(operator);
-      await lookAgain(at.key);
-      await eventually('it was looked at again', async () => (await reconciled(operator)) > looks);
+      const reconciles = await reconciled(operator);
+      await triggerReconcile(at.key);
+      await eventually('it was reconciled again', async () => (await reconciled(operator)) > reconciles);
       expect(imageOf(await statefulSetOf(at.key))).toBe('example.com/db:one');
       expect((await podOf(at.key)).metadata.uid).toBe(pod.metadata.uid);
 
@@ -370,7 +382,7 @@ describe('the data', () => {
       await merge(PersistentVolumeClaim, claim, { metadata: { finalizers: null } });
     }
     await eventually('another pod, with another claim', async () => {
-      const next = await ifThere(podOf(at.key));
+      const next = await unlessAbsent(podOf(at.key));
       return next?.spec?.containers[0]?.image === 'example.com/db:two';
     });
     await settled(at);
@@ -395,7 +407,7 @@ describe('the data', () => {
     const store = await settled(at, 'NameTaken');
     expect(findCondition(store.status?.conditions, 'DatabaseReady')?.message).toContain('named data-shop-db-1');
     await eventually('the new image runs', async () =>
-      (await ifThere(podOf(at.key)))?.spec?.containers[0]?.image?.endsWith(':two'),
+      (await unlessAbsent(podOf(at.key)))?.spec?.containers[0]?.image?.endsWith(':two'),
     );
     expect((await statefulSetOf(at.key)).spec?.replicas).toBe(1);
     await cluster.client.delete(PersistentVolumeClaim, foreign.metadata);
@@ -418,7 +430,7 @@ describe('the data', () => {
     await growOnline(at, '2Gi');
     await settled(at);
     await cluster.client.delete(BookStore, at.key);
-    await eventually('its claim is gone', async () => (await ifThere(claimOf(at.key))) === undefined);
+    await eventually('its claim is gone', async () => (await unlessAbsent(claimOf(at.key))) === undefined);
     for (const name of others) {
       const claim = await childOf(PersistentVolumeClaim, at.key, name);
       expect(claim.metadata.deletionTimestamp).toBeUndefined();

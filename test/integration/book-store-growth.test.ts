@@ -14,9 +14,7 @@ import {
   fixed,
   growable,
   growOnline,
-  ifThere,
   imageOf,
-  lookAgain,
   merge,
   operator,
   podOf,
@@ -28,6 +26,8 @@ import {
   statefulSetOf,
   tearDown,
   templateSizeOf,
+  triggerReconcile,
+  unlessAbsent,
   type World,
   world,
 } from './environment/book-store-world.ts';
@@ -58,7 +58,7 @@ describe('growing', () => {
     await addSidecar(StatefulSet, before);
     await merge(StatefulSet, before, { metadata: { annotations: { note: 'mine' } }, spec: { minReadySeconds: 0 } });
     await eventually('the sidecars run', async () => {
-      const pods = [await ifThere(podOf(at.key, 0)), await ifThere(podOf(at.key, 1))];
+      const pods = [await unlessAbsent(podOf(at.key, 0)), await unlessAbsent(podOf(at.key, 1))];
       return pods.every((pod) => pod?.spec?.containers.length === 2);
     });
     await settled(at, 'IndependentDatabases');
@@ -103,14 +103,14 @@ describe('growing', () => {
     await settled(at);
     await apply(at.key, spec({}, { tag: 'two', dbSize: '2Gi' }));
     await eventually('the pod is of the new image', async () =>
-      (await ifThere(podOf(at.key)))?.spec?.containers[0]?.image?.endsWith(':two'),
+      (await unlessAbsent(podOf(at.key)))?.spec?.containers[0]?.image?.endsWith(':two'),
     );
     await settled(at, 'ClaimsGrowing');
     await growOnline(at, '2Gi');
     await settled(at);
   });
 
-  test('a size that was a slip is undone by a BookStore of the same name that asks for less, but more than there is', async () => {
+  test('a new BookStore of the same name lowers the request of a claim that has not grown', async () => {
     const at = await world('shop');
     await apply(at.key, spec());
     await settled(at);
@@ -123,7 +123,7 @@ describe('growing', () => {
     await expect(apply(at.key, spec({}, { dbSize: '2Gi' }))).rejects.toThrow('dbSize cannot shrink');
 
     await cluster.client.delete(BookStore, at.key);
-    await eventually('its pod is gone', async () => (await ifThere(podOf(at.key))) === undefined);
+    await eventually('its pod is gone', async () => (await unlessAbsent(podOf(at.key))) === undefined);
     await apply(at.key, spec({}, { dbSize: '2Gi' }));
     await growOnline(at, '2Gi');
     await settled(at);
@@ -133,7 +133,7 @@ describe('growing', () => {
     expect(templateSizeOf(await statefulSetOf(at.key))).toBe('2Gi');
   });
 
-  test('a claim that the API server does not let grow for a quota is told of in its words, and tried again', async () => {
+  test('a refusal by a quota is quoted, and retried', async () => {
     const at = await world('shop');
     await apply(at.key, spec());
     await settled(at);
@@ -145,7 +145,7 @@ describe('growing', () => {
     expect(condition?.message).toContain('claim data-shop-db-0 cannot grow from 1Gi to 2Gi: ');
     expect(condition?.message).toContain('exceeded quota: limit');
     await eventually('the new image runs', async () =>
-      (await ifThere(podOf(at.key)))?.spec?.containers[0]?.image?.endsWith(':two'),
+      (await unlessAbsent(podOf(at.key)))?.spec?.containers[0]?.image?.endsWith(':two'),
     );
     await limitStorage(at, '2Gi');
     await growOnline(at, '2Gi');
@@ -167,7 +167,7 @@ describe('growing', () => {
     await settled(at);
   });
 
-  test('a claim that may not grow hides no other that grows', async () => {
+  test('a refused claim does not hide another that grows', async () => {
     const at = await world('shop');
     await apply(at.key, spec({}, { replicas: 2 }));
     await settled(at, 'IndependentDatabases');
@@ -181,7 +181,7 @@ describe('growing', () => {
     expect(condition?.status).toBe('True');
     expect(condition?.message).toContain(`waiting for the storage driver to grow claim data-shop-db-${growing}`);
     await growOnline(at, '2Gi', [growing]);
-    await eventually('the other claim alone is told of', async () => {
+    await eventually('the condition names only the refused claim', async () => {
       const { status } = await settled(at, 'ResizeRefused');
       return findCondition(status?.conditions, 'VolumeResizing')?.status === 'False';
     });
@@ -190,7 +190,7 @@ describe('growing', () => {
     await settled(at, 'IndependentDatabases');
   });
 
-  test('a claim without a volume holds nobody up, and grows when it has one', async () => {
+  test('a claim without a volume blocks nothing, and grows when it has one', async () => {
     const at = await world('shop');
     const withheld = { ...at.key, name: 'data-shop-db-1', labels: { 'no-volume': 'true' } };
     await cluster.client.create(PersistentVolumeClaim, {
@@ -214,7 +214,7 @@ describe('growing', () => {
     expect(status?.volumes?.map(({ capacity }) => capacity)).toEqual(['2Gi', '2Gi']);
   });
 
-  test('a file system that does not grow under its pod has that one pod restarted, after resizeRestartAfter', async () => {
+  test('the pod of a file system that does not grow is restarted after resizeRestartAfter, and no other pod', async () => {
     const at = await world('shop');
     await apply(at.key, spec({}, { replicas: 2, resizeRestartAfter: '4s' }));
     await settled(at, 'IndependentDatabases');
@@ -227,7 +227,7 @@ describe('growing', () => {
       ({ type }) => type === 'FileSystemResizePending',
     )?.lastTransitionTime;
     const restarted = await eventually('pod 1 is restarted', async () => {
-      const pod = await ifThere(podOf(at.key, 1));
+      const pod = await unlessAbsent(podOf(at.key, 1));
       return pod !== undefined && pod.metadata.uid !== before[1]?.metadata.uid && pod;
     });
     expect(Date.parse(restarted.metadata.creationTimestamp)).toBeGreaterThanOrEqual(
@@ -244,7 +244,7 @@ describe('growing', () => {
     ]);
   });
 
-  test('a pod is restarted once for a file system that never grows, then the status says so', async () => {
+  test('a pod is restarted once for a file system that never grows, then the reason is ResizeFailing', async () => {
     const at = await world('shop');
     await apply(at.key, spec({}, { resizeRestartAfter: '2s' }));
     await settled(at);
@@ -253,7 +253,7 @@ describe('growing', () => {
     await eventually('the claim asks for 2Gi', async () => (await requestOf(at.key)) === '2Gi');
     await at.volumes.growVolume('data-shop-db-0');
     const restarted = await eventually('the pod is restarted', async () => {
-      const pod = await ifThere(podOf(at.key));
+      const pod = await unlessAbsent(podOf(at.key));
       return pod !== undefined && pod.metadata.uid !== uid && pod;
     });
     const failing = await settled(at, 'ResizeFailing');
@@ -261,15 +261,15 @@ describe('growing', () => {
     expect(condition?.status).toBe('True');
     expect(condition?.message).toContain('data-shop-db-0');
     expect(condition?.message).toContain('pod shop-db-0');
-    const looks = await reconciled(operator);
-    await lookAgain(at.key);
-    await eventually('it was looked at again', async () => (await reconciled(operator)) > looks);
+    const reconciles = await reconciled(operator);
+    await triggerReconcile(at.key);
+    await eventually('it was reconciled again', async () => (await reconciled(operator)) > reconciles);
     expect((await podOf(at.key)).metadata.uid).toBe(restarted.metadata.uid);
     await at.volumes.growFileSystem('data-shop-db-0');
     await settled(at);
   });
 
-  test('of two pods that have to be restarted the second waits for the first', async () => {
+  test('pods are restarted one at a time', async () => {
     const at = await world('shop');
     const slow = { replicas: 2, resizeRestartAfter: '2s' };
     await apply(at.key, spec({}, slow));
@@ -282,23 +282,23 @@ describe('growing', () => {
       await at.volumes.growVolume(`data-shop-db-${ordinal}`);
     }
     const pending = await eventually('pod 0 is another', async () => {
-      const pod = await ifThere(podOf(at.key, 0));
+      const pod = await unlessAbsent(podOf(at.key, 0));
       return pod !== undefined && pod.metadata.uid !== uids[0] && pod;
     });
-    const looks = await reconciled(operator);
-    await eventually('pod 1 would be due', async () => (await reconciled(operator)) >= looks + 3);
+    const reconciles = await reconciled(operator);
+    await eventually('pod 1 would be due', async () => (await reconciled(operator)) >= reconciles + 3);
     expect((await podOf(at.key, 1)).metadata.uid).toBe(uids[1]);
     await allowScheduling(cluster, at.key.namespace);
     await cluster.client.delete(Pod, pending.metadata);
     await eventually('pod 1 is another', async () => {
-      const pod = await ifThere(podOf(at.key, 1));
+      const pod = await unlessAbsent(podOf(at.key, 1));
       return pod !== undefined && pod.metadata.uid !== uids[1];
     });
     for (const ordinal of [0, 1]) await at.volumes.growFileSystem(`data-shop-db-${ordinal}`);
     await settled(at, 'IndependentDatabases');
   });
 
-  test('a class that cannot grow is a condition that names it, and all else goes on', async () => {
+  test('a StorageClass that cannot grow is named in the condition, and other changes are applied', async () => {
     const at = await world('shop');
     await apply(at.key, spec({}, { storageClassName: fixed }));
     await settled(at);
@@ -317,7 +317,7 @@ describe('growing', () => {
     expect(cells[columns.indexOf('REQUESTED')]).toBe('2Gi');
     expect(cells[columns.indexOf('CAPACITY')]).toBe('1Gi');
     await eventually('the new image runs', async () =>
-      (await ifThere(podOf(at.key)))?.spec?.containers[0]?.image?.endsWith(':two'),
+      (await unlessAbsent(podOf(at.key)))?.spec?.containers[0]?.image?.endsWith(':two'),
     );
     const after = await statefulSetOf(at.key);
     expect(after.metadata.uid).toBe(uid);

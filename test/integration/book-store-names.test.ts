@@ -16,7 +16,6 @@ import {
   childOf,
   cluster,
   deploymentOf,
-  ifThere,
   imageOf,
   type Key,
   merge,
@@ -25,6 +24,7 @@ import {
   spec,
   statefulSetOf,
   tearDown,
+  unlessAbsent,
   type World,
   withReason,
   world,
@@ -104,7 +104,7 @@ describe("somebody else's edits", () => {
       const { uid } = (await childOf<KubeObject>(kind, at.key, name)).metadata;
       await cluster.client.delete<KubeObject>(kind, { ...at.key, name });
       await eventually(`another ${name}`, async () => {
-        const next = await ifThere(childOf<KubeObject>(kind, at.key, name));
+        const next = await unlessAbsent(childOf<KubeObject>(kind, at.key, name));
         return next !== undefined && next.metadata.uid !== uid;
       });
       await reported(at.key, `created ${kind.kind} ${name} again: it was deleted`);
@@ -149,7 +149,7 @@ describe('the names of the Services', () => {
     await settled(at);
     await eventually(
       'the old one is gone',
-      async () => (await ifThere(childOf(Service, at.key, 'bookstore-svc'))) === undefined,
+      async () => (await unlessAbsent(childOf(Service, at.key, 'bookstore-svc'))) === undefined,
     );
   });
 });
@@ -169,7 +169,7 @@ describe('an old Service', () => {
       expression: 'false',
       message: 'no Service is deleted here',
       trial: async () => {
-        const there = await ifThere(childOf(Service, at.key, trial.name));
+        const there = await unlessAbsent(childOf(Service, at.key, trial.name));
         if (there === undefined)
           await cluster.client.create(Service, { metadata: trial, spec: { ports: [{ port: 1 }] } });
         await remove();
@@ -186,7 +186,7 @@ describe('an old Service', () => {
     }
     await eventually('it may be', () => remove().then(() => true));
     await settled(at);
-    expect(await ifThere(childOf(Service, at.key, 'bookstore-svc'))).toBeUndefined();
+    expect(await unlessAbsent(childOf(Service, at.key, 'bookstore-svc'))).toBeUndefined();
   });
 });
 

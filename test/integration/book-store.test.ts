@@ -16,7 +16,6 @@ import {
   convergesAndRests,
   deploymentOf,
   growOnline,
-  ifThere,
   imageOf,
   type Key,
   operator,
@@ -29,6 +28,7 @@ import {
   statefulSetOf,
   statesOf,
   tearDown,
+  unlessAbsent,
   type World,
   withoutReplicas,
   withReason,
@@ -226,7 +226,7 @@ describe('a BookStore', () => {
     const at = await world('shop');
     await apply(at.key, spec({ tag: 'missing' }, { tag: 'missing' }));
     const runs = (tag: string) => async () =>
-      (await ifThere(podOf(at.key)))?.spec?.containers[0]?.image === `example.com/db:${tag}`;
+      (await unlessAbsent(podOf(at.key)))?.spec?.containers[0]?.image === `example.com/db:${tag}`;
     await eventually('a pod that never becomes ready', runs('missing'));
     const waiting = await eventually('the pods are told of', async () => {
       const store = await cluster.client.get(BookStore, at.key);
@@ -303,7 +303,7 @@ describe('BookStores', () => {
     expect(pod.spec?.containers[0]?.volumeMounts).toContainEqual({ name: 'data', mountPath: '/data/db' });
     await cluster.client.delete(Pod, pod.metadata, { gracePeriodSeconds: 0 });
     const next = await eventually('another pod', async () => {
-      const found = await ifThere(podOf(at.key));
+      const found = await unlessAbsent(podOf(at.key));
       return found !== undefined && found.metadata.uid !== pod.metadata.uid && found;
     });
     expect(next.spec?.volumes).toEqual(expect.arrayContaining([...(pod.spec?.volumes ?? [])]));
@@ -320,8 +320,8 @@ describe('BookStores', () => {
     const { message = '' } = findCondition(refused.status?.conditions, 'DatabaseReady') ?? {};
     expect(message).toContain('Service named mongodb-service');
     // It would write into the other's database.
-    expect(await ifThere(deploymentOf(second.key))).toBeUndefined();
-    expect(await ifThere(statefulSetOf(second.key))).toBeUndefined();
+    expect(await unlessAbsent(deploymentOf(second.key))).toBeUndefined();
+    expect(await unlessAbsent(statefulSetOf(second.key))).toBeUndefined();
     expect(await childOf(Service, first.key, 'mongodb-service')).toEqual(service);
 
     await cluster.client.delete(BookStore, second.key);
@@ -364,7 +364,7 @@ describe('BookStores', () => {
     await apply(at.key, spec({ replicas: 0 }, { replicas: 0 }));
     await settled(at);
     expect((await deploymentOf(at.key)).spec?.replicas).toBe(0);
-    await eventually('the database is gone', async () => (await ifThere(podOf(at.key))) === undefined);
+    await eventually('the database is gone', async () => (await unlessAbsent(podOf(at.key))) === undefined);
     expect((await claimOf(at.key)).metadata.deletionTimestamp).toBeUndefined();
   });
 });

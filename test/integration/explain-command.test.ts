@@ -1,5 +1,6 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { Echo, Pet, PodSet, ScheduledEcho } from '../../src/api/index.ts';
 import type { ObjectKey } from '../../src/runtime/index.ts';
@@ -137,6 +138,8 @@ describe('explain answers', () => {
     await cluster.client.apply(ScheduledEcho, customManifest(key, spec), { force: true });
     await withReason(cluster, ScheduledEcho, key, 'Scheduled');
     for (const schedule of ['1 1 * * *', '2 2 * * *']) {
+      // The times of managedFields are whole seconds: in the second of the operator's last write, either may be the writer.
+      await delay(1000);
       const changed = { metadata: key, spec: { schedule } } as CronJob;
       await cluster.client.apply(CronJob, changed, { force: true, fieldManager: 'meddler' });
       await eventually(

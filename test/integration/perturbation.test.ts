@@ -71,7 +71,7 @@ test('an operator that forgets a child fails, and the failure names the plan and
   });
   const failed = plans.filter((plan) => failures.some(({ message }) => message.startsWith(`${plan} `)));
   expect(failed).toEqual(plans.filter((plan) => !plan.endsWith('unsent')));
-  expect(failed).toHaveLength(3);
+  expect(failed).toHaveLength(4);
   const crash = failures.find(({ message }) => message.startsWith('forgetful/create write 1 replied'));
   expect(crash?.message).toMatch(
     /operator 1: create configmaps[\s\S]*201: create configmaps[\s\S]*operator 1 crashes[\s\S]*operator 2: create configmaps/,

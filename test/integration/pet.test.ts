@@ -161,10 +161,11 @@ describe('the operator detects changes in the store within the resync period', (
 
   test('a pet that is changed in the store is restored', async () => {
     await world.apply('thor', thor);
-    const { status } = await ready('thor', 'Stored');
+    const { metadata, status } = await ready('thor', 'Stored');
     await world.pets.update({ id: status?.id ?? '', name: 'Changed', type: 'bird', birthday: '2000-01-01' });
     await world.settled();
     expect((await world.get('thor')).status?.id).toBe(status?.id);
+    await eventually('an Event tells it', async () => (await eventsOf(metadata.uid)).includes('PetRestored'));
   });
 
   test('a pet that the store refuses is retried without a write or an Event', async () => {
@@ -183,7 +184,7 @@ describe('the operator detects changes in the store within the resync period', (
   test('a pet that is deleted in the store is added once, with another id', async () => {
     await world.apply('thor', thor);
     await world.apply('tron', tron);
-    const { status } = await ready('thor', 'Stored');
+    const { metadata, status } = await ready('thor', 'Stored');
     await ready('tron', 'Stored');
     await world.pets.delete([status?.id ?? '']);
     await eventually('it is back', async () => {
@@ -191,6 +192,7 @@ describe('the operator detects changes in the store within the resync period', (
       return id !== undefined && id !== status?.id;
     });
     await world.settled();
+    await eventually('an Event tells it', async () => (await eventsOf(metadata.uid)).includes('PetLost'));
     // The operator must not touch a pet that a person added.
     const own = await world.pets.add({ name: 'Own', type: 'cat', birthday: '2020-01-01' });
     await world.pets.delete([(await world.get('tron')).status?.id ?? '']);

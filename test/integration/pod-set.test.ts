@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { Echo, PodSet } from '../../src/api/index.ts';
 import { controllerReference, findCondition, isControlledBy } from '../../src/runtime/index.ts';
-import { ConfigMap, Namespace, Pod, ResourceQuota } from '../../src/runtime/kinds/index.ts';
+import { ConfigMap, Event, Namespace, Pod, ResourceQuota } from '../../src/runtime/kinds/index.ts';
 import { echoManifest } from '../../testkit/echos.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { failPull } from '../../testkit/failing-pull.ts';
@@ -15,6 +15,7 @@ import {
   keyNamed,
   namesOf,
   operator,
+  podSetImage,
   podsIn,
   removals,
   remove,
@@ -40,7 +41,7 @@ describe('a PodSet', () => {
       expect(isControlledBy(pod, set)).toBe(true);
       expect(pod.metadata.name).toMatch(/^three-pod-[0-9a-f]{5}$/);
       expect(pod.metadata.labels).toMatchObject({ app: 'three', version: 'v0.1' });
-      expect(pod.spec?.containers[0]).toMatchObject({ image: 'busybox:1.36', command: ['sleep', '3600'] });
+      expect(pod.spec?.containers[0]).toMatchObject({ image: podSetImage, command: ['sleep', '3600'] });
     }
     expect((await withReason(key, 'PodsReady')).status).toMatchObject({ readyReplicas: 3, updatedReplicas: 3 });
     expect(await creations(key.namespace)).toBe(3);
@@ -71,6 +72,16 @@ describe('a PodSet', () => {
     await cluster.client.patchScale(PodSet, key, 20);
     expect((await settled(key, 20)).status?.podNames).toEqual(namesOf(await active(key.namespace)));
     expect(await creations(key.namespace)).toBe(21);
+    const notes = await eventually('Events name the pods', async () => {
+      const { items } = await cluster.client.list(Event, { namespace: key.namespace });
+      const own = items.filter(({ reason }) => reason === 'PodsMade' || reason === 'PodsRemoved');
+      return own.length >= 3 && own.map(({ reason, note }) => `${reason}: ${note}`);
+    });
+    expect(notes.map((note) => note.replaceAll(/scaled-pod-[0-9a-f]{5}/g, 'POD')).sort()).toEqual([
+      'PodsMade: created POD',
+      'PodsMade: created POD, POD, POD and 17 more',
+      'PodsRemoved: deleted POD',
+    ]);
   });
 
   test('that is scaled down deletes pods that are not ready first, then those with the lowest deletion cost', async () => {

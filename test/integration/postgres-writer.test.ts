@@ -182,19 +182,22 @@ describe('a PostgresWriter', () => {
     expect(await world.rows('audited', moved)).toEqual([]);
   });
 
-  test('reports by Events that its row was written, updated or moved', async () => {
+  test('reports by Events that its row was written, updated, moved or restored', async () => {
     const key = world.newKey('told');
     for (const spec of [jane, { ...jane, age: 22 }, { ...jane, age: 22, table: 'teachers' }]) {
       await world.apply(key, spec);
       await world.withReason(key, 'RowWritten');
     }
-    const told = await eventually('all three are told', async () => {
+    await world.database.query(`UPDATE teachers SET age = 99 WHERE id = ${literal(idOf(key))}`);
+    await restartOperator();
+    const told = await eventually('all four are told', async () => {
       const { items } = await world.client.list(Event, { namespace: key.namespace });
       const own = items.filter(({ regarding }) => regarding?.name === key.name);
-      return own.length >= 3 && own;
+      return own.length >= 4 && own;
     });
     expect(told.map(({ reason, note }) => `${reason}: ${note}`).sort()).toEqual([
       'RowMoved: moved the row from public.students to public.teachers',
+      'RowRestored: restored the row in public.teachers, which others had changed or deleted',
       'RowUpdated: updated the row in public.students',
       'RowWritten: the row is in public.students',
     ]);

@@ -21,14 +21,16 @@ test('each CRD has the short name that users type', () => {
   });
 });
 
-describe.each(kinds.map((kind) => [kind.kind, kind] as const))('the kind %s', (name, { kind, plural }) => {
+describe.each(kinds.map((kind) => [kind.kind, kind] as const))('the kind %s', (name, { group, kind, plural }) => {
   const controller = `${name[0]?.toLowerCase()}${name.slice(1)}`;
 
   test('has a switch in the chart, rights for its users, and an example', async () => {
     const values = parse(await textOf('charts/echoperator/values.yaml'));
     expect(values.controllers[controller]).toHaveProperty('enabled');
     const schema = JSON.parse(await textOf('charts/echoperator/values.schema.json'));
-    expect(schema.properties.controllers.required).toContain(controller);
+    expect(schema.properties.controllers.properties).toHaveProperty(controller);
+    expect(values.rbac.aggregate).toHaveProperty(controller);
+    expect(schema.properties.rbac.properties.aggregate.properties).toHaveProperty(controller);
     expect(await textOf('charts/echoperator/templates/rbac/users.yaml')).toMatch(new RegExp(`\\b${plural}\\b`));
     const examples = await Promise.all(
       (await readdir(join(root, 'examples'))).map((file) => textOf(`examples/${file}`)),
@@ -36,8 +38,14 @@ describe.each(kinds.map((kind) => [kind.kind, kind] as const))('the kind %s', (n
     expect(examples.join('\n')).toMatch(new RegExp(`^kind: ${kind}$`, 'm'));
   });
 
+  test('is named in the README with a link, and has a health check for Argo CD', async () => {
+    const page = `${name[0]?.toLowerCase()}${name.slice(1).replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}.md`;
+    expect(await textOf('README.md')).toContain(`docs/${page}`);
+    expect(await textOf('docs/install.md')).toContain(`${group}_${kind}`);
+  });
+
   test.each([
-    'README.md',
+    'SECURITY.md',
     'CHANGELOG.md',
     'charts/echoperator/README.md',
     'docs/index.md',

@@ -101,18 +101,18 @@ roles of the chart may list these objects, since the roles grant that.
 {{- with .Values.postgresWriter.credentials }}
 {{- if .existingSecret }}
 - secret:
-    name: {{ .existingSecret }}
+    name: {{ .existingSecret | quote }}
     items:
-      - {key: {{ .userKey }}, path: PSQL_USER}
-      - {key: {{ .passwordKey }}, path: PSQL_PASSWORD}
+      - {key: {{ .userKey | quote }}, path: PSQL_USER}
+      - {key: {{ .passwordKey | quote }}, path: PSQL_PASSWORD}
 {{- end }}
 {{- end }}
 {{- with .Values.postgresWriter.tls }}
 {{- if .existingSecret }}
 - secret:
-    name: {{ .existingSecret }}
+    name: {{ .existingSecret | quote }}
     items:
-      - {key: {{ .caKey }}, path: ca.crt}
+      - {key: {{ .caKey | quote }}, path: ca.crt}
 {{- end }}
 {{- end }}
 {{- end }}

@@ -3,14 +3,14 @@ The labels by which the Deployment and the Services select the operator's pods. 
 labels must stay as in the chart's first version. No other pod of the chart may have all of them.
 */}}
 {{- define "echoperator.selectorLabels" -}}
-app.kubernetes.io/name: {{ include "echoperator.name" . }}
+app.kubernetes.io/name: {{ include "echoperator.name" . | quote }}
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{/* The selector labels of a component with its own pods: (list . "crds"). */}}
 {{- define "echoperator.partSelectorLabels" -}}
 {{- $context := first . -}}
-app.kubernetes.io/name: {{ printf "%s-%s" (include "echoperator.name" $context | trunc 50 | trimSuffix "-") (index . 1) }}
+app.kubernetes.io/name: {{ printf "%s-%s" (include "echoperator.name" $context | trunc 50 | trimSuffix "-") (index . 1) | quote }}
 app.kubernetes.io/instance: {{ $context.Release.Name | quote }}
 {{- end }}
 

@@ -62,8 +62,8 @@ ServiceMonitor selects the Service in the release's namespace by its labels, a P
 apiVersion: monitoring.coreos.com/v1
 kind: {{ $kind }}
 metadata:
-  name: {{ include "echoperator.nameOutside" (list $context (index $ 1)) }}
-  namespace: {{ include "echoperator.monitorNamespace" (list $context $monitor) }}
+  name: {{ include "echoperator.nameOutside" (list $context (index $ 1)) | quote }}
+  namespace: {{ include "echoperator.monitorNamespace" (list $context $monitor) | quote }}
   labels:
     {{- mustMergeOverwrite (index $ 2 | fromYaml) ($monitor.labels | default $context.Values.monitoring.labels) | toYaml | nindent 4 }}
   {{- with $context.Values.commonAnnotations }}
@@ -73,15 +73,15 @@ metadata:
 spec:
   namespaceSelector:
     matchNames:
-      - {{ $context.Release.Namespace }}
+      - {{ $context.Release.Namespace | quote }}
   selector:
     matchLabels:
       {{- ternary (index $ 3) (index $ 4) (eq $kind "ServiceMonitor") | nindent 6 }}
   {{ ternary "endpoints" "podMetricsEndpoints" (eq $kind "ServiceMonitor") }}:
     - {{ index $ 5 | indent 6 | trim }}
-      interval: {{ $monitor.interval | default $context.Values.monitoring.interval }}
+      interval: {{ $monitor.interval | default $context.Values.monitoring.interval | quote }}
       {{- with $monitor.scrapeTimeout }}
-      scrapeTimeout: {{ . }}
+      scrapeTimeout: {{ . | quote }}
       {{- end }}
       {{- with $monitor.relabelings }}
       relabelings:

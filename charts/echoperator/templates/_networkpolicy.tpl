@@ -9,7 +9,7 @@
   to:
     {{- range . }}
     - ipBlock:
-        cidr: {{ . }}
+        cidr: {{ . | quote }}
     {{- end }}
   {{- end }}
 {{- end }}

@@ -35,7 +35,7 @@ imagePullSecrets:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- with .Values.priorityClassName }}
-priorityClassName: {{ . }}
+priorityClassName: {{ . | quote }}
 {{- end }}
 {{- with .Values.podSecurityContext }}
 securityContext:
@@ -92,7 +92,7 @@ its own container in the pod's status.
 - name: POD_UID
   valueFrom: {fieldRef: {fieldPath: metadata.uid}}
 - name: CONTAINER_NAME
-  value: {{ index . 1 }}
+  value: {{ index . 1 | quote }}
 {{- end }}
 
 {{/*

@@ -21,6 +21,9 @@
 {{- if and (include "echoperator.petstoreHasCertificate" .) (not .Values.petstore.tls.certManager.issuerRef.name) }}
 {{- fail "petstore.tls.certManager.enabled requires petstore.tls.certManager.issuerRef, the issuer of the certificate: {name: my-issuer, kind: ClusterIssuer}." }}
 {{- end }}
+{{- if and .Values.podDisruptionBudget.enabled (eq "" (toString .Values.podDisruptionBudget.maxUnavailable)) (eq "" (toString .Values.podDisruptionBudget.minAvailable)) }}
+{{- fail "podDisruptionBudget.enabled requires podDisruptionBudget.maxUnavailable or podDisruptionBudget.minAvailable." }}
+{{- end }}
 {{- with .Values.ha.leaderElection }}
 {{- if le (int .leaseDurationSeconds) (int .renewDeadlineSeconds) }}
 {{- fail (printf "ha.leaderElection.leaseDurationSeconds (%d) must be greater than ha.leaderElection.renewDeadlineSeconds (%d): a leader that cannot renew its Lease must stop before another replica can acquire it." (int .leaseDurationSeconds) (int .renewDeadlineSeconds)) }}

@@ -22,10 +22,10 @@ import {
   objectLabels,
   podSpecOf,
   readyWhenListening,
-  type Settings,
+  type SpecWithDefaults,
   selectorLabels,
 } from './desired.ts';
-import { type AppResult, type ComponentOutcome, kubectl, nameTakenOutcome, rolloutOf } from './status.ts';
+import { type AppResult, type ComponentOutcome, kubectlCommand, nameTakenOutcome, rolloutOf } from './status.ts';
 
 /** Options of {@link reconcileApp}. */
 export interface AppOptions {
@@ -40,54 +40,54 @@ export interface AppOptions {
 /**
  * Applies the Deployment and the Service of the app. When the app is ready, deletes the Service of an earlier name.
  *
- * @param serviceTaken the outcome if the database's Service does not belong to this BookStore. The app would connect to another
+ * @param databaseServiceTaken the outcome if the database's Service does not belong to this BookStore. The app would connect to another
  *   database, so neither its Deployment nor its Service is changed. Undefined if the Service belongs to this BookStore.
  * @throws any error of the client, except a refusal, which the result contains.
  */
 export async function reconcileApp(
   bookStore: BookStore,
-  settings: Settings,
-  serviceTaken: ComponentOutcome | undefined,
+  spec: SpecWithDefaults,
+  databaseServiceTaken: ComponentOutcome | undefined,
   options: AppOptions,
 ): Promise<AppResult> {
-  const existing = ownDeployment(bookStore, options);
-  if (serviceTaken !== undefined) {
-    const { serviceName } = settings.database;
+  const existing = findOwnDeployment(bookStore, options);
+  if (databaseServiceTaken !== undefined) {
+    const { serviceName } = spec.database;
     const { name } = deploymentKey(bookStore);
     const message = `Deployment ${name} is not changed: it would connect to Service ${serviceName}, which does not belong to this BookStore. The condition DatabaseReady says what to do`;
-    return { app: { reason: serviceTaken.reason, message }, deployment: existing };
+    return { app: { reason: databaseServiceTaken.reason, message }, deployment: existing };
   }
   try {
-    return await applyApp(bookStore, settings, existing, options);
+    return await applyApp(bookStore, spec, existing, options);
   } catch (error) {
     if (!isRefusal(error)) throw error;
     return { app: refusedOutcome(error), deployment: existing, error };
   }
 }
 
-function ownDeployment(bookStore: BookStore, { deployments }: AppOptions): Deployment | undefined {
+function findOwnDeployment(bookStore: BookStore, { deployments }: AppOptions): Deployment | undefined {
   const existing = deployments.get(deploymentKey(bookStore));
   return existing !== undefined && isControlledBy(existing, bookStore) ? existing : undefined;
 }
 
 async function applyApp(
   bookStore: BookStore,
-  settings: Settings,
+  spec: SpecWithDefaults,
   existing: Deployment | undefined,
   { applier, deployments, services, appPods, podDefaults, client }: AppOptions,
 ): Promise<AppResult> {
-  if (settings.app.replicas === undefined && existing !== undefined) await releaseReplicas(existing, client);
-  const manifest = deploymentOf(bookStore, settings, podDefaults);
+  if (spec.app.replicas === undefined && existing !== undefined) await releaseReplicas(existing, client);
+  const manifest = deploymentOf(bookStore, spec, podDefaults);
   const applied = await applier.apply(Deployment, manifest, { client, store: deployments });
-  const service = await applier.apply(Service, appServiceOf(bookStore, settings), { client, store: services });
+  const service = await applier.apply(Service, appServiceOf(bookStore, spec), { client, store: services });
   if (applied.type === 'nameTaken') {
-    const command = kubectl(bookStore, `delete deployment ${applied.holder.metadata.name}`);
+    const command = kubectlCommand(bookStore, `delete deployment ${applied.holder.metadata.name}`);
     const advice = `delete it (${command}), or create this BookStore again under another name`;
     return { app: nameTakenOutcome(bookStore, Deployment, applied.holder, advice) };
   }
   const deployment = applied.object;
   if (service.type === 'nameTaken') {
-    const command = kubectl(bookStore, `delete service ${service.holder.metadata.name}`);
+    const command = kubectlCommand(bookStore, `delete service ${service.holder.metadata.name}`);
     const advice = `set another bookApp.serviceName, or delete it (${command})`;
     return { app: nameTakenOutcome(bookStore, Service, service.holder, advice), deployment };
   }
@@ -95,7 +95,7 @@ async function applyApp(
   if (applied.type === 'terminating') return { app: beingDeleted(Deployment, deployment), deployment };
   const app = appOutcome(bookStore, deployment, appPods(bookStore));
   if (app.reason === 'AppServing') {
-    for (const old of earlierServices(services, bookStore, settings)) {
+    for (const old of earlierServices(services, bookStore, spec)) {
       // If somebody has removed the owner reference to keep the Service, this is a Conflict, and the retry leaves it alone.
       const { uid, resourceVersion } = old.metadata;
       await deleteIfPresent(client, Service, keyOf(old), { uid, resourceVersion });
@@ -112,7 +112,7 @@ function appOutcome(bookStore: BookStore, deployment: Deployment, pods: Iterable
   const detail =
     problemAmong(pods) ??
     replicaFailure(deployment) ??
-    `${updated} have the current template (${kubectl(bookStore, `describe deployment ${name}`)})`;
+    `${updated} have the current template (${kubectlCommand(bookStore, `describe deployment ${name}`)})`;
   return { reason: 'AppUpdating', message: `${readyPods}: ${detail}` };
 }
 
@@ -124,7 +124,7 @@ const replicaFailure = ({ status }: Deployment): string | undefined =>
 export const earlierServices = (
   services: Pick<ReadonlyStore<Service>, 'byOwner'>,
   bookStore: BookStore,
-  { app, database }: Settings,
+  { app, database }: SpecWithDefaults,
 ): readonly Service[] =>
   [...services.byOwner(bookStore.metadata.uid)].filter(
     (service) =>
@@ -165,7 +165,11 @@ async function releaseReplicas(deployment: Deployment, client: Client): Promise<
 }
 
 /** The Deployment that runs the app. */
-export function deploymentOf(bookStore: BookStore, { app }: Settings, podDefaults: PodDefaults): Manifest<Deployment> {
+export function deploymentOf(
+  bookStore: BookStore,
+  { app }: SpecWithDefaults,
+  podDefaults: PodDefaults,
+): Manifest<Deployment> {
   const { replicas, targetPort } = app;
   return {
     metadata: {
@@ -190,7 +194,7 @@ export function deploymentOf(bookStore: BookStore, { app }: Settings, podDefault
 }
 
 /** The Service of the app. */
-export function appServiceOf(bookStore: BookStore, { app }: Settings): Manifest<Service> {
+function appServiceOf(bookStore: BookStore, { app }: SpecWithDefaults): Manifest<Service> {
   const { port, targetPort, serviceType } = app;
   return {
     metadata: {

@@ -14,11 +14,12 @@ import type { Deployment, PersistentVolumeClaim, Pod, Service, StatefulSet } fro
 import type { PodDefaults } from '../pod-defaults.ts';
 import { refusedOutcome } from '../refusal.ts';
 import { reconcileApp } from './app.ts';
+import { ordinalOf } from './claims.ts';
 import { reconcileDatabase } from './database.ts';
-import { bookStoreUidLabel, missingFieldOf, selectorLabels, settingsOf } from './desired.ts';
+import { bookStoreUidLabel, missingFieldOf, selectorLabels, specWithDefaultsOf } from './desired.ts';
 import { reconcileReclaimPolicy } from './reclaim.ts';
-import { type BookStoreOutcome, bookStoreReasons, kubectl, outcomeOf, volumeCondition } from './status.ts';
-import { ordinalOf, volumesNotChecked } from './volumes.ts';
+import { type BookStoreOutcome, bookStoreReasons, kubectlCommand, outcomeOf, volumeCondition } from './status.ts';
+import { volumesNotChecked } from './volume-outcome.ts';
 
 /** Options of {@link BookStoreReconciler}. */
 export interface BookStoreReconcilerOptions {
@@ -66,8 +67,8 @@ export class BookStoreReconciler {
       apply: (current: BookStore) => this.#reporter.reconcile(current, context, () => this.#apply(current, context)),
       reportStatefulSetDeletion: (name: string, requeueAfterMs: number) => {
         const label = `${bookStoreUidLabel}=${bookStore.metadata.uid}`;
-        const command = kubectl(bookStore, `describe statefulset ${name}`);
-        const message = `waiting for StatefulSet ${name} and its pods to be deleted (${command}); then the operator deletes its claims with the label ${label}`;
+        const command = kubectlCommand(bookStore, `get statefulset ${name} --output yaml`);
+        const message = `waiting for StatefulSet ${name} to be deleted; if that takes long, see its metadata.finalizers (${command}); then the operator deletes its claims with the label ${label}`;
         return this.#reporter.report(bookStore, { reason: 'Deleting', message, requeueAfterMs }, context);
       },
     };
@@ -77,20 +78,20 @@ export class BookStoreReconciler {
   async #apply(bookStore: BookStore, context: ReconcileContext): Promise<BookStoreOutcome> {
     const missing = missingFieldOf(bookStore);
     if (missing !== undefined) {
-      const command = kubectl(bookStore, `edit bookstore ${bookStore.metadata.name}`);
+      const command = kubectlCommand(bookStore, `edit bookstore ${bookStore.metadata.name}`);
       return { reason: 'InvalidSpec', message: `${missing} is missing: set it (${command})` };
     }
-    const settings = settingsOf(bookStore);
+    const spec = specWithDefaultsOf(bookStore);
     const { client, log } = context;
-    const applier = this.#repairsRecorded(bookStore, context);
-    const options = { ...this.#options, applier, client, log, claims: this.#claims(bookStore) };
-    const database = await reconcileDatabase(bookStore, settings, options);
-    const app = await reconcileApp(bookStore, settings, database.serviceTaken, options);
-    return outcomeOf(bookStore, settings, app, database);
+    const applier = this.#applierWithEvents(bookStore, context);
+    const options = { ...this.#options, applier, client, log, allClaims: this.#claims(bookStore) };
+    const database = await reconcileDatabase(bookStore, spec, options);
+    const app = await reconcileApp(bookStore, spec, database.serviceTaken, options);
+    return outcomeOf(bookStore, spec, app, database);
   }
 
   /** The applier, with an Event for each child that it changes or restores. */
-  #repairsRecorded(bookStore: BookStore, context: ReconcileContext): Pick<Applier, 'apply'> {
+  #applierWithEvents(bookStore: BookStore, context: ReconcileContext): Pick<Applier, 'apply'> {
     return {
       apply: async (kind, desired, child) => {
         const applied = await this.#options.applier.apply(kind, desired, child);
@@ -100,9 +101,9 @@ export class BookStoreReconciler {
     };
   }
 
-  /** The claims that the database's pods use or will use, in the order of the pods. */
+  /** The claims within the replicas, whoever created them, and those that a scale-down left behind. Sorted by ordinal. */
   #claims(bookStore: BookStore): readonly PersistentVolumeClaim[] {
-    const { database } = settingsOf(bookStore);
+    const { database } = specWithDefaultsOf(bookStore);
     const labels = Object.entries(selectorLabels(bookStore, 'database'));
     // A pod uses the claim of its name, whoever created it. Beyond the replicas, only claims that a StatefulSet created count.
     const claims = [...this.#options.claimsOf(bookStore)].filter(

@@ -1,5 +1,5 @@
 import { BookStore } from '../../api/index.ts';
-import { type ApiError, isNotFound, isRefusal } from '../../runtime/client/index.ts';
+import { type ApiError, isRefusal } from '../../runtime/client/index.ts';
 import {
   type Applier,
   type ApplyResult,
@@ -17,28 +17,29 @@ import type { PodDefaults } from '../pod-defaults.ts';
 import { problemAmong } from '../pods.ts';
 import { refusedOutcome } from '../refusal.ts';
 import {
+  claimsWithinReplicas,
+  isForeign,
+  isTooSmall,
+  ordinalOf,
+  resizeProgressOf,
+  setClaimRequests,
+  statefulSetOfClaim,
+} from './claims.ts';
+import {
   bookStoreUidLabel,
+  type DatabaseSpec,
   databaseServiceKey,
   objectLabels,
   podSpecOf,
   readyWhenListening,
-  type Settings,
+  type SpecWithDefaults,
   selectorLabels,
   statefulSetKey,
   volumeName,
 } from './desired.ts';
-import { type ComponentOutcome, type DatabaseResult, kubectl, nameTakenOutcome, rolloutOf } from './status.ts';
-import {
-  claimNameOf,
-  claimsWithinReplicas,
-  isForeign,
-  ordinalOf,
-  resizeProgressOf,
-  restartPodsForFileSystemResize,
-  setClaimRequests,
-  volumeOutcome,
-  volumesNotChecked,
-} from './volumes.ts';
+import { restartPodsForFileSystemResize } from './restart.ts';
+import { type ComponentOutcome, type DatabaseResult, kubectlCommand, nameTakenOutcome, rolloutOf } from './status.ts';
+import { volumeOutcome, volumesNotChecked } from './volume-outcome.ts';
 
 /** Options of {@link reconcileDatabase}. */
 export interface DatabaseOptions extends Pick<ReconcileContext, 'client' | 'log'> {
@@ -46,8 +47,8 @@ export interface DatabaseOptions extends Pick<ReconcileContext, 'client' | 'log'
   readonly services: ReadonlyStore<Service>;
   readonly pods: Pick<ReadonlyStore<Pod>, 'byOwner'>;
   readonly podDefaults: PodDefaults;
-  /** The claims that the pods use or will use, in the order of the pods, whoever created them. */
-  readonly claims: readonly PersistentVolumeClaim[];
+  /** The claims within the replicas, whoever created them, and those that a scale-down left behind. Sorted by ordinal. */
+  readonly allClaims: readonly PersistentVolumeClaim[];
   readonly applier: Pick<Applier, 'apply'>;
   readonly events: EventRecorder;
 }
@@ -67,47 +68,43 @@ interface ServiceResult {
  */
 export async function reconcileDatabase(
   bookStore: BookStore,
-  settings: Settings,
+  spec: SpecWithDefaults,
   options: DatabaseOptions,
 ): Promise<DatabaseResult & Pick<ServiceResult, 'serviceTaken'>> {
-  const service = await applyService(bookStore, settings, options);
+  const service = await applyService(bookStore, spec, options);
   const existing = options.statefulSets.get(statefulSetKey(bookStore));
   const ownStatefulSet = existing !== undefined && isControlledBy(existing, bookStore) ? existing : undefined;
-  const claims = claimsWithinReplicas(options.claims, settings);
+  const claims = claimsWithinReplicas(options.allClaims, spec.database.replicas);
   // Reconcile an existing StatefulSet even if the Service belongs to another owner.
   if (service.serviceTaken !== undefined && ownStatefulSet === undefined) {
     const { serviceTaken } = service;
-    return { database: serviceTaken, volume: volumesNotChecked(bookStore, serviceTaken), claims, serviceTaken };
+    return { ...notChecked(bookStore, serviceTaken, claims), serviceTaken };
   }
   try {
-    const result = await reconcileStatefulSet(bookStore, settings, existing, options);
+    const result =
+      existing === undefined
+        ? await createStatefulSet(bookStore, spec, claims, options)
+        : await updateStatefulSet(bookStore, spec, existing, claims, options);
     // Data is about to be lost: that is more urgent than the Service.
     const isUrgent = result.database.reason === 'ClaimBeingDeleted';
     return { ...result, ...service, ...(isUrgent && { database: result.database }) };
   } catch (error) {
     if (!isRefusal(error)) throw error;
-    const database = refusedOutcome(error);
-    return {
-      database,
-      volume: volumesNotChecked(bookStore, database),
-      statefulSet: ownStatefulSet,
-      claims,
-      error,
-      ...service,
-    };
+    const result = notChecked(bookStore, refusedOutcome(error), claims);
+    return { ...result, statefulSet: ownStatefulSet, error, ...service };
   }
 }
 
 async function applyService(
   bookStore: BookStore,
-  settings: Settings,
+  spec: SpecWithDefaults,
   { applier, services, client }: DatabaseOptions,
 ): Promise<ServiceResult> {
   try {
-    const applied = await applier.apply(Service, databaseServiceOf(bookStore, settings), { client, store: services });
+    const applied = await applier.apply(Service, databaseServiceOf(bookStore, spec), { client, store: services });
     if (applied.type === 'terminating') return { database: beingDeleted(Service, applied.object) };
     if (applied.type !== 'nameTaken') return {};
-    const command = kubectl(bookStore, `delete service ${applied.holder.metadata.name}`);
+    const command = kubectlCommand(bookStore, `delete service ${applied.holder.metadata.name}`);
     const advice = `delete it (${command}), or create this BookStore again with another bookDB.serviceName, and configure the app to connect to that`;
     const serviceTaken = nameTakenOutcome(bookStore, Service, applied.holder, advice);
     return { database: serviceTaken, serviceTaken };
@@ -117,99 +114,149 @@ async function applyService(
   }
 }
 
-async function reconcileStatefulSet(
+async function createStatefulSet(
   bookStore: BookStore,
-  settings: Settings,
-  existing: StatefulSet | undefined,
+  spec: SpecWithDefaults,
+  claims: readonly PersistentVolumeClaim[],
   options: DatabaseOptions,
 ): Promise<DatabaseResult> {
-  const claims = claimsWithinReplicas(options.claims, settings);
-  const { name } = statefulSetKey(bookStore);
-  // The cache may not show yet whose the claims are, and the first pods would use them, whoever controls them.
-  const present = existing === undefined ? await liveClaims(bookStore, settings, options.client) : claims;
-  const claimTaken = claimTakenOutcome(bookStore, present, name);
-  const notChecked = (database: ComponentOutcome): DatabaseResult => ({
-    database,
-    volume: volumesNotChecked(bookStore, database),
-    claims,
-  });
-  if (existing === undefined) {
-    if (claimTaken !== undefined) return notChecked(claimTaken);
-    const created = await applyStatefulSet(bookStore, settings, undefined, options);
-    if (created.type === 'nameTaken') return notChecked(statefulSetNameTaken(bookStore, created.holder));
-    const progress = resizeProgressOf(claims, settings.database.size);
-    // The ADDED event of the StatefulSet enqueues the key, and that reconcile grows the claims.
-    const volume =
-      progress.unfinished.length > 0
-        ? volumesNotChecked(bookStore, { message: `StatefulSet ${name} is being created` })
-        : volumeOutcome(bookStore, settings, { claims, progress });
-    const database = databaseOutcome(bookStore, created.object, options);
-    return { database, volume, statefulSet: created.object, claims };
-  }
-  if (!isControlledBy(existing, bookStore)) return notChecked(statefulSetNameTaken(bookStore, existing));
-  if (existing.metadata.deletionTimestamp !== undefined) return notChecked(beingDeleted(StatefulSet, existing));
-  const resize = await setClaimRequests(options.client, bookStore, settings, options.claims);
-  const resizedClaims = claimsWithinReplicas(resize.claims, settings);
-  const progress = resizeProgressOf(resizedClaims, settings.database.size);
-  const resultOf = async (
-    statefulSet: StatefulSet,
-    database: ComponentOutcome,
-    blocked: { readonly until?: string; readonly error?: ApiError } = {},
-  ): Promise<DatabaseResult> => {
-    const context = { ...options, blockedUntil: blocked.until };
-    const restart = await restartPodsForFileSystemResize(progress, statefulSet, bookStore, settings, context);
-    const volume = volumeOutcome(bookStore, settings, { ...resize, claims: resizedClaims, progress, restart });
-    const error = blocked.error ?? resize.refusals[0]?.error ?? restart.error;
-    return { database, volume, statefulSet, claims: resizedClaims, requeueAfterMs: restart.requeueAfterMs, error };
-  };
-  const deletedClaim = claims.find(({ metadata }) => metadata.deletionTimestamp !== undefined);
-  if (deletedClaim !== undefined) {
-    const until = `claim ${deletedClaim.metadata.name} is deleted`;
-    return resultOf(existing, claimBeingDeletedOutcome(bookStore, deletedClaim), { until });
-  }
-  const settingsToApply = claimTaken === undefined ? settings : withoutMoreReplicas(settings, existing);
-  let applied: ApplyResult<StatefulSet>;
-  try {
-    applied = await applyStatefulSet(bookStore, settingsToApply, existing, options);
-  } catch (refusal) {
-    if (!isRefusal(refusal)) throw refusal;
-    const until = `the API server accepts StatefulSet ${name}`;
-    return resultOf(existing, refusedOutcome(refusal), { until, error: refusal });
-  }
-  if (applied.type === 'nameTaken') return notChecked(statefulSetNameTaken(bookStore, applied.holder));
-  return resultOf(applied.object, claimTaken ?? databaseOutcome(bookStore, applied.object, options));
+  // Read the claims from the API server: the first pods would use a foreign claim that the cache does not show yet.
+  const claimTaken = claimTakenOutcome(bookStore, await liveClaims(bookStore, spec, options.client));
+  if (claimTaken !== undefined) return notChecked(bookStore, claimTaken, claims);
+  const { statefulSet, database } = outcomeOfApply(
+    bookStore,
+    await applyStatefulSet(bookStore, spec, undefined, options),
+    options,
+  );
+  if (statefulSet === undefined) return notChecked(bookStore, database, claims);
+  // The ADDED event of the StatefulSet enqueues the key, and that reconcile grows the claims.
+  const volume = claims.some((claim) => isTooSmall(claim, spec.database.size))
+    ? volumesNotChecked(bookStore, { message: `StatefulSet ${statefulSet.metadata.name} is being created` })
+    : volumeOutcome(bookStore, spec, { claims });
+  return { database, volume, statefulSet, claims };
 }
 
-/** The claims that the database's pods would use, as the API server has them. */
+async function updateStatefulSet(
+  bookStore: BookStore,
+  spec: SpecWithDefaults,
+  existing: StatefulSet,
+  claims: readonly PersistentVolumeClaim[],
+  options: DatabaseOptions,
+): Promise<DatabaseResult> {
+  if (!isControlledBy(existing, bookStore)) {
+    return notChecked(bookStore, statefulSetNameTaken(bookStore, existing), claims);
+  }
+  if (existing.metadata.deletionTimestamp !== undefined) {
+    return notChecked(bookStore, beingDeleted(StatefulSet, existing), claims);
+  }
+  const patches = await setClaimRequests(options.client, bookStore, spec.database, options.allClaims);
+  const patchedClaims = claimsWithinReplicas(patches.claims, spec.database.replicas);
+  const update = await applyUnlessClaimDeleted(bookStore, spec, existing, claims, options);
+  const { statefulSet, database, blockedUntil } = update;
+  if (statefulSet === undefined) return notChecked(bookStore, database, claims);
+  const restart = await restartPodsForFileSystemResize(
+    resizeProgressOf(patchedClaims, spec.database.size).fileSystems,
+    statefulSet,
+    bookStore,
+    spec.database,
+    { ...options, blockedUntil },
+  );
+  const volume = patches.isOutdated
+    ? volumesNotChecked(bookStore, { message: 'the BookStore has changed since the operator read it' })
+    : volumeOutcome(bookStore, spec, { ...patches, claims: patchedClaims, restart });
+  // Retries after a refusal with backoff. A request that a webhook has changed is no error, and causes no event.
+  const requeueAfterMs = minOf(restart.requeueAfterMs, patches.refusals.length > 0 ? requestRetryMs : undefined);
+  const error = update.error ?? patches.refusals.find((refused) => refused.error)?.error ?? restart.error;
+  return { database, volume, statefulSet, claims: patchedClaims, requeueAfterMs, error };
+}
+
+/** The outcome of an apply of the StatefulSet. */
+interface StatefulSetOutcome {
+  readonly database: ComponentOutcome;
+  /** Undefined if this BookStore owns none that stays. */
+  readonly statefulSet?: StatefulSet;
+  /** What the restart of a pod waits for. */
+  readonly blockedUntil?: string;
+  readonly error?: ApiError;
+}
+
+async function applyUnlessClaimDeleted(
+  bookStore: BookStore,
+  spec: SpecWithDefaults,
+  existing: StatefulSet,
+  claims: readonly PersistentVolumeClaim[],
+  options: DatabaseOptions,
+): Promise<StatefulSetOutcome> {
+  const deletedClaim = claims.find(({ metadata }) => metadata.deletionTimestamp !== undefined);
+  if (deletedClaim !== undefined) {
+    const blockedUntil = `claim ${deletedClaim.metadata.name} is deleted`;
+    return { database: claimBeingDeletedOutcome(bookStore, deletedClaim), statefulSet: existing, blockedUntil };
+  }
+  const claimTaken = claimTakenOutcome(bookStore, claims);
+  const specToApply = claimTaken === undefined ? spec : withoutMoreReplicas(spec, existing);
+  try {
+    const applied = await applyStatefulSet(bookStore, specToApply, existing, options);
+    const outcome = outcomeOfApply(bookStore, applied, options);
+    return claimTaken === undefined || outcome.statefulSet === undefined
+      ? outcome
+      : { ...outcome, database: claimTaken };
+  } catch (error) {
+    if (!isRefusal(error)) throw error;
+    const blockedUntil = `the API server accepts StatefulSet ${existing.metadata.name}`;
+    return { database: refusedOutcome(error), statefulSet: existing, blockedUntil, error };
+  }
+}
+
+function outcomeOfApply(
+  bookStore: BookStore,
+  applied: ApplyResult<StatefulSet>,
+  options: DatabaseOptions,
+): StatefulSetOutcome {
+  if (applied.type === 'nameTaken') return { database: statefulSetNameTaken(bookStore, applied.holder) };
+  if (applied.type === 'terminating') return { database: beingDeleted(StatefulSet, applied.object) };
+  return { database: databaseOutcome(bookStore, applied.object, options), statefulSet: applied.object };
+}
+
+const notChecked = (
+  bookStore: BookStore,
+  database: ComponentOutcome,
+  claims: readonly PersistentVolumeClaim[],
+): DatabaseResult => ({ database, volume: volumesNotChecked(bookStore, database), claims });
+
+/** When to set the request of a claim again if a webhook has changed it. */
+const requestRetryMs = 60_000;
+
+const minOf = (...delaysMs: readonly (number | undefined)[]): number | undefined => {
+  const defined = delaysMs.filter((delayMs) => delayMs !== undefined);
+  return defined.length === 0 ? undefined : Math.min(...defined);
+};
+
+/** The claims that the database's pods would use, as the API server has them. One request, because there may be any number of replicas. */
 async function liveClaims(
   bookStore: BookStore,
-  { database }: Settings,
+  { database }: SpecWithDefaults,
   client: Client,
 ): Promise<readonly PersistentVolumeClaim[]> {
-  const key = statefulSetKey(bookStore);
-  const found: PersistentVolumeClaim[] = [];
-  for (let ordinal = 0; ordinal < database.replicas; ordinal += 1) {
-    try {
-      found.push(await client.get(PersistentVolumeClaim, { ...key, name: claimNameOf(key.name, ordinal) }));
-    } catch (error) {
-      if (!isNotFound(error)) throw error;
-    }
-  }
-  return found;
+  const { namespace = '', name } = statefulSetKey(bookStore);
+  const { items } = await client.list(PersistentVolumeClaim, { namespace });
+  return claimsWithinReplicas(
+    items.filter((claim) => statefulSetOfClaim(claim)?.name === name),
+    database.replicas,
+  );
 }
 
 const applyStatefulSet = (
   bookStore: BookStore,
-  settings: Settings,
+  spec: SpecWithDefaults,
   existing: StatefulSet | undefined,
   { applier, statefulSets, podDefaults, client }: DatabaseOptions,
 ): Promise<ApplyResult<StatefulSet>> => {
-  const manifest = statefulSetOf(bookStore, settings, existing, podDefaults);
+  const manifest = statefulSetOf(bookStore, spec, existing, podDefaults);
   return applier.apply(StatefulSet, manifest, { client, store: statefulSets });
 };
 
 function statefulSetNameTaken(bookStore: BookStore, holder: StatefulSet): ComponentOutcome {
-  const command = kubectl(bookStore, `delete statefulset ${holder.metadata.name}`);
+  const command = kubectlCommand(bookStore, `delete statefulset ${holder.metadata.name}`);
   const advice = `delete it (${command}), or create this BookStore again under another name`;
   return nameTakenOutcome(bookStore, StatefulSet, holder, advice);
 }
@@ -218,12 +265,11 @@ function statefulSetNameTaken(bookStore: BookStore, holder: StatefulSet): Compon
 function claimTakenOutcome(
   bookStore: BookStore,
   claims: readonly PersistentVolumeClaim[],
-  statefulSetName: string,
 ): ComponentOutcome | undefined {
   const foreignClaim = claims.find(isForeign);
   if (foreignClaim === undefined) return undefined;
-  const command = kubectl(bookStore, `delete pvc ${foreignClaim.metadata.name}`);
-  const pod = `${statefulSetName}-${ordinalOf(foreignClaim)}`;
+  const command = kubectlCommand(bookStore, `delete pvc ${foreignClaim.metadata.name}`);
+  const pod = `${statefulSetKey(bookStore).name}-${ordinalOf(foreignClaim)}`;
   const advice = `pod ${pod} would use its data. To use that data, remove the claim's owner reference that has controller: true. If nobody needs it, delete the claim (${command})`;
   return nameTakenOutcome(bookStore, PersistentVolumeClaim, foreignClaim, advice);
 }
@@ -232,14 +278,14 @@ function claimTakenOutcome(
 function claimBeingDeletedOutcome(bookStore: BookStore, claim: PersistentVolumeClaim): ComponentOutcome {
   const { name: statefulSetName } = statefulSetKey(bookStore);
   const pod = `${statefulSetName}-${ordinalOf(claim)}`;
-  const message = `claim ${claim.metadata.name} is being deleted: its data is lost when pod ${pod} ends. Save the data, then run ${kubectl(bookStore, `delete pod ${pod}`)}; until then the operator does not change StatefulSet ${statefulSetName}`;
+  const message = `claim ${claim.metadata.name} is being deleted: its data is lost when pod ${pod} ends. Save the data, then run ${kubectlCommand(bookStore, `delete pod ${pod}`)}; until then the operator does not change StatefulSet ${statefulSetName}`;
   return { reason: 'ClaimBeingDeleted', message };
 }
 
-/** The settings without more replicas than the StatefulSet has: an additional pod would use a foreign claim. */
-function withoutMoreReplicas(settings: Settings, { spec }: StatefulSet): Settings {
-  const { database } = settings;
-  return { ...settings, database: { ...database, replicas: Math.min(database.replicas, spec?.replicas ?? 1) } };
+/** The spec without more replicas than the StatefulSet has: an additional pod would use a foreign claim. */
+function withoutMoreReplicas(spec: SpecWithDefaults, statefulSet: StatefulSet): SpecWithDefaults {
+  const { database } = spec;
+  return { ...spec, database: { ...database, replicas: Math.min(database.replicas, statefulSet.spec?.replicas ?? 1) } };
 }
 
 function databaseOutcome(bookStore: BookStore, statefulSet: StatefulSet, { pods }: DatabaseOptions): ComponentOutcome {
@@ -249,7 +295,7 @@ function databaseOutcome(bookStore: BookStore, statefulSet: StatefulSet, { pods 
   if (!isComplete) {
     const detail =
       problemAmong(pods.byOwner(uid)) ??
-      `${updated} have the current template (${kubectl(bookStore, `describe statefulset ${name}`)})`;
+      `${updated} have the current template (${kubectlCommand(bookStore, `describe statefulset ${name}`)})`;
     return { reason: 'DatabaseUpdating', message: `${readyPods}: ${detail}` };
   }
   if (desired <= 1) return { reason: 'DatabaseServing', message: readyPods };
@@ -265,7 +311,7 @@ function databaseOutcome(bookStore: BookStore, statefulSet: StatefulSet, { pods 
  */
 export function statefulSetOf(
   bookStore: BookStore,
-  { database }: Settings,
+  { database }: SpecWithDefaults,
   existing: StatefulSet | undefined,
   podDefaults: PodDefaults,
 ): Manifest<StatefulSet> {
@@ -300,7 +346,7 @@ export function statefulSetOf(
 }
 
 /** Contains the API server's defaults: the list is atomic, so without them each restart of the operator would cost an apply. */
-const claimTemplate = ({ metadata }: BookStore, { size, storageClassName }: Settings['database']) => ({
+const claimTemplate = ({ metadata }: BookStore, { size, storageClassName }: DatabaseSpec) => ({
   apiVersion: 'v1',
   kind: 'PersistentVolumeClaim',
   metadata: { name: volumeName, labels: { [bookStoreUidLabel]: metadata.uid } },
@@ -314,7 +360,7 @@ const claimTemplate = ({ metadata }: BookStore, { size, storageClassName }: Sett
 });
 
 /** The headless Service of the database. */
-export function databaseServiceOf(bookStore: BookStore, { database }: Settings): Manifest<Service> {
+function databaseServiceOf(bookStore: BookStore, { database }: SpecWithDefaults): Manifest<Service> {
   const { port } = database;
   return {
     metadata: {

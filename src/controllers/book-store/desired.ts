@@ -1,4 +1,4 @@
-import { BookStore } from '../../api/index.ts';
+import { BookStore, defaultAppServiceName, defaultDatabaseServiceName } from '../../api/index.ts';
 import { keyOf, missingField, type ObjectKey } from '../../runtime/index.ts';
 import type { Deployment } from '../../runtime/kinds/index.ts';
 import { childName, dotlessChildName } from '../child-name.ts';
@@ -12,7 +12,7 @@ type PodSecurityContext = PodSpec['securityContext'];
 export type ContainerSettings = Pick<Container, 'image' | 'imagePullPolicy' | 'env' | 'resources' | 'securityContext'>;
 
 /** A BookStore's spec with its defaults. */
-export interface Settings {
+export interface SpecWithDefaults {
   readonly app: {
     readonly container: ContainerSettings;
     /** Undefined: the operator's default. */
@@ -40,11 +40,13 @@ export interface Settings {
   };
 }
 
+export type DatabaseSpec = SpecWithDefaults['database'];
+
 /** The path of the first required field that is missing: a BookStore may have been stored under an older CRD. */
 export const missingFieldOf = (bookStore: BookStore): string | undefined => missingField(BookStore, bookStore);
 
-/** The settings of a BookStore. Its spec must have every required field: see {@link missingFieldOf}. */
-export function settingsOf({ spec }: BookStore): Settings {
+/** The spec of a BookStore with its defaults. It must have every required field: see {@link missingFieldOf}. */
+export function specWithDefaultsOf({ spec }: BookStore): SpecWithDefaults {
   const { bookApp, bookDB } = spec;
   const { port = 80 } = bookApp;
   return {
@@ -55,7 +57,7 @@ export function settingsOf({ spec }: BookStore): Settings {
       port,
       targetPort: bookApp.targetPort ?? port,
       serviceType: bookApp.serviceType ?? 'ClusterIP',
-      serviceName: bookApp.serviceName ?? 'bookstore-svc',
+      serviceName: bookApp.serviceName ?? defaultAppServiceName,
     },
     database: {
       container: containerOf(bookDB),
@@ -63,7 +65,7 @@ export function settingsOf({ spec }: BookStore): Settings {
       replicas: bookDB.replicas ?? 1,
       port: bookDB.port ?? 27_017,
       size: String(bookDB.dbSize),
-      serviceName: bookDB.serviceName ?? 'mongodb-service',
+      serviceName: bookDB.serviceName ?? defaultDatabaseServiceName,
       storageClassName: bookDB.storageClassName,
       dataPath: bookDB.dataPath ?? '/data/db',
       resizeRestartAfterMs: durationMs(bookDB.resizeRestartAfter ?? '5m'),
@@ -153,11 +155,11 @@ export const statefulSetKey = (bookStore: BookStore): ObjectKey =>
 
 /** The key of the app's Service. */
 export const appServiceKey = (bookStore: BookStore): ObjectKey =>
-  inNamespace(bookStore, settingsOf(bookStore).app.serviceName);
+  inNamespace(bookStore, specWithDefaultsOf(bookStore).app.serviceName);
 
 /** The key of the database's Service, to which the app connects. */
 export const databaseServiceKey = (bookStore: BookStore): ObjectKey =>
-  inNamespace(bookStore, settingsOf(bookStore).database.serviceName);
+  inNamespace(bookStore, specWithDefaultsOf(bookStore).database.serviceName);
 
 /** The keys of both Services. Empty if a required field is missing. */
 export const serviceKeys = (bookStore: BookStore): readonly ObjectKey[] =>
@@ -184,7 +186,7 @@ export const objectLabels = (bookStore: BookStore, component: Component): Readon
  * @param own the fields of the container that only this component has.
  */
 export function podSpecOf(
-  { podSecurityContext, container }: Settings['app'] | Settings['database'],
+  { podSecurityContext, container }: SpecWithDefaults['app'] | DatabaseSpec,
   { spec, container: containerDefaults }: PodDefaults,
   own: Omit<Container, keyof ContainerSettings>,
 ): PodSpec {

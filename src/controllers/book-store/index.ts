@@ -3,7 +3,8 @@
  *
  * - `desired.ts`: the spec with its defaults, and the names and labels of the children.
  * - `app.ts`: Deployment and Service of the app. `database.ts`: StatefulSet and Service of the database.
- * - `volumes.ts`: grows the claims, and restarts a pod if a file system needs it.
+ * - `claims.ts`: grows the claims of the database. `restart.ts`: restarts a pod if its file system needs it.
+ * - `volume-outcome.ts`: the condition `VolumeResizing`.
  * - `reclaim.ts`: deletes or keeps the claims when the BookStore is deleted.
  * - `status.ts`: the reasons, and the outcome of a reconcile.
  */
@@ -24,8 +25,8 @@ import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
 import type { PodDefaults } from '../pod-defaults.ts';
 import { podInformer, podProblemChanged, podReadinessChanged } from '../pods.ts';
 import { BookStoreReconciler } from './book-store-reconciler.ts';
+import { statefulSetOfClaim } from './claims.ts';
 import { type Component, deploymentKey, selectorLabels, serviceKeys, statefulSetKey } from './desired.ts';
-import { statefulSetOfClaim } from './volumes.ts';
 
 /** Finds claims by the key of the StatefulSet whose pods use them. */
 const byStatefulSet = 'statefulSet';

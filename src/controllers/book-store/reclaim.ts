@@ -14,9 +14,9 @@ import {
   type Result,
 } from '../../runtime/index.ts';
 import { PersistentVolumeClaim, Pod, StatefulSet } from '../../runtime/kinds/index.ts';
+import { isForeign, statefulSetOfClaim } from './claims.ts';
 import { bookStoreUidLabel, statefulSetKey } from './desired.ts';
-import { kubectl, listed } from './status.ts';
-import { isForeign, statefulSetOfClaim } from './volumes.ts';
+import { joinFirst, kubectlCommand } from './status.ts';
 
 /** When to check the deletion of the StatefulSet again if its DELETED event, which enqueues the key, is missed. */
 const statefulSetRecheckMs = 60_000;
@@ -27,7 +27,7 @@ const orphanFinalizer = 'orphan';
 interface ReclaimOptions {
   readonly client: Client;
   readonly events: EventRecorder;
-  /** The claims that the database's pods use or will use according to their names, whoever created them. */
+  /** The claims within the replicas, whoever created them, and those that a scale-down left behind. */
   readonly claims: readonly PersistentVolumeClaim[];
   /** Reconciles a BookStore that is not being deleted. */
   readonly apply: (bookStore: BookStore) => Promise<Result>;
@@ -57,6 +57,7 @@ export async function reconcileReclaimPolicy(bookStore: BookStore, options: Recl
     });
   }
   if (isBeingDeleted) return done;
+  // The policy may have been Delete earlier. Sends nothing if there is no finalizer.
   const current = await removeFinalizer(client, BookStore, bookStore, bookStoreFinalizer);
   return current === undefined ? done : apply(current);
 }
@@ -65,7 +66,7 @@ export async function reconcileReclaimPolicy(bookStore: BookStore, options: Recl
  * Deletes the StatefulSet, which would create the claims again, and then the claims that it created for this BookStore.
  * Keeps every other claim and names it in an Event: its data belongs to somebody else or is older than this BookStore.
  *
- * Reads everything that it decides by from the API server, and deletes with a resourceVersion precondition: the cache may still show
+ * Decides only by what it reads from the API server, and deletes with a resourceVersion precondition: the cache may still show
  * a policy, an owner or a label that somebody has changed to keep the data, and a second deletion may have added the finalizer
  * `orphan`. If so, the removal of the finalizer is a Conflict with the cached version.
  */
@@ -94,13 +95,13 @@ async function deleteData(
   const deletedUids = new Set(deleted.map(({ metadata }) => metadata.uid));
   const kept = claims.filter(({ metadata }) => !deletedUids.has(metadata.uid)).map(({ metadata }) => metadata.name);
   if (kept.length > 0) {
-    const orphans = used.length === 0 ? '' : `pods that no StatefulSet controls use ${listed('claims', used)}, or `;
+    const orphans = used.length === 0 ? '' : `pods that no StatefulSet controls use ${joinFirst('claims', used)}, or `;
     const why =
       statefulSet === undefined
         ? `${orphans}the operator did not create them for this BookStore (label ${bookStoreUidLabel}=${bookStore.metadata.uid})`
         : `StatefulSet ${statefulSet.metadata.name}, which does not belong to this BookStore, may use them`;
-    const command = kubectl(bookStore, `delete pvc ${kept[0]}`);
-    const note = `kept claims ${listed('claims', kept)} despite reclaimPolicy Delete: ${why}. Delete those that you do not need (${command})`;
+    const command = kubectlCommand(bookStore, `delete pvc ${kept[0]}`);
+    const note = `kept claims ${joinFirst('claims', kept)} despite reclaimPolicy Delete: ${why}. Delete those that you do not need (${command})`;
     events.record(BookStore, bookStore, { type: 'Warning', reason: 'DataKept', action: 'Delete', note });
   }
   return cleanedUp;
@@ -113,8 +114,8 @@ async function stillDeletesData(client: Client, bookStore: BookStore): Promise<b
 }
 
 /**
- * The names of the claims whose pods were orphaned with the StatefulSet (`--cascade=orphan`) and run on. A pod that is to go with its
- * StatefulSet still has it as its controller.
+ * The names of the claims whose pods were orphaned with the StatefulSet (`--cascade=orphan`) and run on. A pod that the
+ * garbage collector will delete still has the StatefulSet as its controller.
  */
 async function claimsOfOrphanedPods(
   claims: readonly PersistentVolumeClaim[],

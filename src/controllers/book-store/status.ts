@@ -10,7 +10,7 @@ import {
 } from '../../runtime/index.ts';
 import type { Deployment, PersistentVolumeClaim, StatefulSet } from '../../runtime/kinds/index.ts';
 import { nameTaken } from '../name-taken.ts';
-import { deploymentKey, type Settings, statefulSetKey } from './desired.ts';
+import { deploymentKey, type SpecWithDefaults, statefulSetKey } from './desired.ts';
 
 /** The reasons of AppReady only. `ready` is the status of the condition. */
 const appReasons = defineReasons({
@@ -70,10 +70,10 @@ const childReasons = defineReasons({
 });
 
 /** The reasons of the conditions AppReady and DatabaseReady. */
-export const componentReasons = defineReasons({ ...appReasons, ...databaseReasons, ...childReasons });
+const componentReasons = defineReasons({ ...appReasons, ...databaseReasons, ...childReasons });
 
 /** The reasons of VolumeResizing. `ready` says whether `Ready` may be True: see {@link volumeResizingStatus}. */
-export const volumeReasons = defineReasons({
+const volumeReasons = defineReasons({
   VolumesSettled: {
     ready: 'True',
     event: 'Normal',
@@ -88,7 +88,7 @@ export const volumeReasons = defineReasons({
   ClaimsGrowing: {
     ready: 'False',
     event: 'Normal',
-    meaning: 'A claim requests `dbSize`: the storage driver must grow its volume.',
+    meaning: 'A claim requests more than its volume has: the storage driver must grow the volume.',
   },
   FileSystemResizePending: {
     ready: 'False',
@@ -99,19 +99,23 @@ export const volumeReasons = defineReasons({
     ready: 'False',
     event: 'Warning',
     meaning:
-      'The storage driver or the kubelet reports an error, which the message quotes. Or the file system has not grown after a restart of the pod, or a claim has lost its volume.',
+      'The storage driver or the kubelet reports an error, which the message quotes. Or the file system has not grown after a restart of the pod.',
+  },
+  VolumeLost: {
+    ready: 'False',
+    event: 'Warning',
+    meaning: 'A claim is `Lost`: its PersistentVolume does not exist.',
   },
   StorageClassCannotGrow: {
     ready: 'False',
     event: 'Warning',
-    meaning:
-      'The StorageClass does not allow volumes to grow, or does not exist. The status is True while other volumes grow.',
+    meaning: 'The StorageClass does not allow volumes to grow, or does not exist.',
   },
   ResizeRefused: {
     ready: 'False',
     event: 'Warning',
     meaning:
-      'The API server rejects the new request of a claim, for example because of a quota, a policy or a missing permission. The status is True while other volumes grow.',
+      'The API server rejects the new request of a claim, for example because of a quota or a policy, or a webhook changes it.',
   },
 });
 
@@ -143,11 +147,12 @@ export const volumeResizingStatus: Readonly<Record<ReasonOf<typeof volumeReasons
   ClaimsGrowing: 'True',
   FileSystemResizePending: 'True',
   ResizeFailing: 'True',
+  VolumeLost: 'False',
   StorageClassCannotGrow: 'False',
   ResizeRefused: 'False',
 };
 
-/** The reasons of each condition. Of `Ready`, those that it can have although no other condition has them. */
+/** The reasons of each condition. For `Ready`, the reasons that it may have on its own account. */
 export const bookStoreConditions = {
   AppReady: { ...appReasons, ...childReasons },
   DatabaseReady: { ...databaseReasons, ...childReasons },
@@ -168,8 +173,8 @@ export interface ComponentOutcome {
 export interface VolumeOutcome {
   readonly reason: ReasonOf<typeof volumeReasons>;
   readonly message: string;
-  /** Set if it is not that of {@link volumeResizingStatus}: one claim is refused while others grow. */
-  readonly status?: 'True';
+  /** Set if it is not that of {@link volumeResizingStatus}: besides the refusal or loss, some volume is growing or failing to grow. */
+  readonly status?: Condition['status'];
 }
 
 /** The result of reconciling the app. */
@@ -192,13 +197,13 @@ export interface DatabaseResult {
 }
 
 /** The condition VolumeResizing. */
-export const volumeCondition = (volume: VolumeOutcome) =>
-  ({ type: 'VolumeResizing', status: volumeResizingStatus[volume.reason], ...volume }) as const;
+export const volumeCondition = ({ reason, message, status = volumeResizingStatus[reason] }: VolumeOutcome) =>
+  ({ type: 'VolumeResizing', status, reason, message }) as const;
 
 /** The outcome of the whole reconcile. */
 export function outcomeOf(
   bookStore: BookStore,
-  settings: Settings,
+  spec: SpecWithDefaults,
   { app, deployment, error: appError }: AppResult,
   { database, volume, statefulSet, claims, requeueAfterMs, error: databaseError }: DatabaseResult,
 ): BookStoreOutcome {
@@ -212,12 +217,12 @@ export function outcomeOf(
     ],
     status: {
       deploymentName: deploymentKey(bookStore).name,
-      appServiceName: settings.app.serviceName,
-      appReplicas: appRollout?.desired ?? settings.app.replicas ?? null,
+      appServiceName: spec.app.serviceName,
+      appReplicas: appRollout?.desired ?? spec.app.replicas ?? null,
       appReadyReplicas: appRollout?.ready ?? 0,
       statefulSetName: statefulSetKey(bookStore).name,
-      databaseServiceName: settings.database.serviceName,
-      databaseReplicas: settings.database.replicas,
+      databaseServiceName: spec.database.serviceName,
+      databaseReplicas: spec.database.replicas,
       databaseReadyReplicas: statefulSet ? rolloutOf(statefulSet).ready : 0,
       volumes: claims.length === 0 ? null : claims.map(volumeOf),
     },
@@ -252,6 +257,7 @@ const allReady = (bookStore: BookStore) =>
 /** The pods of a Deployment or a StatefulSet: how many it wants and has. */
 export interface Rollout {
   readonly desired: number;
+  /** Available pods: ready for `minReadySeconds`, which somebody else may set. */
   readonly ready: number;
   /** Pods of the current template. */
   readonly updated: number;
@@ -287,14 +293,14 @@ export const nameTakenOutcome = (
   nameTaken({ kind: BookStore, object: bookStore }, { kind, holder }, { reason: 'NameTaken', advice });
 
 /** A command for the namespace of the BookStore, as a message suggests it. */
-export const kubectl = ({ metadata }: BookStore, args: string): string =>
+export const kubectlCommand = ({ metadata }: BookStore, args: string): string =>
   `kubectl --namespace ${metadata.namespace} ${args}`;
 
-/** The most items that {@link listed} names. A condition's message has a limited length. */
+/** The most items that {@link joinFirst} names. A condition's message has a limited length. */
 const maxListed = 5;
 
 /** For example `a, b and 3 more claims`. */
-export const listed = (what: string, items: readonly string[]): string =>
+export const joinFirst = (what: string, items: readonly string[]): string =>
   items.length <= maxListed
     ? items.join(', ')
     : `${items.slice(0, maxListed).join(', ')} and ${items.length - maxListed} more ${what}`;

@@ -246,7 +246,11 @@ export class PetReconciler {
         const request = { ...wanted, requestId: randomUUID(), since: this.#now().toISOString() };
         const intent: Intent = { ...request, ...(present && { present }) };
         await record.write({ id: null, intent, ...this.#adding(record.pet) });
-        return store.add(wanted, intent.requestId, linked);
+        if (store.remembersRequests) return store.add(wanted, intent.requestId, linked);
+        // Another attempt may follow twice the time-out after `since`. If the write was slow, this one must still end after one.
+        const leftMs = store.timeoutMs - (this.#now().getTime() - Date.parse(request.since));
+        if (leftMs <= 0) throw new TooEarlyError(Math.max(store.timeoutMs + leftMs, 0));
+        return store.add(wanted, intent.requestId, linked, leftMs);
       }, signal);
       // Report before another Pet may search for a pet that is alike.
       return this.#reporter.report(record.pet, { ...stored(id), status: { id, intent: null } }, context);

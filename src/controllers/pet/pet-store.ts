@@ -103,14 +103,20 @@ export class PetStore {
   /**
    * Adds a pet, once per `requestId` if the store remembers request ids.
    *
+   * @param timeoutMs default: {@link timeoutMs}.
    * @returns its id.
    * @throws RefusedError if the store refuses this pet.
    */
-  async add(pet: StorePet, requestId: string, signal: AbortSignal): Promise<string> {
+  async add(
+    pet: StorePet,
+    requestId: string,
+    signal: AbortSignal,
+    timeoutMs: number = this.timeoutMs,
+  ): Promise<string> {
     using linked = this.#begin(signal);
     const headers = { [requestIdHeader]: requestId };
     const { ids } = await this.#client
-      .addPets({ pets: [wirePet(pet)] }, { headers, signal: linked.signal })
+      .addPets({ pets: [wirePet(pet)] }, { headers, signal: linked.signal, timeoutMs })
       .catch(throwRefused);
     const [id] = ids;
     if (id === undefined || ids.length > 1) throw new Error(`the pet store returned ${ids.length} ids for one pet`);

@@ -1,12 +1,12 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { ReadonlyStore } from '../cache/index.ts';
+import { getIfPresent } from '../client/get-if-present.ts';
 import {
   ApiError,
   type Client,
   type CreateOptions,
   isAlreadyExists,
   isConflict,
-  isNotFound,
   isUidMismatch,
   NoResponseError,
 } from '../client/index.ts';
@@ -122,7 +122,7 @@ export class Applier {
     } catch (error) {
       if (!isConflict(error)) throw error;
       // The store is stale: the object was just created, by this controller or by another client.
-      const live = await getIfPresent(kind, manifest, client);
+      const live = await getIfPresent(client, kind, keyOf(manifest));
       if (live === undefined) throw error;
       return this.#applyTo(live, kind, configuration, ownerUid, client);
     }
@@ -147,7 +147,7 @@ export class Applier {
       return { type: 'created', object };
     } catch (error) {
       if (!isAlreadyExists(error) && !isOutcomeUnknown(error)) throw error;
-      const live = await getIfPresent(kind, manifest, client);
+      const live = await getIfPresent(client, kind, keyOf(manifest));
       if (live === undefined) throw error;
       return classify(live, ownerUid, isAlreadyExists(error) ? 'unchanged' : 'created');
     }
@@ -226,20 +226,6 @@ function classify<T extends KubeObject, Type extends string>(
   if (controllerOf(object)?.uid !== ownerUid) return { type: 'nameTaken', holder: object };
   if (object.metadata.deletionTimestamp !== undefined) return { type: 'terminating', object };
   return { type, object };
-}
-
-/** Reads the object from the API server. */
-async function getIfPresent<T extends KubeObject>(
-  kind: Kind<T>,
-  manifest: Manifest<T>,
-  client: Client,
-): Promise<T | undefined> {
-  try {
-    return await client.get(kind, keyOf(manifest));
-  } catch (error) {
-    if (isNotFound(error)) return undefined;
-    throw error;
-  }
 }
 
 /** True if the request may have succeeded: it was sent without a response, or the server failed while it processed it. */

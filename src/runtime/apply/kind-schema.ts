@@ -1,4 +1,4 @@
-import { type CustomKind, customResourceDefinition, type Kind } from '../kind/index.ts';
+import { type CustomKind, customResourceDefinition, isCustomKind, type Kind } from '../kind/index.ts';
 import { builtInTypes } from './built-in-types.ts';
 import { getMember, isObject } from './json.ts';
 import { granular, type ListOf, type Schema, schemaless } from './schema.ts';
@@ -10,14 +10,12 @@ const schemas = new WeakMap<Kind, Schema>();
  * with `defineKind`. For any other kind only the schema of the metadata is known.
  */
 export function schemaOf(kind: Kind): Schema {
-  const schema = schemas.get(kind) ?? (isCustom(kind) ? customSchema(kind) : builtInSchema(kind));
+  const schema = schemas.get(kind) ?? (isCustomKind(kind) ? customSchema(kind) : builtInSchema(kind));
   schemas.set(kind, schema);
   return schema;
 }
 
 const metadata: Schema = { type: 'ref', name: 'meta.v1.ObjectMeta' };
-
-const isCustom = (kind: Kind): kind is CustomKind => 'definition' in kind;
 
 function builtInSchema({ group, version, kind }: Kind): Schema {
   // The table calls `rbac.authorization.k8s.io` rbac. Groups of other domains belong to CustomResourceDefinitions.

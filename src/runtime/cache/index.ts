@@ -5,8 +5,8 @@
  * handlers and deltas, or to fill a `Store` by hand in the unit test of a reconciler.
  */
 export {
+  type AnyInformer,
   type CacheObserver,
-  type CacheProgress,
   type CacheStatistics,
   type Coverage,
   type DeltaHandler,

@@ -22,10 +22,22 @@ export type DeltaOrigin = 'list' | 'watch';
 /** Called for every change, in order, after the store has applied it. Synchronous. If it throws, it misses that change. */
 export type DeltaHandler<T extends KubeObject> = (delta: Delta<T>, origin: DeltaOrigin) => void;
 
-/** The part of an informer that does not depend on its objects' type. */
-export type CacheProgress = Pick<
+/** The members of an informer that do not depend on its objects' type. */
+export type AnyInformer = Pick<
   Informer<KubeObject>,
-  'kind' | 'namespaces' | 'store' | 'coverage' | 'refusedForMs' | 'hasReached' | 'observe' | 'replaceWatch'
+  | 'kind'
+  | 'namespaces'
+  | 'store'
+  | 'run'
+  | 'observe'
+  | 'synced'
+  | 'hasSynced'
+  | 'hasReached'
+  | 'coverage'
+  | 'replaceWatch'
+  | 'isDefective'
+  | 'refusedForMs'
+  | 'missingPermission'
 >;
 
 /**
@@ -382,7 +394,7 @@ export class Informer<T extends KubeObject> {
     for (const delta of deltas) this.#emit(handlers, delta, 'list');
     if (wentBack) this.#reset(namespace);
     for (const { listed } of this.#observers) listed(namespace, startedAtMs);
-    this.#advanced(namespace);
+    this.#notifyProgressed(namespace);
     if (this.hasSynced) this.#synced.resolve();
   }
 
@@ -410,7 +422,7 @@ export class Informer<T extends KubeObject> {
       else if (event.type !== 'BOOKMARK') this.#set(event.object);
     }
     this.#fieldOwners?.clear();
-    this.#advanced(partition.namespace);
+    this.#notifyProgressed(partition.namespace);
   }
 
   #set(object: T): void {
@@ -450,10 +462,13 @@ export class Informer<T extends KubeObject> {
     }
   }
 
-  #advanced(namespace: string | undefined): void {
+  #notifyProgressed(namespace: string | undefined): void {
     for (const { progressed } of this.#observers) progressed(namespace);
   }
 }
+
+/** A list or watch that the server forbids (403), or whose kind it does not serve (404). */
+type Refusal = MissingPermission;
 
 /** The reflector of one namespace, or of all, and its progress. */
 interface Partition<T extends KubeObject> {
@@ -463,7 +478,7 @@ interface Partition<T extends KubeObject> {
   /** It has completed a list, or the kind is optional and refused. */
   synced: boolean;
   /** Set while the server refuses to list or watch. */
-  refusal: MissingPermission | undefined;
+  refusal: Refusal | undefined;
   isDefective: boolean;
 }
 

@@ -123,6 +123,9 @@ const maxBrokenStreams = 2;
  */
 const minHealthyMs = 1000;
 
+/** A watch that ends up to this much before its timeout has ended in time. */
+const earlyEndToleranceMs = 1000;
+
 /** 5 to 10 minutes, at random, so that watches do not all end at once (as client-go). */
 const randomTimeoutSeconds = (): number => Math.round(300 + 300 * Math.random());
 
@@ -237,7 +240,7 @@ export class Reflector<T extends KubeObject> {
     const state = this.#state;
     const resourceVersion = state.type === 'list' ? undefined : state.resourceVersion;
     if (error instanceof WatchOverdueError) {
-      // The connection is dead, or the server sent no bookmarks because nobody wrote objects of the kind.
+      // The connection is dead: the server ends a watch at its timeout.
       this.#log.debug({ resourceVersion }, 'the server did not end the watch in time: resuming it');
       return;
     }
@@ -419,7 +422,7 @@ export class Reflector<T extends KubeObject> {
     if (state.type !== 'resume') return;
     const { resourceVersion } = state;
     // A server ends watches early when it stops or loses its etcd, which may then be restored from a backup.
-    if (livedMs < timeoutSeconds * 1000 - minHealthyMs) this.#state = { type: 'verify', resourceVersion };
+    if (livedMs < timeoutSeconds * 1000 - earlyEndToleranceMs) this.#state = { type: 'verify', resourceVersion };
     // Without this pause, a server that closes each watch immediately would cause a hot loop.
     if (from === resourceVersion && livedMs < minHealthyMs) {
       await delay(this.#backoff.next(), undefined, { signal }).catch(() => {});

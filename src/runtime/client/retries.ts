@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { ApiError } from './api-error.ts';
 import { NoResponseError } from './no-response-error.ts';
 
-/** The maximum number of attempts per request (as in client-go), and the maximum sum of its pauses. */
+/** The maximum number of attempts per request, and the maximum sum of its pauses. */
 const maxAttempts = 10;
 const maxTotalPauseMs = 30_000;
 

@@ -1,6 +1,6 @@
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises';
 import { inspect } from 'node:util';
-import type { CacheProgress, Informer, InformerOptions } from '../cache/index.ts';
+import type { AnyInformer, Informer, InformerOptions } from '../cache/index.ts';
 import { isDefect } from '../cache/is-defect.ts';
 import { type Client, GateClosedError, isAlreadyExists, isConflict, isNamespaceTerminating } from '../client/index.ts';
 import { type Kind, type KubeObject, keyString, type ObjectKey } from '../kind/index.ts';
@@ -15,6 +15,7 @@ import type {
   ReconcileOutcome,
 } from '../observability/index.ts';
 import { type Cause, type RetryOptions, WorkQueue } from '../queue/index.ts';
+import { maxTimerMs, requireTimerMs } from '../queue/timer-ms.ts';
 import { EventCauses } from './event-causes.ts';
 import { LazyLog } from './lazy-log.ts';
 import type { Predicate } from './predicate.ts';
@@ -115,9 +116,6 @@ const takeover: Cause = { type: 'takeover' };
 /** A resync yields to the event loop after this many keys. */
 const resyncBatch = 1000;
 
-/** Node fires a timer with a longer delay immediately. */
-const maxTimerMs = 2 ** 31 - 1;
-
 /** Maps changes to keys and reconciles them with its workers. Created by `Manager.controller`. */
 export class Controller<T extends KubeObject> {
   readonly name: string;
@@ -128,21 +126,21 @@ export class Controller<T extends KubeObject> {
   readonly #sources: readonly KeySource[];
   readonly #client: Client;
   readonly #log: Logger;
-  readonly #counters: ReconcileObserver;
+  readonly #metrics: ReconcileObserver;
   readonly #observer: ControllerObserver | undefined;
-  /** Set while the controller runs, if reconciles have a time limit. */
+  /** Created by {@link run} if reconciles have a time limit. */
   #limit: TimeLimit | undefined;
   readonly #queue: WorkQueue;
-  readonly #own: Informer<T>;
-  readonly #writes: ReadYourWrites;
+  readonly #informer: Informer<T>;
+  readonly #readYourWrites: ReadYourWrites;
   /** The handlers are being attached again: the queue receives every cached object. */
   #isTakingOver = false;
   /** Attaches the handlers again after {@link detachUntilRun}. */
   readonly #reattach: () => void;
-  /** One function per attached handler. */
-  readonly #detach: (() => void)[] = [];
+  /** One function per attached handler; none after {@link detachUntilRun}. */
+  readonly #handlerRemovers: (() => void)[] = [];
   /** Stops sources and resyncs. */
-  readonly #sourcesStop = new AbortController();
+  readonly #stopSources = new AbortController();
 
   /** @throws RangeError for an invalid number. */
   constructor(kind: Kind<T>, options: ControllerOptions<T>, environment: ControllerEnvironment) {
@@ -158,9 +156,9 @@ export class Controller<T extends KubeObject> {
     this.#sources = options.sources ?? [];
     this.#client = environment.client;
     this.#log = environment.log.child({ controller: name });
-    this.#counters = environment.metrics.reconciles(name, workers);
+    this.#metrics = environment.metrics.reconciles(name, workers);
     this.#queue = new WorkQueue({ ...options.retries, observer: environment.metrics.queue(name) });
-    this.#own = environment.informers(kind, options.informer);
+    this.#informer = environment.informers(kind, options.informer);
     const { predicate } = options;
     this.#observer = environment.observer?.controller({
       name,
@@ -168,15 +166,15 @@ export class Controller<T extends KubeObject> {
       predicate: predicate?.name,
       stateOf: (key) => this.#stateOf(key, predicate),
     });
-    const others = this.#attachAll(kind, options, environment.informers);
+    const otherInformers = this.#attachAll(kind, options, environment.informers);
     this.#reattach = () => this.#attachAll(kind, options, environment.informers);
-    this.#writes = new ReadYourWrites([this.#own, ...others], {
+    this.#readYourWrites = new ReadYourWrites([this.#informer, ...otherInformers], {
       enqueue: (key, cause, eventAtMs) => this.#queue.add(key, { eventAtMs }, cause),
       log: this.#log,
       timeoutMs: observationTimeoutMs,
       watchReplaced: environment.metrics.watchesReplaced(name),
     });
-    environment.metrics.deferrals(name, () => this.#writes.deferrals());
+    environment.metrics.deferrals(name, () => this.#readYourWrites.deferrals());
   }
 
   /**
@@ -194,16 +192,15 @@ export class Controller<T extends KubeObject> {
    * @throws an error that a worker throws outside a reconcile: a programming error.
    */
   async run(signal: AbortSignal): Promise<void> {
-    const limit = this.#reconcileTimeoutMs === undefined ? undefined : new TimeLimit(this.#reconcileTimeoutMs, signal);
-    this.#limit = limit;
-    if (this.#detach.length === 0) {
+    if (this.#reconcileTimeoutMs !== undefined) this.#limit = new TimeLimit(this.#reconcileTimeoutMs, signal);
+    if (this.#handlerRemovers.length === 0) {
       this.#isTakingOver = true;
       this.#reattach();
       this.#isTakingOver = false;
     }
     const sourcesStopped = this.#runSources();
     try {
-      await Promise.all(Array.from({ length: this.#workers }, () => this.#work(signal, limit)));
+      await Promise.all(Array.from({ length: this.#workers }, () => this.#work(signal)));
     } finally {
       this.drain();
       await sourcesStopped;
@@ -212,22 +209,22 @@ export class Controller<T extends KubeObject> {
 
   /** Stops taking work. {@link run} resolves when running reconciles have ended. */
   drain(): void {
-    this.#sourcesStop.abort();
+    this.#stopSources.abort();
     this.#queue.close();
   }
 
   /** Detaches from its informers, for a controller that is removed while they keep running. */
   detach(): void {
     this.#detachHandlers();
-    this.#writes.detach();
+    this.#readYourWrites.detach();
   }
 
   #detachHandlers(): void {
-    for (const detach of this.#detach.splice(0)) detach();
+    for (const remove of this.#handlerRemovers.splice(0)) remove();
   }
 
   /** All or nothing: on error, detaches every handler. */
-  #attachAll(kind: Kind<T>, options: ControllerOptions<T>, informers: InformerSource): readonly CacheProgress[] {
+  #attachAll(kind: Kind<T>, options: ControllerOptions<T>, informers: InformerSource): readonly AnyInformer[] {
     try {
       return this.#attach(kind, options, informers);
     } catch (error) {
@@ -236,22 +233,22 @@ export class Controller<T extends KubeObject> {
     }
   }
 
-  #attach(kind: Kind<T>, options: ControllerOptions<T>, informers: InformerSource): readonly CacheProgress[] {
+  #attach(kind: Kind<T>, options: ControllerOptions<T>, informers: InformerSource): readonly AnyInformer[] {
     const { predicate } = options;
-    const isObserved = this.#observer !== undefined;
-    const causes = isObserved ? new EventCauses(kind.kind, this.#own.trackWriters()) : undefined;
-    const detach = this.#own.addHandler((delta, origin) => {
+    const tracksCauses = this.#observer !== undefined;
+    const causes = tracksCauses ? new EventCauses(kind.kind, this.#informer.trackWriters()) : undefined;
+    const removeHandler = this.#informer.addHandler((delta, origin) => {
       if (predicate === undefined || predicate(delta)) {
         this.#enqueue(delta.object.metadata, enqueueOptionsOf(origin), causes?.of(delta, origin));
       } else if (causes !== undefined) {
         this.#observer?.filtered(keyString(delta.object.metadata), causes.of(delta, origin));
       }
     });
-    this.#detach.push(detach);
-    const others = [...(options.owns ?? []).map((child) => ownedWatch(kind, child)), ...(options.watches ?? [])];
-    return others.map((watch) => {
-      const attachment = watch.attach(informers, this.#enqueue, isObserved);
-      this.#detach.push(() => attachment.detach());
+    this.#handlerRemovers.push(removeHandler);
+    const watches = [...(options.owns ?? []).map((child) => ownedWatch(kind, child)), ...(options.watches ?? [])];
+    return watches.map((watch) => {
+      const attachment = watch.attach(informers, this.#enqueue, tracksCauses);
+      this.#handlerRemovers.push(() => attachment.detach());
       return attachment.informer;
     });
   }
@@ -261,7 +258,7 @@ export class Controller<T extends KubeObject> {
 
   /** Runs the sources and the resyncs until they are stopped. */
   async #runSources(): Promise<void> {
-    const { signal } = this.#sourcesStop;
+    const { signal } = this.#stopSources;
     const enqueue: Enqueue = (key, options) => this.#enqueue(key, options, source);
     const running = this.#sources.map((each) => runSource(each, { enqueue, signal, log: this.#log }));
     if (this.#resyncEveryMs !== undefined) running.push(this.#resync(this.#resyncEveryMs, signal));
@@ -272,7 +269,7 @@ export class Controller<T extends KubeObject> {
     for (;;) {
       await delay(Math.min(everyMs * (0.9 + Math.random() / 5), maxTimerMs), undefined, { signal }).catch(() => {});
       let left = resyncBatch;
-      for (const { metadata } of this.#own.store.list()) {
+      for (const { metadata } of this.#informer.store.list()) {
         if (signal.aborted) return;
         this.#queue.add(keyString(metadata), { priority: 'low' }, resync);
         left -= 1;
@@ -289,48 +286,43 @@ export class Controller<T extends KubeObject> {
     return this.#limit?.overrunMs() ?? 0;
   }
 
-  async #work(signal: AbortSignal, limit: TimeLimit | undefined): Promise<void> {
+  async #work(signal: AbortSignal): Promise<void> {
     for (let key = await this.#queue.next(); key !== undefined; key = await this.#queue.next()) {
-      const queued = this.#queue.handedOut(key);
-      if (!this.#writes.defer(key, queued)) await this.#reconcileOne(key, queued, signal, limit);
+      const queued = this.#queue.processing(key);
+      if (!this.#readYourWrites.defer(key, queued)) await this.#reconcileOne(key, queued, signal);
       this.#queue.done(key);
     }
   }
 
-  async #reconcileOne(
-    key: string,
-    queued: ReturnType<WorkQueue['handedOut']>,
-    all: AbortSignal,
-    limit: TimeLimit | undefined,
-  ): Promise<void> {
+  async #reconcileOne(key: string, queued: ReturnType<WorkQueue['processing']>, runSignal: AbortSignal): Promise<void> {
     const log = new LazyLog(this.#log, key);
-    const clock = limit?.start();
-    const signal = clock?.signal ?? all;
+    const timer = this.#limit?.start();
+    const signal = timer?.signal ?? runSignal;
     const startedAtMs = performance.now();
-    this.#counters.started();
+    this.#metrics.started();
     const trace = this.#observer?.started(key, startedAtMs, queued, this.#queue.failures(key));
     let end: ReconcileEnd = { outcome: 'success' };
     let thrown: unknown;
     try {
-      const client = this.#writes.client(this.#client, key, signal, trace);
+      const client = this.#readYourWrites.client(this.#client, key, signal, trace);
       const result = await this.#reconcile(parseKey(key), { client, signal, log });
-      if (clock?.timedOut()) throw signal.reason;
+      if (timer?.timedOut()) throw signal.reason;
       if (result.type === 'retry') thrown = result.error;
-      end = this.#ended(key, result, log);
+      end = this.#handleResult(key, result, log);
     } catch (error) {
       thrown = error;
-      end = this.#failed(key, error, log, { signal, timedOut: clock?.timedOut() ?? false });
+      end = this.#handleError(key, error, log, { signal, timedOut: timer?.timedOut() ?? false });
     } finally {
-      clock?.stop();
+      timer?.stop();
       const endedAtMs = performance.now();
-      this.#counters.finished(end.outcome, (endedAtMs - startedAtMs) / 1000, end.failure);
-      if (queued?.eventAtMs !== undefined) this.#counters.followedEvent?.((endedAtMs - queued.eventAtMs) / 1000);
+      this.#metrics.finished(end.outcome, (endedAtMs - startedAtMs) / 1000, end.failure);
+      if (queued?.eventAtMs !== undefined) this.#metrics.followedEvent?.((endedAtMs - queued.eventAtMs) / 1000);
       trace?.ended(end.outcome, end.failure, thrown, { endedAtMs, nextAtMs: this.#queue.dueAtMs(key) });
     }
   }
 
   #stateOf(key: ObjectKey, predicate: Predicate<T> | undefined): ControllerKeyState {
-    const { namespaces, store } = this.#own;
+    const { namespaces, store } = this.#informer;
     const id = keyString(key);
     const object = store.get(key);
     return {
@@ -338,12 +330,12 @@ export class Controller<T extends KubeObject> {
       isInScope: namespaces === undefined || (key.namespace !== undefined && namespaces.includes(key.namespace)),
       isCached: object !== undefined,
       isFiltered: object !== undefined && predicate?.({ type: 'added', object }) === false,
-      deferredSinceMs: this.#writes.deferredSinceMs(id),
-      awaited: this.#writes.unobserved(id),
+      deferredSinceMs: this.#readYourWrites.deferredSinceMs(id),
+      awaited: this.#readYourWrites.unobserved(id),
     };
   }
 
-  #ended(key: string, result: Result, log: Logger): ReconcileEnd {
+  #handleResult(key: string, result: Result, log: Logger): ReconcileEnd {
     if (result.type === 'retry') {
       log.debug({ err: result.error }, 'the status reports the failure: retrying with backoff');
       this.#queue.addRateLimited(key);
@@ -354,13 +346,13 @@ export class Controller<T extends KubeObject> {
     return result.type === 'requeueAfter' ? { outcome: 'requeue_after' } : { outcome: 'success' };
   }
 
-  #timedOut(key: string, error: unknown, log: Logger): ReconcileEnd {
+  #retryAfterTimeout(key: string, error: unknown, log: Logger): ReconcileEnd {
     log.error({ err: error }, 'reconcile failed: trying again');
     this.#queue.addRateLimited(key);
     return { outcome: 'error', failure: 'timeout' };
   }
 
-  #failed(
+  #handleError(
     key: string,
     error: unknown,
     log: Logger,
@@ -368,8 +360,8 @@ export class Controller<T extends KubeObject> {
   ): ReconcileEnd {
     const { namespace } = parseKey(key);
     if (namespace !== undefined && isNamespaceTerminating(error, namespace)) {
-      // The object is deleted with its namespace, and its DELETED event enqueues the key. The end of another namespace
-      // would not end the work.
+      // The object is deleted with its namespace, and its DELETED event enqueues the key. A terminating namespace
+      // of a child elsewhere does not delete this object: that error is retried.
       this.#queue.forget(key);
       return { outcome: 'success' };
     }
@@ -378,7 +370,7 @@ export class Controller<T extends KubeObject> {
       log.debug({ err: error }, 'reconcile aborted: this process may no longer write');
       return { outcome: 'error' };
     }
-    if (timedOut) return this.#timedOut(key, signal.reason, log);
+    if (timedOut) return this.#retryAfterTimeout(key, signal.reason, log);
     if (signal.aborted) {
       log.info({ err: asError(error) }, 'reconcile failed after the drain timeout: not retried');
       return { outcome: 'error' };
@@ -412,16 +404,6 @@ const asError = (thrown: unknown): Error =>
   thrown instanceof Error
     ? thrown
     : new Error(`a value that is not an Error was thrown: ${inspect(thrown)}`, { cause: thrown });
-
-/**
- * Returns the time of an option.
- *
- * @throws RangeError for a time that is not positive or too long for a timer.
- */
-export function requireTimerMs(name: string, timeMs: number | undefined): number | undefined {
-  if (timeMs === undefined || (timeMs > 0 && timeMs <= maxTimerMs)) return timeMs;
-  throw new RangeError(`${name} must be above 0 and at most ${maxTimerMs} ms, is ${timeMs}`);
-}
 
 /** The inverse of `keyString`: neither a name nor a namespace holds a slash. */
 function parseKey(key: string): ObjectKey {

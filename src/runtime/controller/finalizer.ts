@@ -1,3 +1,4 @@
+import { getIfPresent } from '../client/get-if-present.ts';
 import { type Client, isConflict, isNotFound, type JsonPatchOperation } from '../client/index.ts';
 import { type Kind, type KubeObject, keyOf } from '../kind/index.ts';
 import { done, type Result } from './result.ts';
@@ -88,22 +89,13 @@ async function removeAfterCleanup<T extends KubeObject>(options: FinalizerOption
     await removeFinalizer(client, kind, object, name);
   } catch (error) {
     if (!isConflict(error)) throw error;
-    const current = await getIfPresent(client, kind, object);
+    const current = await getIfPresent(client, kind, keyOf(object));
     if (current === undefined) return;
     const { uid, generation } = current.metadata;
     const isCleanedUp =
       uid === object.metadata.uid && generation !== undefined && generation === object.metadata.generation;
     if (!isCleanedUp) throw error;
     await removeFinalizer(client, kind, current, name);
-  }
-}
-
-async function getIfPresent<T extends KubeObject>(client: Client, kind: Kind<T>, object: T): Promise<T | undefined> {
-  try {
-    return await client.get(kind, keyOf(object));
-  } catch (error) {
-    if (isNotFound(error)) return undefined;
-    throw error;
   }
 }
 

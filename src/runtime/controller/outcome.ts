@@ -159,9 +159,13 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
    * Reports an outcome.
    *
    * @returns the result for the reconcile to return.
-   * @throws the `error` of the outcome, unless it is a refusal; any error of the client, after a line in the log about that `error`, but a
-   *   refusal only as the `cause` of an Error, because no status can report it; an Error if the installed CustomResourceDefinition has no
-   *   status subresource. A deleted object is not an error.
+   * A deleted object is not an error.
+   *
+   * @throws
+   * - `outcome.error`, unless it is a refusal.
+   * - The error of the status write; `outcome.error` is then logged. A refused status write is the `cause` of an Error, so
+   *   that `reconcile` does not report it.
+   * - An Error if the installed CustomResourceDefinition has no status subresource.
    */
   async report(object: T, outcome: Outcome<R, T>, context: Pick<ReconcileContext, 'client' | 'log'>): Promise<Result> {
     const { kind, reasons, now = () => new Date() } = this.#options;
@@ -174,7 +178,7 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
         if (this.#isReasonChange(object, outcome)) this.#recordReason(object, outcome, context);
       }
     } catch (error) {
-      if (!isAnswer(error) && this.#isReasonChange(object, outcome)) {
+      if (!wasNotWritten(error) && this.#isReasonChange(object, outcome)) {
         this.#remember(object, outcome, findCondition(status.conditions ?? undefined, 'Ready'));
       }
       // Only one error can be thrown. A refusal comes again with the retry, which reports it.
@@ -258,8 +262,8 @@ const refusedStatusWrite = ({ kind }: Kind, { metadata }: KubeObject, refusal: A
     cause: refusal,
   });
 
-/** Whether the API server has answered and did not write. After any other error it may have written. */
-const isAnswer = (error: unknown): boolean => error instanceof ApiError && error.code < 500;
+/** Whether the API server certainly did not write. After any other error it may have written. */
+const wasNotWritten = (error: unknown): boolean => error instanceof ApiError && error.code < 500;
 
 /**
  * The status that an outcome asks for: `Ready` and the other conditions of the outcome, stamped with the generation of the

@@ -1,4 +1,4 @@
-import type { CacheProgress } from '../cache/index.ts';
+import type { AnyInformer } from '../cache/index.ts';
 import {
   type Client,
   type ClientRequest,
@@ -6,10 +6,11 @@ import {
   isConflict,
   isNotFound,
   isUidMismatch,
+  NoResponseError,
 } from '../client/index.ts';
 import { type Kind, type KubeObject, keyString, type ObjectKey, resourceName } from '../kind/index.ts';
 import type { AwaitedWrite, Logger, ReconcileTrace } from '../observability/index.ts';
-import type { Cause } from '../queue/index.ts';
+import { type Cause, type ObservedCause, withCause } from '../queue/cause.ts';
 
 /** A write or read by a key's reconcile that a cache has not observed yet. */
 interface Minimum {
@@ -36,12 +37,12 @@ interface Deletion {
 
 /** One watch of an informer (of one namespace, or the only one), and what it has not observed. */
 interface WatchMinimums {
-  readonly informer: CacheProgress;
+  readonly informer: AnyInformer;
   readonly namespace: string | undefined;
   /** Oldest first. */
   readonly minimums: Set<Minimum>;
-  /** The keys with a write that the informer could not observe, or not in time: they are enqueued at its next list. Kept until then. */
-  readonly unlisted: Set<string>;
+  /** Keys with a write that no event may show: they are enqueued after the next list. */
+  readonly enqueueAtNextList: Set<string>;
   /** When it was last listed or reset, by `performance.now`. */
   listedOrResetAtMs: number;
   timer: NodeJS.Timeout | undefined;
@@ -53,16 +54,17 @@ interface WatchMinimums {
 
 /** A key as it was in the queue. */
 interface Queued {
-  readonly cause: Cause | undefined;
+  /** Why it was enqueued. */
+  readonly causes: readonly Cause[];
   /** When the earliest event came that no reconcile has followed, by `performance.now`. */
-  readonly eventAtMs: number | undefined;
+  readonly eventAtMs?: number | undefined;
 }
 
-/** A deferred key. */
+/** A deferred key, with why it was enqueued before and meanwhile. */
 interface Deferral {
   /** By `performance.now`. */
   readonly sinceMs: number;
-  readonly cause: Cause | undefined;
+  causes: readonly Cause[];
   eventAtMs: number | undefined;
 }
 
@@ -90,11 +92,12 @@ export interface ReadYourWritesOptions {
  * response to each write sets a minimum resourceVersion for the key. A delete response has no resourceVersion: the key waits
  * until the cache no longer holds the uid, or shows it terminating; after the last finalizer's removal, until it is gone. A read from the API server also sets a minimum, because
  * it may show a write whose response was lost. A write that is refused because the object is not as the cache shows it
- * (Conflict, AlreadyExists) is followed by such a read: the watch may have died silently.
+ * (Conflict, AlreadyExists) is followed by such a read, because the watch may have died silently; so is an update without a response.
  *
  * Guarantees:
  * - A key is deferred only when it is dequeued, and is enqueued again when all its minimums are observed and all its requests are answered.
- * - A write does not enqueue its key. An observed minimum is removed.
+ * - Setting a minimum does not enqueue the key, unless the watch was listed while the request was in flight. An observed
+ *   minimum is removed.
  * - After a list or a reset, every key with a minimum on that watch is enqueued, and after a list every key with a write that
  *   the cache could not observe, or not in time: an object that was created and deleted between two lists causes no event.
  * - A key waits for a bounded time unless list and watch fail with errors other than a refusal. Only a write that an informer watches sets a minimum. If a minimum is not observed in time,
@@ -115,10 +118,10 @@ export class ReadYourWrites {
   readonly #inFlight = new Map<string, number>();
   /** Keys that were dequeued too early. */
   readonly #deferred = new Map<string, Deferral>();
-  readonly #detach: (() => void)[] = [];
+  readonly #observerRemovers: (() => void)[] = [];
 
   /** @param informers the informers that the controller reads. Writes to other kinds set no minimum. */
-  constructor(informers: readonly CacheProgress[], options: ReadYourWritesOptions) {
+  constructor(informers: readonly AnyInformer[], options: ReadYourWritesOptions) {
     this.#enqueue = options.enqueue;
     this.#log = options.log;
     this.#timeoutMs = options.timeoutMs ?? 10_000;
@@ -130,20 +133,22 @@ export class ReadYourWrites {
   detach(): void {
     this.#watches.clear();
     this.#deferred.clear();
-    for (const detach of this.#detach.splice(0)) detach();
+    for (const remove of this.#observerRemovers.splice(0)) remove();
   }
 
   /**
-   * Defers a key if the caches have not observed its writes, or a request of a failed reconcile has no answer yet. Returns whether it did.
-   * Enqueues the key when they have.
+   * Defers a key if the caches have not observed its writes, or a request of a failed reconcile has no answer yet. The key is
+   * enqueued when they have. Returns whether it was deferred.
    */
   defer(key: string, queued?: Queued): boolean {
     if (!this.#unobserved.has(key) && !this.#inFlight.has(key)) return false;
+    const { causes = [], eventAtMs } = queued ?? {};
     const deferral = this.#deferred.get(key);
-    // Keep the first deferral: a later event does not restart the wait.
-    if (deferral !== undefined) deferral.eventAtMs ??= queued?.eventAtMs;
+    // A later event does not restart the wait.
+    if (deferral === undefined) this.#deferred.set(key, { sinceMs: performance.now(), causes, eventAtMs });
     else {
-      this.#deferred.set(key, { sinceMs: performance.now(), cause: queued?.cause, eventAtMs: queued?.eventAtMs });
+      deferral.causes = causes.reduce(withCause, deferral.causes);
+      deferral.eventAtMs ??= eventAtMs;
     }
     return true;
   }
@@ -212,18 +217,18 @@ export class ReadYourWrites {
       return;
     }
     this.#inFlight.delete(key);
-    if (!this.#unobserved.has(key)) this.#resume(key, undefined);
+    if (!this.#unobserved.has(key)) this.#resume(key, 'answered');
   }
 
   /** Enqueues the key if it is deferred. */
-  #resume(key: string, kind: string | undefined): void {
+  #resume(key: string, how: ObservedCause['how'], kind?: string): void {
     const deferral = this.#deferred.get(key);
     if (deferral === undefined) return;
     this.#deferred.delete(key);
-    const { sinceMs, cause, eventAtMs } = deferral;
-    const isAgain = cause?.type === 'observed';
-    const deferredAtMs = isAgain ? cause.deferredAtMs : sinceMs;
-    this.#enqueue(key, { type: 'observed', kind, deferredAtMs, before: isAgain ? cause.before : cause }, eventAtMs);
+    const { sinceMs, causes, eventAtMs } = deferral;
+    const [before, ...others] = causes;
+    this.#enqueue(key, { type: 'observed', how, kind, deferredAtMs: sinceMs, before }, eventAtMs);
+    for (const other of others) this.#enqueue(key, other, undefined);
   }
 
   /** Reads the object, which sets a minimum. The caller throws the write's error, so an error of the read does not matter. */
@@ -231,7 +236,7 @@ export class ReadYourWrites {
     if (object !== undefined && this.#watches.has(resourceName(kind))) await client.get(kind, object).catch(() => {});
   }
 
-  #attach(informer: CacheProgress): void {
+  #attach(informer: AnyInformer): void {
     const resource = resourceName(informer.kind);
     const watches = this.#watches.get(resource) ?? [];
     this.#watches.set(resource, watches);
@@ -241,7 +246,7 @@ export class ReadYourWrites {
         informer,
         namespace,
         minimums,
-        unlisted: new Set(),
+        enqueueAtNextList: new Set(),
         listedOrResetAtMs: 0,
         timer: undefined,
         replacedFor: undefined,
@@ -259,11 +264,11 @@ export class ReadYourWrites {
           // Every minimum is older than the reset.
           const isAffected = changedNamespace === undefined || changedNamespace === namespace;
           if (!isAffected) return;
-          for (const { key } of watch.minimums) watch.unlisted.add(key);
+          for (const { key } of watch.minimums) watch.enqueueAtNextList.add(key);
           this.#afterListOrReset(watch, Number.POSITIVE_INFINITY);
         },
       });
-      this.#detach.push(remove, () => clearTimeout(watch.timer));
+      this.#observerRemovers.push(remove, () => clearTimeout(watch.timer));
     }
   }
 
@@ -274,7 +279,7 @@ export class ReadYourWrites {
     return watch?.informer.store.get(object)?.metadata.uid;
   }
 
-  /** The uid for a delete request without one. The store may not hold the key's own writes yet, so its minimums come first. */
+  /** The uid for a delete request without one. The minimums come first: the store may not hold an object that the key just created. */
   #knownUid(key: string, { kind, key: object }: ClientRequest): string | undefined {
     if (object === undefined) return undefined;
     for (const { minimums, informer } of this.#watchesOf(kind, object.namespace)) {
@@ -323,7 +328,7 @@ export class ReadYourWrites {
     for (const watch of this.#watchesOf(kind, namespace)) {
       const { informer } = watch;
       const coverage = informer.coverage(object);
-      if (coverage === 'unlisted') watch.unlisted.add(key);
+      if (coverage === 'unlisted') watch.enqueueAtNextList.add(key);
       if (coverage !== 'watched') continue;
       const isObserved = () => informer.hasReached(resourceVersion, watch.namespace);
       const minimum = { key, object: keyString(object.metadata), uid, version: resourceVersion, isObserved };
@@ -377,13 +382,13 @@ export class ReadYourWrites {
   }
 
   #afterList(watch: WatchMinimums, startedAtMs: number): void {
-    const keys = [...watch.unlisted];
-    watch.unlisted.clear();
+    const keys = [...watch.enqueueAtNextList];
+    watch.enqueueAtNextList.clear();
     this.#afterListOrReset(watch, startedAtMs);
     for (const key of keys) this.#enqueue(key, relist, undefined);
   }
 
-  /** Removes the minimums of the watch that are older than `timeMs`, and enqueues each key that had a minimum. */
+  /** Removes the minimums of the watch that are observed or older than `timeMs`, and enqueues each key that had a minimum. */
   #afterListOrReset(watch: WatchMinimums, timeMs: number): void {
     watch.listedOrResetAtMs = performance.now();
     const minimums = [...watch.minimums];
@@ -396,7 +401,7 @@ export class ReadYourWrites {
     for (const [key, eventAtMs] of keys) this.#enqueue(key, relist, eventAtMs);
   }
 
-  #removeMinimum(watch: WatchMinimums, minimum: Minimum): void {
+  #removeMinimum(watch: WatchMinimums, minimum: Minimum, how: 'observed' | 'gaveUp' = 'observed'): void {
     const { key } = minimum;
     watch.minimums.delete(minimum);
     const left = (this.#unobserved.get(key) ?? 0) - 1;
@@ -405,7 +410,8 @@ export class ReadYourWrites {
       return;
     }
     this.#unobserved.delete(key);
-    this.#resume(key, watch.informer.kind.kind);
+    // A request in flight may set another minimum: its answer resumes the key.
+    if (!this.#inFlight.has(key)) this.#resume(key, how, watch.informer.kind.kind);
   }
 
   #startTimer(watch: WatchMinimums, delayMs: number): NodeJS.Timeout {
@@ -413,8 +419,8 @@ export class ReadYourWrites {
   }
 
   /**
-   * Replaces the watch if its oldest minimum is overdue: the first time by one that resumes, then by one that lists. Drops
-   * minimums that are far overdue.
+   * Replaces the watch if its oldest minimum is overdue: the first time by one that resumes, then by one that lists.
+   * While the server refuses the watch, drops minimums that are far overdue.
    */
   #replaceIfOverdue(watch: WatchMinimums): void {
     watch.timer = undefined;
@@ -431,9 +437,9 @@ export class ReadYourWrites {
     let found = informer.replaceWatch(namespace, { relist: wasReplaced, openForMs: this.#timeoutMs / 2 });
     if (found === 'tooYoung') {
       // A watch is too young only once. If the next one is, too, watches end so soon that none is ever old enough.
-      const endSoon = watch.tooYoungFor === oldest;
+      const isTooYoungAgain = watch.tooYoungFor === oldest;
       watch.tooYoungFor = oldest;
-      if (endSoon) found = informer.replaceWatch(namespace, { relist: true, openForMs: 0 });
+      if (isTooYoungAgain) found = informer.replaceWatch(namespace, { relist: true, openForMs: 0 });
     }
     if (found !== 'replaced') return;
     this.#watchReplaced(resourceName(informer.kind));
@@ -452,8 +458,8 @@ export class ReadYourWrites {
     const details = detailsOf(watch, oldest);
     this.#log.warn(details, 'the server refuses the watch that delivers our own write: reconciling from a stale cache');
     for (const minimum of expired) {
-      watch.unlisted.add(minimum.key);
-      this.#removeMinimum(watch, minimum);
+      watch.enqueueAtNextList.add(minimum.key);
+      this.#removeMinimum(watch, minimum, 'gaveUp');
     }
   }
 }
@@ -479,12 +485,17 @@ function isDeletedByWrite({ verb, subresource }: ClientRequest, { metadata }: Ku
   return isWrite && deletionTimestamp !== undefined && deletionGracePeriodSeconds === 0 && finalizers.length === 0;
 }
 
-/** Whether the error says that the object is not as the cache shows it. */
+/**
+ * Whether the error says that the object is, or may be, not as the cache shows it. A caller that also reads the object, such as
+ * `createOnce` or `finalizer`, reads it a second time: such errors are rare.
+ */
 function showsStaleCache({ verb, uid }: ClientRequest, error: unknown): boolean {
   if (verb === 'create') return isAlreadyExists(error);
+  const isUpdate = verb === 'patch' || verb === 'update' || verb === 'apply';
+  // The API server may have committed it. The next reconcile must not compare with the object as it was before.
+  if (error instanceof NoResponseError) return isUpdate && error.wasSent;
   // A delete needs no permission to read. The Applier itself reads after an apply without a uid.
-  const isRead = verb === 'patch' || verb === 'update' || (verb === 'apply' && uid !== undefined);
-  return isRead && (isConflict(error) || isUidMismatch(error));
+  return isUpdate && !(verb === 'apply' && uid === undefined) && (isConflict(error) || isUidMismatch(error));
 }
 
 function detailsOf({ informer, namespace }: WatchMinimums, { key, sinceMs }: Minimum): Record<string, unknown> {

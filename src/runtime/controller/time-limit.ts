@@ -1,5 +1,5 @@
 /**
- * Gives each reconcile its own signal, which is aborted after the time limit (with a TimeoutError) or with `all`.
+ * Gives each reconcile its own signal, which is aborted after the time limit (with a TimeoutError) or with `parent`.
  *
  * AbortSignal.any would be shorter, but leaks memory on the long-lived signal with each reconcile.
  */
@@ -8,9 +8,9 @@ export class TimeLimit {
   /** When each reconcile started, by `performance.now`. */
   readonly #running = new Map<AbortController, number>();
 
-  constructor(timeoutMs: number, all: AbortSignal) {
+  constructor(timeoutMs: number, parent: AbortSignal) {
     this.#timeoutMs = timeoutMs;
-    all.addEventListener('abort', () => this.#abortAll(all.reason), { once: true });
+    parent.addEventListener('abort', () => this.#abortAll(parent.reason), { once: true });
   }
 
   /**

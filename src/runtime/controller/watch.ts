@@ -1,4 +1,4 @@
-import type { CacheProgress, Delta, DeltaOrigin, Informer, InformerOptions } from '../cache/index.ts';
+import type { AnyInformer, Delta, DeltaOrigin, Informer, InformerOptions } from '../cache/index.ts';
 import {
   controllerOf,
   groupOf,
@@ -30,7 +30,7 @@ export type Enqueue = (
 /** A watch that is attached. */
 export interface Attachment {
   /** The informer that delivers the events. */
-  readonly informer: CacheProgress;
+  readonly informer: AnyInformer;
   /** Removes the handler. */
   detach(): void;
 }
@@ -40,9 +40,9 @@ export interface Watch {
   /**
    * Adds a handler that calls `enqueue`, immediately for objects that the informer already holds.
    *
-   * @param isObserved whether the operator has an observer, which wants to know the causes.
+   * @param tracksCauses whether to pass causes: the operator has an observer.
    */
-  attach(informers: InformerSource, enqueue: Enqueue, isObserved?: boolean): Attachment;
+  attach(informers: InformerSource, enqueue: Enqueue, tracksCauses?: boolean): Attachment;
 }
 
 /** Limits the events of a watch. */
@@ -65,9 +65,9 @@ export function watches<T extends KubeObject>(
   { predicate, informer: options }: WatchFilter<T> = {},
 ): Watch {
   return {
-    attach: (informers, enqueue, isObserved = false) => {
+    attach: (informers, enqueue, tracksCauses = false) => {
       const informer = informers(kind, options);
-      const causes = isObserved ? new EventCauses(kind.kind, informer.trackWriters()) : undefined;
+      const causes = tracksCauses ? new EventCauses(kind.kind, informer.trackWriters()) : undefined;
       const detach = informer.addHandler((delta, origin) => {
         if (predicate !== undefined && !predicate(delta)) return;
         const enqueueOptions = enqueueOptionsOf(origin);
@@ -101,11 +101,12 @@ export function owns<T extends KubeObject>(owner: Kind, child: Kind<T>, filter: 
 }
 
 /**
- * A kind of children whose changes are filtered, for the option `owns` of a controller.
+ * A kind of children whose changes are filtered, for the option `owns` of a controller. A predicate saves reconciles, but what it
+ * drops is not seen: with `generationChanged` neither the child's status nor a changed label or owner reference.
  *
  * @example
  * // Only direct children: the pods of a Deployment belong to its ReplicaSet. Use `watches` for them.
- * owns: [ConfigMap, { kind: Deployment, predicate: predicates.generationChanged }]
+ * owns: [Deployment, { kind: ConfigMap, predicate: (delta) => delta.type !== 'added' }]
  */
 export interface OwnedKind<T extends KubeObject = KubeObject> {
   readonly kind: Kind<T>;

@@ -68,6 +68,9 @@ export interface CustomKind<T extends KubeObject = KubeObject> extends Kind<T> {
   readonly definition: KindDefinition<TProperties, TProperties>;
 }
 
+/** True for a kind that {@link defineKind} declared. */
+export const isCustomKind = (kind: Kind): kind is CustomKind => 'definition' in kind;
+
 const conditionSchema = Type.Object({
   type: Type.String({ description: 'The type of the condition: Ready and others.', maxLength: 316 }),
   status: Type.Enum(['True', 'False', 'Unknown'], { description: 'Whether the condition is true.' }),

@@ -5,6 +5,7 @@ export {
   type CustomKind,
   type CustomObject,
   defineKind,
+  isCustomKind,
   type KindDefinition,
   missingField,
   type PrinterColumn,

@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { getIfPresent } from '../client/get-if-present.ts';
 import { type Client, isAlreadyExists, isConflict, isNotFound } from '../client/index.ts';
 import type { ObjectKey } from '../kind/index.ts';
 import { Lease } from '../kinds/index.ts';
@@ -157,14 +158,9 @@ export class LeaseKeeper {
     fence.close(new LeadershipLostError(`the lease ${key.namespace}/${key.name} ${problem}`, 'taken'));
   }
 
-  async #read(signal: AbortSignal): Promise<Lease | undefined> {
+  #read(signal: AbortSignal): Promise<Lease | undefined> {
     const { client, lease } = this.#options;
-    try {
-      return await client.get(Lease, lease, { signal: this.#withTimeout(signal) });
-    } catch (error) {
-      if (isNotFound(error)) return undefined;
-      throw error;
-    }
+    return getIfPresent(client, Lease, lease, { signal: this.#withTimeout(signal) });
   }
 
   #claim(at: Instant): LeaseClaim {

@@ -11,8 +11,8 @@ const abortTimeoutMs = 1000;
 export class ControllerRun {
   readonly controller: AnyController;
   readonly #drainTimeoutMs: number;
-  readonly #abandon = new AbortController();
-  readonly #drained = new AbortController();
+  readonly #abortReconciles = new AbortController();
+  readonly #stopping = new AbortController();
   #running: Promise<void> | undefined;
 
   constructor(controller: AnyController, drainTimeoutMs: number) {
@@ -36,11 +36,11 @@ export class ControllerRun {
    * @returns false if a reconcile is still running although its signal was aborted.
    */
   async stop(): Promise<boolean> {
-    this.#drained.abort();
+    this.#stopping.abort();
     this.controller.drain();
     const gaveUp = Promise.withResolvers<false>();
     let deadline = setTimeout(() => {
-      this.#abandon.abort();
+      this.#abortReconciles.abort();
       deadline = setTimeout(() => gaveUp.resolve(false), abortTimeoutMs);
     }, this.#drainTimeoutMs);
     // start() reports the error.
@@ -55,8 +55,8 @@ export class ControllerRun {
   }
 
   async #run(ready: Promise<unknown>): Promise<void> {
-    await Promise.race([ready, aborted(this.#drained.signal)]);
-    if (!this.#drained.signal.aborted) await this.controller.run(this.#abandon.signal);
+    await Promise.race([ready, aborted(this.#stopping.signal)]);
+    if (!this.#stopping.signal.aborted) await this.controller.run(this.#abortReconciles.signal);
   }
 }
 

@@ -1,9 +1,10 @@
 import { Informer, type InformerOptions } from '../cache/index.ts';
 import type { Client } from '../client/index.ts';
-import { Controller, type ControllerOptions, requireTimerMs } from '../controller/controller.ts';
+import { Controller, type ControllerOptions } from '../controller/controller.ts';
 import type { InformerSource } from '../controller/index.ts';
 import { type Kind, type KubeObject, resourceName, versionedResource } from '../kind/index.ts';
 import type { Logger, Metrics, OperatorObserver } from '../observability/index.ts';
+import { requireTimerMs } from '../queue/timer-ms.ts';
 import { CacheSyncError } from './cache-sync-error.ts';
 import { aborted, ControllerRun } from './controller-run.ts';
 import { SharedInformer } from './shared-informer.ts';
@@ -237,7 +238,7 @@ export class Manager {
     for (const run of this.#controllers.values()) this.#start(run, ready);
     for (const shared of this.#informers.values()) this.#startInformer(shared);
     try {
-      await Promise.race([this.#ready(synced), this.#fatalError.promise, aborted(signal)]);
+      await Promise.race([this.#waitUntilWorking(synced), this.#fatalError.promise, aborted(signal)]);
       await Promise.race([this.#fatalError.promise, aborted(signal)]);
     } finally {
       this.#state = 'stopped';
@@ -247,9 +248,9 @@ export class Manager {
 
   #startInformer(shared: SharedInformer): void {
     const { informer, stopping } = shared;
-    // The informer resets its observers at each refusal, so the permission is checked then.
+    // The informer calls `reset` at each refusal of a kind that was never listed. After the first list, a missing permission
+    // only makes the process unready: it may come back.
     const reset = (): void => {
-      // A cache that has synced is stale then, which readiness reports; the permission may come back.
       const isStarting = !stopping.aborted && !informer.hasSynced;
       const missing = isStarting ? informer.missingPermission(this.#cacheSyncTimeoutMs) : undefined;
       if (missing !== undefined) this.#fatalError.reject(new CacheSyncError(informer.kind, missing));
@@ -264,8 +265,10 @@ export class Manager {
     });
   }
 
-  async #ready(synced: Promise<unknown>): Promise<void> {
+  async #waitUntilWorking(synced: Promise<unknown>): Promise<void> {
     await synced;
+    // An informer that stops counts as synced, so that its controllers do not wait for it.
+    if (this.#state !== 'running') return;
     const resources = namesOf(this.#informers.values());
     this.#synced.resolve();
     if (this.#leading === undefined) {

@@ -1,12 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { Informer, InformerOptions } from '../cache/index.ts';
+import type { AnyInformer, InformerOptions } from '../cache/index.ts';
 import { type KubeObject, resourceName } from '../kind/index.ts';
-
-/** The members of an informer that do not depend on its objects' type. */
-type AnyInformer = Pick<
-  Informer<KubeObject>,
-  'kind' | 'run' | 'observe' | 'synced' | 'hasSynced' | 'isDefective' | 'missingPermission'
->;
 
 /** An informer with a reference count, and its run. */
 export class SharedInformer {

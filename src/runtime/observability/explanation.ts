@@ -1,11 +1,11 @@
-import { keyString, type ObjectKey, resourceName } from '../kind/index.ts';
-import type { Cause } from '../queue/index.ts';
+import { isCustomKind, keyString, type ObjectKey, resourceName } from '../kind/index.ts';
+import type { Cause, ObservedCause } from '../queue/index.ts';
 import type { ControllerKeyState, ObservedController } from './observer.ts';
 import type { RecordedKey, RecordedReconcile, RecordedStep } from './reconcile-record.ts';
 
 /** The object that is asked about. */
 export interface ExplainQuery {
-  /** In any form that kubectl takes, except short names: `Echo`, `echos`, `echos.mmontes.io`. */
+  /** In any form that kubectl takes: `Echo`, `echos`, `echos.mmontes.io`, `ec`. */
   readonly kind: string;
   /** Ignored for a cluster-scoped kind. */
   readonly namespace: string;
@@ -84,7 +84,7 @@ export interface Activity {
 /** What an operator answers to a query. */
 export interface ExplainAnswer {
   /** Absent if there is a `problem`. */
-  readonly explanation?: Explanation;
+  readonly explanation?: Explanation | undefined;
   /** Present if it was asked for. */
   readonly activity?: Activity;
   /** Why there is no explanation. */
@@ -161,7 +161,8 @@ const predicateOf = ({ predicate = '' }: ObservedController): string =>
   ['', 'predicate'].includes(predicate) ? 'the predicate of the controller' : `the predicate ${predicate}`;
 
 function isNamed({ kind }: ObservedController, name: string): boolean {
-  return [kind.kind.toLowerCase(), kind.plural, resourceName(kind)].includes(name);
+  const shortNames = isCustomKind(kind) ? (kind.definition.shortNames ?? []) : [];
+  return [kind.kind.toLowerCase(), kind.plural, resourceName(kind), ...shortNames].includes(name);
 }
 
 function describeState(controller: ObservedController, key: ObjectKey, running: RecordedReconcile | undefined): string {
@@ -169,7 +170,7 @@ function describeState(controller: ObservedController, key: ObjectKey, running: 
   const nowMs = performance.now();
   const since = (sinceMs: number) => duration(nowMs - sinceMs);
   if (!state.isInScope) return 'outside the watched namespaces: the operator does not see it';
-  if (state.isWorkedOn) {
+  if (state.isProcessing) {
     const inFlight = running?.steps?.filter(({ verb, endedAtMs }) => verb !== 'unchanged' && endedAtMs === undefined);
     const requests = inFlight?.map((step) => `${nameOf(step)} without an answer for ${since(step.sentAtMs)}`) ?? [];
     const started = running === undefined ? '' : ` for ${since(running.startedAtMs)}`;
@@ -251,11 +252,8 @@ function describeCause(cause: Cause | undefined, retries: number): string {
       const by = cause.by === undefined ? '' : ` by ${cause.by}`;
       return `${cause.kind} ${cause.change}${paths}${by}${cause.origin === 'list' ? ', found by a list' : ''}`;
     }
-    case 'observed': {
-      const what =
-        cause.kind === undefined ? 'its requests were answered' : `the cache showed its own write of ${cause.kind}`;
-      return `${describeCause(cause.before, retries)}, deferred until ${what}`;
-    }
+    case 'observed':
+      return `${describeCause(cause.before, retries)}, deferred until ${describeEndOfDeferral(cause)}`;
     case 'retry':
       // A reconcile that another event caused may have succeeded meanwhile.
       return retries === 0 ? 'a retry' : `retry ${retries}`;
@@ -271,6 +269,17 @@ function describeCause(cause: Cause | undefined, retries: number): string {
       return 'this replica began to lead';
     default:
       return 'unknown';
+  }
+}
+
+function describeEndOfDeferral({ how, kind }: ObservedCause): string {
+  switch (how) {
+    case 'observed':
+      return `the cache showed its own write of ${kind}`;
+    case 'answered':
+      return 'its requests were answered';
+    case 'gaveUp':
+      return `it gave up waiting for the cache of ${kind}, whose watch the server refuses`;
   }
 }
 

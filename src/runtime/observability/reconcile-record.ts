@@ -20,7 +20,7 @@ const maxSteps = 20;
 const keyBytes = 416;
 const reconcileBytes = 336;
 const stepBytes = 144;
-const observedBytes = 64;
+const observedBytes = 72;
 const textBytes = 24;
 
 /** A request that a reconcile sent, or an object that it found as desired. Times are by `performance.now`. */
@@ -272,7 +272,7 @@ export const isOnlyStatus = ({ paths }: EventCause): boolean => paths.every((pat
 function isSameCause(cause: Cause | undefined, other: Cause | undefined): boolean {
   if (cause === other) return true;
   if (cause?.type !== 'observed' || other?.type !== 'observed') return false;
-  return cause.kind === other.kind && isSameCause(cause.before, other.before);
+  return cause.how === other.how && cause.kind === other.kind && isSameCause(cause.before, other.before);
 }
 
 const textBytesOf = (text: string | undefined): number => (text === undefined ? 0 : textBytes + text.length);

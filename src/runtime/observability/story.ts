@@ -9,10 +9,15 @@ export interface StoryOptions {
 
 type Style = (format: 'dim' | 'red' | 'bold', text: string) => string;
 
-/** An answer as a text: a paragraph per reconcile, newest last, then what the key waits for, and who leads. */
-export function story(answer: ExplainAnswer, { color = false }: StoryOptions = {}): string {
+/**
+ * An answer as a text: a paragraph per reconcile, newest last, then what the key waits for, and who leads.
+ *
+ * @example
+ * console.log(story({ explanation: recorder.explain({ kind: 'Greeting', namespace: 'default', name: 'world' }) }));
+ */
+export function story(answer: Partial<ExplainAnswer>, { color = false }: StoryOptions = {}): string {
   const style: Style = color ? (format, text) => styleText(format, text, { validateStream: false }) : (_, text) => text;
-  const { explanation, activity, problem, notes, leader } = answer;
+  const { explanation, activity, problem, notes = [], leader } = answer;
   return [
     ...notes,
     ...(problem === undefined ? [] : [problem]),

@@ -12,10 +12,15 @@ export interface EventCause {
   readonly by: string | undefined;
 }
 
-/** The cache has observed the key's own writes, for which the key was deferred; or it gave up on them, or its requests were answered. */
+/** The key was deferred and may run. */
 export interface ObservedCause {
   readonly type: 'observed';
-  /** The kind whose cache the key waited for last. Undefined: it waited for the answer to a request. */
+  /**
+   * Why the key may run: the caches have observed its writes, its requests are answered, or the wait was given up because
+   * the server refuses the watch.
+   */
+  readonly how: 'observed' | 'answered' | 'gaveUp';
+  /** The kind whose cache the key waited for last. Undefined if `how` is `answered`. */
   readonly kind: string | undefined;
   /** When the key was deferred, by `performance.now`. */
   readonly deferredAtMs: number;
@@ -30,3 +35,10 @@ export interface PlainCause {
 
 /** Why a key is in the queue. Many keys share one object, so that a cause costs no memory. */
 export type Cause = EventCause | ObservedCause | PlainCause;
+
+/** How many causes of one key are kept. */
+export const maxCauses = 4;
+
+/** Adds a cause, unless it is there already or too many are. */
+export const withCause = (causes: readonly Cause[], cause: Cause): readonly Cause[] =>
+  causes.length === maxCauses || causes.includes(cause) ? causes : [...causes, cause];

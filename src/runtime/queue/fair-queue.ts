@@ -6,22 +6,22 @@ import { type Linked, LinkedList } from './linked-list.ts';
  */
 export type Priority = 'normal' | 'low';
 
-/** A key in the queue. */
-export class WaitingKey implements Linked<WaitingKey> {
+/** A key that waits for a worker, or that a worker has. */
+export class QueueItem implements Linked<QueueItem> {
   readonly key: string;
   priority: Priority;
   /** By performance.now. */
   readonly addedAtMs: number;
-  /** Why it was added first, or why it was deferred. */
+  /** Why it was added first; if it was deferred, also why. */
   cause: Cause | undefined;
   /** Why it was added again while it waited, as far as the causes differ. */
   furtherCauses: readonly Cause[] | undefined;
-  /** How many times it was added again while it waited. */
+  /** How many times it was added again while it waited. Adds during its last reconcile count once per cause. */
   furtherAdds = 0;
   /** When the earliest event came that no reconcile of the key has followed, by `performance.now`. */
   eventAtMs: number | undefined;
-  previous: WaitingKey | undefined;
-  next: WaitingKey | undefined;
+  previous: QueueItem | undefined;
+  next: QueueItem | undefined;
 
   constructor(
     key: string,
@@ -36,11 +36,16 @@ export class WaitingKey implements Linked<WaitingKey> {
     this.cause = cause;
     this.eventAtMs = eventAtMs;
   }
+
+  /** Every known cause, the first one first. */
+  get causes(): readonly Cause[] {
+    return [this.cause, ...(this.furtherCauses ?? [])].filter((cause) => cause !== undefined);
+  }
 }
 
 /** The waiting keys of one namespace. */
 class NamespaceKeys implements Linked<NamespaceKeys> {
-  readonly waiting = new LinkedList<WaitingKey>();
+  readonly waiting = new LinkedList<QueueItem>();
   previous: NamespaceKeys | undefined;
   next: NamespaceKeys | undefined;
 }
@@ -59,41 +64,41 @@ export class FairQueue {
     return this.#size;
   }
 
-  push(waiting: WaitingKey): void {
-    const namespace = namespaceOf(waiting.key);
+  push(item: QueueItem): void {
+    const namespace = namespaceOf(item.key);
     let keys = this.#namespaces.get(namespace);
     if (keys === undefined) {
       keys = new NamespaceKeys();
       this.#namespaces.set(namespace, keys);
       this.#rotation.push(keys);
     }
-    keys.waiting.push(waiting);
+    keys.waiting.push(item);
     this.#size += 1;
   }
 
   /** Removes and returns the next key. */
-  shift(): WaitingKey | undefined {
+  shift(): QueueItem | undefined {
     const keys = this.#rotation.first;
-    const waiting = keys?.waiting.first;
-    if (keys === undefined || waiting === undefined) return undefined;
+    const item = keys?.waiting.first;
+    if (keys === undefined || item === undefined) return undefined;
     this.#rotation.remove(keys);
     this.#rotation.push(keys);
-    this.#remove(waiting, keys);
-    return waiting;
+    this.#remove(item, keys);
+    return item;
   }
 
   /** Removes a key from any position. */
-  delete(waiting: WaitingKey): void {
-    const keys = this.#namespaces.get(namespaceOf(waiting.key));
-    if (keys !== undefined) this.#remove(waiting, keys);
+  delete(item: QueueItem): void {
+    const keys = this.#namespaces.get(namespaceOf(item.key));
+    if (keys !== undefined) this.#remove(item, keys);
   }
 
-  #remove(waiting: WaitingKey, keys: NamespaceKeys): void {
-    keys.waiting.remove(waiting);
+  #remove(item: QueueItem, keys: NamespaceKeys): void {
+    keys.waiting.remove(item);
     this.#size -= 1;
     if (keys.waiting.first !== undefined) return;
     this.#rotation.remove(keys);
-    this.#namespaces.delete(namespaceOf(waiting.key));
+    this.#namespaces.delete(namespaceOf(item.key));
   }
 }
 

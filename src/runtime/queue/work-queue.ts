@@ -1,5 +1,6 @@
-import type { Cause } from './cause.ts';
-import { FairQueue, type Priority, WaitingKey } from './fair-queue.ts';
+import { type Cause, maxCauses, type ObservedCause, withCause } from './cause.ts';
+import { FairQueue, type Priority, QueueItem } from './fair-queue.ts';
+import { maxTimerMs } from './timer-ms.ts';
 import { TokenBucket } from './token-bucket.ts';
 
 /** Observes the queue, for metrics. All calls are synchronous and must not throw. */
@@ -47,18 +48,15 @@ export interface AddOptions {
   readonly eventAtMs?: number | undefined;
 }
 
-/** Node fires a timer with a longer delay immediately. */
-const maxTimerMs = 2 ** 31 - 1;
-
-/** After this many keys of normal priority in a row, a waiting key of low priority is handed out. */
+/** After this many keys of normal priority in a row, a waiting key of low priority is dequeued. */
 const maxNormalInARow = 32;
 
-const observedPriority = { normal: 0, low: -100 } as const;
+const priorityInMetrics = { normal: 0, low: -100 } as const;
 
 interface Timer {
   readonly timer: NodeJS.Timeout;
   readonly dueMs: number;
-  readonly priority: Priority;
+  priority: Priority;
   readonly cause: Cause;
 }
 
@@ -71,7 +69,7 @@ export interface KeyState {
   readonly waitingSinceMs: number | undefined;
   /** Why it waits for a worker. */
   readonly cause: Cause | undefined;
-  readonly isWorkedOn: boolean;
+  readonly isProcessing: boolean;
   /** When its retry or requeue is due. */
   readonly dueAtMs: number | undefined;
   /** How many times it has failed in a row. */
@@ -79,7 +77,7 @@ export interface KeyState {
 }
 
 /**
- * Keys waiting for a worker. A key waits once, however often it is added. It is never handed to two workers: a key that is
+ * Keys waiting for a worker. A key waits once, however often it is added. Two workers never have it: a key that is
  * added while a worker has it waits until {@link WorkQueue.done}.
  *
  * Keys of normal priority go first, except for every 33rd one, so that low priority does not starve. Within a priority,
@@ -91,18 +89,18 @@ export class WorkQueue {
   readonly #maxBackoffMs: number;
   readonly #retries: TokenBucket;
   readonly #observer: QueueObserver;
-  readonly #waiting = new Map<string, WaitingKey>();
+  readonly #waiting = new Map<string, QueueItem>();
   #queues: Readonly<Record<Priority, FairQueue>> = { normal: new FairQueue(), low: new FairQueue() };
-  /** How many keys of normal priority in a row were handed out while one of low priority waited. */
+  /** How many keys of normal priority in a row were dequeued while one of low priority waited. */
   #normalInARow = 0;
-  /** The keys that workers have, as they were handed out. */
-  readonly #working = new Map<string, WaitingKey>();
+  /** The keys that workers have, as they were dequeued. */
+  readonly #processing = new Map<string, QueueItem>();
   /** The keys that were added while a worker had them. */
-  readonly #addedWhileWorking = new Map<string, Priority>();
+  readonly #addedWhileProcessing = new Map<string, Priority>();
   /** When the first event came while a worker had the key, by `performance.now`. */
-  readonly #eventsWhileWorking = new Map<string, number>();
+  readonly #eventsWhileProcessing = new Map<string, number>();
   /** Why they were added, if causes were given. */
-  readonly #causesWhileWorking = new Map<string, readonly Cause[]>();
+  readonly #causesWhileProcessing = new Map<string, readonly Cause[]>();
   readonly #failures = new Map<string, number>();
   readonly #timers = new Map<string, Timer>();
   readonly #idleWorkers: (() => void)[] = [];
@@ -124,14 +122,14 @@ export class WorkQueue {
     return this.#waiting.size;
   }
 
-  /** Adds a key. If it already waits, the more urgent priority applies, and its first cause stays. */
+  /** Adds a key. If it already waits, the more urgent priority applies, and its first cause stays, unless the new cause is `observed`. */
   add(key: string, { priority = 'normal', isEvent = false, eventAtMs }: AddOptions = {}, cause?: Cause): void {
     if (this.#closed) return;
-    if (this.#working.has(key)) {
-      this.#addedWhileWorking.set(key, moreUrgent(priority, this.#addedWhileWorking.get(key)));
-      if (isEvent && !this.#eventsWhileWorking.has(key)) this.#eventsWhileWorking.set(key, performance.now());
+    if (this.#processing.has(key)) {
+      this.#addedWhileProcessing.set(key, moreUrgent(priority, this.#addedWhileProcessing.get(key)));
+      if (isEvent && !this.#eventsWhileProcessing.has(key)) this.#eventsWhileProcessing.set(key, performance.now());
       if (cause !== undefined) {
-        this.#causesWhileWorking.set(key, withCause(this.#causesWhileWorking.get(key) ?? [], cause));
+        this.#causesWhileProcessing.set(key, withCause(this.#causesWhileProcessing.get(key) ?? [], cause));
       }
       return;
     }
@@ -140,8 +138,7 @@ export class WorkQueue {
       waiting.furtherAdds += 1;
       if (isEvent) waiting.eventAtMs ??= performance.now();
       else if (eventAtMs !== undefined) waiting.eventAtMs = Math.min(eventAtMs, waiting.eventAtMs ?? eventAtMs);
-      // The event of its own write comes just before: what the key was deferred for says more.
-      if (cause?.type === 'observed') waiting.cause = cause;
+      if (cause?.type === 'observed') promote(waiting, cause);
       else if (cause !== undefined && cause !== waiting.cause) {
         waiting.furtherCauses = withCause(waiting.furtherCauses ?? [], cause);
       }
@@ -150,7 +147,7 @@ export class WorkQueue {
     }
     this.#observer.added?.();
     const nowMs = performance.now();
-    this.#wait(new WaitingKey(key, priority, nowMs, cause, isEvent ? nowMs : eventAtMs));
+    this.#wait(new QueueItem(key, priority, nowMs, cause, isEvent ? nowMs : eventAtMs));
     // The worker takes a key in its next microtask: until then the key waits, so that adding it again changes nothing.
     this.#idleWorkers.shift()?.();
   }
@@ -171,7 +168,7 @@ export class WorkQueue {
     const urgency = moreUrgent(priority, pending?.priority);
     if (pending !== undefined) {
       if (pending.dueMs <= dueMs) {
-        this.#timers.set(key, { ...pending, priority: urgency });
+        pending.priority = urgency;
         return;
       }
       clearTimeout(pending.timer);
@@ -181,7 +178,7 @@ export class WorkQueue {
 
   /**
    * Adds the key after a delay that doubles with each failure since the last {@link forget}, with up to 10 % jitter. The
-   * rate limit for all retries may prolong it. The key keeps the priority at which it was handed out.
+   * rate limit for all retries may prolong it. The key keeps the priority at which it was dequeued.
    */
   addRateLimited(key: string): void {
     if (this.#closed) return;
@@ -189,7 +186,7 @@ export class WorkQueue {
     this.#failures.set(key, failures + 1);
     const backoffMs = Math.min(this.#initialBackoffMs * 2 ** failures, this.#maxBackoffMs);
     const jitteredMs = backoffMs * (1 + Math.random() / 10);
-    const priority = this.#working.get(key)?.priority ?? 'normal';
+    const priority = this.#processing.get(key)?.priority ?? 'normal';
     this.addAfter(key, Math.max(jitteredMs, this.#retries.take()), { priority }, retry);
   }
 
@@ -198,11 +195,11 @@ export class WorkQueue {
     this.#failures.delete(key);
   }
 
-  /** A key that a worker has, as it was handed out. */
-  handedOut(
+  /** A key that a worker has, as it was dequeued. */
+  processing(
     key: string,
-  ): Pick<WaitingKey, 'addedAtMs' | 'cause' | 'furtherCauses' | 'furtherAdds' | 'eventAtMs'> | undefined {
-    return this.#working.get(key);
+  ): Pick<QueueItem, 'addedAtMs' | 'cause' | 'furtherCauses' | 'furtherAdds' | 'causes' | 'eventAtMs'> | undefined {
+    return this.#processing.get(key);
   }
 
   /** When a key's timer is due, by `performance.now`. */
@@ -220,7 +217,7 @@ export class WorkQueue {
     return {
       waitingSinceMs: waiting?.addedAtMs,
       cause: waiting?.cause,
-      isWorkedOn: this.#working.has(key),
+      isProcessing: this.#processing.has(key),
       dueAtMs: this.dueAtMs(key),
       failures: this.failures(key),
     };
@@ -230,22 +227,22 @@ export class WorkQueue {
   async next(): Promise<string | undefined> {
     for (;;) {
       if (this.#closed) return undefined;
-      const waiting = this.#take();
-      if (waiting !== undefined) return this.#begin(waiting);
+      const item = this.#dequeue();
+      if (item !== undefined) return item.key;
       await new Promise<void>((resolve) => this.#idleWorkers.push(resolve));
     }
   }
 
   /** The worker has finished with the key. If the key was added meanwhile, it is enqueued now. */
   done(key: string): void {
-    if (this.#working.delete(key)) this.#observer.finished?.(key);
-    const priority = this.#addedWhileWorking.get(key);
+    if (this.#processing.delete(key)) this.#observer.finished?.(key);
+    const priority = this.#addedWhileProcessing.get(key);
     if (priority === undefined) return;
-    this.#addedWhileWorking.delete(key);
-    const [cause, ...others] = this.#causesWhileWorking.get(key) ?? [];
-    this.#causesWhileWorking.delete(key);
-    const eventAtMs = this.#eventsWhileWorking.get(key);
-    this.#eventsWhileWorking.delete(key);
+    this.#addedWhileProcessing.delete(key);
+    const [cause, ...others] = this.#causesWhileProcessing.get(key) ?? [];
+    this.#causesWhileProcessing.delete(key);
+    const eventAtMs = this.#eventsWhileProcessing.get(key);
+    this.#eventsWhileProcessing.delete(key);
     this.add(key, { priority, eventAtMs }, cause);
     for (const other of others) this.add(key, { priority }, other);
   }
@@ -257,74 +254,70 @@ export class WorkQueue {
     this.#queues = { normal: new FairQueue(), low: new FairQueue() };
     this.#reportDepth('normal');
     this.#reportDepth('low');
-    this.#addedWhileWorking.clear();
-    this.#causesWhileWorking.clear();
-    this.#eventsWhileWorking.clear();
+    this.#addedWhileProcessing.clear();
+    this.#causesWhileProcessing.clear();
+    this.#eventsWhileProcessing.clear();
     this.#failures.clear();
     for (const { timer } of this.#timers.values()) clearTimeout(timer);
     this.#timers.clear();
     for (const wake of this.#idleWorkers.splice(0)) wake();
   }
 
-  #wait(waiting: WaitingKey): void {
+  #wait(waiting: QueueItem): void {
     this.#waiting.set(waiting.key, waiting);
     this.#queues[waiting.priority].push(waiting);
     this.#reportDepth(waiting.priority);
   }
 
-  #raise(waiting: WaitingKey): void {
+  #raise(waiting: QueueItem): void {
     this.#queues.low.delete(waiting);
     this.#reportDepth('low');
     waiting.priority = 'normal';
     this.#wait(waiting);
   }
 
-  /** Removes the next key and marks it as handed out. */
-  #take(): WaitingKey | undefined {
+  #dequeue(): QueueItem | undefined {
     const { normal, low } = this.#queues;
     const isLowTurn = low.size > 0 && (normal.size === 0 || this.#normalInARow >= maxNormalInARow);
-    const waiting = isLowTurn ? low.shift() : normal.shift();
-    if (waiting === undefined) return undefined;
+    const item = isLowTurn ? low.shift() : normal.shift();
+    if (item === undefined) return undefined;
     // Counts the normal keys that overtake a low one.
     this.#normalInARow = isLowTurn || low.size === 0 ? 0 : this.#normalInARow + 1;
-    this.#waiting.delete(waiting.key);
-    this.#working.set(waiting.key, waiting);
-    this.#reportDepth(waiting.priority);
-    return waiting;
-  }
-
-  #begin({ key, addedAtMs }: WaitingKey): string {
-    this.#observer.waited?.((performance.now() - addedAtMs) / 1000);
-    this.#observer.started?.(key);
-    return key;
+    this.#waiting.delete(item.key);
+    this.#processing.set(item.key, item);
+    this.#reportDepth(item.priority);
+    this.#observer.waited?.((performance.now() - item.addedAtMs) / 1000);
+    this.#observer.started?.(item.key);
+    return item;
   }
 
   #reportDepth(priority: Priority): void {
-    this.#observer.depth?.(this.#queues[priority].size, observedPriority[priority]);
+    this.#observer.depth?.(this.#queues[priority].size, priorityInMetrics[priority]);
   }
 
   #startTimer(key: string, dueMs: number, leftMs: number, priority: Priority, cause: Cause): void {
     const timer = setTimeout(
       () => {
-        const pending = this.#timers.get(key);
         if (leftMs > maxTimerMs) {
-          this.#startTimer(key, dueMs, dueMs - performance.now(), pending?.priority ?? priority, cause);
+          this.#startTimer(key, dueMs, dueMs - performance.now(), pending.priority, cause);
           return;
         }
         this.#timers.delete(key);
-        this.add(key, { priority: pending?.priority ?? priority }, cause);
+        this.add(key, { priority: pending.priority }, cause);
       },
       Math.min(leftMs, maxTimerMs),
     );
-    this.#timers.set(key, { timer, dueMs, priority, cause });
+    const pending: Timer = { timer, dueMs, priority, cause };
+    this.#timers.set(key, pending);
   }
 }
 
-/** How many causes of one key are kept. */
-const maxCauses = 4;
-
-const withCause = (causes: readonly Cause[], cause: Cause): readonly Cause[] =>
-  causes.length === maxCauses || causes.includes(cause) ? causes : [...causes, cause];
+/** The event that shows the awaited write enqueues the key first, but `observed` also tells why the key was deferred. */
+function promote(waiting: QueueItem, cause: ObservedCause): void {
+  const { cause: replaced, furtherCauses = [] } = waiting;
+  if (replaced !== undefined) waiting.furtherCauses = [replaced, ...furtherCauses].slice(0, maxCauses);
+  waiting.cause = cause;
+}
 
 const moreUrgent = (a: Priority, b: Priority | undefined): Priority =>
   a === 'normal' || b === 'normal' ? 'normal' : 'low';

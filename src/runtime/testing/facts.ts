@@ -90,7 +90,8 @@ export function common(all: readonly Facts[]): Facts {
 export function differenceOf(expected: Facts, actual: Facts): string | undefined {
   for (const path of new Set([...expected.keys(), ...actual.keys()])) {
     const [wanted, got] = [expected.get(path), actual.get(path)];
-    if (wanted !== varying && wanted !== got) return `${path} is ${JSON.stringify(got)}, not ${JSON.stringify(wanted)}`;
+    if (wanted !== varying && got !== varying && wanted !== got)
+      return `${path} is ${JSON.stringify(got)}, not ${JSON.stringify(wanted)}`;
   }
   return undefined;
 }

@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import {
+  type ClientRequest,
   createServer as createHttpServer,
   Agent as HttpAgent,
   request as httpRequest,
@@ -10,6 +11,7 @@ import {
 } from 'node:http';
 import { createServer as createHttpsServer, Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import type { Socket } from 'node:net';
+import { buffer } from 'node:stream/consumers';
 import type { Connection } from '../client/connection.ts';
 import { type Fault, type FaultTarget, InjectedFault } from './fault.ts';
 import { isWatch, isWrite, type ProxiedRequest, proxiedRequest } from './proxied-request.ts';
@@ -172,6 +174,10 @@ export class FaultProxy implements AsyncDisposable {
       this.#observer.response?.(proxied, undefined);
       return;
     }
+    if (due?.fault.type === 'crash' && due.fault.at === 'late' && due.tryCount()) {
+      void this.#forwardLate(proxied, request, due.ended);
+      return;
+    }
     if (due?.fault.type === 'crash' && due.fault.at === 'unsent' && due.tryCount()) {
       this.#crash();
       this.#observer.response?.(proxied, undefined);
@@ -183,11 +189,10 @@ export class FaultProxy implements AsyncDisposable {
     this.#forward(forwarded).catch(() => response.destroy());
   }
 
-  async #forward(forwarded: ForwardedRequest): Promise<void> {
-    const { proxied, request, response } = forwarded;
+  async #send(request: IncomingMessage): Promise<ClientRequest> {
     const { server } = this.#upstream;
     const usesProxyCredentials = request.headers.authorization === undefined;
-    const upstream = (server.protocol === 'https:' ? httpsRequest : httpRequest)(new URL(request.url ?? '/', server), {
+    return (server.protocol === 'https:' ? httpsRequest : httpRequest)(new URL(request.url ?? '/', server), {
       method: request.method,
       headers: {
         ...withoutConnectionHeaders(request.headers),
@@ -196,6 +201,26 @@ export class FaultProxy implements AsyncDisposable {
       },
       agent: usesProxyCredentials ? this.#agents.identified : this.#agents.anonymous,
     });
+  }
+
+  /** Crashes, and forwards the request after that. */
+  async #forwardLate(proxied: ProxiedRequest, request: IncomingMessage, isDue: AbortSignal): Promise<void> {
+    const body = await buffer(request);
+    this.#crash();
+    if (!isDue.aborted) await once(isDue, 'abort');
+    const upstream = await this.#send(request);
+    upstream.on('error', () => this.#observer.response?.(proxied, undefined));
+    upstream.on('response', (response) => {
+      this.#observe(proxied, response);
+      response.resume();
+    });
+    upstream.end(body);
+  }
+
+  async #forward(forwarded: ForwardedRequest): Promise<void> {
+    const { proxied, request, response, due } = forwarded;
+    if (due?.fault.type === 'delayed' && due.tryCount()) await due.fault.until(proxied);
+    const upstream = await this.#send(request);
     response.on('close', () => {
       // What a client has sent completely before it crashes, the API server may still process.
       if (!(this.#hasCrashed && isWrite(proxied) && request.readableEnded)) upstream.destroy();
@@ -290,11 +315,11 @@ interface ForwardedRequest {
   due: InjectedFault | undefined;
 }
 
-const affectsRequest = ({ type }: Fault): boolean => type === 'answer' || type === 'lost-reply' || type === 'crash';
+const affectsRequest = ({ type }: Fault): boolean => ['answer', 'delayed', 'lost-reply', 'crash'].includes(type);
 
-/** An ERROR event is possible only in a watch. */
+/** Only a watch can deliver an ERROR event, or hold events. */
 const affectsResponse = (fault: Fault, request: ProxiedRequest): boolean =>
-  !affectsRequest(fault) && (fault.type !== 'error-event' || isWatch(request));
+  !affectsRequest(fault) && ((fault.type !== 'error-event' && fault.type !== 'hold') || isWatch(request));
 
 function withoutConnectionHeaders(headers: IncomingMessage['headers']): OutgoingHttpHeaders {
   return Object.fromEntries(Object.entries(headers).filter(([name]) => !connectionHeaders.includes(name)));

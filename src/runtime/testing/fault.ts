@@ -11,15 +11,17 @@ export type Fault =
       /** The value of the Retry-After header. */
       readonly retryAfterSeconds?: number;
     }
+  /** The proxy forwards the request when `until` has resolved, in which a test may change what the request is about. */
+  | { readonly type: 'delayed'; readonly until: (request: ProxiedRequest) => Promise<unknown> }
   /** The API server processes the request and responds, but the proxy resets the connection instead of the response. */
   | { readonly type: 'lost-reply' }
   /**
    * For the API server, the client's process ends: the proxy closes every connection, and forwards nothing more. A write that the
    * client has sent completely is still processed. It happens when a request arrives and is not forwarded (`unsent`), when
    * the API server has responded and the response is lost (`reply-lost`), or when the client has the response (`replied`).
-   * Permanent.
+   * With `late`, the request was on its way: the API server gets it when the fault is off. Permanent.
    */
-  | { readonly type: 'crash'; readonly at: 'unsent' | 'reply-lost' | 'replied' }
+  | { readonly type: 'crash'; readonly at: 'unsent' | 'reply-lost' | 'replied' | 'late' }
   /**
    * The response breaks off in the middle of a line or a page. `reset` resets the connection; `end` ends the body as if it
    * were complete. An open watch is cut at its next bytes; with `reset`, an idle watch is reset at once.
@@ -34,6 +36,11 @@ export type Fault =
   | { readonly type: 'error-event'; readonly status: number; readonly reason: string }
   /** The response delivers nothing more but stays open, as if the other end of the connection were gone. Permanent. */
   | { readonly type: 'silence' }
+  /**
+   * A watch delivers nothing until the fault is off, as from an API server whose cache lags. Then it delivers what it has held, or
+   * with `expires` ends with 410 `Expired` instead: the client lists again and never sees what happened in between.
+   */
+  | { readonly type: 'hold'; readonly expires: boolean }
   /** The response is read and forwarded at this rate, and at full speed again when the fault is off. */
   | { readonly type: 'slow'; readonly bytesPerSecond: number };
 

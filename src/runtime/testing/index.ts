@@ -14,13 +14,14 @@ export {
   mutate,
 } from './mutation.ts';
 export {
-  type Perturbation,
   PerturbationError,
   type PerturbOptions,
   type PerturbReport,
   perturb,
   type Scenario,
   type ScenarioWorld,
+  type ViewPerturbation,
+  type WritePerturbation,
 } from './perturbation.ts';
 export {
   isList,

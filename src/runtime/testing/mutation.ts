@@ -30,6 +30,8 @@ export interface MutationSubject {
   readonly values?: Readonly<Record<string, readonly unknown[]>>;
   /** Children that stay when the object is deleted. Default: none. */
   readonly kept?: readonly Kind[];
+  /** Properties that change neither the children nor the status. Default: none. */
+  readonly withoutEffect?: readonly string[];
   /** Reasons of Ready, in addition to those with `Invalid` or `Refused`, that say that the spec cannot be followed. */
   readonly refusals?: readonly string[];
   /** Replaces random parts of a name: `web-x7k2p` becomes `web-*`. Default: names are not random. */
@@ -102,6 +104,7 @@ const refused = /(Invalid|Refused)/;
  * - then the object and its children equal a new object and its children, apart from uids, versions, generations, times, and what
  *   differs between two new objects;
  * - a spec that Ready refuses (its reason contains `Invalid` or `Refused`, or is one of `refusals`) leaves the children as they were;
+ * - at least one of the values of a property changes the children, the status or the metadata of a new object;
  * - the API server's rejection names the property;
  * - the first spec restores the first state, and after the deletion nothing is left.
  */
@@ -187,13 +190,18 @@ class Mutator {
 
   /** Gives one object each value of a property, none, and its first spec again. */
   async mutate(property: string): Promise<void> {
-    const { spec } = this.#subject;
+    const { spec, withoutEffect = [] } = this.#subject;
     await this.#withObject(spec, async (object) => {
-      await this.#expectEqual(object, spec, 'a new object');
+      const first = await this.#expectEqual(object, spec, 'a new object');
+      const accepted: Facts[] = [];
       for (const mutation of this.#mutations.filter((each) => each.property === property)) {
         const next = mutation.apply(spec);
         if (!(await this.#give(object, next, mutation))) continue;
-        await this.#expectEqual(object, next, mutation.description);
+        accepted.push(await this.#expectEqual(object, next, mutation.description));
+      }
+      const hasEffect = accepted.some((facts) => this.#differenceOf(first, facts, this.#isEffect) !== undefined);
+      if (accepted.length > 0 && !hasEffect && !withoutEffect.includes(property)) {
+        throw new MutationError(`no value of ${property} changes the children, the status or the metadata`);
       }
       await object.replace(spec);
       await this.#expectEqual(object, spec, `the first spec again after ${property}`);
@@ -242,8 +250,14 @@ class Mutator {
     throw new MutationError(`${description}: the API server's rejection does not name the property: ${message}`);
   }
 
-  /** Waits until the object is like a new one of the spec; if Ready refuses the spec, the children must be as before. */
-  async #expectEqual(object: ObjectOfSpec, spec: object, description: string): Promise<void> {
+  readonly #isEffect = (path: string): boolean => !path.startsWith(`${this.name} ${name} #1.spec`);
+
+  /**
+   * Waits until the object is like a new one of the spec; if Ready refuses the spec, the children must be as before.
+   *
+   * @returns the facts of a new object
+   */
+  async #expectEqual(object: ObjectOfSpec, spec: object, description: string): Promise<Facts> {
     const expected = await this.#factsOfNew(spec);
     const before = object.lastFacts;
     await object.settled();
@@ -268,6 +282,7 @@ class Mutator {
     };
     await eventually(description, isEqual, timeoutMs);
     object.lastFacts = await object.facts();
+    return expected;
   }
 
   #isRefusal(reason: string): boolean {

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Fault, InjectedFault } from './fault.ts';
+import { type Fault, InjectedFault } from './fault.ts';
 import { isWatch, type ProxiedRequest } from './proxied-request.ts';
 
 const newline = '\n'.charCodeAt(0);
@@ -14,6 +14,7 @@ export class ProxiedResponse {
   /** A fault that takes effect at the next bytes. */
   #pending: InjectedFault | undefined;
   #slowedBy: InjectedFault | undefined;
+  #isHeld = false;
   /** Resolves when every delayed write is done. */
   #delayed: Promise<void> = Promise.resolve();
   #isWithinLine = false;
@@ -51,11 +52,28 @@ export class ProxiedResponse {
         if (moment === 'in flight' && this.#mustResetAtOnce(injected.fault) && injected.tryCount()) this.#reset();
         else this.#pending = injected;
         break;
+      case 'hold':
+        if (injected.tryCount()) this.#hold(injected, injected.fault.expires);
+        break;
       case 'error-event':
         if (this.#isWithinLine) this.#pending = injected;
         else this.#endWithErrorEvent(injected);
         break;
     }
+  }
+
+  #hold({ ended }: InjectedFault, expires: boolean): void {
+    this.#isHeld = true;
+    this.#upstream.pause();
+    const release = (): void => {
+      this.#isHeld = false;
+      if (expires) {
+        this.applyFault(new InjectedFault({ type: 'error-event', status: 410, reason: 'Expired' }, {}), 'in flight');
+      }
+      if (!this.#isStopped) this.#upstream.resume();
+    };
+    if (ended.aborted) release();
+    else ended.addEventListener('abort', release, { once: true });
   }
 
   #mustResetAtOnce({ how, afterBytes = 0 }: Fault & { type: 'cut' }): boolean {
@@ -99,7 +117,9 @@ export class ProxiedResponse {
 
   #waitForClient(): void {
     this.#upstream.pause();
-    this.#client.once('drain', () => this.#upstream.resume());
+    this.#client.once('drain', () => {
+      if (!this.#isHeld) this.#upstream.resume();
+    });
   }
 
   #cut(injected: InjectedFault, { how, afterBytes = 0 }: Fault & { type: 'cut' }, chunk: Buffer): void {

@@ -3,7 +3,7 @@ import type { V1PodSpec } from '@kubernetes/client-node';
 import { readConfig } from '../../../src/config.ts';
 import { deploymentOf } from '../../../src/controllers/book-store/app.ts';
 import { statefulSetOf } from '../../../src/controllers/book-store/database.ts';
-import { settingsOf } from '../../../src/controllers/book-store/desired.ts';
+import { specWithDefaultsOf } from '../../../src/controllers/book-store/desired.ts';
 import { newPod } from '../../../src/controllers/pod-set/pod.ts';
 import { printPod } from '../../../src/controllers/print-pod.ts';
 import { bookStorePodDefaults, podDefaults } from '../../../src/operator.ts';
@@ -31,14 +31,15 @@ export function allPodSpecs(rendering: Rendering): ReadonlyMap<string, PodSpec> 
     spec: { bookApp: { repository: 'akash125/pyapp' }, bookDB: { repository: 'mongo', dbSize: '2Gi' } },
   };
   const bookStoreDefaults = bookStorePodDefaults(config);
-  const settings = settingsOf(bookStore);
+  const bookStoreSpec = specWithDefaultsOf(bookStore);
   const podSet = { metadata, spec: { replicas: 1 } };
   const ofChart = [...rendering.podSpecs()].map(([name, spec]) => [name, jsonOf(spec)] as const);
   const ofOperator = {
     Echo: printPod('hello', { image: config.echoImage, podDefaults: defaults }).spec,
     PodSet: newPod(podSet, 'default', 'shop-pod-0', { image: config.podSetImage, podDefaults: defaults }).spec,
-    'app of a BookStore': deploymentOf(bookStore, settings, bookStoreDefaults).spec?.template.spec,
-    'database of a BookStore': statefulSetOf(bookStore, settings, undefined, bookStoreDefaults).spec?.template.spec,
+    'app of a BookStore': deploymentOf(bookStore, bookStoreSpec, bookStoreDefaults).spec?.template.spec,
+    'database of a BookStore': statefulSetOf(bookStore, bookStoreSpec, undefined, bookStoreDefaults).spec?.template
+      .spec,
   };
   return new Map([...ofChart, ...Object.entries(ofOperator)].flatMap(([name, spec]) => (spec ? [[name, spec]] : [])));
 }

@@ -108,17 +108,17 @@ export const imageOf = ({ spec }: Deployment | StatefulSet, name = spec?.templat
 export const templateSizeOf = ({ spec }: StatefulSet) =>
   spec?.volumeClaimTemplates?.[0]?.spec?.resources?.requests?.storage;
 
-/** Undefined where there is none. */
-export async function ifThere<T>(get: Promise<T>): Promise<T | undefined> {
+/** Undefined if the object does not exist. */
+export async function unlessAbsent<T>(get: Promise<T>): Promise<T | undefined> {
   return get.catch((error: unknown) => {
     if (isNotFound(error)) return undefined;
     throw error;
   });
 }
 
-/** Has the operator look at a BookStore again, by a change of its StatefulSet that is not the operator's matter. */
-export async function lookAgain(key: Key): Promise<void> {
-  const metadata = { annotations: { look: String(performance.now()) } };
+/** Makes the operator reconcile a BookStore, by a change of its StatefulSet that the operator leaves alone. */
+export async function triggerReconcile(key: Key): Promise<void> {
+  const metadata = { annotations: { touched: String(performance.now()) } };
   await merge(StatefulSet, { metadata: { ...key, name: `${key.name}-db` } }, { metadata });
 }
 

@@ -13,9 +13,12 @@ import { customManifest, withReason as readyWithReason } from '../../../testkit/
 export let cluster: TestCluster;
 export let operator: OperatorProcess;
 
+/** The image of pods without a template. */
+export const podSetImage = 'registry.example/sleeper:1';
+
 export async function setUp(): Promise<void> {
   cluster = await TestCluster.connect();
-  operator = await OperatorProcess.start(cluster.kubeconfig);
+  operator = await OperatorProcess.start(cluster.kubeconfig, { POD_SET_IMAGE: podSetImage });
 }
 
 export async function tearDown(): Promise<void> {
@@ -25,7 +28,7 @@ export async function tearDown(): Promise<void> {
 
 export async function restartOperator(signal?: 'SIGKILL'): Promise<void> {
   await operator.stop(signal);
-  operator = await OperatorProcess.start(cluster.kubeconfig);
+  operator = await OperatorProcess.start(cluster.kubeconfig, { POD_SET_IMAGE: podSetImage });
 }
 
 export type Key = Required<ObjectKey>;

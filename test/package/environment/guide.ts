@@ -2,15 +2,15 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { codeBlocks } from '../../../testkit/markdown.ts';
 
-const blocksOf = (page: string) =>
-  codeBlocks(readFileSync(join(import.meta.dirname, '../../../docs', `${page}.md`), 'utf8'));
-const blocks = blocksOf('writing-an-operator');
+const pageOf = (name: string) => readFileSync(join(import.meta.dirname, '../../../docs', `${name}.md`), 'utf8');
+const guide = pageOf('writing-an-operator');
+const blocks = codeBlocks(guide);
 const inLanguage = (wanted: string, of = blocks): readonly string[] =>
   of.filter(({ language }) => language === wanted).map(({ text }) => text);
 
 const [greeter = '', secondChild = '', pods = '', finalizer = '', election = '', guarded = ''] = inLanguage('ts');
 
-const [testing = '', perturbation = '', mutation = ''] = inLanguage('ts', blocksOf('testing'));
+const [testing = '', perturbation = '', mutation = ''] = inLanguage('ts', codeBlocks(pageOf('testing')));
 
 /** The work of the greeter's reporter, replaced as the guide says, with the declarations that its text names. */
 const withSecondChild = greeter
@@ -20,8 +20,11 @@ const withSecondChild = greeter
   .replace('status: Type.Object({})', 'status: Type.Object({ address: Type.Optional(Type.String()) })')
   .replace(/^ {2}const configMaps .*\n/m, (line) => `${line}  const services = manager.informer(Service).store;\n`);
 
-/** The reconcile with a finalizer replaces the greeter's. */
-const withFinalizer = greeter.replace(/^ {2}const reconcile[\s\S]*?^ {2}\};\n/m, () => finalizer);
+/** The reconcile with a finalizer replaces the greeter's, and has the reason that the text gives. */
+const [, phoneBookDown = ''] = /`(PhoneBookDown: \{.*?\})`/.exec(guide) ?? [];
+const withFinalizer = greeter
+  .replace(/^ {2}const reconcile[\s\S]*?^ {2}\};\n/m, () => finalizer)
+  .replace(/^ {2}NameTaken: .*\n/m, (line) => `${line}  ${phoneBookDown},\n`);
 /** What replaces the greeter's last statement, to be one of several processes; its imports belong to the top. */
 const [electionImports = '', ...electionStatements] = election.split('\n\n');
 const withElection = `${electionImports}\n${greeter.replace(/^ *await runtime\.runOperator.*$/m, () => electionStatements.join('\n\n'))}`;

@@ -4,6 +4,14 @@
 {{- .Values.pet.address | default (ternary $own "petstore-service.petstore.svc.cluster.local:6742" .Values.petstore.enabled) }}
 {{- end }}
 
+{{/*
+The name of the pet store's StatefulSet. At most 52 characters, because a label of its pods adds a hash of 11 to it, and no label may be
+longer than 63: Kubernetes would create no pod.
+*/}}
+{{- define "echoperator.petstoreStatefulSet" -}}
+{{- printf "%s-petstore" (include "echoperator.fullname" . | trunc 43 | trimSuffix "-") }}
+{{- end }}
+
 {{/* Not empty if the operator keeps Pets in the release's own pet store. */}}
 {{- define "echoperator.petstoreIsOwn" -}}
 {{- if and .Values.controllers.pet.enabled .Values.petstore.enabled (not .Values.pet.address) }}true{{ end }}

@@ -13,6 +13,6 @@
 
 {{- define "echoperator.subjects" -}}
 - kind: ServiceAccount
-  name: {{ include "echoperator.serviceAccountName" . }}
-  namespace: {{ .Release.Namespace }}
+  name: {{ include "echoperator.serviceAccountName" . | quote }}
+  namespace: {{ .Release.Namespace | quote }}
 {{- end }}

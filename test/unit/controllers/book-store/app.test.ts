@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
 import { type AppOptions, earlierServices, reconcileApp } from '../../../../src/controllers/book-store/app.ts';
-import { settingsOf } from '../../../../src/controllers/book-store/desired.ts';
+import { specWithDefaultsOf } from '../../../../src/controllers/book-store/desired.ts';
 import { ApiError } from '../../../../src/runtime/client/index.ts';
 import type { Kind } from '../../../../src/runtime/index.ts';
 import { type Deployment, type Pod, Service } from '../../../../src/runtime/kinds/index.ts';
@@ -13,18 +13,18 @@ const service = (name: string, clusterIP: string, metadata: object = {}) =>
   ({ metadata: { name, ownerReferences: [owner], ...metadata }, spec: { clusterIP } }) as unknown as Service;
 
 const namesOf = (found: readonly Service[]) => found.map(({ metadata }) => metadata.name);
-const look = (...services: readonly Service[]) =>
-  namesOf(earlierServices({ byOwner: () => services }, store, settingsOf(store)));
+const earlierNames = (...services: readonly Service[]) =>
+  namesOf(earlierServices({ byOwner: () => services }, store, specWithDefaultsOf(store)));
 
 test('a Service whose name the spec no longer has is an earlier Service', () => {
   const services = [service('app', '10.0.0.1'), service('db', 'None'), service('old', 'None')];
-  expect(look(...services)).toEqual(['old']);
+  expect(earlierNames(...services)).toEqual(['old']);
 });
 
 test('a Service that is being deleted or has another owner is not an earlier Service', () => {
   const leaving = service('old', 'None', { deletionTimestamp: '2026-01-02T03:04:05Z' });
   const other = service('old', 'None', { ownerReferences: [{ ...owner, controller: false }] });
-  expect(look(leaving, other)).toEqual([]);
+  expect(earlierNames(leaving, other)).toEqual([]);
 });
 
 const serving = { observedGeneration: 1, replicas: 1, updatedReplicas: 1, availableReplicas: 1 };
@@ -56,7 +56,7 @@ function reconcile(
       },
     },
   } as unknown as AppOptions;
-  return { deletions, result: reconcileApp(store, settingsOf(store), undefined, options) };
+  return { deletions, result: reconcileApp(store, specWithDefaultsOf(store), undefined, options) };
 }
 
 test('an earlier Service is deleted with a precondition on its version', async () => {

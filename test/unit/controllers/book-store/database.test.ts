@@ -5,7 +5,7 @@ import {
   reconcileDatabase,
   statefulSetOf,
 } from '../../../../src/controllers/book-store/database.ts';
-import { settingsOf } from '../../../../src/controllers/book-store/desired.ts';
+import { specWithDefaultsOf } from '../../../../src/controllers/book-store/desired.ts';
 import { volumeCondition } from '../../../../src/controllers/book-store/status.ts';
 import { ApiError } from '../../../../src/runtime/client/index.ts';
 import { controllerReference, type Kind, type ObjectKey } from '../../../../src/runtime/index.ts';
@@ -15,7 +15,7 @@ import { bookStore, claim } from './objects.ts';
 
 describe('the claim template', () => {
   const templatesOf = (store: BookStore, existing?: StatefulSet) =>
-    statefulSetOf(store, settingsOf(store), existing, bookStoreDefaults).spec?.volumeClaimTemplates;
+    statefulSetOf(store, specWithDefaultsOf(store), existing, bookStoreDefaults).spec?.volumeClaimTemplates;
 
   test('has the size, the class and the uid of the BookStore', () => {
     expect(templatesOf(bookStore({ bookDB: { storageClassName: 'slow' } }))).toMatchObject([
@@ -37,8 +37,10 @@ describe('the StatefulSet', () => {
   test('keeps its serviceName, because it is immutable', () => {
     const store = bookStore({ bookDB: { serviceName: 'shop-db' } });
     const existing = { spec: { serviceName: 'mongodb-service' } } as unknown as StatefulSet;
-    expect(statefulSetOf(store, settingsOf(store), undefined, bookStoreDefaults).spec?.serviceName).toBe('shop-db');
-    expect(statefulSetOf(store, settingsOf(store), existing, bookStoreDefaults).spec?.serviceName).toBe(
+    expect(statefulSetOf(store, specWithDefaultsOf(store), undefined, bookStoreDefaults).spec?.serviceName).toBe(
+      'shop-db',
+    );
+    expect(statefulSetOf(store, specWithDefaultsOf(store), existing, bookStoreDefaults).spec?.serviceName).toBe(
       'mongodb-service',
     );
   });
@@ -55,6 +57,7 @@ async function reconcile({
   bookDB = {},
   refusal = 'exceeded quota',
   refusals = {},
+  answer,
   applyStatefulSet,
   controlled = true,
   absent = false,
@@ -70,6 +73,8 @@ async function reconcile({
   readonly refusal?: string;
   /** The answers to the patches of these claims. */
   readonly refusals?: Readonly<Record<string, ApiError>>;
+  /** The claim as the API server stores it after each patch. Default: it refuses them. */
+  readonly answer?: PersistentVolumeClaim;
   readonly applyStatefulSet?: (statefulSet: StatefulSet) => Promise<unknown>;
   readonly controlled?: boolean;
   /** Whether the StatefulSet does not exist. */
@@ -86,7 +91,7 @@ async function reconcile({
   readonly podCreated?: string;
 }) {
   const store = bookStore({ bookDB: { dbSize: '2Gi', ...bookDB } });
-  const replicas = settingsOf(store).database.replicas;
+  const replicas = specWithDefaultsOf(store).database.replicas;
   const statefulSet = {
     metadata: {
       name: 'shop-db',
@@ -106,14 +111,16 @@ async function reconcile({
     },
     status: { phase: 'Running', conditions: [{ type: 'Ready', status: 'True' }] },
   };
-  return reconcileDatabase(store, settingsOf(store), {
+  return reconcileDatabase(store, specWithDefaultsOf(store), {
     client: {
       get: async ({ kind }: Kind, { name }: ObjectKey) => {
         if (kind === BookStore.kind) return { ...store, metadata: { ...store.metadata, ...stored } };
         if (kind === Pod.kind) return pod;
-        return live ?? claims.find(({ metadata: { name: its } }) => its === name) ?? store;
+        const found = claims.find(({ metadata: { name: its } }) => its === name);
+        return found ?? Promise.reject(new ApiError('GET x', 404, { reason: 'NotFound' }));
       },
-      patch: (_: Kind, { name }: ObjectKey) => Promise.reject(refusals[name] ?? refusalOf(refusal)),
+      list: async () => ({ items: live === undefined ? claims : [live] }),
+      patch: async (_: Kind, { name }: ObjectKey) => answer ?? Promise.reject(refusals[name] ?? refusalOf(refusal)),
     },
     statefulSets: { get: () => (absent ? undefined : statefulSet) },
     pods: { byOwner: () => [] },
@@ -125,12 +132,12 @@ async function reconcile({
         return applyStatefulSet?.(statefulSet) ?? { type: 'unchanged', object: statefulSet };
       },
     },
-    claims,
+    allClaims: claims,
   } as unknown as DatabaseOptions);
 }
 
 const resizeRefused =
-  'claim data-shop-db-0 cannot grow from 1Gi to 2Gi: correct what the API server names: a quota (kubectl --namespace default describe resourcequota), a policy or a permission. The operator retries at least once a minute. The API server says: exceeded quota';
+  'claim data-shop-db-0 cannot grow from 1Gi to 2Gi: correct what the API server names: a quota or a LimitRange (kubectl --namespace default describe resourcequota,limitrange), a policy, a webhook or a permission. The operator retries at least once a minute. The API server says: exceeded quota';
 
 test('a refused claim is reported also if the API server refuses the StatefulSet', async () => {
   const { database, volume } = await reconcile({
@@ -148,7 +155,7 @@ test('a refused claim is reported also if the API server refuses the StatefulSet
 describe('a refused claim', () => {
   const [first, second] = [claim('data-shop-db-0', '1Gi'), claim('data-shop-db-1', '1Gi')];
 
-  test('hides no other claim that grows', async () => {
+  test('does not hide another claim that grows', async () => {
     const growing = claim('data-shop-db-1', '2Gi', { capacity: { storage: '1Gi' } });
     const { volume } = await reconcile({ claims: [first, growing], bookDB: { replicas: 2 } });
     expect(volume).toEqual({
@@ -161,7 +168,7 @@ describe('a refused claim', () => {
     expect(volumeCondition(volume).status).toBe('True');
   });
 
-  test('hides no announcement of a restart', async () => {
+  test('does not hide the restart of a pod', async () => {
     const pending = { type: 'FileSystemResizePending', status: 'True', lastTransitionTime: new Date().toISOString() };
     const growing = claim('data-shop-db-1', '2Gi', { capacity: { storage: '1Gi' }, conditions: [pending] });
     const { volume } = await reconcile({ claims: [first, growing], bookDB: { replicas: 2 } });
@@ -169,16 +176,18 @@ describe('a refused claim', () => {
     expect(volume.message).toContain('the operator restarts pod shop-db-1 once');
   });
 
-  test('hides not the growth that it still has to finish', async () => {
+  test('does not hide its growth to an earlier size', async () => {
     const pending = { type: 'FileSystemResizePending', status: 'True', lastTransitionTime: new Date().toISOString() };
     const claims = [claim('data-shop-db-0', '2Gi', { capacity: { storage: '1Gi' }, conditions: [pending] })];
     const { volume } = await reconcile({ claims, bookDB: { dbSize: '3Gi' } });
     expect(volume).toMatchObject({ reason: 'ResizeRefused', status: 'True' });
     expect(volume.message).toContain('claim data-shop-db-0 cannot grow from 2Gi to 3Gi');
-    expect(volume.message).toContain('waiting for the kubelet to grow the file system of claim data-shop-db-0');
+    expect(volume.message).toContain(
+      'waiting for the kubelet to grow the file system of claim data-shop-db-0 from 1Gi to 2Gi',
+    );
   });
 
-  test('hides no other refusal', async () => {
+  test('does not hide another refusal', async () => {
     const refusals = { 'data-shop-db-1': refusalOf('must support resize') };
     const { volume } = await reconcile({ claims: [first, second], bookDB: { replicas: 2 }, refusals });
     expect(volume.reason).toBe('ResizeRefused');
@@ -223,6 +232,24 @@ test('the database does not start on a claim of somebody else that the cache doe
   expect(database.reason).toBe('NameTaken');
 });
 
+test('a BookStore with very many replicas sends one request to read their claims', async () => {
+  const { statefulSet } = await reconcile({ claims: [], absent: true, bookDB: { replicas: 2_147_483_647 } });
+  expect(statefulSet).toBeDefined();
+});
+
+test('a StatefulSet that is being deleted is reported also if the cache does not show that yet', async () => {
+  const applyStatefulSet = (object: StatefulSet) => Promise.resolve({ type: 'terminating', object });
+  for (const absent of [true, false]) {
+    const { database, volume } = await reconcile({
+      claims: [claim('data-shop-db-0', '2Gi')],
+      absent,
+      applyStatefulSet,
+    });
+    expect(database).toMatchObject({ reason: 'Replacing', message: expect.stringContaining('is being deleted') });
+    expect(volume.reason).toBe('VolumesNotChecked');
+  }
+});
+
 test('a volume that is larger than its request is not asked to grow', async () => {
   const small = claim('data-shop-db-0', '1Gi');
   const large = { ...small, status: { ...small.status, capacity: { storage: '10Gi' } } };
@@ -236,16 +263,40 @@ test('a StorageClass that cannot grow is named, with the command and the words o
   const fixed = { ...own, spec: { ...own.spec, storageClassName: 'fixed' } };
   expect((await reconcile({ claims: [fixed], refusal })).volume).toEqual({
     reason: 'StorageClassCannotGrow',
-    message: `claim data-shop-db-0 cannot grow from 1Gi to 2Gi: StorageClass fixed does not have allowVolumeExpansion: true or does not exist. If its driver can grow volumes, run kubectl patch storageclass fixed --patch '{"allowVolumeExpansion":true}'. The API server says: ${refusal}`,
+    message: `claim data-shop-db-0 cannot grow from 1Gi to 2Gi: StorageClass fixed does not have allowVolumeExpansion: true or does not exist. If its driver can grow volumes, run kubectl patch storageclass fixed --patch '{"allowVolumeExpansion":true}'. The operator retries at least once a minute. The API server says: ${refusal}`,
   });
   expect((await reconcile({ claims: [own], refusal })).volume.message).toContain('it has no StorageClass');
 });
 
-test('a claim that has lost its volume is a warning that names the volume', async () => {
+test('a claim that has lost its volume is a warning that names the volume, and says what to do', async () => {
   const own = claim('data-shop-db-0', '2Gi', { phase: 'Lost', capacity: undefined });
   const { volume } = await reconcile({ claims: [{ ...own, spec: { ...own.spec, volumeName: 'pv-1' } }] });
-  expect(volume.reason).toBe('ResizeFailing');
-  expect(volume.message).toContain('PersistentVolume pv-1 does not exist any more');
+  expect(volume).toEqual({
+    reason: 'VolumeLost',
+    message:
+      'claim data-shop-db-0 is Lost: PersistentVolume pv-1 does not exist. Restore it; or, if nobody needs its data, run kubectl --namespace default delete pvc data-shop-db-0 --wait=false and then kubectl --namespace default delete pod shop-db-0',
+  });
+  expect(volumeCondition(volume).status).toBe('False');
+});
+
+test('a lost volume does not hide another that grows', async () => {
+  const lost = claim('data-shop-db-0', '2Gi', { phase: 'Lost', capacity: undefined });
+  const growing = claim('data-shop-db-1', '2Gi', { capacity: { storage: '1Gi' } });
+  const { volume } = await reconcile({ claims: [lost, growing], bookDB: { replicas: 2 } });
+  expect(volume).toMatchObject({ reason: 'VolumeLost', status: 'True' });
+  expect(volume.message).toContain('; waiting for the storage driver to grow claim data-shop-db-1 from 1Gi to 2Gi');
+});
+
+test('a request that a webhook changes is refused, and set again within a minute', async () => {
+  const stored = claim('data-shop-db-0', '1Gi');
+  const { volume, error, requeueAfterMs } = await reconcile({ claims: [stored], answer: stored });
+  expect(volume).toEqual({
+    reason: 'ResizeRefused',
+    message:
+      'claim data-shop-db-0 cannot grow from 1Gi to 2Gi: correct the webhook or policy that changes it (kubectl get mutatingwebhookconfigurations). The operator retries at least once a minute. The API server accepted the new request, but the claim still requests 1Gi',
+  });
+  expect(error).toBeUndefined();
+  expect(requeueAfterMs).toBe(60_000);
 });
 
 test('a smaller request that an old API server refuses is answered with the capacity', async () => {
@@ -281,7 +332,7 @@ describe('VolumesSettled', () => {
     expect(volume.message).toBe('no claim is in use: bookDB.replicas is 0');
   });
 
-  test('tells a request that is larger than the volume, which the driver may still try to provide', async () => {
+  test('names a request that is larger than the volume, which the driver may still try to provide', async () => {
     const { volume } = await reconcile({ claims: [claim('data-shop-db-0', '20Ti', { capacity: { storage: '2Gi' } })] });
     expect(volume).toEqual({
       reason: 'VolumesSettled',
@@ -350,7 +401,8 @@ test.each([{ uid: 'successor' }, { generation: 2 }])(
   'a BookStore that is out of date, stored as %j, grows no claim',
   async (stored) => {
     const { volume } = await reconcile({ claims: [claim('data-shop-db-0', '1Gi')], stored });
-    expect(volume.reason).not.toBe('ResizeRefused');
+    expect(volume.reason).toBe('VolumesNotChecked');
+    expect(volume.message).toContain('the BookStore has changed since the operator read it');
   },
 );
 
@@ -412,7 +464,7 @@ describe('the messages of a growth', () => {
     expect(volume.message).not.toContain('the operator restarts');
   });
 
-  test('bear a resizeRestartAfter that no date can hold', async () => {
+  test('accept a resizeRestartAfter that no date can hold', async () => {
     const pending = { type: 'FileSystemResizePending', status: 'True', lastTransitionTime: '2026-01-02T03:04:05Z' };
     const claims = [claim('data-shop-db-0', '2Gi', { capacity: { storage: '1Gi' }, conditions: [pending] })];
     const { volume } = await reconcile({ claims, bookDB: { resizeRestartAfter: '9999999999999999h' } });
@@ -423,6 +475,19 @@ describe('the messages of a growth', () => {
     const small = [0, 1, 2, 3, 4].map((ordinal) => claim(`data-shop-db-${ordinal}`, '1Gi'));
     const { volume } = await reconcile({ claims: small, bookDB: { replicas: 5 } });
     expect(volume.message).toMatch(/claim data-shop-db-2 [^;]*; and 2 more claims$/);
+  });
+
+  test('name a claim that waits beside one that fails', async () => {
+    const error = { type: 'ControllerResizeError', status: 'True', message: 'no room' };
+    const pending = { type: 'FileSystemResizePending', status: 'True', lastTransitionTime: new Date().toISOString() };
+    const claims = [[error], [], [pending]].map((conditions, ordinal) =>
+      claim(`data-shop-db-${ordinal}`, '2Gi', { capacity: { storage: '1Gi' }, conditions }),
+    );
+    const { volume } = await reconcile({ claims, bookDB: { replicas: 3 } });
+    expect(volume.reason).toBe('ResizeFailing');
+    expect(volume.message).toMatch(
+      /^growing claim data-shop-db-0 [^;]*: no room; waiting for the kubelet to grow the file system of claim data-shop-db-2 .*; waiting for the storage driver to grow claim data-shop-db-1 /,
+    );
   });
 
   test('quote the error', async () => {

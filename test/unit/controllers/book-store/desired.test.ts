@@ -6,7 +6,7 @@ import {
   missingFieldOf,
   podSpecOf,
   serviceKeys,
-  settingsOf,
+  specWithDefaultsOf,
   statefulSetKey,
 } from '../../../../src/controllers/book-store/desired.ts';
 import { bookStoreDefaults } from '../../../../testkit/pod-settings.ts';
@@ -14,7 +14,7 @@ import { bookStore } from './objects.ts';
 
 describe('a field that is absent', () => {
   test('has its default', () => {
-    expect(settingsOf(bookStore())).toEqual({
+    expect(specWithDefaultsOf(bookStore())).toEqual({
       app: {
         container: { image: 'app:latest', imagePullPolicy: 'IfNotPresent' },
         replicas: undefined,
@@ -37,13 +37,13 @@ describe('a field that is absent', () => {
   });
 
   test('is not confused with zero', () => {
-    const { app, database } = settingsOf(bookStore({ bookApp: { replicas: 0 }, bookDB: { replicas: 0 } }));
+    const { app, database } = specWithDefaultsOf(bookStore({ bookApp: { replicas: 0 }, bookDB: { replicas: 0 } }));
     expect([app.replicas, database.replicas]).toEqual([0, 0]);
   });
 
   test('does not override fields that are set', () => {
     const resources = { requests: { cpu: 1 }, limits: { memory: '1Gi' } };
-    const { app, database } = settingsOf(
+    const { app, database } = specWithDefaultsOf(
       bookStore({ bookApp: { port: 8080, targetPort: 3000, resources }, bookDB: { dbSize: 1024 } }),
     );
     expect(app).toMatchObject({ port: 8080, targetPort: 3000 });
@@ -54,7 +54,7 @@ describe('a field that is absent', () => {
 
 describe('the security contexts', () => {
   const specOf = (contexts: object) => {
-    const { database } = settingsOf(bookStore({ bookDB: contexts }));
+    const { database } = specWithDefaultsOf(bookStore({ bookDB: contexts }));
     return podSpecOf(database, bookStoreDefaults, { name: 'database' });
   };
 

@@ -28,3 +28,11 @@ export function claim(
     status: { phase: 'Bound', capacity: { storage }, ...status },
   };
 }
+
+/** The status of a claim whose volume has grown, and whose file system has not. */
+export const pendingAt = (lastTransitionTime: string | undefined) => ({
+  conditions: [
+    { type: 'Resizing', status: 'True' },
+    { type: 'FileSystemResizePending', status: 'True', ...(lastTransitionTime && { lastTransitionTime }) },
+  ],
+});

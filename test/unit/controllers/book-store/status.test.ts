@@ -1,11 +1,11 @@
 import { describe, expect, test } from '@jest/globals';
-import { settingsOf } from '../../../../src/controllers/book-store/desired.ts';
+import { specWithDefaultsOf } from '../../../../src/controllers/book-store/desired.ts';
 import {
   type AppResult,
   bookStoreReasons,
   type ComponentOutcome,
   type DatabaseResult,
-  listed,
+  joinFirst,
   outcomeOf,
   rolloutOf,
   type VolumeOutcome,
@@ -27,7 +27,7 @@ function outcome(
 ) {
   const store = bookStore();
   const ofDatabase = { database: said(database), volume: said(volume), claims: [], ...more.database };
-  return outcomeOf(store, settingsOf(store), { app: said(app), ...more.app }, ofDatabase);
+  return outcomeOf(store, specWithDefaultsOf(store), { app: said(app), ...more.app }, ofDatabase);
 }
 
 describe('Ready', () => {
@@ -87,8 +87,8 @@ const rollout = (status: object | undefined, replicas = 3) =>
   rolloutOf({ metadata: { generation: 2 }, spec: { replicas }, status } as unknown as Deployment);
 
 test('a list names at most five items', () => {
-  expect(listed('claims', ['a', 'b'])).toBe('a, b');
-  expect(listed('claims', ['a', 'b', 'c', 'd', 'e', 'f', 'g'])).toBe('a, b, c, d, e and 2 more claims');
+  expect(joinFirst('claims', ['a', 'b'])).toBe('a, b');
+  expect(joinFirst('claims', ['a', 'b', 'c', 'd', 'e', 'f', 'g'])).toBe('a, b, c, d, e and 2 more claims');
 });
 
 describe('a rollout', () => {

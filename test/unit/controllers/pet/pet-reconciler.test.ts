@@ -24,7 +24,7 @@ let told: string[];
 /** What the API server answers to a write of the status. */
 let onStatusWrite: () => void;
 /** What the store answers to AddPets. */
-let onAdd: () => Promise<string>;
+let onAdd: (timeoutMs?: number) => Promise<string>;
 let circuit: Circuit;
 let elapsedMs: number;
 let remembersRequests: boolean;
@@ -54,7 +54,7 @@ async function reconcile(): Promise<unknown> {
     store: {
       timeoutMs: 1000,
       remembersRequests,
-      add: () => onAdd(),
+      add: (_, __, ___, addTimeoutMs) => onAdd(addTimeoutMs),
       update: async () => true,
       delete: async () => {},
       find: async () => ({ ids: [], requestIdsKeptMs: remembersRequests ? 86_400_000 : 0 }),
@@ -168,6 +168,29 @@ test('a Pet that lacks a field is reported with the name of the field', async ()
   await reconcile();
   expect(readyOf()).toMatchObject({ reason: 'InvalidPet', message: 'spec.type is missing' });
 });
+
+test.each([
+  [1500, []],
+  [400, [600]],
+])(
+  'in a store that forgets requests, an intent that took %d ms to write leaves its request the rest of the time-out',
+  async (tookMs, timeouts) => {
+    remembersRequests = false;
+    const added: (number | undefined)[] = [];
+    onAdd = async (timeoutMs) => {
+      added.push(timeoutMs);
+      throw new ConnectError('no answer', Code.DeadlineExceeded);
+    };
+    onStatusWrite = () => {
+      now = new Date(now.getTime() + tookMs);
+      onStatusWrite = () => {};
+    };
+    const result = await reconcile();
+    // The next attempt comes twice the time-out after the intent. Until then this request must be given up, or not be sent.
+    expect(added).toEqual(timeouts);
+    if (timeouts.length === 0) expect(result).toEqual({ type: 'requeueAfter', delayMs: 500 });
+  },
+);
 
 test('an intent that a process with a fast clock wrote delays the pet only for twice the time-out', async () => {
   remembersRequests = false;

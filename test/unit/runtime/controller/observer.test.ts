@@ -112,6 +112,56 @@ test('requests and skipped applies are recorded, and a deferral until the cache 
   expect(second?.steps).toEqual([{ verb: 'unchanged', kind: 'Part', name: 'a' }]);
 });
 
+test('every change that enqueued a deferred key is told, also one that came while it was deferred', async () => {
+  let writes = 0;
+  managed.manager.controller(Widget, {
+    owns: [Part],
+    reconcile: async ({ namespace = '' }, { client }) => {
+      writes += 1;
+      if (writes === 1) await client.create(Part, { metadata: { name: 'p', namespace } });
+      return done;
+    },
+  });
+  managed.run();
+  const streams = await managed.sync({ [widgetsPath]: listed(), [partsPath]: { resourceVersion: '10' } });
+  (await managed.server.next({ method: 'POST' })).json(201, stored('p', '20'));
+  await ended(1);
+  streams[widgetsPath].send('MODIFIED', withSpec('11', 2));
+  await eventually('the key is deferred', async () => explained()?.now.startsWith('deferred for') ?? false);
+  streams[widgetsPath].send('MODIFIED', stored('a', '12', { labels: { late: 'yes' } }));
+  await eventually('the change has arrived', async () => managed.manager.informer(Widget).hasReached('12'));
+  streams[partsPath].send('ADDED', stored('p', '20'));
+  await ended(2);
+  expect(reconciles().at(-1)?.why).toBe(
+    'Widget modified (spec.size), deferred until the cache showed its own write of Part; Widget modified (metadata.labels.late, spec)',
+  );
+});
+
+test('a deferral is told as given up if the server refuses the watch that delivers the write', async () => {
+  let writes = 0;
+  managed.manager.controller(Widget, {
+    owns: [Part],
+    observationTimeoutMs: 20,
+    reconcile: async ({ namespace = '' }, { client }) => {
+      writes += 1;
+      if (writes === 1) await client.create(Part, { metadata: { name: 'p', namespace } });
+      return done;
+    },
+  });
+  managed.run();
+  const streams = await managed.sync({ [widgetsPath]: listed(), [partsPath]: { resourceVersion: '10' } });
+  streams[partsPath].end();
+  (await managed.server.next({ path: partsPath, watch: false })).list('10', []);
+  (await managed.server.next({ path: partsPath, watch: true })).refuse(403, 'Forbidden');
+  (await managed.server.next({ method: 'POST' })).json(201, stored('p', '20'));
+  await ended(1);
+  streams[widgetsPath].send('MODIFIED', withSpec('11', 2));
+  await ended(2);
+  expect(reconciles().at(-1)?.why).toBe(
+    'Widget modified (spec.size), deferred until it gave up waiting for the cache of Part, whose watch the server refuses',
+  );
+});
+
 test('a refusal is recorded with its code, its quota and the retry', async () => {
   managed.manager.controller(Widget, {
     retries: { initialBackoffMs: 60_000 },

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { type CacheProgress, Store } from '../../../../src/runtime/cache/index.ts';
+import { type AnyInformer, Store } from '../../../../src/runtime/cache/index.ts';
 import type { Client } from '../../../../src/runtime/client/index.ts';
 import { ReadYourWrites } from '../../../../src/runtime/controller/read-your-writes.ts';
 import { type ControllerOptions, done } from '../../../../src/runtime/index.ts';
@@ -518,6 +518,23 @@ describe('a Conflict', () => {
   });
 });
 
+describe('a status write without an answer', () => {
+  const readOfWidget = () =>
+    managed.server.next({ method: 'GET', path: '/apis/test.example/v1/namespaces/default/widgets/a' });
+
+  test('defers the key until the store shows what the API server has', async () => {
+    await controller({
+      a: (client) => client.mergeStatus(Widget, { name: 'a', namespace: 'default', resourceVersion: '1' }, {}),
+    });
+    (await nextWrite('PATCH')).cut();
+    (await readOfWidget()).json(200, stored('a', '20'));
+    await othersGoOn('15');
+    expect(times('a')).toBe(1);
+    widgets.send('MODIFIED', stored('a', '20'));
+    await reconciled('a', 2);
+  });
+});
+
 describe('a write of a child that is not as the cache shows it, because its watch died silently', () => {
   const child = { name: 'p', namespace: 'default' };
   const readOfChild = () =>
@@ -752,7 +769,7 @@ test('a key that is reconciled while the server is restored is enqueued again', 
 test('detach removes its observers from the informers', () => {
   const calls: string[] = [];
   const informer = { kind: Part, namespaces: undefined, observe: () => () => calls.push('removed') };
-  const writes = new ReadYourWrites([informer as unknown as CacheProgress], options);
+  const writes = new ReadYourWrites([informer as unknown as AnyInformer], options);
   writes.detach();
   writes.detach();
   expect(calls).toEqual(['removed']);
@@ -773,7 +790,7 @@ test('after detach, a later response sets no minimum and no watch is replaced', 
       return 'replaced';
     },
   };
-  const writes = new ReadYourWrites([informer as unknown as CacheProgress], { ...options, timeoutMs: 5 });
+  const writes = new ReadYourWrites([informer as unknown as AnyInformer], { ...options, timeoutMs: 5 });
   const written = createPart(writes.client(managed.client, 'default/a', new AbortController().signal));
   const write = await nextWrite('POST');
   writes.detach();
@@ -781,6 +798,41 @@ test('after detach, a later response sets no minimum and no watch is replaced', 
   await written;
   expect(writes.defer('default/a')).toBe(false);
   expect(replaced).toBe(0);
+});
+
+test('a deferred key is enqueued once: after its last request is answered, although its minimum was observed before', async () => {
+  const enqueued: unknown[] = [];
+  const cache = { version: 10, progressed: () => {} };
+  const informer = {
+    kind: Part,
+    namespaces: undefined,
+    observe: ({ progressed }: { progressed: (namespace: undefined) => void }) => {
+      cache.progressed = () => progressed(undefined);
+      return () => {};
+    },
+    coverage: () => 'watched',
+    store: new Store<Part>(),
+    hasReached: (version: string) => Number(version) <= cache.version,
+  };
+  const writes = new ReadYourWrites([informer as unknown as AnyInformer], {
+    ...options,
+    enqueue: (key, cause) => enqueued.push([key, cause]),
+  });
+  const client = writes.client(managed.client, 'default/a', new AbortController().signal);
+  const created = [createPart(client), createPart(client)];
+  const [first, second] = [await nextWrite('POST'), await nextWrite('POST')];
+  first.json(201, stored('p', '20'));
+  await Promise.race(created);
+  expect(writes.defer('default/a', { causes: [{ type: 'retry' }] })).toBe(true);
+  cache.version = 20;
+  cache.progressed();
+  expect(enqueued).toEqual([]);
+  second.json(201, stored('q', '15'));
+  await Promise.all(created);
+  expect(enqueued).toEqual([
+    ['default/a', expect.objectContaining({ type: 'observed', how: 'answered', before: { type: 'retry' } })],
+  ]);
+  writes.detach();
 });
 
 describe('a key is not deferred', () => {

@@ -1,4 +1,5 @@
 import { getEventListeners } from 'node:events';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { Registry } from 'prom-client';
 import type { OwnedKind } from '../../../../src/runtime/controller/index.ts';
@@ -275,6 +276,18 @@ describe('an informer', () => {
     (await managed.server.next()).cut();
     await managed.sync({ [widgetsPath]: oneWidget });
     await managed.manager.synced;
+  });
+
+  test('that has not synced when the manager stops leaves `synced` pending', async () => {
+    managed = await Managed.start();
+    managed.manager.informer(Widget);
+    managed.run();
+    await managed.server.next();
+    managed.abort();
+    await managed.ended;
+    const pending = Symbol('pending');
+    expect(await Promise.race([managed.manager.synced, nextTurn(pending)])).toBe(pending);
+    expect(managed.log.messages('info').filter((message) => message.includes('synced'))).toEqual([]);
   });
 
   test('is waited for if its kind is forbidden for less than cacheSyncTimeoutMs', async () => {

@@ -1,6 +1,7 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { describe, expect, test } from '@jest/globals';
+import { Echo } from '../../../../src/api/index.ts';
 import { differencesOf } from '../../../../src/runtime/apply/difference.ts';
 import { ApiError, NoResponseError } from '../../../../src/runtime/client/index.ts';
 import { EventCauses } from '../../../../src/runtime/controller/event-causes.ts';
@@ -12,7 +13,7 @@ type State = ReturnType<ObservedController['stateOf']>;
 const idle: State = {
   waitingSinceMs: undefined,
   cause: undefined,
-  isWorkedOn: false,
+  isProcessing: false,
   dueAtMs: undefined,
   failures: 0,
   isInScope: true,
@@ -53,6 +54,13 @@ function recording(options: { readonly maxBytes?: number } = {}, state: Partial<
   };
   return { recorder, observer, start, end, create, explained, told, reconcile };
 }
+
+test.each(['Echo', 'echo', 'echos', 'echos.mmontes.io', 'ec'])('a kind is found by the name %s', (kind) => {
+  const recorder = new FlightRecorder();
+  recorder.controller({ name: 'echo', kind: Echo, predicate: undefined, stateOf: () => idle });
+  expect(recorder.explain({ kind, namespace: 'default', name: 'hello' })?.kind).toBe('Echo');
+  expect(recorder.explain({ kind: 'e', namespace: 'default', name: 'hello' })).toBeUndefined();
+});
 
 const refusal = (message: string, causes: readonly object[] = []): ApiError =>
   new ApiError('POST /apis/test.example/v1/namespaces/default/parts', 403, {
@@ -237,7 +245,13 @@ describe('an explanation', () => {
   test('tells a wait for its own writes', () => {
     const { observer, end, told } = recording();
     const nowMs = performance.now();
-    const cause = { type: 'observed', kind: 'Part', deferredAtMs: nowMs - 250, before: { type: 'retry' } } as const;
+    const cause = {
+      type: 'observed',
+      how: 'observed',
+      kind: 'Part',
+      deferredAtMs: nowMs - 250,
+      before: { type: 'retry' },
+    } as const;
     end(
       observer.started(
         'default/a',
@@ -264,7 +278,7 @@ describe('an explanation', () => {
   });
 
   test('tells where a reconcile is stuck', () => {
-    const { start, explained, told } = recording({}, { isWorkedOn: true });
+    const { start, explained, told } = recording({}, { isProcessing: true });
     const trace = start('a');
     trace.requested({ verb: 'delete', kind: Part, key: { name: 'p' } }, performance.now() - 12_000);
     expect(explained('a')?.now).toMatch(/^a reconcile runs for \d+ ms: delete Part p without an answer for 12\.0 s$/);

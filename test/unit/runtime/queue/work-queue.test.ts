@@ -47,6 +47,22 @@ describe('keys', () => {
     expect(await queue.next()).toBe('a');
   });
 
+  test('keep the cause that enqueued them beside the observed write that they were deferred for', async () => {
+    const change = {
+      type: 'event',
+      kind: 'Widget',
+      change: 'modified',
+      origin: 'watch',
+      paths: ['spec.size'],
+      by: 'kubectl',
+    } as const;
+    const observed = { type: 'observed', how: 'observed', kind: 'Part', deferredAtMs: 0, before: undefined } as const;
+    queue.add('a', {}, change);
+    queue.add('a', {}, observed);
+    await queue.next();
+    expect(queue.processing('a')).toMatchObject({ cause: observed, furtherCauses: [change], furtherAdds: 1 });
+  });
+
   test('are handed to idle workers in the order in which these asked', async () => {
     const order: string[] = [];
     const first = queue.next().then((key) => order.push(`first ${key}`));
@@ -446,7 +462,7 @@ describe('the observer', () => {
 });
 
 describe('a key knows its earliest event', () => {
-  const eventAtMs = (key = 'a'): number | undefined => queue.handedOut(key)?.eventAtMs;
+  const eventAtMs = (key = 'a'): number | undefined => queue.processing(key)?.eventAtMs;
   const nowMs = (): number => performance.now();
 
   test('of those that came while it waited', async () => {

@@ -145,6 +145,23 @@ test('loses a response after the server has processed the request', async () => 
   expect(proxy.answered(201)).toBe(1);
 });
 
+test('forwards a delayed request when the function of the test has resolved', async () => {
+  const until = Promise.withResolvers<void>();
+  const delayed = proxy.inject({ type: 'delayed', until: () => until.promise }, { on: isWrite, times: 1 });
+  const created = client.create(Widget, { metadata: { name: 'a', namespace: 'default' } });
+  await eventually('the request is delayed', async () => delayed.count === 1);
+  const other = client.create(Widget, { metadata: { name: 'b', namespace: 'default' } });
+  const first = await server.next({ method: 'POST' });
+  expect(first.body).toMatchObject({ metadata: { name: 'b' } });
+  first.json(201, stored('b', '7'));
+  await other;
+  until.resolve();
+  const second = await server.next({ method: 'POST' });
+  expect(second.body).toMatchObject({ metadata: { name: 'a' } });
+  second.json(201, stored('a', '8'));
+  expect((await created).metadata.name).toBe('a');
+});
+
 test('ends a watch with an ERROR event after the current line', async () => {
   const { stream, events, end } = await watch();
   const line = `${JSON.stringify({ type: 'ADDED', object: stored('a', '7') })}\n`;
@@ -244,6 +261,58 @@ test.each([
     // Nothing is forwarded any more.
     await expect(new HttpClient(ownTransport, 'tester').create(Widget, { metadata: { name: 'b' } })).rejects.toThrow();
     expect(observed).toEqual(['create widgets', at === 'unsent' ? undefined : 201]);
+  } finally {
+    await ownTransport.close();
+  }
+});
+
+test('can hold the events of a watch back, and deliver them when the fault is off', async () => {
+  const { stream, events, end } = await watch();
+  const hold = proxy.inject({ type: 'hold', expires: false }, { on: isWatch });
+  stream.send('ADDED', stored('a', '7'));
+  stream.send('MODIFIED', stored('a', '8'));
+  // What another client gets after that shows that the events would have come by now.
+  const list = client.list(Widget);
+  (await server.next()).list('8', []);
+  await list;
+  expect([hold.count, events.length]).toEqual([1, 0]);
+  hold.off();
+  stream.end();
+  expect(await end).toBe('ended');
+  expect(events.map(({ type }) => type)).toEqual(['ADDED', 'MODIFIED']);
+});
+
+test('can end a held watch as expired instead, so that its events are never seen', async () => {
+  const { stream, events, end } = await watch();
+  const hold = proxy.inject({ type: 'hold', expires: true }, { on: isWatch });
+  stream.send('ADDED', stored('a', '7'));
+  hold.off();
+  expect(await end).toMatchObject({ code: 410 });
+  expect([hold.count, events.length]).toEqual([1, 0]);
+});
+
+test('can send a write only after the client has crashed', async () => {
+  const observed: unknown[] = [];
+  const crashed = Promise.withResolvers<void>();
+  await using own = await FaultProxy.start({
+    upstream: server.connection,
+    observer: { response: (_, response) => observed.push(response?.status), crash: crashed.resolve },
+  });
+  const ownTransport = new Transport(own.connection, { userAgent: 'test/1' });
+  try {
+    const late = own.inject({ type: 'crash', at: 'late' }, { on: isWrite, times: 1 });
+    const creating = new HttpClient(ownTransport, 'tester').create(Widget, {
+      metadata: { name: 'a', namespace: 'default' },
+    });
+    await expect(creating).rejects.toThrow();
+    await crashed.promise;
+    expect([server.unclaimed, observed]).toEqual([0, []]);
+    late.off();
+    const exchange = await server.next({ method: 'POST' });
+    expect(exchange.body).toMatchObject({ kind: 'Widget', metadata: { name: 'a' } });
+    exchange.json(201, stored('a', '7'));
+    await eventually('the proxy has the reply', async () => observed.length === 1);
+    expect(observed).toEqual([201]);
   } finally {
     await ownTransport.close();
   }

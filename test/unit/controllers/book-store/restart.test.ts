@@ -1,133 +1,13 @@
 import { describe, expect, test } from '@jest/globals';
 import { pino } from 'pino';
-import { settingsOf } from '../../../../src/controllers/book-store/desired.ts';
-import {
-  isForeign,
-  ordinalOf,
-  resizeProgressOf,
-  restartPodsForFileSystemResize,
-  statefulSetOfClaim,
-  volumeOutcome,
-} from '../../../../src/controllers/book-store/volumes.ts';
+import { resizeProgressOf } from '../../../../src/controllers/book-store/claims.ts';
+import { specWithDefaultsOf } from '../../../../src/controllers/book-store/desired.ts';
+import { restartPodsForFileSystemResize } from '../../../../src/controllers/book-store/restart.ts';
+import { volumeOutcome } from '../../../../src/controllers/book-store/volume-outcome.ts';
 import { ApiError } from '../../../../src/runtime/client/index.ts';
-import { type Client, type Kind, keyString, type ObjectKey } from '../../../../src/runtime/index.ts';
+import type { Client, Kind, ObjectKey } from '../../../../src/runtime/index.ts';
 import { PersistentVolumeClaim, type Pod, type StatefulSet } from '../../../../src/runtime/kinds/index.ts';
-import { bookStore, claim } from './objects.ts';
-
-const owned = (ownerReferences: readonly object[]) => claim('data-shop-db-0', '1Gi', {}, { ownerReferences });
-const other = { apiVersion: 'v1', kind: 'ConfigMap', name: 'other', uid: 'other' };
-
-test.each([
-  ['data-shop-db-0', 'default/shop-db', 0],
-  ['data-data-1-db-12', 'default/data-1-db', 12],
-])('%s is of the StatefulSet %s, and its pod has the number %d', (name, statefulSet, ordinal) => {
-  expect(keyString(statefulSetOfClaim(claim(name, '1Gi')) ?? { name: '' })).toBe(statefulSet);
-  expect(ordinalOf(claim(name, '1Gi'))).toBe(ordinal);
-});
-
-test.each(['shop-db-0', 'data-shop-db', 'mydata-shop-db-0', 'data-shop-db-x', 'data-shop-db-00', 'data-shop-db-01'])(
-  '%s is of none',
-  (name) => {
-    expect(statefulSetOfClaim(claim(name, '1Gi'))).toBeUndefined();
-  },
-);
-
-test('a claim is foreign if another controller owns it', () => {
-  const set = { apiVersion: 'apps/v1', kind: 'StatefulSet', name: 'shop-db', uid: 'x', controller: true };
-  expect(isForeign(owned([]))).toBe(false);
-  expect(isForeign(owned([other]))).toBe(false);
-  expect(isForeign(owned([set]))).toBe(false);
-  expect(isForeign(owned([{ ...set, name: 'else' }]))).toBe(true);
-  expect(isForeign(owned([{ ...other, controller: true }]))).toBe(true);
-});
-
-const pendingAt = (lastTransitionTime: string | undefined) => ({
-  conditions: [
-    { type: 'Resizing', status: 'True' },
-    { type: 'FileSystemResizePending', status: 'True', ...(lastTransitionTime && { lastTransitionTime }) },
-  ],
-});
-const none = { unfinished: [], fileSystems: [], failures: [] };
-
-describe('the progress of claims', () => {
-  test('claims with enough capacity are finished', () => {
-    expect(resizeProgressOf([claim('data-a-db-0', '1Gi'), claim('data-a-db-1', '3Gi')], '1024Mi')).toEqual(none);
-    expect(resizeProgressOf([], '1Gi')).toEqual(none);
-  });
-
-  test('a request does not count as capacity', () => {
-    const asking = claim('data-a-db-0', '2Gi', { capacity: { storage: '1Gi' } });
-    expect(resizeProgressOf([asking], '2Gi')).toEqual({
-      ...none,
-      unfinished: [{ claim: 'data-a-db-0', capacity: '1Gi' }],
-    });
-  });
-
-  test('a claim without a volume does not count', () => {
-    const waiting = { phase: 'Pending', capacity: undefined };
-    expect(resizeProgressOf([claim('data-a-db-0', '1Gi', waiting)], '2Gi')).toEqual(none);
-  });
-
-  test('a claim that has lost its volume fails, and its pod is not restarted', () => {
-    const status = { phase: 'Lost', capacity: undefined, ...pendingAt('2026-01-02T03:04:05Z') };
-    expect(resizeProgressOf([claim('data-a-db-0', '1Gi', status)], '1Gi')).toMatchObject({
-      fileSystems: [],
-      failures: [{ claim: 'data-a-db-0', message: expect.stringContaining('does not exist any more') }],
-    });
-  });
-
-  test('a pending file system has its start time and its pod', () => {
-    const status = { capacity: { storage: '1Gi' }, ...pendingAt('2026-01-02T03:04:05Z') };
-    expect(resizeProgressOf([claim('data-a-db-12', '2Gi', status)], '2Gi').fileSystems).toEqual([
-      { claim: 'data-a-db-12', capacity: '1Gi', ordinal: 12, sinceMs: Date.parse('2026-01-02T03:04:05Z') },
-    ]);
-    const unknown = { capacity: { storage: '1Gi' }, ...pendingAt(undefined) };
-    expect(resizeProgressOf([claim('data-a-db-0', '2Gi', unknown)], '2Gi').fileSystems[0]?.sinceMs).toBe(0);
-  });
-
-  test('a stale condition of a volume that has grown is ignored', () => {
-    expect(resizeProgressOf([claim('data-a-db-0', '2Gi', pendingAt('2026-01-02T03:04:05Z'))], '2Gi')).toEqual(none);
-  });
-
-  test('a node that cannot grow the file system at all is not waited for', () => {
-    const conditions = [...pendingAt(undefined).conditions, { type: 'NodeResizeError', status: 'True', message: 'no' }];
-    const progressWith = (allocatedResourceStatuses: object) => {
-      const status = { capacity: { storage: '1Gi' }, conditions, allocatedResourceStatuses };
-      return resizeProgressOf([claim('data-a-db-0', '2Gi', status)], '2Gi');
-    };
-    expect(progressWith({ storage: 'NodeResizeInfeasible' })).toMatchObject({
-      fileSystems: [],
-      failures: [{ message: 'no' }],
-    });
-    // A driver that grows file systems only at mount reports an error too.
-    expect(progressWith({ storage: 'NodeResizePending' }).fileSystems).toHaveLength(1);
-  });
-
-  test('an error of external-resizer does not count once its part has succeeded and the kubelet has its turn', () => {
-    const error = { type: 'ControllerResizeError', status: 'True', message: 'no room' };
-    const conditions = [error, ...pendingAt('2026-01-02T03:04:05Z').conditions];
-    const failuresWith = (storage: string, more: readonly object[] = []) => {
-      const status = { capacity: { storage: '1Gi' }, conditions: [...conditions, ...more] };
-      return resizeProgressOf(
-        [claim('data-a-db-0', '2Gi', { ...status, allocatedResourceStatuses: { storage } })],
-        '2Gi',
-      ).failures.map(({ message }) => message);
-    };
-    expect(failuresWith('NodeResizePending')).toEqual([]);
-    expect(failuresWith('NodeResizeInProgress')).toEqual([]);
-    expect(failuresWith('ControllerResizeInProgress')).toEqual(['no room']);
-    const nodeError = { type: 'NodeResizeError', status: 'True', message: 'no such device' };
-    expect(failuresWith('NodeResizeInProgress', [nodeError])).toEqual(['no such device']);
-  });
-
-  test.each(['ControllerResizeError', 'NodeResizeError'])('the message of %s is quoted', (type) => {
-    const conditions = [{ type, status: 'True', message: 'no room' }];
-    const failing = claim('data-a-db-0', '2Gi', { capacity: { storage: '1Gi' }, conditions });
-    expect(resizeProgressOf([failing], '2Gi').failures).toEqual([
-      { claim: 'data-a-db-0', capacity: '1Gi', message: 'no room' },
-    ]);
-  });
-});
+import { bookStore, claim, pendingAt } from './objects.ts';
 
 describe('the restart of pods whose file systems have not grown', () => {
   const statefulSetOf = (replicas: number, updatedReplicas = replicas) =>
@@ -191,7 +71,8 @@ describe('the restart of pods whose file systems have not grown', () => {
         const live = claims.map((each) => ({ ...each, metadata: { ...each.metadata, ...liveMetadata } }));
         const from = kind.kind === PersistentVolumeClaim.kind ? live : pods;
         if (refusedRead?.request.endsWith(name)) return Promise.reject(refusedRead);
-        return Promise.resolve(from.find(({ metadata }) => metadata.name === name));
+        const found = from.find(({ metadata }) => metadata.name === name);
+        return found ?? Promise.reject(new ApiError('GET x', 404, { reason: 'NotFound' }));
       },
       delete: (_: Kind, { name }: ObjectKey) => {
         deleted.push(name);
@@ -200,16 +81,18 @@ describe('the restart of pods whose file systems have not grown', () => {
     } as unknown as Client;
     const events = { record: () => undefined };
     const context = { client, log: pino({ enabled: false }), pods: { byOwner: () => pods }, events, blockedUntil };
-    const progress = resizeProgressOf(claims, '2Gi');
+    const spec = specWithDefaultsOf(store);
     const result = await restartPodsForFileSystemResize(
-      progress,
+      resizeProgressOf(claims, '2Gi').fileSystems,
       statefulSet,
       store,
-      settingsOf(store),
+      spec.database,
       context as unknown as Parameters<typeof restartPodsForFileSystemResize>[4],
     );
-    const { message } = volumeOutcome(store, settingsOf(store), { claims, progress, restart: result });
-    const failed = result.failedAfterRestart.map(({ claim: name }) => name);
+    const { message } = volumeOutcome(store, spec, { claims, restart: result });
+    const failed = result.steps
+      .filter(({ decision }) => decision.type === 'failed')
+      .map(({ fileSystem }) => fileSystem.claim);
     return { deleted, failed, blockedUntil: result.blockedUntil, message, error: result.error };
   }
 
@@ -218,7 +101,7 @@ describe('the restart of pods whose file systems have not grown', () => {
     expect(deleted).toEqual(['shop-db-0']);
     expect(failed).toEqual([]);
     expect(message).toContain(
-      '; the operator waits 300 s (bookDB.resizeRestartAfter) from the start of pod shop-db-0, and does not restart it again; the operator restarts pod shop-db-1 once, not before ',
+      '; the operator waits 300 s (bookDB.resizeRestartAfter) from the creation of pod shop-db-0, and does not restart it again; the operator restarts pod shop-db-1 once, not before ',
     );
     expect(message).toMatch(/Z \(bookDB.resizeRestartAfter\), and not before pod shop-db-0 is ready$/);
   });
@@ -233,6 +116,25 @@ describe('the restart of pods whose file systems have not grown', () => {
     expect(deleted).toEqual([]);
     expect(message).toContain('the operator restarts pod shop-db-1 once, ');
     expect(message).toContain(', and not before pod shop-db-0 is ready');
+  });
+
+  test.each([
+    ['has not started', { phase: 'Pending' }, {}],
+    ['is terminating', { phase: 'Running' }, { deletionTimestamp: '2026-01-02T03:04:05Z' }],
+  ])('of a pod that %s is not announced: nothing mounts the volume', async (_, status, metadata) => {
+    const running = pod(0, { created: 60, ready: false });
+    const stuck = { ...running, metadata: { ...running.metadata, ...metadata }, status } as Pod;
+    const { deleted, message } = await restart(stuck);
+    expect(deleted).toEqual([]);
+    expect(message).toContain(
+      '; no pod shop-db-0 runs, so no node grows the file system (kubectl --namespace default describe pod shop-db-0)',
+    );
+    expect(message).not.toContain('resizeRestartAfter');
+  });
+
+  test('of a pod that does not exist is not announced', async () => {
+    const { message } = await restartIn(statefulSetOf(1), [], [0]);
+    expect(message).toContain('; no pod shop-db-0 runs');
   });
 
   test('waits for a pod whose own volume has grown and that is not ready', async () => {
@@ -255,7 +157,7 @@ describe('the restart of pods whose file systems have not grown', () => {
     const refusal = new ApiError('DELETE /x', 403, { reason: 'Forbidden', message: 'denied by policy' });
     const { message, error } = await restartIn(statefulSetOf(1), [pod(0, { created: 60 })], [0], { refusal });
     expect(message).toContain('the operator restarts pod shop-db-0 once, ');
-    expect(message).toContain(', and not before the API server allows DELETE /x: denied by policy');
+    expect(message).toContain('; the API server refuses DELETE /x: denied by policy');
     expect(error).toBe(refusal);
   });
 
@@ -265,7 +167,7 @@ describe('the restart of pods whose file systems have not grown', () => {
     expect(await restartIn(statefulSetOf(2), pods, [0, 1], { refusedRead })).toMatchObject({
       deleted: [],
       failed: ['data-shop-db-0'],
-      blockedUntil: 'the API server allows GET /pods/shop-db-1: no permission',
+      message: expect.stringContaining('; the API server refuses GET /pods/shop-db-1: no permission'),
       error: refusedRead,
     });
   });

@@ -1,0 +1,217 @@
+import { BookStore } from '../../api/index.ts';
+import { type ApiError, groupOf, isRefusal } from '../../runtime/client/index.ts';
+import { compareQuantities, isCurrent } from '../../runtime/controller/index.ts';
+import { type Client, controllerOf, type KubeObject, keyOf, type ObjectKey } from '../../runtime/index.ts';
+import { PersistentVolumeClaim, StatefulSet } from '../../runtime/kinds/index.ts';
+import { type DatabaseSpec, volumeName } from './desired.ts';
+
+/** The StatefulSet controller writes ordinals without leading zeros. */
+const claimName = new RegExp(`^${volumeName}-(.+)-(0|[1-9]\\d{0,8})$`);
+
+/** The StatefulSet whose pod uses a claim. It follows from the name of the claim, whoever created that. */
+export function statefulSetOfClaim(claim: PersistentVolumeClaim): ObjectKey | undefined {
+  const [, name] = claimName.exec(claim.metadata.name) ?? [];
+  return name === undefined ? undefined : { ...keyOf(claim), name };
+}
+
+/** The ordinal of the pod that uses the claim. */
+export const ordinalOf = ({ metadata }: KubeObject): number => Number(claimName.exec(metadata.name)?.[2]);
+
+/** True if the claim has a controller other than the StatefulSet in its name. */
+export function isForeign(claim: PersistentVolumeClaim): boolean {
+  const controller = controllerOf(claim);
+  if (controller === undefined) return false;
+  const { apiVersion, kind, name } = controller;
+  const isStatefulSet = groupOf(apiVersion) === StatefulSet.group && kind === StatefulSet.kind;
+  return !isStatefulSet || name !== statefulSetOfClaim(claim)?.name;
+}
+
+/**
+ * False for a claim that another controller controls, and for one that is being deleted: the operator sets no request, and does not
+ * restart its pod, which would complete the deletion.
+ */
+export const mayResize = (claim: PersistentVolumeClaim): boolean =>
+  claim.metadata.deletionTimestamp === undefined && !isForeign(claim);
+
+/** The claims of the pods that the spec asks for. The other claims belong to pods that a scale-down removed. */
+export const claimsWithinReplicas = (
+  claims: readonly PersistentVolumeClaim[],
+  replicas: number,
+): readonly PersistentVolumeClaim[] => claims.filter((claim) => ordinalOf(claim) < replicas);
+
+export const requestOf = ({ spec }: PersistentVolumeClaim): string => spec?.resources?.requests?.storage ?? '0';
+
+export const capacityOf = ({ status }: PersistentVolumeClaim): string => status?.capacity?.storage ?? '0';
+
+/** True if the volume has at least this size. It may be larger than the request of its claim. */
+export const hasCapacity = (claim: PersistentVolumeClaim, size: string): boolean =>
+  compareQuantities(capacityOf(claim), size) >= 0;
+
+export const isBound = ({ status }: PersistentVolumeClaim): boolean => status?.phase === 'Bound';
+
+/** True if the PersistentVolume that the claim was bound to does not exist. The claim has no capacity then. */
+export const isLost = ({ status }: PersistentVolumeClaim): boolean => status?.phase === 'Lost';
+
+/** True if the claim has a volume of less than this size that the operator may resize. */
+export const isTooSmall = (claim: PersistentVolumeClaim, size: string): boolean =>
+  mayResize(claim) && isBound(claim) && !hasCapacity(claim, size);
+
+/** A claim that does not have the request that the operator sent. */
+export interface RefusedClaim {
+  readonly claim: PersistentVolumeClaim;
+  /** Undefined if the API server accepted the request and stored another, as a mutating webhook can make it do. */
+  readonly error?: ApiError;
+}
+
+/** The result of {@link setClaimRequests}. */
+export interface RequestPatches {
+  /** All claims after the patches. */
+  readonly claims: readonly PersistentVolumeClaim[];
+  /** The refusals for claims within the replicas. */
+  readonly refusals: readonly RefusedClaim[];
+  /** The refusals for claims of removed replicas. The status reports them, but they do not make the BookStore unready. */
+  readonly removedReplicaRefusals: readonly RefusedClaim[];
+  /** True if a claim was not patched because the cache does not show the current BookStore yet. */
+  readonly isOutdated: boolean;
+}
+
+/**
+ * Sets the request of each claim whose volume is smaller than `dbSize` to `dbSize`. This also lowers a larger request, which must stay
+ * above the capacity (KEP-1790), to undo a size that the storage cannot provide.
+ *
+ * Patches the claims instead of applying them, because the StatefulSet controller created them. Each patch has the uid and the
+ * resourceVersion as preconditions. Skips claims without a volume, because the API server does not let them grow, and those that are
+ * being deleted or another controller's.
+ *
+ * @throws any error of the client, except a refusal, which the result contains.
+ */
+export async function setClaimRequests(
+  client: Client,
+  bookStore: BookStore,
+  { size, replicas }: DatabaseSpec,
+  claims: readonly PersistentVolumeClaim[],
+): Promise<RequestPatches> {
+  const patched: PersistentVolumeClaim[] = [];
+  const refusals: RefusedClaim[] = [];
+  let isOutdated = false;
+  for (const claim of claims) {
+    if (!isTooSmall(claim, size) || compareQuantities(requestOf(claim), size) === 0) {
+      patched.push(claim);
+      continue;
+    }
+    try {
+      const answer = await setRequest(client, bookStore, claim, size);
+      patched.push(answer ?? claim);
+      if (answer === undefined) isOutdated = true;
+      else if (compareQuantities(requestOf(answer), size) !== 0) refusals.push({ claim: answer });
+    } catch (error) {
+      if (!isRefusal(error)) throw error;
+      patched.push(claim);
+      refusals.push({ claim, error });
+    }
+  }
+  const isWithinReplicas = ({ claim }: RefusedClaim): boolean => ordinalOf(claim) < replicas;
+  return {
+    claims: patched,
+    refusals: refusals.filter(isWithinReplicas),
+    removedReplicaRefusals: refusals.filter((refusal) => !isWithinReplicas(refusal)),
+    isOutdated,
+  };
+}
+
+/** Returns the claim as the API server stored it. Undefined if the cache does not show the current BookStore. */
+async function setRequest(
+  client: Client,
+  bookStore: BookStore,
+  claim: PersistentVolumeClaim,
+  size: string,
+): Promise<PersistentVolumeClaim | undefined> {
+  // A volume never shrinks, and the cached BookStore may be an earlier one of this name with another size: read it first.
+  if (!(await isCurrent(client, BookStore, bookStore))) return undefined;
+  const { uid, resourceVersion } = claim.metadata;
+  const body = { metadata: { uid, resourceVersion }, spec: { resources: { requests: { storage: size } } } };
+  return client.patch(PersistentVolumeClaim, keyOf(claim), { type: 'merge', body });
+}
+
+/** A volume that is smaller than `dbSize` and than the request of its claim. */
+export interface GrowingVolume {
+  readonly claim: string;
+  readonly capacity: string;
+  /** Not always `dbSize`: the API server may refuse that while the volume still grows to an earlier size. */
+  readonly request: string;
+}
+
+/** A volume that has grown, but whose file system has not. */
+export interface PendingFileSystem extends GrowingVolume {
+  readonly ordinal: number;
+  /** When the condition became true, in milliseconds since 1970. 0 if unknown: then the pod is not restarted. */
+  readonly sinceMs: number;
+}
+
+/** The progress of the growing volumes. */
+export interface ResizeProgress {
+  readonly growing: readonly GrowingVolume[];
+  /** Those of the growing volumes whose file systems the kubelet has to grow, and still may. */
+  readonly fileSystems: readonly PendingFileSystem[];
+  /** Those of the growing volumes that fail to grow, with the message of external-resizer or the kubelet. */
+  readonly failures: readonly (GrowingVolume & { readonly message: string })[];
+}
+
+/**
+ * The progress of the claims according to external-resizer and the kubelet. `status.capacity` is the size that the pod sees.
+ * `FileSystemResizePending` is True from when the volume has grown until the kubelet has grown the file system. If the driver
+ * supports it, the kubelet does that within seconds and while the pod runs (k8s.io/kubernetes/pkg/volume/util/resize_util.go).
+ */
+export function resizeProgressOf(claims: readonly PersistentVolumeClaim[], size: string): ResizeProgress {
+  const growing = claims.filter((claim) => isGrowing(claim, size));
+  return {
+    growing: growing.map(toGrowingVolume),
+    fileSystems: growing.flatMap((claim) => pendingFileSystemOf(claim, size) ?? []),
+    failures: growing.flatMap((claim) => {
+      const condition = trueCondition(claim, errorConditionsOf(claim));
+      const message = condition && (condition.message || condition.type);
+      return message === undefined ? [] : [{ ...toGrowingVolume(claim), message }];
+    }),
+  };
+}
+
+/** The file system of the claim if the kubelet has to grow it, and still may. */
+export function pendingFileSystemOf(claim: PersistentVolumeClaim, size: string): PendingFileSystem | undefined {
+  const condition = trueCondition(claim, ['FileSystemResizePending']);
+  if (condition === undefined || !isGrowing(claim, size) || isInfeasible(claim)) return undefined;
+  const sinceMs = Date.parse(condition.lastTransitionTime ?? '') || 0;
+  return { ...toGrowingVolume(claim), ordinal: ordinalOf(claim), sinceMs };
+}
+
+const isGrowing = (claim: PersistentVolumeClaim, size: string): boolean =>
+  isTooSmall(claim, size) && !hasCapacity(claim, requestOf(claim));
+
+const toGrowingVolume = (claim: PersistentVolumeClaim): GrowingVolume => ({
+  claim: claim.metadata.name,
+  capacity: capacityOf(claim),
+  request: requestOf(claim),
+});
+
+/**
+ * The types of the conditions that report an error. If a retry of external-resizer succeeds, it leaves its earlier error beside
+ * `FileSystemResizePending` (`markForPendingNodeExpansion`) until the kubelet has finished.
+ */
+const errorConditionsOf = (claim: PersistentVolumeClaim): readonly string[] =>
+  resizeStatusOf(claim).startsWith('NodeResize') ? ['NodeResizeError'] : ['ControllerResizeError', 'NodeResizeError'];
+
+/** Which part of the growth is under way or has failed, for example `NodeResizePending`. Empty before Kubernetes 1.32. */
+const resizeStatusOf = ({ status }: PersistentVolumeClaim): string => status?.allocatedResourceStatuses?.storage ?? '';
+
+/**
+ * True if the driver cannot grow the volume on its node: the kubelet does not try again, not even when it mounts the volume
+ * (`runPreCheck` in node_expander.go), until external-resizer has reset the status. Any other `NodeResizeError` may be of a driver
+ * that grows a file system only at mount.
+ */
+const isInfeasible = (claim: PersistentVolumeClaim): boolean => resizeStatusOf(claim) === 'NodeResizeInfeasible';
+
+const trueCondition = ({ status }: PersistentVolumeClaim, types: readonly string[]) =>
+  status?.conditions?.find((condition) => condition.status === 'True' && types.includes(condition.type));
+
+/** For example `data-shop-db-0 from 1Gi to 2Gi`. */
+export const describeGrowth = ({ claim, capacity, request }: GrowingVolume): string =>
+  `${claim} from ${capacity} to ${request}`;

@@ -1,0 +1,128 @@
+import { join } from 'node:path';
+import { Client as PostgresClient } from 'pg';
+import { Pet } from '../../../src/api/index.ts';
+import { RemotePets, type ShownPet } from '../../../src/petstore/remote-pets.ts';
+import type { Client } from '../../../src/runtime/index.ts';
+import { PetStoreProcess } from '../../../testkit/pet-store-process.ts';
+import { PostgresServer } from '../../../testkit/postgres-server.ts';
+import { bundlePrograms } from '../../../testkit/shipped-program.ts';
+import type { Outside } from './mutated-subjects.ts';
+import { literal } from './postgres-world.ts';
+
+const tables = ['students', 'teachers'] as const;
+
+/** A database with tables, and a pet store. */
+export class OutsidePrograms implements AsyncDisposable {
+  /** The operator's settings. */
+  readonly settings: Readonly<Record<string, string>>;
+  readonly #resources: AsyncDisposableStack;
+
+  private constructor(settings: Readonly<Record<string, string>>, resources: AsyncDisposableStack) {
+    this.settings = settings;
+    this.#resources = resources;
+  }
+
+  static async start(folder: string): Promise<OutsidePrograms> {
+    await using resources = new AsyncDisposableStack();
+    const database = resources.use(await PostgresServer.start());
+    await database.query(`CREATE ROLE writer LOGIN PASSWORD 'of the writer'`);
+    for (const table of tables) {
+      await database.query(`CREATE TABLE ${table} (id text PRIMARY KEY, name text, age integer, country text)`);
+      await database.query(`GRANT SELECT, INSERT, UPDATE, DELETE ON ${table} TO writer`);
+    }
+    const store = await PetStoreProcess.start({}, folder, await bundlePrograms(join(folder, 'programs')));
+    resources.defer(async () => {
+      await store.stop();
+    });
+    const settings = {
+      CONTROLLERS: 'echo,scheduledEcho,podSet,bookStore,postgresWriter,pet',
+      PETSTORE_ADDRESS: store.address,
+      PSQL_HOST: database.host,
+      PSQL_PORT: String(database.port),
+      PSQL_USER: 'writer',
+      PSQL_PASSWORD: 'of the writer',
+      PSQL_DBNAME: 'postgres',
+      PSQL_SSLMODE: 'disable',
+    };
+    return new OutsidePrograms(settings, resources.move());
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#resources.disposeAsync();
+  }
+}
+
+/** The contents of {@link OutsidePrograms}, for {@link mutatedSubjects} and {@link outsideScenariosOn}. */
+export class OutsideSystems implements Outside, Disposable {
+  readonly settings: Readonly<Record<string, string>>;
+  readonly #client: Client;
+  readonly #store: RemotePets;
+  /** The ids that a namespace's Pets have had. */
+  readonly #ids = new Map<string, Set<string>>();
+
+  /** @param settings of {@link OutsidePrograms} */
+  constructor(client: Client, settings: Readonly<Record<string, string>>) {
+    this.settings = settings;
+    this.#client = client;
+    this.#store = new RemotePets({ address: settings.PETSTORE_ADDRESS ?? '', tls: undefined, timeoutMs: 10_000 });
+  }
+
+  async rows(namespace: string): Promise<readonly unknown[]> {
+    const found = tables.map(async (table) => {
+      const rows = await this.#query(`SELECT * FROM ${table} WHERE id LIKE ${literal(`${namespace}/%`)}`);
+      return rows.map((row) => ({ table, ...row, id: String(row.id).replace(namespace, '<namespace>') }));
+    });
+    return (await Promise.all(found)).flat();
+  }
+
+  async pets(namespace: string): Promise<unknown> {
+    const ids = this.#ids.get(namespace) ?? new Set();
+    this.#ids.set(namespace, ids);
+    const { items } = await this.#client.list(Pet, { namespace });
+    for (const { status } of items) if (status?.id !== undefined) ids.add(status.id);
+    return (await this.#allPets()).filter(({ id }) => ids.has(id)).map(({ id: _, ...pet }) => pet);
+  }
+
+  /** The pets whose names contain the namespace. Their ids are replaced by whether a Pet has them. */
+  async petsNamedAfter(namespace: string): Promise<readonly unknown[]> {
+    const { items } = await this.#client.list(Pet, { namespace });
+    const ids = items.map(({ status }) => status?.id);
+    const pets = (await this.#allPets()).filter(({ name }) => name.includes(namespace));
+    return pets.map(({ id, name, ...pet }) => ({
+      ...pet,
+      name: name.replace(namespace, '<namespace>'),
+      isOfPet: ids.includes(id),
+    }));
+  }
+
+  /** @throws Error if there is a row or a pet */
+  async expectEmpty(): Promise<void> {
+    const pets = await this.#allPets();
+    if (pets.length > 0) throw new Error(`the store has ${pets.length} pets that no Pet has`);
+    for (const table of tables) {
+      const rows = await this.#query(`SELECT id FROM ${table}`);
+      if (rows.length > 0) throw new Error(`${table} has ${rows.length} rows that no PostgresWriter has`);
+    }
+  }
+
+  async #query(text: string): Promise<readonly Readonly<Record<string, unknown>>[]> {
+    const { PSQL_HOST: host, PSQL_PORT: port, PSQL_USER: user, PSQL_PASSWORD: password } = this.settings;
+    const database = new PostgresClient({ host, port: Number(port), user, password, database: 'postgres', ssl: false });
+    await database.connect();
+    try {
+      return (await database.query(text)).rows;
+    } finally {
+      await database.end();
+    }
+  }
+
+  async #allPets(): Promise<readonly ShownPet[]> {
+    const pets: ShownPet[] = [];
+    for await (const pet of this.#store.list({ names: [], types: [] })) pets.push(pet);
+    return pets;
+  }
+
+  [Symbol.dispose](): void {
+    this.#store[Symbol.dispose]();
+  }
+}

@@ -1,0 +1,6 @@
+import { kindBugs } from './kind-bugs.ts';
+import { runtimeBugs } from './runtime-bugs.ts';
+import type { SeededBug } from './seeded-bug.ts';
+
+/** The bugs that `make seeded-bugs` tries. */
+export const seededBugs: readonly SeededBug[] = [...runtimeBugs, ...kindBugs];

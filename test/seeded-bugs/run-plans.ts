@@ -1,0 +1,113 @@
+/**
+ * Runs plans of the kits with the source that this file is in, which is a copy with a bug.
+ *
+ *     node test/seeded-bugs/run-plans.ts REQUEST    REQUEST: a PlansRequest as JSON
+ *
+ * Prints a PlansResult as JSON. Any exit code but 0 says that the plans could not be run.
+ */
+import { pino } from 'pino';
+import { readConfig } from '../../src/config.ts';
+import { addControllers } from '../../src/operator.ts';
+import { type Connection, kubeconfigConnection } from '../../src/runtime/client/index.ts';
+import { connectOperator } from '../../src/runtime/process/index.ts';
+import { mutate, PerturbationError, perturb, type Scenario } from '../../src/runtime/testing/index.ts';
+import { eventually } from '../../testkit/eventually.ts';
+import { namespaceWithNode } from '../../testkit/kwok.ts';
+import { TestCluster } from '../../testkit/test-cluster.ts';
+import { mutatedSubjects } from '../integration/environment/mutated-subjects.ts';
+import { OutsideSystems } from '../integration/environment/outside-systems.ts';
+import { outsideScenariosOn, scenariosOn } from '../integration/environment/perturbed-scenarios.ts';
+import { naiveScenario } from './naive-scenario.ts';
+import type { Plans } from './seeded-bug.ts';
+
+/** What to run, and with which programs. */
+export interface PlansRequest {
+  readonly kubeconfig: string;
+  readonly auditLog: string;
+  /** The operator's settings for the database and the pet store. */
+  readonly settings: Readonly<Record<string, string>>;
+  readonly plans: Plans;
+}
+
+export interface PlansResult {
+  /** The names of the plans that ran. */
+  readonly plans: readonly string[];
+  /** The messages of the failures that the kits reported. */
+  readonly failures: readonly string[];
+}
+
+const log = pino({ level: 'silent' });
+
+const timeoutMs = 20_000;
+
+const beginsWithOne = (name: string, beginnings: readonly string[]): boolean =>
+  beginnings.some((beginning) => name.startsWith(beginning));
+
+/** Runs the plans of one scenario after the other, and stops after the first with a failure. */
+async function perturbAll(
+  connection: Connection,
+  scenarios: readonly Scenario[],
+  beginnings: readonly string[],
+): Promise<PlansResult> {
+  const ran: string[] = [];
+  for (const scenario of scenarios) {
+    const own = beginnings.filter((beginning) => beginning.split('/')[0] === scenario.name);
+    if (own.length === 0) continue;
+    const select = (names: readonly string[]): readonly string[] => names.filter((name) => beginsWithOne(name, own));
+    try {
+      const report = await perturb({ connection, log, scenarios: [scenario], select, timeoutMs, concurrency: 8 });
+      ran.push(...report.plans);
+      if (report.failures.length > 0) return { plans: ran, failures: report.failures.map(({ message }) => message) };
+    } catch (error) {
+      if (!(error instanceof PerturbationError)) throw error;
+      return { plans: [...ran, `${scenario.name}, undisturbed`], failures: [error.message] };
+    }
+  }
+  return { plans: ran, failures: [] };
+}
+
+async function mutateAll(
+  connection: Connection,
+  cluster: TestCluster,
+  outside: OutsideSystems,
+  beginnings: readonly string[],
+): Promise<PlansResult> {
+  const operator = await connectOperator({ name: 'operator', log, connection });
+  const closeConnections = await addControllers(operator, readConfig({ ...outside.settings, NUM_WORKERS: '8' }));
+  const stop = new AbortController();
+  const running = operator.run(stop.signal);
+  try {
+    await eventually('the operator is ready', async () => operator.readiness().ready);
+    const plans: string[] = [];
+    const select = (plan: string): boolean => {
+      const isSelected = beginsWithOne(plan, beginnings);
+      if (isSelected) plans.push(plan);
+      return isSelected;
+    };
+    const subjects = mutatedSubjects(outside);
+    const createNamespace = () => namespaceWithNode(cluster);
+    const { failures } = await mutate({ connection, subjects, select, createNamespace, timeoutMs, histories: 5 });
+    return { plans, failures: failures.map(({ message }) => message) };
+  } finally {
+    stop.abort();
+    await running;
+    await closeConnections();
+  }
+}
+
+async function run({ kubeconfig, auditLog, settings, plans }: PlansRequest): Promise<PlansResult> {
+  const connection = await kubeconfigConnection(kubeconfig);
+  const cluster = await TestCluster.at(kubeconfig, auditLog);
+  using outside = new OutsideSystems(cluster.client, settings);
+  const scenarios = [...scenariosOn(cluster), ...outsideScenariosOn(outside), naiveScenario];
+  try {
+    const perturbed = await perturbAll(connection, scenarios, plans.perturb ?? []);
+    if (perturbed.failures.length > 0 || plans.mutate === undefined) return perturbed;
+    const mutated = await mutateAll(connection, cluster, outside, plans.mutate);
+    return { plans: [...perturbed.plans, ...mutated.plans], failures: mutated.failures };
+  } finally {
+    await cluster.disconnect();
+  }
+}
+
+console.log(JSON.stringify(await run(JSON.parse(process.argv[2] ?? ''))));

@@ -1,0 +1,160 @@
+import type { SeededBug } from './seeded-bug.ts';
+
+/** Bugs of the runtime. */
+export const runtimeBugs: readonly SeededBug[] = [
+  {
+    name: 'Runtime: a reconcile does not wait until the cache has observed the last writes',
+    file: 'runtime/controller/read-your-writes.ts',
+    find: 'if (!this.#unobserved.has(key) && !this.#inFlight.has(key)) return false;',
+    replace: 'return false;',
+    plans: { perturb: ['naive/create write 2'] },
+  },
+  {
+    name: 'Runtime: a failed reconcile is not retried',
+    file: 'runtime/controller/controller.ts',
+    find: `    this.#queue.addRateLimited(key);
+    if (isConflict(error)`,
+    replace: '    if (isConflict(error)',
+    plans: { perturb: ['pet/create'] },
+  },
+  {
+    name: 'Runtime: the finalizer is removed before the clean-up',
+    file: 'runtime/controller/finalizer.ts',
+    find: `  const result = await cleanup(object);
+  if (result.type !== 'cleanedUp') return result;
+  await removeAfterCleanup(options);`,
+    replace: `  await removeAfterCleanup(options);
+  await cleanup(object);`,
+    plans: { perturb: ['pet/delete'] },
+  },
+  {
+    name: 'Runtime: the finalizer is not added',
+    file: 'runtime/controller/finalizer.ts',
+    find: ': await write(options.client, options.kind, object, [...(object.metadata.finalizers ?? []), name]);',
+    replace: ': object;',
+    plans: { perturb: ['postgres-writer/delete write 1 unsent'] },
+  },
+  {
+    name: 'Runtime: a finalizer list is written from a stale object',
+    file: 'runtime/controller/finalizer.ts',
+    find: "    { op: 'add', path: '/metadata/resourceVersion', value: object.metadata.resourceVersion },\n",
+    replace: '',
+    plans: { perturb: ['pet/create write 1'] },
+  },
+  {
+    name: 'Runtime: the status is written from a stale object',
+    file: 'runtime/client/http-client.ts',
+    find: 'const body = { metadata: { resourceVersion: key.resourceVersion }, status };',
+    replace: 'const body = { status };',
+    plans: { perturb: ['pet/create'] },
+  },
+  {
+    name: 'Runtime: a child is deleted without its uid',
+    file: 'runtime/controller/children.ts',
+    find: 'await client.delete(kind, key, options);',
+    replace: "await client.delete(kind, key, { propagationPolicy: options.propagationPolicy ?? 'Background' });",
+    plans: { perturb: ['echo/update'] },
+  },
+  {
+    name: 'Runtime: an applier changes an object of another uid',
+    file: 'runtime/apply/applier.ts',
+    find: 'const object = await client.apply(kind, configuration, { force: true, uid });',
+    replace: 'const object = await client.apply(kind, configuration, { force: true });',
+    plans: { perturb: ['scheduled-echo/update'] },
+  },
+  {
+    name: 'Runtime: the DELETED event of a child is lost',
+    file: 'runtime/controller/watch.ts',
+    find: 'if (predicate !== undefined && !predicate(delta)) return;',
+    replace: "if (delta.type === 'deleted' || predicate?.(delta) === false) return;",
+    plans: { perturb: ['pod-set/pod-deleted write 1 unsent'] },
+  },
+  {
+    name: 'Runtime: MODIFIED events are lost',
+    file: 'runtime/cache/informer.ts',
+    find: `    this.#emit(this.#handlers, this.#store.set(object), 'watch');
+  }`,
+    replace: `    const delta = this.#store.set(object);
+    if (delta?.type !== 'modified') this.#emit(this.#handlers, delta, 'watch');
+  }`,
+    plans: { perturb: ['scheduled-echo/cron-job-edited write 1 unsent'] },
+  },
+  {
+    name: 'Runtime: an index still has deleted objects',
+    file: 'runtime/cache/store.ts',
+    find: 'if (previous !== undefined) index.remove(previous);',
+    replace: '',
+    plans: { perturb: ['naive/child-deleted write 1 unsent'] },
+  },
+  {
+    name: 'Runtime: a key that is added while a worker has it is lost',
+    file: 'runtime/queue/work-queue.ts',
+    find: '    this.add(key, { priority }, cause);\n    for (const other of others) this.add(key, { priority }, other);',
+    replace: '',
+    plans: { perturb: ['echo/update'] },
+  },
+  {
+    name: 'Runtime: a new generation is not noticed',
+    file: 'runtime/controller/predicates.ts',
+    find: '  delta.object.metadata.generation !== delta.previous.metadata.generation ||\n',
+    replace: '',
+    plans: { mutate: ['PostgresWriter/age'] },
+  },
+  {
+    name: 'Runtime: lastTransitionTime changes with each status',
+    file: 'runtime/kind/condition.ts',
+    find: 'current?.status === desired.status ? current.lastTransitionTime : ',
+    replace: '',
+    plans: { perturb: ['echo/create'] },
+  },
+  {
+    name: 'Runtime: the status has the generation of an earlier one',
+    file: 'runtime/controller/outcome.ts',
+    find: '{ observedGeneration: generation };',
+    replace: '{ observedGeneration: object.status?.observedGeneration ?? generation };',
+    plans: { mutate: ['Echo/message'] },
+  },
+  {
+    name: 'Runtime: members of the status are not removed',
+    file: 'runtime/kind/status-patch.ts',
+    find: 'return current === undefined || current === null ? undefined : null;',
+    replace: 'return undefined;',
+    plans: { mutate: ['Pet/name'] },
+  },
+  {
+    name: 'Runtime: an applier takes a child of another owner',
+    file: 'runtime/apply/applier.ts',
+    find: "if (controllerOf(object)?.uid !== ownerUid) return { type: 'nameTaken', holder: object };",
+    replace: '',
+    plans: { perturb: ['scheduled-echo-name-taken'] },
+  },
+  {
+    name: 'Runtime: an applier does not compare a field',
+    file: 'runtime/apply/difference.ts',
+    find: 'const nested = compare(desired[name], getOwn(stored, name), fieldSchema(struct, name), isAtomic);',
+    replace: `if (name === 'suspend') continue;
+    const nested = compare(desired[name], getOwn(stored, name), fieldSchema(struct, name), isAtomic);`,
+    plans: { mutate: ['ScheduledEcho/suspend'] },
+  },
+  {
+    name: 'Runtime: an applier does not remove a field',
+    file: 'runtime/apply/applier.ts',
+    find: '[this.#annotation]: fieldSetHash(asStored, schemaOf(kind)),',
+    replace: "[this.#annotation]: 'always equal',",
+    plans: { mutate: ['ScheduledEcho/timeZone'] },
+  },
+  {
+    name: 'Runtime: an applier does not take a field back from another manager',
+    file: 'runtime/apply/applier.ts',
+    find: '{ force: true, uid }',
+    replace: '{ force: false, uid }',
+    plans: { perturb: ['scheduled-echo/cron-job-edited write 1 unsent'] },
+  },
+  {
+    name: 'Runtime: an orphan is adopted by a second reference',
+    file: 'runtime/controller/adoption.ts',
+    find: 'child.metadata.ownerReferences?.filter(({ uid }) => uid !== owner.metadata.uid) ?? [];',
+    replace: 'child.metadata.ownerReferences ?? [];',
+    plans: { perturb: ['pod-set/pod-orphaned write 1 unsent'] },
+  },
+];

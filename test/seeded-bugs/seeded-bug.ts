@@ -1,0 +1,58 @@
+import { cp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+
+/** A defect to add to a copy of the source, which the kits of `src/runtime/testing` must find. */
+export interface SeededBug {
+  /** What is wrong: `PodSet: a deleted pod is not noticed`. */
+  readonly name: string;
+  /** The path of the file in `src`. */
+  readonly file: string;
+  /** The text to replace. The file has it exactly once. */
+  readonly find: string;
+  readonly replace: string;
+  /** The plans that should fail. */
+  readonly plans: Plans;
+}
+
+/** Beginnings of the names of plans. */
+export interface Plans {
+  /** Of `make perturb`: `echo/create`. */
+  readonly perturb?: readonly string[];
+  /** Of `make mutate`: `Echo/message`. */
+  readonly mutate?: readonly string[];
+}
+
+const repository = join(import.meta.dirname, '../..');
+
+/** The folders that the plans need. */
+const folders = ['src', 'test', 'testkit', 'tools'];
+
+/** Returns the text of the bug's file with the bug. @throws Error if the text to replace is not there exactly once */
+export async function textWith({ name, file, find, replace }: SeededBug): Promise<string> {
+  const text = await readFile(join(repository, 'src', file), 'utf8');
+  const count = text.split(find).length - 1;
+  if (count === 1) return text.replace(find, () => replace);
+  throw new Error(`${name}: src/${file} has the text to replace ${count} times, not once: ${find}`);
+}
+
+/** A copy of the repository's source, with a bug. */
+export class SourceCopy implements AsyncDisposable {
+  readonly folder: string;
+
+  private constructor(folder: string) {
+    this.folder = folder;
+  }
+
+  /** @param bug undefined: without a bug */
+  static async make(folder: string, bug: SeededBug | undefined): Promise<SourceCopy> {
+    for (const each of folders) await cp(join(repository, each), join(folder, each), { recursive: true });
+    await cp(join(repository, 'package.json'), join(folder, 'package.json'));
+    await symlink(join(repository, 'node_modules'), join(folder, 'node_modules'));
+    if (bug !== undefined) await writeFile(join(folder, 'src', bug.file), await textWith(bug));
+    return new SourceCopy(folder);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await rm(this.folder, { recursive: true, force: true });
+  }
+}

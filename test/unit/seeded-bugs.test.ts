@@ -1,0 +1,17 @@
+import { stripTypeScriptTypes } from 'node:module';
+import { expect, test } from '@jest/globals';
+import { seededBugs } from '../seeded-bugs/index.ts';
+import { textWith } from '../seeded-bugs/seeded-bug.ts';
+
+test('there are seeded bugs of the runtime and of each kind, with distinct names', () => {
+  const subjects = new Set(seededBugs.map(({ name }) => name.split(':')[0]));
+  const kinds = ['Echo', 'ScheduledEcho', 'PodSet', 'BookStore', 'PostgresWriter', 'Pet'];
+  expect([...subjects].sort()).toEqual([...kinds, 'Runtime'].sort());
+  expect(new Set(seededBugs.map(({ name }) => name)).size).toBe(seededBugs.length);
+  expect(seededBugs.length).toBeGreaterThanOrEqual(30);
+});
+
+/** If this fails, the code has changed: change `find` and `replace` in test/seeded-bugs so that the bug is the same. */
+test.each(seededBugs)('$name: applies to the source once, and is valid TypeScript', async (bug) => {
+  expect(stripTypeScriptTypes(await textWith(bug))).not.toBe('');
+});
