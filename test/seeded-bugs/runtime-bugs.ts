@@ -67,7 +67,7 @@ export const runtimeBugs: readonly SeededBug[] = [
     file: 'runtime/controller/watch.ts',
     find: 'if (predicate !== undefined && !predicate(delta)) return;',
     replace: "if (delta.type === 'deleted' || predicate?.(delta) === false) return;",
-    plans: { perturb: ['pod-set/pod-deleted write 1 unsent'] },
+    plans: { perturb: ['echo/job-deleted write 1 unsent'] },
   },
   {
     name: 'Runtime: MODIFIED events are lost',

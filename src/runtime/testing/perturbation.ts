@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type ConnectedClient, createClient } from '../client/create-client.ts';
 import { type Client, type Connection, type Gate, GateClosedError } from '../client/index.ts';
-import type { Kind } from '../kind/index.ts';
+import { type Condition, controllerOf, findCondition, type Kind } from '../kind/index.ts';
 import { Namespace } from '../kinds/index.ts';
 import type { Logger } from '../observability/index.ts';
 import { connectOperator, type Operator } from '../process/connect-operator.ts';
@@ -162,6 +162,7 @@ const restMs = 2000;
  *   between the undisturbed runs;
  * - each object was created and deleted as often as in the undisturbed runs (Events do not count, nor what the last step creates; not
  *   checked for `late`, because an operator may have to correct what a late write does);
+ * - `lastTransitionTime` of a condition changes only with its status, unless another controller writes the object;
  * - nothing is left at the end, except objects that the garbage collector will delete;
  * - no reconcile panics, and at the end the operator sends no request for two seconds.
  *
@@ -379,6 +380,10 @@ class Run {
   #namespace = '';
   #step = '';
   #inFlight = 0;
+  /** The conditions of the objects in the caches of the last operator, by uid. */
+  readonly #conditions = new Map<string, readonly Condition[]>();
+  /** What is wrong with a condition that the operator wrote. */
+  #wrongCondition: string | undefined;
   #overtaking: Overtaking | undefined;
   #isUndone = false;
   /** Withholds the events, once. */
@@ -412,6 +417,7 @@ class Run {
       for (const [step, act] of Object.entries(this.#scenario.steps)) await this.#take(step, act, world);
       await this.#checkRest();
       this.#checkChanges();
+      if (this.#wrongCondition !== undefined) throw new Error(this.#wrongCondition);
       for (const operator of this.#operators) await operator.checkHealth();
     } finally {
       await Promise.allSettled([this.#restarting]);
@@ -489,6 +495,8 @@ class Run {
 
   #forgetObserved({ kind }: Kind): void {
     for (const [uid, observed] of this.#observed) if (observed.kind === kind) this.#observed.delete(uid);
+    // A condition may have changed twice in between.
+    this.#conditions.clear();
   }
 
   #faultOf(perturbation: Exclude<WritePerturbation, 'stopped'>): Fault {
@@ -617,6 +625,7 @@ class Run {
   async #startOperator(world: ScenarioWorld): Promise<void> {
     const { connection, log } = this.#options;
     this.#observed = new Map();
+    this.#conditions.clear();
     this.#current += 1;
     const number = this.#current;
     const gate = new CrashGate();
@@ -704,7 +713,17 @@ class Run {
     const isListed = this.#scenario.kinds.some(({ kind }) => kind === object.kind);
     if (type === 'DELETED') this.#observed.delete(uid);
     else this.#observed.set(uid, { kind: object.kind, resourceVersion, isListed });
+    if (controllerOf(object) === undefined) this.#compareConditions(name, uid, object.status?.conditions ?? []);
     this.#note(`operator ${operator} receives ${type} ${object.kind} ${name} at ${resourceVersion}`);
+  }
+
+  #compareConditions(name: string, uid: string, conditions: readonly Condition[]): void {
+    for (const { type, status, lastTransitionTime } of conditions) {
+      const before = findCondition(this.#conditions.get(uid), type);
+      if (before?.status !== status || before.lastTransitionTime === lastTransitionTime) continue;
+      this.#wrongCondition ??= `the lastTransitionTime of ${name}'s condition ${type} has changed, but its status is still ${status}`;
+    }
+    this.#conditions.set(uid, conditions);
   }
 
   /** `patch echos hello/status` */
