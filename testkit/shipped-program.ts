@@ -70,8 +70,8 @@ export function publishShippedPrograms(programs: ShippedPrograms): void {
   process.env.SHIPPED_PROGRAMS = JSON.stringify(programs);
 }
 
-/** @throws Error if {@link publishShippedPrograms} was not called */
-function publishedPrograms(): ShippedPrograms {
+/** Returns the bundles of jest's global set-up. @throws Error if {@link publishShippedPrograms} was not called */
+export function publishedPrograms(): ShippedPrograms {
   const { SHIPPED_PROGRAMS } = process.env;
   if (SHIPPED_PROGRAMS === undefined) throw new Error('there are no bundles: the global set-up has not run');
   return JSON.parse(SHIPPED_PROGRAMS);

@@ -16,7 +16,12 @@ const combinations: readonly (readonly [what: string, values: object])[] = [
       watchNamespaces: ['team-a', 'team-b'],
       controllers: { podSet: { enabled: true }, bookStore: { enabled: true }, pet: { enabled: true } },
       petstore: { enabled: true, tls: { certManager: { enabled: true, issuerRef: { name: 'internal' } } } },
-      metrics: { serviceMonitor: { enabled: true }, podMonitor: { enabled: true } },
+      metrics: {
+        serviceMonitor: { enabled: true },
+        podMonitor: { enabled: true },
+        prometheusRule: { enabled: true },
+        dashboards: { enabled: true },
+      },
       crds: { keep: false },
     },
   ],

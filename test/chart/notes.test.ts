@@ -78,6 +78,19 @@ describe('the notes', () => {
     expect(said).toContain('helm show crds CHART | kubectl apply --server-side --force-conflicts -f -');
   });
 
+  it.each([
+    [{}, false],
+    [{ maxUnavailable: 0 }, true],
+    [{ maxUnavailable: '34%' }, false],
+    [{ minAvailable: 2 }, false],
+    [{ minAvailable: 3 }, true],
+    [{ minAvailable: '66%' }, false],
+    [{ minAvailable: '67%' }, true],
+    [{ enabled: false, maxUnavailable: 0 }, false],
+  ])('with podDisruptionBudget=%j warn that it prevents drains: %s', async (podDisruptionBudget, warned) => {
+    expect((await notes({ podDisruptionBudget })).includes('cannot be drained')).toBe(warned);
+  });
+
   it('warn if crds.enabled or crds.keep is false', async () => {
     expect(await notes({ crds: { enabled: false } })).toContain('WARNING: crds.enabled is false');
     const said = await notes({ crds: { keep: false } });

@@ -34,6 +34,20 @@ export interface PodMonitor {
   };
 }
 
+/** An alert of a {@link PrometheusRule}. */
+export interface AlertRule {
+  readonly alert: string;
+  readonly expr: string;
+  readonly for?: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly annotations: Readonly<Record<string, string>>;
+}
+
+export interface PrometheusRule {
+  readonly metadata: V1ObjectMeta;
+  readonly spec: { readonly groups: readonly { readonly name: string; readonly rules: readonly AlertRule[] }[] };
+}
+
 /** A kind of cert-manager. */
 export interface Certificate {
   readonly metadata: V1ObjectMeta;
@@ -52,6 +66,7 @@ export interface Kinds {
   Pod: V1Pod;
   PodDisruptionBudget: V1PodDisruptionBudget;
   PodMonitor: PodMonitor;
+  PrometheusRule: PrometheusRule;
   Role: V1Role;
   RoleBinding: V1RoleBinding;
   Service: V1Service;

@@ -1,39 +1,119 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { kinds } from '../../src/api/index.ts';
 import { eventually } from '../../testkit/eventually.ts';
-import { E2eCluster, echo, type HelmName } from './environment/cluster.ts';
+import { Cluster } from '../../tools/cluster/index.ts';
+import { buildImage } from '../../tools/release/index.ts';
+import { bookStoreImages } from './environment/book-store-images.ts';
+import { E2eCluster, type HelmName } from './environment/cluster.ts';
+import { Database } from './environment/database.ts';
+import { DocumentedSteps, documentedNamespace } from './environment/documented.ts';
+import { postgresImage } from './environment/postgres-image.ts';
 import { Release } from './environment/release.ts';
 
 const root = join(import.meta.dirname, '../..');
 
-/** A test waits for replicas five times. */
-const testMs = 400_000;
+/** A test waits for replicas five times, and for each kind three times. */
+const testMs = 600_000;
 
 let cluster: E2eCluster;
 let release: Release | undefined;
 let namespaces: string[];
+/** For certificates. */
+let folder: string;
 
-beforeEach(async () => {
+beforeAll(async () => {
   cluster = await E2eCluster.connect();
+  folder = await mkdtemp(join(tmpdir(), 'helm-values-'));
+  const nodes = await Cluster.find('e2e');
+  const { archive } = await buildImage({ image: 'petstore' });
+  for (const image of [archive, await postgresImage(), ...(await bookStoreImages())]) await nodes.loadImage(image);
+  const database = await Database.start(cluster, join(folder, 'ca.crt'));
+  await database.ready();
+  await database.psql([], (await DocumentedSteps.of('postgres-writer.md')).sql);
+}, testMs);
+
+afterAll(async () => {
+  await rm(folder, { recursive: true, force: true });
+  await cluster.deleteNamespace('database');
+});
+
+beforeEach(() => {
   namespaces = [];
 });
 
 afterEach(async () => {
+  // Also after a failure.
+  for (const namespace of namespaces) await deleteWhatNeedsTheOperator(namespace);
   await release?.uninstall();
   for (const namespace of namespaces) await cluster.deleteNamespace(namespace);
 });
 
-/** Helm's flags for a release that has to serve the namespace of the objects. */
-const settings: Readonly<Record<string, (watched: string) => readonly string[]>> = {
-  // The file's image comes from a registry that is not here.
-  original: () => [
-    ...['--values', join(root, 'test/chart/original-values.yaml'), '--set', 'image.pullPolicy=IfNotPresent'],
-    ...['--set', 'image.repository=ghcr.io/echoperator/echoperator'],
-  ],
-  minimal: () => ['--set', 'ha.enabled=false,monitoring.enabled=false'],
-  hardened: () => ['--set', 'networkPolicy.enabled=true'],
-  namespaced: (watched) => ['--skip-crds', '--set', `scope.namespaced=true,watchNamespaces={${watched}}`],
+const deleteWhatNeedsTheOperator = (namespace: string) =>
+  cluster.kubectl(['delete', 'pets,postgreswriters', '--all', '--namespace', namespace, '--timeout=60s']);
+
+type Settings = {
+  /** Helm's flags for a release that has to serve the namespace of the objects. */
+  readonly flags: (watched: string) => readonly string[];
+  /** The flags also switch on every kind, as the kinds' pages say. */
+  readonly everyKind?: true;
 };
+
+const settings: Readonly<Record<string, Settings>> = {
+  original: {
+    // The file's image comes from a registry that is not here.
+    flags: () => [
+      ...['--values', join(root, 'test/chart/original-values.yaml'), '--set', 'image.pullPolicy=IfNotPresent'],
+      ...['--set', 'image.repository=ghcr.io/echoperator/echoperator'],
+    ],
+  },
+  minimal: { flags: () => ['--set', 'ha.enabled=false,monitoring.enabled=false'] },
+  hardened: { flags: () => ['--set', 'networkPolicy.enabled=true'], everyKind: true },
+  namespaced: {
+    flags: (watched) => ['--skip-crds', '--set', `scope.namespaced=true,watchNamespaces={${watched}}`],
+    everyKind: true,
+  },
+};
+
+/** Creates the Secrets of the database and of the pet store. @returns the flags that switch on every kind */
+async function switchOn(home: string): Promise<readonly string[]> {
+  const [ofRows, ofPets, ...others] = await Promise.all(
+    ['postgres-writer.md', 'pet.md', 'pod-set.md', 'book-store.md'].map((page) => DocumentedSteps.of(page)),
+  );
+  if (ofRows === undefined || ofPets === undefined) throw new RangeError('no page');
+  const createSecret = `kubectl --namespace ${documentedNamespace} create secret`;
+  for (const command of [
+    ...ofRows.commands(createSecret).slice(0, 1),
+    ...ofPets.commands('openssl'),
+    ...ofPets.commands(createSecret),
+  ]) {
+    const here = command
+      .replaceAll(`--namespace ${documentedNamespace}`, `--namespace ${home}`)
+      .replaceAll(`.${documentedNamespace}.svc`, `.${home}.svc`);
+    await cluster.shell(here, folder);
+  }
+  return [ofRows, ofPets, ...others]
+    .flatMap((page) => page.values)
+    .map((value) => value.replace('db.example', Database.host));
+}
+
+/** A spec for each kind; its text is the message, and the name of the pet and of the row. */
+const specs: Readonly<Record<string, (text: string) => object>> = {
+  Echo: (message) => ({ message }),
+  ScheduledEcho: (message) => ({ message, schedule: '0 0 1 1 *' }),
+  PodSet: () => ({ replicas: 1 }),
+  BookStore: () => ({
+    bookApp: { repository: 'akash125/pyapp', imagePullPolicy: 'IfNotPresent', port: 80, targetPort: 3000 },
+    bookDB: { repository: 'mongo', imagePullPolicy: 'IfNotPresent', port: 27017, dbSize: '128Mi' },
+  }),
+  Pet: (name) => ({ name, type: 'dog', birthday: '2021-04-01T00:00:00Z' }),
+  PostgresWriter: (name) => ({ table: 'students', name, age: 20, country: 'Spain' }),
+};
+
+/** The name of the object of a round. A namespace has one BookStore, because the tutorial's names its database's Service. */
+const nameOf = (kind: string, round: string): string => (kind === 'BookStore' ? 'shop' : round);
 
 const helms: readonly HelmName[] = ['helm', 'helm4'];
 
@@ -41,44 +121,55 @@ describe.each(helms)('%s', (helm) => {
   test.each(Object.keys(settings))(
     'installs, upgrades, rolls back and uninstalls with the %s values, and the operator works',
     async (name) => {
+      const { flags, everyKind } = settings[name] ?? { flags: () => [] };
       const security = name === 'hardened' ? { 'pod-security.kubernetes.io/enforce': 'restricted' } : {};
       const [home, watched] = [await cluster.namespace(security), await cluster.namespace(security)];
       namespaces.push(home, watched);
       if (name === 'namespaced') {
         await cluster.kubectl(['apply', '--server-side', '--force-conflicts', `--filename=${join(root, 'crds')}`]);
       }
-      const isReady = (object: string) =>
-        cluster.kubectl(['wait', '--for=condition=Ready', object, '--namespace', watched, '--timeout=90s']);
+      const values = [...flags(watched), ...(everyKind === undefined ? [] : await switchOn(home))];
+      const enabled = kinds.filter(({ kind }) => everyKind || kind === 'Echo' || kind === 'ScheduledEcho');
       const works = async (round: string): Promise<void> => {
-        await cluster.apply(echo(round, watched, { message: round }));
-        await cluster.apply({
-          ...echo(round, watched, { message: round, schedule: '0 0 1 1 *' }),
-          kind: 'ScheduledEcho',
-        });
-        await isReady(`echo/${round}`);
+        for (const { kind, group, version } of enabled) {
+          const spec = specs[kind]?.(round);
+          const metadata = { name: nameOf(kind, round), namespace: watched };
+          await cluster.apply({ apiVersion: `${group}/${version}`, kind, metadata, spec });
+        }
+        for (const { kind } of enabled) {
+          const object = `${kind.toLowerCase()}/${nameOf(kind, round)}`;
+          await cluster.kubectl([
+            ...['wait', '--for=condition=Ready', object, '--namespace', watched, '--timeout=120s'],
+          ]);
+        }
         expect(await cluster.logOf(round, watched)).toBe(`${round}\n`);
-        await isReady(`scheduledecho/${round}`);
       };
-      const flags = settings[name]?.(watched) ?? [];
       const installed = Release.in(cluster, home, helm);
       release = installed;
-      await installed.upgrade(flags);
+      await installed.upgrade(values);
       await works('installed');
       expect(await installed.test()).toMatch(/Phase: +Succeeded/);
-      await installed.upgrade([...flags, '--set', 'podAnnotations.upgraded=yes']);
+      await installed.upgrade([...values, '--set', 'podAnnotations.upgraded=yes']);
       await works('upgraded');
       await installed.rollback();
       await works('rolled-back');
 
+      if (everyKind) {
+        await deleteWhatNeedsTheOperator(watched);
+      }
       await installed.uninstallAlone();
       await eventually('nothing of the release is left', async () => (await remains()).length === 0, 60_000).catch(
         async (cause: unknown) => {
           throw new Error(`after the uninstallation there are ${await remains()}`, { cause });
         },
       );
-      const [echos, crds] = [await names('echos', watched), await names('crds', watched)];
-      expect(echos).toHaveLength(3);
-      expect(crds).toContain('customresourcedefinition.apiextensions.k8s.io/echos.mmontes.io');
+      for (const { kind, plural, group } of enabled) {
+        const left = kind === 'Pet' || kind === 'PostgresWriter' ? 0 : kind === 'BookStore' ? 1 : 3;
+        expect([kind, (await names(`${plural}.${group}`, watched)).length]).toEqual([kind, left]);
+      }
+      const crds = await names('crds', watched);
+      for (const { plural, group } of kinds)
+        expect(crds).toContain(`customresourcedefinition.apiextensions.k8s.io/${plural}.${group}`);
     },
     testMs,
   );
@@ -87,7 +178,10 @@ describe.each(helms)('%s', (helm) => {
 const names = async (resources: string, namespace: string): Promise<readonly string[]> =>
   (await cluster.kubectl(['get', resources, '--namespace', namespace, '--output=name'])).split('\n').filter(Boolean);
 
-/** The objects with the release's label, but not the CRDs and the pod of `helm test`: Helm keeps hooks that its test has run. */
+/**
+ * The objects with the release's label, but not the CRDs, the pod of `helm test` and the pet store's claim: Helm keeps hooks that its test
+ * has run, and the claim holds all pets.
+ */
 async function remains(): Promise<readonly string[]> {
   const listed = await cluster.kubectl(['api-resources', '--verbs=list,delete', '--output=name']);
   const resources = listed.split('\n').filter((name) => name !== '' && !/^customresourcedefinitions|events/.test(name));
@@ -95,5 +189,5 @@ async function remains(): Promise<readonly string[]> {
     ...['get', resources.join(','), '--all-namespaces', '--output=name'],
     ...['--selector=app.kubernetes.io/instance=echoperator'],
   ]);
-  return left.split('\n').filter((name) => name !== '' && !/^pod\/.*-test$/.test(name));
+  return left.split('\n').filter((name) => name !== '' && !/^(pod\/.*-test|persistentvolumeclaim\/.*)$/.test(name));
 }

@@ -10,6 +10,7 @@ import { FaultProxy, type RequestFilter } from '../../src/runtime/testing/index.
 import { echoManifest } from '../../testkit/echos.ts';
 import { eventually } from '../../testkit/eventually.ts';
 import { OperatorProcess } from '../../testkit/operator-process.ts';
+import { nodeFlagsOf, publishedPrograms, type ShippedPrograms } from '../../testkit/shipped-program.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
 import { ensureBinaries } from '../../tools/programs/index.ts';
 
@@ -41,9 +42,10 @@ async function replica(
   name: string,
   settings: Readonly<Record<string, string>> = {},
   kubeconfig = cluster.kubeconfig,
+  programs?: ShippedPrograms,
 ): Promise<OperatorProcess> {
   const own = { NAMESPACE: namespace, WATCH_NAMESPACES: namespace, HA_ENABLED: 'true', HA_NODE_ID: name };
-  const operator = await OperatorProcess.start(kubeconfig, { ...own, ...settings });
+  const operator = await OperatorProcess.start(kubeconfig, { ...own, ...settings }, programs);
   started.push(operator);
   return operator;
 }
@@ -71,12 +73,12 @@ function loggedAt(output: string, message: string): number {
   return JSON.parse(line).time;
 }
 
-/** A second is promised. The bound tells that from a process that awaits its writes first, which may take 20 s. */
+/** A second is promised. The bound tells that from a process that awaits its reconciles first, which take 20 s at most. */
 const atOnceMs = 10_000;
 
 const isJobCreation: RequestFilter = ({ verb, resource }) => verb === 'create' && resource === 'jobs';
 
-/** Starts a leader that waits for the reply to a write. */
+/** Starts a leader that waits for the reply to a write, in a reconcile that never ends. */
 async function busyLeader(proxy: FaultProxy): Promise<OperatorProcess> {
   const kubeconfig = join(folder, 'proxied');
   const config = {
@@ -88,7 +90,9 @@ async function busyLeader(proxy: FaultProxy): Promise<OperatorProcess> {
     'current-context': 'x',
   };
   await writeFile(kubeconfig, stringify(config));
-  const operator = await replica('first', steady, kubeconfig);
+  const main = join(import.meta.dirname, 'environment/deaf-operator.ts');
+  const deaf = { ...publishedPrograms(), operator: { main, nodeFlags: await nodeFlagsOf('operator') } };
+  const operator = await replica('first', { ...steady, SHUTDOWN_TIMEOUT_SECONDS: '20' }, kubeconfig, deaf);
   await leads('first');
   const silence = proxy.inject({ type: 'silence' }, { on: isJobCreation });
   await cluster.client.create(Echo, echoManifest({ namespace, name: 'waits' }, { message: 'waits' }));

@@ -56,8 +56,8 @@ const onControlPlane: JestSuite = { programs: integrationPrograms };
 
 const onApiServer: JestSuite = { besideIntegration: true, programs: apiServer };
 
-/** Most tests of the chart only render it. The tests of releases install it on an API server. */
-const onReleases: JestSuite = { besideIntegration: true, programs: [...apiServer, 'helm', 'helm4'] };
+/** Most tests of the chart only render it. The tests of releases install it on an API server; promtool tests its alerts. */
+const onReleases: JestSuite = { besideIntegration: true, programs: [...apiServer, 'helm', 'helm4', 'promtool'] };
 
 const onCluster: JestSuite = {
   besideIntegration: true,
@@ -141,6 +141,10 @@ export const nightlySuites: readonly Suite[] = [
     projects: ['chart', 'chart-nightly'],
     environment: { HELMS: 'every' },
   }),
+  {
+    ...nightly('nightly-alerts', { folder: 'integration', paths: '/alerts' }),
+    programs: [...integrationPrograms, 'prometheus'],
+  },
   nightly('nightly-package', { folder: 'package' }),
   nightly('nightly-kinds', { folder: 'kinds' }),
   nightly('nightly-helm', { folder: 'e2e', paths: '/helm' }),

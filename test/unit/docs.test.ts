@@ -20,10 +20,10 @@ import { petReasons } from '../../src/controllers/pet/pet-reconciler.ts';
 import { podSetReasons } from '../../src/controllers/pod-set/pod-set-reconciler.ts';
 import { postgresWriterReasons } from '../../src/controllers/postgres-writer/postgres-writer-reconciler.ts';
 import { scheduledEchoReasons } from '../../src/controllers/scheduled-echo/scheduled-echo-reconciler.ts';
-import { Metrics } from '../../src/runtime/process/index.ts';
 import { codeBlocks, codeIn, headingAnchors, linksOf, tableAfter } from '../../testkit/markdown.ts';
 import { clusterPackages } from '../../tools/debian.ts';
 import { logLines } from '../../tools/generate/generate-log-lines.ts';
+import { ofOutside, ofRuntime } from '../../tools/generate/generate-operations.ts';
 import { entries, packageName } from '../../tools/release/npm-package.ts';
 import { guideFiles } from '../package/environment/guide.ts';
 
@@ -118,16 +118,16 @@ describe('the settings of docs/operations.md', () => {
 
 describe('the metrics of docs/operations.md', () => {
   const text = page('operations');
-  const registry = new Registry();
-  const metrics = new Metrics(registry);
 
-  test('has every metric of the runtime, and no other, with type and labels', async () => {
-    expect(metrics.registry).toBe(registry);
+  test.each([
+    ['the runtime', 'metric', ofRuntime()],
+    ['the controllers for systems outside', 'metric of the outside', ofOutside()],
+  ])('has every metric of %s, and no other, with type and labels', async (_, title, registry) => {
     const registered = registry.getMetricsAsArray() as unknown as { name: string; labelNames: string[] }[];
     const types = new Map((await registry.getMetricsAsJSON()).map(({ name, type }) => [name, String(type)]));
     const expected = registered.map(({ name, labelNames }) => [name, types.get(name), labelNames.toSorted()]);
-    const said = tableAfter(text, '| metric | type | labels |').map((row) => [
-      codeIn(row.metric),
+    const said = tableAfter(text, `| ${title} | type | labels |`).map((row) => [
+      codeIn(row[title]),
       row.type,
       [...(row.labels ?? '').matchAll(/`(\w+)`/g)].map(([, label]) => label).sort(),
     ]);
@@ -135,12 +135,13 @@ describe('the metrics of docs/operations.md', () => {
   });
 
   test('names no metric that there is not', () => {
-    const everything = new Registry();
-    new Metrics(everything);
+    const everything = Registry.merge([ofRuntime(), ofOutside()]);
     collectDefaultMetrics({ register: everything });
     const known = everything.getMetricsAsArray().map(({ name }) => name);
+    const prefixes =
+      'controller_(?:runtime|event|stuck|deferred|longest)|workqueue|rest_client|process|nodejs|informer|reflector|leader_election|grpc_client|echoperator_(?:outside|postgres)';
     const mentioned = pages.flatMap((path) =>
-      [...read(path).matchAll(/\b(?:controller_runtime|workqueue|rest_client|process|nodejs)_\w+/g)].map(([name]) =>
+      [...read(path).matchAll(new RegExp(`\\b(?:${prefixes})_\\w+`, 'g'))].map(([name]) =>
         name.replace(/_(?:bucket|sum|count)$/, ''),
       ),
     );

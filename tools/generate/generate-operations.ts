@@ -4,6 +4,9 @@ import { join } from 'node:path';
 import { Registry } from 'prom-client';
 import { isMap, isScalar, parseDocument, type YAMLMap } from 'yaml';
 import { readConfig } from '../../src/config.ts';
+import { outsideUp } from '../../src/controllers/outside/index.ts';
+import { callMetrics } from '../../src/controllers/pet/call-metrics.ts';
+import { connectionMetrics, statementMetrics } from '../../src/controllers/postgres-writer/metrics.ts';
 import { Metrics } from '../../src/runtime/process/index.ts';
 import { replaceTable } from './tables.ts';
 
@@ -75,7 +78,26 @@ export async function operationsTables(root: string): Promise<readonly [path: st
   const read = (path: string): Promise<string> => readFile(join(root, path), 'utf8');
   const [page, values, template] = await Promise.all([read(operationsPage), read(valuesFile), read(configTemplate)]);
   const withSettings = replaceTable(operationsPage, page, 'settings', settingsTable(values, template));
-  return [operationsPage, replaceTable(operationsPage, withSettings, 'metrics', await metricsTable())];
+  const withMetrics = replaceTable(operationsPage, withSettings, 'metrics', await metricsTable('metric', ofRuntime()));
+  const outside = await metricsTable('metric of the outside', ofOutside());
+  return [operationsPage, replaceTable(operationsPage, withMetrics, 'metrics of the outside', outside)];
+}
+
+/** The metrics of every operator. */
+export function ofRuntime(): Registry {
+  const registry = new Registry();
+  new Metrics(registry);
+  return registry;
+}
+
+/** The metrics of the controllers for systems outside of the cluster. */
+export function ofOutside(): Registry {
+  const registry = new Registry();
+  outsideUp(registry, 'postgres');
+  statementMetrics(registry, { query: async () => [] });
+  connectionMetrics(registry, { connections: () => ({ idle: 0, inUse: 0, waitingStatements: 0 }) }, 1);
+  callMetrics(registry);
+  return registry;
 }
 
 function settingsTable(values: string, template: string): string {
@@ -157,9 +179,7 @@ function entryOf(map: YAMLMap, wanted: string): { node: unknown; comment: string
   return { node: value, comment: lines.slice(lines.lastIndexOf('') + 1).join(' ') };
 }
 
-async function metricsTable(): Promise<string> {
-  const registry = new Registry();
-  new Metrics(registry);
+async function metricsTable(title: string, registry: Registry): Promise<string> {
   const labels = new Map(
     (registry.getMetricsAsArray() as unknown as { name: string; labelNames: readonly string[] }[]).map(
       ({ name, labelNames }) => [name, labelNames],
@@ -167,7 +187,7 @@ async function metricsTable(): Promise<string> {
   );
   const rows = (await registry.getMetricsAsJSON()).map(({ name, type, help }) => {
     const named = (labels.get(name) ?? []).map((label) => `\`${label}\``).join(', ');
-    return `| \`${name}\` | ${type} | ${named} | ${help}. |\n`;
+    return `| \`${name}\` | ${type} | ${named} | ${help.replace(/\.$/, '')}. |\n`;
   });
-  return `| metric | type | labels | meaning |\n| --- | --- | --- | --- |\n${rows.join('')}`;
+  return `| ${title} | type | labels | meaning |\n| --- | --- | --- | --- |\n${rows.join('')}`;
 }

@@ -1,7 +1,7 @@
 /**
  * Writes the generated files: the kinds' CRDs in crds/ and in the chart, the rules of the chart's roles, the tables of
  * reasons, settings, metrics and log lines in docs/, the pet store's protobuf code, Kubernetes' built-in kinds with their
- * merge rules, and the report of the runtime's public API.
+ * merge rules, the Grafana dashboards, and the report of the runtime's public API.
  *
  *   node tools/generate/main.ts           writes the files that differ
  *   node tools/generate/main.ts --check   writes nothing; fails and names the files that differ
@@ -16,6 +16,7 @@ import { type CustomKind, customResourceDefinition } from '../../src/runtime/ind
 import { apiReport, apiReportFile } from './generate-api-report.ts';
 import { builtInKinds, builtInKindsFile } from './generate-built-in-kinds.ts';
 import { builtInTypes, builtInTypesFile } from './generate-built-in-types.ts';
+import { dashboards, dashboardsFolder } from './generate-dashboards.ts';
 import { logLinesPage, logLinesTable } from './generate-log-lines.ts';
 import { operationsPage, operationsTables } from './generate-operations.ts';
 import { filesIn, wireFiles, wireFolder } from './generate-protobuf.ts';
@@ -81,6 +82,7 @@ async function expectedFiles(): Promise<ReadonlyMap<string, string>> {
     [builtInTypesFile, await builtInTypes()],
     [apiReportFile, await apiReport(root)],
     [builtInKindsFile, await builtInKinds()],
+    ...dashboards(),
   ]);
 }
 
@@ -92,7 +94,7 @@ async function currentFiles(): Promise<ReadonlyMap<string, string>> {
   }
   for (const page of [...reasonPages, operationsPage, logLinesPage])
     found.set(page, await readFile(join(root, page), 'utf8'));
-  for (const folder of [...crdFolders, rulesFolder]) {
+  for (const folder of [...crdFolders, rulesFolder, dashboardsFolder]) {
     for (const name of await readdir(join(root, folder)).catch(() => [])) {
       found.set(`${folder}/${name}`, await readFile(join(root, folder, name), 'utf8'));
     }

@@ -64,6 +64,18 @@ const containerd = <const Name extends string>(name: Name, seconds: number) => (
   seconds,
 });
 
+/** Without service discovery, which would bring the clients of all clouds: the targets come from a file. */
+const prometheus = <const Name extends string>(name: Name, seconds: number) => ({
+  name,
+  group: 'prometheus' as const,
+  package: `github.com/prometheus/prometheus/cmd/${name}`,
+  tags: ['remove_all_sd'],
+  stamp: (versionOf: VersionOf) => ({
+    'github.com/prometheus/common/version.Version': versionOf('github.com/prometheus/prometheus').slice(1),
+  }),
+  seconds,
+});
+
 /** Also sets the Kubernetes version for which Helm 3 renders charts. Helm 4 reads it from its modules. */
 const helm3Version = (versionOf: VersionOf): Record<string, string> => {
   const [, minor = ''] = versionOf('k8s.io/client-go').split('.');
@@ -106,6 +118,8 @@ export const catalogue = [
   { name: 'helm4', group: 'extras', package: 'helm.sh/helm/v4/cmd/helm', stamp: helm4Version, seconds: 40 },
   oldestKubernetes('kube-apiserver', 150),
   oldestKubernetes('kube-controller-manager', 50),
+  prometheus('promtool', 95),
+  prometheus('prometheus', 35),
   { name: 'registry', group: 'registry', package: '.', seconds: 40 },
 ] as const satisfies readonly Binary[];
 

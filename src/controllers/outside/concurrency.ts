@@ -80,6 +80,11 @@ export class Semaphore {
     this.#free = count;
   }
 
+  /** How many operations wait. */
+  get waiting(): number {
+    return this.#waiting.length;
+  }
+
   async use<T>(work: () => Promise<T>): Promise<T> {
     if (this.#free > 0) this.#free -= 1;
     else await new Promise<void>((resolve) => this.#waiting.push(resolve));

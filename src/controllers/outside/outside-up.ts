@@ -10,7 +10,7 @@ export function outsideUp(registry: Registry, system: string): (up: boolean) => 
       ? known
       : new Gauge({
           name,
-          help: 'Whether a system outside of the cluster can be used: 1, or 0 while calls to it wait.',
+          help: 'Whether `postgres` or `petstore` can be used: 1, or 0 while calls to it wait.',
           labelNames: ['system'],
           registers: [registry],
         });

@@ -6,13 +6,18 @@ import type { Gate } from '../../runtime/client/index.ts';
 import { type Manager, predicates } from '../../runtime/index.ts';
 import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
 import { Circuit, OutsideDownError, outsideUp } from '../outside/index.ts';
+import { callMetrics } from './call-metrics.ts';
 import { failureOf, outageOf } from './errors.ts';
 import { Inventory, Sweep } from './inventory.ts';
 import { PetReconciler } from './pet-reconciler.ts';
 import { PetStore } from './pet-store.ts';
+import type { StorePet } from './store-pet.ts';
 
 /** The minimum of workers: twice the connections to the API server, to keep these busy while other workers wait for the store. */
 const minWorkers = 64;
+
+/** A search for this pet shows whether the store answers. */
+const probe: StorePet = { name: 'echoperator-probe', type: 'dog', birthday: '2000-01-01' };
 
 /** The pause after a failed sweep, in milliseconds. */
 const sweepRetryMs = 5000;
@@ -42,7 +47,7 @@ export function addPetController(
   const log = manager.log.child({ controller: 'pet' });
   const pets = manager.informer(Pet, scopeOf(options)).store;
   const system = `the pet store at ${address}`;
-  const store = new PetStore({ address, tls, timeoutMs, gate });
+  const store = new PetStore({ address, tls, timeoutMs, gate, interceptors: [callMetrics(registry)] });
   const inventory = new Inventory(pets);
   const showUp = outsideUp(registry, 'petstore');
   const circuit = new Circuit({
@@ -58,8 +63,12 @@ export function addPetController(
   });
   const sweep = new Sweep({
     search: async (signal) => {
-      // A search for all pets would be a long probe, and all other calls would fail until it ends.
-      if (circuit.isOpen) return [];
+      if (circuit.isOpen) {
+        // A Pet that waits probes the store with what it has to do: a search may succeed where an addition fails.
+        if (inventory.hasWaitingPet()) return [];
+        // Nobody else would notice that the store is back. A search for all pets would be a long probe.
+        await circuit.call((linked) => store.find(probe, linked), signal);
+      }
       return circuit.call((linked) => inventory.compare(store.all(linked)), signal);
     },
     everyMs: resyncEveryMs,

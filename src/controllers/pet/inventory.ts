@@ -2,7 +2,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Pet } from '../../api/index.ts';
 import { keyOf, type ObjectKey, type ReadonlyStore } from '../../runtime/index.ts';
 import type { FoundPet } from './pet-store.ts';
-import { InvalidPetError, isStored, wantedPet } from './store-pet.ts';
+import { currentReady, InvalidPetError, isStored, wantedPet } from './store-pet.ts';
+
+/** The reasons of Pets that wait for the store. */
+const waitingReasons: ReadonlySet<string> = new Set(['PetStoreUnavailable', 'PetStoreFailed']);
 
 /** How the pet in the store deviates from its Pet. */
 export type Deviation = 'missing' | 'changed';
@@ -19,6 +22,12 @@ export class Inventory {
 
   constructor(pets: ReadonlyStore<Pet>) {
     this.#pets = pets;
+  }
+
+  /** Whether a Pet reports that it waits until the store can be used. Its reconciles call the store. */
+  hasWaitingPet(): boolean {
+    for (const pet of this.#pets.list()) if (waitingReasons.has(currentReady(pet)?.reason ?? '')) return true;
+    return false;
   }
 
   /** The deviation of the pet with this id according to the last search. */

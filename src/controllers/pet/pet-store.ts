@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import { ConnectError, createClient } from '@connectrpc/connect';
+import { ConnectError, createClient, type Interceptor } from '@connectrpc/connect';
 import {
   type ChannelTls,
   DateSchema,
@@ -30,6 +30,7 @@ export interface PetStoreOptions {
   readonly timeoutMs: number;
   /** The leader's fence, which each call must pass when it is sent. */
   readonly gate?: Gate | undefined;
+  readonly interceptors?: readonly Interceptor[];
 }
 
 /** A pet with its id. Another program may have added a pet of a type that no Pet can have: its type is undefined. */
@@ -84,10 +85,10 @@ export class PetStore {
   /** The connection on which the last search showed that the store remembers request ids. */
   #rememberingConnection: object | undefined;
 
-  constructor({ address, tls, timeoutMs, gate }: PetStoreOptions) {
+  constructor({ address, tls, timeoutMs, gate, interceptors = [] }: PetStoreOptions) {
     this.timeoutMs = timeoutMs;
     this.#gate = gate;
-    this.#channel = openChannel({ address, tls, timeoutMs, beforeCall: () => gate?.pass() });
+    this.#channel = openChannel({ address, tls, timeoutMs, interceptors, beforeCall: () => gate?.pass() });
     this.#client = createClient(WirePetStore, this.#channel.transport);
   }
 

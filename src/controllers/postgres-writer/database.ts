@@ -25,6 +25,13 @@ export interface DatabaseOptions {
   readonly onChange?: (up: boolean) => void;
 }
 
+/** The connections to the database, and the statements that wait for one. */
+export interface ConnectionCounts {
+  readonly idle: number;
+  readonly inUse: number;
+  readonly waitingStatements: number;
+}
+
 const closeTimeoutMs = 1000;
 
 /**
@@ -40,6 +47,8 @@ export class Database {
   readonly #ended: AbortSignal;
   readonly #stale = new StaleBackends();
   #opened: { readonly credentials: Credentials; readonly pool: Promise<NamedPool> } | undefined;
+  /** The pool of {@link #opened}, or an earlier one while that is being opened. */
+  #lastPool: NamedPool['pool'] | undefined;
 
   constructor(options: DatabaseOptions) {
     const { settings, log, gate, onChange } = options;
@@ -64,6 +73,12 @@ export class Database {
   query<R extends object>(statement: Statement): Promise<readonly R[]> {
     // Check the circuit after the wait for a connection, so that no connection is opened during an outage.
     return this.#connections.use(() => this.#circuit.call(() => this.#answer<R>(statement)));
+  }
+
+  /** Counts the connections of the current pool, not those of earlier credentials, which end soon. */
+  connections(): ConnectionCounts {
+    const { totalCount = 0, idleCount = 0 } = this.#lastPool ?? {};
+    return { idle: idleCount, inUse: totalCount - idleCount, waitingStatements: this.#connections.waiting };
   }
 
   /** Closes the connections, also those with a statement in flight. Waits up to a second. */
@@ -124,6 +139,7 @@ export class Database {
     const { settings, log } = this.#options;
     const pool = openPool(settings, credentials, { log, nextName: () => this.#stale.nextName() });
     this.#opened = { credentials, pool };
+    this.#lastPool = (await pool).pool;
     return pool;
   }
 

@@ -1,14 +1,15 @@
 /** PostgresWriter: a row in a table of a PostgreSQL database. */
-import { Counter, type Registry } from 'prom-client';
+import type { Registry } from 'prom-client';
 import { PostgresWriter } from '../../api/index.ts';
 import type { Gate } from '../../runtime/client/index.ts';
 import { type Manager, predicates } from '../../runtime/index.ts';
 import { type ControllerSettings, scopeOf } from '../controller-settings.ts';
 import { InFlightCount, outsideUp } from '../outside/index.ts';
 import { Database } from './database.ts';
+import { connectionMetrics, statementMetrics } from './metrics.ts';
 import type { DatabaseSettings } from './pool.ts';
 import { PostgresWriterReconciler } from './postgres-writer-reconciler.ts';
-import { parseTableName, type Statement, tableText } from './statements.ts';
+import { parseTableName, tableText } from './statements.ts';
 import { Tables } from './tables.ts';
 
 export type { DatabaseSettings } from './pool.ts';
@@ -46,6 +47,7 @@ export function addPostgresWriterController(
   const writers = manager.informer(PostgresWriter, scopeOf(options)).store;
   const inFlight = new InFlightCount();
   const database = new Database({ settings, log, gate, onChange: outsideUp(registry, 'postgres') });
+  connectionMetrics(registry, database, settings.poolSize);
   const tables = new Tables({ database: statementMetrics(registry, database), inFlight });
   const reconciler = new PostgresWriterReconciler({
     writers,
@@ -64,27 +66,4 @@ export function addPostgresWriterController(
     reconcile: (key, context) => reconciler.reconcile(key, context),
   });
   return () => database.close();
-}
-
-/** Counts the statements by their results. */
-function statementMetrics(registry: Registry, database: Pick<Database, 'query'>): Pick<Database, 'query'> {
-  const statements = new Counter({
-    name: 'echoperator_postgres_statements_total',
-    help: 'Statements for the database, by result. Those that the circuit refused at once count as errors.',
-    labelNames: ['result'],
-    registers: [registry],
-  });
-  for (const result of ['success', 'error']) statements.inc({ result }, 0);
-  return {
-    query: async <R extends object>(statement: Statement): Promise<readonly R[]> => {
-      try {
-        const rows = await database.query<R>(statement);
-        statements.inc({ result: 'success' });
-        return rows;
-      } catch (error) {
-        statements.inc({ result: 'error' });
-        throw error;
-      }
-    },
-  };
 }

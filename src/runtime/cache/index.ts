@@ -7,6 +7,7 @@
 export {
   type AnyInformer,
   type CacheObserver,
+  type CacheStatistics,
   type Coverage,
   type DeltaHandler,
   type DeltaOrigin,

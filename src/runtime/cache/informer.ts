@@ -6,6 +6,7 @@ import type { IndexFunction } from './object-index.ts';
 import {
   Reflector,
   type ReflectorOptions,
+  type ReflectorProgress,
   type ReflectorTarget,
   type ReplaceWatchOptions,
   type WatchReplacement,
@@ -70,6 +71,20 @@ export interface CacheObserver {
  * - `outOfScope`: neither.
  */
 export type Coverage = 'watched' | 'unlisted' | 'outOfScope';
+
+/** What an informer has done so far, for metrics. Of several namespaces, their sums and the longest time. */
+export interface CacheStatistics {
+  readonly objects: number;
+  /** Complete lists. Each after the first is a relist. */
+  readonly lists: number;
+  readonly failedLists: number;
+  readonly failedWatches: number;
+  /**
+   * For how long the server has not shown that the cache is current; see {@link ReflectorProgress}. Undefined while it does not run, and
+   * while the server refuses an optional kind.
+   */
+  readonly unconfirmedForMs: number | undefined;
+}
 
 /** A permission that an informer lacks. */
 export interface MissingPermission {
@@ -161,6 +176,24 @@ export class Informer<T extends KubeObject> {
    */
   get isDefective(): boolean {
     return [...this.#partitions.values()].some((partition) => partition.isDefective);
+  }
+
+  /** Collected on each call: not for the hot path. */
+  statistics(): CacheStatistics {
+    const all = [...this.#partitions.values()].map(({ reflector }) => reflector.progress);
+    const total = (count: (progress: ReflectorProgress) => number): number =>
+      all.reduce((sum, progress) => sum + count(progress), 0);
+    const needed = [...this.#partitions.values()].filter(({ refusal }) => !(this.#options.optional && refusal));
+    const confirmed = needed
+      .map(({ reflector }) => reflector.progress.confirmedAtMs)
+      .filter((timeMs) => timeMs !== undefined);
+    return {
+      objects: this.#store.size,
+      lists: total(({ lists }) => lists),
+      failedLists: total(({ failedLists }) => failedLists),
+      failedWatches: total(({ failedWatches }) => failedWatches),
+      unconfirmedForMs: confirmed.length === 0 ? undefined : performance.now() - Math.min(...confirmed),
+    };
   }
 
   /** Resolves once the store has held a complete list. */

@@ -76,6 +76,20 @@ export interface ReplaceWatchOptions {
 /** What {@link Reflector.replaceWatch} found. */
 export type WatchReplacement = 'replaced' | 'noWatch' | 'tooYoung';
 
+/** What a reflector has done so far, for metrics. */
+export interface ReflectorProgress {
+  /** Complete lists. Each after the first is a relist. */
+  readonly lists: number;
+  readonly failedLists: number;
+  /** Includes lists that are streamed as the start of a watch. */
+  readonly failedWatches: number;
+  /**
+   * When the server last showed that the target is current, by `performance.now`: a list, an event, a bookmark or an
+   * accepted watch. Before the first one: when the reflector started. Undefined while it does not run.
+   */
+  readonly confirmedAtMs: number | undefined;
+}
+
 /** {@link Reflector.replaceWatch} ended the watch. */
 class WatchReplacedError extends Error {
   override readonly name = 'WatchReplacedError';
@@ -137,6 +151,11 @@ export class Reflector<T extends KubeObject> {
   #listedAtMs = 0;
   /** How many streamed lists broke off since the last complete list. */
   #brokenStreams = 0;
+  #lists = 0;
+  readonly #failures = { list: 0, watch: 0 };
+  #confirmedAtMs: number | undefined;
+  /** The last list or event failed on a programming error: an accepted watch shows nothing. */
+  #isDefective = false;
 
   constructor(
     options: {
@@ -157,8 +176,19 @@ export class Reflector<T extends KubeObject> {
     this.#log = options.log.child({ resource: resourceName(options.kind) });
   }
 
+  get progress(): ReflectorProgress {
+    const { list, watch } = this.#failures;
+    return { lists: this.#lists, failedLists: list, failedWatches: watch, confirmedAtMs: this.#confirmedAtMs };
+  }
+
   /** Runs until the signal is aborted; never throws. A second run continues where the first one stopped. */
   async run(signal: AbortSignal): Promise<void> {
+    this.#confirmedAtMs = performance.now();
+    await this.#runUntil(signal);
+    this.#confirmedAtMs = undefined;
+  }
+
+  async #runUntil(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       // The step changes the state; a refusal is reported with the verb that it tried.
       const verb = this.#nextVerb();
@@ -236,7 +266,11 @@ export class Reflector<T extends KubeObject> {
     } else if (state.type !== 'list' && isFailedConnection(error)) {
       this.#state = { type: 'verify', resourceVersion: state.resourceVersion };
     }
-    if (isDefect(error)) this.#target.onDefect?.(error);
+    if (isDefect(error)) {
+      this.#isDefective = true;
+      this.#target.onDefect?.(error);
+    }
+    this.#failures[verb] += 1;
     const waitMs = Math.max(Math.round(this.#backoff.next()), retryAfterMs(error));
     this.#logFailure(error, waitMs);
     await delay(waitMs, undefined, { signal }).catch(() => {});
@@ -318,6 +352,9 @@ export class Reflector<T extends KubeObject> {
   #listed(objects: readonly T[], resourceVersion: string, startedAtMs: number): void {
     this.#target.replace(objects, resourceVersion, startedAtMs);
     this.#listedAtMs = performance.now();
+    this.#confirmedAtMs = this.#listedAtMs;
+    this.#lists += 1;
+    this.#isDefective = false;
     this.#brokenStreams = 0;
     this.#log.debug({ objects: objects.length, resourceVersion }, 'listed');
   }
@@ -343,6 +380,8 @@ export class Reflector<T extends KubeObject> {
       for await (const batch of batches) {
         // The first batch is empty: the server has accepted the request.
         wasOpened = true;
+        // A streamed list shows nothing before its end.
+        if (initial === undefined && !this.#isDefective) this.#confirmedAtMs = performance.now();
         this.#target.onNotRefused?.();
         let events = this.#prepared(batch, initial === undefined ? 'watch' : 'list');
         // Bytes may still arrive after an abort. Drop them: the next watch resumes from the last applied event.
@@ -359,6 +398,7 @@ export class Reflector<T extends KubeObject> {
         const last = events.at(-1);
         if (last === undefined) continue;
         this.#target.apply(events);
+        this.#isDefective = false;
         advanceTo(last.object.metadata.resourceVersion);
         this.#backoff.reset();
       }

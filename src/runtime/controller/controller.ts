@@ -43,7 +43,7 @@ export interface ReconcileContext {
    * elector's fence too.
    */
   readonly signal: AbortSignal;
-  /** Names the controller and the object in each line. */
+  /** Names the controller, the object and this reconcile (`reconcileID`) in each line. */
   readonly log: Logger;
 }
 
@@ -104,7 +104,7 @@ export interface ControllerEnvironment {
   readonly client: Client;
   readonly informers: InformerSource;
   readonly log: Logger;
-  readonly metrics: Pick<Metrics, 'reconciles' | 'queue' | 'watchesReplaced'>;
+  readonly metrics: Pick<Metrics, 'reconciles' | 'queue' | 'watchesReplaced' | 'deferrals'>;
   /** Default: none. */
   readonly observer?: OperatorObserver | undefined;
 }
@@ -169,11 +169,12 @@ export class Controller<T extends KubeObject> {
     const otherInformers = this.#attachAll(kind, options, environment.informers);
     this.#reattach = () => this.#attachAll(kind, options, environment.informers);
     this.#readYourWrites = new ReadYourWrites([this.#informer, ...otherInformers], {
-      enqueue: (key, cause) => this.#queue.add(key, undefined, cause),
+      enqueue: (key, cause, eventAtMs) => this.#queue.add(key, { eventAtMs }, cause),
       log: this.#log,
       timeoutMs: observationTimeoutMs,
       watchReplaced: environment.metrics.watchesReplaced(name),
     });
+    environment.metrics.deferrals(name, () => this.#readYourWrites.deferrals());
   }
 
   /**
@@ -287,18 +288,19 @@ export class Controller<T extends KubeObject> {
 
   async #work(signal: AbortSignal): Promise<void> {
     for (let key = await this.#queue.next(); key !== undefined; key = await this.#queue.next()) {
-      if (!this.#readYourWrites.defer(key, this.#queue.processing(key))) await this.#reconcileOne(key, signal);
+      const queued = this.#queue.processing(key);
+      if (!this.#readYourWrites.defer(key, queued)) await this.#reconcileOne(key, queued, signal);
       this.#queue.done(key);
     }
   }
 
-  async #reconcileOne(key: string, runSignal: AbortSignal): Promise<void> {
-    const log = new LazyLog(this.#log, { object: key });
+  async #reconcileOne(key: string, queued: ReturnType<WorkQueue['processing']>, runSignal: AbortSignal): Promise<void> {
+    const log = new LazyLog(this.#log, key);
     const timer = this.#limit?.start();
     const signal = timer?.signal ?? runSignal;
     const startedAtMs = performance.now();
     this.#metrics.started();
-    const trace = this.#observer?.started(key, startedAtMs, this.#queue.processing(key), this.#queue.failures(key));
+    const trace = this.#observer?.started(key, startedAtMs, queued, this.#queue.failures(key));
     let end: ReconcileEnd = { outcome: 'success' };
     let thrown: unknown;
     try {
@@ -314,6 +316,7 @@ export class Controller<T extends KubeObject> {
       timer?.stop();
       const endedAtMs = performance.now();
       this.#metrics.finished(end.outcome, (endedAtMs - startedAtMs) / 1000, end.failure);
+      if (queued?.eventAtMs !== undefined) this.#metrics.followedEvent?.((endedAtMs - queued.eventAtMs) / 1000);
       trace?.ended(end.outcome, end.failure, thrown, { endedAtMs, nextAtMs: this.#queue.dueAtMs(key) });
     }
   }

@@ -1,14 +1,18 @@
+import { randomUUID } from 'node:crypto';
 import type { Logger } from '../observability/index.ts';
 
-/** A child logger that is created at its first line: most reconciles log nothing, and creating one is expensive. */
+/**
+ * The logger of one reconcile, with the key and an id (`reconcileID`, as in controller-runtime) in each line. Created at its first line:
+ * most reconciles log nothing, and creating one is expensive.
+ */
 export class LazyLog implements Logger {
   readonly #parent: Logger;
-  readonly #bindings: Record<string, unknown>;
+  readonly #key: string;
   #child: Logger | undefined;
 
-  constructor(parent: Logger, bindings: Record<string, unknown>) {
+  constructor(parent: Logger, key: string) {
     this.#parent = parent;
-    this.#bindings = bindings;
+    this.#key = key;
   }
 
   debug(details: object, message: string): void {
@@ -32,7 +36,7 @@ export class LazyLog implements Logger {
   }
 
   get #made(): Logger {
-    this.#child ??= this.#parent.child(this.#bindings);
+    this.#child ??= this.#parent.child({ object: this.#key, reconcileID: randomUUID() });
     return this.#child;
   }
 }

@@ -52,18 +52,31 @@ interface WatchMinimums {
   tooYoungFor: Minimum | undefined;
 }
 
-/** A deferred key: since when, by `performance.now`, and why it was enqueued before and meanwhile. */
+/** A key as it was in the queue. */
+interface Queued {
+  /** Why it was enqueued. */
+  readonly causes: readonly Cause[];
+  /** When the earliest event came that no reconcile has followed, by `performance.now`. */
+  readonly eventAtMs?: number | undefined;
+}
+
+/** A deferred key, with why it was enqueued before and meanwhile. */
 interface Deferral {
+  /** By `performance.now`. */
   readonly sinceMs: number;
   causes: readonly Cause[];
+  eventAtMs: number | undefined;
 }
 
 const relist: Cause = { type: 'relist' };
 
+/** @param eventAtMs when an event of the deferred key came, by `performance.now`. */
+type Enqueue = (key: string, cause: Cause, eventAtMs: number | undefined) => void;
+
 /** Options of {@link ReadYourWrites}. */
 export interface ReadYourWritesOptions {
   /** Adds a key to the queue. */
-  readonly enqueue: (key: string, cause: Cause) => void;
+  readonly enqueue: Enqueue;
   readonly log: Logger;
   /**
    * How long a write may stay unobserved before its watch is replaced; if the
@@ -95,7 +108,7 @@ export interface ReadYourWritesOptions {
 export class ReadYourWrites {
   /** By resource: the versions of a kind share their objects and resourceVersions. */
   readonly #watches = new Map<string, WatchMinimums[]>();
-  readonly #enqueue: (key: string, cause: Cause) => void;
+  readonly #enqueue: Enqueue;
   readonly #log: Logger;
   readonly #timeoutMs: number;
   readonly #watchReplaced: (resource: string) => void;
@@ -127,14 +140,25 @@ export class ReadYourWrites {
    * Defers a key if the caches have not observed its writes, or a request of a failed reconcile has no answer yet. The key is
    * enqueued when they have. Returns whether it was deferred.
    */
-  defer(key: string, queued?: { readonly causes: readonly Cause[] }): boolean {
+  defer(key: string, queued?: Queued): boolean {
     if (!this.#unobserved.has(key) && !this.#inFlight.has(key)) return false;
-    const causes = queued?.causes ?? [];
+    const { causes = [], eventAtMs } = queued ?? {};
     const deferral = this.#deferred.get(key);
     // A later event does not restart the wait.
-    if (deferral === undefined) this.#deferred.set(key, { sinceMs: performance.now(), causes });
-    else deferral.causes = causes.reduce(withCause, deferral.causes);
+    if (deferral === undefined) this.#deferred.set(key, { sinceMs: performance.now(), causes, eventAtMs });
+    else {
+      deferral.causes = causes.reduce(withCause, deferral.causes);
+      deferral.eventAtMs ??= eventAtMs;
+    }
     return true;
+  }
+
+  /** How many keys are deferred, and the longest time that one has been, in milliseconds. For metrics: visits every deferred key. */
+  deferrals(): { readonly keys: number; readonly longestMs: number } {
+    let oldestMs = Number.POSITIVE_INFINITY;
+    for (const { sinceMs } of this.#deferred.values()) oldestMs = Math.min(oldestMs, sinceMs);
+    const keys = this.#deferred.size;
+    return { keys, longestMs: keys === 0 ? 0 : performance.now() - oldestMs };
   }
 
   /** Since when a key is deferred, by `performance.now`; undefined if it is not. */
@@ -201,10 +225,10 @@ export class ReadYourWrites {
     const deferral = this.#deferred.get(key);
     if (deferral === undefined) return;
     this.#deferred.delete(key);
-    const { sinceMs, causes } = deferral;
+    const { sinceMs, causes, eventAtMs } = deferral;
     const [before, ...others] = causes;
-    this.#enqueue(key, { type: 'observed', how, kind, deferredAtMs: sinceMs, before });
-    for (const other of others) this.#enqueue(key, other);
+    this.#enqueue(key, { type: 'observed', how, kind, deferredAtMs: sinceMs, before }, eventAtMs);
+    for (const other of others) this.#enqueue(key, other, undefined);
   }
 
   /** Reads the object, which sets a minimum. The caller throws the write's error, so an error of the read does not matter. */
@@ -346,7 +370,7 @@ export class ReadYourWrites {
   #addMinimum(watch: WatchMinimums, sentAtMs: number, minimum: Omit<Minimum, 'sinceMs'>): void {
     const { key } = minimum;
     // A list arrived while the request was in flight. If a later change has undone this write before the list, no event follows.
-    if (watch.listedOrResetAtMs > sentAtMs) this.#enqueue(key, relist);
+    if (watch.listedOrResetAtMs > sentAtMs) this.#enqueue(key, relist, undefined);
     if (minimum.isObserved()) return;
     watch.minimums.add({ ...minimum, sinceMs: performance.now() });
     this.#unobserved.set(key, (this.#unobserved.get(key) ?? 0) + 1);
@@ -361,20 +385,20 @@ export class ReadYourWrites {
     const keys = [...watch.enqueueAtNextList];
     watch.enqueueAtNextList.clear();
     this.#afterListOrReset(watch, startedAtMs);
-    for (const key of keys) this.#enqueue(key, relist);
+    for (const key of keys) this.#enqueue(key, relist, undefined);
   }
 
   /** Removes the minimums of the watch that are observed or older than `timeMs`, and enqueues each key that had a minimum. */
   #afterListOrReset(watch: WatchMinimums, timeMs: number): void {
     watch.listedOrResetAtMs = performance.now();
     const minimums = [...watch.minimums];
-    const keys = new Set(minimums.map(({ key }) => key));
+    const keys = new Map(minimums.map(({ key }) => [key, this.#deferred.get(key)?.eventAtMs]));
     // Each key is enqueued once, below, not also when its last minimum is removed.
-    for (const key of keys) this.#deferred.delete(key);
+    for (const key of keys.keys()) this.#deferred.delete(key);
     for (const minimum of minimums) {
       if (minimum.sinceMs < timeMs || minimum.isObserved()) this.#removeMinimum(watch, minimum);
     }
-    for (const key of keys) this.#enqueue(key, relist);
+    for (const [key, eventAtMs] of keys) this.#enqueue(key, relist, eventAtMs);
   }
 
   #removeMinimum(watch: WatchMinimums, minimum: Minimum, how: 'observed' | 'gaveUp' = 'observed'): void {

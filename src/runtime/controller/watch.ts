@@ -17,7 +17,15 @@ import type { Predicate } from './predicate.ts';
 export type InformerSource = <T extends KubeObject>(kind: Kind<T>, options?: InformerOptions<T>) => Informer<T>;
 
 /** Adds a key to the controller's queue. The cause is for the operator's observer. */
-export type Enqueue = (key: ObjectKey, options?: { readonly priority?: Priority }, cause?: Cause) => void;
+export type Enqueue = (
+  key: ObjectKey,
+  options?: {
+    readonly priority?: Priority;
+    /** A watch delivers a change that concerns the key, now. For the metric of the time until its reconcile has ended. */
+    readonly isEvent?: boolean;
+  },
+  cause?: Cause,
+) => void;
 
 /** A watch that is attached. */
 export interface Attachment {
@@ -155,8 +163,8 @@ export function ownsByName<Owner extends KubeObject, Child extends KubeObject>(
 const hasNewController = (delta: { readonly object: KubeObject; readonly previous: KubeObject }): boolean =>
   controllerOf(delta.object)?.uid !== controllerOf(delta.previous)?.uid;
 
-const low = { priority: 'low' } as const;
+const found = { priority: 'low' } as const;
+const live = { isEvent: true } as const;
 
 /** Changes found by a list have low priority: they may be old, while a watch delivers live changes. */
-export const enqueueOptionsOf = (origin: DeltaOrigin): { readonly priority: Priority } | undefined =>
-  origin === 'list' ? low : undefined;
+export const enqueueOptionsOf = (origin: DeltaOrigin): Parameters<Enqueue>[1] => (origin === 'list' ? found : live);

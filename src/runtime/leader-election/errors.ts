@@ -3,6 +3,13 @@ import { GateClosedError } from '../client/index.ts';
 /** The Lease was not renewed in time, or another candidate holds it: this process must not act as leader any more. */
 export class LeadershipLostError extends GateClosedError {
   override readonly name = 'LeadershipLostError';
+  readonly reason: 'expiry' | 'taken';
+
+  /** @param reason `expiry` (default): not renewed in time. `taken`: somebody else has changed the holder. */
+  constructor(message: string, reason: 'expiry' | 'taken' = 'expiry') {
+    super(message);
+    this.reason = reason;
+  }
 }
 
 /**

@@ -83,7 +83,10 @@ export class Fence implements Gate {
   #expire(): void {
     const seconds = this.#renewDeadlineMs / 1000;
     this.close(
-      new LeadershipLostError(`the lease was not renewed within ${seconds} s: another candidate may lead by now`),
+      new LeadershipLostError(
+        `the lease was not renewed within ${seconds} s: another candidate may lead by now`,
+        'expiry',
+      ),
     );
   }
 }

@@ -1,9 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Client, type Gate, isAlreadyExists, isConflict, isNotFound } from '../client/index.ts';
 import type { ObjectKey } from '../kind/index.ts';
-import type { LeaderObserver, Logger } from '../observability/index.ts';
+import type { FenceClosingReason, LeaderObserver, Logger, TakeoverReason } from '../observability/index.ts';
 import type { CrashDetector } from './crash-detection/index.ts';
-import { NotLeadingError } from './errors.ts';
+import { LeadershipLostError, NotLeadingError } from './errors.ts';
 import { Fence } from './fence.ts';
 import { LeaseKeeper } from './lease-keeper.ts';
 import { Standby } from './standby.ts';
@@ -69,6 +69,7 @@ export class LeaderElector {
   #mayHoldLease = false;
   #state: 'new' | 'contending' | 'leading' | 'ended' = 'new';
   #takeover: string | undefined;
+  #takeoverReason: TakeoverReason = 'absence';
 
   /** @throws RangeError for timings that contradict each other. */
   constructor(options: LeaderElectorOptions) {
@@ -97,6 +98,11 @@ export class LeaderElector {
   /** Why the Lease was free when this candidate took it. Undefined until then. */
   get takeover(): string | undefined {
     return this.#takeover;
+  }
+
+  /** How often the Lease has changed its holder, as far as this candidate has observed. */
+  get leaseTransitions(): number | undefined {
+    return this.#keeper.transitions ?? this.#standby.observed.lease?.spec?.leaseTransitions;
   }
 
   get isLeading(): boolean {
@@ -131,6 +137,7 @@ export class LeaderElector {
       await this.#standby.waitUntilFree(signal).catch(() => {});
       if (signal.aborted) break;
       this.#takeover = this.#standby.whyFree();
+      this.#takeoverReason = this.#standby.observed.freedBy;
       try {
         // The signal does not abort this request: the server might still execute it, and nobody would release the Lease.
         await this.#keeper.acquire(this.#standby.observed.lease);
@@ -185,6 +192,7 @@ export class LeaderElector {
       this.#fence.close(new NotLeadingError('this process no longer leads: it releases its lease'));
       renewing.abort();
       this.#options.observer?.changed(false);
+      this.#options.observer?.fenceClosed?.(closingReasonOf(this.fence.signal.reason));
       if (!isLost) {
         await renewal;
         await this.#keeper.release();
@@ -211,6 +219,7 @@ export class LeaderElector {
     this.#state = 'leading';
     this.#log.info({ because: this.#takeover }, 'leading');
     observer?.changed(true);
+    observer?.tookOver?.(this.#takeoverReason);
     this.#notifyNewLeader(identity);
     this.#publishDescription(signal).catch((error: unknown) => {
       if (!signal.aborted)
@@ -224,3 +233,6 @@ export class LeaderElector {
     if (description !== undefined) this.#keeper.publish(description);
   }
 }
+
+const closingReasonOf = (reason: unknown): FenceClosingReason =>
+  reason instanceof LeadershipLostError ? reason.reason : 'stopped';

@@ -42,6 +42,11 @@ export class LeaseKeeper {
     this.#requestTimeoutMs = (options.timings.renewDeadlineSeconds / 2) * 1000;
   }
 
+  /** How often the Lease has changed its holder, as of this candidate's last write. */
+  get transitions(): number | undefined {
+    return this.#held?.spec?.leaseTransitions;
+  }
+
   /**
    * Writes this candidate's claim to the Lease and opens the fence.
    *
@@ -150,7 +155,7 @@ export class LeaseKeeper {
     const holder = holderOf(lease);
     if (holder === identity) return this.acquire(lease, signal);
     const problem = holder === undefined ? 'was released by somebody else' : `is held by ${holder}`;
-    fence.close(new LeadershipLostError(`the lease ${key.namespace}/${key.name} ${problem}`));
+    fence.close(new LeadershipLostError(`the lease ${key.namespace}/${key.name} ${problem}`, 'taken'));
   }
 
   #read(signal: AbortSignal): Promise<Lease | undefined> {

@@ -1,4 +1,5 @@
 import type { Lease } from '../kinds/index.ts';
+import type { TakeoverReason } from '../observability/index.ts';
 import { holderOf, isSameClaim } from './lease.ts';
 import { defaultTimings } from './timings.ts';
 
@@ -96,7 +97,7 @@ export class ObservedLease {
   }
 
   /** Why the Lease may be taken, if {@link msUntilFree} is 0. */
-  get freedBy(): 'absence' | 'release' | 'ownClaim' | 'crash' | 'expiry' {
+  get freedBy(): TakeoverReason {
     const { holder } = this;
     if (!this.#exists) return 'absence';
     if (holder === undefined) return 'release';

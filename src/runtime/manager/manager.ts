@@ -120,7 +120,8 @@ export class Manager {
     }
     this.#refuseIfStopped();
     const informer = new Informer<T>({ ...options, client: this.#reader, kind, log: this.log });
-    const shared = new SharedInformer(informer, options ?? {});
+    const forget = this.#metrics.informer(resourceName(kind), () => informer.statistics());
+    const shared = new SharedInformer(informer, options ?? {}, forget);
     shared.hold(options);
     this.#informers.set(resource, shared);
     // Start after the caller has added handlers and indexes.

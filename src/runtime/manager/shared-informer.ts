@@ -6,13 +6,16 @@ import { type KubeObject, resourceName } from '../kind/index.ts';
 export class SharedInformer {
   readonly informer: AnyInformer;
   readonly #options: object;
+  readonly #onReleased: () => void;
   readonly #stop = new AbortController();
   #holders = 0;
   #running: Promise<void> | undefined;
 
-  constructor(informer: AnyInformer, options: object) {
+  /** @param onReleased is called after the last release. */
+  constructor(informer: AnyInformer, options: object, onReleased: () => void) {
     this.informer = informer;
     this.#options = options;
+    this.#onReleased = onReleased;
   }
 
   /**
@@ -33,7 +36,9 @@ export class SharedInformer {
   /** Removes a holder and returns whether it was the last one. */
   release(): boolean {
     this.#holders -= 1;
-    return this.#holders <= 0;
+    if (this.#holders > 0) return false;
+    this.#onReleased();
+    return true;
   }
 
   start(): void {

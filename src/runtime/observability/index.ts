@@ -5,11 +5,14 @@ export { type EventNotice, EventRecorder, type EventRecorderOptions } from './ev
 export { type HttpServer, type Route, type RouteResponse, serve } from './http-server.ts';
 export type { Logger } from './logger.ts';
 export {
+  type Deferrals,
+  type FenceClosingReason,
   type LeaderObserver,
   Metrics,
   type ReconcileFailure,
   type ReconcileObserver,
   type ReconcileOutcome,
+  type TakeoverReason,
 } from './metrics.ts';
 export type {
   AwaitedWrite,

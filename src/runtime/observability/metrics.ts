@@ -1,4 +1,5 @@
 import type { Registry } from 'prom-client';
+import type { CacheStatistics } from '../cache/index.ts';
 import type { RequestObserver } from '../client/index.ts';
 import type { QueueObserver } from '../queue/index.ts';
 import { type Readings, ScrapedHistogram, scrapedCounter, scrapedGauge } from './scraped-metrics.ts';
@@ -11,6 +12,12 @@ const reconcileBuckets = [
 
 /** client-go's buckets for the work queue, in seconds: powers of ten from 10 ns to 1,000 s. */
 const queueBuckets = [1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1, 10, 100, 1000];
+
+/** From an event to the end of its reconcile, in seconds: a reconcile takes milliseconds, its backoff and its queue minutes. */
+const eventBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600];
+
+/** A reconcile that has run for this many seconds counts as stuck. */
+const stuckAfterSeconds = 60;
 
 /** Further priorities share one label value, as in controller-runtime, to limit the number of series. */
 const maxPriorities = 25;
@@ -30,17 +37,38 @@ export interface ReconcileObserver {
   started(): void;
   /** @param failure may be present with any outcome: present only with the outcome `error`. */
   finished(outcome: ReconcileOutcome, seconds: number, failure?: ReconcileFailure): void;
+  /** A reconcile has ended that followed an event of a watch. @param seconds since the earliest such event. */
+  followedEvent?(seconds: number): void;
 }
+
+/**
+ * Why a candidate could take the Lease: nobody had it yet (`absence`), its holder gave it back (`release`), crashed (`crash`) or did not
+ * renew it in time (`expiry`), or the answer to an own claim was lost (`ownClaim`).
+ */
+export type TakeoverReason = 'absence' | 'release' | 'crash' | 'expiry' | 'ownClaim';
+
+/** Why a leader's fence closed: it stopped (`stopped`), did not renew the Lease in time (`expiry`), or another candidate has it (`taken`). */
+export type FenceClosingReason = 'stopped' | 'expiry' | 'taken';
 
 /** Receives the changes of leadership. */
 export interface LeaderObserver {
   changed(isLeading: boolean): void;
+  /** This process begins to lead. */
+  tookOver?(reason: TakeoverReason): void;
+  /** The fence of this process, which led, has closed. */
+  fenceClosed?(reason: FenceClosingReason): void;
+}
+
+/** How many keys of a controller are deferred until the caches have observed its writes, and for how long at most. */
+export interface Deferrals {
+  readonly keys: number;
+  readonly longestMs: number;
 }
 
 /**
- * The runtime's metrics, with the names, labels and buckets of controller-runtime and client-go, so that dashboards for Go
- * operators work. `informer_watches_replaced_total` is the only addition. Observing is cheap: it changes plain numbers,
- * which are read at a scrape.
+ * The runtime's metrics, with the names, labels and buckets of controller-runtime and client-go where these have the metric, so that
+ * dashboards for Go operators work. Observing is cheap: it changes plain numbers, which are read at a scrape. No label has a value per
+ * object or namespace: the number of series depends on the controllers, the kinds that they watch, and the API server's status codes.
  */
 export class Metrics {
   readonly registry: Registry;
@@ -60,8 +88,21 @@ export class Metrics {
   readonly #unfinishedSeconds: Readings<'name' | 'controller'>;
   readonly #longestSeconds: Readings<'name' | 'controller'>;
   readonly #watchesReplaced: Readings<'controller' | 'resource'>;
+  readonly #eventSeconds: ScrapedHistogram<'controller'>;
+  readonly #stuck: Readings<'controller'>;
+  readonly #deferredKeys: Readings<'controller'>;
+  readonly #longestDeferral: Readings<'controller'>;
+  readonly #eventAge: Readings<'resource'>;
+  readonly #cachedObjects: Readings<'resource'>;
+  readonly #lists: Readings<'resource'>;
+  readonly #listErrors: Readings<'resource' | 'verb'>;
+  /** The informers of each resource. */
+  readonly #informers = new Map<string, Set<() => CacheStatistics>>();
   readonly #requests: Readings<'code' | 'host' | 'method'>;
   readonly #leading: Readings<'name'>;
+  readonly #transitions: Readings<'name'>;
+  readonly #takeovers: Readings<'name' | 'reason'>;
+  readonly #fenceClosings: Readings<'name' | 'reason'>;
   /** All metrics with the label `controller`, except histograms. */
   readonly #perController: readonly { remove(label: 'controller', controller: string): void }[];
 
@@ -152,6 +193,47 @@ export class Metrics {
       help: 'Watches replaced because they did not deliver a write of the controller in time',
       labels: ['controller', 'resource'],
     });
+    this.#eventSeconds = new ScrapedHistogram(registry, {
+      name: 'controller_event_latency_seconds',
+      help: 'Time from an event of a watch to the end of the next reconcile of its key, waits for the cache included',
+      labels: controller,
+      buckets: eventBuckets,
+    });
+    this.#stuck = scrapedGauge(registry, {
+      name: 'controller_stuck_reconciles',
+      help: 'Reconciles that have run for more than a minute',
+      labels: controller,
+    });
+    this.#deferredKeys = scrapedGauge(registry, {
+      name: 'controller_deferred_keys',
+      help: 'Keys deferred until the caches have observed their writes',
+      labels: controller,
+    });
+    this.#longestDeferral = scrapedGauge(registry, {
+      name: 'controller_longest_deferral_seconds',
+      help: 'Longest time that a key has been deferred',
+      labels: controller,
+    });
+    this.#eventAge = scrapedGauge(registry, {
+      name: 'informer_last_event_age_seconds',
+      help: 'Time since the API server last confirmed the cache: by an event, a bookmark, an accepted watch or a list. Normally a minute at most, ten for a kind that nobody has written since the API server started',
+      labels: ['resource'],
+    });
+    this.#cachedObjects = scrapedGauge(registry, {
+      name: 'informer_cached_objects',
+      help: 'Objects in the cache',
+      labels: ['resource'],
+    });
+    this.#lists = scrapedCounter(registry, {
+      name: 'reflector_lists_total',
+      help: 'Complete lists; each after the first of a namespace is a relist',
+      labels: ['resource'],
+    });
+    this.#listErrors = scrapedCounter(registry, {
+      name: 'reflector_errors_total',
+      help: 'Failed lists and watches; the start of a watch may stream a list',
+      labels: ['resource', 'verb'],
+    });
     this.#requests = scrapedCounter(registry, {
       name: 'rest_client_requests_total',
       help: 'Requests to the API server by status code, method and host',
@@ -161,6 +243,21 @@ export class Metrics {
       name: 'leader_election_master_status',
       help: 'Whether this process holds the lease',
       labels: ['name'],
+    });
+    this.#transitions = scrapedGauge(registry, {
+      name: 'leader_election_lease_transitions',
+      help: 'How often the Lease has changed its holder, as the Lease says: the same number in all replicas',
+      labels: ['name'],
+    });
+    this.#takeovers = scrapedCounter(registry, {
+      name: 'leader_election_takeovers_total',
+      help: 'Times that this process began to lead, by why it could: the Lease was absent, released, expired, its holder crashed, or it was the own claim (`absence`, `release`, `expiry`, `crash`, `ownClaim`)',
+      labels: ['name', 'reason'],
+    });
+    this.#fenceClosings = scrapedCounter(registry, {
+      name: 'leader_election_fence_closings_total',
+      help: 'Times that this process could no longer write as leader, by why: it stopped (`stopped`), did not renew the Lease in time (`expiry`), or another has it (`taken`)',
+      labels: ['name', 'reason'],
     });
     this.#perController = [
       this.#reconciles,
@@ -176,6 +273,9 @@ export class Metrics {
       this.#unfinishedSeconds,
       this.#longestSeconds,
       this.#watchesReplaced,
+      this.#stuck,
+      this.#deferredKeys,
+      this.#longestDeferral,
     ];
   }
 
@@ -195,6 +295,7 @@ export class Metrics {
     this.#maxWorkers.add(label, () => workers);
     this.#activeWorkers.add(label, () => active);
     const times = this.#reconcileSeconds.distribution(label);
+    const eventTimes = this.#eventSeconds.distribution(label);
     return {
       started: () => {
         active += 1;
@@ -205,6 +306,7 @@ export class Metrics {
         if (failure !== undefined) failures[failure] += 1;
         times.observe(seconds);
       },
+      followedEvent: (seconds) => eventTimes.observe(seconds),
     };
   }
 
@@ -226,6 +328,7 @@ export class Metrics {
     };
     this.#unfinishedSeconds.add(label, () => sum(ages()));
     this.#longestSeconds.add(label, () => Math.max(0, ...ages()));
+    this.#stuck.add({ controller }, () => ages().filter((seconds) => seconds > stuckAfterSeconds).length);
     return {
       added: () => {
         adds += 1;
@@ -256,10 +359,50 @@ export class Metrics {
     };
   }
 
+  /** Adds the deferred keys of a controller. @param read is called at each scrape. */
+  deferrals(controller: string, read: () => Deferrals): void {
+    this.#deferredKeys.add({ controller }, () => read().keys);
+    this.#longestDeferral.add({ controller }, () => read().longestMs / 1000);
+  }
+
+  /**
+   * Adds an informer. The informers of a resource (of several versions) have one value: their sum, or the longest time.
+   *
+   * @param read is called at each scrape.
+   * @returns a function that removes the informer.
+   */
+  informer(resource: string, read: () => CacheStatistics): () => void {
+    const informers = this.#informers.get(resource) ?? this.#addResource(resource);
+    informers.add(read);
+    return () => {
+      informers.delete(read);
+      if (informers.size > 0) return;
+      this.#informers.delete(resource);
+      for (const readings of [this.#eventAge, this.#cachedObjects, this.#lists, this.#listErrors]) {
+        readings.remove('resource', resource);
+      }
+    };
+  }
+
+  #addResource(resource: string): Set<() => CacheStatistics> {
+    const informers = new Set<() => CacheStatistics>();
+    this.#informers.set(resource, informers);
+    const values = <T>(value: (statistics: CacheStatistics) => T): T[] => [...informers].map((read) => value(read()));
+    this.#eventAge.add({ resource }, () => {
+      const ages = values(({ unconfirmedForMs }) => unconfirmedForMs).filter((ageMs) => ageMs !== undefined);
+      return ages.length === 0 ? undefined : Math.max(...ages) / 1000;
+    });
+    this.#cachedObjects.add({ resource }, () => sum(values(({ objects }) => objects)));
+    this.#lists.add({ resource }, () => sum(values(({ lists }) => lists)));
+    this.#listErrors.add({ resource, verb: 'list' }, () => sum(values(({ failedLists }) => failedLists)));
+    this.#listErrors.add({ resource, verb: 'watch' }, () => sum(values(({ failedWatches }) => failedWatches)));
+    return informers;
+  }
+
   /** Removes the metrics of a controller and its queue. A later controller with the same name starts at zero. */
   removeController(controller: string): void {
     for (const readings of this.#perController) readings.remove('controller', controller);
-    for (const times of [this.#reconcileSeconds, this.#queueSeconds, this.#workSeconds]) {
+    for (const times of [this.#reconcileSeconds, this.#eventSeconds, this.#queueSeconds, this.#workSeconds]) {
       times.removeDistributions('controller', controller);
     }
   }
@@ -281,14 +424,33 @@ export class Metrics {
   }
 
   /** Returns an observer for the elector of one lease. The metric is 0 until the elector reports that it leads. */
-  leader(lease: string): LeaderObserver {
+  leader(lease: string): Required<LeaderObserver> {
     let leading = false;
+    const takeovers = { absence: 0, release: 0, crash: 0, expiry: 0, ownClaim: 0 };
+    const closings = { stopped: 0, expiry: 0, taken: 0 };
     this.#leading.add({ name: lease }, () => (leading ? 1 : 0));
+    for (const reason of Object.keys(takeovers) as TakeoverReason[]) {
+      this.#takeovers.add({ name: lease, reason }, () => takeovers[reason]);
+    }
+    for (const reason of Object.keys(closings) as FenceClosingReason[]) {
+      this.#fenceClosings.add({ name: lease, reason }, () => closings[reason]);
+    }
     return {
       changed: (isLeading) => {
         leading = isLeading;
       },
+      tookOver: (reason) => {
+        takeovers[reason] += 1;
+      },
+      fenceClosed: (reason) => {
+        closings[reason] += 1;
+      },
     };
+  }
+
+  /** Adds the number of holders that a lease has had. @param read is called at each scrape; undefined: not known yet. */
+  leaseTransitions(lease: string, read: () => number | undefined): void {
+    this.#transitions.add({ name: lease }, read);
   }
 
   #depthObserver(controller: string): (items: number, priority?: number) => void {

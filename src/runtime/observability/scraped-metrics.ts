@@ -7,11 +7,14 @@ export interface MetricDefinition<Label extends string> {
   readonly labels: readonly Label[];
 }
 
+/** Reads a value at a scrape. Undefined: there is no value now. */
+export type ReadValue = () => number | undefined;
+
 /** The values of a metric, each a function that is called at every scrape. Between scrapes they cost nothing. */
 export class Readings<Label extends string> {
   #all: Reading<Label>[] = [];
 
-  add(labels: Readonly<Record<Label, string>>, read: () => number): void {
+  add(labels: Readonly<Record<Label, string>>, read: ReadValue): void {
     this.#all.push({ labels, read });
   }
 
@@ -43,7 +46,7 @@ export function scrapedCounter<Label extends string>(
     registers: [registry],
     collect() {
       this.reset();
-      for (const reading of readings) this.inc(reading.labels, reading.read());
+      for (const { labels, read } of readings) this.inc(labels, read() ?? 0);
     },
   });
   return readings;
@@ -62,7 +65,10 @@ export function scrapedGauge<Label extends string>(
     registers: [registry],
     collect() {
       this.reset();
-      for (const reading of readings) this.set(reading.labels, reading.read());
+      for (const { labels, read } of readings) {
+        const value = read();
+        if (value !== undefined) this.set(labels, value);
+      }
     },
   });
   return readings;
@@ -70,7 +76,7 @@ export function scrapedGauge<Label extends string>(
 
 interface Reading<Label extends string> {
   readonly labels: Readonly<Record<Label, string>>;
-  readonly read: () => number;
+  readonly read: ReadValue;
 }
 
 /** The number of observed values in each bucket. */

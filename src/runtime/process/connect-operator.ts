@@ -102,6 +102,9 @@ export async function connectOperator(options: ConnectOptions): Promise<Operator
       observer: metrics.leader(leaderElection.lease.name),
       log,
     });
+  if (candidate !== undefined && leaderElection !== undefined) {
+    metrics.leaseTransitions(leaderElection.lease.name, () => candidate.elector.leaseTransitions);
+  }
   const gate = candidate?.elector.fence;
   const client = new HttpClient(transport, name, { gate });
   // Without the gate, because the informers of a warm standby must list and watch too.

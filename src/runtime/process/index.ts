@@ -22,11 +22,14 @@ export type {
 export { FlightRecorder } from '../observability/flight-recorder.ts';
 export { type HttpServer, type Route, type RouteResponse, serve } from '../observability/http-server.ts';
 export {
+  type Deferrals,
+  type FenceClosingReason,
   type LeaderObserver,
   Metrics,
   type ReconcileFailure,
   type ReconcileObserver,
   type ReconcileOutcome,
+  type TakeoverReason,
 } from '../observability/metrics.ts';
 export type {
   AwaitedWrite,

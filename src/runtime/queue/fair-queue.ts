@@ -18,14 +18,23 @@ export class QueueItem implements Linked<QueueItem> {
   furtherCauses: readonly Cause[] | undefined;
   /** How many times it was added again while it waited. Adds during its last reconcile count once per cause. */
   furtherAdds = 0;
+  /** When the earliest event came that no reconcile of the key has followed, by `performance.now`. */
+  eventAtMs: number | undefined;
   previous: QueueItem | undefined;
   next: QueueItem | undefined;
 
-  constructor(key: string, priority: Priority, addedAtMs: number, cause: Cause | undefined) {
+  constructor(
+    key: string,
+    priority: Priority,
+    addedAtMs: number,
+    cause: Cause | undefined,
+    eventAtMs: number | undefined,
+  ) {
     this.key = key;
     this.priority = priority;
     this.addedAtMs = addedAtMs;
     this.cause = cause;
+    this.eventAtMs = eventAtMs;
   }
 
   /** Every known cause, the first one first. */

@@ -38,6 +38,16 @@ export interface WorkQueueOptions extends RetryOptions {
   readonly observer?: QueueObserver;
 }
 
+/** How a key is added. */
+export interface AddOptions {
+  /** Default: normal. */
+  readonly priority?: Priority;
+  /** A watch delivers a change that concerns the key, now. */
+  readonly isEvent?: boolean;
+  /** When such a change came that no reconcile of the key has followed, by `performance.now`. */
+  readonly eventAtMs?: number | undefined;
+}
+
 /** After this many keys of normal priority in a row, a waiting key of low priority is dequeued. */
 const maxNormalInARow = 32;
 
@@ -87,6 +97,8 @@ export class WorkQueue {
   readonly #processing = new Map<string, QueueItem>();
   /** The keys that were added while a worker had them. */
   readonly #addedWhileProcessing = new Map<string, Priority>();
+  /** When the first event came while a worker had the key, by `performance.now`. */
+  readonly #eventsWhileProcessing = new Map<string, number>();
   /** Why they were added, if causes were given. */
   readonly #causesWhileProcessing = new Map<string, readonly Cause[]>();
   readonly #failures = new Map<string, number>();
@@ -111,10 +123,11 @@ export class WorkQueue {
   }
 
   /** Adds a key. If it already waits, the more urgent priority applies, and its first cause stays, unless the new cause is `observed`. */
-  add(key: string, { priority = 'normal' }: { readonly priority?: Priority } = {}, cause?: Cause): void {
+  add(key: string, { priority = 'normal', isEvent = false, eventAtMs }: AddOptions = {}, cause?: Cause): void {
     if (this.#closed) return;
     if (this.#processing.has(key)) {
       this.#addedWhileProcessing.set(key, moreUrgent(priority, this.#addedWhileProcessing.get(key)));
+      if (isEvent && !this.#eventsWhileProcessing.has(key)) this.#eventsWhileProcessing.set(key, performance.now());
       if (cause !== undefined) {
         this.#causesWhileProcessing.set(key, withCause(this.#causesWhileProcessing.get(key) ?? [], cause));
       }
@@ -123,6 +136,8 @@ export class WorkQueue {
     const waiting = this.#waiting.get(key);
     if (waiting !== undefined) {
       waiting.furtherAdds += 1;
+      if (isEvent) waiting.eventAtMs ??= performance.now();
+      else if (eventAtMs !== undefined) waiting.eventAtMs = Math.min(eventAtMs, waiting.eventAtMs ?? eventAtMs);
       if (cause?.type === 'observed') promote(waiting, cause);
       else if (cause !== undefined && cause !== waiting.cause) {
         waiting.furtherCauses = withCause(waiting.furtherCauses ?? [], cause);
@@ -131,7 +146,8 @@ export class WorkQueue {
       return;
     }
     this.#observer.added?.();
-    this.#wait(new QueueItem(key, priority, performance.now(), cause));
+    const nowMs = performance.now();
+    this.#wait(new QueueItem(key, priority, nowMs, cause, isEvent ? nowMs : eventAtMs));
     // The worker takes a key in its next microtask: until then the key waits, so that adding it again changes nothing.
     this.#idleWorkers.shift()?.();
   }
@@ -182,7 +198,7 @@ export class WorkQueue {
   /** A key that a worker has, as it was dequeued. */
   processing(
     key: string,
-  ): Pick<QueueItem, 'addedAtMs' | 'cause' | 'furtherCauses' | 'furtherAdds' | 'causes'> | undefined {
+  ): Pick<QueueItem, 'addedAtMs' | 'cause' | 'furtherCauses' | 'furtherAdds' | 'causes' | 'eventAtMs'> | undefined {
     return this.#processing.get(key);
   }
 
@@ -225,7 +241,9 @@ export class WorkQueue {
     this.#addedWhileProcessing.delete(key);
     const [cause, ...others] = this.#causesWhileProcessing.get(key) ?? [];
     this.#causesWhileProcessing.delete(key);
-    this.add(key, { priority }, cause);
+    const eventAtMs = this.#eventsWhileProcessing.get(key);
+    this.#eventsWhileProcessing.delete(key);
+    this.add(key, { priority, eventAtMs }, cause);
     for (const other of others) this.add(key, { priority }, other);
   }
 
@@ -238,6 +256,7 @@ export class WorkQueue {
     this.#reportDepth('low');
     this.#addedWhileProcessing.clear();
     this.#causesWhileProcessing.clear();
+    this.#eventsWhileProcessing.clear();
     this.#failures.clear();
     for (const { timer } of this.#timers.values()) clearTimeout(timer);
     this.#timers.clear();

@@ -384,6 +384,8 @@ class Run {
   #held: (() => void) | undefined;
   /** The write of the plan has been sent, or the watch is held. */
   #isPerturbed = false;
+  /** The resource that the operator has not listed again since its watch has expired. */
+  #awaitedList: string | undefined;
   /** A new operator starts after the one before has stopped. */
   #restarting: Promise<void> = Promise.resolve();
   #namespace = '';
@@ -475,7 +477,10 @@ class Run {
       this.#note(`operator ${this.#current} receives nothing of ${kind.kind}`);
       this.#held = () => {
         // The next list delivers every object again.
-        if (perturbation === 'missed') this.#forgetObserved(kind);
+        if (perturbation === 'missed') {
+          this.#awaitedList = kind.plural;
+          this.#forgetObserved(kind);
+        }
         hold?.off();
       };
       return hold;
@@ -507,6 +512,7 @@ class Run {
 
   #forgetObserved({ kind }: Kind): void {
     for (const [uid, observed] of this.#observed) if (observed.kind === kind) this.#observed.delete(uid);
+    // A condition may have changed twice in between.
   }
 
   #faultOf(perturbation: Exclude<WritePerturbation, 'stopped'>): Fault {
@@ -606,7 +612,7 @@ class Run {
   }
 
   #isQuiet(forMs: number): boolean {
-    if (this.#withheld?.ended.aborted === false) return false;
+    if (this.#withheld?.ended.aborted === false || this.#awaitedList !== undefined) return false;
     return this.#inFlight === 0 && performance.now() - this.#lastActivityAtMs > forMs;
   }
 
@@ -668,6 +674,7 @@ class Run {
     this.#lastActivityAtMs = performance.now();
     this.#requests += 1;
     if (!isWatch(request)) this.#inFlight += 1;
+    else if (request.resource === this.#awaitedList) this.#awaitedList = undefined;
     if (!isCounted(request)) return;
     const description = this.#describe(request);
     this.#note(`operator ${operator}: ${description}`);

@@ -133,6 +133,17 @@ async function run(times: number, take: (turn: number, sweep: Sweep) => readonly
   return { failures, enqueued, tookMs: performance.now() - startedAtMs };
 }
 
+test.each([
+  ['Stored', false],
+  ['InvalidSpec', false],
+  ['PetStoreUnavailable', true],
+  ['PetStoreFailed', true],
+])('a Pet whose Ready has the reason %s waits for the store: %s', (reason, waits) => {
+  const { status, ...rest } = pet('thor', '1');
+  put({ ...rest, status: { ...status, conditions: status?.conditions?.map((each) => ({ ...each, reason })) } } as Pet);
+  expect(new Inventory(store).hasWaitingPet()).toBe(waits);
+});
+
 describe('a sweep', () => {
   test('searches at once and periodically, and enqueues with low priority', async () => {
     const { enqueued, failures } = await run(3, () => [key]);

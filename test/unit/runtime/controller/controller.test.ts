@@ -73,9 +73,25 @@ describe('a reconcile', () => {
     await reconciled('b', 1);
     expect(begun.map(({ key }) => key)).toEqual(['default/a', 'default/b']);
     expect(managed.log.lines.filter(({ message }) => message === 'seen').map(({ details }) => details)).toEqual([
-      { controller: 'widget', object: 'default/a', name: 'a' },
-      { controller: 'widget', object: 'default/b', name: 'b' },
+      { controller: 'widget', object: 'default/a', reconcileID: expect.any(String), name: 'a' },
+      { controller: 'widget', object: 'default/b', reconcileID: expect.any(String), name: 'b' },
     ]);
+  });
+
+  test('has an id in its log lines, which no other reconcile has', async () => {
+    const stream = await controller(['a'], (_, { log }) => {
+      log.info({}, 'one');
+      log.info({}, 'two');
+      return done;
+    });
+    await reconciled('a', 1);
+    stream.send('MODIFIED', stored('a', '11'));
+    await reconciled('a', 2);
+    const lines = managed.log.lines.filter(({ message }) => ['one', 'two'].includes(message));
+    const ids = lines.map(({ details }) => details.reconcileID);
+    expect(ids).toEqual([ids[0], ids[0], ids[2], ids[2]]);
+    expect(ids[0]).toMatch(/^[0-9a-f-]{36}$/);
+    expect(ids[2]).not.toBe(ids[0]);
   });
 
   test('is called for an addition, a change and a deletion', async () => {

@@ -223,6 +223,8 @@ describe('a manager', () => {
     const metrics = {
       queue: () => ({}),
       watchesReplaced: () => () => {},
+      deferrals: () => {},
+      informer: () => () => {},
       reconciles: () => ({
         started: () => {
           throw defect;
@@ -507,8 +509,8 @@ describe('a controller', () => {
 
   test('with invalid numbers leaves no informer, no handler and no metric', async () => {
     managed = await Managed.start();
-    const before = await managed.registry.metrics();
     const kept = managed.manager.informer(Widget);
+    const before = await managed.registry.metrics();
     const addHandler = jest.spyOn(kept, 'addHandler');
     const options = { owns: [Part], reconcile: noting() };
     for (const [wrong, message] of [

@@ -1,4 +1,4 @@
-import { beforeEach, describe, expect, test } from '@jest/globals';
+import { beforeEach, describe, expect, jest, test } from '@jest/globals';
 import { Registry } from 'prom-client';
 import { Metrics } from '../../../../src/runtime/observability/index.ts';
 
@@ -41,6 +41,24 @@ const ofControllerRuntime = [
   ['workqueue_work_duration_seconds', 'histogram', 'controller name', queueBuckets],
 ];
 
+const eventBuckets = '0.005 0.01 0.025 0.05 0.1 0.25 0.5 1 2.5 5 10 30 60 120 300 600 +Inf';
+const ours = [
+  ['controller_deferred_keys', 'gauge', 'controller'],
+  ['controller_event_latency_seconds', 'histogram', 'controller', eventBuckets],
+  ['controller_longest_deferral_seconds', 'gauge', 'controller'],
+  ['controller_stuck_reconciles', 'gauge', 'controller'],
+  ['informer_cached_objects', 'gauge', 'resource'],
+  ['informer_last_event_age_seconds', 'gauge', 'resource'],
+  ['informer_watches_replaced_total', 'counter', 'controller resource'],
+  ['leader_election_fence_closings_total', 'counter', 'name reason'],
+  ['leader_election_lease_transitions', 'gauge', 'name'],
+  ['leader_election_takeovers_total', 'counter', 'name reason'],
+  ['reflector_errors_total', 'counter', 'resource verb'],
+  ['reflector_lists_total', 'counter', 'resource'],
+];
+
+const statistics = { objects: 3, lists: 2, failedLists: 1, failedWatches: 4, unconfirmedForMs: 500 };
+
 /** Every metric with a value, as it is exposed: its name, type, labels and, of a histogram, buckets. */
 async function exposed(): Promise<string[][]> {
   const text = await registry.metrics();
@@ -55,12 +73,87 @@ async function exposed(): Promise<string[][]> {
     .sort();
 }
 
-test('names, types, labels and buckets are those of controller-runtime', async () => {
+test('names, types, labels and buckets are those of controller-runtime, where it has the metric', async () => {
   metrics.reconciles('widget', 4);
   metrics.queue('widget');
   metrics.requests('10.96.0.1:443')('GET', '200');
   metrics.leader('widgets');
-  expect(await exposed()).toEqual(ofControllerRuntime);
+  metrics.leaseTransitions('widgets', () => 7);
+  metrics.deferrals('widget', () => ({ keys: 2, longestMs: 1500 }));
+  metrics.informer('widgets', () => statistics);
+  metrics.watchesReplaced('widget')('widgets');
+  expect(await exposed()).toEqual([...ofControllerRuntime, ...ours].sort());
+});
+
+test('the informers of a resource have one value each, until the last one is removed', async () => {
+  const remove = metrics.informer('widgets.test.example', () => statistics);
+  const removeOther = metrics.informer('widgets.test.example', () => ({ ...statistics, unconfirmedForMs: 800 }));
+  const removeStopped = metrics.informer('parts.test.example', () => ({ ...statistics, unconfirmedForMs: undefined }));
+  const label = 'resource="widgets.test.example"';
+  expect(await lines('informer_last_event_age_seconds')).toEqual([`informer_last_event_age_seconds{${label}} 0.8`]);
+  expect((await lines('informer_cached_objects'))[0]).toBe(`informer_cached_objects{${label}} 6`);
+  expect((await lines('reflector_lists_total'))[0]).toBe(`reflector_lists_total{${label}} 4`);
+  expect((await lines('reflector_errors_total')).slice(0, 2)).toEqual([
+    `reflector_errors_total{${label},verb="list"} 2`,
+    `reflector_errors_total{${label},verb="watch"} 8`,
+  ]);
+  remove();
+  removeStopped();
+  expect(await lines('informer_cached_objects')).toEqual([`informer_cached_objects{${label}} 3`]);
+  removeOther();
+  expect(await registry.metrics()).not.toContain('widgets.test.example');
+});
+
+test('exposes how many keys are deferred, and for how long', async () => {
+  metrics.deferrals('widget', () => ({ keys: 2, longestMs: 1500 }));
+  expect(await lines('controller_deferred_keys')).toEqual(['controller_deferred_keys{controller="widget"} 2']);
+  expect(await lines('controller_longest_deferral_seconds')).toEqual([
+    'controller_longest_deferral_seconds{controller="widget"} 1.5',
+  ]);
+  metrics.removeController('widget');
+  expect(await registry.metrics()).not.toContain('controller="widget"');
+});
+
+test('a reconcile counts as stuck after a minute', async () => {
+  const now = jest.spyOn(performance, 'now').mockReturnValue(1000);
+  try {
+    const queue = metrics.queue('widget');
+    queue.started('default/a');
+    now.mockReturnValue(2000);
+    queue.started('default/b');
+    now.mockReturnValue(61_500);
+    expect(await lines('controller_stuck_reconciles')).toEqual(['controller_stuck_reconciles{controller="widget"} 1']);
+    queue.finished('default/a');
+    expect(await lines('controller_stuck_reconciles')).toEqual(['controller_stuck_reconciles{controller="widget"} 0']);
+  } finally {
+    now.mockRestore();
+  }
+});
+
+test('counts takeovers and fence closings by reason, from zero', async () => {
+  const leader = metrics.leader('widgets');
+  const values = async (name: string): Promise<string[]> =>
+    (await lines(name)).map((line) => line.replace(/^.*reason="(\w+)"\} /, '$1 '));
+  leader.tookOver('crash');
+  leader.fenceClosed('expiry');
+  expect(await values('leader_election_takeovers_total')).toEqual([
+    'absence 0',
+    'release 0',
+    'crash 1',
+    'expiry 0',
+    'ownClaim 0',
+  ]);
+  expect(await values('leader_election_fence_closings_total')).toEqual(['stopped 0', 'expiry 1', 'taken 0']);
+});
+
+test('exposes the transitions of the Lease once they are known', async () => {
+  let transitions: number | undefined;
+  metrics.leaseTransitions('widgets', () => transitions);
+  expect(await lines('leader_election_lease_transitions')).toEqual([]);
+  transitions = 7;
+  expect(await lines('leader_election_lease_transitions')).toEqual([
+    'leader_election_lease_transitions{name="widgets"} 7',
+  ]);
 });
 
 test('counts replaced watches by controller and resource', async () => {

@@ -71,7 +71,10 @@ test('a stopping leader writes its last Events before it releases the Lease', as
   list.list('10', [stored('a', '1')]);
   await eventually('it reconciles', async () => reconciled.length === 1);
   expect(operator.readiness().ready).toBe(true);
-  expect(await operator.metrics.registry.metrics()).toContain('leader_election_master_status{name="greeter"} 1');
+  const metrics = await operator.metrics.registry.metrics();
+  expect(metrics).toContain('leader_election_master_status{name="greeter"} 1');
+  expect(metrics).toContain('leader_election_takeovers_total{name="greeter",reason="absence"} 1');
+  expect(metrics).toContain('leader_election_lease_transitions{name="greeter"} 0');
 
   operator.events.record(Widget, stored('a', '1'), { type: 'Normal', reason: 'Made', action: 'Make', note: 'made' });
   stop.abort();
@@ -85,6 +88,9 @@ test('a stopping leader writes its last Events before it releases the Lease', as
   release.json(200, heldBy('', '3'));
   await running;
   expect(log.messages('info')).toContain('the lease is released');
+  expect(await operator.metrics.registry.metrics()).toContain(
+    'leader_election_fence_closings_total{name="greeter",reason="stopped"} 1',
+  );
 });
 
 test('a warm standby fills its caches, and reconciles their objects when it leads', async () => {
@@ -101,6 +107,9 @@ test('a warm standby fills its caches, and reconciles their objects when it lead
   (await server.next({ path: leasePath, method: 'PUT' })).json(200, heldBy('me_1', '7'));
   await eventually('it reconciles', async () => reconciled.length === 1);
   expect(reconciled).toEqual(['a']);
+  expect(await operator.metrics.registry.metrics()).toContain(
+    'leader_election_takeovers_total{name="greeter",reason="release"} 1',
+  );
   expect(log.messages('info')).toContain('workers start');
 });
 

@@ -460,3 +460,46 @@ describe('the observer', () => {
     expect(queue.depth).toBe(0);
   });
 });
+
+describe('a key knows its earliest event', () => {
+  const eventAtMs = (key = 'a'): number | undefined => queue.processing(key)?.eventAtMs;
+  const nowMs = (): number => performance.now();
+
+  test('of those that came while it waited', async () => {
+    queue.add('a');
+    jest.advanceTimersByTime(10);
+    const firstMs = nowMs();
+    queue.add('a', { isEvent: true });
+    jest.advanceTimersByTime(10);
+    queue.add('a', { isEvent: true });
+    await taken();
+    expect(eventAtMs()).toBe(firstMs);
+  });
+
+  test('of those that came while a worker had it', async () => {
+    queue.add('a', { isEvent: true });
+    await taken();
+    jest.advanceTimersByTime(10);
+    const firstMs = nowMs();
+    queue.add('a', { isEvent: true });
+    jest.advanceTimersByTime(10);
+    queue.add('a', { isEvent: true });
+    queue.done('a');
+    await taken();
+    expect(eventAtMs()).toBe(firstMs);
+    queue.done('a');
+    queue.add('a');
+    await taken();
+    expect(eventAtMs()).toBeUndefined();
+  });
+
+  test('of those that came before it was deferred', async () => {
+    const earlierMs = nowMs();
+    jest.advanceTimersByTime(10);
+    queue.add('a', { isEvent: true });
+    queue.add('a', { eventAtMs: earlierMs });
+    queue.add('b', { eventAtMs: earlierMs });
+    await taken();
+    expect([eventAtMs('a'), eventAtMs('b')]).toEqual([earlierMs, earlierMs]);
+  });
+});

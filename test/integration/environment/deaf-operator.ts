@@ -1,0 +1,23 @@
+import { Echo } from '../../../src/api/index.ts';
+import { controllers } from '../../../src/operator.ts';
+import { Job } from '../../../src/runtime/kinds/index.ts';
+
+/**
+ * The operator's program with another reconcile of Echos: it creates a Job, and then never ends. Nothing aborts it, so an operator that
+ * waits for its work takes its whole SHUTDOWN_TIMEOUT_SECONDS to stop.
+ */
+Object.assign(controllers.echo, {
+  add: async ({ manager }) => {
+    manager.controller(Echo, {
+      reconcile: async (metadata, { client }) => {
+        const container = { name: 'echo', image: 'busybox' };
+        const template = { spec: { restartPolicy: 'Never', containers: [container] } };
+        await client.create(Job, { metadata, spec: { template } }).catch(() => {});
+        return new Promise(() => {});
+      },
+    });
+    return undefined;
+  },
+} satisfies Partial<(typeof controllers)['echo']>);
+
+await import('../../../src/main.ts');
