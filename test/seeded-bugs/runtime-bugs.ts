@@ -89,7 +89,7 @@ export const runtimeBugs: readonly SeededBug[] = [
   {
     name: 'Runtime: a key that is added while a worker has it is lost',
     file: 'runtime/queue/work-queue.ts',
-    find: '    this.add(key, { priority }, cause);\n    for (const other of others) this.add(key, { priority }, other);',
+    find: '    this.add(key, { priority, eventAtMs }, cause);\n    for (const other of others) this.add(key, { priority }, other);',
     replace: '',
     plans: { perturb: ['echo/update'] },
   },
