@@ -30,8 +30,8 @@ export interface ScenarioWorld {
 /**
  * A script of user actions, and the operator that handles them.
  *
- * After each step the kit waits until the operator rests: it has received the last change of each object, and sends nothing. A step may itself wait for a condition, and play a controller or a
- * kubelet. The last step must delete what the first ones created.
+ * After each step the kit waits until the operator rests: it has received the last change of each object, and sends nothing. A step may
+ * itself wait for a condition, and play a controller or a kubelet. The last step must delete what the first ones created.
  */
 export interface Scenario {
   /** Part of the names of its plans. */
@@ -153,6 +153,7 @@ const learningQuietMs = 1500;
 
 /** What a perturbation holds back arrives after this time, even if the step has not ended. */
 const releaseMs = 3000;
+
 /** How long the operator is `stale`. */
 const staleMs = 1000;
 
@@ -512,7 +513,6 @@ class Run {
 
   #forgetObserved({ kind }: Kind): void {
     for (const [uid, observed] of this.#observed) if (observed.kind === kind) this.#observed.delete(uid);
-    // A condition may have changed twice in between.
   }
 
   #faultOf(perturbation: Exclude<WritePerturbation, 'stopped'>): Fault {
@@ -542,7 +542,7 @@ class Run {
   }
 
   #withholdEvents(): void {
-    const fault = this.#operators.at(-1)?.proxy.inject({ type: 'slow', bytesPerSecond: 1 }, { on: isWatch });
+    const fault = this.#operators.at(-1)?.proxy.inject({ type: 'hold', expires: false }, { on: isWatch });
     this.#withheld = fault;
     this.#note(`no events for ${staleMs} ms`);
     setTimeout(() => {
@@ -691,7 +691,7 @@ class Run {
 
   #restart(restarting: Promise<void>): void {
     this.#restarting = restarting;
-    // Who waits for it gets the error too.
+    // The next check of the rest throws it: this only prevents an unhandled rejection, and tells it in the timeline.
     restarting.catch((error: unknown) => this.#note(`no operator: ${messageOf(error)}`));
   }
 
