@@ -188,8 +188,8 @@ export const kindBugs: readonly SeededBug[] = [
   {
     name: 'Pet: requests do not pass the fence',
     file: 'controllers/pet/index.ts',
-    find: 'new PetStore({ address, tls, timeoutMs, gate,',
-    replace: 'new PetStore({ address, tls, timeoutMs,',
+    find: 'new PetStore({ address, tls, timeoutMs, gate, interceptors',
+    replace: 'new PetStore({ address, tls, timeoutMs, interceptors',
     plans: { perturb: ['pet/create'] },
   },
   {

@@ -87,9 +87,9 @@ export const runtimeBugs: readonly SeededBug[] = [
     plans: { perturb: ['naive/child-deleted write 1 unsent'] },
   },
   {
-    name: 'Runtime: a key that is added while it is processed is lost',
+    name: 'Runtime: a key that is added while a worker has it is lost',
     file: 'runtime/queue/work-queue.ts',
-    find: 'this.add(key, { priority, eventAtMs }, cause);',
+    find: '    this.add(key, { priority, eventAtMs }, cause);\n    for (const other of others) this.add(key, { priority }, other);',
     replace: '',
     plans: { perturb: ['echo/update'] },
   },

@@ -38,26 +38,30 @@ export class AuditLog {
   readonly #file: string;
   readonly #byNamespace = new Map<string, AuditEvent[]>();
   #offset: number;
+  /** The offset is within a line, of which nothing is read. */
+  #isWithinLine: boolean;
   #reading: Promise<void> = Promise.resolve();
 
-  private constructor(file: string, offset: number) {
+  private constructor(file: string, offset: number, isWithinLine: boolean) {
     this.#file = file;
     this.#offset = offset;
+    this.#isWithinLine = isWithinLine;
   }
 
   /** Reads the log from its beginning. */
   static fromStart(file: string): AuditLog {
-    return new AuditLog(file, 0);
+    return new AuditLog(file, 0, false);
   }
 
   /** Reads only what the API server writes from now on. */
   static async fromEnd(file: string): Promise<AuditLog> {
-    // The API server creates the file with its first line, and writes each line with one system call.
+    // The API server creates the file with its first line.
     const size = await stat(file).then(
       ({ size }) => size,
       () => 0,
     );
-    return new AuditLog(file, size);
+    // The file may end within a line that is being written. If it does not, only the line's end is skipped.
+    return new AuditLog(file, Math.max(size - 1, 0), size > 0);
   }
 
   /** Returns the events of a namespace until now, in the order of the log. */
@@ -74,9 +78,14 @@ export class AuditLog {
     const bytes = Buffer.concat(chunks);
     // The last line may be incomplete.
     const end = bytes.lastIndexOf('\n') + 1;
+    if (end === 0) return;
     this.#offset += end;
-    for (const line of bytes.toString('utf8', 0, end).split('\n').slice(0, -1))
-      this.#add(JSON.parse(line) as AuditEvent);
+    const lines = bytes
+      .toString('utf8', 0, end)
+      .split('\n')
+      .slice(this.#isWithinLine ? 1 : 0, -1);
+    this.#isWithinLine = false;
+    for (const line of lines) this.#add(JSON.parse(line) as AuditEvent);
   }
 
   #add(event: AuditEvent): void {

@@ -41,3 +41,12 @@ test('fromEnd ignores earlier lines, and treats a missing file as empty', async 
   expect(await names(early, 'a')).toEqual(['one', 'two']);
   expect(await names(late, 'a')).toEqual(['two']);
 });
+
+test('fromEnd ignores the rest of a line that is being written', async () => {
+  const whole = line('a', 'one');
+  await writeFile(file, whole.slice(0, 20));
+  const log = await AuditLog.fromEnd(file);
+  expect(await names(log, 'a')).toEqual([]);
+  await appendFile(file, whole.slice(20) + line('a', 'two'));
+  expect(await names(log, 'a')).toEqual(['two']);
+});
