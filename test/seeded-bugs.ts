@@ -15,7 +15,7 @@ import { makeRunFolder } from '../testkit/run-folder.ts';
 import { OutsidePrograms } from './integration/environment/outside-systems.ts';
 import { seededBugs } from './seeded-bugs/index.ts';
 import type { PlansRequest, PlansResult } from './seeded-bugs/run-plans.ts';
-import { type Plans, type SeededBug, SourceCopy } from './seeded-bugs/seeded-bug.ts';
+import { type Plans, type SeededBug, SourceCopy, textWith } from './seeded-bugs/seeded-bug.ts';
 
 const { BUG = '' } = process.env;
 
@@ -89,6 +89,7 @@ const plansOf = (bugs: readonly SeededBug[]): Plans => ({
 });
 
 async function tryAll(folder: string, bugs: readonly SeededBug[]): Promise<readonly Tried[]> {
+  await Promise.all(bugs.map(textWith));
   await using programs = await Programs.start(folder);
   const { plans, failures } = await programs.run(undefined, plansOf(bugs));
   console.log(`without a bug: ${plans.length} plans, ${failures.length} failures`);
