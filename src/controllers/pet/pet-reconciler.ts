@@ -124,8 +124,8 @@ class PetRecord {
  *
  * - If the store remembers request ids, the operator sends the same request again. The store repeats its answer or adds the pet.
  * - Otherwise the operator searches for a pet that equals the intent, was not there before the request, and whose id no other Pet has,
- *   according to the API server. That is the pet of this Pet, or indistinguishable from it. If there is none, the operator adds one, but only when the first
- *   request can no longer arrive.
+ *   according to the API server; see {@link ownPet}. That is the pet of this Pet, or indistinguishable from it. If there is none, the
+ *   operator adds one, but only when the first request can no longer arrive.
  *
  * Only one Pet at a time adds or searches for pets that are alike, so two Pets never share a pet.
  */
@@ -302,10 +302,8 @@ export class PetReconciler {
         return { added: await store.add(intent, intent.requestId, linked) };
       }, signal);
       if (added !== undefined) return onFound(added);
-      const otherIds =
-        alike.length === 0 ? undefined : await idsOfOtherPets(record.client, record.pet.metadata.uid, namespaces);
-      const isOthers = (id: string): boolean => otherIds?.has(id) === true || intent.present?.includes(id) === true;
-      const own = alike.filter((id) => !isOthers(id)).sort()[0];
+      const free = alike.filter((id) => intent.present?.includes(id) !== true);
+      const own = free.length === 0 ? undefined : ownPet(free, await otherPets(record, namespaces));
       if (own !== undefined) return onFound(own);
       const waitMs = 2 * store.timeoutMs - ageMs;
       if (waitMs <= 0) return;
@@ -352,18 +350,12 @@ function withDeletion({ metadata, status }: Pet, message: string): string {
 
 const pageSize = 500;
 
-/**
- * The ids of other Pets, read from the API server, because the cache may not have observed the last status that another process
- * wrote. If two Pets had the same id, the deletion of one would delete the pet of the other.
- *
- * @param namespaces the namespaces of the Pets. Default: all.
- */
-async function idsOfOtherPets(
-  client: Client,
-  uid: string,
+/** Statuses of other Pets, read from the API server, because the cache may not have observed the last one that another process wrote. */
+async function otherPets(
+  { client, pet: { metadata } }: PetRecord,
   namespaces: readonly string[] | undefined,
-): Promise<ReadonlySet<string>> {
-  const ids = new Set<string>();
+): Promise<readonly Status[]> {
+  const statuses: Status[] = [];
   for (const scope of namespaces?.map((namespace) => ({ namespace })) ?? [{}]) {
     for (let next: string | undefined = ''; next !== undefined; ) {
       const page: Awaited<ReturnType<typeof client.list<Pet>>> = await client.list(Pet, {
@@ -371,11 +363,25 @@ async function idsOfOtherPets(
         limit: pageSize,
         ...(next !== '' && { continue: next }),
       });
-      for (const { metadata, status } of page.items) {
-        if (status?.id !== undefined && metadata.uid !== uid) ids.add(status.id);
+      for (const { metadata: other, status } of page.items) {
+        if (status !== undefined && other.uid !== metadata.uid) statuses.push(status);
       }
       next = page.metadata.continue || undefined;
     }
   }
-  return ids;
+  return statuses;
+}
+
+/**
+ * Chooses the pet of a Pet whose answer was lost, among those that were not there before its request. Never a pet whose id another Pet
+ * has: the deletion of that Pet would delete this pet. Other Pets may wait for lost answers too. If this Pet took a pet that a later one
+ * could take, and left one that the later one must not take, that one would belong to nobody. So it takes the one that most others must
+ * not take.
+ */
+function ownPet(free: readonly string[], others: readonly Status[]): string | undefined {
+  const taken = new Set(others.map(({ id }) => id));
+  const refusals = new Map<string, number>();
+  for (const id of others.flatMap(({ intent }) => intent?.present ?? [])) refusals.set(id, (refusals.get(id) ?? 0) + 1);
+  const candidates = free.filter((id) => !taken.has(id)).sort();
+  return candidates.toSorted((one, other) => (refusals.get(other) ?? 0) - (refusals.get(one) ?? 0))[0];
 }
