@@ -124,15 +124,15 @@ export const kindBugs: readonly SeededBug[] = [
   {
     name: 'PostgresWriter: the row stays in the earlier table',
     file: 'controllers/postgres-writer/postgres-writer-reconciler.ts',
-    find: 'for (const other of others) {',
-    replace: 'for (const other of others.slice(1)) {',
+    find: 'this.#deleteFrom(current, others, signal)',
+    replace: 'this.#deleteFrom(current, others.slice(1), signal)',
     plans: { mutate: ['PostgresWriter/table'] },
   },
   {
     name: 'PostgresWriter: the row is not deleted',
     file: 'controllers/postgres-writer/postgres-writer-reconciler.ts',
-    find: 'for (const text of tables) await this.#delete(writer, text, context.signal);',
-    replace: '',
+    find: 'this.#deleteFrom(writer, tables, context.signal)',
+    replace: 'this.#deleteFrom(writer, [], context.signal)',
     plans: { perturb: ['postgres-writer/delete write 1 unsent'] },
   },
   {

@@ -187,7 +187,6 @@ export class PostgresWriterReconciler {
   async #apply(writer: PostgresWriter, context: ReconcileContext): Promise<Result> {
     const { signal } = context;
     let current = writer;
-    let progress = '';
     try {
       const table = await this.#findTable(writer);
       const updated = await this.#addToStatus(writer, table, context);
@@ -196,13 +195,14 @@ export class PostgresWriterReconciler {
       const text = tableText(table);
       let written = await this.#upsert(current, table, signal);
       const others = (current.status?.tables ?? []).filter((other) => other !== text);
-      for (const other of others) {
-        progress = `the row is in ${text}; waiting to delete it from ${other}: `;
-        await this.#delete(current, other, signal);
+      const failures = await this.#deleteFrom(current, others, signal);
+      if (failures.length < others.length) written = await this.#upsert(current, table, signal);
+      if (failures[0] !== undefined) {
+        const remaining = failures.map((failure) => failure.table);
+        const progress = `the row is in ${text}; waiting to delete it from ${remaining.join(' and ')}: `;
+        return this.#reportFailure(current, failures[0].error, context, [text, ...remaining], progress);
       }
-      progress = '';
       this.#missingTables.delete(rowIdOf(writer));
-      if (others.length > 0) written = await this.#upsert(current, table, signal);
       const outcome = writtenOutcome(written, text);
       const result = await this.#report(current, outcome, context, [text]);
       const notice = noticeOf(writer, { text, others, written, reason: outcome.reason });
@@ -210,10 +210,7 @@ export class PostgresWriterReconciler {
       this.#recordCheck(writer);
       return result;
     } catch (error) {
-      const failure = failureOutcome(error);
-      if (failure === undefined) throw error;
-      const message = `${progress}${failure.message}`;
-      return this.#report(current, { ...failure, message }, context, current.status?.tables ?? []);
+      return this.#reportFailure(current, error, context, current.status?.tables ?? []);
     }
   }
 
@@ -236,6 +233,24 @@ export class PostgresWriterReconciler {
       inFlight.waiting(() => tables.rowsOf(table).upsert(rowOf(writer))),
       signal,
     );
+  }
+
+  /** Deletes the row from each of the tables. A failure does not keep the row in the tables after it. */
+  async #deleteFrom(
+    writer: PostgresWriter,
+    tables: readonly string[],
+    signal: AbortSignal,
+  ): Promise<readonly { readonly table: string; readonly error: unknown }[]> {
+    const failures: { readonly table: string; readonly error: unknown }[] = [];
+    for (const table of tables) {
+      try {
+        await this.#delete(writer, table, signal);
+      } catch (error) {
+        signal.throwIfAborted();
+        failures.push({ table, error });
+      }
+    }
+    return failures;
   }
 
   /**
@@ -279,18 +294,18 @@ export class PostgresWriterReconciler {
 
   async #cleanUp(writer: PostgresWriter, context: ReconcileContext): Promise<Result | CleanedUp> {
     let tables = writer.status?.tables;
+    let failure: unknown;
     try {
       tables ??= await this.#unrecordedTables(writer);
-      for (const text of tables) await this.#delete(writer, text, context.signal);
-      return cleanedUp;
+      const failures = await this.#deleteFrom(writer, tables, context.signal);
+      if (failures[0] === undefined) return cleanedUp;
+      tables = failures.map(({ table }) => table);
+      failure = failures[0].error;
     } catch (error) {
-      const failure = failureOutcome(error);
-      if (failure === undefined) throw error;
-      const where = tables?.join(' and ') ?? writer.spec.table;
-      const message = `waiting to delete the row from ${where}: ${failure.message}`;
-      const requeueAfterMs = failure.requeueAfterMs ?? stuckRetryMs;
-      return this.#report(writer, { ...failure, message, requeueAfterMs }, context, tables ?? []);
+      failure = error;
     }
+    const progress = `waiting to delete the row from ${tables?.join(' and ') ?? writer.spec.table}: `;
+    return this.#reportFailure(writer, failure, context, tables ?? [], progress);
   }
 
   /**
@@ -319,6 +334,30 @@ export class PostgresWriterReconciler {
     const { allowedTables } = this.#options;
     if (allowedTables === undefined || allowedTables.has(tableText(table))) return table;
     throw new TableNotAllowedError(`the operator may not write to the table ${tableText(table)} (PSQL_TABLES)`);
+  }
+
+  /**
+   * Reports why a reconcile failed. A deletion that needs the help of a person is retried too.
+   *
+   * @throws an unexpected error.
+   */
+  async #reportFailure(
+    writer: PostgresWriter,
+    error: unknown,
+    context: ReconcileContext,
+    tables: readonly string[],
+    progress = '',
+  ): Promise<Result> {
+    const failure = failureOutcome(error);
+    if (failure === undefined) throw error;
+    const retryAfterMs = writer.metadata.deletionTimestamp === undefined ? undefined : stuckRetryMs;
+    const { requeueAfterMs = retryAfterMs } = failure;
+    return this.#report(
+      writer,
+      { ...failure, message: `${progress}${failure.message}`, requeueAfterMs },
+      context,
+      tables,
+    );
   }
 
   /** @param tables the tables that may contain the row. */

@@ -1,0 +1,141 @@
+import { beforeEach, describe, expect, test } from '@jest/globals';
+import { type PostgresWriter, postgresWriterFinalizer } from '../../../../src/api/index.ts';
+import { InFlightCount, OutsideDownError } from '../../../../src/controllers/outside/index.ts';
+import { PostgresWriterReconciler } from '../../../../src/controllers/postgres-writer/postgres-writer-reconciler.ts';
+import { type Table, tableText } from '../../../../src/controllers/postgres-writer/statements.ts';
+import type { Tables } from '../../../../src/controllers/postgres-writer/tables.ts';
+import type { EventNotice } from '../../../../src/runtime/controller/index.ts';
+import {
+  type Client,
+  type EventRecorder,
+  findCondition,
+  type Logger,
+  type ReadonlyStore,
+} from '../../../../src/runtime/index.ts';
+
+const silent: Logger = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {}, child: () => silent };
+const key = { namespace: 'default', name: 'ada' };
+const id = 'default/ada';
+
+let writer: PostgresWriter;
+/** The ids of the rows of each table. */
+let rows: Map<string, Set<string>>;
+/** The tables that cannot be used. */
+let down: Set<string>;
+let events: string[];
+/** Called before a status write. */
+let onStatusWrite: () => void;
+/** Called after a status write: an error loses its answer. */
+let afterStatusWrite: () => void;
+let isFinalizerRemoved: boolean;
+let reconciler: PostgresWriterReconciler;
+
+const client = {
+  mergeStatus: async (_: unknown, __: unknown, patch: { readonly [name: string]: unknown }) => {
+    onStatusWrite();
+    const status = Object.entries({ ...writer.status, ...patch }).filter(([, value]) => value !== null);
+    writer = { ...writer, status: Object.fromEntries(status) };
+    afterStatusWrite();
+    return writer;
+  },
+  patch: async () => {
+    isFinalizerRemoved = true;
+    return writer;
+  },
+} as unknown as Client;
+
+/** Throws if the table cannot be used. */
+function use(table: Table): Set<string> {
+  const text = tableText(table);
+  const now = new Date();
+  const details = { since: now, failedAt: now, cause: new Error('locked'), retryAfterMs: 1000 };
+  if (down.has(text)) throw new OutsideDownError(`the table ${text}`, { reason: 'TableBusy', ...details });
+  const ids = rows.get(text) ?? new Set();
+  rows.set(text, ids);
+  return ids;
+}
+
+const tables = {
+  find: async ({ name }: { readonly name: string }) => ({ schema: 'public', name }),
+  rowsOf: (table: Table) => ({
+    upsert: async () => {
+      const before = use(table).has(id);
+      use(table).add(id);
+      return before ? 'unchanged' : 'written';
+    },
+    delete: async () => void use(table).delete(id),
+  }),
+} as unknown as Tables;
+
+const reconcile = () =>
+  reconciler
+    .reconcile(key, { client, signal: new AbortController().signal, log: silent })
+    .catch((error: unknown) => error);
+
+const ready = () => findCondition(writer.status?.conditions, 'Ready');
+const tablesWithRow = () => [...rows].filter(([, ids]) => ids.has(id)).map(([table]) => table);
+
+beforeEach(() => {
+  rows = new Map();
+  down = new Set();
+  events = [];
+  onStatusWrite = () => {};
+  afterStatusWrite = () => {};
+  isFinalizerRemoved = false;
+  reconciler = new PostgresWriterReconciler({
+    writers: { get: () => writer } as unknown as ReadonlyStore<PostgresWriter>,
+    tables,
+    inFlight: new InFlightCount(),
+    events: {
+      record: (_: unknown, __: unknown, { reason }: EventNotice) => events.push(reason),
+    } as unknown as EventRecorder,
+    freshMs: 60_000,
+    missingMs: 60_000,
+  });
+  writer = {
+    metadata: {
+      ...key,
+      uid: 'u',
+      resourceVersion: '1',
+      creationTimestamp: '2026-01-01T00:00:00Z',
+      generation: 3,
+      finalizers: [postgresWriterFinalizer],
+    },
+    spec: { table: 'new', name: 'Ada', age: 36, country: 'GB' },
+    status: { tables: ['public.locked', 'public.old'] },
+  };
+  rows.set('public.locked', new Set([id])).set('public.old', new Set([id]));
+});
+
+describe('a table that cannot be used does not keep the row in the other tables', () => {
+  beforeEach(() => {
+    down.add('public.locked');
+  });
+
+  test('when the row moves', async () => {
+    await reconcile();
+    expect(tablesWithRow()).toEqual(['public.locked', 'public.new']);
+    expect(ready()).toMatchObject({
+      reason: 'TableBusy',
+      message: 'the row is in public.new; waiting to delete it from public.locked: the table public.locked: locked',
+    });
+    expect(writer.status?.tables).toEqual(['public.new', 'public.locked']);
+    down.clear();
+    await reconcile();
+    expect([tablesWithRow(), writer.status?.tables]).toEqual([['public.new'], ['public.new']]);
+  });
+
+  test('when the PostgresWriter is deleted', async () => {
+    writer = { ...writer, metadata: { ...writer.metadata, deletionTimestamp: '2026-01-02T00:00:00Z' } };
+    await reconcile();
+    expect(tablesWithRow()).toEqual(['public.locked']);
+    expect(ready()).toMatchObject({
+      reason: 'TableBusy',
+      message: 'waiting to delete the row from public.locked: the table public.locked: locked',
+    });
+    expect([writer.status?.tables, isFinalizerRemoved]).toEqual([['public.locked'], false]);
+    down.clear();
+    await reconcile();
+    expect([tablesWithRow(), isFinalizerRemoved]).toEqual([[], true]);
+  });
+});
