@@ -90,12 +90,12 @@ export class BookStoreReconciler {
     return outcomeOf(bookStore, spec, app, database);
   }
 
-  /** The applier, with an Event for each child that it changes or restores. */
+  /** The applier, with an Event for each child that it creates or changes. */
   #applierWithEvents(bookStore: BookStore, context: ReconcileContext): Pick<Applier, 'apply'> {
     return {
       apply: async (kind, desired, child) => {
         const applied = await this.#options.applier.apply(kind, desired, child);
-        this.#reporter.recordRepair(bookStore, kind, applied, context);
+        this.#reporter.recordChild(bookStore, kind, applied, context);
         return applied;
       },
     };

@@ -53,18 +53,21 @@ const childReasons = defineReasons({
   Replacing: {
     ready: 'False',
     event: 'Normal',
+    blocksCreation: true,
     meaning:
       'A child is being deleted, or belongs to an earlier BookStore of this name. The operator creates a new one when it is deleted.',
   },
   NameTaken: {
     ready: 'False',
     event: 'Warning',
+    blocksCreation: true,
     recordsMessageChanges: true,
     meaning: 'An object with the name of a child does not belong to this BookStore.',
   },
   Refused: {
     ready: 'False',
     event: 'Warning',
+    blocksCreation: true,
     meaning: 'The API server refuses a change, for example because of a quota, a policy or an invalid field.',
   },
 });
@@ -131,6 +134,7 @@ const readyReasons = defineReasons({
   InvalidSpec: {
     ready: 'False',
     event: 'Warning',
+    blocksCreation: true,
     recordsMessageChanges: true,
     meaning:
       'A required field is missing: the BookStore was stored under an older CustomResourceDefinition. Other conditions stay.',

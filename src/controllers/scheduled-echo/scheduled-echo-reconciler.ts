@@ -30,12 +30,14 @@ export const scheduledEchoReasons = defineReasons({
   Replacing: {
     ready: 'False',
     event: 'Normal',
+    blocksCreation: true,
     meaning:
       'The CronJob is being deleted, or belongs to an earlier ScheduledEcho of this name. The operator creates a new one when it is gone.',
   },
   InvalidSchedule: {
     ready: 'False',
     event: 'Warning',
+    blocksCreation: true,
     recordsMessageChanges: true,
     meaning:
       'The API server refuses the schedule or the time zone. The message quotes it. An existing CronJob keeps its last valid schedule. The operator retries at least once a minute.',
@@ -43,18 +45,21 @@ export const scheduledEchoReasons = defineReasons({
   CronJobNameTaken: {
     ready: 'False',
     event: 'Warning',
+    blocksCreation: true,
     meaning:
       'A CronJob of that name exists and does not belong to this ScheduledEcho. The operator does not change it.',
   },
   CronJobRefused: {
     ready: 'False',
     event: 'Warning',
+    blocksCreation: true,
     meaning:
       'The API server refuses the CronJob for another reason, for example a quota, a policy or a missing permission. The message quotes it. The operator retries at least once a minute.',
   },
   InvalidSpec: {
     ready: 'False',
     event: 'Warning',
+    blocksCreation: true,
     recordsMessageChanges: true,
     meaning:
       '`message` or `schedule` is missing: the ScheduledEcho was stored under an older CustomResourceDefinition. The operator does not change an existing CronJob.',
@@ -120,7 +125,7 @@ export class ScheduledEchoReconciler {
     if (applied.type === 'terminating') {
       return { ...beingDeleted(CronJob, cronJob), status: statusOf(echo, cronJob) };
     }
-    this.#reporter.recordRepair(echo, CronJob, applied, context);
+    this.#reporter.recordChild(echo, CronJob, applied, context);
     return this.#scheduled(echo, cronJob);
   }
 

@@ -17,6 +17,7 @@ export { adoptAndRelease, type Claim, type ClaimOptions } from './adoption.ts';
 export { belongsToPredecessor } from './children.ts';
 export { type CleanedUp, type FinalizerOptions, removeFinalizer } from './finalizer.ts';
 export {
+  currentReady,
   desiredStatus,
   type OutcomeReporterOptions,
   type Reason,

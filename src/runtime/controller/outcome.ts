@@ -28,6 +28,11 @@ export interface Reason {
    * objects: a message with a clock or a counter would record an Event at each reconcile. Default false.
    */
   readonly recordsMessageChanges?: boolean;
+  /**
+   * Whether a child may be missing under this reason because it could not be created. {@link OutcomeReporter.recordChild} does not
+   * report a child that is then created as one that was deleted. Default false.
+   */
+  readonly blocksCreation?: boolean;
   /** One sentence for the generated documentation. */
   readonly meaning: string;
 }
@@ -59,6 +64,12 @@ export function defineReasons<R extends string>(reasons: Reasons<R>): Reasons<R>
 
 /** An object whose status has conditions, as {@link defineKind} declares it. */
 export type ReportingObject = KubeObject & { readonly status?: StandardStatus };
+
+/** The condition `Ready`, if it was observed for the current generation of the object. */
+export function currentReady({ metadata, status }: ReportingObject): Condition | undefined {
+  const ready = findCondition(status?.conditions, 'Ready');
+  return ready !== undefined && ready.observedGeneration === metadata.generation ? ready : undefined;
+}
 
 /** How a reconcile ended: the status to write, and when to requeue. */
 export interface Outcome<R extends string = string, T extends ReportingObject = ReportingObject> {
@@ -201,21 +212,27 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
   }
 
   /**
-   * Records an Event if an apply changed a child, or created it although `Ready` was True for this generation: somebody had edited or
-   * deleted it, or the spec has changed. Reasons: `DeploymentChanged`, whose note names the first field that was corrected, and
-   * `DeploymentRecreated`. Call it with each result of {@link Applier.apply}. Does not wait and never throws.
+   * Records an Event if an apply created a child (`DeploymentCreated`, or `DeploymentRecreated` if somebody had deleted it) or changed
+   * it (`DeploymentChanged`, whose note names the first field that was corrected). Call it with each result of {@link Applier.apply}.
+   * Does not wait and never throws.
    */
-  recordRepair(object: T, child: Kind, applied: ApplyResult<KubeObject>, context: Pick<ReconcileContext, 'log'>): void {
-    if (applied.type === 'applied') {
-      const note = `applied ${child.kind} ${applied.object.metadata.name}, which differed from the spec in ${applied.difference}`;
-      this.recordEvent(object, { type: 'Normal', reason: `${child.kind}Changed`, note }, context);
-    }
-    const ready = findCondition(object.status?.conditions, 'Ready');
-    const existed = ready?.status === 'True' && ready.observedGeneration === object.metadata.generation;
-    if (applied.type === 'created' && existed) {
-      const note = `created ${child.kind} ${applied.object.metadata.name} again: it was deleted`;
-      this.recordEvent(object, { type: 'Normal', reason: `${child.kind}Recreated`, note }, context);
-    }
+  recordChild(object: T, child: Kind, applied: ApplyResult<KubeObject>, context: Pick<ReconcileContext, 'log'>): void {
+    if (applied.type !== 'created' && applied.type !== 'applied') return;
+    const what = `${child.kind} ${applied.object.metadata.name}`;
+    const [suffix, note] =
+      applied.type === 'applied'
+        ? ['Changed', `applied ${what}, which differed from the spec in ${applied.difference}`]
+        : this.#hadChildren(object)
+          ? ['Recreated', `created ${what} again: it was deleted`]
+          : ['Created', `created ${what}`];
+    this.recordEvent(object, { type: 'Normal', reason: `${child.kind}${suffix}`, note }, context);
+  }
+
+  /** Whether a reconcile of this generation has created the children, according to the status. */
+  #hadChildren(object: T): boolean {
+    const { reason = '' } = currentReady(object) ?? {};
+    const reasons: Readonly<Record<string, Reason | undefined>> = this.#options.reasons;
+    return reasons[reason] !== undefined && reasons[reason].blocksCreation !== true;
   }
 
   #refused(object: T, error: unknown): Outcome<R, T> {

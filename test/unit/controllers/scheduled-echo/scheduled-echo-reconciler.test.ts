@@ -53,6 +53,7 @@ describe('where there is no CronJob', () => {
     const request = await applied();
     expect(request.body).toMatchObject({ kind: 'CronJob', spec: { schedule: '@hourly' } });
     request.json(201, cronJobFor(echo));
+    expect(await noted()).toBe('Normal CronJobCreated');
     expect((await reported()).reason).toBe('Scheduled');
     expect(await noted()).toBe('Normal Scheduled');
     expect(await outcome).toEqual(done);
@@ -83,6 +84,7 @@ describe('where there is no CronJob', () => {
     echos.set(scheduledEchoOf({ metadata: { resourceVersion: '7' }, status }));
     const again = reconcile();
     (await applied()).json(201, cronJobFor(echo));
+    expect(await noted()).toBe('Normal CronJobCreated');
     expect((await reported()).reason).toBe('Scheduled');
     expect(await noted()).toBe('Normal Scheduled');
     expect(await again).toEqual(done);
@@ -124,7 +126,7 @@ describe('where there is a CronJob', () => {
     const stored = { ...cronJobFor(echo), ...(request.body as CronJob) };
     request.json(201, stored);
     const { status } = await reported();
-    await noted();
+    expect([await noted(), await noted()]).toEqual(['Normal CronJobCreated', 'Normal Scheduled']);
     await made;
     echos.set(scheduledEchoOf({ metadata: { resourceVersion: '7' }, status }));
     cronJobs.set({ ...stored, metadata: { ...cronJobFor(echo).metadata, ...stored.metadata } });

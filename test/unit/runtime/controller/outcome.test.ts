@@ -27,7 +27,7 @@ type Reporting = ObjectOf<typeof Reporting>;
 const reasons = defineReasons({
   Painted: { ready: 'True', event: 'Normal', meaning: 'The widget is painted.' },
   Drying: { ready: 'False', event: 'Normal', meaning: 'The paint is drying.' },
-  Refused: { ready: 'False', event: 'Warning', meaning: 'The API server refuses the paint.' },
+  Refused: { ready: 'False', event: 'Warning', blocksCreation: true, meaning: 'The API server refuses the paint.' },
   InvalidColor: { ready: 'False', event: 'Warning', recordsMessageChanges: true, meaning: 'There is no such color.' },
 });
 type WidgetOutcome = Outcome<ReasonOf<typeof reasons>, Reporting>;
@@ -236,6 +236,32 @@ describe('a report', () => {
     (await server.next({ method: 'PATCH' })).refuse(404, 'NotFound');
     (await server.next({ method: 'GET' })).json(200, widget());
     await expect(result).rejects.toThrow('CustomResourceDefinition');
+  });
+});
+
+describe('a created child', () => {
+  const child = stored('a-child', '1');
+  const notesFor = (status?: Reporting['status']) => {
+    reporter().recordChild(widget(status), Widget, { type: 'created', object: child }, context());
+    return notices;
+  };
+
+  test('is an Event if Ready was not observed for this generation', () => {
+    expect(notesFor()).toEqual(['Normal WidgetCreated: created Widget a-child']);
+    notices = [];
+    expect(notesFor({ conditions: [condition('Painted')] })).toEqual(['Normal WidgetCreated: created Widget a-child']);
+  });
+
+  test.each(['Painted', 'Drying'])('is created again if Ready was %s for this generation', (reason) => {
+    expect(notesFor({ conditions: [condition(reason, { observedGeneration: 2 })] })).toEqual([
+      'Normal WidgetRecreated: created Widget a-child again: it was deleted',
+    ]);
+  });
+
+  test.each(['Refused', 'ControllerDisabled'])('may be the first while Ready is %s', (reason) => {
+    expect(notesFor({ conditions: [condition(reason, { observedGeneration: 2 })] })).toEqual([
+      'Normal WidgetCreated: created Widget a-child',
+    ]);
   });
 });
 

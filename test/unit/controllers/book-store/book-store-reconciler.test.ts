@@ -1,0 +1,95 @@
+import { beforeEach, expect, test } from '@jest/globals';
+import type { BookStore } from '../../../../src/api/index.ts';
+import { BookStoreReconciler } from '../../../../src/controllers/book-store/book-store-reconciler.ts';
+import { Store } from '../../../../src/runtime/cache/index.ts';
+import { ApiError } from '../../../../src/runtime/client/index.ts';
+import type { EventNotice } from '../../../../src/runtime/controller/index.ts';
+import {
+  Applier,
+  type Client,
+  type EventRecorder,
+  findCondition,
+  type Kind,
+  type KubeObject,
+  type Manifest,
+} from '../../../../src/runtime/index.ts';
+import { Deployment, Service, StatefulSet } from '../../../../src/runtime/kinds/index.ts';
+import { bookStoreDefaults } from '../../../../testkit/pod-settings.ts';
+import { RecordingLog } from '../../../../testkit/recording-log.ts';
+import { bookStore } from './objects.ts';
+
+let current: BookStore;
+let stores: Readonly<Record<string, Store<KubeObject>>>;
+let notes: string[];
+/** The kind of child that the API server refuses. */
+let refused: string | undefined;
+
+const client = {
+  apply: async (kind: Kind, manifest: Manifest<KubeObject>) => {
+    if (kind.kind === refused) throw new ApiError('PATCH /x', 403, { reason: 'Forbidden', message: 'exceeded quota' });
+    const { name } = manifest.metadata;
+    const server = { uid: `uid-of-${name}`, resourceVersion: '1', creationTimestamp: '2026-01-01T00:00:00Z' };
+    const stored = { ...manifest, metadata: { ...manifest.metadata, ...server, generation: 1 } };
+    stores[kind.kind]?.set(stored);
+    return stored;
+  },
+  list: async () => ({ items: [], metadata: { resourceVersion: '1' } }),
+  mergeStatus: async (_: Kind, __: object, { conditions }: Pick<NonNullable<BookStore['status']>, 'conditions'>) => {
+    current = { ...current, ...(conditions && { status: { conditions } }) };
+    return current;
+  },
+} as unknown as Client;
+
+async function reconcile(): Promise<void> {
+  notes = [];
+  const reconciler = new BookStoreReconciler({
+    bookStores: { get: () => current } as never,
+    deployments: stores[Deployment.kind] as Store<Deployment>,
+    statefulSets: stores[StatefulSet.kind] as Store<StatefulSet>,
+    services: stores[Service.kind] as Store<Service>,
+    pods: new Store(),
+    appPods: () => [],
+    claimsOf: () => [],
+    podDefaults: bookStoreDefaults,
+    applier: new Applier({ fieldManager: 'tester' }),
+    events: {
+      record: (_: Kind, __: KubeObject, { reason, note }: EventNotice) => notes.push(`${reason}: ${note}`),
+    } as unknown as EventRecorder,
+  });
+  const context = { client, signal: new AbortController().signal, log: new RecordingLog() };
+  await reconciler.reconcile(current.metadata, context);
+  notes = notes.filter((note) => /(Created|Recreated|Changed):/.test(note));
+}
+
+beforeEach(() => {
+  current = bookStore();
+  stores = { Deployment: new Store(), StatefulSet: new Store(), Service: new Store() };
+  refused = undefined;
+});
+
+test('each child that is created is an Event', async () => {
+  await reconcile();
+  expect(notes).toEqual([
+    'ServiceCreated: created Service mongodb-service',
+    'StatefulSetCreated: created StatefulSet shop-db',
+    'DeploymentCreated: created Deployment shop-app',
+    'ServiceCreated: created Service bookstore-svc',
+  ]);
+});
+
+test('a deleted child that is created again is an Event, also while the BookStore is not ready', async () => {
+  await reconcile();
+  expect(findCondition(current.status?.conditions, 'Ready')).toMatchObject({ status: 'False' });
+  stores = { ...stores, Deployment: new Store() };
+  await reconcile();
+  expect(notes).toEqual(['DeploymentRecreated: created Deployment shop-app again: it was deleted']);
+});
+
+test('a child that is created when the API server no longer refuses it was not deleted', async () => {
+  refused = Deployment.kind;
+  await reconcile();
+  expect(findCondition(current.status?.conditions, 'Ready')).toMatchObject({ reason: 'Refused' });
+  refused = undefined;
+  await reconcile();
+  expect(notes).toContain('DeploymentCreated: created Deployment shop-app');
+});
