@@ -171,7 +171,6 @@ export class PostgresWriterReconciler {
       this.#missingTables.delete(keyString(key));
       return done;
     }
-    if (this.#isFresh(writer)) return done;
     const work = () =>
       finalizer({
         client: context.client,
@@ -181,7 +180,9 @@ export class PostgresWriterReconciler {
         apply: (guarded) => this.#apply(guarded, context),
         cleanup: (deleted) => this.#cleanUp(deleted, context),
       });
-    return this.#reporter.reconcile(writer, context, () => this.#options.inFlight.during(work));
+    return this.#reporter.reconcile(writer, context, async () =>
+      this.#isFresh(writer) ? done : this.#options.inFlight.during(work),
+    );
   }
 
   async #apply(writer: PostgresWriter, context: ReconcileContext): Promise<Result> {
@@ -204,9 +205,8 @@ export class PostgresWriterReconciler {
       }
       this.#missingTables.delete(rowIdOf(writer));
       const outcome = writtenOutcome(written, text);
-      const result = await this.#report(current, outcome, context, [text]);
-      const notice = noticeOf(writer, { text, others, written, reason: outcome.reason });
-      if (notice !== undefined) this.#reporter.recordEvent(writer, notice, context);
+      const event = eventOf(writer, { text, others, written, reason: outcome.reason });
+      const result = await this.#report(current, { ...outcome, event }, context, [text]);
       this.#recordCheck(writer);
       return result;
     } catch (error) {
@@ -395,7 +395,7 @@ const writtenOutcome = (written: Written, table: string): WriterOutcome =>
     : { reason: 'RowWritten', message: `the row is in ${table}` };
 
 /** The Event for a write that does not change the reason of `Ready`. Undefined if there is nothing to report. */
-function noticeOf(
+function eventOf(
   { metadata, status }: PostgresWriter,
   done: {
     readonly text: string;

@@ -71,6 +71,8 @@ export function currentReady({ metadata, status }: ReportingObject): Condition |
   return ready !== undefined && ready.observedGeneration === metadata.generation ? ready : undefined;
 }
 
+type Notice = Omit<EventNotice, 'action'>;
+
 /** How a reconcile ended: the status to write, and when to requeue. */
 export interface Outcome<R extends string = string, T extends ReportingObject = ReportingObject> {
   /** The reason of `Ready`; its status follows from it. */
@@ -84,6 +86,11 @@ export interface Outcome<R extends string = string, T extends ReportingObject = 
   readonly status?: DesiredStatus<Omit<NonNullable<T['status']>, keyof StandardStatus>>;
   /** Conditions besides `Ready` that this reconcile observed. All others stay as they are, `observedGeneration` included. */
   readonly conditions?: readonly Omit<DesiredCondition, 'observedGeneration'>[] | undefined;
+  /**
+   * An Event about what this reconcile did. It is recorded when the status is written, so that a retry does not record it again, and
+   * before the Event for a changed reason.
+   */
+  readonly event?: Omit<EventNotice, 'action'> | undefined;
   /** Requeue after this delay, in milliseconds. Ignored if `error` is set: the backoff decides then. */
   readonly requeueAfterMs?: number | undefined;
   /**
@@ -143,8 +150,11 @@ export interface OutcomeReporterOptions<T extends ReportingObject, R extends str
  */
 export class OutcomeReporter<T extends ReportingObject, R extends string> {
   readonly #options: OutcomeReporterOptions<T, R>;
-  /** By uid: the last status write without an answer that would have recorded an Event. Oldest first. */
-  readonly #unanswered = new Map<string, { readonly ready: Condition | undefined; readonly outcome: Outcome<R, T> }>();
+  /** By uid: the Events of the last status write without an answer. Oldest first. */
+  readonly #unanswered = new Map<
+    string,
+    { readonly ready: Condition | undefined; readonly events: readonly Notice[] }
+  >();
 
   constructor(options: OutcomeReporterOptions<T, R>) {
     this.#options = options;
@@ -162,6 +172,7 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
     context: Pick<ReconcileContext, 'client' | 'log'>,
     work: () => Promise<Outcome<R, T> | Result | undefined>,
   ): Promise<Result> {
+    this.#recordUnanswered(object, context);
     const outcome = (await work().catch((error: unknown) => this.#refused(object, error))) ?? done;
     return 'type' in outcome ? outcome : this.report(object, outcome, context);
   }
@@ -183,14 +194,15 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
     const status = desiredStatus(reasons, object, outcome, now());
     context.client.trace?.reported(outcome.reason);
     this.#recordUnanswered(object, context);
+    const own = outcome.event === undefined ? [] : [outcome.event];
+    const all = this.#isReasonChange(object, outcome) ? [...own, this.#reasonNotice(outcome)] : own;
     try {
-      if ((await patchStatusIfPresent(context.client, kind, object, status)) !== undefined) {
-        this.#unanswered.delete(object.metadata.uid);
-        if (this.#isReasonChange(object, outcome)) this.#recordReason(object, outcome, context);
-      }
+      const isWritten = (await patchStatusIfPresent(context.client, kind, object, status)) !== undefined;
+      if (isWritten) this.#unanswered.delete(object.metadata.uid);
+      for (const notice of isWritten ? all : own) this.recordEvent(object, notice, context);
     } catch (error) {
-      if (!wasNotWritten(error) && this.#isReasonChange(object, outcome)) {
-        this.#remember(object, outcome, findCondition(status.conditions ?? undefined, 'Ready'));
+      if (!wasNotWritten(error) && all.length > 0) {
+        this.#remember(object, all, findCondition(status.conditions ?? undefined, 'Ready'));
       }
       // Only one error can be thrown. A refusal comes again with the retry, which reports it.
       if (outcome.error !== undefined && !isRefusal(outcome.error)) {
@@ -247,26 +259,26 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
     return before?.reason !== reason || (recordsMessageChanges && before.message !== message);
   }
 
-  #recordReason(object: T, { reason, message }: Outcome<R, T>, context: Pick<ReconcileContext, 'log'>): void {
-    this.recordEvent(object, { type: this.#options.reasons[reason].event, reason, note: message }, context);
+  #reasonNotice({ reason, message }: Outcome<R, T>): Notice {
+    return { type: this.#options.reasons[reason].event, reason, note: message };
   }
 
-  #remember(object: T, outcome: Outcome<R, T>, ready: Condition | undefined): void {
+  #remember(object: T, events: readonly Notice[], ready: Condition | undefined): void {
     const { uid } = object.metadata;
     this.#unanswered.delete(uid);
     const [oldest] = this.#unanswered.keys();
     if (oldest !== undefined && this.#unanswered.size >= maxUnanswered) this.#unanswered.delete(oldest);
-    this.#unanswered.set(uid, { ready, outcome });
+    this.#unanswered.set(uid, { ready, events });
   }
 
-  /** Records the reason of a status write without an answer, if the object shows that it was stored. */
+  /** Records the Events of a status write without an answer, if the object shows that it was stored. */
   #recordUnanswered(object: T, context: Pick<ReconcileContext, 'log'>): void {
     const { uid } = object.metadata;
     const unanswered = this.#unanswered.get(uid);
     if (unanswered === undefined) return;
     if (!isDeepStrictEqual(findCondition(object.status?.conditions, 'Ready'), unanswered.ready)) return;
     this.#unanswered.delete(uid);
-    this.#recordReason(object, unanswered.outcome, context);
+    for (const notice of unanswered.events) this.recordEvent(object, notice, context);
   }
 }
 

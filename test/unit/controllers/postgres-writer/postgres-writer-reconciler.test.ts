@@ -139,3 +139,34 @@ describe('a table that cannot be used does not keep the row in the other tables'
     expect([tablesWithRow(), isFinalizerRemoved]).toEqual([[], true]);
   });
 });
+
+describe('an Event is recorded once although the answer to the status write is lost', () => {
+  /** Loses the answer to the status write that sets Ready to RowWritten. */
+  const loseAnswer = () => {
+    afterStatusWrite = () => {
+      if (ready()?.reason !== 'RowWritten') return;
+      afterStatusWrite = () => {};
+      throw new Error('no answer');
+    };
+  };
+
+  test('about a row that has moved', async () => {
+    loseAnswer();
+    expect(await reconcile()).toBeInstanceOf(Error);
+    expect(events).toEqual([]);
+    await reconcile();
+    await reconcile();
+    expect(events).toEqual(['RowMoved', 'RowWritten']);
+  });
+
+  test('also if the row was checked a moment ago', async () => {
+    await reconcile();
+    const status = { ...writer.status, conditions: [{ ...ready(), status: 'False', reason: 'DatabaseDown' }] };
+    writer = { ...writer, status: status as NonNullable<PostgresWriter['status']> };
+    loseAnswer();
+    expect(await reconcile()).toBeInstanceOf(Error);
+    events = [];
+    await reconcile();
+    expect(events).toEqual(['RowWritten']);
+  });
+});

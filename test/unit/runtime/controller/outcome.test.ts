@@ -188,10 +188,10 @@ describe('a report', () => {
   });
 
   describe('whose status write has no answer', () => {
-    const outcome = { reason: 'Painted', message: 'red' } as const;
+    const outcome: WidgetOutcome = { reason: 'Painted', message: 'red' };
     /** Reports the outcome, loses the answer, and returns the status that was requested. */
-    async function lost(reporting: ReturnType<typeof reporter>): Promise<Reporting['status']> {
-      const failed = reporting.report(widget(), outcome, context()).catch(() => 'failed');
+    async function lost(reporting: ReturnType<typeof reporter>, reported = outcome): Promise<Reporting['status']> {
+      const failed = reporting.report(widget(), reported, context()).catch(() => 'failed');
       const request = await server.next({ method: 'PATCH' });
       request.cut();
       expect(await failed).toBe('failed');
@@ -212,6 +212,23 @@ describe('a report', () => {
       expect(notices).toEqual(['Normal Painted: red']);
     });
 
+    test('records the Event if the next reconcile has nothing to report', async () => {
+      const reporting = reporter();
+      const status = await lost(reporting);
+      for (let time = 0; time < 2; time += 1) {
+        expect(await reporting.reconcile(widget(status), context(), async () => done)).toBe(done);
+      }
+      expect(notices).toEqual(['Normal Painted: red']);
+    });
+
+    test('records the Event of the outcome too', async () => {
+      const reporting = reporter();
+      const event = { type: 'Normal', reason: 'Repainted', note: 'it was blue' } as const;
+      const status = await lost(reporting, { ...outcome, event });
+      await reporting.reconcile(widget(status), context(), async () => done);
+      expect(notices).toEqual(['Normal Repainted: it was blue', 'Normal Painted: red']);
+    });
+
     test('records the Event once if the status was not written', async () => {
       const reporting = reporter();
       await lost(reporting);
@@ -220,6 +237,32 @@ describe('a report', () => {
       await again;
       expect(await reporting.report(widget(status as Reporting['status']), outcome, context())).toBe(done);
       expect(notices).toEqual(['Normal Painted: red']);
+    });
+  });
+
+  describe('with an Event', () => {
+    const event = { type: 'Normal', reason: 'Repainted', note: 'it was blue' } as const;
+
+    test('records it after the status write', async () => {
+      const result = report(widget(), { reason: 'Painted', message: 'red', event });
+      const request = await server.next({ method: 'PATCH' });
+      expect(notices).toEqual([]);
+      request.json(200, stored('a', '8'));
+      await result;
+      expect(notices).toEqual(['Normal Repainted: it was blue', 'Normal Painted: red']);
+    });
+
+    test('records it if the status is unchanged', async () => {
+      const status = { observedGeneration: 2, conditions: [condition('Drying', { observedGeneration: 2 })] };
+      await report(widget(status), { reason: 'Drying', message: 'wait', event });
+      expect(notices).toEqual(['Normal Repainted: it was blue']);
+    });
+
+    test('leaves it to the retry if the status write fails', async () => {
+      const failed = report(widget(), { reason: 'Painted', message: 'red', event }).catch(() => 'failed');
+      (await server.next({ method: 'PATCH' })).refuse(409, 'Conflict');
+      expect(await failed).toBe('failed');
+      expect(notices).toEqual([]);
     });
   });
 
