@@ -222,18 +222,15 @@ export class PetReconciler {
     const deviation = inventory.deviation(id);
     if (deviation === undefined && isStored(record.pet)) return done;
     if (await circuit.call((linked) => store.update(id, wanted, linked), signal)) {
-      this.#reporter.recordEvent(record.pet, updateNotice(id, deviation), context);
       inventory.markCorrected(id);
-      return this.#reporter.report(record.pet, stored(id), context);
+      return this.#reporter.report(record.pet, { ...stored(id), event: updateEvent(id, deviation) }, context);
     }
-    const note = `pet ${id} is no longer in the store: adding it again`;
-    this.#reporter.recordEvent(record.pet, { type: 'Warning', reason: 'PetLost', note }, context);
     const result = await this.#add(record, wanted, context);
     inventory.markCorrected(id);
     return result;
   }
 
-  /** Adds a pet with a new request id. */
+  /** Adds a pet with a new request id. If the status has an id, that pet is no longer in the store. */
   async #add(record: PetRecord, wanted: StorePet, context: ReconcileContext): Promise<Result> {
     const { circuit, store } = this.#options;
     const { signal } = context;
@@ -245,7 +242,12 @@ export class PetReconciler {
         const present = store.remembersRequests ? undefined : await this.#present(wanted, linked);
         const request = { ...wanted, requestId: randomUUID(), since: this.#now().toISOString() };
         const intent: Intent = { ...request, ...(present && { present }) };
+        const { id: lost } = record.pet.status ?? {};
         await record.write({ id: null, intent, ...this.#adding(record.pet) });
+        if (lost !== undefined) {
+          const note = `pet ${lost} is no longer in the store: adding it again`;
+          this.#reporter.recordEvent(record.pet, { type: 'Warning', reason: 'PetLost', note }, context);
+        }
         if (store.remembersRequests) return store.add(wanted, intent.requestId, linked);
         // Another attempt may follow twice the time-out after `since`. If the write was slow, this one must still end after one.
         const leftMs = store.timeoutMs - (this.#now().getTime() - Date.parse(request.since));
@@ -333,7 +335,7 @@ export class PetReconciler {
 
 const stored = (id: string): PetOutcome => ({ reason: 'Stored', message: `pet ${id} is in the store` });
 
-const updateNotice = (id: string, deviation: ReturnType<Inventory['deviation']>) =>
+const updateEvent = (id: string, deviation: ReturnType<Inventory['deviation']>) =>
   deviation === 'changed'
     ? ({
         type: 'Warning',

@@ -20,11 +20,17 @@ const key = { namespace: 'default', name: 'thor' };
 
 let pet: Pet;
 let statusWrites: object[];
+let reconciler: PetReconciler;
+let inventory: Inventory;
 let told: string[];
 /** What the API server answers to a write of the status. */
 let onStatusWrite: () => void;
+/** Called after a write of the status: an error loses the answer. */
+let afterStatusWrite: () => void;
 /** What the store answers to AddPets. */
 let onAdd: (timeoutMs?: number) => Promise<string>;
+/** What the store answers to UpdatePets: whether it has the pet. */
+let onUpdate: () => Promise<boolean>;
 let circuit: Circuit;
 let elapsedMs: number;
 let remembersRequests: boolean;
@@ -36,34 +42,15 @@ const client = {
     statusWrites.push(patch);
     const status = Object.entries({ ...pet.status, ...patch }).filter(([, value]) => value !== null);
     pet = { ...pet, status: Object.fromEntries(status) };
+    afterStatusWrite();
     return pet;
   },
 } as unknown as Client;
 
-async function reconcile(): Promise<unknown> {
-  const pets = { get: () => pet, list: () => [pet] } as unknown as ReadonlyStore<Pet>;
-  const reconciler = new PetReconciler({
-    pets,
-    circuit,
-    inventory: new Inventory(pets),
-    events: {
-      record: (_: unknown, __: unknown, { reason }: EventNotice) => told.push(reason),
-    } as unknown as EventRecorder,
-    namespaces: undefined,
-    now: () => now,
-    store: {
-      timeoutMs: 1000,
-      remembersRequests,
-      add: (_, __, ___, addTimeoutMs) => onAdd(addTimeoutMs),
-      update: async () => true,
-      delete: async () => {},
-      find: async () => ({ ids: [], requestIdsKeptMs: remembersRequests ? 86_400_000 : 0 }),
-    },
-  });
-  return reconciler
+const reconcile = (): Promise<unknown> =>
+  reconciler
     .reconcile(key, { client, signal: new AbortController().signal, log: silent })
     .catch((error: unknown) => error);
-}
 
 const readyOf = () => findCondition(pet.status?.conditions, 'Ready');
 
@@ -71,6 +58,8 @@ beforeEach(() => {
   statusWrites = [];
   told = [];
   onStatusWrite = () => {};
+  afterStatusWrite = () => {};
+  onUpdate = async () => true;
   elapsedMs = 0;
   remembersRequests = true;
   now = new Date('2026-01-01T00:00:00Z');
@@ -78,7 +67,29 @@ beforeEach(() => {
     system: 'the pet store',
     reasonOf: outageOf,
     isAnswer: (error) => failureOf(error) !== undefined,
-    clock: { elapsedMs: () => elapsedMs, now: () => new Date() },
+    clock: { elapsedMs: () => elapsedMs, now: () => now },
+  });
+  const pets = { get: () => pet, list: () => [pet] } as unknown as ReadonlyStore<Pet>;
+  inventory = new Inventory(pets);
+  reconciler = new PetReconciler({
+    pets,
+    circuit,
+    inventory,
+    events: {
+      record: (_: unknown, __: unknown, { reason }: EventNotice) => told.push(reason),
+    } as unknown as EventRecorder,
+    namespaces: undefined,
+    now: () => now,
+    store: {
+      timeoutMs: 1000,
+      get remembersRequests() {
+        return remembersRequests;
+      },
+      add: (_, __, ___, addTimeoutMs) => onAdd(addTimeoutMs),
+      update: () => onUpdate(),
+      delete: async () => {},
+      find: async () => ({ ids: [], requestIdsKeptMs: remembersRequests ? 86_400_000 : 0 }),
+    },
   });
   pet = {
     metadata: {
@@ -206,4 +217,73 @@ test('an intent that a process with a fast clock wrote delays the pet only for t
   now = new Date(now.getTime() + 500);
   expect(await reconcile()).toEqual({ type: 'done' });
   expect(pet.status?.id).toBe('pet-1');
+});
+
+describe('an Event', () => {
+  const conflict = new ApiError('PATCH pets/thor/status', 409, { reason: 'Conflict' });
+  const failNextStatusWrite = () => {
+    onStatusWrite = () => {
+      onStatusWrite = () => {};
+      throw conflict;
+    };
+  };
+
+  beforeEach(async () => {
+    onAdd = async () => 'pet-1';
+    await reconcile();
+    expect(told).toEqual(['Stored']);
+    told.length = 0;
+  });
+
+  test('about an updated pet is recorded once although its status write has failed', async () => {
+    pet = { ...pet, metadata: { ...pet.metadata, generation: 2 }, spec: { ...pet.spec, type: 'cat' } };
+    failNextStatusWrite();
+    expect(await reconcile()).toBe(conflict);
+    expect(told).toEqual([]);
+    await reconcile();
+    await reconcile();
+    expect(told).toEqual(['PetUpdated']);
+  });
+
+  test('about a restored pet is recorded although the status does not change', async () => {
+    await inventory.compare(
+      (async function* () {
+        yield { id: 'pet-1', name: 'Loki', type: 'dog', birthday: '2021-04-01' } as const;
+      })(),
+    );
+    await reconcile();
+    await reconcile();
+    expect(told).toEqual(['PetRestored']);
+  });
+
+  test('about a lost pet is recorded once although the store cannot add it for a while', async () => {
+    pet = { ...pet, metadata: { ...pet.metadata, generation: 2 }, spec: { ...pet.spec, type: 'cat' } };
+    onUpdate = async () => false;
+    failNextStatusWrite();
+    expect(await reconcile()).toBe(conflict);
+    onAdd = async () => {
+      throw new ConnectError('the disk is full', Code.ResourceExhausted);
+    };
+    await reconcile();
+    onAdd = async () => 'pet-2';
+    onUpdate = async () => true;
+    elapsedMs = 1_000_000;
+    await reconcile();
+    expect(pet.status?.id).toBe('pet-2');
+    expect(told.filter((reason) => reason === 'PetLost')).toEqual(['PetLost']);
+  });
+});
+
+test('an Event is recorded although the answer to the status write is lost', async () => {
+  onAdd = async () => 'pet-1';
+  afterStatusWrite = () => {
+    if (readyOf()?.reason !== 'Stored') return;
+    afterStatusWrite = () => {};
+    throw new Error('no answer');
+  };
+  expect(await reconcile()).toBeInstanceOf(Error);
+  expect(told).toEqual([]);
+  await reconcile();
+  await reconcile();
+  expect(told).toEqual(['Stored']);
 });
