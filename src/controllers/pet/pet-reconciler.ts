@@ -188,8 +188,6 @@ export class PetReconciler {
     }
     if (error instanceof OutsideDownError) {
       const reason = error.reason === 'PetStoreFailed' ? error.reason : 'PetStoreUnavailable';
-      // Report an outage once per generation: the message may differ for each probe, and thousands of Pets may wait.
-      if (currentReady(pet)?.reason === reason) return requeueAfter(error.retryAfterMs);
       const message = withDeletion(pet, `${error.message} (since ${error.since.toISOString()})`);
       return { reason, message, requeueAfterMs: error.retryAfterMs };
     }

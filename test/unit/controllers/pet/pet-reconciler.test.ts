@@ -287,3 +287,25 @@ test('an Event is recorded although the answer to the status write is lost', asy
   await reconcile();
   expect(told).toEqual(['Stored']);
 });
+
+test('a Pet that waits reports each outage, with one status write', async () => {
+  const fail = (message: string) => async () => {
+    throw new ConnectError(message, Code.Unavailable);
+  };
+  onAdd = fail('first');
+  await reconcile();
+  expect(readyOf()?.message).toContain('first');
+  statusWrites.length = 0;
+  elapsedMs += 1_000_000;
+  onAdd = fail('second of the same outage');
+  await reconcile();
+  expect(statusWrites).toEqual([]);
+  // Another Pet finds that the store answers, and then that it does not.
+  elapsedMs += 1_000_000;
+  await circuit.call(async () => {}, new AbortController().signal);
+  now = new Date('2026-01-01T01:00:00Z');
+  await circuit.call(fail('third'), new AbortController().signal).catch(() => {});
+  await reconcile();
+  expect(readyOf()?.message).toContain('third (since 2026-01-01T01:00:00.000Z)');
+  expect([statusWrites.length, told]).toEqual([1, ['PetStoreUnavailable']]);
+});
