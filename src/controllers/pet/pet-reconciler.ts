@@ -235,9 +235,8 @@ export class PetReconciler {
     return this.#alike.run(tripleOf(wanted), signal, async () => {
       // One call for both: a probe must find out whether the store can add a pet, not only whether it answers searches.
       const id = await circuit.call(async (linked) => {
-        // If the store is down, fail before an intent is written that would have to be settled.
-        if (circuit.isOpen) await store.find(wanted, linked);
-        const present = store.remembersRequests ? undefined : await this.#present(wanted, linked);
+        // If the store is down, this fails before an intent is written that would have to be settled.
+        const present = circuit.isOpen ? (await store.find(wanted, linked)).ids : await this.#present(wanted, linked);
         const request = { ...wanted, requestId: randomUUID(), since: this.#now().toISOString() };
         const intent: Intent = { ...request, ...(present && { present }) };
         const { id: lost } = record.pet.status ?? {};
@@ -258,8 +257,8 @@ export class PetReconciler {
   }
 
   /**
-   * The pets that are alike before one is added. In a store that forgets requests, only this tells the pets of others from one that a
-   * lost request has added. Undefined if the store refuses searches: it still gets its pets.
+   * The pets that are alike before one is added. When the store no longer knows the request, only this tells the pets of others from one
+   * that a lost request has added. Undefined if the store refuses searches: it still gets its pets.
    */
   async #present(wanted: StorePet, signal: AbortSignal): Promise<readonly string[] | undefined> {
     try {
