@@ -14,11 +14,18 @@ import type { Deployment, PersistentVolumeClaim, Pod, Service, StatefulSet } fro
 import type { PodDefaults } from '../pod-defaults.ts';
 import { refusedOutcome } from '../refusal.ts';
 import { reconcileApp } from './app.ts';
-import { ordinalOf } from './claims.ts';
+import { claimsOfDatabase } from './claims.ts';
 import { reconcileDatabase } from './database.ts';
-import { bookStoreUidLabel, missingFieldOf, selectorLabels, specWithDefaultsOf } from './desired.ts';
+import { bookStoreUidLabel, missingFieldOf, specWithDefaultsOf } from './desired.ts';
 import { reconcileReclaimPolicy } from './reclaim.ts';
-import { type BookStoreOutcome, bookStoreReasons, kubectlCommand, outcomeOf, volumeCondition } from './status.ts';
+import {
+  type BookStoreOutcome,
+  bookStoreReasons,
+  kubectlCommand,
+  outcomeOf,
+  type RecordEvent,
+  volumeCondition,
+} from './status.ts';
 import { volumesNotChecked } from './volume-outcome.ts';
 
 /** Options of {@link BookStoreReconciler}. */
@@ -61,8 +68,7 @@ export class BookStoreReconciler {
     if (bookStore === undefined) return done;
     const options = {
       client: context.client,
-      events: this.#options.events,
-      claims: missingFieldOf(bookStore) === undefined ? this.#claims(bookStore) : [],
+      recordEvent: (notice: Parameters<RecordEvent>[0]) => this.#reporter.recordEvent(bookStore, notice, context),
       // Not called while the BookStore is being deleted: the garbage collector deletes the children.
       apply: (current: BookStore) => this.#reporter.reconcile(current, context, () => this.#apply(current, context)),
       reportStatefulSetDeletion: (name: string, requeueAfterMs: number) => {
@@ -82,9 +88,11 @@ export class BookStoreReconciler {
       return { reason: 'InvalidSpec', message: `${missing} is missing: set it (${command})` };
     }
     const spec = specWithDefaultsOf(bookStore);
-    const { client, log } = context;
+    const { client } = context;
+    const allClaims = claimsOfDatabase(this.#options.claimsOf(bookStore), bookStore, spec.database.replicas);
     const applier = this.#applierWithEvents(bookStore, context);
-    const options = { ...this.#options, applier, client, log, allClaims: this.#claims(bookStore) };
+    const recordEvent: RecordEvent = (notice) => this.#reporter.recordEvent(bookStore, notice, context);
+    const options = { ...this.#options, applier, client, recordEvent, allClaims };
     const database = await reconcileDatabase(bookStore, spec, options);
     const app = await reconcileApp(bookStore, spec, database.serviceTaken, options);
     return outcomeOf(bookStore, spec, app, database);
@@ -99,18 +107,5 @@ export class BookStoreReconciler {
         return applied;
       },
     };
-  }
-
-  /** The claims within the replicas, whoever created them, and those that a scale-down left behind. Sorted by ordinal. */
-  #claims(bookStore: BookStore): readonly PersistentVolumeClaim[] {
-    const { database } = specWithDefaultsOf(bookStore);
-    const labels = Object.entries(selectorLabels(bookStore, 'database'));
-    // A pod uses the claim of its name, whoever created it. Beyond the replicas, only claims that a StatefulSet created count.
-    const claims = [...this.#options.claimsOf(bookStore)].filter(
-      (claim) =>
-        ordinalOf(claim) < database.replicas ||
-        labels.every(([label, value]) => claim.metadata.labels?.[label] === value),
-    );
-    return claims.sort((one, other) => ordinalOf(one) - ordinalOf(other));
   }
 }

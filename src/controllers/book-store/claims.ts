@@ -3,7 +3,7 @@ import { type ApiError, groupOf, isRefusal } from '../../runtime/client/index.ts
 import { compareQuantities, isCurrent } from '../../runtime/controller/index.ts';
 import { type Client, controllerOf, type KubeObject, keyOf, type ObjectKey } from '../../runtime/index.ts';
 import { PersistentVolumeClaim, StatefulSet } from '../../runtime/kinds/index.ts';
-import { type DatabaseSpec, volumeName } from './desired.ts';
+import { type DatabaseSpec, selectorLabels, statefulSetKey, volumeName } from './desired.ts';
 
 /** The StatefulSet controller writes ordinals without leading zeros. */
 const claimName = new RegExp(`^${volumeName}-(.+)-(0|[1-9]\\d{0,8})$`);
@@ -32,6 +32,32 @@ export function isForeign(claim: PersistentVolumeClaim): boolean {
  */
 export const mayResize = (claim: PersistentVolumeClaim): boolean =>
   claim.metadata.deletionTimestamp === undefined && !isForeign(claim);
+
+/** All claims that have the names of a BookStore's StatefulSet, as the API server has them, whoever created them. */
+export async function listClaims(client: Client, bookStore: BookStore): Promise<readonly PersistentVolumeClaim[]> {
+  const { namespace = '', name } = statefulSetKey(bookStore);
+  // One request, because there may be any number of replicas.
+  const { items } = await client.list(PersistentVolumeClaim, { namespace });
+  return items.filter((claim) => statefulSetOfClaim(claim)?.name === name);
+}
+
+/**
+ * The claims within the replicas, whoever created them, because a pod uses the claim of its name; and those that a scale-down of the
+ * BookStore left behind. Sorted by ordinal.
+ *
+ * @param named all claims that have the names of the BookStore's StatefulSet.
+ */
+export function claimsOfDatabase(
+  named: Iterable<PersistentVolumeClaim>,
+  bookStore: BookStore,
+  replicas: number,
+): readonly PersistentVolumeClaim[] {
+  const labels = Object.entries(selectorLabels(bookStore, 'database'));
+  const isCreated = ({ metadata }: PersistentVolumeClaim): boolean =>
+    labels.every(([label, value]) => metadata.labels?.[label] === value);
+  const claims = [...named].filter((claim) => ordinalOf(claim) < replicas || isCreated(claim));
+  return claims.sort((one, other) => ordinalOf(one) - ordinalOf(other));
+}
 
 /** The claims of the pods that the spec asks for. The other claims belong to pods that a scale-down removed. */
 export const claimsWithinReplicas = (

@@ -5,11 +5,9 @@ import {
   type ApplyResult,
   type Client,
   controllerReference,
-  type EventRecorder,
   isControlledBy,
   type Manifest,
   type ReadonlyStore,
-  type ReconcileContext,
 } from '../../runtime/index.ts';
 import { PersistentVolumeClaim, type Pod, Service, StatefulSet } from '../../runtime/kinds/index.ts';
 import { beingDeleted } from '../name-taken.ts';
@@ -20,10 +18,10 @@ import {
   claimsWithinReplicas,
   isForeign,
   isTooSmall,
+  listClaims,
   ordinalOf,
   resizeProgressOf,
   setClaimRequests,
-  statefulSetOfClaim,
 } from './claims.ts';
 import {
   bookStoreUidLabel,
@@ -38,11 +36,19 @@ import {
   volumeName,
 } from './desired.ts';
 import { restartPodsForFileSystemResize } from './restart.ts';
-import { type ComponentOutcome, type DatabaseResult, kubectlCommand, nameTakenOutcome, rolloutOf } from './status.ts';
+import {
+  type ComponentOutcome,
+  type DatabaseResult,
+  kubectlCommand,
+  nameTakenOutcome,
+  type RecordEvent,
+  rolloutOf,
+} from './status.ts';
 import { volumeOutcome, volumesNotChecked } from './volume-outcome.ts';
 
 /** Options of {@link reconcileDatabase}. */
-export interface DatabaseOptions extends Pick<ReconcileContext, 'client' | 'log'> {
+export interface DatabaseOptions {
+  readonly client: Client;
   readonly statefulSets: ReadonlyStore<StatefulSet>;
   readonly services: ReadonlyStore<Service>;
   readonly pods: Pick<ReadonlyStore<Pod>, 'byOwner'>;
@@ -50,7 +56,7 @@ export interface DatabaseOptions extends Pick<ReconcileContext, 'client' | 'log'
   /** The claims within the replicas, whoever created them, and those that a scale-down left behind. Sorted by ordinal. */
   readonly allClaims: readonly PersistentVolumeClaim[];
   readonly applier: Pick<Applier, 'apply'>;
-  readonly events: EventRecorder;
+  readonly recordEvent: RecordEvent;
 }
 
 /** The outcome of the Service. Empty if the Service matches the spec. */
@@ -121,7 +127,8 @@ async function createStatefulSet(
   options: DatabaseOptions,
 ): Promise<DatabaseResult> {
   // Read the claims from the API server: the first pods would use a foreign claim that the cache does not show yet.
-  const claimTaken = claimTakenOutcome(bookStore, await liveClaims(bookStore, spec, options.client));
+  const live = claimsWithinReplicas(await listClaims(options.client, bookStore), spec.database.replicas);
+  const claimTaken = claimTakenOutcome(bookStore, live);
   if (claimTaken !== undefined) return notChecked(bookStore, claimTaken, claims);
   const { statefulSet, database } = outcomeOfApply(
     bookStore,
@@ -157,7 +164,6 @@ async function updateStatefulSet(
   const restart = await restartPodsForFileSystemResize(
     resizeProgressOf(patchedClaims, spec.database.size).fileSystems,
     statefulSet,
-    bookStore,
     spec.database,
     { ...options, blockedUntil },
   );
@@ -230,20 +236,6 @@ const minOf = (...delaysMs: readonly (number | undefined)[]): number | undefined
   const defined = delaysMs.filter((delayMs) => delayMs !== undefined);
   return defined.length === 0 ? undefined : Math.min(...defined);
 };
-
-/** The claims that the database's pods would use, as the API server has them. One request, because there may be any number of replicas. */
-async function liveClaims(
-  bookStore: BookStore,
-  { database }: SpecWithDefaults,
-  client: Client,
-): Promise<readonly PersistentVolumeClaim[]> {
-  const { namespace = '', name } = statefulSetKey(bookStore);
-  const { items } = await client.list(PersistentVolumeClaim, { namespace });
-  return claimsWithinReplicas(
-    items.filter((claim) => statefulSetOfClaim(claim)?.name === name),
-    database.replicas,
-  );
-}
 
 const applyStatefulSet = (
   bookStore: BookStore,

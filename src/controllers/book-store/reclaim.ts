@@ -1,5 +1,5 @@
 import { BookStore, bookStoreFinalizer } from '../../api/index.ts';
-import { isNotFound } from '../../runtime/client/index.ts';
+import { getIfPresent } from '../../runtime/client/index.ts';
 import { type CleanedUp, removeFinalizer } from '../../runtime/controller/index.ts';
 import {
   type Client,
@@ -7,16 +7,15 @@ import {
   controllerOf,
   deleteIfPresent,
   done,
-  type EventRecorder,
   finalizer,
   isControlledBy,
   keyOf,
   type Result,
 } from '../../runtime/index.ts';
 import { PersistentVolumeClaim, Pod, StatefulSet } from '../../runtime/kinds/index.ts';
-import { isForeign, statefulSetOfClaim } from './claims.ts';
+import { claimsOfDatabase, isForeign, listClaims } from './claims.ts';
 import { bookStoreUidLabel, statefulSetKey } from './desired.ts';
-import { joinFirst, kubectlCommand } from './status.ts';
+import { joinFirst, kubectlCommand, type RecordEvent } from './status.ts';
 
 /** When to check the deletion of the StatefulSet again if its DELETED event, which enqueues the key, is missed. */
 const statefulSetRecheckMs = 60_000;
@@ -26,9 +25,7 @@ const orphanFinalizer = 'orphan';
 
 interface ReclaimOptions {
   readonly client: Client;
-  readonly events: EventRecorder;
-  /** The claims within the replicas, whoever created them, and those that a scale-down left behind. */
-  readonly claims: readonly PersistentVolumeClaim[];
+  readonly recordEvent: RecordEvent;
   /** Reconciles a BookStore that is not being deleted. */
   readonly apply: (bookStore: BookStore) => Promise<Result>;
   /** Reports that the deletion waits for the StatefulSet. Returns the result of the reconcile. */
@@ -72,10 +69,10 @@ export async function reconcileReclaimPolicy(bookStore: BookStore, options: Recl
  */
 async function deleteData(
   bookStore: BookStore,
-  { client, events, claims, reportStatefulSetDeletion }: ReclaimOptions,
+  { client, recordEvent, reportStatefulSetDeletion }: ReclaimOptions,
 ): Promise<Result | CleanedUp> {
   if (!(await stillDeletesData(client, bookStore))) return cleanedUp;
-  const statefulSet = await liveStatefulSet(client, bookStore);
+  const statefulSet = await getIfPresent(client, StatefulSet, statefulSetKey(bookStore));
   if (statefulSet !== undefined && isControlledBy(statefulSet, bookStore)) {
     const { uid, resourceVersion, deletionTimestamp } = statefulSet.metadata;
     if (deletionTimestamp === undefined) {
@@ -83,8 +80,9 @@ async function deleteData(
     }
     return reportStatefulSetDeletion(statefulSet.metadata.name, statefulSetRecheckMs);
   }
+  const claims = await listClaims(client, bookStore);
   // A StatefulSet that does not belong to this BookStore may use the claims: then they contain its data.
-  const created = statefulSet === undefined ? await claimsCreatedFor(bookStore, client) : [];
+  const created = statefulSet === undefined ? claims.filter((claim) => wasCreatedFor(bookStore, claim)) : [];
   const used = await claimsOfOrphanedPods(created, client);
   const deleted = created.filter(({ metadata }) => !used.includes(metadata.name));
   for (const { metadata } of deleted) {
@@ -92,8 +90,9 @@ async function deleteData(
     if (deletionTimestamp !== undefined) continue;
     await deleteIfPresent(client, PersistentVolumeClaim, keyOf({ metadata }), { uid, resourceVersion });
   }
-  const deletedUids = new Set(deleted.map(({ metadata }) => metadata.uid));
-  const kept = claims.filter(({ metadata }) => !deletedUids.has(metadata.uid)).map(({ metadata }) => metadata.name);
+  const kept = claimsOfDatabase(claims, bookStore, bookStore.spec.bookDB.replicas ?? 1)
+    .filter((claim) => !deleted.includes(claim) && claim.metadata.deletionTimestamp === undefined)
+    .map(({ metadata }) => metadata.name);
   if (kept.length > 0) {
     const orphans = used.length === 0 ? '' : `pods that no StatefulSet controls use ${joinFirst('claims', used)}, or `;
     const why =
@@ -102,10 +101,14 @@ async function deleteData(
         : `StatefulSet ${statefulSet.metadata.name}, which does not belong to this BookStore, may use them`;
     const command = kubectlCommand(bookStore, `delete pvc ${kept[0]}`);
     const note = `kept claims ${joinFirst('claims', kept)} despite reclaimPolicy Delete: ${why}. Delete those that you do not need (${command})`;
-    events.record(BookStore, bookStore, { type: 'Warning', reason: 'DataKept', action: 'Delete', note });
+    recordEvent({ type: 'Warning', reason: 'DataKept', note });
   }
   return cleanedUp;
 }
+
+/** {@link listClaims} checks the name too: somebody may have copied the label to another claim, for example a backup. */
+const wasCreatedFor = ({ metadata }: BookStore, claim: PersistentVolumeClaim): boolean =>
+  claim.metadata.labels?.[bookStoreUidLabel] === metadata.uid && !isForeign(claim);
 
 async function stillDeletesData(client: Client, bookStore: BookStore): Promise<boolean> {
   const { metadata, spec } = await client.get(BookStore, keyOf(bookStore));
@@ -131,24 +134,4 @@ async function claimsOfOrphanedPods(
     .flatMap(({ spec }) => spec?.volumes ?? [])
     .map((volume) => volume.persistentVolumeClaim?.claimName);
   return claims.map(({ metadata }) => metadata.name).filter((name) => mounted.includes(name));
-}
-
-async function liveStatefulSet(client: Client, bookStore: BookStore): Promise<StatefulSet | undefined> {
-  try {
-    return await client.get(StatefulSet, statefulSetKey(bookStore));
-  } catch (error) {
-    if (isNotFound(error)) return undefined;
-    throw error;
-  }
-}
-
-/** Checks the name too: somebody may have copied the label to another claim, for example a backup. */
-async function claimsCreatedFor(bookStore: BookStore, client: Client): Promise<readonly PersistentVolumeClaim[]> {
-  const { namespace = '', uid } = bookStore.metadata;
-  const { name } = statefulSetKey(bookStore);
-  const { items } = await client.list(PersistentVolumeClaim, {
-    namespace,
-    labelSelector: `${bookStoreUidLabel}=${uid}`,
-  });
-  return items.filter((claim) => statefulSetOfClaim(claim)?.name === name && !isForeign(claim));
 }

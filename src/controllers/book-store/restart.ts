@@ -1,28 +1,26 @@
-import { BookStore } from '../../api/index.ts';
 import { type ApiError, isNotFound, isRefusal } from '../../runtime/client/index.ts';
 import {
   type Client,
   deleteIfPresent,
-  type EventRecorder,
   isControlledBy,
   keyOf,
   type ObjectKey,
   type ReadonlyStore,
-  type ReconcileContext,
 } from '../../runtime/index.ts';
 import { PersistentVolumeClaim, Pod, type StatefulSet } from '../../runtime/kinds/index.ts';
 import { isReady } from '../pods.ts';
 import { describeGrowth, type PendingFileSystem, pendingFileSystemOf } from './claims.ts';
 import type { DatabaseSpec } from './desired.ts';
-import { rolloutOf } from './status.ts';
+import { type RecordEvent, rolloutOf } from './status.ts';
 
 /** The minimum of `resizeRestartAfter`: a pod needs time to start and to mount its volume. */
 const minRestartAfterMs = 1000;
 
 /** What {@link restartPodsForFileSystemResize} needs. */
-interface RestartContext extends Pick<ReconcileContext, 'client' | 'log'> {
+interface RestartContext {
+  readonly client: Client;
   readonly pods: Pick<ReadonlyStore<Pod>, 'byOwner'>;
-  readonly events: EventRecorder;
+  readonly recordEvent: RecordEvent;
   /** What every restart waits for. Undefined if a pod may be restarted now. */
   readonly blockedUntil?: string | undefined;
 }
@@ -69,7 +67,6 @@ type Decision =
 export async function restartPodsForFileSystemResize(
   fileSystems: readonly PendingFileSystem[],
   statefulSet: StatefulSet,
-  bookStore: BookStore,
   database: DatabaseSpec,
   context: RestartContext,
 ): Promise<RestartResult> {
@@ -84,7 +81,7 @@ export async function restartPodsForFileSystemResize(
     const requeueAfterMs = requeueAfterMsOf(steps, delayMs);
     const { next, blockedUntil } = chooseRestart(steps, statefulSet, context);
     if (next === undefined) return { steps, blockedUntil, requeueAfterMs };
-    await restartPod(next, bookStore, context);
+    await restartPod(next, context);
     const restarted: RestartStep = { ...next, decision: { type: 'remounted', isPodReady: false, delayMs } };
     return {
       steps: steps.map((step) => (step === next ? restarted : step)),
@@ -124,13 +121,11 @@ const readinessOf = ({ pod }: RestartStep): string => `pod ${pod.name} is ready`
 
 async function restartPod(
   { fileSystem, pod, decision }: RestartStep,
-  bookStore: BookStore,
-  { client, log, events }: RestartContext,
+  { client, recordEvent }: RestartContext,
 ): Promise<void> {
   if (decision.type !== 'restart' || !(await deleteIfPresent(client, Pod, pod, { uid: decision.uid }))) return;
   const note = `restarted pod ${pod.name}: while it ran, the file system of claim ${describeGrowth(fileSystem)} was not grown`;
-  log.info({ pod: pod.name }, 'restarted a pod so that its file system grows');
-  events.record(BookStore, bookStore, { type: 'Normal', reason: 'PodRestarted', action: 'Restart', note });
+  recordEvent({ type: 'Normal', reason: 'PodRestarted', note });
 }
 
 /** @param recheckAfterMs after a restart; and after one that is blocked, in case the event that unblocks it is missed. */

@@ -1,5 +1,6 @@
 import { BookStore } from '../../api/index.ts';
 import type { ApiError } from '../../runtime/client/index.ts';
+import type { EventNotice } from '../../runtime/controller/index.ts';
 import {
   type Condition,
   defineReasons,
@@ -164,6 +165,9 @@ export const bookStoreConditions = {
   // The API server may refuse the finalizer before the children are reconciled.
   Ready: { ...readyReasons, Refused: childReasons.Refused },
 } as const;
+
+/** Records an Event about the BookStore. */
+export type RecordEvent = (notice: Omit<EventNotice, 'action'>) => void;
 
 export type BookStoreOutcome = Outcome<ReasonOf<typeof bookStoreReasons>, BookStore>;
 

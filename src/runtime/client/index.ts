@@ -52,6 +52,7 @@ export { type AuthenticationHeaders, type Connection, ConnectionError, type TlsO
 export { type ConnectedClient, type CreateClientOptions, createClient } from './create-client.ts';
 export type { RequestObserver } from './exchange.ts';
 export { type Gate, GateClosedError } from './gate.ts';
+export { getIfPresent } from './get-if-present.ts';
 export { WatchOverdueError } from './http-client.ts';
 export { inClusterConnection, isInCluster } from './in-cluster.ts';
 export { kubeconfigConnection } from './kubeconfig.ts';

@@ -1,9 +1,10 @@
 import { expect, test } from '@jest/globals';
 import { type BookStore, bookStoreFinalizer } from '../../../../src/api/index.ts';
+import { bookStoreUidLabel } from '../../../../src/controllers/book-store/desired.ts';
 import { reconcileReclaimPolicy } from '../../../../src/controllers/book-store/reclaim.ts';
 import { ApiError } from '../../../../src/runtime/client/index.ts';
-import { type Client, done, type Kind, type KubeObject, requeueAfter } from '../../../../src/runtime/index.ts';
-import { PersistentVolumeClaim, StatefulSet } from '../../../../src/runtime/kinds/index.ts';
+import { type Client, done, type Kind, requeueAfter } from '../../../../src/runtime/index.ts';
+import { PersistentVolumeClaim, type Pod, StatefulSet } from '../../../../src/runtime/kinds/index.ts';
 import { bookStore, claim } from './objects.ts';
 
 const deletionTimestamp = '2026-01-02T03:04:05Z';
@@ -29,16 +30,18 @@ interface Cluster {
   /** As the API server has it, if the cache is behind. */
   readonly bookStore?: BookStore;
   readonly statefulSet?: StatefulSet;
-  /** Those with the label of the BookStore. */
+  /** Get the label of the BookStore. */
   readonly claims?: readonly PersistentVolumeClaim[];
-  /** The others. */
-  readonly kept?: readonly PersistentVolumeClaim[];
+  readonly unlabelledClaims?: readonly PersistentVolumeClaim[];
+  readonly pods?: readonly Pod[];
   readonly onDelete?: () => Promise<void>;
 }
 
 /** Reconciles the deletion of a BookStore whose data goes with it. */
 async function reconcile(cluster: Cluster) {
-  const { claims = [], kept = [] } = cluster;
+  const { claims = [], unlabelledClaims = [] } = cluster;
+  const labels = { [bookStoreUidLabel]: leaving.metadata.uid };
+  const labelled = claims.map((each) => ({ ...each, metadata: { ...each.metadata, labels } }));
   const deleted: unknown[] = [];
   const waitedFor: string[] = [];
   const notes: string[] = [];
@@ -47,7 +50,10 @@ async function reconcile(cluster: Cluster) {
       const live = kind.kind === StatefulSet.kind ? cluster.statefulSet : (cluster.bookStore ?? leaving);
       return live ? Promise.resolve(live) : Promise.reject(refusal(404, 'NotFound'));
     },
-    list: (kind: Kind) => Promise.resolve({ items: kind.kind === PersistentVolumeClaim.kind ? claims : [] }),
+    list: (kind: Kind) =>
+      Promise.resolve({
+        items: kind.kind === PersistentVolumeClaim.kind ? [...labelled, ...unlabelledClaims] : (cluster.pods ?? []),
+      }),
     delete: (kind: Kind, { name }: { name: string }, preconditions: object) => {
       deleted.push([kind.kind, name, preconditions]);
       return cluster.onDelete?.() ?? Promise.resolve();
@@ -56,8 +62,7 @@ async function reconcile(cluster: Cluster) {
   } as unknown as Client;
   const result = await reconcileReclaimPolicy(leaving, {
     client,
-    events: { record: (_: Kind, __: KubeObject, { note }: { note: string }) => notes.push(note) } as never,
-    claims: [...claims, ...kept],
+    recordEvent: ({ note }) => notes.push(note),
     apply: () => Promise.reject(new Error('it is being deleted')),
     reportStatefulSetDeletion: (name, afterMs) => {
       waitedFor.push(name);
@@ -103,7 +108,7 @@ test('a claim that has changed meanwhile is read again, because its label may ha
 
 test('the Event about a kept claim names the missing label', async () => {
   const kept = claim('data-shop-db-0', '1Gi');
-  const { notes, deleted } = await reconcile({ claims: [], kept: [kept] });
+  const { notes, deleted } = await reconcile({ unlabelledClaims: [kept] });
   expect(deleted).toEqual([]);
   expect(notes).toEqual([
     'kept claims data-shop-db-0 despite reclaimPolicy Delete: the operator did not create them for this BookStore (label blog.velotio.com/book-store-uid=uid-of-shop). Delete those that you do not need (kubectl --namespace default delete pvc data-shop-db-0)',
@@ -118,4 +123,26 @@ test('nothing is deleted if the API server already has the finalizer orphan and 
 test('no claim is deleted if the API server already has the finalizer orphan and the cache does not show it yet', async () => {
   const live = { ...leaving, metadata: { ...leaving.metadata, finalizers: [bookStoreFinalizer, 'orphan'] } };
   expect((await reconcile({ claims: [claim('data-shop-db-0', '1Gi')], bookStore: live })).deleted).toEqual([]);
+});
+
+test('the Event names no claim that is being deleted', async () => {
+  const going = claim('data-shop-db-0', '1Gi', {}, { deletionTimestamp });
+  expect((await reconcile({ unlabelledClaims: [going] })).notes).toEqual([]);
+});
+
+test('the Event names a claim of another StatefulSet with the name of this one', async () => {
+  const foreign = { ...statefulSet, metadata: { ...statefulSet.metadata, ownerReferences: [] } };
+  const { notes, deleted } = await reconcile({ statefulSet: foreign, claims: [claim('data-shop-db-0', '1Gi')] });
+  expect(deleted).toEqual([]);
+  expect(notes).toEqual([
+    expect.stringContaining('kept claims data-shop-db-0 despite reclaimPolicy Delete: StatefulSet shop-db'),
+  ]);
+});
+
+test('a claim that an orphaned pod uses is kept, and the Event says so', async () => {
+  const volumes = [{ name: 'data', persistentVolumeClaim: { claimName: 'data-shop-db-0' } }];
+  const pods = [{ metadata: { name: 'shop-db-0' }, spec: { volumes } } as unknown as Pod];
+  const { notes, deleted } = await reconcile({ claims: [claim('data-shop-db-0', '1Gi')], pods });
+  expect(deleted).toEqual([]);
+  expect(notes).toEqual([expect.stringContaining('pods that no StatefulSet controls use data-shop-db-0')]);
 });

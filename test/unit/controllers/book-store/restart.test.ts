@@ -1,5 +1,4 @@
 import { describe, expect, test } from '@jest/globals';
-import { pino } from 'pino';
 import { resizeProgressOf } from '../../../../src/controllers/book-store/claims.ts';
 import { specWithDefaultsOf } from '../../../../src/controllers/book-store/desired.ts';
 import { restartPodsForFileSystemResize } from '../../../../src/controllers/book-store/restart.ts';
@@ -79,15 +78,13 @@ describe('the restart of pods whose file systems have not grown', () => {
         return refusal === undefined ? Promise.resolve() : Promise.reject(refusal);
       },
     } as unknown as Client;
-    const events = { record: () => undefined };
-    const context = { client, log: pino({ enabled: false }), pods: { byOwner: () => pods }, events, blockedUntil };
+    const context = { client, pods: { byOwner: () => pods }, recordEvent: () => {}, blockedUntil };
     const spec = specWithDefaultsOf(store);
     const result = await restartPodsForFileSystemResize(
       resizeProgressOf(claims, '2Gi').fileSystems,
       statefulSet,
-      store,
       spec.database,
-      context as unknown as Parameters<typeof restartPodsForFileSystemResize>[4],
+      context,
     );
     const { message } = volumeOutcome(store, spec, { claims, restart: result });
     const failed = result.steps
