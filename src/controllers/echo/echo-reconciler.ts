@@ -1,11 +1,10 @@
 import { Echo } from '../../api/index.ts';
-import { isCurrent } from '../../runtime/controller/index.ts';
+import { currentReady, isCurrent } from '../../runtime/controller/index.ts';
 import {
   defineReasons,
   deleteIfPresent,
   done,
   type EventRecorder,
-  findCondition,
   isControlledBy,
   keyOf,
   missingField,
@@ -186,8 +185,7 @@ const waitingOutcome = (echo: Echo, reason: EchoOutcome['reason'], message: stri
 });
 
 /** Whether a Job of this generation existed according to the status. Decides only whether to record an Event. */
-function hadJob({ metadata, status }: Echo): boolean {
-  const ready = findCondition(status?.conditions, 'Ready');
-  const isOfJob = ready?.reason === 'Printing' || ready?.reason === 'JobFailed';
-  return isOfJob && ready.observedGeneration === metadata.generation;
+function hadJob(echo: Echo): boolean {
+  const reason = currentReady(echo)?.reason;
+  return reason === 'Printing' || reason === 'JobFailed';
 }

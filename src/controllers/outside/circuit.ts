@@ -3,8 +3,6 @@ import type { Logger } from '../../runtime/index.ts';
 /** A system outside of the cluster cannot be used: the request failed, or was not sent. */
 export class OutsideDownError extends Error {
   override readonly name = 'OutsideDownError';
-  /** The `system` of its {@link Circuit}. */
-  readonly system: string;
   /** A CamelCase reason for a condition. */
   readonly reason: string;
   /** When the system was first found down for that reason. */
@@ -27,7 +25,6 @@ export class OutsideDownError extends Error {
   ) {
     const { reason, since, failedAt, cause, retryAfterMs } = details;
     super(`${system}: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
-    this.system = system;
     this.reason = reason;
     this.since = since;
     this.failedAt = failedAt;
@@ -104,7 +101,6 @@ const processClock: Clock = { elapsedMs: () => performance.now(), now: () => new
  * }
  */
 export class Circuit {
-  readonly system: string;
   readonly #options: CircuitOptions;
   readonly #clock: Clock;
   readonly #random: () => number;
@@ -116,11 +112,10 @@ export class Circuit {
 
   /** @throws RangeError for invalid pauses. */
   constructor(options: CircuitOptions) {
-    const { system, probeAfterMs = 500, maxProbeAfterMs = 5000, clock = processClock, random = Math.random } = options;
+    const { probeAfterMs = 500, maxProbeAfterMs = 5000, clock = processClock, random = Math.random } = options;
     if (!(probeAfterMs > 0 && maxProbeAfterMs >= probeAfterMs)) {
       throw new RangeError(`expected 0 < probeAfterMs <= maxProbeAfterMs, got ${probeAfterMs} and ${maxProbeAfterMs}`);
     }
-    this.system = system;
     this.#options = options;
     this.#clock = clock;
     this.#random = random;
@@ -227,6 +222,12 @@ export class Circuit {
 
   #error(outage: Pick<Outage, 'reason' | 'since' | 'failedAt' | 'cause'>): OutsideDownError {
     const { reason, since, failedAt, cause } = outage;
-    return new OutsideDownError(this.system, { reason, since, failedAt, cause, retryAfterMs: this.retryAfterMs });
+    return new OutsideDownError(this.#options.system, {
+      reason,
+      since,
+      failedAt,
+      cause,
+      retryAfterMs: this.retryAfterMs,
+    });
   }
 }

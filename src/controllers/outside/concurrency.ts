@@ -47,11 +47,6 @@ export async function untilAborted<T>(result: Promise<T>, signal: AbortSignal): 
 export class KeyedMutex {
   readonly #last = new Map<string, Promise<unknown>>();
 
-  /** The number of keys that are locked. */
-  get size(): number {
-    return this.#last.size;
-  }
-
   /** @throws any error of the work; the reason of the signal if it is aborted before the work begins. */
   async run<T>(key: string, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
     const before = this.#last.get(key);

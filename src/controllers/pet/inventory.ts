@@ -1,8 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Pet } from '../../api/index.ts';
+import { currentReady } from '../../runtime/controller/index.ts';
 import { keyOf, type ObjectKey, type ReadonlyStore } from '../../runtime/index.ts';
+import { LinkedSignal } from '../outside/index.ts';
 import type { FoundPet } from './pet-store.ts';
-import { currentReady, InvalidPetError, isStored, wantedPet } from './store-pet.ts';
+import { InvalidPetError, isStored, wantedPet } from './store-pet.ts';
 
 /** The reasons of Pets that wait for the store. */
 const waitingReasons: ReadonlySet<string> = new Set(['PetStoreUnavailable', 'PetStoreFailed']);
@@ -118,8 +120,8 @@ export class Sweep {
       this.#requested = new AbortController();
       const waitMs = await this.#sweep(enqueue, signal);
       await delay(Math.min(waitMs, minPauseMs), undefined, { signal }).catch(() => {});
-      const either = AbortSignal.any([signal, this.#requested.signal]);
-      await delay(Math.max(0, waitMs - minPauseMs), undefined, { signal: either }).catch(() => {});
+      using either = new LinkedSignal(signal, this.#requested.signal);
+      await delay(Math.max(0, waitMs - minPauseMs), undefined, { signal: either.signal }).catch(() => {});
     }
   }
 

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { Pet, petFinalizer } from '../../api/index.ts';
-import { type CleanedUp, type DesiredStatus, desiredStatus } from '../../runtime/controller/index.ts';
+import { type CleanedUp, currentReady, type DesiredStatus, desiredStatus } from '../../runtime/controller/index.ts';
 import {
   type Client,
   cleanedUp,
@@ -24,7 +24,7 @@ import { refusedOutcome } from '../refusal.ts';
 import { failureOf, RefusedError } from './errors.ts';
 import type { Inventory } from './inventory.ts';
 import type { PetStore } from './pet-store.ts';
-import { currentReady, InvalidPetError, isAlike, isStored, type StorePet, tripleOf, wantedPet } from './store-pet.ts';
+import { InvalidPetError, isAlike, isStored, type StorePet, tripleOf, wantedPet } from './store-pet.ts';
 
 /** The reasons of `Ready` of a Pet. */
 export const petReasons = defineReasons({

@@ -1,6 +1,6 @@
 import type { Pet } from '../../api/index.ts';
 import { dayFromText, dayText } from '../../petstore-wire/index.ts';
-import { type Condition, findCondition } from '../../runtime/index.ts';
+import { currentReady } from '../../runtime/controller/index.ts';
 
 /** A pet without its id. */
 export interface StorePet {
@@ -47,12 +47,6 @@ export const isAlike = (one: StorePet, other: StorePet): boolean => tripleOf(one
 
 /** A key that is equal for pets that are alike. */
 export const tripleOf = ({ name, type, birthday }: StorePet): string => JSON.stringify([name, type, birthday]);
-
-/** The condition `Ready`, if it was observed for the current generation of the Pet. */
-export function currentReady({ metadata, status }: Pet): Condition | undefined {
-  const ready = findCondition(status?.conditions, 'Ready');
-  return ready?.observedGeneration === metadata.generation ? ready : undefined;
-}
 
 /** Whether the store has accepted the current spec. */
 export const isStored = (pet: Pet): boolean => pet.status?.id !== undefined && currentReady(pet)?.status === 'True';

@@ -1,5 +1,5 @@
 import { PostgresWriter, postgresWriterFinalizer } from '../../api/index.ts';
-import { type CleanedUp, patchStatusIfPresent } from '../../runtime/controller/index.ts';
+import { type CleanedUp, currentReady, patchStatusIfPresent } from '../../runtime/controller/index.ts';
 import {
   cleanedUp,
   defineReasons,
@@ -448,15 +448,9 @@ const reasonsWithoutRow: readonly Reason[] = [
   'ColumnMissing',
 ];
 
-/** The reason of `Ready`, if it was observed for the current generation. */
-function reasonOf({ metadata, status }: PostgresWriter): string | undefined {
-  const ready = findCondition(status?.conditions, 'Ready');
-  return ready?.observedGeneration === metadata.generation ? ready?.reason : undefined;
-}
-
 /** Whether the row is in its table and in no other, according to the status. */
 const isSettled = (writer: PostgresWriter): boolean =>
-  ['RowWritten', 'RowAltered'].includes(reasonOf(writer) ?? '') && writer.status?.tables?.length === 1;
+  ['RowWritten', 'RowAltered'].includes(currentReady(writer)?.reason ?? '') && writer.status?.tables?.length === 1;
 
 /** Parses a table of the status. Undefined for a text that the operator cannot have written there. */
 function parseStatusTable(text: string): Table | undefined {
