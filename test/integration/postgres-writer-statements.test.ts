@@ -1,6 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import type { Client } from 'pg';
-import { InFlightCount } from '../../src/controllers/outside/index.ts';
 import { Database } from '../../src/controllers/postgres-writer/database.ts';
 import type { Row } from '../../src/controllers/postgres-writer/statements.ts';
 import type { Rows } from '../../src/controllers/postgres-writer/tables.ts';
@@ -54,7 +53,7 @@ function tables(statementTimeoutSeconds = 4): {
     log,
   });
   opened.push(database);
-  const found = new Tables({ database, inFlight: new InFlightCount() });
+  const found = new Tables(database);
   return { database, tables: found, rowsOf: (name) => found.rowsOf({ schema: 'public', name }) };
 }
 

@@ -1,4 +1,4 @@
-import { Batch, Circuit, type InFlightCount } from '../outside/index.ts';
+import { Batch, Circuit } from '../outside/index.ts';
 import type { Database } from './database.ts';
 import { isBusy, RowBusyError, RowRefusedError, tableReasonOf, UnfitTableError } from './errors.ts';
 import {
@@ -38,17 +38,12 @@ interface FoundTable extends Table {
 /** The tables of the database, by name, and the rows of each. */
 export class Tables {
   readonly #database: Pick<Database, 'query'>;
-  readonly #inFlight: InFlightCount;
   readonly #known = new Map<string, KnownName>();
   readonly #rows = new Map<string, Rows>();
   #forgotAtMs = 0;
 
-  constructor(options: {
-    readonly database: Pick<Database, 'query'>;
-    readonly inFlight: InFlightCount;
-  }) {
-    this.#database = options.database;
-    this.#inFlight = options.inFlight;
+  constructor(database: Pick<Database, 'query'>) {
+    this.#database = database;
   }
 
   /**
@@ -73,8 +68,7 @@ export class Tables {
   /** The rows of a table. */
   rowsOf(table: Table): Rows {
     const text = tableText(table);
-    const options = { database: this.#database, inFlight: this.#inFlight };
-    const rows = this.#rows.get(text) ?? new Rows(table, options);
+    const rows = this.#rows.get(text) ?? new Rows(table, this.#database);
     this.#rows.set(text, rows);
     return rows;
   }
@@ -120,9 +114,6 @@ export type Written = 'unchanged' | 'written' | 'altered';
 /** The most rows per statement: enough to share its cost, and few enough to bisect. */
 const maxRows = 100;
 
-/** How long a row may wait for others in flight, in milliseconds. */
-const maxWaitMs = 3000;
-
 /** The pauses between two probes of a table that cannot be used. Usually a person must act, or a lock must end. */
 const probes = { probeAfterMs: 1000, maxProbeAfterMs: 15_000 } as const;
 
@@ -131,7 +122,7 @@ const tableCircuit = (name: string): Circuit =>
   new Circuit({ system: `the table ${name}`, reasonOf: tableReasonOf, isAnswer: () => false, ...probes });
 
 /**
- * The rows of one table. Groups rows that are requested at about the same time into one statement. Statements of one type run one at
+ * The rows of one table. Groups rows that are requested while a statement runs into the next one. Statements of one type run one at
  * a time, so that no two of them wait for each other's locks.
  */
 export class Rows {
@@ -141,20 +132,18 @@ export class Rows {
   readonly #checks: Batch<Row, boolean>;
   readonly #deletions: Batch<string, 'deleted'>;
 
-  constructor(table: Table, options: { readonly database: Pick<Database, 'query'>; readonly inFlight: InFlightCount }) {
-    const { database, inFlight } = options;
+  constructor(table: Table, database: Pick<Database, 'query'>) {
     this.#table = table;
     this.#database = database;
     const circuit = tableCircuit(tableText(table));
-    const shared = { maxItems: maxRows, gather: { inFlight, maxWaitMs } };
     this.#upserts = new Batch({
-      ...shared,
+      maxItems: maxRows,
       execute: (rows) =>
         circuit.call(() => executeBisecting(rows, (some, lockTimeoutMs) => this.#upsert(some, lockTimeoutMs))),
     });
-    this.#checks = new Batch({ ...shared, execute: (rows) => circuit.call(() => this.#arePresent(rows)) });
+    this.#checks = new Batch({ maxItems: maxRows, execute: (rows) => circuit.call(() => this.#arePresent(rows)) });
     this.#deletions = new Batch({
-      ...shared,
+      maxItems: maxRows,
       execute: (ids) =>
         circuit.call(() => executeBisecting(ids, (some, lockTimeoutMs) => this.#delete(some, lockTimeoutMs))),
     });
