@@ -1,20 +1,18 @@
-import { desiredStatus, patchStatusIfPresent, type ReportingObject } from '../runtime/controller/index.ts';
-import {
-  defineReasons,
-  done,
-  findCondition,
-  type Kind,
-  type Manager,
-  OutcomeReporter,
-  predicates,
-} from '../runtime/index.ts';
+import type { ReportingObject } from '../runtime/controller/index.ts';
+import { defineReasons, done, type Kind, type Manager, OutcomeReporter, predicates } from '../runtime/index.ts';
 import { type ControllerSettings, scopeOf } from './controller-settings.ts';
 import { allow, type PolicyRule } from './permissions.ts';
 
 const reason = 'ControllerDisabled';
 
 const reasons = defineReasons({
-  [reason]: { ready: 'False', event: 'Warning', meaning: 'The controller of this kind is disabled.' },
+  [reason]: {
+    ready: 'False',
+    event: 'Warning',
+    // The message changes when a deletion begins to wait.
+    recordsMessageChanges: true,
+    meaning: 'The controller of this kind is disabled.',
+  },
 });
 
 /**
@@ -33,21 +31,14 @@ export function addDisabledController(
 ): void {
   const { events } = options;
   const objects = manager.informer(kind, { optional: true, ...scopeOf(options) }).store;
-  const reporter = new OutcomeReporter({ kind, reasons, events });
+  const reporter = new OutcomeReporter({ kind, reasons, events, keepsObservedGeneration: true });
   manager.controller(kind, {
     predicate: predicates.ignoringConditionMessages,
     reconcile: async (key, context) => {
       const object = objects.get(key);
       if (object === undefined) return done;
       const message = disabledMessage(kind, object, options);
-      const reported = findCondition(object.status?.conditions, 'Ready');
-      // Keep `status.observedGeneration`: it belongs to the status that the kind's own controller has written.
-      const { conditions } = desiredStatus(reasons, object, { reason, message }, new Date());
-      const written = await patchStatusIfPresent(context.client, kind, object, { conditions: [...(conditions ?? [])] });
-      // The message changes when a deletion begins to wait.
-      if (written === undefined || (reported?.reason === reason && reported.message === message)) return done;
-      reporter.recordEvent(object, { type: 'Warning', reason, note: message }, context);
-      return done;
+      return reporter.report(object, { reason, message }, context);
     },
   });
 }

@@ -111,6 +111,11 @@ export interface OutcomeReporterOptions<T extends ReportingObject, R extends str
    * like any other error.
    */
   readonly refused?: (object: T, refusal: ApiError) => Outcome<NoInfer<R>, T>;
+  /**
+   * Leaves `status.observedGeneration` as it is, because another controller writes the rest of the status. The conditions are stamped.
+   * Default false.
+   */
+  readonly keepsObservedGeneration?: boolean;
   /** Default: the clock. */
   readonly now?: () => Date;
 }
@@ -190,8 +195,10 @@ export class OutcomeReporter<T extends ReportingObject, R extends string> {
    * - An Error if the installed CustomResourceDefinition has no status subresource.
    */
   async report(object: T, outcome: Outcome<R, T>, context: Pick<ReconcileContext, 'client' | 'log'>): Promise<Result> {
-    const { kind, reasons, now = () => new Date() } = this.#options;
-    const status = desiredStatus(reasons, object, outcome, now());
+    const { kind, reasons, keepsObservedGeneration, now = () => new Date() } = this.#options;
+    const desired = desiredStatus(reasons, object, outcome, now());
+    const { observedGeneration: _, ...withoutGeneration } = desired;
+    const status = keepsObservedGeneration ? (withoutGeneration as typeof desired) : desired;
     context.client.trace?.reported(outcome.reason);
     this.#recordUnanswered(object, context);
     const own = outcome.event === undefined ? [] : [outcome.event];

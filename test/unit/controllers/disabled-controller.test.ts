@@ -1,6 +1,9 @@
-import { describe, expect, test } from '@jest/globals';
+import { beforeEach, describe, expect, test } from '@jest/globals';
 import { BookStore, bookStoreFinalizer, PodSet } from '../../../src/api/index.ts';
-import { disabledMessage } from '../../../src/controllers/disabled-controller.ts';
+import { addDisabledController, disabledMessage } from '../../../src/controllers/disabled-controller.ts';
+import type { EventNotice } from '../../../src/runtime/controller/index.ts';
+import type { Client, KubeObject, Manager, Reconcile } from '../../../src/runtime/index.ts';
+import { RecordingLog } from '../../../testkit/recording-log.ts';
 
 describe('the message of an object whose controller is disabled', () => {
   const setting = 'controllers.bookStore.enabled';
@@ -37,5 +40,75 @@ describe('the message of an object whose controller is disabled', () => {
     const others = { finalizers: ['example.com/other'], deletionTimestamp };
     expect(ofShop(others)).not.toContain('waits');
     expect(disabledMessage(PodSet, object(others), { setting })).not.toContain('waits');
+  });
+});
+
+describe('a disabled controller', () => {
+  const setting = 'controllers.podSet.enabled';
+  const key = { namespace: 'default', name: 'web' };
+  const metadata = { ...key, uid: 'u', resourceVersion: '1', creationTimestamp: '', generation: 3 };
+  let object: KubeObject & { readonly status: object };
+  let statusWrites: object[];
+  let notes: string[];
+  let isAnswerLost: boolean;
+  let reconcile: Reconcile;
+
+  const client = {
+    mergeStatus: async (_: unknown, __: unknown, patch: object) => {
+      statusWrites.push(patch);
+      object = { ...object, status: { ...object.status, ...patch } };
+      if (isAnswerLost) throw new Error('no answer');
+      return object;
+    },
+  } as unknown as Client;
+  const run = async () =>
+    reconcile(key, { client, signal: new AbortController().signal, log: new RecordingLog() }).catch(() => 'failed');
+
+  beforeEach(() => {
+    object = { metadata, status: { replicas: 2, observedGeneration: 2 } };
+    statusWrites = [];
+    notes = [];
+    isAnswerLost = false;
+    const manager = {
+      informer: () => ({ store: { get: () => object } }),
+      controller: (_: unknown, options: { readonly reconcile: Reconcile }) => {
+        reconcile = options.reconcile;
+      },
+    } as unknown as Manager;
+    const events = {
+      record: (_: unknown, __: unknown, { reason, note }: EventNotice) => notes.push(`${reason}: ${note}`),
+    } as never;
+    const finalizer = 'example.com/pods';
+    addDisabledController(manager, PodSet, { events, namespaces: undefined, setting, finalizer });
+  });
+
+  test('reports it once, and keeps the rest of the status, which the own controller has written', async () => {
+    await run();
+    await run();
+    expect(object.status).toMatchObject({
+      replicas: 2,
+      observedGeneration: 2,
+      conditions: [{ observedGeneration: 3 }],
+    });
+    expect(statusWrites).toHaveLength(1);
+    expect(notes).toEqual([expect.stringContaining('ControllerDisabled: the controller of PodSet is disabled')]);
+  });
+
+  test('records an Event when a deletion begins to wait', async () => {
+    await run();
+    const deleted = { deletionTimestamp: '2026-01-01T00:00:00Z', finalizers: ['example.com/pods'] };
+    object = { ...object, metadata: { ...metadata, ...deleted } };
+    await run();
+    expect(notes).toHaveLength(2);
+    expect(notes[1]).toContain('the deletion waits');
+  });
+
+  test('records the Event although the answer to the status write is lost', async () => {
+    isAnswerLost = true;
+    expect(await run()).toBe('failed');
+    expect(notes).toEqual([]);
+    await run();
+    await run();
+    expect(notes).toHaveLength(1);
   });
 });
