@@ -47,33 +47,49 @@ const writePerturbations: readonly WritePerturbation[] = [
 
 const viewPerturbations: readonly ViewPerturbation[] = ['lagging', 'missed'];
 
+/** A write that the operator sent in an undisturbed run. */
+export interface LearnedWrite {
+  /** For example `patch echos hello/status`. */
+  readonly description: string;
+  /** Counts the writes of this description in the step, from 1. */
+  readonly occurrence: number;
+  /** Only some of the undisturbed runs sent it. */
+  readonly isVarying: boolean;
+}
+
 /** What the undisturbed runs have in common. */
 export interface Learned {
   readonly scenario: Scenario;
-  /** By step, in the order in which the first run sent them. */
-  readonly writes: ReadonlyMap<string, readonly string[]>;
-  /** How many writes only some of the runs sent. No plan perturbs them. */
-  readonly varyingWrites: number;
-  /** By step. */
-  readonly states: ReadonlyMap<string, Facts>;
+  readonly steps: readonly LearnedStep[];
   /** How often each object was created and deleted. */
   readonly changes: Facts;
+}
+
+export interface LearnedStep {
+  readonly name: string;
+  /** In the order in which the first run sent them; then those that it did not send. */
+  readonly writes: readonly LearnedWrite[];
+  /** The kinds of which the operator received events in each run. */
+  readonly eventKinds: readonly Kind[];
+  /** The objects after the step. */
+  readonly state: Facts;
 }
 
 export interface Plan {
   /** `echo/create write 3 reply-lost`, `echo/update Job lagging` */
   readonly name: string;
+  /** Names the write by its description, whatever its number is: `echo/create patch echos hello/status reply-lost`. */
+  readonly alias: string;
   readonly learned: Learned;
-  readonly step: string;
+  readonly step: LearnedStep;
   readonly target: PerturbedWrite | PerturbedView;
+  /** Whether a run may end without the write to perturb. */
+  readonly mayMiss: boolean;
 }
 
 export interface PerturbedWrite {
   readonly type: 'write';
-  /** For example `patch echos hello/status`. */
-  readonly description: string;
-  /** Counts the writes of this description in the step, from 1. */
-  readonly occurrence: number;
+  readonly write: LearnedWrite;
   readonly perturbation: WritePerturbation;
 }
 
@@ -89,30 +105,45 @@ export const withoutGenerations = (facts: Facts): Facts =>
   new Map([...facts].filter(([path]) => !generations.test(path)));
 
 export function plansOf(learned: Learned): readonly Plan[] {
-  const { scenario } = learned;
-  return [...learned.writes].flatMap(([step, writes]) => {
-    const named = (target: string, rest: Plan['target']): Plan => {
-      return { name: `${scenario.name}/${step} ${target} ${rest.perturbation}`, learned, step, target: rest };
-    };
-    const ofWrites = writes.flatMap((write, index) => {
-      const [description = '', occurrence] = write.split(' #');
-      const [verb = '', resource] = description.split(' ');
-      const isOfKind = scenario.kinds.some(({ plural }) => plural === resource);
-      const mayBeOvertaken = ['patch', 'update', 'delete'].includes(verb) && isOfKind;
-      const all = mayBeOvertaken ? [...writePerturbations, 'overtaken' as const] : writePerturbations;
-      return all.map((perturbation) => {
-        const target = { type: 'write', description, occurrence: Number(occurrence), perturbation } as const;
-        return named(`write ${index + 1}`, target);
+  const { scenario, steps } = learned;
+  return steps.flatMap((step) => {
+    const ofWrites = step.writes.flatMap((write, index) => {
+      const name = `${scenario.name}/${step.name} write ${index + 1}`;
+      const alias = `${scenario.name}/${step.name} ${textOf(write)}`;
+      return perturbationsOf(write, scenario, step === steps.at(-1)).map((perturbation): Plan => {
+        // An operator that sees its objects late may do without a write.
+        const mayMiss = scenario.mayOmitWrites === true || write.isVarying || perturbation === 'stale';
+        const target = { type: 'write', write, perturbation } as const;
+        return { name: `${name} ${perturbation}`, alias: `${alias} ${perturbation}`, learned, step, target, mayMiss };
       });
     });
-    const ofViews = scenario.kinds.flatMap((kind) =>
-      viewPerturbations.map((perturbation) => named(kind.kind, { type: 'view', kind, perturbation })),
+    const ofViews = step.eventKinds.flatMap((kind) =>
+      viewPerturbations.map((perturbation): Plan => {
+        const name = `${scenario.name}/${step.name} ${kind.kind} ${perturbation}`;
+        return { name, alias: name, learned, step, target: { type: 'view', kind, perturbation }, mayMiss: false };
+      }),
     );
     return [...ofWrites, ...ofViews];
   });
 }
 
-export function countWrites(plans: readonly Plan[]): number {
-  const writes = plans.filter(({ target }) => target.type === 'write');
-  return new Set(writes.map(({ name }) => name.slice(0, name.lastIndexOf(' ')))).size;
+function perturbationsOf(
+  { description }: LearnedWrite,
+  { kinds }: Scenario,
+  isLastStep: boolean,
+): readonly WritePerturbation[] {
+  const [verb = '', resource] = description.split(' ');
+  // In the last step the operator may well keep a child that somebody else uses.
+  const overtakable = isLastStep ? kinds.slice(0, 1) : kinds;
+  const mayBeOvertaken =
+    ['patch', 'update', 'delete'].includes(verb) && overtakable.some(({ plural }) => plural === resource);
+  return mayBeOvertaken ? [...writePerturbations, 'overtaken'] : writePerturbations;
 }
+
+/** `patch echos hello/status`; `patch echos hello/status #2` for the second one of a step. */
+export const textOf = ({ description, occurrence }: LearnedWrite): string =>
+  occurrence === 1 ? description : `${description} #${occurrence}`;
+
+/** Whether the plan's name begins with this, or would if the write's description stood in place of its number. */
+export const isNamed = ({ name, alias }: Plan, beginning: string): boolean =>
+  name.startsWith(beginning) || alias.startsWith(beginning);

@@ -52,6 +52,8 @@ export class Run {
   /** The descriptions of the operator's writes, by step. */
   readonly writes = new Map<string, string[]>();
   readonly states = new Map<string, Facts>();
+  /** The kinds of the events that the operator received, by step. */
+  readonly eventKinds = new Map<string, Set<string>>();
   readonly #scenario: Scenario;
   readonly #options: RunOptions;
   readonly #plan: Plan | undefined;
@@ -82,6 +84,8 @@ export class Run {
   readonly #conditions = new Map<string, readonly Condition[]>();
   /** What is wrong with a condition that the operator wrote. */
   #wrongCondition: string | undefined;
+  /** The fault of the plan. */
+  #fault: InjectedFault | undefined;
   #overtaking: Overtaking | undefined;
   #isUndone = false;
   /** Withholds the events, once. */
@@ -99,6 +103,15 @@ export class Run {
   /** The writes of the operator, the events that it received, and what the kit did, one per line. */
   get timeline(): string {
     return this.#timeline.join('\n');
+  }
+
+  /** Whether the perturbation has taken place. */
+  get isHit(): boolean {
+    if (this.#plan === undefined) return false;
+    const { perturbation } = this.#plan.target;
+    if (perturbation === 'stopped') return this.#isPerturbed;
+    if (perturbation === 'overtaken') return this.#overtaking !== undefined;
+    return (this.#fault?.count ?? 0) > 0;
   }
 
   get changes(): Facts {
@@ -133,8 +146,8 @@ export class Run {
   async #take(step: string, act: Scenario['steps'][string], world: ScenarioWorld): Promise<void> {
     this.#step = step;
     this.#note(`step ${step}`);
-    const target = this.#plan?.step === step ? this.#plan.target : undefined;
-    const fault = target && this.#inject(target);
+    const target = this.#target;
+    this.#fault ??= target && this.#inject(target);
     const acted = new AbortController();
     try {
       // A step may wait for what the operator does only with events that are held.
@@ -148,8 +161,13 @@ export class Run {
       await this.#settle(`step ${step} has ended`, world, target);
     } finally {
       acted.abort();
-      fault?.off();
+      this.#fault?.off();
     }
+  }
+
+  /** What the plan perturbs in the present step. */
+  get #target(): Plan['target'] | undefined {
+    return this.#plan?.step.name === this.#step ? this.#plan.target : undefined;
   }
 
   #inject(target: PerturbedWrite | PerturbedView): InjectedFault | undefined {
@@ -172,12 +190,12 @@ export class Run {
       };
       return hold;
     }
-    const { perturbation, occurrence } = target;
+    const { perturbation, write } = target;
     // The kit itself stops the operator.
     if (perturbation === 'stopped') return undefined;
     const on = (request: ProxiedRequest): boolean =>
-      isCounted(request) && this.#describe(request) === target.description;
-    const injected = proxy?.inject(this.#faultOf(perturbation), { on, every: occurrence, times: 1 });
+      isCounted(request) && this.#describe(request) === write.description;
+    const injected = proxy?.inject(this.#faultOf(perturbation), { on, every: write.occurrence, times: 1 });
     if (perturbation === 'late') {
       this.#held = () => {
         this.#inFlight += 1;
@@ -211,10 +229,8 @@ export class Run {
     const kind = this.#scenario.kinds.find(({ plural }) => plural === resource);
     if (kind === undefined) return;
     const key = { namespace: this.#namespace, name };
-    // In the last step the operator may well keep what somebody else uses.
-    const mayReplace = this.#step !== Object.keys(this.#scenario.steps).at(-1);
-    this.#overtaking = await overtake(this.#options.client, kind, key, mayReplace);
-    this.#note(`${kind.kind} ${name} is ${this.#overtaking?.type ?? 'left alone'}`);
+    this.#overtaking = await overtake(this.#options.client, kind, key);
+    this.#note(`${kind.kind} ${name} is ${this.#overtaking?.type ?? 'gone'}`);
   }
 
   /** Undoes what somebody else did. @throws Error if the operator has changed it */
@@ -237,14 +253,9 @@ export class Run {
     }, staleMs);
   }
 
-  /** An operator that sees its objects late may do without a write. */
-  get #mayOmitWrites(): boolean {
-    return this.#scenario.mayOmitWrites === true || this.#plan?.target.perturbation === 'stale';
-  }
-
   /** Waits until the operator rests, and the objects are as expected. */
   async #settle(description: string, world: ScenarioWorld, target?: Plan['target']): Promise<void> {
-    const learned = this.#plan?.learned.states.get(this.#step);
+    const learned = this.#plan?.learned.steps.find(({ name }) => name === this.#step)?.state;
     const comparable = (facts: Facts): Facts =>
       this.#overtaking?.type === 'replaced' ? withoutGenerations(facts) : facts;
     let state: Facts = new Map();
@@ -253,7 +264,7 @@ export class Run {
     const isSettled = async (): Promise<boolean> => {
       await this.#restarting;
       await this.#operators.at(-1)?.ready;
-      if (target !== undefined && !this.#isPerturbed && !this.#mayOmitWrites) {
+      if (target !== undefined && !this.#isPerturbed && !this.#plan?.mayMiss) {
         throw new Error('the write to perturb has not been sent');
       }
       if (!this.#isQuiet(quiet)) throw new Error('the operator sends requests');
@@ -366,11 +377,11 @@ export class Run {
     this.#note(`operator ${operator}: ${description}`);
     const writes = this.writes.get(this.#step) ?? [];
     this.writes.set(this.#step, [...writes, description]);
-    const target = this.#plan?.step === this.#step ? this.#plan.target : undefined;
+    const target = this.#target;
     if (target?.perturbation === 'stale' && this.#withheld === undefined) this.#withholdEvents();
-    if (this.#isPerturbed || target?.type !== 'write' || target.description !== description) return;
+    if (this.#isPerturbed || target?.type !== 'write' || target.write.description !== description) return;
     const sent = [...writes, description].filter((write) => write === description).length;
-    if (sent !== target.occurrence) return;
+    if (sent !== target.write.occurrence) return;
     this.#isPerturbed = true;
     if (target.perturbation === 'stopped') this.#restart(this.#stopAndRestart(world));
   }
@@ -412,6 +423,7 @@ export class Run {
     const { name, namespace, resourceVersion, uid } = object.metadata;
     if (namespace !== this.#namespace) return;
     this.#lastActivityAtMs = performance.now();
+    this.eventKinds.set(this.#step, (this.eventKinds.get(this.#step) ?? new Set()).add(object.kind));
     const isListed = this.#scenario.kinds.some(({ kind }) => kind === object.kind);
     if (type === 'DELETED') this.#observed.delete(uid);
     else this.#observed.set(uid, { kind: object.kind, resourceVersion, isListed });

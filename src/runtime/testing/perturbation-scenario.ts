@@ -19,7 +19,7 @@ export interface ScenarioWorld {
 export interface Scenario {
   /** Part of the names of its plans. */
   readonly name: string;
-  /** The kinds of the objects that the operator maintains and that users create. The operator must watch all of them. */
+  /** The kinds of the objects that users create, the main one first, and that the operator maintains. The operator must watch all of them. */
   readonly kinds: readonly Kind[];
   /**
    * Adds the controllers, as in production, but limited to the namespace.
@@ -54,7 +54,12 @@ export interface PerturbOptions {
   readonly scenarios: readonly Scenario[];
   /** The operator's log. */
   readonly log: Logger;
-  /** Selects the plans to run, by their names. Default: all. */
+  /**
+   * Runs only the plans whose names begin with one of these. A write's description may stand in place of its number:
+   * `pet/create patch pets hello/status reply-lost`. Default: all.
+   */
+  readonly only?: readonly string[];
+  /** Selects among these plans by their names, for example a sample. Default: all. */
   readonly select?: (plans: readonly string[]) => readonly string[];
   /** Creates a namespace for a run and returns its name. Default: one without labels. */
   readonly createNamespace?: () => Promise<string>;

@@ -1,7 +1,15 @@
 import { createClient } from '../client/create-client.ts';
 import { common, differenceOf, numbered } from './facts.ts';
 import { allEnded, messageOf, PerturbationError } from './perturbation-errors.ts';
-import { countWrites, type Learned, type Plan, plansOf, withoutGenerations } from './perturbation-plans.ts';
+import {
+  isNamed,
+  type Learned,
+  type LearnedWrite,
+  type Plan,
+  plansOf,
+  textOf,
+  withoutGenerations,
+} from './perturbation-plans.ts';
 import { Run, type RunOptions } from './perturbation-run.ts';
 import type { PerturbOptions, Scenario } from './perturbation-scenario.ts';
 
@@ -9,15 +17,28 @@ import type { PerturbOptions, Scenario } from './perturbation-scenario.ts';
 export interface PerturbReport {
   /** The names of the plans that ran. */
   readonly plans: readonly string[];
-  /** How many writes each undisturbed run sent, how many of them a plan perturbed, and how many only some of these runs sent. */
-  readonly writes: { readonly learned: number; readonly perturbed: number; readonly varying: number };
+  /** The writes that each undisturbed run sent. */
+  readonly writes: WriteCounts;
+  /** The writes that only some of the undisturbed runs sent. A perturbed run may not send them either. */
+  readonly varyingWrites: WriteCounts;
+  /** The names of the plans that ran several times, and each time passed without their perturbation, because its write was not sent. */
+  readonly missed: readonly string[];
   /** One error per failed plan. Its message has the plan's name, the deviation and a timeline. */
   readonly failures: readonly PerturbationError[];
   readonly minutes: number;
 }
 
+/** How many writes plans were about, and how many of these writes were perturbed in at least one way. */
+export interface WriteCounts {
+  readonly planned: number;
+  readonly perturbed: number;
+}
+
 /** How often each scenario runs undisturbed. What differs between the runs is not compared. */
 const learningRuns = 3;
+
+/** How often a plan runs whose write is not sent. */
+const maxAttempts = 3;
 
 /**
  * Perturbs an operator at every write, and its view of every kind in every step.
@@ -37,30 +58,37 @@ const learningRuns = 3;
  */
 export async function perturb(options: PerturbOptions): Promise<PerturbReport> {
   const startedAtMs = performance.now();
-  const { connection, concurrency = 4 } = options;
+  const { connection, concurrency = 4, only = [''], select = (names) => names } = options;
   const client = createClient(connection, { fieldManager: 'user' });
+  const runOptions = { ...options, client };
   try {
-    const run = concurrently(concurrency);
-    const learned = await allEnded(options.scenarios.map((scenario) => learn(scenario, { ...options, client }, run)));
-    const plans = learned.flatMap(plansOf);
-    const { select = (names) => names } = options;
+    const limit = concurrently(concurrency);
+    const learned = await allEnded(options.scenarios.map((scenario) => learn(scenario, runOptions, limit)));
+    const plans = learned.flatMap(plansOf).filter((plan) => only.some((beginning) => isNamed(plan, beginning)));
     const selected = new Set(select(plans.map(({ name }) => name)));
     const chosen = plans.filter(({ name }) => selected.has(name));
-    const results = await allEnded(chosen.map((plan) => run(() => failureOf(plan, { ...options, client }))));
-    const failures = results.filter((error) => error !== undefined);
+    const results = await allEnded(chosen.map((plan) => tryPlan(plan, runOptions, limit)));
     return {
       plans: chosen.map(({ name }) => name),
-      writes: {
-        learned: countWrites(plans),
-        perturbed: countWrites(chosen),
-        varying: learned.reduce((sum, { varyingWrites }) => sum + varyingWrites, 0),
-      },
-      failures,
+      writes: countWrites(results, { isVarying: false }),
+      varyingWrites: countWrites(results, { isVarying: true }),
+      missed: results.filter(({ isHit, failure }) => !isHit && failure === undefined).map(({ plan }) => plan.name),
+      failures: results.map(({ failure }) => failure).filter((failure) => failure !== undefined),
       minutes: (performance.now() - startedAtMs) / 60_000,
     };
   } finally {
     await client.close();
   }
+}
+
+function countWrites(results: readonly PlanResult[], { isVarying }: Pick<LearnedWrite, 'isVarying'>): WriteCounts {
+  const count = (some: readonly PlanResult[]): number =>
+    new Set(
+      some.flatMap(({ plan: { target } }) =>
+        target.type === 'write' && target.write.isVarying === isVarying ? [target.write] : [],
+      ),
+    ).size;
+  return { planned: count(results), perturbed: count(results.filter(({ isHit }) => isHit)) };
 }
 
 /** Starts a piece of work as soon as fewer than the limit run. */
@@ -110,28 +138,52 @@ async function learn(scenario: Scenario, options: RunOptions, limit: Limit): Pro
     if (difference === undefined) continue;
     throw new PerturbationError(`${scenario.name}/${step} must restore the state after ${earlier}: ${difference}`);
   }
-  const writesOf = (run: Run, step: string): readonly string[] => numbered(run.writes.get(step) ?? []);
-  const writes = steps.map((step) => {
-    const [first = [], ...others] = runs.map((run) => writesOf(run, step));
-    return [step, first.filter((write) => others.every((other) => other.includes(write)))] as const;
-  });
-  const sent = steps.flatMap((step) => [...new Set(runs.flatMap((run) => writesOf(run, step)))]);
   return {
     scenario,
-    states: new Map(states),
-    writes: new Map(writes),
-    varyingWrites: sent.length - writes.flatMap(([, each]) => each).length,
+    steps: states.map(([name, state]) => ({
+      name,
+      state,
+      writes: learnedWrites(runs.map(({ writes }) => writes.get(name) ?? [])),
+      eventKinds: scenario.kinds.filter(({ kind }) => runs.every((run) => run.eventKinds.get(name)?.has(kind))),
+    })),
     changes: common(runs.map(({ changes }) => changes)),
   };
 }
 
-async function failureOf(plan: Plan, options: RunOptions): Promise<PerturbationError | undefined> {
+/** @param sent the descriptions of the writes in a step, by run */
+function learnedWrites(sent: readonly (readonly string[])[]): readonly LearnedWrite[] {
+  const runs = sent.map(numbered);
+  const all = [...new Set(runs.flat())].map((write): LearnedWrite => {
+    const [description = '', occurrence] = write.split(' #');
+    const isVarying = runs.some((run) => !run.includes(write));
+    return { description, occurrence: Number(occurrence), isVarying };
+  });
+  return [...all.filter(({ isVarying }) => !isVarying), ...all.filter(({ isVarying }) => isVarying)];
+}
+
+interface PlanResult {
+  readonly plan: Plan;
+  /** Whether the perturbation took place. */
+  readonly isHit: boolean;
+  readonly failure: PerturbationError | undefined;
+}
+
+/** Runs a plan, and again if its write was not sent. */
+async function tryPlan(plan: Plan, options: RunOptions, limit: Limit): Promise<PlanResult> {
+  for (let attempt = 1; ; attempt++) {
+    const result = await limit(() => runPlan(plan, options));
+    if (result.isHit || result.failure !== undefined || attempt === maxAttempts) return result;
+  }
+}
+
+async function runPlan(plan: Plan, options: RunOptions): Promise<PlanResult> {
   const run = new Run(plan.learned.scenario, options, plan);
   try {
     await run.execute();
-    return undefined;
+    return { plan, isHit: run.isHit, failure: undefined };
   } catch (cause) {
-    const write = plan.target.type === 'write' ? ` (${plan.target.description})` : '';
-    return new PerturbationError(`${plan.name}${write}: ${messageOf(cause)}\n${run.timeline}`, { cause });
+    const write = plan.target.type === 'write' ? ` (${textOf(plan.target.write)})` : '';
+    const failure = new PerturbationError(`${plan.name}${write}: ${messageOf(cause)}\n${run.timeline}`, { cause });
+    return { plan, isHit: run.isHit, failure };
   }
 }
