@@ -1,4 +1,6 @@
 import { randomUUID } from 'node:crypto';
+import { mkdtemp } from 'node:fs/promises';
+import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { pino } from 'pino';
 import { Echo } from '../../src/api/index.ts';
@@ -8,7 +10,9 @@ import { ConfigMap } from '../../src/runtime/kinds/index.ts';
 import { perturb, type Scenario } from '../../src/runtime/testing/index.ts';
 import { echoManifest } from '../../testkit/echos.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
-import { scenariosOn } from './environment/perturbed-scenarios.ts';
+import { OutsidePrograms, OutsideSystems } from './environment/outside-systems.ts';
+import { sampleNumber, sampleOf } from './environment/perturbation-sample.ts';
+import { outsideScenariosOn, scenariosOn } from './environment/perturbed-scenarios.ts';
 
 let cluster: TestCluster;
 let connection: Connection;
@@ -22,15 +26,31 @@ afterAll(() => cluster?.close());
 
 const log = pino({ level: 'silent' });
 
-/** The nightly suite perturbs every write of every scenario; this is a sample of one. */
-test('the operator survives a sample of crashes and lost replies', async () => {
-  const [scheduledEcho] = scenariosOn(cluster).filter(({ name }) => name === 'scheduled-echo');
-  // Nine plans later is another write with another perturbation.
-  const select = (plans: readonly string[]) => plans.filter((_, index) => index % 9 === 0);
-  const { plans, failures } = await perturb({ connection, log, scenarios: [scheduledEcho!], select });
-  expect(plans.length).toBeGreaterThan(3);
+const number = sampleNumber();
+
+test('samples of different commits have different plans', () => {
+  const plans = Array.from({ length: 100 }, (_, index) => `echo/create write ${index + 1} unsent`);
+  expect(sampleOf(plans, number)).toHaveLength(8);
+  expect(sampleOf(plans, number)).toEqual(sampleOf(plans, number));
+  expect(sampleOf(plans, number)).not.toEqual(sampleOf(plans, number + 1));
+});
+
+/** The nightly suite perturbs every write of every scenario. `PERTURB_SAMPLE` repeats a sample. */
+test(`the operator survives the sample of perturbations ${number}`, async () => {
+  await using resources = new AsyncDisposableStack();
+  const scenarios = number % 3 === 0 ? await outsideScenarios(resources) : scenariosOn(cluster);
+  const scenario = scenarios[Math.floor(number / 3) % scenarios.length]!;
+  const select = (plans: readonly string[]) => sampleOf(plans, number);
+  const { plans, failures } = await perturb({ connection, log, scenarios: [scenario], select, concurrency: 8 });
+  expect(plans).not.toEqual([]);
   expect(failures.map(({ message }) => message)).toEqual([]);
 });
+
+async function outsideScenarios(resources: AsyncDisposableStack): Promise<readonly Scenario[]> {
+  const folder = await mkdtemp(join(process.env.INTEGRATION_FOLDER!, 'perturbation-'));
+  const { settings } = resources.use(await OutsidePrograms.start(folder));
+  return outsideScenariosOn(resources.use(new OutsideSystems(cluster.client, settings)));
+}
 
 /** Chooses a new name for its child each time, so a child is lost if the status does not get its name. */
 const forgetful: Scenario = {
@@ -61,12 +81,12 @@ const forgetful: Scenario = {
 };
 
 test('an operator that forgets a child fails, and the failure names the plan and shows what happened', async () => {
-  const select = (plans: readonly string[]) => plans.filter((plan) => plan.startsWith('forgetful/create write 1 '));
+  const only = ['forgetful/create create configmaps'];
   const { plans, failures } = await perturb({
     connection,
     log,
     scenarios: [forgetful],
-    select,
+    only,
     timeoutMs: 15_000,
   });
   const failed = plans.filter((plan) => failures.some(({ message }) => message.startsWith(`${plan} `)));

@@ -51,11 +51,10 @@ async function perturbAll(
 ): Promise<PlansResult> {
   const ran: string[] = [];
   for (const scenario of scenarios) {
-    const own = beginnings.filter((beginning) => beginning.split('/')[0] === scenario.name);
-    if (own.length === 0) continue;
-    const select = (names: readonly string[]): readonly string[] => names.filter((name) => beginsWithOne(name, own));
+    const only = beginnings.filter((beginning) => beginning.split('/')[0] === scenario.name);
+    if (only.length === 0) continue;
     try {
-      const report = await perturb({ connection, log, scenarios: [scenario], select, timeoutMs, concurrency: 8 });
+      const report = await perturb({ connection, log, scenarios: [scenario], only, timeoutMs, concurrency: 8 });
       ran.push(...report.plans);
       if (report.failures.length > 0) return { plans: ran, failures: report.failures.map(({ message }) => message) };
     } catch (error) {

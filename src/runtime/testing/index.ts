@@ -13,16 +13,10 @@ export {
   type MutationSubject,
   mutate,
 } from './mutation.ts';
-export {
-  PerturbationError,
-  type PerturbOptions,
-  type PerturbReport,
-  perturb,
-  type Scenario,
-  type ScenarioWorld,
-  type ViewPerturbation,
-  type WritePerturbation,
-} from './perturbation.ts';
+export { type PerturbReport, perturb } from './perturbation.ts';
+export { PerturbationError } from './perturbation-errors.ts';
+export type { ViewPerturbation, WritePerturbation } from './perturbation-plans.ts';
+export type { PerturbOptions, Scenario, ScenarioWorld } from './perturbation-scenario.ts';
 export {
   isList,
   isStreamedList,

@@ -1,0 +1,79 @@
+import { type Gate, GateClosedError } from '../client/index.ts';
+import type { Operator } from '../process/connect-operator.ts';
+import type { FaultProxy } from './fault-proxy.ts';
+
+/** Keeps an operator that has crashed for the API server from other systems: it still runs in this process. */
+export class CrashGate implements Gate {
+  readonly #closed = new AbortController();
+
+  get signal(): AbortSignal {
+    return this.#closed.signal;
+  }
+
+  pass(): void {
+    if (this.signal.aborted) throw this.signal.reason;
+  }
+
+  close(): void {
+    this.#closed.abort(new GateClosedError('the operator has crashed'));
+  }
+}
+
+/** An operator in this process, behind its own proxy. */
+export class RunningOperator {
+  readonly proxy: FaultProxy;
+  /** Resolves when the caches have synced. */
+  readonly ready: Promise<unknown>;
+  readonly #operator: Operator;
+  readonly #close: () => Promise<void>;
+  readonly #stop = new AbortController();
+  readonly #running: Promise<void>;
+  #failure: unknown;
+  #stopped: Promise<void> | undefined;
+
+  constructor(operator: Operator, proxy: FaultProxy, close: () => Promise<void>) {
+    this.proxy = proxy;
+    this.#operator = operator;
+    this.#close = close;
+    this.#running = operator.run(this.#stop.signal).catch((error: unknown) => {
+      this.#failure = error;
+    });
+    this.ready = Promise.race([operator.manager.synced, this.#running]);
+  }
+
+  /** Whether no key is queued or being reconciled. */
+  async isIdle(): Promise<boolean> {
+    const sums = await Promise.all(
+      ['workqueue_depth', 'controller_runtime_active_workers'].map((name) => this.#sum(name)),
+    );
+    return sums.every((sum) => sum === 0);
+  }
+
+  /** @throws Error if the operator has ended by itself or panicked */
+  async checkHealth(): Promise<void> {
+    if (this.#failure !== undefined) throw new Error('the operator failed', { cause: this.#failure });
+    if ((await this.#sum('controller_runtime_reconcile_panics_total')) > 0) throw new Error('a reconcile panicked');
+  }
+
+  /** The sum of a metric over all controllers. */
+  async #sum(name: string): Promise<number> {
+    const metrics = await this.#operator.metrics.registry.metrics();
+    const lines = metrics.matchAll(new RegExp(`^${name}(?:\\{.*\\})? (\\S+)$`, 'gm'));
+    return [...lines].reduce((sum, [, value]) => sum + Number(value), 0);
+  }
+
+  stop(): Promise<void> {
+    this.#stopped ??= this.#stopOnce();
+    return this.#stopped;
+  }
+
+  async #stopOnce(): Promise<void> {
+    this.#stop.abort();
+    await this.#running;
+    try {
+      await this.#close();
+    } finally {
+      await this.proxy.close();
+    }
+  }
+}

@@ -1,0 +1,467 @@
+import { randomBytes } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Client, ConnectedClient } from '../client/index.ts';
+import {
+  type Condition,
+  controllerOf,
+  findCondition,
+  type Kind,
+  type KubeObject,
+  type StandardStatus,
+} from '../kind/index.ts';
+import { Namespace } from '../kinds/index.ts';
+import { connectOperator } from '../process/connect-operator.ts';
+import { eventually } from './eventually.ts';
+import { addLeaves, differenceOf, type Facts, factsOf, type ListedObject } from './facts.ts';
+import type { Fault, InjectedFault } from './fault.ts';
+import { FaultProxy, type ObservedResponse } from './fault-proxy.ts';
+import { type Overtaking, overtake } from './overtaking.ts';
+import { allEnded, messageOf } from './perturbation-errors.ts';
+import { CrashGate, RunningOperator } from './perturbation-operator.ts';
+import {
+  type PerturbedView,
+  type PerturbedWrite,
+  type Plan,
+  type WritePerturbation,
+  withoutGenerations,
+} from './perturbation-plans.ts';
+import type { PerturbOptions, Scenario, ScenarioWorld } from './perturbation-scenario.ts';
+import { isWatch, isWrite, type ProxiedRequest } from './proxied-request.ts';
+
+type ConditionedObject = KubeObject & { readonly status?: StandardStatus };
+
+export type RunOptions = PerturbOptions & { readonly client: ConnectedClient };
+
+/** The operator rests if it has sent nothing for this time. */
+const quietMs = 300;
+
+/** An undisturbed run has no expected state to wait for, so it waits longer. */
+const learningQuietMs = 1500;
+
+/** What a perturbation holds back arrives after this time, even if the step has not ended. */
+const releaseMs = 3000;
+
+/** How long the operator is `stale`. */
+const staleMs = 1000;
+
+/** At the end, the operator must not send anything for this time. */
+const restMs = 2000;
+
+/** An execution of a scenario in a new namespace. */
+export class Run {
+  /** The descriptions of the operator's writes, by step. */
+  readonly writes = new Map<string, string[]>();
+  readonly states = new Map<string, Facts>();
+  /** The kinds of the events that the operator received, by step. */
+  readonly eventKinds = new Map<string, Set<string>>();
+  readonly #scenario: Scenario;
+  readonly #options: RunOptions;
+  readonly #plan: Plan | undefined;
+  readonly #startedAtMs = performance.now();
+  readonly #timeline: string[] = [];
+  /** The uids of the created and deleted objects, by `created configmaps world`. */
+  readonly #uids = new Map<string, Set<string>>();
+  readonly #operators: RunningOperator[] = [];
+  /** The number of the operator that was started last. */
+  #current = 0;
+  /** The versions of the objects in the caches of the last operator, by uid. */
+  #observed = new Map<
+    string,
+    { readonly kind: string; readonly resourceVersion: string; readonly isListed: boolean }
+  >();
+  /** What the perturbation holds back until the operator rests. */
+  #held: (() => void) | undefined;
+  /** The write of the plan has been sent, or the watch is held. */
+  #isPerturbed = false;
+  /** The resource that the operator has not listed again since its watch has expired. */
+  #awaitedList: string | undefined;
+  /** A new operator starts after the one before has stopped. */
+  #restarting: Promise<void> = Promise.resolve();
+  #namespace = '';
+  #step = '';
+  #inFlight = 0;
+  /** The conditions of the objects in the caches of the last operator, by uid. */
+  readonly #conditions = new Map<string, readonly Condition[]>();
+  /** What is wrong with a condition that the operator wrote. */
+  #wrongCondition: string | undefined;
+  /** The fault of the plan. */
+  #fault: InjectedFault | undefined;
+  #overtaking: Overtaking | undefined;
+  #isUndone = false;
+  /** Withholds the events, once. */
+  #withheld: InjectedFault | undefined;
+  #requests = 0;
+  #lastActivityAtMs = 0;
+
+  /** @param plan undefined: undisturbed */
+  constructor(scenario: Scenario, options: RunOptions, plan?: Plan) {
+    this.#scenario = scenario;
+    this.#options = options;
+    this.#plan = plan;
+  }
+
+  /** The writes of the operator, the events that it received, and what the kit did, one per line. */
+  get timeline(): string {
+    return this.#timeline.join('\n');
+  }
+
+  /** Whether the perturbation has taken place. */
+  get isHit(): boolean {
+    if (this.#plan === undefined) return false;
+    const { perturbation } = this.#plan.target;
+    if (perturbation === 'stopped') return this.#isPerturbed;
+    if (perturbation === 'overtaken') return this.#overtaking !== undefined;
+    return (this.#fault?.count ?? 0) > 0;
+  }
+
+  get changes(): Facts {
+    return new Map([...this.#uids].map(([change, uids]) => [change, uids.size]));
+  }
+
+  async execute(): Promise<void> {
+    const { client, createNamespace = () => newNamespace(client) } = this.#options;
+    const world = { client, namespace: await createNamespace() };
+    this.#namespace = world.namespace;
+    try {
+      await this.#startOperator(world);
+      await this.#settle('the operator has started', world);
+      for (const [step, act] of Object.entries(this.#scenario.steps)) await this.#take(step, act, world);
+      await this.#checkRest();
+      this.#checkChanges();
+      if (this.#wrongCondition !== undefined) throw new Error(this.#wrongCondition);
+      for (const operator of this.#operators) await operator.checkHealth();
+    } finally {
+      await Promise.allSettled([this.#restarting]);
+      try {
+        await allEnded(this.#operators.map((operator) => operator.stop()));
+      } finally {
+        // Without a namespace controller, the objects would stay, and the operator of another run might find them.
+        const { namespace } = world;
+        await Promise.all(this.#scenario.kinds.map((kind) => client.deleteCollection(kind, { namespace })));
+        await client.delete(Namespace, { name: namespace });
+      }
+    }
+  }
+
+  async #take(step: string, act: Scenario['steps'][string], world: ScenarioWorld): Promise<void> {
+    this.#step = step;
+    this.#note(`step ${step}`);
+    const target = this.#target;
+    this.#fault ??= target && this.#inject(target);
+    const acted = new AbortController();
+    try {
+      // A step may wait for what the operator does only with events that are held.
+      const release = delay(releaseMs, undefined, acted).then(
+        () => this.#release(),
+        () => {},
+      );
+      await act(world).finally(() => acted.abort());
+      await release;
+      this.#lastActivityAtMs = performance.now();
+      await this.#settle(`step ${step} has ended`, world, target);
+    } finally {
+      acted.abort();
+      this.#fault?.off();
+    }
+  }
+
+  /** What the plan perturbs in the present step. */
+  get #target(): Plan['target'] | undefined {
+    return this.#plan?.step.name === this.#step ? this.#plan.target : undefined;
+  }
+
+  #inject(target: PerturbedWrite | PerturbedView): InjectedFault | undefined {
+    const proxy = this.#operators.at(-1)?.proxy;
+    if (target.type === 'view') {
+      const { kind, perturbation } = target;
+      const hold = proxy?.inject(
+        { type: 'hold', expires: perturbation === 'missed' },
+        { on: (request) => isWatch(request) && request.resource === kind.plural },
+      );
+      this.#isPerturbed = true;
+      this.#note(`operator ${this.#current} receives nothing of ${kind.kind}`);
+      this.#held = () => {
+        // The next list delivers every object again.
+        if (perturbation === 'missed') {
+          this.#awaitedList = kind.plural;
+          this.#forgetObserved(kind);
+        }
+        hold?.off();
+      };
+      return hold;
+    }
+    const { perturbation, write } = target;
+    // The kit itself stops the operator.
+    if (perturbation === 'stopped') return undefined;
+    const on = (request: ProxiedRequest): boolean =>
+      isCounted(request) && this.#describe(request) === write.description;
+    const injected = proxy?.inject(this.#faultOf(perturbation), { on, every: write.occurrence, times: 1 });
+    if (perturbation === 'late') {
+      this.#held = () => {
+        this.#inFlight += 1;
+        injected?.off();
+      };
+    }
+    return injected;
+  }
+
+  /** Releases what the perturbation holds back. */
+  #release(): void {
+    const release = this.#held;
+    if (release === undefined || !this.#isPerturbed) return;
+    this.#held = undefined;
+    this.#lastActivityAtMs = performance.now();
+    this.#note('what was held back arrives');
+    release();
+  }
+
+  #forgetObserved({ kind }: Kind): void {
+    for (const [uid, observed] of this.#observed) if (observed.kind === kind) this.#observed.delete(uid);
+  }
+
+  #faultOf(perturbation: Exclude<WritePerturbation, 'stopped'>): Fault {
+    if (perturbation === 'overtaken') return { type: 'delayed', until: (request) => this.#overtake(request) };
+    if (perturbation === 'retried' || perturbation === 'stale') return { type: 'lost-reply' };
+    return { type: 'crash', at: perturbation };
+  }
+
+  async #overtake({ resource, name }: ProxiedRequest): Promise<void> {
+    const kind = this.#scenario.kinds.find(({ plural }) => plural === resource);
+    if (kind === undefined) return;
+    const key = { namespace: this.#namespace, name };
+    this.#overtaking = await overtake(this.#options.client, kind, key);
+    this.#note(`${kind.kind} ${name} is ${this.#overtaking?.type ?? 'gone'}`);
+  }
+
+  /** Undoes what somebody else did. @throws Error if the operator has changed it */
+  async #undoOvertaking(): Promise<void> {
+    if (this.#overtaking === undefined || this.#isUndone) return;
+    await this.#overtaking.check();
+    this.#isUndone = true;
+    await this.#overtaking.undo();
+    this.#lastActivityAtMs = performance.now();
+    this.#note('what somebody else did is undone');
+  }
+
+  #withholdEvents(): void {
+    const fault = this.#operators.at(-1)?.proxy.inject({ type: 'hold', expires: false }, { on: isWatch });
+    this.#withheld = fault;
+    this.#note(`no events for ${staleMs} ms`);
+    setTimeout(() => {
+      fault?.off();
+      this.#lastActivityAtMs = performance.now();
+    }, staleMs);
+  }
+
+  /** Waits until the operator rests, and the objects are as expected. */
+  async #settle(description: string, world: ScenarioWorld, target?: Plan['target']): Promise<void> {
+    const learned = this.#plan?.learned.steps.find(({ name }) => name === this.#step)?.state;
+    const comparable = (facts: Facts): Facts =>
+      this.#overtaking?.type === 'replaced' ? withoutGenerations(facts) : facts;
+    let state: Facts = new Map();
+    const timeoutMs = this.#options.timeoutMs ?? 30_000;
+    const quiet = this.#plan === undefined ? learningQuietMs : quietMs;
+    const isSettled = async (): Promise<boolean> => {
+      await this.#restarting;
+      await this.#operators.at(-1)?.ready;
+      if (target !== undefined && !this.#isPerturbed && !this.#plan?.mayMiss) {
+        throw new Error('the write to perturb has not been sent');
+      }
+      if (!this.#isQuiet(quiet)) throw new Error('the operator sends requests');
+      if (this.#held !== undefined && this.#isPerturbed) {
+        this.#release();
+        throw new Error('what was held back has just arrived');
+      }
+      if (await this.#operators.at(-1)?.isIdle()) await this.#undoOvertaking();
+      state = await this.#state(world);
+      const difference = learned && differenceOf(comparable(learned), comparable(state));
+      if (difference !== undefined) throw new Error(difference);
+      const isIdle = await this.#operators.at(-1)?.isIdle();
+      // Again, because the list took time.
+      return isIdle === true && this.#isQuiet(quiet);
+    };
+    await eventually(description, isSettled, timeoutMs);
+    this.states.set(this.#step, state);
+  }
+
+  async #state(world: ScenarioWorld): Promise<Facts> {
+    const facts = new Map(this.#canonicalise(await this.#list(world), world.namespace));
+    const outside = (await this.#scenario.outside?.(world.namespace)) ?? [];
+    for (const [index, each] of outside.entries()) addLeaves(facts, `outside ${index + 1}`, each);
+    return facts;
+  }
+
+  /** Returns the objects of the scenario's kinds. @throws Error if the operator has not yet received their last changes */
+  async #list({ client, namespace }: ScenarioWorld): Promise<readonly ListedObject[]> {
+    const { kinds } = this.#scenario;
+    const lists = await Promise.all(
+      kinds.map(async (kind) => ({ kind: kind.kind, items: (await client.list(kind, { namespace })).items })),
+    );
+    const objects = lists.flatMap(({ kind, items }) => items.map((object) => ({ kind, object })));
+    const versions = new Map(objects.map(({ object: { metadata } }) => [metadata.uid, metadata.resourceVersion]));
+    const late = [...versions].find(([uid, version]) => this.#observed.get(uid)?.resourceVersion !== version)?.[0];
+    const deleted = [...this.#observed].find(([uid, observed]) => observed.isListed && !versions.has(uid))?.[0];
+    if (late !== undefined || deleted !== undefined) {
+      const unseen = objects.find(({ object }) => object.metadata.uid === late)?.object.metadata.name;
+      throw new Error(`the operator has not received the last change of ${unseen ?? 'a deleted object'}`);
+    }
+    return objects;
+  }
+
+  #isQuiet(forMs: number): boolean {
+    if (this.#withheld?.ended.aborted === false || this.#awaitedList !== undefined) return false;
+    return this.#inFlight === 0 && performance.now() - this.#lastActivityAtMs > forMs;
+  }
+
+  async #checkRest(): Promise<void> {
+    const before = this.#requests;
+    await delay(restMs);
+    const sent = this.#requests - before;
+    if (sent > 0) throw new Error(`the operator sends ${sent} requests in ${restMs} ms although nothing changes`);
+  }
+
+  #checkChanges(): void {
+    if (this.#plan?.target.perturbation === 'late' || this.#overtaking?.type === 'replaced') return;
+    const difference = this.#plan && differenceOf(this.#plan.learned.changes, this.changes);
+    if (difference !== undefined) throw new Error(difference);
+  }
+
+  #canonicalise(objects: readonly ListedObject[], namespace: string): Facts {
+    const canonicalName = (name: string): string => this.#canonicalName(name);
+    return factsOf(objects, { namespace, canonicalName, omitted: ['managedFields', 'resourceVersion'] });
+  }
+
+  #canonicalName(name: string): string {
+    return this.#scenario.canonicalName?.(name) ?? name;
+  }
+
+  async #startOperator(world: ScenarioWorld): Promise<void> {
+    const { connection, log } = this.#options;
+    this.#observed = new Map();
+    this.#current += 1;
+    const number = this.#current;
+    const gate = new CrashGate();
+    const proxy = await FaultProxy.start({
+      upstream: connection,
+      observer: {
+        request: (request) => this.#onRequest(request, number, world),
+        response: (request, response) => this.#onResponse(request, response),
+        watchEvent: (_, line) => this.#onEvent(line, number),
+        crash: () => {
+          gate.close();
+          // Nobody waits for the reply to a late write.
+          if (this.#held !== undefined) this.#inFlight -= 1;
+          this.#note(`operator ${number} crashes`);
+          this.#restart(this.#startOperator(world));
+        },
+      },
+    });
+    const operator = await connectOperator({
+      name: 'operator',
+      log,
+      connection: proxy.connection,
+      drainTimeoutMs: 1000,
+    });
+    const close = await this.#scenario.addControllers(operator, world.namespace, gate);
+    this.#note(`operator ${number} starts`);
+    this.#operators.push(new RunningOperator(operator, proxy, async () => close?.()));
+  }
+
+  #onRequest(request: ProxiedRequest, operator: number, world: ScenarioWorld): void {
+    this.#lastActivityAtMs = performance.now();
+    this.#requests += 1;
+    if (!isWatch(request)) this.#inFlight += 1;
+    else if (request.resource === this.#awaitedList) this.#awaitedList = undefined;
+    if (!isCounted(request)) return;
+    const description = this.#describe(request);
+    this.#note(`operator ${operator}: ${description}`);
+    const writes = this.writes.get(this.#step) ?? [];
+    this.writes.set(this.#step, [...writes, description]);
+    const target = this.#target;
+    if (target?.perturbation === 'stale' && this.#withheld === undefined) this.#withholdEvents();
+    if (this.#isPerturbed || target?.type !== 'write' || target.write.description !== description) return;
+    const sent = [...writes, description].filter((write) => write === description).length;
+    if (sent !== target.write.occurrence) return;
+    this.#isPerturbed = true;
+    if (target.perturbation === 'stopped') this.#restart(this.#stopAndRestart(world));
+  }
+
+  #restart(restarting: Promise<void>): void {
+    this.#restarting = restarting;
+    // The next check of the rest throws it: this only prevents an unhandled rejection, and tells it in the timeline.
+    restarting.catch((error: unknown) => this.#note(`no operator: ${messageOf(error)}`));
+  }
+
+  async #stopAndRestart(world: ScenarioWorld): Promise<void> {
+    this.#note(`operator ${this.#current} is told to stop`);
+    await this.#operators.at(-1)?.stop();
+    await this.#startOperator(world);
+  }
+
+  #onResponse(request: ProxiedRequest, response: ObservedResponse | undefined): void {
+    if (isWatch(request)) return;
+    this.#inFlight -= 1;
+    this.#lastActivityAtMs = performance.now();
+    if (!isCounted(request)) return;
+    this.#note(`  ${response?.status ?? 'not sent'}: ${this.#describe(request)}`);
+    if (response === undefined || response.status >= 300 || request.resource === 'events') return;
+    const isDeletion = request.verb === 'delete';
+    if (!isDeletion && response.status !== 201) return;
+    // The operator may observe that a child is gone before it observes that its owner is, and create the child once more.
+    if (!isDeletion && this.#step === Object.keys(this.#scenario.steps).at(-1)) return;
+    const { metadata = {}, details = {} } = JSON.parse(response.body);
+    const name = this.#canonicalName(String(metadata.name ?? details.name));
+    const change = `${request.resource} ${name} ${isDeletion ? 'deleted' : 'created'}`;
+    // An object that terminates slowly may be deleted again, which changes nothing.
+    this.#uids.set(change, (this.#uids.get(change) ?? new Set()).add(String(metadata.uid ?? details.uid)));
+  }
+
+  #onEvent(line: string, operator: number): void {
+    const { type, object } = JSON.parse(line);
+    // What the API server still sends to an operator that has crashed, nobody receives.
+    if (operator !== this.#current || type === 'BOOKMARK' || type === 'ERROR') return;
+    const { name, namespace, resourceVersion, uid } = object.metadata;
+    if (namespace !== this.#namespace) return;
+    this.#lastActivityAtMs = performance.now();
+    this.eventKinds.set(this.#step, (this.eventKinds.get(this.#step) ?? new Set()).add(object.kind));
+    const isListed = this.#scenario.kinds.some(({ kind }) => kind === object.kind);
+    if (type === 'DELETED') this.#observed.delete(uid);
+    else this.#observed.set(uid, { kind: object.kind, resourceVersion, isListed });
+    if (controllerOf(object) === undefined) this.#compareConditions(type, object);
+    this.#note(`operator ${operator} receives ${type} ${object.kind} ${name} at ${resourceVersion}`);
+  }
+
+  /** An ADDED event may be of a list, which skips what happened before. */
+  #compareConditions(eventType: string, { metadata, status }: ConditionedObject): void {
+    const conditions = status?.conditions ?? [];
+    const before = eventType === 'MODIFIED' ? this.#conditions.get(metadata.uid) : undefined;
+    for (const { type, status: is, lastTransitionTime } of conditions) {
+      const last = findCondition(before, type);
+      if (last?.status !== is || last.lastTransitionTime === lastTransitionTime) continue;
+      this.#wrongCondition ??= `the lastTransitionTime of ${metadata.name}'s condition ${type} has changed, but its status is still ${is}`;
+    }
+    this.#conditions.set(metadata.uid, conditions);
+  }
+
+  /** `patch echos hello/status` */
+  #describe({ verb, resource, path }: ProxiedRequest): string {
+    const [, target = ''] = path.split(new RegExp(`/${resource}(?:/|$)`));
+    return `${verb} ${resource} ${target
+      .split('/')
+      .map((part) => this.#canonicalName(part))
+      .join('/')}`.trim();
+  }
+
+  #note(line: string): void {
+    this.#timeline.push(`${((performance.now() - this.#startedAtMs) / 1000).toFixed(3)} s  ${line}`);
+  }
+}
+
+/** A dry run changes nothing. */
+const isCounted = (request: ProxiedRequest): boolean => isWrite(request) && !request.query.has('dryRun');
+
+async function newNamespace(client: Client): Promise<string> {
+  const name = `perturb-${randomBytes(5).toString('hex')}`;
+  await client.create(Namespace, { metadata: { name } });
+  return name;
+}

@@ -1,0 +1,70 @@
+import type { Client, Connection, Gate } from '../client/index.ts';
+import type { Kind } from '../kind/index.ts';
+import type { Logger } from '../observability/index.ts';
+import type { Operator } from '../process/connect-operator.ts';
+
+/** What a step of a {@link Scenario} uses. The client is a user's: its requests do not pass the proxy. */
+export interface ScenarioWorld {
+  readonly client: Client;
+  /** A new namespace for each run. */
+  readonly namespace: string;
+}
+
+/**
+ * A script of user actions, and the operator that handles them.
+ *
+ * After each step the kit waits until the operator rests: it has received the last change of each object, and sends nothing. A step may
+ * itself wait for a condition, and play a controller or a kubelet. The last step must delete what the first ones created.
+ */
+export interface Scenario {
+  /** Part of the names of its plans. */
+  readonly name: string;
+  /** The kinds of the objects that users create, the main one first, and that the operator maintains. The operator must watch all of them. */
+  readonly kinds: readonly Kind[];
+  /**
+   * Adds the controllers, as in production, but limited to the namespace.
+   *
+   * @param gate closes when the operator crashes. Requests to other systems than the API server must pass it.
+   * @returns a function that closes connections to other systems. Default: none.
+   */
+  addControllers(
+    operator: Operator,
+    namespace: string,
+    gate: Gate,
+  ): void | (() => Promise<void>) | Promise<void | (() => Promise<void>)>;
+  /** Returns what the operator maintains outside of the cluster for a namespace. It is compared too. */
+  outside?(namespace: string): Promise<readonly unknown[]>;
+  /** Replaces random parts of a name: `web-x7k2p` becomes `web-*`. Default: names are not random. */
+  canonicalName?(name: string): string;
+  /** The user actions, in their order. */
+  readonly steps: Readonly<Record<string, (world: ScenarioWorld) => Promise<unknown>>>;
+  /**
+   * Steps after which everything must be as after an earlier step, apart from generations: `{ 'pod-deleted': 'create' }`. For what the
+   * operator restores, and for what it must not change.
+   */
+  readonly restores?: Readonly<Record<string, string>>;
+  /** Whether the operator races with the steps or with other controllers, so that a run may end without the write to perturb. Default false. */
+  readonly mayOmitWrites?: boolean;
+}
+
+/** Options of {@link perturb}. */
+export interface PerturbOptions {
+  /** A connection to the API server with administrator permissions. */
+  readonly connection: Connection;
+  readonly scenarios: readonly Scenario[];
+  /** The operator's log. */
+  readonly log: Logger;
+  /**
+   * Runs only the plans whose names begin with one of these. A write's description may stand in place of its number:
+   * `pet/create patch pets hello/status reply-lost`. Default: all.
+   */
+  readonly only?: readonly string[];
+  /** Selects among these plans by their names, for example a sample. Default: all. */
+  readonly select?: (plans: readonly string[]) => readonly string[];
+  /** Creates a namespace for a run and returns its name. Default: one without labels. */
+  readonly createNamespace?: () => Promise<string>;
+  /** How many plans run at a time. Default 4. */
+  readonly concurrency?: number;
+  /** How long a step of a perturbed run may take, in milliseconds. Default 30,000. */
+  readonly timeoutMs?: number;
+}
