@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { pino } from 'pino';
 import { Echo } from '../../src/api/index.ts';
 import { type Connection, kubeconfigConnection } from '../../src/runtime/client/index.ts';
-import { controllerReference, done } from '../../src/runtime/index.ts';
+import { controllerReference, done, requeueAfter } from '../../src/runtime/index.ts';
 import { ConfigMap } from '../../src/runtime/kinds/index.ts';
 import { perturb, type Scenario } from '../../src/runtime/testing/index.ts';
 import { echoManifest } from '../../testkit/echos.ts';
@@ -96,5 +96,48 @@ test('an operator that forgets a child fails, and the failure names the plan and
   const crash = failures.find(({ message }) => message.startsWith('forgetful/create write 1 replied'));
   expect(crash?.message).toMatch(
     /operator 1: create configmaps[\s\S]*201: create configmaps[\s\S]*operator 1 crashes[\s\S]*operator 2: create configmaps/,
+  );
+});
+
+test('a rejection that nobody handles fails every running plan', async () => {
+  const scenario: Scenario = {
+    ...forgetful,
+    name: 'rejecting',
+    addControllers: ({ manager }, namespace) => {
+      const echos = manager.informer(Echo, { namespaces: [namespace] }).store;
+      manager.informer(ConfigMap, { namespaces: [namespace] });
+      manager.controller(Echo, {
+        reconcile: async (key) => {
+          // Node emits this event, but not to the sandbox in which Jest runs this test.
+          if (echos.get(key) === undefined) process.emit('unhandledRejection', new Error('nobody'), Promise.resolve());
+          return done;
+        },
+      });
+    },
+  };
+  await expect(perturb({ connection, log, scenarios: [scenario] })).rejects.toThrow(
+    'rejecting fails undisturbed: a rejection was not handled: nobody',
+  );
+});
+
+test('requests of an operator whose objects do not change fail the step', async () => {
+  const restless: Scenario = {
+    ...forgetful,
+    name: 'restless',
+    addControllers: ({ manager }, namespace) => {
+      const echos = manager.informer(Echo, { namespaces: [namespace] }).store;
+      manager.informer(ConfigMap, { namespaces: [namespace] });
+      manager.controller(Echo, {
+        reconcile: async (key, { client }) => {
+          if (echos.get(key) === undefined) return done;
+          await client.get(Echo, key);
+          // Longer than the quiet time of an undisturbed run.
+          return requeueAfter(1900);
+        },
+      });
+    },
+  };
+  await expect(perturb({ connection, log, scenarios: [restless] })).rejects.toThrow(
+    /restless fails undisturbed: the operator sends \d+ requests in \d+ ms although nothing changes/,
   );
 });

@@ -13,7 +13,7 @@ export {
   type MutationSubject,
   mutate,
 } from './mutation.ts';
-export { type PerturbReport, perturb } from './perturbation.ts';
+export { type PerturbReport, perturb, type WriteCounts } from './perturbation.ts';
 export { PerturbationError } from './perturbation-errors.ts';
 export type { ViewPerturbation, WritePerturbation } from './perturbation-plans.ts';
 export type { PerturbOptions, Scenario, ScenarioWorld } from './perturbation-scenario.ts';

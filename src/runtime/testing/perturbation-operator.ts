@@ -2,8 +2,8 @@ import { type Gate, GateClosedError } from '../client/index.ts';
 import type { Operator } from '../process/connect-operator.ts';
 import type { FaultProxy } from './fault-proxy.ts';
 
-/** Keeps an operator that has crashed for the API server from other systems: it still runs in this process. */
-export class CrashGate implements Gate {
+/** Keeps an operator that has crashed for the API server, or has stopped, from other systems: it still runs in this process. */
+export class OperatorGate implements Gate {
   readonly #closed = new AbortController();
 
   get signal(): AbortSignal {
@@ -14,8 +14,8 @@ export class CrashGate implements Gate {
     if (this.signal.aborted) throw this.signal.reason;
   }
 
-  close(): void {
-    this.#closed.abort(new GateClosedError('the operator has crashed'));
+  close(reason: string): void {
+    this.#closed.abort(new GateClosedError(`the operator has ${reason}`));
   }
 }
 
@@ -25,14 +25,16 @@ export class RunningOperator {
   /** Resolves when the caches have synced. */
   readonly ready: Promise<unknown>;
   readonly #operator: Operator;
+  readonly #gate: OperatorGate;
   readonly #close: () => Promise<void>;
   readonly #stop = new AbortController();
   readonly #running: Promise<void>;
   #failure: unknown;
   #stopped: Promise<void> | undefined;
 
-  constructor(operator: Operator, proxy: FaultProxy, close: () => Promise<void>) {
+  constructor(operator: Operator, proxy: FaultProxy, gate: OperatorGate, close: () => Promise<void>) {
     this.proxy = proxy;
+    this.#gate = gate;
     this.#operator = operator;
     this.#close = close;
     this.#running = operator.run(this.#stop.signal).catch((error: unknown) => {
@@ -70,6 +72,8 @@ export class RunningOperator {
   async #stopOnce(): Promise<void> {
     this.#stop.abort();
     await this.#running;
+    // What the operator still sends to other systems is too late.
+    this.#gate.close('stopped');
     try {
       await this.#close();
     } finally {

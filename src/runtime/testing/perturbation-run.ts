@@ -17,7 +17,7 @@ import type { Fault, InjectedFault } from './fault.ts';
 import { FaultProxy, type ObservedResponse } from './fault-proxy.ts';
 import { type Overtaking, overtake } from './overtaking.ts';
 import { allEnded, messageOf } from './perturbation-errors.ts';
-import { CrashGate, RunningOperator } from './perturbation-operator.ts';
+import { OperatorGate, RunningOperator } from './perturbation-operator.ts';
 import {
   type PerturbedView,
   type PerturbedWrite,
@@ -44,7 +44,7 @@ const releaseMs = 3000;
 /** How long the operator is `stale`. */
 const staleMs = 1000;
 
-/** At the end, the operator must not send anything for this time. */
+/** After an undisturbed or perturbed step, the operator must not send anything for this time. */
 const restMs = 2000;
 
 /** An execution of a scenario in a new namespace. */
@@ -82,8 +82,8 @@ export class Run {
   #inFlight = 0;
   /** The conditions of the objects in the caches of the last operator, by uid. */
   readonly #conditions = new Map<string, readonly Condition[]>();
-  /** What is wrong with a condition that the operator wrote. */
-  #wrongCondition: string | undefined;
+  /** The first thing that must not happen at any time. */
+  #violation: Error | undefined;
   /** The fault of the plan. */
   #fault: InjectedFault | undefined;
   #overtaking: Overtaking | undefined;
@@ -118,6 +118,12 @@ export class Run {
     return new Map([...this.#uids].map(([change, uids]) => [change, uids.size]));
   }
 
+  /** Makes the run fail, whatever else happens. */
+  fail(violation: Error): void {
+    this.#violation ??= violation;
+    this.#note(`failed: ${violation.message}`);
+  }
+
   async execute(): Promise<void> {
     const { client, createNamespace = () => newNamespace(client) } = this.#options;
     const world = { client, namespace: await createNamespace() };
@@ -126,10 +132,12 @@ export class Run {
       await this.#startOperator(world);
       await this.#settle('the operator has started', world);
       for (const [step, act] of Object.entries(this.#scenario.steps)) await this.#take(step, act, world);
-      await this.#checkRest();
       this.#checkChanges();
-      if (this.#wrongCondition !== undefined) throw new Error(this.#wrongCondition);
       for (const operator of this.#operators) await operator.checkHealth();
+      if (this.#violation !== undefined) throw this.#violation;
+    } catch (error) {
+      // It is likely the cause.
+      throw this.#violation ?? error;
     } finally {
       await Promise.allSettled([this.#restarting]);
       try {
@@ -159,6 +167,7 @@ export class Run {
       await release;
       this.#lastActivityAtMs = performance.now();
       await this.#settle(`step ${step} has ended`, world, target);
+      if (this.#plan === undefined || target !== undefined) await this.#checkRest();
     } finally {
       acted.abort();
       this.#fault?.off();
@@ -340,7 +349,7 @@ export class Run {
     this.#observed = new Map();
     this.#current += 1;
     const number = this.#current;
-    const gate = new CrashGate();
+    const gate = new OperatorGate();
     const proxy = await FaultProxy.start({
       upstream: connection,
       observer: {
@@ -348,7 +357,7 @@ export class Run {
         response: (request, response) => this.#onResponse(request, response),
         watchEvent: (_, line) => this.#onEvent(line, number),
         crash: () => {
-          gate.close();
+          gate.close('crashed');
           // Nobody waits for the reply to a late write.
           if (this.#held !== undefined) this.#inFlight -= 1;
           this.#note(`operator ${number} crashes`);
@@ -364,7 +373,7 @@ export class Run {
     });
     const close = await this.#scenario.addControllers(operator, world.namespace, gate);
     this.#note(`operator ${number} starts`);
-    this.#operators.push(new RunningOperator(operator, proxy, async () => close?.()));
+    this.#operators.push(new RunningOperator(operator, proxy, gate, async () => close?.()));
   }
 
   #onRequest(request: ProxiedRequest, operator: number, world: ScenarioWorld): void {
@@ -438,7 +447,11 @@ export class Run {
     for (const { type, status: is, lastTransitionTime } of conditions) {
       const last = findCondition(before, type);
       if (last?.status !== is || last.lastTransitionTime === lastTransitionTime) continue;
-      this.#wrongCondition ??= `the lastTransitionTime of ${metadata.name}'s condition ${type} has changed, but its status is still ${is}`;
+      this.fail(
+        new Error(
+          `the lastTransitionTime of ${metadata.name}'s condition ${type} has changed, but its status is still ${is}`,
+        ),
+      );
     }
     this.#conditions.set(metadata.uid, conditions);
   }

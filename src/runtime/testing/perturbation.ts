@@ -52,7 +52,7 @@ const maxAttempts = 3;
  *   checked for `late`, because an operator may have to correct what a late write does);
  * - `lastTransitionTime` of a condition changes only with its status, unless another controller writes the object;
  * - nothing is left at the end, except objects that the garbage collector will delete;
- * - no reconcile panics, and at the end the operator sends no request for two seconds.
+ * - no reconcile panics, no rejection is unhandled, and after the step the operator sends no request for two seconds.
  *
  * @throws PerturbationError if an undisturbed run fails, or does not restore what it should.
  */
@@ -60,7 +60,13 @@ export async function perturb(options: PerturbOptions): Promise<PerturbReport> {
   const startedAtMs = performance.now();
   const { connection, concurrency = 4, only = [''], select = (names) => names } = options;
   const client = createClient(connection, { fieldManager: 'user' });
-  const runOptions = { ...options, client };
+  const running = new Set<Run>();
+  const runOptions = { ...options, client, running };
+  // Nothing tells in which run it was.
+  const failAll = (cause: unknown): void => {
+    for (const run of running) run.fail(new Error('a rejection was not handled', { cause }));
+  };
+  process.on('unhandledRejection', failAll);
   try {
     const limit = concurrently(concurrency);
     const learned = await allEnded(options.scenarios.map((scenario) => learn(scenario, runOptions, limit)));
@@ -77,6 +83,7 @@ export async function perturb(options: PerturbOptions): Promise<PerturbReport> {
       minutes: (performance.now() - startedAtMs) / 60_000,
     };
   } finally {
+    process.off('unhandledRejection', failAll);
     await client.close();
   }
 }
@@ -90,6 +97,8 @@ function countWrites(results: readonly PlanResult[], { isVarying }: Pick<Learned
     ).size;
   return { planned: count(results), perturbed: count(results.filter(({ isHit }) => isHit)) };
 }
+
+type AllOptions = RunOptions & { readonly running: Set<Run> };
 
 /** Starts a piece of work as soon as fewer than the limit run. */
 type Limit = <R>(work: () => Promise<R>) => Promise<R>;
@@ -110,13 +119,13 @@ function concurrently(limit: number): Limit {
   };
 }
 
-async function learn(scenario: Scenario, options: RunOptions, limit: Limit): Promise<Learned> {
+async function learn(scenario: Scenario, options: AllOptions, limit: Limit): Promise<Learned> {
   const runs = await allEnded(
     Array.from({ length: learningRuns }, () =>
       limit(async () => {
         const run = new Run(scenario, options);
         try {
-          await run.execute();
+          await execute(run, options);
         } catch (cause) {
           const message = `${scenario.name} fails undisturbed: ${messageOf(cause)}\n${run.timeline}`;
           throw new PerturbationError(message, { cause });
@@ -169,21 +178,30 @@ interface PlanResult {
 }
 
 /** Runs a plan, and again if its write was not sent. */
-async function tryPlan(plan: Plan, options: RunOptions, limit: Limit): Promise<PlanResult> {
+async function tryPlan(plan: Plan, options: AllOptions, limit: Limit): Promise<PlanResult> {
   for (let attempt = 1; ; attempt++) {
     const result = await limit(() => runPlan(plan, options));
     if (result.isHit || result.failure !== undefined || attempt === maxAttempts) return result;
   }
 }
 
-async function runPlan(plan: Plan, options: RunOptions): Promise<PlanResult> {
+async function runPlan(plan: Plan, options: AllOptions): Promise<PlanResult> {
   const run = new Run(plan.learned.scenario, options, plan);
   try {
-    await run.execute();
+    await execute(run, options);
     return { plan, isHit: run.isHit, failure: undefined };
   } catch (cause) {
     const write = plan.target.type === 'write' ? ` (${textOf(plan.target.write)})` : '';
     const failure = new PerturbationError(`${plan.name}${write}: ${messageOf(cause)}\n${run.timeline}`, { cause });
     return { plan, isHit: run.isHit, failure };
+  }
+}
+
+async function execute(run: Run, { running }: AllOptions): Promise<void> {
+  running.add(run);
+  try {
+    await run.execute();
+  } finally {
+    running.delete(run);
   }
 }
