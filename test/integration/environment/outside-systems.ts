@@ -9,6 +9,8 @@ import { bundlePrograms } from '../../../testkit/shipped-program.ts';
 import type { Outside } from './mutated-subjects.ts';
 import { literal } from './postgres-world.ts';
 
+const deleteFrom = (table: string): string => `DELETE FROM ${table}`;
+
 const tables = ['students', 'teachers'] as const;
 
 /** A database with tables, and a pet store. */
@@ -93,6 +95,22 @@ export class OutsideSystems implements Outside, Disposable {
       name: name.replace(namespace, '<namespace>'),
       isOfPet: ids.includes(id),
     }));
+  }
+
+  /** Somebody else changes or deletes the rows of a namespace's PostgresWriters. */
+  async changeRows(namespace: string, how: 'edited' | 'deleted'): Promise<void> {
+    const change = {
+      edited: (table: string) => `UPDATE ${table} SET name = 'Eve', country = 'FR'`,
+      deleted: deleteFrom,
+    };
+    for (const table of tables) await this.#query(`${change[how](table)} WHERE id LIKE ${literal(`${namespace}/%`)}`);
+  }
+
+  /** Somebody else changes or deletes the pets whose names contain the namespace. */
+  async changePets(namespace: string, how: 'edited' | 'deleted'): Promise<void> {
+    const pets = (await this.#allPets()).filter(({ name }) => name.includes(namespace));
+    if (how === 'deleted') await this.#store.delete(pets.map(({ id }) => id));
+    else for (const pet of pets) await this.#store.update({ ...pet, type: 'bird', birthday: '1999-12-31' });
   }
 
   /** @throws Error if there is a row or a pet */
