@@ -1,6 +1,7 @@
 import { type Gate, GateClosedError } from '../client/index.ts';
 import type { Operator } from '../process/connect-operator.ts';
 import type { FaultProxy } from './fault-proxy.ts';
+import type { Scenario } from './perturbation-scenario.ts';
 
 /** Keeps an operator that has crashed for the API server, or has stopped, from other systems: it still runs in this process. */
 export class OperatorGate implements Gate {
@@ -21,26 +22,36 @@ export class OperatorGate implements Gate {
 
 /** An operator in this process, behind its own proxy. */
 export class RunningOperator {
+  /** Counts the operators of a run, from 1. */
+  readonly number: number;
   readonly proxy: FaultProxy;
-  /** Resolves when the caches have synced. */
-  readonly ready: Promise<unknown>;
+  readonly gate: OperatorGate;
   readonly #operator: Operator;
-  readonly #gate: OperatorGate;
-  readonly #close: () => Promise<void>;
   readonly #stop = new AbortController();
-  readonly #running: Promise<void>;
+  #close: (() => Promise<void>) | undefined;
+  #running: Promise<void> = Promise.resolve();
   #failure: unknown;
   #stopped: Promise<void> | undefined;
 
-  constructor(operator: Operator, proxy: FaultProxy, gate: OperatorGate, close: () => Promise<void>) {
+  constructor(number: number, operator: Operator, proxy: FaultProxy, gate: OperatorGate) {
+    this.number = number;
     this.proxy = proxy;
-    this.#gate = gate;
+    this.gate = gate;
     this.#operator = operator;
-    this.#close = close;
-    this.#running = operator.run(this.#stop.signal).catch((error: unknown) => {
+  }
+
+  /** @param controllers resolves when the controllers have been added, to a function that closes their connections */
+  async start(controllers: ReturnType<Scenario['addControllers']>): Promise<void> {
+    const close = await controllers;
+    this.#close = close ?? undefined;
+    this.#running = this.#operator.run(this.#stop.signal).catch((error: unknown) => {
       this.#failure = error;
     });
-    this.ready = Promise.race([operator.manager.synced, this.#running]);
+  }
+
+  /** Resolves when the caches have synced. */
+  async ready(): Promise<void> {
+    await Promise.race([this.#operator.manager.synced, this.#running]);
   }
 
   /** Whether no key is queued or being reconciled. */
@@ -73,9 +84,9 @@ export class RunningOperator {
     this.#stop.abort();
     await this.#running;
     // What the operator still sends to other systems is too late.
-    this.#gate.close('stopped');
+    this.gate.close('stopped');
     try {
-      await this.#close();
+      await this.#close?.();
     } finally {
       await this.proxy.close();
     }

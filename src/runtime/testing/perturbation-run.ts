@@ -25,7 +25,7 @@ import {
   type WritePerturbation,
   withoutGenerations,
 } from './perturbation-plans.ts';
-import type { PerturbOptions, Scenario, ScenarioWorld } from './perturbation-scenario.ts';
+import type { OutsideWrite, PerturbOptions, Scenario, ScenarioWorld } from './perturbation-scenario.ts';
 import { isWatch, isWrite, type ProxiedRequest } from './proxied-request.ts';
 
 type ConditionedObject = KubeObject & { readonly status?: StandardStatus };
@@ -73,6 +73,10 @@ export class Run {
   #held: (() => void) | undefined;
   /** The write of the plan has been sent, or the watch is held. */
   #isPerturbed = false;
+  /** The write of the plan, if it is one to the API server. */
+  #perturbedRequest: ProxiedRequest | undefined;
+  /** The write of the plan was one to another system, and has been perturbed. */
+  #isOutsidePerturbed = false;
   /** The resource that the operator has not listed again since its watch has expired. */
   #awaitedList: string | undefined;
   /** A new operator starts after the one before has stopped. */
@@ -111,7 +115,7 @@ export class Run {
     const { perturbation } = this.#plan.target;
     if (perturbation === 'stopped') return this.#isPerturbed;
     if (perturbation === 'overtaken') return this.#overtaking !== undefined;
-    return (this.#fault?.count ?? 0) > 0;
+    return this.#isOutsidePerturbed || (this.#fault?.count ?? 0) > 0;
   }
 
   get changes(): Facts {
@@ -199,19 +203,9 @@ export class Run {
       };
       return hold;
     }
-    const { perturbation, write } = target;
     // The kit itself stops the operator.
-    if (perturbation === 'stopped') return undefined;
-    const on = (request: ProxiedRequest): boolean =>
-      isCounted(request) && this.#describe(request) === write.description;
-    const injected = proxy?.inject(this.#faultOf(perturbation), { on, every: write.occurrence, times: 1 });
-    if (perturbation === 'late') {
-      this.#held = () => {
-        this.#inFlight += 1;
-        injected?.off();
-      };
-    }
-    return injected;
+    if (target.perturbation === 'stopped') return undefined;
+    return proxy?.inject(this.#faultOf(target.perturbation), { on: (request) => request === this.#perturbedRequest });
   }
 
   /** Releases what the perturbation holds back. */
@@ -272,7 +266,7 @@ export class Run {
     const quiet = this.#plan === undefined ? learningQuietMs : quietMs;
     const isSettled = async (): Promise<boolean> => {
       await this.#restarting;
-      await this.#operators.at(-1)?.ready;
+      await this.#operators.at(-1)?.ready();
       if (target !== undefined && !this.#isPerturbed && !this.#plan?.mayMiss) {
         throw new Error('the write to perturb has not been sent');
       }
@@ -371,9 +365,15 @@ export class Run {
       connection: proxy.connection,
       drainTimeoutMs: 1000,
     });
-    const close = await this.#scenario.addControllers(operator, world.namespace, gate);
+    const running = new RunningOperator(number, operator, proxy, gate);
+    this.#operators.push(running);
+    await running.start(
+      this.#scenario.addControllers(operator, world.namespace, {
+        gate,
+        write: (description) => this.#onOutsideWrite(description, running, world),
+      }),
+    );
     this.#note(`operator ${number} starts`);
-    this.#operators.push(new RunningOperator(operator, proxy, gate, async () => close?.()));
   }
 
   #onRequest(request: ProxiedRequest, operator: number, world: ScenarioWorld): void {
@@ -381,18 +381,83 @@ export class Run {
     this.#requests += 1;
     if (!isWatch(request)) this.#inFlight += 1;
     else if (request.resource === this.#awaitedList) this.#awaitedList = undefined;
-    if (!isCounted(request)) return;
-    const description = this.#describe(request);
+    if (!isCounted(request) || !this.#isToPerturb(this.#describe(request), operator, world)) return;
+    this.#perturbedRequest = request;
+    if (this.#target?.perturbation === 'late') {
+      this.#held = () => {
+        this.#inFlight += 1;
+        this.#fault?.off();
+      };
+    }
+  }
+
+  /** Records a write. Returns whether it is that of the plan. */
+  #isToPerturb(description: string, operator: number, world: ScenarioWorld): boolean {
     this.#note(`operator ${operator}: ${description}`);
-    const writes = this.writes.get(this.#step) ?? [];
-    this.writes.set(this.#step, [...writes, description]);
+    const writes = [...(this.writes.get(this.#step) ?? []), description];
+    this.writes.set(this.#step, writes);
     const target = this.#target;
     if (target?.perturbation === 'stale' && this.#withheld === undefined) this.#withholdEvents();
-    if (this.#isPerturbed || target?.type !== 'write' || target.write.description !== description) return;
-    const sent = [...writes, description].filter((write) => write === description).length;
-    if (sent !== target.write.occurrence) return;
+    if (this.#isPerturbed || target?.type !== 'write' || target.write.description !== description) return false;
+    if (writes.filter((write) => write === description).length !== target.write.occurrence) return false;
     this.#isPerturbed = true;
     if (target.perturbation === 'stopped') this.#restart(this.#stopAndRestart(world));
+    return true;
+  }
+
+  #onOutsideWrite(description: string, operator: RunningOperator, world: ScenarioWorld): OutsideWrite {
+    this.#lastActivityAtMs = performance.now();
+    this.#requests += 1;
+    const { number, proxy, gate } = operator;
+    const discarded = { isForwarded: Promise.resolve(false), answer: () => false };
+    if (gate.signal.aborted) {
+      this.fail(new Error(`operator ${number} sends ${description} after its gate has closed`));
+      return discarded;
+    }
+    const perturbation = this.#isToPerturb(description, number, world) ? this.#target?.perturbation : undefined;
+    const answered = (then: () => boolean) => (): boolean => {
+      this.#lastActivityAtMs = performance.now();
+      this.#note(`  answered: ${description}`);
+      return then();
+    };
+    const sent = (then: () => boolean): OutsideWrite => ({
+      isForwarded: Promise.resolve(true),
+      answer: answered(then),
+    });
+    const crash = (): void => {
+      this.#isOutsidePerturbed = true;
+      proxy.crash();
+    };
+    switch (perturbation) {
+      case 'unsent':
+        crash();
+        return discarded;
+      case 'late': {
+        crash();
+        const { promise, resolve } = Promise.withResolvers<boolean>();
+        this.#held = () => resolve(true);
+        return { isForwarded: promise, answer: answered(() => false) };
+      }
+      case 'reply-lost':
+        return sent(() => {
+          crash();
+          return false;
+        });
+      case 'replied':
+        return sent(() => {
+          // When the proxy has delivered the answer.
+          setImmediate(crash);
+          return true;
+        });
+      case 'retried':
+      case 'stale':
+        return sent(() => {
+          this.#isOutsidePerturbed = true;
+          return false;
+        });
+      default:
+        return sent(() => true);
+    }
   }
 
   #restart(restarting: Promise<void>): void {
