@@ -228,6 +228,11 @@ export class FaultProxy implements AsyncDisposable {
   async #forward(forwarded: ForwardedRequest): Promise<void> {
     const { proxied, request, response, due } = forwarded;
     if (due?.fault.type === 'delayed' && due.tryCount()) await due.fault.until(proxied);
+    if (response.destroyed) {
+      // The client has given up.
+      this.#observer.response?.(proxied, undefined);
+      return;
+    }
     const upstream = await this.#send(request);
     response.on('close', () => {
       // What a client has sent completely before it crashes, the API server may still process.
