@@ -142,6 +142,13 @@ export class FaultProxy implements AsyncDisposable {
     return this.#statuses.get(status) ?? 0;
   }
 
+  /** For the API server, the client's process ends, as with the fault `crash`. */
+  crash(): void {
+    this.#hasCrashed = true;
+    for (const socket of this.#sockets.values()) socket.destroy();
+    this.#observer.crash?.();
+  }
+
   /** The number of open watches. */
   get watches(): number {
     return [...this.#responses].filter(({ request }) => isWatch(request)).length;
@@ -162,13 +169,14 @@ export class FaultProxy implements AsyncDisposable {
 
   #receive(request: IncomingMessage, response: ServerResponse): void {
     const proxied = proxiedRequest(request.method ?? 'GET', request.url ?? '/');
+    // First, so that the observer can choose the request for a fault.
+    this.#observer.request?.(proxied);
     const due = [...this.#faults].find(
       (injected) =>
         (affectsRequest(injected.fault) || affectsResponse(injected.fault, proxied)) && injected.isDue(proxied),
     );
     request.on('error', () => {});
     response.on('error', () => {});
-    this.#observer.request?.(proxied);
     if (due?.fault.type === 'answer' && due.tryCount()) {
       sendError(due.fault, request, response);
       this.#observer.response?.(proxied, undefined);
@@ -179,7 +187,7 @@ export class FaultProxy implements AsyncDisposable {
       return;
     }
     if (due?.fault.type === 'crash' && due.fault.at === 'unsent' && due.tryCount()) {
-      this.#crash();
+      this.crash();
       this.#observer.response?.(proxied, undefined);
       return;
     }
@@ -206,7 +214,7 @@ export class FaultProxy implements AsyncDisposable {
   /** Crashes, and forwards the request after that. */
   async #forwardLate(proxied: ProxiedRequest, request: IncomingMessage, isDue: AbortSignal): Promise<void> {
     const body = await buffer(request);
-    this.#crash();
+    this.crash();
     if (!isDue.aborted) await once(isDue, 'abort');
     const upstream = await this.#send(request);
     upstream.on('error', () => this.#observer.response?.(proxied, undefined));
@@ -220,6 +228,11 @@ export class FaultProxy implements AsyncDisposable {
   async #forward(forwarded: ForwardedRequest): Promise<void> {
     const { proxied, request, response, due } = forwarded;
     if (due?.fault.type === 'delayed' && due.tryCount()) await due.fault.until(proxied);
+    if (response.destroyed) {
+      // The client has given up.
+      this.#observer.response?.(proxied, undefined);
+      return;
+    }
     const upstream = await this.#send(request);
     response.on('close', () => {
       // What a client has sent completely before it crashes, the API server may still process.
@@ -264,7 +277,7 @@ export class FaultProxy implements AsyncDisposable {
     }
     if (due?.fault.type === 'crash') {
       const crash = (): void => {
-        if (due.tryCount()) this.#crash();
+        if (due.tryCount()) this.crash();
       };
       if (due.fault.at === 'reply-lost') {
         upstream.on('end', crash).resume();
@@ -296,13 +309,6 @@ export class FaultProxy implements AsyncDisposable {
       const response = upstream.complete ? { status: upstream.statusCode ?? 502, body: text } : undefined;
       if (!isWatch(proxied)) this.#observer.response?.(proxied, response);
     });
-  }
-
-  /** From now on, the client is cut off: nothing that it sends is forwarded. */
-  #crash(): void {
-    this.#hasCrashed = true;
-    for (const socket of this.#sockets.values()) socket.destroy();
-    this.#observer.crash?.();
   }
 }
 

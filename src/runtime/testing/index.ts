@@ -16,7 +16,7 @@ export {
 export { type PerturbReport, perturb, type WriteCounts } from './perturbation.ts';
 export { PerturbationError } from './perturbation-errors.ts';
 export type { ViewPerturbation, WritePerturbation } from './perturbation-plans.ts';
-export type { PerturbOptions, Scenario, ScenarioWorld } from './perturbation-scenario.ts';
+export type { OutsideHooks, OutsideWrite, PerturbOptions, Scenario, ScenarioWorld } from './perturbation-scenario.ts';
 export {
   isList,
   isStreamedList,

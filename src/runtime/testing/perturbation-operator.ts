@@ -1,9 +1,12 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { type Gate, GateClosedError } from '../client/index.ts';
+import { LeadershipLostError } from '../leader-election/index.ts';
 import type { Operator } from '../process/connect-operator.ts';
 import type { FaultProxy } from './fault-proxy.ts';
+import type { Scenario } from './perturbation-scenario.ts';
 
 /** Keeps an operator that has crashed for the API server, or has stopped, from other systems: it still runs in this process. */
-export class OperatorGate implements Gate {
+class OperatorGate implements Gate {
   readonly #closed = new AbortController();
 
   get signal(): AbortSignal {
@@ -19,28 +22,74 @@ export class OperatorGate implements Gate {
   }
 }
 
+/** The version of an object in a cache. */
+export interface ObservedVersion {
+  readonly kind: string;
+  readonly resourceVersion: string;
+  /** Whether it is of a kind of the scenario. */
+  readonly isListed: boolean;
+}
+
 /** An operator in this process, behind its own proxy. */
 export class RunningOperator {
+  /** Counts the operators of a run, from 1. */
+  readonly number: number;
   readonly proxy: FaultProxy;
-  /** Resolves when the caches have synced. */
-  readonly ready: Promise<unknown>;
+  /** The versions of the objects in the operator's caches, by uid. */
+  readonly observed = new Map<string, ObservedVersion>();
+  /** How many requests the API server has not answered, apart from watches. */
+  inFlight = 0;
+  /** Nothing reaches the API server for now. */
+  isCutOff = false;
+  hasCrashed = false;
+  /** See {@link OutsideHooks.gate}. */
+  readonly gate: Gate;
+  /** Without leader election. */
+  readonly #crashGate: OperatorGate | undefined;
   readonly #operator: Operator;
-  readonly #gate: OperatorGate;
-  readonly #close: () => Promise<void>;
   readonly #stop = new AbortController();
-  readonly #running: Promise<void>;
+  #close: (() => Promise<void>) | undefined;
+  #running: Promise<void> = Promise.resolve();
   #failure: unknown;
   #stopped: Promise<void> | undefined;
 
-  constructor(operator: Operator, proxy: FaultProxy, gate: OperatorGate, close: () => Promise<void>) {
+  constructor(number: number, operator: Operator, proxy: FaultProxy) {
+    this.number = number;
     this.proxy = proxy;
-    this.#gate = gate;
+    this.#crashGate = operator.elector === undefined ? new OperatorGate() : undefined;
+    this.gate = operator.elector?.fence ?? this.#crashGate ?? new OperatorGate();
     this.#operator = operator;
-    this.#close = close;
-    this.#running = operator.run(this.#stop.signal).catch((error: unknown) => {
+  }
+
+  /** @param controllers resolves when the controllers have been added, to a function that closes their connections */
+  async start(controllers: ReturnType<Scenario['addControllers']>): Promise<void> {
+    const close = await controllers;
+    this.#close = close ?? undefined;
+    this.#running = this.#operator.run(this.#stop.signal).catch((error: unknown) => {
       this.#failure = error;
     });
-    this.ready = Promise.race([operator.manager.synced, this.#running]);
+  }
+
+  /** Resolves when the caches have synced. @throws Error if it does not lead yet, with leader election */
+  async ready(): Promise<void> {
+    await Promise.race([this.#operator.manager.synced, this.#running]);
+    const { elector } = this.#operator;
+    if (elector !== undefined && !elector.isLeading) throw new Error(`operator ${this.number} does not lead`);
+  }
+
+  /** For the API server, the process has ended. */
+  crashed(): void {
+    this.hasCrashed = true;
+    this.#crashGate?.close('crashed');
+  }
+
+  /** Waits until the Lease is lost. @throws Error if it is not lost in time, or the operator ends in another way */
+  async loseLease(withinMs: number): Promise<void> {
+    await Promise.race([this.#running, delay(withinMs, undefined, { ref: false })]);
+    if (!(this.#failure instanceof LeadershipLostError)) {
+      throw new Error('a leader that was cut off did not lose its Lease', { cause: this.#failure });
+    }
+    this.#failure = undefined;
   }
 
   /** Whether no key is queued or being reconciled. */
@@ -73,9 +122,9 @@ export class RunningOperator {
     this.#stop.abort();
     await this.#running;
     // What the operator still sends to other systems is too late.
-    this.#gate.close('stopped');
+    this.#crashGate?.close('stopped');
     try {
-      await this.#close();
+      await this.#close?.();
     } finally {
       await this.proxy.close();
     }

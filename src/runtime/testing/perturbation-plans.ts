@@ -9,13 +9,15 @@ import type { Scenario } from './perturbation-scenario.ts';
  * - `reply-lost`: the API server commits the write, and the operator crashes before it has the reply.
  * - `replied`: the operator crashes when it has the reply.
  * - `late`: the operator crashes while the write is on its way. The API server gets it when the new operator rests.
- * - `stopped`: the operator is told to stop, as at the end of its leadership. The write is sent.
+ * - `stopped`: the operator leads, and is told to stop. The write is sent. A warm standby takes over.
+ * - `cut-off`: the operator leads, and is cut off from the API server. Its Lease expires, and a warm standby takes over. The network
+ *   is mended when that one rests; the former leader must not send anything then.
  * - `retried`: the API server commits the write, the reply is lost, and the operator goes on.
  * - `stale`: like `retried`, and from the first write of the step on, the operator receives no events for a second.
  * - `overtaken`: before the write arrives, somebody else replaces the child that it changes or deletes by another object of the same
  *   name, or adds a condition and a finalizer to any other object. The operator must leave that alone until it is undone.
  *
- * After a crash or a stop, a new operator takes over.
+ * After a crash, a new operator takes over.
  */
 export type WritePerturbation =
   | 'unsent'
@@ -23,6 +25,7 @@ export type WritePerturbation =
   | 'replied'
   | 'late'
   | 'stopped'
+  | 'cut-off'
   | 'retried'
   | 'stale'
   | 'overtaken';
@@ -41,6 +44,7 @@ const writePerturbations: readonly WritePerturbation[] = [
   'replied',
   'late',
   'stopped',
+  'cut-off',
   'retried',
   'stale',
 ];

@@ -17,15 +17,16 @@ import type { Fault, InjectedFault } from './fault.ts';
 import { FaultProxy, type ObservedResponse } from './fault-proxy.ts';
 import { type Overtaking, overtake } from './overtaking.ts';
 import { allEnded, messageOf } from './perturbation-errors.ts';
-import { OperatorGate, RunningOperator } from './perturbation-operator.ts';
+import { type ObservedVersion, RunningOperator } from './perturbation-operator.ts';
 import {
   type PerturbedView,
   type PerturbedWrite,
   type Plan,
+  type ViewPerturbation,
   type WritePerturbation,
   withoutGenerations,
 } from './perturbation-plans.ts';
-import type { PerturbOptions, Scenario, ScenarioWorld } from './perturbation-scenario.ts';
+import type { OutsideWrite, PerturbOptions, Scenario, ScenarioWorld } from './perturbation-scenario.ts';
 import { isWatch, isWrite, type ProxiedRequest } from './proxied-request.ts';
 
 type ConditionedObject = KubeObject & { readonly status?: StandardStatus };
@@ -47,6 +48,9 @@ const staleMs = 1000;
 /** After an undisturbed or perturbed step, the operator must not send anything for this time. */
 const restMs = 2000;
 
+/** Short, but a busy machine must not lose a Lease. */
+const leaseTimings = { leaseDurationSeconds: 4, renewDeadlineSeconds: 3, retryPeriodSeconds: 0.5 };
+
 /** An execution of a scenario in a new namespace. */
 export class Run {
   /** The descriptions of the operator's writes, by step. */
@@ -62,25 +66,23 @@ export class Run {
   /** The uids of the created and deleted objects, by `created configmaps world`. */
   readonly #uids = new Map<string, Set<string>>();
   readonly #operators: RunningOperator[] = [];
-  /** The number of the operator that was started last. */
-  #current = 0;
-  /** The versions of the objects in the caches of the last operator, by uid. */
-  #observed = new Map<
-    string,
-    { readonly kind: string; readonly resourceVersion: string; readonly isListed: boolean }
-  >();
+  /** The one that works, if it has not crashed. */
+  #current: RunningOperator | undefined;
   /** What the perturbation holds back until the operator rests. */
   #held: (() => void) | undefined;
   /** The write of the plan has been sent, or the watch is held. */
   #isPerturbed = false;
+  /** The write of the plan, if it is one to the API server. */
+  #perturbedRequest: ProxiedRequest | undefined;
+  /** The write of the plan was one to another system, and has been perturbed. */
+  #isOutsidePerturbed = false;
   /** The resource that the operator has not listed again since its watch has expired. */
   #awaitedList: string | undefined;
   /** A new operator starts after the one before has stopped. */
   #restarting: Promise<void> = Promise.resolve();
   #namespace = '';
   #step = '';
-  #inFlight = 0;
-  /** The conditions of the objects in the caches of the last operator, by uid. */
+  /** The conditions of the objects in the caches of the current operator, by uid. */
   readonly #conditions = new Map<string, readonly Condition[]>();
   /** The first thing that must not happen at any time. */
   #violation: Error | undefined;
@@ -109,9 +111,9 @@ export class Run {
   get isHit(): boolean {
     if (this.#plan === undefined) return false;
     const { perturbation } = this.#plan.target;
-    if (perturbation === 'stopped') return this.#isPerturbed;
+    if (isHandover(perturbation)) return this.#isPerturbed;
     if (perturbation === 'overtaken') return this.#overtaking !== undefined;
-    return (this.#fault?.count ?? 0) > 0;
+    return this.#isOutsidePerturbed || (this.#fault?.count ?? 0) > 0;
   }
 
   get changes(): Facts {
@@ -129,8 +131,9 @@ export class Run {
     const world = { client, namespace: await createNamespace() };
     this.#namespace = world.namespace;
     try {
-      await this.#startOperator(world);
+      this.#current = await this.#startOperator(world);
       await this.#settle('the operator has started', world);
+      if (this.#hasStandby) await this.#startOperator(world);
       for (const [step, act] of Object.entries(this.#scenario.steps)) await this.#take(step, act, world);
       this.#checkChanges();
       for (const operator of this.#operators) await operator.checkHealth();
@@ -160,7 +163,8 @@ export class Run {
     try {
       // A step may wait for what the operator does only with events that are held.
       const release = delay(releaseMs, undefined, acted).then(
-        () => this.#release(),
+        // A Lease expires later than that, and then the standby works.
+        () => this.#hasStandby || this.#release(),
         () => {},
       );
       await act(world).finally(() => acted.abort());
@@ -180,7 +184,7 @@ export class Run {
   }
 
   #inject(target: PerturbedWrite | PerturbedView): InjectedFault | undefined {
-    const proxy = this.#operators.at(-1)?.proxy;
+    const proxy = this.#current?.proxy;
     if (target.type === 'view') {
       const { kind, perturbation } = target;
       const hold = proxy?.inject(
@@ -188,7 +192,7 @@ export class Run {
         { on: (request) => isWatch(request) && request.resource === kind.plural },
       );
       this.#isPerturbed = true;
-      this.#note(`operator ${this.#current} receives nothing of ${kind.kind}`);
+      this.#note(`operator ${this.#current?.number} receives nothing of ${kind.kind}`);
       this.#held = () => {
         // The next list delivers every object again.
         if (perturbation === 'missed') {
@@ -199,19 +203,8 @@ export class Run {
       };
       return hold;
     }
-    const { perturbation, write } = target;
-    // The kit itself stops the operator.
-    if (perturbation === 'stopped') return undefined;
-    const on = (request: ProxiedRequest): boolean =>
-      isCounted(request) && this.#describe(request) === write.description;
-    const injected = proxy?.inject(this.#faultOf(perturbation), { on, every: write.occurrence, times: 1 });
-    if (perturbation === 'late') {
-      this.#held = () => {
-        this.#inFlight += 1;
-        injected?.off();
-      };
-    }
-    return injected;
+    if (isHandover(target.perturbation)) return undefined;
+    return proxy?.inject(this.#faultOf(target.perturbation), { on: (request) => request === this.#perturbedRequest });
   }
 
   /** Releases what the perturbation holds back. */
@@ -225,10 +218,11 @@ export class Run {
   }
 
   #forgetObserved({ kind }: Kind): void {
-    for (const [uid, observed] of this.#observed) if (observed.kind === kind) this.#observed.delete(uid);
+    const observed = this.#current?.observed ?? new Map<string, ObservedVersion>();
+    for (const [uid, version] of observed) if (version.kind === kind) observed.delete(uid);
   }
 
-  #faultOf(perturbation: Exclude<WritePerturbation, 'stopped'>): Fault {
+  #faultOf(perturbation: Exclude<WritePerturbation, Handover>): Fault {
     if (perturbation === 'overtaken') return { type: 'delayed', until: (request) => this.#overtake(request) };
     if (perturbation === 'retried' || perturbation === 'stale') return { type: 'lost-reply' };
     return { type: 'crash', at: perturbation };
@@ -253,7 +247,7 @@ export class Run {
   }
 
   #withholdEvents(): void {
-    const fault = this.#operators.at(-1)?.proxy.inject({ type: 'hold', expires: false }, { on: isWatch });
+    const fault = this.#current?.proxy.inject({ type: 'hold', expires: false }, { on: isWatch });
     this.#withheld = fault;
     this.#note(`no events for ${staleMs} ms`);
     setTimeout(() => {
@@ -272,7 +266,7 @@ export class Run {
     const quiet = this.#plan === undefined ? learningQuietMs : quietMs;
     const isSettled = async (): Promise<boolean> => {
       await this.#restarting;
-      await this.#operators.at(-1)?.ready;
+      await this.#current?.ready();
       if (target !== undefined && !this.#isPerturbed && !this.#plan?.mayMiss) {
         throw new Error('the write to perturb has not been sent');
       }
@@ -281,11 +275,11 @@ export class Run {
         this.#release();
         throw new Error('what was held back has just arrived');
       }
-      if (await this.#operators.at(-1)?.isIdle()) await this.#undoOvertaking();
+      if (await this.#current?.isIdle()) await this.#undoOvertaking();
       state = await this.#state(world);
       const difference = learned && differenceOf(comparable(learned), comparable(state));
       if (difference !== undefined) throw new Error(difference);
-      const isIdle = await this.#operators.at(-1)?.isIdle();
+      const isIdle = await this.#current?.isIdle();
       // Again, because the list took time.
       return isIdle === true && this.#isQuiet(quiet);
     };
@@ -308,8 +302,9 @@ export class Run {
     );
     const objects = lists.flatMap(({ kind, items }) => items.map((object) => ({ kind, object })));
     const versions = new Map(objects.map(({ object: { metadata } }) => [metadata.uid, metadata.resourceVersion]));
-    const late = [...versions].find(([uid, version]) => this.#observed.get(uid)?.resourceVersion !== version)?.[0];
-    const deleted = [...this.#observed].find(([uid, observed]) => observed.isListed && !versions.has(uid))?.[0];
+    const observed = this.#current?.observed ?? new Map<string, ObservedVersion>();
+    const late = [...versions].find(([uid, version]) => observed.get(uid)?.resourceVersion !== version)?.[0];
+    const deleted = [...observed].find(([uid, { isListed }]) => isListed && !versions.has(uid))?.[0];
     if (late !== undefined || deleted !== undefined) {
       const unseen = objects.find(({ object }) => object.metadata.uid === late)?.object.metadata.name;
       throw new Error(`the operator has not received the last change of ${unseen ?? 'a deleted object'}`);
@@ -319,7 +314,8 @@ export class Run {
 
   #isQuiet(forMs: number): boolean {
     if (this.#withheld?.ended.aborted === false || this.#awaitedList !== undefined) return false;
-    return this.#inFlight === 0 && performance.now() - this.#lastActivityAtMs > forMs;
+    if (this.#operators.some(({ inFlight, isCutOff }) => inFlight > 0 && !isCutOff)) return false;
+    return performance.now() - this.#lastActivityAtMs > forMs;
   }
 
   async #checkRest(): Promise<void> {
@@ -344,72 +340,185 @@ export class Run {
     return this.#scenario.canonicalName?.(name) ?? name;
   }
 
-  async #startOperator(world: ScenarioWorld): Promise<void> {
+  /** Whether two operators contend for a Lease. */
+  get #hasStandby(): boolean {
+    return this.#plan !== undefined && isHandover(this.#plan.target.perturbation);
+  }
+
+  async #startOperator(world: ScenarioWorld): Promise<RunningOperator> {
     const { connection, log } = this.#options;
-    this.#observed = new Map();
-    this.#current += 1;
-    const number = this.#current;
-    const gate = new OperatorGate();
+    const number = this.#operators.length + 1;
+    const observing = (observe: (operator: RunningOperator) => void): void => {
+      const operator = this.#operators[number - 1];
+      if (operator !== undefined) observe(operator);
+    };
     const proxy = await FaultProxy.start({
       upstream: connection,
       observer: {
-        request: (request) => this.#onRequest(request, number, world),
-        response: (request, response) => this.#onResponse(request, response),
-        watchEvent: (_, line) => this.#onEvent(line, number),
-        crash: () => {
-          gate.close('crashed');
-          // Nobody waits for the reply to a late write.
-          if (this.#held !== undefined) this.#inFlight -= 1;
-          this.#note(`operator ${number} crashes`);
-          this.#restart(this.#startOperator(world));
-        },
+        request: (request) => observing((operator) => this.#onRequest(request, operator)),
+        response: (request, response) => observing((operator) => this.#onResponse(request, response, operator)),
+        watchEvent: (_, line) => observing((operator) => this.#onEvent(line, operator)),
+        crash: () => observing((operator) => this.#onCrash(operator, world)),
       },
     });
-    const operator = await connectOperator({
+    const connected = await connectOperator({
       name: 'operator',
       log,
       connection: proxy.connection,
       drainTimeoutMs: 1000,
+      leaderElection: this.#hasStandby
+        ? { lease: { namespace: world.namespace, name: 'operator' }, timings: leaseTimings, warmStandby: true }
+        : undefined,
     });
-    const close = await this.#scenario.addControllers(operator, world.namespace, gate);
+    const operator = new RunningOperator(number, connected, proxy);
+    this.#operators.push(operator);
+    await operator.start(
+      this.#scenario.addControllers(connected, world.namespace, {
+        gate: operator.gate,
+        write: (description) => this.#onOutsideWrite(description, operator),
+      }),
+    );
     this.#note(`operator ${number} starts`);
-    this.#operators.push(new RunningOperator(operator, proxy, gate, async () => close?.()));
+    return operator;
   }
 
-  #onRequest(request: ProxiedRequest, operator: number, world: ScenarioWorld): void {
+  #onCrash(operator: RunningOperator, world: ScenarioWorld): void {
+    operator.crashed();
+    this.#note(`operator ${operator.number} crashes`);
+    this.#takeOver(this.#startOperator(world));
+  }
+
+  #onRequest(request: ProxiedRequest, operator: RunningOperator): void {
+    if (request.resource === leases) return;
     this.#lastActivityAtMs = performance.now();
     this.#requests += 1;
-    if (!isWatch(request)) this.#inFlight += 1;
+    if (!isWatch(request)) operator.inFlight += 1;
     else if (request.resource === this.#awaitedList) this.#awaitedList = undefined;
     if (!isCounted(request)) return;
     const description = this.#describe(request);
-    this.#note(`operator ${operator}: ${description}`);
-    const writes = this.writes.get(this.#step) ?? [];
-    this.writes.set(this.#step, [...writes, description]);
+    if (operator.gate.signal.aborted) this.#failLateWrite(description, operator);
+    if (!this.#isToPerturb(description, operator)) return;
+    this.#perturbedRequest = request;
+    if (this.#target?.perturbation === 'late') {
+      operator.isCutOff = true;
+      this.#held = () => {
+        operator.isCutOff = false;
+        this.#fault?.off();
+      };
+    }
+  }
+
+  #failLateWrite(description: string, { number }: RunningOperator): void {
+    this.fail(new Error(`operator ${number} sends ${description} after its gate has closed`));
+  }
+
+  /** Records a write. Returns whether it is that of the plan. */
+  #isToPerturb(description: string, operator: RunningOperator): boolean {
+    this.#note(`operator ${operator.number}: ${description}`);
+    const writes = [...(this.writes.get(this.#step) ?? []), description];
+    this.writes.set(this.#step, writes);
     const target = this.#target;
     if (target?.perturbation === 'stale' && this.#withheld === undefined) this.#withholdEvents();
-    if (this.#isPerturbed || target?.type !== 'write' || target.write.description !== description) return;
-    const sent = [...writes, description].filter((write) => write === description).length;
-    if (sent !== target.write.occurrence) return;
+    if (this.#isPerturbed || target?.type !== 'write' || target.write.description !== description) return false;
+    if (writes.filter((write) => write === description).length !== target.write.occurrence) return false;
     this.#isPerturbed = true;
-    if (target.perturbation === 'stopped') this.#restart(this.#stopAndRestart(world));
+    if (target.perturbation === 'stopped') this.#takeOver(this.#stop(operator));
+    if (target.perturbation === 'cut-off') this.#takeOver(this.#cutOff(operator));
+    return true;
   }
 
-  #restart(restarting: Promise<void>): void {
-    this.#restarting = restarting;
+  #onOutsideWrite(description: string, operator: RunningOperator): OutsideWrite {
+    this.#lastActivityAtMs = performance.now();
+    this.#requests += 1;
+    const discarded = { isForwarded: Promise.resolve(false), answer: () => false };
+    if (operator.gate.signal.aborted) {
+      this.#failLateWrite(description, operator);
+      return discarded;
+    }
+    const perturbation = this.#isToPerturb(description, operator) ? this.#target?.perturbation : undefined;
+    const answered = (then: () => boolean) => (): boolean => {
+      this.#lastActivityAtMs = performance.now();
+      this.#note(`  answered: ${description}`);
+      return then();
+    };
+    const sent = (then: () => boolean): OutsideWrite => ({
+      isForwarded: Promise.resolve(true),
+      answer: answered(then),
+    });
+    const crash = (): void => {
+      this.#isOutsidePerturbed = true;
+      operator.proxy.crash();
+    };
+    switch (perturbation) {
+      case 'unsent':
+        crash();
+        return discarded;
+      case 'late': {
+        crash();
+        const { promise, resolve } = Promise.withResolvers<boolean>();
+        this.#held = () => resolve(true);
+        return { isForwarded: promise, answer: answered(() => false) };
+      }
+      case 'reply-lost':
+        return sent(() => {
+          crash();
+          return false;
+        });
+      case 'replied':
+        return sent(() => {
+          // When the proxy has delivered the answer.
+          setImmediate(crash);
+          return true;
+        });
+      case 'retried':
+      case 'stale':
+        return sent(() => {
+          this.#isOutsidePerturbed = true;
+          return false;
+        });
+      default:
+        return sent(() => true);
+    }
+  }
+
+  /** @param starting resolves to the operator that works from then on */
+  #takeOver(starting: Promise<RunningOperator | undefined>): void {
+    this.#restarting = starting.then((operator) => {
+      this.#current = operator;
+    });
     // The next check of the rest throws it: this only prevents an unhandled rejection, and tells it in the timeline.
-    restarting.catch((error: unknown) => this.#note(`no operator: ${messageOf(error)}`));
+    this.#restarting.catch((error: unknown) => this.#note(`no operator: ${messageOf(error)}`));
   }
 
-  async #stopAndRestart(world: ScenarioWorld): Promise<void> {
-    this.#note(`operator ${this.#current} is told to stop`);
-    await this.#operators.at(-1)?.stop();
-    await this.#startOperator(world);
+  /** Tells the leader to stop. Returns the standby. */
+  async #stop(leader: RunningOperator): Promise<RunningOperator | undefined> {
+    this.#note(`operator ${leader.number} is told to stop`);
+    await leader.stop();
+    return this.#operators[leader.number];
   }
 
-  #onResponse(request: ProxiedRequest, response: ObservedResponse | undefined): void {
-    if (isWatch(request)) return;
-    this.#inFlight -= 1;
+  /** Cuts the leader off from the API server until the standby rests. Returns the standby. */
+  async #cutOff(leader: RunningOperator): Promise<RunningOperator | undefined> {
+    this.#note(`operator ${leader.number} is cut off`);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const faults = [
+      leader.proxy.inject({ type: 'delayed', until: () => promise }),
+      leader.proxy.inject({ type: 'hold', expires: false }, { on: isWatch }),
+    ];
+    leader.isCutOff = true;
+    this.#held = () => {
+      leader.isCutOff = false;
+      resolve();
+      for (const fault of faults) fault.off();
+    };
+    await leader.loseLease(3000 * leaseTimings.renewDeadlineSeconds);
+    this.#note(`operator ${leader.number} has lost its Lease`);
+    return this.#operators[leader.number];
+  }
+
+  #onResponse(request: ProxiedRequest, response: ObservedResponse | undefined, operator: RunningOperator): void {
+    if (isWatch(request) || request.resource === leases) return;
+    operator.inFlight -= 1;
     this.#lastActivityAtMs = performance.now();
     if (!isCounted(request)) return;
     this.#note(`  ${response?.status ?? 'not sent'}: ${this.#describe(request)}`);
@@ -425,19 +534,19 @@ export class Run {
     this.#uids.set(change, (this.#uids.get(change) ?? new Set()).add(String(metadata.uid ?? details.uid)));
   }
 
-  #onEvent(line: string, operator: number): void {
+  #onEvent(line: string, operator: RunningOperator): void {
     const { type, object } = JSON.parse(line);
     // What the API server still sends to an operator that has crashed, nobody receives.
-    if (operator !== this.#current || type === 'BOOKMARK' || type === 'ERROR') return;
+    if (operator.hasCrashed || type === 'BOOKMARK' || type === 'ERROR' || object.kind === 'Lease') return;
     const { name, namespace, resourceVersion, uid } = object.metadata;
     if (namespace !== this.#namespace) return;
     this.#lastActivityAtMs = performance.now();
     this.eventKinds.set(this.#step, (this.eventKinds.get(this.#step) ?? new Set()).add(object.kind));
     const isListed = this.#scenario.kinds.some(({ kind }) => kind === object.kind);
-    if (type === 'DELETED') this.#observed.delete(uid);
-    else this.#observed.set(uid, { kind: object.kind, resourceVersion, isListed });
-    if (controllerOf(object) === undefined) this.#compareConditions(type, object);
-    this.#note(`operator ${operator} receives ${type} ${object.kind} ${name} at ${resourceVersion}`);
+    if (type === 'DELETED') operator.observed.delete(uid);
+    else operator.observed.set(uid, { kind: object.kind, resourceVersion, isListed });
+    if (operator === this.#current && controllerOf(object) === undefined) this.#compareConditions(type, object);
+    this.#note(`operator ${operator.number} receives ${type} ${object.kind} ${name} at ${resourceVersion}`);
   }
 
   /** An ADDED event may be of a list, which skips what happened before. */
@@ -469,6 +578,14 @@ export class Run {
     this.#timeline.push(`${((performance.now() - this.#startedAtMs) / 1000).toFixed(3)} s  ${line}`);
   }
 }
+
+const leases = 'leases';
+
+type Handover = 'stopped' | 'cut-off';
+
+/** Whether a standby takes over. */
+const isHandover = (perturbation: WritePerturbation | ViewPerturbation): perturbation is Handover =>
+  perturbation === 'stopped' || perturbation === 'cut-off';
 
 /** A dry run changes nothing. */
 const isCounted = (request: ProxiedRequest): boolean => isWrite(request) && !request.query.has('dryRun');

@@ -10,6 +10,27 @@ export interface ScenarioWorld {
   readonly namespace: string;
 }
 
+/** What controllers that use another system than the API server need, and the proxy in front of that system. */
+export interface OutsideHooks {
+  /** Closes when the operator crashes, stops, or loses its Lease. Each request to the system must pass it. */
+  readonly gate: Gate;
+  /**
+   * A proxy calls this for each write that it receives from the operator, before it forwards it. The kit perturbs it like a write to the
+   * API server.
+   *
+   * @param description equal in each run: `AddPets`
+   */
+  write(description: string): OutsideWrite;
+}
+
+/** What the proxy must do with a write. */
+export interface OutsideWrite {
+  /** The proxy must wait for it, even if the operator disconnects. True: forward the write. False: discard it and disconnect. */
+  readonly isForwarded: Promise<boolean>;
+  /** The proxy must call it when the answer is there. True: deliver the answer. False: disconnect instead. */
+  answer(): boolean;
+}
+
 /**
  * A script of user actions, and the operator that handles them.
  *
@@ -24,13 +45,13 @@ export interface Scenario {
   /**
    * Adds the controllers, as in production, but limited to the namespace.
    *
-   * @param gate closes when the operator crashes. Requests to other systems than the API server must pass it.
+   * @param outside needed for other systems than the API server.
    * @returns a function that closes connections to other systems. Default: none.
    */
   addControllers(
     operator: Operator,
     namespace: string,
-    gate: Gate,
+    outside: OutsideHooks,
   ): void | (() => Promise<void>) | Promise<void | (() => Promise<void>)>;
   /** Returns what the operator maintains outside of the cluster for a namespace. It is compared too. */
   outside?(namespace: string): Promise<readonly unknown[]>;

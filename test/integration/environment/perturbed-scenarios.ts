@@ -519,27 +519,33 @@ export const outsideScenariosOn = (outside: OutsideSystems): readonly Scenario[]
   const writers: Pick<Scenario, 'kinds' | 'outside' | 'addControllers'> = {
     kinds: [PostgresWriter],
     outside: (namespace) => outside.rows(namespace),
-    addControllers: async (operator, namespace, gate) => {
-      const fenced = await FencedSystem.database(psql.port, gate);
-      const database = { ...psql, host: '127.0.0.1', port: fenced.port, poolSize: 2 };
-      const options = { settings: database, gate, registry: new Registry(), ...settings(operator, namespace) };
-      return fenced.checkedClose(addPostgresWriterController(operator.manager, options));
+    addControllers: async (operator, namespace, hooks) => {
+      const fenced = await FencedSystem.database(psql.port, hooks);
+      const user = await outside.databaseUser(namespace);
+      const database = { ...psql, host: '127.0.0.1', port: fenced.port, poolSize: 2, user };
+      const options = {
+        settings: database,
+        gate: hooks.gate,
+        registry: new Registry(),
+        ...settings(operator, namespace),
+      };
+      return fenced.closeAfter(addPostgresWriterController(operator.manager, options));
     },
   };
   const pets: Pick<Scenario, 'kinds' | 'outside' | 'addControllers'> = {
     kinds: [Pet],
     outside: (namespace) => outside.petsNamedAfter(namespace),
-    addControllers: async (operator, namespace, gate) => {
-      const fenced = await FencedSystem.petStore(Number(petstore.address.split(':')[1]), gate);
+    addControllers: async (operator, namespace, hooks) => {
+      const fenced = await FencedSystem.petStore(Number(petstore.address.split(':')[1]), hooks);
       const options = {
         address: `127.0.0.1:${fenced.port}`,
         tls: undefined,
         timeoutMs: petstore.timeoutSeconds * 1000,
-        gate,
+        gate: hooks.gate,
         registry: new Registry(),
         ...settings(operator, namespace),
       };
-      return fenced.checkedClose(addPetController(operator.manager, options));
+      return fenced.closeAfter(addPetController(operator.manager, options));
     },
   };
   return [
