@@ -17,6 +17,7 @@ import type { Fault, InjectedFault } from './fault.ts';
 import { FaultProxy, type ObservedResponse } from './fault-proxy.ts';
 import { type Overtaking, overtake } from './overtaking.ts';
 import { allEnded, messageOf } from './perturbation-errors.ts';
+import { ObjectHistory } from './perturbation-history.ts';
 import { type ObservedVersion, RunningOperator } from './perturbation-operator.ts';
 import {
   type PerturbedView,
@@ -92,6 +93,7 @@ export class Run {
   #isUndone = false;
   /** Withholds the events, once. */
   #withheld: InjectedFault | undefined;
+  readonly #outsideChecks: Promise<void>[] = [];
   #requests = 0;
   #lastActivityAtMs = 0;
 
@@ -130,6 +132,8 @@ export class Run {
     const { client, createNamespace = () => newNamespace(client) } = this.#options;
     const world = { client, namespace: await createNamespace() };
     this.#namespace = world.namespace;
+    const { always, kinds } = this.#scenario;
+    const history = always && (await ObjectHistory.start(client, kinds, world.namespace));
     try {
       this.#current = await this.#startOperator(world);
       await this.#settle('the operator has started', world);
@@ -137,12 +141,14 @@ export class Run {
       for (const [step, act] of Object.entries(this.#scenario.steps)) await this.#take(step, act, world);
       this.#checkChanges();
       for (const operator of this.#operators) await operator.checkHealth();
+      await Promise.all(this.#outsideChecks);
+      if (always !== undefined) history?.check(always());
       if (this.#violation !== undefined) throw this.#violation;
     } catch (error) {
       // It is likely the cause.
       throw this.#violation ?? error;
     } finally {
-      await Promise.allSettled([this.#restarting]);
+      await Promise.allSettled([this.#restarting, history?.stop(), ...this.#outsideChecks]);
       try {
         await allEnded(this.#operators.map((operator) => operator.stop()));
       } finally {
@@ -408,6 +414,13 @@ export class Run {
     }
   }
 
+  async #checkOutside(description: string): Promise<void> {
+    const { outside, alwaysOutside } = this.#scenario;
+    if (alwaysOutside === undefined || outside === undefined) return;
+    const wrong = alwaysOutside(await outside(this.#namespace));
+    if (wrong !== undefined) this.fail(new Error(`${wrong}, since ${description}`));
+  }
+
   #failLateWrite(description: string, { number }: RunningOperator): void {
     this.fail(new Error(`operator ${number} sends ${description} after its gate has closed`));
   }
@@ -439,6 +452,7 @@ export class Run {
     const answered = (then: () => boolean) => (): boolean => {
       this.#lastActivityAtMs = performance.now();
       this.#note(`  answered: ${description}`);
+      this.#outsideChecks.push(this.#checkOutside(description));
       return then();
     };
     const sent = (then: () => boolean): OutsideWrite => ({
