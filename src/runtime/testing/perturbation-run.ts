@@ -28,7 +28,7 @@ import {
   withoutGenerations,
 } from './perturbation-plans.ts';
 import type { OutsideWrite, PerturbOptions, Scenario, ScenarioWorld } from './perturbation-scenario.ts';
-import { isWatch, isWrite, type ProxiedRequest } from './proxied-request.ts';
+import { isList, isStreamedList, isWatch, isWrite, type ProxiedRequest } from './proxied-request.ts';
 
 type ConditionedObject = KubeObject & { readonly status?: StandardStatus };
 
@@ -93,6 +93,8 @@ export class Run {
   #isUndone = false;
   /** Withholds the events, once. */
   #withheld: InjectedFault | undefined;
+  /** The version before the step, if the new operator must begin with it. */
+  #past: string | undefined;
   readonly #outsideChecks: Promise<void>[] = [];
   #requests = 0;
   #lastActivityAtMs = 0;
@@ -164,6 +166,7 @@ export class Run {
     this.#step = step;
     this.#note(`step ${step}`);
     const target = this.#target;
+    if (target?.perturbation === 'past') this.#past = await versionOf(world, this.#scenario.kinds);
     this.#fault ??= target && this.#inject(target);
     const acted = new AbortController();
     try {
@@ -231,7 +234,7 @@ export class Run {
   #faultOf(perturbation: Exclude<WritePerturbation, Handover>): Fault {
     if (perturbation === 'overtaken') return { type: 'delayed', until: (request) => this.#overtake(request) };
     if (perturbation === 'retried' || perturbation === 'stale') return { type: 'lost-reply' };
-    return { type: 'crash', at: perturbation };
+    return { type: 'crash', at: perturbation === 'past' ? 'replied' : perturbation };
   }
 
   async #overtake({ resource, name }: ProxiedRequest): Promise<void> {
@@ -332,7 +335,8 @@ export class Run {
   }
 
   #checkChanges(): void {
-    if (this.#plan?.target.perturbation === 'late' || this.#overtaking?.type === 'replaced') return;
+    const { perturbation } = this.#plan?.target ?? {};
+    if (perturbation === 'late' || perturbation === 'past' || this.#overtaking?.type === 'replaced') return;
     const difference = this.#plan && differenceOf(this.#plan.learned.changes, this.changes);
     if (difference !== undefined) throw new Error(difference);
   }
@@ -367,6 +371,7 @@ export class Run {
         crash: () => observing((operator) => this.#onCrash(operator, world)),
       },
     });
+    if (this.#past !== undefined) this.#beginInPast(proxy, this.#past);
     const connected = await connectOperator({
       name: 'operator',
       log,
@@ -386,6 +391,19 @@ export class Run {
     );
     this.#note(`operator ${number} starts`);
     return operator;
+  }
+
+  /** Until the operator rests, its lists are of an earlier version, and it receives no events. A streamed list cannot be so. */
+  #beginInPast(proxy: FaultProxy, resourceVersion: string): void {
+    const faults = [
+      proxy.inject({ type: 'answer', status: 400, reason: 'BadRequest' }, { on: isStreamedList }),
+      proxy.inject({ type: 'as-of', resourceVersion }, { on: isList }),
+      proxy.inject({ type: 'hold', expires: false }, { on: isWatch }),
+    ];
+    this.#note(`the lists are of version ${resourceVersion}`);
+    this.#held = () => {
+      for (const fault of faults) fault.off();
+    };
   }
 
   #onCrash(operator: RunningOperator, world: ScenarioWorld): void {
@@ -479,6 +497,7 @@ export class Run {
           return false;
         });
       case 'replied':
+      case 'past':
         return sent(() => {
           // When the proxy has delivered the answer.
           setImmediate(crash);
@@ -603,6 +622,13 @@ const isHandover = (perturbation: WritePerturbation | ViewPerturbation): perturb
 
 /** A dry run changes nothing. */
 const isCounted = (request: ProxiedRequest): boolean => isWrite(request) && !request.query.has('dryRun');
+
+/** The version of the cluster. */
+async function versionOf({ client, namespace }: ScenarioWorld, kinds: readonly Kind[]): Promise<string | undefined> {
+  const lists = kinds.slice(0, 1).map((kind) => client.list(kind, { namespace, limit: 1 }));
+  const [list] = await Promise.all(lists);
+  return list?.metadata.resourceVersion;
+}
 
 async function newNamespace(client: Client): Promise<string> {
   const name = `perturb-${randomBytes(5).toString('hex')}`;
