@@ -2,12 +2,14 @@ import { randomUUID } from 'node:crypto';
 import { mkdtemp } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { execa } from 'execa';
 import { pino } from 'pino';
 import { Echo } from '../../src/api/index.ts';
 import { type Connection, kubeconfigConnection } from '../../src/runtime/client/index.ts';
 import { controllerReference, done, requeueAfter } from '../../src/runtime/index.ts';
 import { ConfigMap } from '../../src/runtime/kinds/index.ts';
 import { perturb, type Scenario } from '../../src/runtime/testing/index.ts';
+import { dieWithParent } from '../../testkit/die-with-parent.ts';
 import { echoManifest } from '../../testkit/echos.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
 import { OutsidePrograms, OutsideSystems } from './environment/outside-systems.ts';
@@ -90,8 +92,8 @@ test('an operator that forgets a child fails, and the failure names the plan and
     timeoutMs: 15_000,
   });
   const failed = plans.filter((plan) => failures.some(({ message }) => message.startsWith(`${plan} `)));
-  // An operator that is told to stop still writes the status.
-  expect(failed).toEqual(plans.filter((plan) => !/ (unsent|stopped)$/.test(plan)));
+  // An operator that is told to stop still writes the status. One that is cut off does not create the child.
+  expect(failed).toEqual(plans.filter((plan) => !/ (unsent|stopped|cut-off)$/.test(plan)));
   expect(failed).toHaveLength(5);
   const crash = failures.find(({ message }) => message.startsWith('forgetful/create write 1 replied'));
   expect(crash?.message).toMatch(
@@ -99,25 +101,12 @@ test('an operator that forgets a child fails, and the failure names the plan and
   );
 });
 
+/** In a program of its own, because Jest itself fails a test with such a rejection. */
 test('a rejection that nobody handles fails every running plan', async () => {
-  const scenario: Scenario = {
-    ...forgetful,
-    name: 'rejecting',
-    addControllers: ({ manager }, namespace) => {
-      const echos = manager.informer(Echo, { namespaces: [namespace] }).store;
-      manager.informer(ConfigMap, { namespaces: [namespace] });
-      manager.controller(Echo, {
-        reconcile: async (key) => {
-          // Node emits this event, but not to the sandbox in which Jest runs this test.
-          if (echos.get(key) === undefined) process.emit('unhandledRejection', new Error('nobody'), Promise.resolve());
-          return done;
-        },
-      });
-    },
-  };
-  await expect(perturb({ connection, log, scenarios: [scenario] })).rejects.toThrow(
-    'rejecting fails undisturbed: a rejection was not handled: nobody',
-  );
+  const program = join(import.meta.dirname, 'environment/rejecting-operator.ts');
+  const [file, args] = dieWithParent(process.execPath, [program, cluster.kubeconfig]);
+  const { stdout } = await execa(file, args);
+  expect(stdout).toMatch(/^rejecting fails undisturbed: a rejection was not handled: nobody handles this\n/);
 });
 
 test('requests of an operator whose objects do not change fail the step', async () => {
@@ -139,5 +128,25 @@ test('requests of an operator whose objects do not change fail the step', async 
   };
   await expect(perturb({ connection, log, scenarios: [restless] })).rejects.toThrow(
     /restless fails undisturbed: the operator sends \d+ requests in \d+ ms although nothing changes/,
+  );
+});
+
+test('a check that must hold at any time sees what is gone at the end of a step', async () => {
+  const brief: Scenario = {
+    ...forgetful,
+    name: 'brief',
+    always: () => (objects) => {
+      const children = objects.filter(({ kind }) => kind === 'ConfigMap');
+      return children.some(({ object }) => object.metadata.name === 'brief') ? 'there is a brief child' : undefined;
+    },
+    steps: {
+      create: async ({ client, namespace }) => {
+        await client.create(ConfigMap, { metadata: { namespace, name: 'brief' } });
+        await client.delete(ConfigMap, { namespace, name: 'brief' });
+      },
+    },
+  };
+  await expect(perturb({ connection, log, scenarios: [brief] })).rejects.toThrow(
+    /brief fails undisturbed: there is a brief child, since ConfigMap brief was ADDED at \d+/,
   );
 });

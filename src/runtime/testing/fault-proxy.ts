@@ -197,10 +197,16 @@ export class FaultProxy implements AsyncDisposable {
     this.#forward(forwarded).catch(() => response.destroy());
   }
 
-  async #send(request: IncomingMessage): Promise<ClientRequest> {
+  async #send(request: IncomingMessage, asOf?: string): Promise<ClientRequest> {
     const { server } = this.#upstream;
+    const url = new URL(request.url ?? '/', server);
+    // A later page has the version of the first one.
+    if (asOf !== undefined && !url.searchParams.has('continue')) {
+      url.searchParams.set('resourceVersion', asOf);
+      url.searchParams.set('resourceVersionMatch', 'Exact');
+    }
     const usesProxyCredentials = request.headers.authorization === undefined;
-    return (server.protocol === 'https:' ? httpsRequest : httpRequest)(new URL(request.url ?? '/', server), {
+    return (server.protocol === 'https:' ? httpsRequest : httpRequest)(url, {
       method: request.method,
       headers: {
         ...withoutConnectionHeaders(request.headers),
@@ -233,7 +239,8 @@ export class FaultProxy implements AsyncDisposable {
       this.#observer.response?.(proxied, undefined);
       return;
     }
-    const upstream = await this.#send(request);
+    const asOf = due?.fault.type === 'as-of' && due.tryCount() ? due.fault.resourceVersion : undefined;
+    const upstream = await this.#send(request, asOf);
     response.on('close', () => {
       // What a client has sent completely before it crashes, the API server may still process.
       if (!(this.#hasCrashed && isWrite(proxied) && request.readableEnded)) upstream.destroy();
@@ -321,7 +328,8 @@ interface ForwardedRequest {
   due: InjectedFault | undefined;
 }
 
-const affectsRequest = ({ type }: Fault): boolean => ['answer', 'delayed', 'lost-reply', 'crash'].includes(type);
+const affectsRequest = ({ type }: Fault): boolean =>
+  ['answer', 'delayed', 'as-of', 'lost-reply', 'crash'].includes(type);
 
 /** Only a watch can deliver an ERROR event, or hold events. */
 const affectsResponse = (fault: Fault, request: ProxiedRequest): boolean =>

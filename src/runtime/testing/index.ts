@@ -4,6 +4,7 @@
  */
 export { ApiServer, type ApiServerOptions, type CustomResourceDefinitionManifest, type Flags } from './api-server.ts';
 export { eventually } from './eventually.ts';
+export type { ListedObject } from './facts.ts';
 export type { Fault, FaultTarget, InjectedFault } from './fault.ts';
 export { FaultProxy, type FaultProxyOptions, type ObservedResponse, type ProxyObserver } from './fault-proxy.ts';
 export {

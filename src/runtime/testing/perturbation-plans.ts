@@ -8,6 +8,8 @@ import type { Scenario } from './perturbation-scenario.ts';
  * - `unsent`: the operator crashes before the write is sent.
  * - `reply-lost`: the API server commits the write, and the operator crashes before it has the reply.
  * - `replied`: the operator crashes when it has the reply.
+ * - `past`: the operator crashes when it has the reply. The new operator gets the lists as they were before the step, and no events until
+ *   it rests.
  * - `late`: the operator crashes while the write is on its way. The API server gets it when the new operator rests.
  * - `stopped`: the operator leads, and is told to stop. The write is sent. A warm standby takes over.
  * - `cut-off`: the operator leads, and is cut off from the API server. Its Lease expires, and a warm standby takes over. The network
@@ -23,6 +25,7 @@ export type WritePerturbation =
   | 'unsent'
   | 'reply-lost'
   | 'replied'
+  | 'past'
   | 'late'
   | 'stopped'
   | 'cut-off'
@@ -42,6 +45,7 @@ const writePerturbations: readonly WritePerturbation[] = [
   'unsent',
   'reply-lost',
   'replied',
+  'past',
   'late',
   'stopped',
   'cut-off',

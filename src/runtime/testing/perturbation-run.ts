@@ -17,6 +17,7 @@ import type { Fault, InjectedFault } from './fault.ts';
 import { FaultProxy, type ObservedResponse } from './fault-proxy.ts';
 import { type Overtaking, overtake } from './overtaking.ts';
 import { allEnded, messageOf } from './perturbation-errors.ts';
+import { ObjectHistory } from './perturbation-history.ts';
 import { type ObservedVersion, RunningOperator } from './perturbation-operator.ts';
 import {
   type PerturbedView,
@@ -27,7 +28,7 @@ import {
   withoutGenerations,
 } from './perturbation-plans.ts';
 import type { OutsideWrite, PerturbOptions, Scenario, ScenarioWorld } from './perturbation-scenario.ts';
-import { isWatch, isWrite, type ProxiedRequest } from './proxied-request.ts';
+import { isList, isStreamedList, isWatch, isWrite, type ProxiedRequest } from './proxied-request.ts';
 
 type ConditionedObject = KubeObject & { readonly status?: StandardStatus };
 
@@ -92,6 +93,9 @@ export class Run {
   #isUndone = false;
   /** Withholds the events, once. */
   #withheld: InjectedFault | undefined;
+  /** The version before the step, if the new operator must begin with it. */
+  #past: string | undefined;
+  readonly #outsideChecks: Promise<void>[] = [];
   #requests = 0;
   #lastActivityAtMs = 0;
 
@@ -130,6 +134,8 @@ export class Run {
     const { client, createNamespace = () => newNamespace(client) } = this.#options;
     const world = { client, namespace: await createNamespace() };
     this.#namespace = world.namespace;
+    const { always, kinds } = this.#scenario;
+    const history = always && (await ObjectHistory.start(client, kinds, world.namespace));
     try {
       this.#current = await this.#startOperator(world);
       await this.#settle('the operator has started', world);
@@ -137,12 +143,14 @@ export class Run {
       for (const [step, act] of Object.entries(this.#scenario.steps)) await this.#take(step, act, world);
       this.#checkChanges();
       for (const operator of this.#operators) await operator.checkHealth();
+      await Promise.all(this.#outsideChecks);
+      if (always !== undefined) history?.check(always());
       if (this.#violation !== undefined) throw this.#violation;
     } catch (error) {
       // It is likely the cause.
       throw this.#violation ?? error;
     } finally {
-      await Promise.allSettled([this.#restarting]);
+      await Promise.allSettled([this.#restarting, history?.stop(), ...this.#outsideChecks]);
       try {
         await allEnded(this.#operators.map((operator) => operator.stop()));
       } finally {
@@ -158,6 +166,7 @@ export class Run {
     this.#step = step;
     this.#note(`step ${step}`);
     const target = this.#target;
+    if (target?.perturbation === 'past') this.#past = await versionOf(world, this.#scenario.kinds);
     this.#fault ??= target && this.#inject(target);
     const acted = new AbortController();
     try {
@@ -225,7 +234,7 @@ export class Run {
   #faultOf(perturbation: Exclude<WritePerturbation, Handover>): Fault {
     if (perturbation === 'overtaken') return { type: 'delayed', until: (request) => this.#overtake(request) };
     if (perturbation === 'retried' || perturbation === 'stale') return { type: 'lost-reply' };
-    return { type: 'crash', at: perturbation };
+    return { type: 'crash', at: perturbation === 'past' ? 'replied' : perturbation };
   }
 
   async #overtake({ resource, name }: ProxiedRequest): Promise<void> {
@@ -326,7 +335,8 @@ export class Run {
   }
 
   #checkChanges(): void {
-    if (this.#plan?.target.perturbation === 'late' || this.#overtaking?.type === 'replaced') return;
+    const { perturbation } = this.#plan?.target ?? {};
+    if (perturbation === 'late' || perturbation === 'past' || this.#overtaking?.type === 'replaced') return;
     const difference = this.#plan && differenceOf(this.#plan.learned.changes, this.changes);
     if (difference !== undefined) throw new Error(difference);
   }
@@ -361,6 +371,7 @@ export class Run {
         crash: () => observing((operator) => this.#onCrash(operator, world)),
       },
     });
+    if (this.#past !== undefined) this.#beginInPast(proxy, this.#past);
     const connected = await connectOperator({
       name: 'operator',
       log,
@@ -380,6 +391,19 @@ export class Run {
     );
     this.#note(`operator ${number} starts`);
     return operator;
+  }
+
+  /** Until the operator rests, its lists are of an earlier version, and it receives no events. A streamed list cannot be so. */
+  #beginInPast(proxy: FaultProxy, resourceVersion: string): void {
+    const faults = [
+      proxy.inject({ type: 'answer', status: 400, reason: 'BadRequest' }, { on: isStreamedList }),
+      proxy.inject({ type: 'as-of', resourceVersion }, { on: isList }),
+      proxy.inject({ type: 'hold', expires: false }, { on: isWatch }),
+    ];
+    this.#note(`the lists are of version ${resourceVersion}`);
+    this.#held = () => {
+      for (const fault of faults) fault.off();
+    };
   }
 
   #onCrash(operator: RunningOperator, world: ScenarioWorld): void {
@@ -406,6 +430,13 @@ export class Run {
         this.#fault?.off();
       };
     }
+  }
+
+  async #checkOutside(description: string): Promise<void> {
+    const { outside, alwaysOutside } = this.#scenario;
+    if (alwaysOutside === undefined || outside === undefined) return;
+    const wrong = alwaysOutside(await outside(this.#namespace));
+    if (wrong !== undefined) this.fail(new Error(`${wrong}, since ${description}`));
   }
 
   #failLateWrite(description: string, { number }: RunningOperator): void {
@@ -439,6 +470,7 @@ export class Run {
     const answered = (then: () => boolean) => (): boolean => {
       this.#lastActivityAtMs = performance.now();
       this.#note(`  answered: ${description}`);
+      this.#outsideChecks.push(this.#checkOutside(description));
       return then();
     };
     const sent = (then: () => boolean): OutsideWrite => ({
@@ -465,6 +497,7 @@ export class Run {
           return false;
         });
       case 'replied':
+      case 'past':
         return sent(() => {
           // When the proxy has delivered the answer.
           setImmediate(crash);
@@ -589,6 +622,13 @@ const isHandover = (perturbation: WritePerturbation | ViewPerturbation): perturb
 
 /** A dry run changes nothing. */
 const isCounted = (request: ProxiedRequest): boolean => isWrite(request) && !request.query.has('dryRun');
+
+/** The version of the cluster. */
+async function versionOf({ client, namespace }: ScenarioWorld, kinds: readonly Kind[]): Promise<string | undefined> {
+  const lists = kinds.slice(0, 1).map((kind) => client.list(kind, { namespace, limit: 1 }));
+  const [list] = await Promise.all(lists);
+  return list?.metadata.resourceVersion;
+}
 
 async function newNamespace(client: Client): Promise<string> {
   const name = `perturb-${randomBytes(5).toString('hex')}`;

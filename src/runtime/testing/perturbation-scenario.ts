@@ -2,6 +2,7 @@ import type { Client, Connection, Gate } from '../client/index.ts';
 import type { Kind } from '../kind/index.ts';
 import type { Logger } from '../observability/index.ts';
 import type { Operator } from '../process/connect-operator.ts';
+import type { ListedObject } from './facts.ts';
 
 /** What a step of a {@link Scenario} uses. The client is a user's: its requests do not pass the proxy. */
 export interface ScenarioWorld {
@@ -55,6 +56,13 @@ export interface Scenario {
   ): void | (() => Promise<void>) | Promise<void | (() => Promise<void>)>;
   /** Returns what the operator maintains outside of the cluster for a namespace. It is compared too. */
   outside?(namespace: string): Promise<readonly unknown[]>;
+  /**
+   * Returns a check of the objects of `kinds` that must hold at any time. Each run is checked with one of its own, after each change in
+   * the order in which they happened, so it may remember what it has been called with. It returns what is wrong.
+   */
+  always?(): (objects: readonly ListedObject[]) => string | undefined;
+  /** Checks what is outside after each of the operator's writes there. Returns what is wrong. */
+  alwaysOutside?(outside: readonly unknown[]): string | undefined;
   /** Replaces random parts of a name: `web-x7k2p` becomes `web-*`. Default: names are not random. */
   canonicalName?(name: string): string;
   /** The user actions, in their order. */

@@ -49,7 +49,7 @@ const maxAttempts = 3;
  * - after each step, the objects equal those of the undisturbed runs, apart from uids, versions, times and what differs
  *   between the undisturbed runs;
  * - each object was created and deleted as often as in the undisturbed runs (Events do not count, nor what the last step creates; not
- *   checked for `late`, because an operator may have to correct what a late write does);
+ *   checked for `late` and `past`, because an operator may have to correct what a late write does, or what it did in the past);
  * - `lastTransitionTime` of a condition changes only with its status, unless another controller writes the object;
  * - nothing is left at the end, except objects that the garbage collector will delete;
  * - no reconcile panics, no rejection is unhandled, and after the step the operator sends no request for two seconds.
