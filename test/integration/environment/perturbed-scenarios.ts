@@ -66,6 +66,21 @@ const addBookStores: Scenario['addControllers'] = (operator, namespace) => {
   addBookStoreController(manager, { applier, podDefaults, ...settings(operator, namespace) });
 };
 
+/** A PodSet never has more pods than it asks for. Those that a larger number has left may not become more. */
+const neverMoreThanAsked: Scenario['always'] = () => {
+  let last = 0;
+  return (objects) => {
+    const set = objects.find(({ kind }) => kind === PodSet.kind)?.object as PodSet | undefined;
+    // The garbage collector deletes the pods of a PodSet that is gone.
+    if (set === undefined) return undefined;
+    const isLive = ({ kind, object }: (typeof objects)[number]): boolean =>
+      kind === Pod.kind && isControlledBy(object, set) && object.metadata.deletionTimestamp === undefined;
+    const before = last;
+    last = objects.filter(isLive).length;
+    return last > Math.max(set.spec.replicas, before) ? `${last} pods, ${set.spec.replicas} are asked for` : undefined;
+  };
+};
+
 /** Pods have random names. */
 const canonicalPodName = (pod: string): string => pod.replace(/-pod-\w+$/, '-pod-*');
 
@@ -299,6 +314,7 @@ export const scenariosOn = (cluster: Pick<TestCluster, 'endPods'>): readonly Sce
     mayOmitWrites: true,
     kinds: [PodSet, Pod],
     canonicalName: canonicalPodName,
+    always: neverMoreThanAsked,
     addControllers: addPodSets,
     steps: {
       'create-update-delete': async (world) => {
@@ -316,6 +332,7 @@ export const scenariosOn = (cluster: Pick<TestCluster, 'endPods'>): readonly Sce
     mayOmitWrites: true,
     kinds: [PodSet, Pod],
     canonicalName: canonicalPodName,
+    always: neverMoreThanAsked,
     addControllers: addPodSets,
     steps: {
       create: async (world) => {
@@ -335,6 +352,7 @@ export const scenariosOn = (cluster: Pick<TestCluster, 'endPods'>): readonly Sce
     kinds: [PodSet, Pod],
     restores: { 'pod-deleted': 'grow', 'pod-orphaned': 'grow' },
     canonicalName: canonicalPodName,
+    always: neverMoreThanAsked,
     addControllers: addPodSets,
     steps: {
       create: ({ client, namespace }) => client.create(PodSet, customManifest({ name, namespace }, { replicas: 2 })),
@@ -516,9 +534,14 @@ const petOf = (namespace: string, call: string) =>
 /** The life of an object of each kind with a system outside of the cluster. */
 export const outsideScenariosOn = (outside: OutsideSystems): readonly Scenario[] => {
   const { petstore, psql } = readConfig(outside.settings);
-  const writers: Pick<Scenario, 'kinds' | 'outside' | 'addControllers'> = {
+  const writers: Pick<Scenario, 'kinds' | 'outside' | 'alwaysOutside' | 'addControllers'> = {
     kinds: [PostgresWriter],
     outside: (namespace) => outside.rows(namespace),
+    // A row that moves is in its new table before it leaves the old one.
+    alwaysOutside: (rows) => {
+      const inTables = rows.map((row) => (row as { readonly table: string }).table);
+      return new Set(inTables).size < inTables.length ? `rows in ${inTables.join(', ')}` : undefined;
+    },
     addControllers: async (operator, namespace, hooks) => {
       const fenced = await FencedSystem.database(psql.port, hooks);
       const user = await outside.databaseUser(namespace);
@@ -532,9 +555,10 @@ export const outsideScenariosOn = (outside: OutsideSystems): readonly Scenario[]
       return fenced.closeAfter(addPostgresWriterController(operator.manager, options));
     },
   };
-  const pets: Pick<Scenario, 'kinds' | 'outside' | 'addControllers'> = {
+  const pets: Pick<Scenario, 'kinds' | 'outside' | 'alwaysOutside' | 'addControllers'> = {
     kinds: [Pet],
     outside: (namespace) => outside.petsNamedAfter(namespace),
+    alwaysOutside: (found) => (found.length > 1 ? `${found.length} pets of one Pet` : undefined),
     addControllers: async (operator, namespace, hooks) => {
       const fenced = await FencedSystem.petStore(Number(petstore.address.split(':')[1]), hooks);
       const options = {
