@@ -1,14 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client, ConnectedClient } from '../client/index.ts';
-import {
-  type Condition,
-  controllerOf,
-  findCondition,
-  type Kind,
-  type KubeObject,
-  type StandardStatus,
-} from '../kind/index.ts';
+import { controllerOf, type Kind } from '../kind/index.ts';
 import { Namespace } from '../kinds/index.ts';
 import { connectOperator } from '../process/connect-operator.ts';
 import { eventually } from './eventually.ts';
@@ -19,6 +12,8 @@ import { type Overtaking, overtake } from './overtaking.ts';
 import { allEnded, messageOf } from './perturbation-errors.ts';
 import { ObjectHistory } from './perturbation-history.ts';
 import { type ObservedVersion, RunningOperator } from './perturbation-operator.ts';
+import { ChangeCounts, TransitionTimes } from './perturbation-oracles.ts';
+import { discarded, outsideWrite } from './perturbation-outside.ts';
 import {
   type PerturbedView,
   type PerturbedWrite,
@@ -29,8 +24,6 @@ import {
 } from './perturbation-plans.ts';
 import type { OutsideWrite, PerturbOptions, Scenario, ScenarioWorld } from './perturbation-scenario.ts';
 import { isList, isStreamedList, isWatch, isWrite, type ProxiedRequest } from './proxied-request.ts';
-
-type ConditionedObject = KubeObject & { readonly status?: StandardStatus };
 
 export type RunOptions = PerturbOptions & { readonly client: ConnectedClient };
 
@@ -64,8 +57,8 @@ export class Run {
   readonly #plan: Plan | undefined;
   readonly #startedAtMs = performance.now();
   readonly #timeline: string[] = [];
-  /** The uids of the created and deleted objects, by `created configmaps world`. */
-  readonly #uids = new Map<string, Set<string>>();
+  readonly #changes = new ChangeCounts();
+  readonly #transitionTimes = new TransitionTimes();
   readonly #operators: RunningOperator[] = [];
   /** The one that works, if it has not crashed. */
   #current: RunningOperator | undefined;
@@ -83,8 +76,6 @@ export class Run {
   #restarting: Promise<void> = Promise.resolve();
   #namespace = '';
   #step = '';
-  /** The conditions of the objects in the caches of the current operator, by uid. */
-  readonly #conditions = new Map<string, readonly Condition[]>();
   /** The first thing that must not happen at any time. */
   #violation: Error | undefined;
   /** The fault of the plan. */
@@ -121,7 +112,7 @@ export class Run {
   }
 
   get changes(): Facts {
-    return new Map([...this.#uids].map(([change, uids]) => [change, uids.size]));
+    return this.#changes.facts;
   }
 
   /** Makes the run fail, whatever else happens. */
@@ -435,8 +426,12 @@ export class Run {
   async #checkOutside(description: string): Promise<void> {
     const { outside, alwaysOutside } = this.#scenario;
     if (alwaysOutside === undefined || outside === undefined) return;
-    const wrong = alwaysOutside(await outside(this.#namespace));
-    if (wrong !== undefined) this.fail(new Error(`${wrong}, since ${description}`));
+    try {
+      const wrong = alwaysOutside(await outside(this.#namespace));
+      if (wrong !== undefined) this.fail(new Error(`${wrong}, since ${description}`));
+    } catch (cause) {
+      this.fail(new Error(`the check after ${description} failed`, { cause }));
+    }
   }
 
   #failLateWrite(description: string, { number }: RunningOperator): void {
@@ -461,57 +456,28 @@ export class Run {
   #onOutsideWrite(description: string, operator: RunningOperator): OutsideWrite {
     this.#lastActivityAtMs = performance.now();
     this.#requests += 1;
-    const discarded = { isForwarded: Promise.resolve(false), answer: () => false };
     if (operator.gate.signal.aborted) {
       this.#failLateWrite(description, operator);
       return discarded;
     }
     const perturbation = this.#isToPerturb(description, operator) ? this.#target?.perturbation : undefined;
-    const answered = (then: () => boolean) => (): boolean => {
-      this.#lastActivityAtMs = performance.now();
-      this.#note(`  answered: ${description}`);
-      this.#outsideChecks.push(this.#checkOutside(description));
-      return then();
-    };
-    const sent = (then: () => boolean): OutsideWrite => ({
-      isForwarded: Promise.resolve(true),
-      answer: answered(then),
+    return outsideWrite(perturbation, {
+      crash: () => {
+        this.#isOutsidePerturbed = true;
+        operator.proxy.crash();
+      },
+      hold: (arrive) => {
+        this.#held = arrive;
+      },
+      answered: () => {
+        this.#lastActivityAtMs = performance.now();
+        this.#note(`  answered: ${description}`);
+        this.#outsideChecks.push(this.#checkOutside(description));
+      },
+      lost: () => {
+        this.#isOutsidePerturbed = true;
+      },
     });
-    const crash = (): void => {
-      this.#isOutsidePerturbed = true;
-      operator.proxy.crash();
-    };
-    switch (perturbation) {
-      case 'unsent':
-        crash();
-        return discarded;
-      case 'late': {
-        crash();
-        const { promise, resolve } = Promise.withResolvers<boolean>();
-        this.#held = () => resolve(true);
-        return { isForwarded: promise, answer: answered(() => false) };
-      }
-      case 'reply-lost':
-        return sent(() => {
-          crash();
-          return false;
-        });
-      case 'replied':
-      case 'past':
-        return sent(() => {
-          // When the proxy has delivered the answer.
-          setImmediate(crash);
-          return true;
-        });
-      case 'retried':
-      case 'stale':
-        return sent(() => {
-          this.#isOutsidePerturbed = true;
-          return false;
-        });
-      default:
-        return sent(() => true);
-    }
   }
 
   /** @param starting resolves to the operator that works from then on */
@@ -555,16 +521,10 @@ export class Run {
     this.#lastActivityAtMs = performance.now();
     if (!isCounted(request)) return;
     this.#note(`  ${response?.status ?? 'not sent'}: ${this.#describe(request)}`);
-    if (response === undefined || response.status >= 300 || request.resource === 'events') return;
-    const isDeletion = request.verb === 'delete';
-    if (!isDeletion && response.status !== 201) return;
-    // The operator may observe that a child is gone before it observes that its owner is, and create the child once more.
-    if (!isDeletion && this.#step === Object.keys(this.#scenario.steps).at(-1)) return;
-    const { metadata = {}, details = {} } = JSON.parse(response.body);
-    const name = this.#canonicalName(String(metadata.name ?? details.name));
-    const change = `${request.resource} ${name} ${isDeletion ? 'deleted' : 'created'}`;
-    // An object that terminates slowly may be deleted again, which changes nothing.
-    this.#uids.set(change, (this.#uids.get(change) ?? new Set()).add(String(metadata.uid ?? details.uid)));
+    if (response === undefined) return;
+    const canonicalName = (name: string): string => this.#canonicalName(name);
+    const isLastStep = this.#step === Object.keys(this.#scenario.steps).at(-1);
+    this.#changes.record(request, response, { canonicalName, isLastStep });
   }
 
   #onEvent(line: string, operator: RunningOperator): void {
@@ -578,24 +538,11 @@ export class Run {
     const isListed = this.#scenario.kinds.some(({ kind }) => kind === object.kind);
     if (type === 'DELETED') operator.observed.delete(uid);
     else operator.observed.set(uid, { kind: object.kind, resourceVersion, isListed });
-    if (operator === this.#current && controllerOf(object) === undefined) this.#compareConditions(type, object);
-    this.#note(`operator ${operator.number} receives ${type} ${object.kind} ${name} at ${resourceVersion}`);
-  }
-
-  /** An ADDED event may be of a list, which skips what happened before. */
-  #compareConditions(eventType: string, { metadata, status }: ConditionedObject): void {
-    const conditions = status?.conditions ?? [];
-    const before = eventType === 'MODIFIED' ? this.#conditions.get(metadata.uid) : undefined;
-    for (const { type, status: is, lastTransitionTime } of conditions) {
-      const last = findCondition(before, type);
-      if (last?.status !== is || last.lastTransitionTime === lastTransitionTime) continue;
-      this.fail(
-        new Error(
-          `the lastTransitionTime of ${metadata.name}'s condition ${type} has changed, but its status is still ${is}`,
-        ),
-      );
+    if (operator === this.#current && controllerOf(object) === undefined) {
+      const wrong = this.#transitionTimes.observe(type, object);
+      if (wrong !== undefined) this.fail(new Error(wrong));
     }
-    this.#conditions.set(metadata.uid, conditions);
+    this.#note(`operator ${operator.number} receives ${type} ${object.kind} ${name} at ${resourceVersion}`);
   }
 
   /** `patch echos hello/status` */
