@@ -114,7 +114,8 @@ export const withoutGenerations = (facts: Facts): Facts =>
 
 export function plansOf(learned: Learned): readonly Plan[] {
   const { scenario, steps } = learned;
-  return steps.flatMap((step) => {
+  const isPerturbed = ({ name }: LearnedStep): boolean => scenario.perturbedSteps?.includes(name) ?? true;
+  return steps.filter(isPerturbed).flatMap((step) => {
     const ofWrites = step.writes.flatMap((write, index) => {
       const name = `${scenario.name}/${step.name} write ${index + 1}`;
       const alias = `${scenario.name}/${step.name} ${textOf(write)}`;

@@ -135,7 +135,7 @@ export class Run {
       this.#checkChanges();
       for (const operator of this.#operators) await operator.checkHealth();
       await Promise.all(this.#outsideChecks);
-      if (always !== undefined) history?.check(always());
+      if (always !== undefined && this.#plan?.target.perturbation !== 'late') history?.check(always());
       if (this.#violation !== undefined) throw this.#violation;
     } catch (error) {
       // It is likely the cause.

@@ -58,7 +58,8 @@ export interface Scenario {
   outside?(namespace: string): Promise<readonly unknown[]>;
   /**
    * Returns a check of the objects of `kinds` that must hold at any time. Each run is checked with one of its own, after each change in
-   * the order in which they happened, so it may remember what it has been called with. It returns what is wrong.
+   * the order in which they happened, so it may remember what it has been called with. It returns what is wrong. Not called for
+   * `late`: between a late write and its correction, nothing can hold.
    */
   always?(): (objects: readonly ListedObject[]) => string | undefined;
   /** Checks what is outside after each of the operator's writes there. Returns what is wrong. */
@@ -72,6 +73,8 @@ export interface Scenario {
    * operator restores, and for what it must not change.
    */
   readonly restores?: Readonly<Record<string, string>>;
+  /** The steps to perturb. Default: all. For a scenario that begins or ends as another one does. */
+  readonly perturbedSteps?: readonly string[];
   /** Whether the operator races with the steps or with other controllers, so that a run may end without the write to perturb. Default false. */
   readonly mayOmitWrites?: boolean;
 }
