@@ -328,6 +328,7 @@ export const scenariosOn = (cluster: Pick<TestCluster, 'endPods'>): readonly Sce
   },
   {
     name: 'pod-set-roll',
+    perturbedSteps: ['roll'],
     // How often the status changes depends on when pods become ready.
     mayOmitWrites: true,
     kinds: [PodSet, Pod],
@@ -373,10 +374,6 @@ export const scenariosOn = (cluster: Pick<TestCluster, 'endPods'>): readonly Sce
       },
       shrink: ({ client, namespace }) =>
         client.apply(PodSet, customManifest({ name, namespace }, { replicas: 1 }), { force: true }),
-      roll: ({ client, namespace }) => {
-        const template = { spec: { containers: [{ name: 'sleeper', image: 'sleeper:2' }] } };
-        return client.apply(PodSet, customManifest({ name, namespace }, { replicas: 1, template }), { force: true });
-      },
       delete: ({ client, namespace }) => client.delete(PodSet, { name, namespace }),
     },
   },
@@ -405,6 +402,7 @@ export const scenariosOn = (cluster: Pick<TestCluster, 'endPods'>): readonly Sce
   },
   {
     name: 'book-store-children',
+    perturbedSteps: ['children-deleted', 'stateful-set-edited', 'update', 'reclaim-policy'],
     mayOmitWrites: true,
     kinds: bookStoreKinds,
     restores: { 'children-deleted': 'create', 'stateful-set-edited': 'create' },
@@ -433,6 +431,7 @@ export const scenariosOn = (cluster: Pick<TestCluster, 'endPods'>): readonly Sce
   },
   {
     name: 'book-store-growth',
+    perturbedSteps: ['grow', 'file-system'],
     mayOmitWrites: true,
     kinds: bookStoreKinds,
     addControllers: addBookStores,
