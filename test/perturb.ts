@@ -1,54 +1,106 @@
 /**
  * The program behind `make perturb`: crashes and lost replies at every write of the operator, and stale views in every step.
  *
- *     node test/perturb.ts    runs the plans whose names begin with PLAN, such as `echo/create write 1 unsent` (default: all)
+ *     node test/perturb.ts    runs the plans whose names begin with PLAN, such as `echo/create write 1 unsent` or
+ *                             `echo/create patch echos hello/status unsent` (default: all)
  *
- * Exits with 0 if no plan failed, 1 if one failed.
+ * Exits with 0 if each write was perturbed, no plan failed, and it took at most 20 minutes.
  */
-import { rm } from 'node:fs/promises';
+import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pino } from 'pino';
 import { kubeconfigConnection } from '../src/runtime/client/index.ts';
-import { type PerturbReport, perturb } from '../src/runtime/testing/index.ts';
+import { type PerturbReport, perturb, type Scenario, type WriteCounts } from '../src/runtime/testing/index.ts';
 import { startControlPlane } from '../testkit/control-plane.ts';
 import { makeRunFolder } from '../testkit/run-folder.ts';
 import { TestCluster } from '../testkit/test-cluster.ts';
 import { OutsidePrograms, OutsideSystems } from './integration/environment/outside-systems.ts';
-import { outsideScenariosOn, scenariosOn } from './integration/environment/perturbed-scenarios.ts';
+import {
+  originalCrdScenariosOn,
+  outsideScenariosOn,
+  scenariosOn,
+} from './integration/environment/perturbed-scenarios.ts';
 
 const { PLAN = '' } = process.env;
 
+/** How long all plans may take. */
+const maxMinutes = 20;
+
+const log = pino({ level: 'silent' });
+
+const isChosen = ({ name }: Scenario): boolean => PLAN === '' || PLAN.split('/')[0] === name;
+
 async function run(folder: string): Promise<PerturbReport> {
   await using resources = new AsyncDisposableStack();
+  const { connection, cluster } = await startCluster(folder, resources);
+  const programs = resources.use(await OutsidePrograms.start(folder));
+  const outside = resources.use(new OutsideSystems(cluster.client, programs.settings));
+  const scenarios = [...scenariosOn(cluster), ...outsideScenariosOn(outside)].filter(isChosen);
+  return await perturb({ connection, log, scenarios, only: [PLAN], concurrency: 8 });
+}
+
+/** These scenarios change CustomResourceDefinitions, so they have a cluster for themselves, and run one at a time. */
+async function runOverOriginalCrds(folder: string): Promise<PerturbReport> {
+  await using resources = new AsyncDisposableStack();
+  const { connection, cluster } = await startCluster(folder, resources);
+  return await perturb({ connection, log, scenarios: originalCrdScenariosOn(cluster), only: [PLAN], concurrency: 1 });
+}
+
+async function startCluster(folder: string, resources: AsyncDisposableStack) {
   const controlPlane = await startControlPlane(folder, [join(import.meta.dirname, '../crds')]);
   resources.defer(() => controlPlane.stop());
   const { kubeconfigPath } = controlPlane.config;
   const cluster = await TestCluster.at(kubeconfigPath, controlPlane.auditLog);
   resources.defer(() => cluster.disconnect());
-  const programs = resources.use(await OutsidePrograms.start(folder));
-  const outside = resources.use(new OutsideSystems(cluster.client, programs.settings));
-  const scenarios = [...scenariosOn(cluster), ...outsideScenariosOn(outside)];
-  return await perturb({
-    connection: await kubeconfigConnection(kubeconfigPath),
-    log: pino({ level: 'silent' }),
-    scenarios: scenarios.filter(({ name }) => PLAN === '' || PLAN.split('/')[0] === name),
-    select: (names) => names.filter((name) => name.startsWith(PLAN)),
-    concurrency: 8,
-  });
+  return { connection: await kubeconfigConnection(kubeconfigPath), cluster };
 }
+
+/** Runs both at the same time. */
+async function runAll(folder: string): Promise<PerturbReport> {
+  const folders = ['ours', 'original'].map((name) => join(folder, name));
+  for (const each of folders) await mkdir(each);
+  const [ours = '', original = ''] = folders;
+  const reports = await Promise.all([
+    run(ours),
+    ...(PLAN === '' || PLAN.startsWith('echo-original-crd') ? [runOverOriginalCrds(original)] : []),
+  ]);
+  const all = <K extends keyof PerturbReport>(name: K): readonly PerturbReport[K][] =>
+    reports.map((each) => each[name]);
+  return {
+    plans: all('plans').flat(),
+    writes: sumOf(all('writes')),
+    varyingWrites: sumOf(all('varyingWrites')),
+    missed: all('missed').flat(),
+    failures: all('failures').flat(),
+    minutes: Math.max(...all('minutes')),
+  };
+}
+
+const sumOf = (counts: readonly WriteCounts[]): WriteCounts => ({
+  planned: counts.reduce((sum, { planned }) => sum + planned, 0),
+  perturbed: counts.reduce((sum, { perturbed }) => sum + perturbed, 0),
+});
 
 const folder = await makeRunFolder('perturb');
 try {
-  const { plans, writes, failures, minutes } = await run(folder);
+  const { plans, writes, varyingWrites, missed, failures, minutes } = await runAll(folder);
   for (const { message } of failures) console.error(`${message}\n`);
+  for (const name of missed) console.log(`the write was not sent: ${name}`);
+  const percent = ((100 * writes.perturbed) / Math.max(writes.planned, 1)).toFixed(0);
   console.log(
-    `${plans.length} plans, ${writes.perturbed} of ${writes.learned} writes perturbed ` +
-      `(${writes.varying} more are not sent in every run), ` +
+    `${plans.length} plans, ${writes.perturbed} of ${writes.planned} writes perturbed (${percent} %), ` +
+      `and ${varyingWrites.perturbed} of ${varyingWrites.planned} that are not sent in every run, ` +
       `${failures.length} failures, ${minutes.toFixed(1)} minutes`,
   );
   for (const { message } of failures) console.log(`failed: ${message.split('\n', 1)[0]}`);
-  if (plans.length === 0) console.error(`no plan begins with ${PLAN}`);
-  process.exitCode = plans.length > 0 && failures.length === 0 ? 0 : 1;
+  const problems = [
+    ...(plans.length === 0 ? [`no plan begins with ${PLAN}`] : []),
+    ...(failures.length > 0 ? [`${failures.length} plans failed`] : []),
+    ...(writes.perturbed < writes.planned ? ['not every write was perturbed'] : []),
+    ...(minutes > maxMinutes ? [`it took more than ${maxMinutes} minutes`] : []),
+  ];
+  for (const problem of problems) console.error(problem);
+  process.exitCode = problems.length === 0 ? 0 : 1;
 } finally {
   await rm(folder, { recursive: true, force: true });
 }

@@ -14,7 +14,7 @@ import { forEachConcurrently } from '../testkit/for-each-concurrently.ts';
 import { makeRunFolder } from '../testkit/run-folder.ts';
 import { OutsidePrograms } from './integration/environment/outside-systems.ts';
 import { seededBugs } from './seeded-bugs/index.ts';
-import type { PlansRequest, PlansResult } from './seeded-bugs/run-plans.ts';
+import type { FoundBy, PlansRequest, PlansResult } from './seeded-bugs/run-plans.ts';
 import { type Plans, type SeededBug, SourceCopy, textWith } from './seeded-bugs/seeded-bug.ts';
 
 const { BUG = '' } = process.env;
@@ -29,6 +29,7 @@ interface Tried {
   readonly name: string;
   /** The first line of the first failure that a kit reported; undefined: it reported none. */
   readonly failure: string | undefined;
+  readonly foundBy: FoundBy | undefined;
 }
 
 /** Programs that all plans share. */
@@ -72,14 +73,17 @@ class Programs implements AsyncDisposable {
 
 async function tryBug(programs: Programs, bug: SeededBug): Promise<Tried> {
   const startedAtMs = performance.now();
-  const failure = await programs.run(bug, bug.plans).then(
-    ({ failures }) => failures[0]?.split('\n', 1)[0],
+  const result = await programs.run(bug, bug.plans).catch((error: unknown) => {
     // The bug may have ended the program: that is no finding of a kit.
-    (error: unknown) => void console.error(error),
-  );
+    console.error(error);
+    return undefined;
+  });
+  const failure = result?.failures[0]?.split('\n', 1)[0];
+  const foundBy = failure === undefined ? undefined : result?.foundBy;
   const seconds = ((performance.now() - startedAtMs) / 1000).toFixed(0);
-  console.log(`${failure === undefined ? 'NOT FOUND' : 'found'} in ${seconds} s: ${bug.name}\n    ${failure ?? ''}`);
-  return { name: bug.name, failure };
+  const verdict = foundBy === undefined ? 'NOT FOUND' : `found by ${foundBy}`;
+  console.log(`${verdict} in ${seconds} s: ${bug.name}\n    ${failure ?? ''}`);
+  return { name: bug.name, failure, foundBy };
 }
 
 /** @returns the plans of all bugs */
@@ -119,7 +123,12 @@ try {
   const rate = 1 - survivors.length / tried.length;
   const minutes = ((performance.now() - startedAtMs) / 60_000).toFixed(1);
   const found = tried.length - survivors.length;
-  console.log(`${found} of ${tried.length} seeded bugs found (${(rate * 100).toFixed(0)} %), ${minutes} minutes`);
+  const foundBy = (['undisturbed run', 'perturbation', 'mutation'] as const).map(
+    (kit) => `${tried.filter((each) => each.foundBy === kit).length} by ${kit}`,
+  );
+  console.log(
+    `${found} of ${tried.length} seeded bugs found (${(rate * 100).toFixed(0)} %): ${foundBy.join(', ')}; ${minutes} minutes`,
+  );
   for (const { name } of survivors) console.log(`not found: ${name}`);
   process.exitCode = rate >= requiredRate ? 0 : 1;
 } finally {

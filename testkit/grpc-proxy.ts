@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import {
   type ClientHttp2Session,
+  type ClientHttp2Stream,
   connect,
   constants,
   createServer,
@@ -9,6 +10,8 @@ import {
   type ServerHttp2Stream,
 } from 'node:http2';
 import type { AddressInfo, Socket } from 'node:net';
+import { buffer } from 'node:stream/consumers';
+import type { OutsideWrite } from '../src/runtime/testing/index.ts';
 import { resetConnection } from '../src/runtime/testing/reset-connection.ts';
 
 /**
@@ -39,6 +42,8 @@ export class GrpcProxy implements AsyncDisposable {
   #faultCount = 0;
   /** Called for each call before it is forwarded. */
   onCall: (method: string) => void = () => {};
+  /** Decides about each call, which must be unary. Undefined: forward it. */
+  intercept: ((method: string) => OutsideWrite | undefined) | undefined;
 
   private constructor(server: Http2Server, upstreamPort: number) {
     this.#server = server;
@@ -103,6 +108,10 @@ export class GrpcProxy implements AsyncDisposable {
     const method = String(headers[':path']).split('/').at(-1) ?? '';
     stream.on('error', () => {});
     this.onCall(method);
+    if (this.intercept !== undefined) {
+      this.#forwardIntercepted(stream, headers, () => this.intercept?.(method)).catch(() => this.#break(stream));
+      return;
+    }
     const fault = this.#takeFault(method);
     if (fault === 'not sent') {
       this.#break(stream);
@@ -121,6 +130,47 @@ export class GrpcProxy implements AsyncDisposable {
     }
     const upstream = this.#upstreamSession().request(headers);
     stream.pipe(upstream);
+    this.#relay(stream, upstream, fault);
+  }
+
+  /** Intercepts the call when the client has sent it completely. */
+  async #forwardIntercepted(
+    stream: ServerHttp2Stream,
+    headers: IncomingHttpHeaders,
+    intercept: () => OutsideWrite | undefined,
+  ): Promise<void> {
+    const body = await buffer(stream);
+    const write = intercept();
+    if (write !== undefined && !(await write.isForwarded)) {
+      this.#break(stream);
+      return;
+    }
+    const upstream = this.#upstreamSession().request(headers);
+    upstream.end(body);
+    if (write === undefined) {
+      this.#relay(stream, upstream, undefined);
+      return;
+    }
+    let [answer, trailers]: IncomingHttpHeaders[] = [];
+    upstream.on('response', (received) => {
+      answer = received;
+    });
+    upstream.on('trailers', (received) => {
+      trailers = received;
+    });
+    const answerBody = await buffer(upstream);
+    if (!write.answer()) {
+      this.#break(stream);
+      return;
+    }
+    if (stream.destroyed) return;
+    stream.on('wantTrailers', () => stream.sendTrailers(trailers ?? {}));
+    stream.respond(answer, { waitForTrailers: trailers !== undefined });
+    stream.end(answerBody);
+  }
+
+  /** Relays the answer. The end of the client's call ends that to the server. */
+  #relay(stream: ServerHttp2Stream, upstream: ClientHttp2Stream, fault: Fault | undefined): void {
     stream.on('close', () => upstream.close(constants.NGHTTP2_CANCEL));
     let hasEnded = false;
     upstream.on('end', () => {

@@ -1,9 +1,13 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, connect as dial, type Server, type Socket } from 'node:net';
+import type { OutsideWrite } from '../src/runtime/testing/index.ts';
 import { resetConnection } from '../src/runtime/testing/reset-connection.ts';
 
 /** Called with the data that a client sends, before it is forwarded. */
 export type OnSent = (data: Buffer) => void;
+
+/** Called with the data that a client sends, before it is forwarded. Undefined: forward it. */
+export type Intercept = (data: Buffer) => OutsideWrite | undefined;
 
 /** A proxy that forwards bytes between clients and a server on 127.0.0.1. A test can reset, refuse, hold or mute connections. */
 export class TcpProxy implements AsyncDisposable {
@@ -16,6 +20,8 @@ export class TcpProxy implements AsyncDisposable {
   /** The waiting clients; undefined unless the proxy holds connections. */
   #held: Socket[] | undefined;
   #onSent: OnSent = () => {};
+  /** Decides about the data that clients send. Set it before they connect. */
+  intercept: Intercept | undefined;
 
   private constructor(server: Server, upstreamPort: number) {
     this.#server = server;
@@ -101,15 +107,42 @@ export class TcpProxy implements AsyncDisposable {
     const link = { client, upstream };
     this.#links.add(link);
     upstream.on('error', () => resetConnection(client));
-    client.on('close', () => {
-      this.#links.delete(link);
-      upstream.destroy();
-    });
+    upstream.on('close', () => this.#links.delete(link));
+    // What an intercepted client has sent is still forwarded.
+    if (this.intercept === undefined) client.on('close', () => upstream.destroy());
     upstream.on('close', () => client.destroy());
+    if (this.intercept !== undefined) {
+      forwardIntercepted(client, upstream, this.intercept);
+      return;
+    }
     client.on('data', (data) => {
       if (typeof data !== 'string') this.#onSent(data);
     });
     client.pipe(upstream);
     upstream.pipe(client);
   }
+}
+
+/** Forwards in both directions. The client waits for each answer before it sends more. */
+function forwardIntercepted(client: Socket, upstream: Socket, intercept: Intercept): void {
+  let sent: OutsideWrite | undefined;
+  let forwarded = Promise.resolve();
+  client.on('data', (data: Buffer) => {
+    const write = intercept(data);
+    forwarded = forwarded.then(async () => {
+      if (write !== undefined && !(await write.isForwarded)) {
+        resetConnection(client);
+        return;
+      }
+      sent = write ?? sent;
+      upstream.write(data);
+    });
+  });
+  client.on('close', () => void forwarded.then(() => upstream.end()));
+  upstream.on('data', (data: Buffer) => {
+    const isDelivered = sent?.answer() ?? true;
+    sent = undefined;
+    if (isDelivered) client.write(data);
+    else resetConnection(client);
+  });
 }

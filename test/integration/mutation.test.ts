@@ -76,6 +76,38 @@ function addHoarder({ manager, applier, events }: Operator): void {
   });
 }
 
+const refusingReasons = defineReasons({
+  Kept: { ready: 'True', event: 'Normal', meaning: 'The ConfigMap is kept.' },
+  InvalidSpec: { ready: 'False', event: 'Warning', meaning: 'The spec is invalid.' },
+});
+
+/** Refuses one message. Then it deletes the child, and says why in words of the test. */
+const addRefuser =
+  (refused: { readonly message: string; readonly words: string; readonly deletes: boolean }) =>
+  ({ manager, applier, events }: Operator): void => {
+    const echos = manager.informer(Echo).store;
+    const store = manager.informer(ConfigMap).store;
+    const reporter = new OutcomeReporter({ kind: Echo, reasons: refusingReasons, events });
+    manager.controller(Echo, {
+      owns: [ConfigMap],
+      reconcile: async (key, context) => {
+        const echo = echos.get(key);
+        if (echo === undefined || echo.metadata.deletionTimestamp !== undefined) return done;
+        const child = store.get(key);
+        return reporter.reconcile(echo, context, async () => {
+          if (echo.spec.message === refused.message) {
+            if (refused.deletes && child !== undefined) await context.client.delete(ConfigMap, key);
+            return { reason: 'InvalidSpec', message: refused.words };
+          }
+          const metadata = { ...key, ownerReferences: [controllerReference(Echo, echo)] };
+          const data = { text: JSON.stringify(echo.spec) };
+          await applier.apply(ConfigMap, { metadata, data }, { client: context.client, store });
+          return { reason: 'Kept', message: 'kept' };
+        });
+      },
+    });
+  };
+
 const hoarded: MutationSubject = {
   kind: Echo,
   children: [ConfigMap],
@@ -107,4 +139,48 @@ test('a spec that no operator handles fails', async () => {
   expect(failures.map(({ message }) => message)).toEqual([
     expect.stringContaining('the status is that of the last generation: generation 1, observedGeneration undefined'),
   ]);
+});
+
+/** With few values, so that a random history is soon the shortest one. */
+const refused: MutationSubject = { ...hoarded, values: { message: ['bad', 'good'], ttlSecondsAfterFinished: [1] } };
+
+test('an operator that deletes a child when it refuses the spec at the end of a random history fails', async () => {
+  await using _ = stack;
+  await run(addRefuser({ message: 'bad', words: 'the message is bad', deletes: true }));
+  const select = (plan: string) => plan === 'Echo/histories';
+  const report = await mutate({ connection, subjects: [refused], select, seed: 1, timeoutMs: 2000 });
+  expect(report.failures.map(({ message }) => message)).toEqual([
+    expect.stringMatching(
+      /^Echo\/histories: seed 1: .*message = "bad".*: ConfigMap mutated #1\..* is undefined, not /s,
+    ),
+  ]);
+});
+
+test('a refusal that does not name the property fails, also at the end of a random history if it says nothing', async () => {
+  await using _ = stack;
+  await run(addRefuser({ message: 'bad', words: '', deletes: false }));
+  const select = (plan: string) => plan === 'Echo/message' || plan === 'Echo/histories';
+  const report = await mutate({ connection, subjects: [refused], select, seed: 1, timeoutMs: 2000 });
+  const unnamed = 'the message of InvalidSpec does not name the property';
+  expect(report.failures.map(({ message }) => message).sort()).toEqual([
+    expect.stringMatching(new RegExp(`^Echo/histories: .*${unnamed}`, 's')),
+    expect.stringMatching(new RegExp(`^Echo/message: message = "bad": ${unnamed}`)),
+  ]);
+});
+
+test('a CEL rule counts as broken when a value breaks it', async () => {
+  await using _ = stack;
+  await run((operator) => addControllers(operator, readConfig({ CONTROLLERS: 'podSet' })));
+  const labels = { 'template.metadata.labels': [{ tier: 'web' }, { app: 'mine' }] };
+  const subject = { ...mutatedSubjects(noOutside).find(({ kind }) => kind.kind === 'PodSet')!, spec: { replicas: 0 } };
+  const select = (plan: string) => plan === 'PodSet/template.metadata.labels';
+  const rulesWith = async (values: MutationSubject['values'] = {}) => {
+    const subjects = [{ ...subject, values, withoutEffect: ['template.metadata.labels'] }];
+    const { failures, rules } = await mutate({ connection, subjects, select });
+    expect(failures.map(({ message }) => message)).toEqual([]);
+    return rules;
+  };
+  const all = [expect.stringMatching(/^PodSet\/template\.metadata\.labels: the labels app, version and /)];
+  expect(await rulesWith(labels)).toEqual({ all, broken: all });
+  expect(await rulesWith({ 'template.metadata.labels': [{ tier: 'web' }] })).toEqual({ all, broken: [] });
 });

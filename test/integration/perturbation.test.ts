@@ -1,14 +1,20 @@
 import { randomUUID } from 'node:crypto';
+import { mkdtemp } from 'node:fs/promises';
+import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { execa } from 'execa';
 import { pino } from 'pino';
 import { Echo } from '../../src/api/index.ts';
 import { type Connection, kubeconfigConnection } from '../../src/runtime/client/index.ts';
-import { controllerReference, done } from '../../src/runtime/index.ts';
+import { controllerReference, done, requeueAfter } from '../../src/runtime/index.ts';
 import { ConfigMap } from '../../src/runtime/kinds/index.ts';
 import { perturb, type Scenario } from '../../src/runtime/testing/index.ts';
+import { dieWithParent } from '../../testkit/die-with-parent.ts';
 import { echoManifest } from '../../testkit/echos.ts';
 import { TestCluster } from '../../testkit/test-cluster.ts';
-import { scenariosOn } from './environment/perturbed-scenarios.ts';
+import { OutsidePrograms, OutsideSystems } from './environment/outside-systems.ts';
+import { sampleNumber, sampleOf } from './environment/perturbation-sample.ts';
+import { outsideScenariosOn, scenariosOn } from './environment/perturbed-scenarios.ts';
 
 let cluster: TestCluster;
 let connection: Connection;
@@ -22,15 +28,31 @@ afterAll(() => cluster?.close());
 
 const log = pino({ level: 'silent' });
 
-/** The nightly suite perturbs every write of every scenario; this is a sample of one. */
-test('the operator survives a sample of crashes and lost replies', async () => {
-  const [scheduledEcho] = scenariosOn(cluster).filter(({ name }) => name === 'scheduled-echo');
-  // Nine plans later is another write with another perturbation.
-  const select = (plans: readonly string[]) => plans.filter((_, index) => index % 9 === 0);
-  const { plans, failures } = await perturb({ connection, log, scenarios: [scheduledEcho!], select });
-  expect(plans.length).toBeGreaterThan(3);
+const number = sampleNumber();
+
+test('samples of different commits have different plans', () => {
+  const plans = Array.from({ length: 100 }, (_, index) => `echo/create write ${index + 1} unsent`);
+  expect(sampleOf(plans, number)).toHaveLength(8);
+  expect(sampleOf(plans, number)).toEqual(sampleOf(plans, number));
+  expect(sampleOf(plans, number)).not.toEqual(sampleOf(plans, number + 1));
+});
+
+/** The nightly suite perturbs every write of every scenario. `PERTURB_SAMPLE` repeats a sample. */
+test(`the operator survives the sample of perturbations ${number}`, async () => {
+  await using resources = new AsyncDisposableStack();
+  const scenarios = number % 3 === 0 ? await outsideScenarios(resources) : scenariosOn(cluster);
+  const scenario = scenarios[Math.floor(number / 3) % scenarios.length]!;
+  const select = (plans: readonly string[]) => sampleOf(plans, number);
+  const { plans, failures } = await perturb({ connection, log, scenarios: [scenario], select, concurrency: 8 });
+  expect(plans).not.toEqual([]);
   expect(failures.map(({ message }) => message)).toEqual([]);
 });
+
+async function outsideScenarios(resources: AsyncDisposableStack): Promise<readonly Scenario[]> {
+  const folder = await mkdtemp(join(process.env.INTEGRATION_FOLDER!, 'perturbation-'));
+  const { settings } = resources.use(await OutsidePrograms.start(folder));
+  return outsideScenariosOn(resources.use(new OutsideSystems(cluster.client, settings)));
+}
 
 /** Chooses a new name for its child each time, so a child is lost if the status does not get its name. */
 const forgetful: Scenario = {
@@ -61,20 +83,70 @@ const forgetful: Scenario = {
 };
 
 test('an operator that forgets a child fails, and the failure names the plan and shows what happened', async () => {
-  const select = (plans: readonly string[]) => plans.filter((plan) => plan.startsWith('forgetful/create write 1 '));
+  const only = ['forgetful/create create configmaps'];
   const { plans, failures } = await perturb({
     connection,
     log,
     scenarios: [forgetful],
-    select,
+    only,
     timeoutMs: 15_000,
   });
   const failed = plans.filter((plan) => failures.some(({ message }) => message.startsWith(`${plan} `)));
-  // An operator that is told to stop still writes the status.
-  expect(failed).toEqual(plans.filter((plan) => !/ (unsent|stopped)$/.test(plan)));
+  // An operator that is told to stop still writes the status. One that is cut off does not create the child.
+  expect(failed).toEqual(plans.filter((plan) => !/ (unsent|stopped|cut-off)$/.test(plan)));
   expect(failed).toHaveLength(5);
   const crash = failures.find(({ message }) => message.startsWith('forgetful/create write 1 replied'));
   expect(crash?.message).toMatch(
     /operator 1: create configmaps[\s\S]*201: create configmaps[\s\S]*operator 1 crashes[\s\S]*operator 2: create configmaps/,
+  );
+});
+
+/** In a program of its own, because Jest itself fails a test with such a rejection. */
+test('a rejection that nobody handles fails every running plan', async () => {
+  const program = join(import.meta.dirname, 'environment/rejecting-operator.ts');
+  const [file, args] = dieWithParent(process.execPath, [program, cluster.kubeconfig]);
+  const { stdout } = await execa(file, args);
+  expect(stdout).toMatch(/^rejecting fails undisturbed: a rejection was not handled: nobody handles this\n/);
+});
+
+test('requests of an operator whose objects do not change fail the step', async () => {
+  const restless: Scenario = {
+    ...forgetful,
+    name: 'restless',
+    addControllers: ({ manager }, namespace) => {
+      const echos = manager.informer(Echo, { namespaces: [namespace] }).store;
+      manager.informer(ConfigMap, { namespaces: [namespace] });
+      manager.controller(Echo, {
+        reconcile: async (key, { client }) => {
+          if (echos.get(key) === undefined) return done;
+          await client.get(Echo, key);
+          // Longer than the quiet time of an undisturbed run.
+          return requeueAfter(1900);
+        },
+      });
+    },
+  };
+  await expect(perturb({ connection, log, scenarios: [restless] })).rejects.toThrow(
+    /restless fails undisturbed: the operator sends \d+ requests in \d+ ms although nothing changes/,
+  );
+});
+
+test('a check that must hold at any time sees what is gone at the end of a step', async () => {
+  const brief: Scenario = {
+    ...forgetful,
+    name: 'brief',
+    always: () => (objects) => {
+      const children = objects.filter(({ kind }) => kind === 'ConfigMap');
+      return children.some(({ object }) => object.metadata.name === 'brief') ? 'there is a brief child' : undefined;
+    },
+    steps: {
+      create: async ({ client, namespace }) => {
+        await client.create(ConfigMap, { metadata: { namespace, name: 'brief' } });
+        await client.delete(ConfigMap, { namespace, name: 'brief' });
+      },
+    },
+  };
+  await expect(perturb({ connection, log, scenarios: [brief] })).rejects.toThrow(
+    /brief fails undisturbed: there is a brief child, since ConfigMap brief was ADDED at \d+/,
   );
 });

@@ -34,7 +34,12 @@ export interface PlansResult {
   readonly plans: readonly string[];
   /** The messages of the failures that the kits reported. */
   readonly failures: readonly string[];
+  /** What reported them. */
+  readonly foundBy: FoundBy;
 }
+
+/** A run that nothing perturbed, a perturbed one, or a changed property. */
+export type FoundBy = 'undisturbed run' | 'perturbation' | 'mutation';
 
 const log = pino({ level: 'silent' });
 
@@ -51,19 +56,19 @@ async function perturbAll(
 ): Promise<PlansResult> {
   const ran: string[] = [];
   for (const scenario of scenarios) {
-    const own = beginnings.filter((beginning) => beginning.split('/')[0] === scenario.name);
-    if (own.length === 0) continue;
-    const select = (names: readonly string[]): readonly string[] => names.filter((name) => beginsWithOne(name, own));
+    const only = beginnings.filter((beginning) => beginning.split('/')[0] === scenario.name);
+    if (only.length === 0) continue;
     try {
-      const report = await perturb({ connection, log, scenarios: [scenario], select, timeoutMs, concurrency: 8 });
+      const report = await perturb({ connection, log, scenarios: [scenario], only, timeoutMs, concurrency: 8 });
       ran.push(...report.plans);
-      if (report.failures.length > 0) return { plans: ran, failures: report.failures.map(({ message }) => message) };
+      if (report.failures.length === 0) continue;
+      return { plans: ran, failures: report.failures.map(({ message }) => message), foundBy: 'perturbation' };
     } catch (error) {
       if (!(error instanceof PerturbationError)) throw error;
-      return { plans: [...ran, `${scenario.name}, undisturbed`], failures: [error.message] };
+      return { plans: ran, failures: [error.message], foundBy: 'undisturbed run' };
     }
   }
-  return { plans: ran, failures: [] };
+  return { plans: ran, failures: [], foundBy: 'perturbation' };
 }
 
 async function mutateAll(
@@ -87,7 +92,7 @@ async function mutateAll(
     const subjects = mutatedSubjects(outside);
     const createNamespace = () => namespaceWithNode(cluster);
     const { failures } = await mutate({ connection, subjects, select, createNamespace, timeoutMs, histories: 5 });
-    return { plans, failures: failures.map(({ message }) => message) };
+    return { plans, failures: failures.map(({ message }) => message), foundBy: 'mutation' };
   } finally {
     stop.abort();
     await running;
@@ -104,7 +109,7 @@ async function run({ kubeconfig, auditLog, settings, plans }: PlansRequest): Pro
     const perturbed = await perturbAll(connection, scenarios, plans.perturb ?? []);
     if (perturbed.failures.length > 0 || plans.mutate === undefined) return perturbed;
     const mutated = await mutateAll(connection, cluster, outside, plans.mutate);
-    return { plans: [...perturbed.plans, ...mutated.plans], failures: mutated.failures };
+    return { ...mutated, plans: [...perturbed.plans, ...mutated.plans] };
   } finally {
     await cluster.disconnect();
   }

@@ -142,6 +142,13 @@ export class FaultProxy implements AsyncDisposable {
     return this.#statuses.get(status) ?? 0;
   }
 
+  /** For the API server, the client's process ends, as with the fault `crash`. */
+  crash(): void {
+    this.#hasCrashed = true;
+    for (const socket of this.#sockets.values()) socket.destroy();
+    this.#observer.crash?.();
+  }
+
   /** The number of open watches. */
   get watches(): number {
     return [...this.#responses].filter(({ request }) => isWatch(request)).length;
@@ -162,13 +169,14 @@ export class FaultProxy implements AsyncDisposable {
 
   #receive(request: IncomingMessage, response: ServerResponse): void {
     const proxied = proxiedRequest(request.method ?? 'GET', request.url ?? '/');
+    // First, so that the observer can choose the request for a fault.
+    this.#observer.request?.(proxied);
     const due = [...this.#faults].find(
       (injected) =>
         (affectsRequest(injected.fault) || affectsResponse(injected.fault, proxied)) && injected.isDue(proxied),
     );
     request.on('error', () => {});
     response.on('error', () => {});
-    this.#observer.request?.(proxied);
     if (due?.fault.type === 'answer' && due.tryCount()) {
       sendError(due.fault, request, response);
       this.#observer.response?.(proxied, undefined);
@@ -179,7 +187,7 @@ export class FaultProxy implements AsyncDisposable {
       return;
     }
     if (due?.fault.type === 'crash' && due.fault.at === 'unsent' && due.tryCount()) {
-      this.#crash();
+      this.crash();
       this.#observer.response?.(proxied, undefined);
       return;
     }
@@ -189,10 +197,16 @@ export class FaultProxy implements AsyncDisposable {
     this.#forward(forwarded).catch(() => response.destroy());
   }
 
-  async #send(request: IncomingMessage): Promise<ClientRequest> {
+  async #send(request: IncomingMessage, asOf?: string): Promise<ClientRequest> {
     const { server } = this.#upstream;
+    const url = new URL(request.url ?? '/', server);
+    // A later page has the version of the first one.
+    if (asOf !== undefined && !url.searchParams.has('continue')) {
+      url.searchParams.set('resourceVersion', asOf);
+      url.searchParams.set('resourceVersionMatch', 'Exact');
+    }
     const usesProxyCredentials = request.headers.authorization === undefined;
-    return (server.protocol === 'https:' ? httpsRequest : httpRequest)(new URL(request.url ?? '/', server), {
+    return (server.protocol === 'https:' ? httpsRequest : httpRequest)(url, {
       method: request.method,
       headers: {
         ...withoutConnectionHeaders(request.headers),
@@ -206,7 +220,7 @@ export class FaultProxy implements AsyncDisposable {
   /** Crashes, and forwards the request after that. */
   async #forwardLate(proxied: ProxiedRequest, request: IncomingMessage, isDue: AbortSignal): Promise<void> {
     const body = await buffer(request);
-    this.#crash();
+    this.crash();
     if (!isDue.aborted) await once(isDue, 'abort');
     const upstream = await this.#send(request);
     upstream.on('error', () => this.#observer.response?.(proxied, undefined));
@@ -220,7 +234,13 @@ export class FaultProxy implements AsyncDisposable {
   async #forward(forwarded: ForwardedRequest): Promise<void> {
     const { proxied, request, response, due } = forwarded;
     if (due?.fault.type === 'delayed' && due.tryCount()) await due.fault.until(proxied);
-    const upstream = await this.#send(request);
+    if (response.destroyed) {
+      // The client has given up.
+      this.#observer.response?.(proxied, undefined);
+      return;
+    }
+    const asOf = due?.fault.type === 'as-of' && due.tryCount() ? due.fault.resourceVersion : undefined;
+    const upstream = await this.#send(request, asOf);
     response.on('close', () => {
       // What a client has sent completely before it crashes, the API server may still process.
       if (!(this.#hasCrashed && isWrite(proxied) && request.readableEnded)) upstream.destroy();
@@ -264,7 +284,7 @@ export class FaultProxy implements AsyncDisposable {
     }
     if (due?.fault.type === 'crash') {
       const crash = (): void => {
-        if (due.tryCount()) this.#crash();
+        if (due.tryCount()) this.crash();
       };
       if (due.fault.at === 'reply-lost') {
         upstream.on('end', crash).resume();
@@ -297,13 +317,6 @@ export class FaultProxy implements AsyncDisposable {
       if (!isWatch(proxied)) this.#observer.response?.(proxied, response);
     });
   }
-
-  /** From now on, the client is cut off: nothing that it sends is forwarded. */
-  #crash(): void {
-    this.#hasCrashed = true;
-    for (const socket of this.#sockets.values()) socket.destroy();
-    this.#observer.crash?.();
-  }
 }
 
 /** A request to which the API server has not responded yet. */
@@ -315,7 +328,8 @@ interface ForwardedRequest {
   due: InjectedFault | undefined;
 }
 
-const affectsRequest = ({ type }: Fault): boolean => ['answer', 'delayed', 'lost-reply', 'crash'].includes(type);
+const affectsRequest = ({ type }: Fault): boolean =>
+  ['answer', 'delayed', 'as-of', 'lost-reply', 'crash'].includes(type);
 
 /** Only a watch can deliver an ERROR event, or hold events. */
 const affectsResponse = (fault: Fault, request: ProxiedRequest): boolean =>

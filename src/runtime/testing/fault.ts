@@ -13,6 +13,8 @@ export type Fault =
     }
   /** The proxy forwards the request when `until` has resolved, in which a test may change what the request is about. */
   | { readonly type: 'delayed'; readonly until: (request: ProxiedRequest) => Promise<unknown> }
+  /** A list returns the objects as of an earlier version, until the API server has compacted it. */
+  | { readonly type: 'as-of'; readonly resourceVersion: string }
   /** The API server processes the request and responds, but the proxy resets the connection instead of the response. */
   | { readonly type: 'lost-reply' }
   /**

@@ -4,6 +4,7 @@
  */
 export { ApiServer, type ApiServerOptions, type CustomResourceDefinitionManifest, type Flags } from './api-server.ts';
 export { eventually } from './eventually.ts';
+export type { ListedObject } from './facts.ts';
 export type { Fault, FaultTarget, InjectedFault } from './fault.ts';
 export { FaultProxy, type FaultProxyOptions, type ObservedResponse, type ProxyObserver } from './fault-proxy.ts';
 export {
@@ -13,16 +14,10 @@ export {
   type MutationSubject,
   mutate,
 } from './mutation.ts';
-export {
-  PerturbationError,
-  type PerturbOptions,
-  type PerturbReport,
-  perturb,
-  type Scenario,
-  type ScenarioWorld,
-  type ViewPerturbation,
-  type WritePerturbation,
-} from './perturbation.ts';
+export { type PerturbReport, perturb, type WriteCounts } from './perturbation.ts';
+export { PerturbationError } from './perturbation-errors.ts';
+export type { ViewPerturbation, WritePerturbation } from './perturbation-plans.ts';
+export type { OutsideHooks, OutsideWrite, PerturbOptions, Scenario, ScenarioWorld } from './perturbation-scenario.ts';
 export {
   isList,
   isStreamedList,

@@ -13,7 +13,7 @@ import {
 import { Namespace } from '../kinds/index.ts';
 import { eventually } from './eventually.ts';
 import { addLeaves, common, differenceOf, type Facts, factsOf } from './facts.ts';
-import { type SpecMutation, specMutations } from './spec-mutations.ts';
+import { type SpecMutation, type SpecRule, specMutations, specRules } from './spec-mutations.ts';
 
 /** A kind to mutate. Its operator runs already. */
 export interface MutationSubject {
@@ -70,6 +70,12 @@ export interface MutateReport {
     /** Those for which the API server accepted another value. */
     readonly changed: readonly string[];
   };
+  /** The CEL rules of the specs, such as `PodSet/template.metadata.labels: the label app is reserved`. */
+  readonly rules: {
+    readonly all: readonly string[];
+    /** Those that a rejection of the API server named. */
+    readonly broken: readonly string[];
+  };
   /** How many values the API server accepted, and how many it rejected. */
   readonly values: { readonly accepted: number; readonly rejected: number };
   readonly histories: number;
@@ -103,7 +109,8 @@ const refused = /(Invalid|Refused)/;
  * - each accepted spec settles: `observedGeneration` and the condition Ready are those of the last generation;
  * - then the object and its children equal a new object and its children, apart from uids, versions, generations, times, and what
  *   differs between two new objects;
- * - a spec that Ready refuses (its reason contains `Invalid` or `Refused`, or is one of `refusals`) leaves the children as they were;
+ * - a spec that Ready refuses (its reason contains `Invalid` or `Refused`, or is one of `refusals`) leaves the children as they were, and
+ *   the message of Ready names the property;
  * - at least one of the values of a property changes the children, the status or the metadata of a new object;
  * - the API server's rejection names the property;
  * - the first spec restores the first state, and after the deletion nothing is left.
@@ -119,7 +126,7 @@ export async function mutate(options: MutateOptions): Promise<MutateReport> {
   } = options;
   const client = createClient(connection, { fieldManager: 'user' });
   try {
-    const count: Count = { changed: new Set(), accepted: 0, rejected: 0, histories: 0 };
+    const count: Count = { changed: new Set(), broken: new Set(), accepted: 0, rejected: 0, histories: 0 };
     const mutators = options.subjects.map((subject) => new Mutator(subject, client, options, count));
     const plans = mutators.flatMap((mutator) => [
       ...mutator.properties.map((property) => ({
@@ -145,6 +152,7 @@ export async function mutate(options: MutateOptions): Promise<MutateReport> {
         all: mutators.flatMap(({ name, properties }) => properties.map((property) => `${name}/${property}`)),
         changed: [...count.changed],
       },
+      rules: { all: mutators.flatMap(({ rules }) => rules.map(({ name }) => name)), broken: [...count.broken] },
       values: { accepted: count.accepted, rejected: count.rejected },
       histories: count.histories,
       seed,
@@ -158,6 +166,7 @@ export async function mutate(options: MutateOptions): Promise<MutateReport> {
 
 interface Count {
   readonly changed: Set<string>;
+  readonly broken: Set<string>;
   accepted: number;
   rejected: number;
   histories: number;
@@ -171,11 +180,14 @@ function messageOf(error: unknown): string {
 class Mutator {
   readonly name: string;
   readonly properties: readonly string[];
+  readonly rules: readonly SpecRule[];
   readonly #mutations: readonly SpecMutation[];
   readonly #subject: MutationSubject;
   readonly #client: Client;
   readonly #options: MutateOptions;
   readonly #count: Count;
+  /** By spec, as JSON. */
+  readonly #refusals = new Map<string, Promise<boolean>>();
   #first: Promise<Facts> | undefined;
 
   constructor(subject: MutationSubject, client: Client, options: MutateOptions, count: Count) {
@@ -185,6 +197,7 @@ class Mutator {
     this.#options = options;
     this.#count = count;
     this.#mutations = specMutations(subject.kind, subject.values);
+    this.rules = specRules(subject.kind).map((rule) => ({ ...rule, name: `${this.name}/${rule.name}` }));
     this.properties = [...new Set(this.#mutations.map(({ property }) => property))];
   }
 
@@ -197,7 +210,7 @@ class Mutator {
       for (const mutation of this.#mutations.filter((each) => each.property === property)) {
         const next = mutation.apply(spec);
         if (!(await this.#give(object, next, mutation))) continue;
-        accepted.push(await this.#expectEqual(object, next, mutation.description));
+        accepted.push(await this.#expectEqual(object, next, mutation.description, property));
       }
       const hasEffect = accepted.some((facts) => this.#differenceOf(first, facts, this.#isEffect) !== undefined);
       if (accepted.length > 0 && !hasEffect && !withoutEffect.includes(property)) {
@@ -225,11 +238,17 @@ class Mutator {
     this.#count.histories += 1;
     const { spec: first } = this.#subject;
     await this.#withObject(first, async (object) => {
-      let spec = first;
+      let [spec, isRefused] = [first, false];
       for (const { mutation, waits } of history) {
         const next = mutation.apply(spec);
+        const willBeRefused = await this.#refuses(next);
+        // Only what has settled is certain to stay as it is when the next spec is refused.
+        if (willBeRefused && !isRefused) {
+          await object.settled();
+          object.lastFacts = await object.factsAtRest();
+        }
         if (!(await this.#give(object, next, mutation))) continue;
-        spec = next;
+        [spec, isRefused] = [next, willBeRefused];
         if (waits) await object.settled();
       }
       await this.#expectEqual(object, spec, 'the last spec');
@@ -245,8 +264,8 @@ class Mutator {
       this.#count.changed.add(`${this.name}/${property}`);
       return true;
     }
-    const names = property.split(/\W+/).filter(Boolean);
-    if (names.some((name) => message.includes(name))) return false;
+    for (const rule of this.rules) if (rule.isNamedBy(message)) this.#count.broken.add(rule.name);
+    if (namesProperty(message, property)) return false;
     throw new MutationError(`${description}: the API server's rejection does not name the property: ${message}`);
   }
 
@@ -255,9 +274,10 @@ class Mutator {
   /**
    * Waits until the object is like a new one of the spec; if Ready refuses the spec, the children must be as before.
    *
+   * @param property has changed, so a refusal must name it. Default: any of them may be the reason
    * @returns the facts of a new object
    */
-  async #expectEqual(object: ObjectOfSpec, spec: object, description: string): Promise<Facts> {
+  async #expectEqual(object: ObjectOfSpec, spec: object, description: string, property?: string): Promise<Facts> {
     const expected = await this.#factsOfNew(spec);
     const before = object.lastFacts;
     await object.settled();
@@ -282,7 +302,34 @@ class Mutator {
     };
     await eventually(description, isEqual, timeoutMs);
     object.lastFacts = await object.facts();
+    if (isRefused) {
+      const message = String(object.lastFacts.get(`${ready}.message`) ?? '');
+      const isTold = property === undefined ? message !== '' : namesProperty(message, property);
+      if (!isTold)
+        throw new MutationError(`${description}: the message of ${reason} does not name the property: ${message}`);
+    }
     return expected;
+  }
+
+  /** Whether Ready refuses the spec of a new object. Histories have the same specs again and again, the more when they shrink. */
+  #refuses(spec: object): Promise<boolean> {
+    const text = JSON.stringify(spec);
+    const known = this.#refusals.get(text) ?? this.#tryNew(spec);
+    this.#refusals.set(text, known);
+    return known;
+  }
+
+  async #tryNew(spec: object): Promise<boolean> {
+    try {
+      return await this.#withObject(spec, async (object) => {
+        await object.settled();
+        const facts = await object.facts();
+        return this.#isRefusal(String(facts.get(`${this.#readyOf(facts)}.reason`)));
+      });
+    } catch (error) {
+      if (isRejection(error)) return false;
+      throw error;
+    }
   }
 
   #isRefusal(reason: string): boolean {
@@ -321,15 +368,16 @@ class Mutator {
   }
 
   /** Runs `work` with a new object in a new namespace, deletes it, and expects that nothing is left. */
-  async #withObject(spec: object, work: (object: ObjectOfSpec) => Promise<void>): Promise<void> {
+  async #withObject<R>(spec: object, work: (object: ObjectOfSpec) => Promise<R>): Promise<R> {
     const client = this.#client;
     const { createNamespace = () => newNamespace(client), timeoutMs = 30_000 } = this.#options;
     const namespace = await createNamespace();
     const object = new ObjectOfSpec(this.#subject, client, namespace, timeoutMs);
     try {
       await object.create(spec);
-      await work(object);
+      const result = await work(object);
       await object.delete();
+      return result;
     } finally {
       await client.delete(this.#subject.kind, { namespace, name }).catch(ignoreNotFound);
       await client.delete(Namespace, { name: namespace });
@@ -338,6 +386,14 @@ class Mutator {
 }
 
 const name = 'mutated';
+
+/** Whether a message has a part of the property's path. */
+const namesProperty = (message: string, property: string): boolean =>
+  property.split(/\W+/).some((part) => part !== '' && message.includes(part));
+
+/** Whether the API server rejects the content of a request. */
+const isRejection = (error: unknown): error is ApiError =>
+  error instanceof ApiError && (error.code === 422 || error.code === 400);
 
 const ignoreNotFound = (error: unknown): void => {
   if (!isNotFound(error)) throw error;
@@ -381,7 +437,7 @@ class ObjectOfSpec {
       await this.#client.patch<KubeObject>(this.#subject.kind, this.#key, patch);
       return { isRejected: false, message: '' };
     } catch (error) {
-      if (!(error instanceof ApiError) || (error.code !== 422 && error.code !== 400)) throw error;
+      if (!isRejection(error)) throw error;
       return { isRejected: true, message: error.message };
     }
   }

@@ -28,19 +28,12 @@ export interface Overtaking {
 /**
  * Replaces a child by an object of the same name that belongs to nobody. Adds a condition and a finalizer to any other object.
  *
- * @param mayReplace false: leaves a child alone
- * @returns undefined if nothing was done
+ * @returns undefined if there is no object
  */
-export async function overtake(
-  client: Client,
-  kind: Kind,
-  key: ObjectKey,
-  mayReplace: boolean,
-): Promise<Overtaking | undefined> {
+export async function overtake(client: Client, kind: Kind, key: ObjectKey): Promise<Overtaking | undefined> {
   const object = await getIfPresent<ConditionedObject>(client, kind, key);
   if (object === undefined) return undefined;
-  if (controllerOf(object) === undefined) return edit(client, kind, key);
-  return mayReplace ? replace(client, kind, object) : undefined;
+  return controllerOf(object) === undefined ? edit(client, kind, key) : replace(client, kind, object);
 }
 
 async function edit(client: Client, kind: Kind, key: ObjectKey): Promise<Overtaking> {

@@ -25,6 +25,18 @@ interface Schema {
   readonly items?: Schema;
   readonly additionalProperties?: Schema;
   readonly 'x-kubernetes-int-or-string'?: boolean;
+  readonly 'x-kubernetes-validations'?: readonly {
+    readonly message?: string;
+    readonly messageExpression?: string;
+  }[];
+}
+
+/** A CEL rule of a spec. */
+export interface SpecRule {
+  /** `bookDB: dbSize cannot shrink` */
+  readonly name: string;
+  /** Whether the API server's rejection says that the rule is broken. */
+  isNamedBy(rejection: string): boolean;
 }
 
 /** The values to try, by the path of the property. */
@@ -42,17 +54,34 @@ const unset = Symbol('unset');
  * @param values replace those that the schema suggests; the first is also used where another property needs this one
  */
 export function specMutations(kind: CustomKind, values: Values = {}): readonly SpecMutation[] {
-  const [version] = customResourceDefinition(kind).spec.versions;
-  const schema = version?.schema?.openAPIV3Schema?.properties?.spec as Schema;
-  return propertiesOf(schema, []).flatMap(({ path, schema: own, isRequired }) => {
+  const schema = schemaOf(kind);
+  return propertiesOf(schema, []).flatMap(({ path, schema: own }) => {
     const property = nameOf(path);
     const tried = values[property] ?? suggestedFor(own, property, values);
-    return [...tried, ...(isRequired && tried.length > 0 ? [] : [unset])].map((value) => ({
+    return [...tried, unset].map((value) => ({
       property,
       description: value === unset ? `no ${property}` : `${property} = ${shortened(value)}`,
       apply: (spec: object) => withValue(spec, schema, path, value, values) as object,
     }));
   });
+}
+
+/** Returns the CEL rules of a kind's spec. A rule needs a message. */
+export function specRules(kind: CustomKind): readonly SpecRule[] {
+  const schema = schemaOf(kind);
+  return [{ path: [], schema }, ...propertiesOf(schema, [])].flatMap(({ path, schema: own }) =>
+    (own['x-kubernetes-validations'] ?? []).map(({ message = '', messageExpression }) => {
+      // The API server answers with the value of the expression, which begins with a text.
+      const beginning = messageExpression?.match(/'([^']+)'/)?.[1] ?? message;
+      const name = [nameOf(path), message].filter((part) => part !== '').join(': ');
+      return { name, isNamedBy: (rejection) => beginning !== '' && rejection.includes(beginning) };
+    }),
+  );
+}
+
+function schemaOf(kind: CustomKind): Schema {
+  const [version] = customResourceDefinition(kind).spec.versions;
+  return version?.schema?.openAPIV3Schema?.properties?.spec as Schema;
 }
 
 const shortened = (value: unknown): string => {
@@ -66,14 +95,11 @@ const nameOf = (path: readonly string[]): string => path.join('.').replaceAll(`.
 interface Property {
   readonly path: readonly string[];
   readonly schema: Schema;
-  readonly isRequired: boolean;
 }
 
 function propertiesOf(schema: Schema, path: readonly string[]): readonly Property[] {
-  const { properties = {}, required = [], items, additionalProperties } = schema;
-  const own = Object.entries(properties).map(([name, each]) => {
-    return { path: [...path, name], schema: each, isRequired: required.includes(name) };
-  });
+  const { properties = {}, items, additionalProperties } = schema;
+  const own = Object.entries(properties).map(([name, each]) => ({ path: [...path, name], schema: each }));
   return [
     ...own.flatMap((property) => [property, ...propertiesOf(property.schema, property.path)]),
     ...(items === undefined ? [] : propertiesOf(items, [...path, element])),

@@ -1,45 +1,42 @@
-import type { Gate } from '../../../src/runtime/client/index.ts';
+import type { OutsideHooks } from '../../../src/runtime/testing/index.ts';
 import { GrpcProxy } from '../../../testkit/grpc-proxy.ts';
 import { TcpProxy } from '../../../testkit/tcp-proxy.ts';
 
-/** The messages of PostgreSQL's protocol that begin a statement: Query, Parse and Bind. */
-const statementMessages = ['Q', 'P', 'B'];
+/** A message Parse of PostgreSQL's protocol with a statement that changes a table. */
+const changingStatement = /^P.*\b(INSERT INTO|UPDATE|DELETE FROM) (?:"\w+"\.)?"(\w+)"/s;
 
-/** One operator's way to a system outside of the cluster. It notices requests that the operator sends after its gate has closed. */
+const changingCall = /^(Add|Update|Delete)Pets$/;
+
+/** One operator's way to a system outside of the cluster. The kit perturbs its writes. */
 export class FencedSystem {
   readonly port: number;
   readonly #proxy: TcpProxy | GrpcProxy;
-  #late = 0;
 
   private constructor(proxy: TcpProxy | GrpcProxy) {
     this.port = proxy.port;
     this.#proxy = proxy;
   }
 
-  static async database(port: number, gate: Gate): Promise<FencedSystem> {
+  static async database(port: number, outside: OutsideHooks): Promise<FencedSystem> {
     const proxy = await TcpProxy.start(port);
-    const fenced = new FencedSystem(proxy);
-    proxy.onSent((data) => {
-      if (gate.signal.aborted && statementMessages.includes(String.fromCharCode(data[0] ?? 0))) fenced.#late += 1;
-    });
-    return fenced;
-  }
-
-  static async petStore(port: number, gate: Gate): Promise<FencedSystem> {
-    const proxy = await GrpcProxy.start(port);
-    const fenced = new FencedSystem(proxy);
-    proxy.onCall = () => {
-      if (gate.signal.aborted) fenced.#late += 1;
+    proxy.intercept = (data) => {
+      const [, verb, table] = changingStatement.exec(data.toString('latin1')) ?? [];
+      return verb === undefined ? undefined : outside.write(`${verb} ${table}`);
     };
-    return fenced;
+    return new FencedSystem(proxy);
   }
 
-  /** Returns a function that closes the connections and the proxy. @throws Error if a request came too late */
-  checkedClose(close: () => Promise<void>): () => Promise<void> {
+  static async petStore(port: number, outside: OutsideHooks): Promise<FencedSystem> {
+    const proxy = await GrpcProxy.start(port);
+    proxy.intercept = (method) => (changingCall.test(method) ? outside.write(method) : undefined);
+    return new FencedSystem(proxy);
+  }
+
+  /** Returns a function that closes the connections and the proxy. */
+  closeAfter(close: () => Promise<void>): () => Promise<void> {
     return async () => {
       await close();
       await this.#proxy[Symbol.asyncDispose]();
-      if (this.#late > 0) throw new Error(`${this.#late} requests after the gate had closed`);
     };
   }
 }

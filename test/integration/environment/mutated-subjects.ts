@@ -79,6 +79,15 @@ export const mutatedSubjects = (outside: Outside): readonly MutationSubject[] =>
         { spec: { containers: [] } },
         'a text',
       ],
+      'template.metadata.labels': [
+        { tier: 'web' },
+        { tier: 'no value / 世界' },
+        {},
+        { app: 'other' },
+        { version: '2' },
+        { 'app.example.com/template-hash': 'x' },
+        'a text',
+      ],
       'template.spec': [
         { containers: [{ name: 'a', image: 'example.com/a' }] },
         { containers: [{ name: 'a', image: 'example.com/b' }], terminationGracePeriodSeconds: 1 },

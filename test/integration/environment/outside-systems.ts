@@ -9,6 +9,8 @@ import { bundlePrograms } from '../../../testkit/shipped-program.ts';
 import type { Outside } from './mutated-subjects.ts';
 import { literal } from './postgres-world.ts';
 
+const deleteFrom = (table: string): string => `DELETE FROM ${table}`;
+
 const tables = ['students', 'teachers'] as const;
 
 /** A database with tables, and a pet store. */
@@ -25,10 +27,10 @@ export class OutsidePrograms implements AsyncDisposable {
   static async start(folder: string): Promise<OutsidePrograms> {
     await using resources = new AsyncDisposableStack();
     const database = resources.use(await PostgresServer.start());
-    await database.query(`CREATE ROLE writer LOGIN PASSWORD 'of the writer'`);
+    await database.query(`CREATE ROLE writer LOGIN CREATEROLE PASSWORD 'of the writer'`);
     for (const table of tables) {
       await database.query(`CREATE TABLE ${table} (id text PRIMARY KEY, name text, age integer, country text)`);
-      await database.query(`GRANT SELECT, INSERT, UPDATE, DELETE ON ${table} TO writer`);
+      await database.query(`GRANT SELECT, INSERT, UPDATE, DELETE ON ${table} TO PUBLIC`);
     }
     const store = await PetStoreProcess.start({}, folder, await bundlePrograms(join(folder, 'programs')));
     resources.defer(async () => {
@@ -59,6 +61,8 @@ export class OutsideSystems implements Outside, Disposable {
   readonly #store: RemotePets;
   /** The ids that a namespace's Pets have had. */
   readonly #ids = new Map<string, Set<string>>();
+  /** The database users by namespace. */
+  readonly #users = new Map<string, Promise<string>>();
 
   /** @param settings of {@link OutsidePrograms} */
   constructor(client: Client, settings: Readonly<Record<string, string>>) {
@@ -73,6 +77,20 @@ export class OutsideSystems implements Outside, Disposable {
       return rows.map((row) => ({ table, ...row, id: String(row.id).replace(namespace, '<namespace>') }));
     });
     return (await Promise.all(found)).flat();
+  }
+
+  /**
+   * Returns the database user of the operators of a namespace. If several namespaces had the same one, their operators would take each
+   * other for a former leader, and end the statements that it may have left.
+   */
+  databaseUser(namespace: string): Promise<string> {
+    const create = async (): Promise<string> => {
+      await this.#query(`CREATE ROLE "${namespace}" LOGIN PASSWORD ${literal(this.settings.PSQL_PASSWORD ?? '')}`);
+      return namespace;
+    };
+    const user = this.#users.get(namespace) ?? create();
+    this.#users.set(namespace, user);
+    return user;
   }
 
   async pets(namespace: string): Promise<unknown> {
@@ -93,6 +111,22 @@ export class OutsideSystems implements Outside, Disposable {
       name: name.replace(namespace, '<namespace>'),
       isOfPet: ids.includes(id),
     }));
+  }
+
+  /** Somebody else changes or deletes the rows of a namespace's PostgresWriters. */
+  async changeRows(namespace: string, how: 'edited' | 'deleted'): Promise<void> {
+    const change = {
+      edited: (table: string) => `UPDATE ${table} SET name = 'Eve', country = 'FR'`,
+      deleted: deleteFrom,
+    };
+    for (const table of tables) await this.#query(`${change[how](table)} WHERE id LIKE ${literal(`${namespace}/%`)}`);
+  }
+
+  /** Somebody else changes or deletes the pets whose names contain the namespace. */
+  async changePets(namespace: string, how: 'edited' | 'deleted'): Promise<void> {
+    const pets = (await this.#allPets()).filter(({ name }) => name.includes(namespace));
+    if (how === 'deleted') await this.#store.delete(pets.map(({ id }) => id));
+    else for (const pet of pets) await this.#store.update({ ...pet, type: 'bird', birthday: '1999-12-31' });
   }
 
   /** @throws Error if there is a row or a pet */

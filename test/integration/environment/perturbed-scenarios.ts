@@ -7,22 +7,36 @@ import { addPetController } from '../../../src/controllers/pet/index.ts';
 import { addPodSetController } from '../../../src/controllers/pod-set/index.ts';
 import { addPostgresWriterController } from '../../../src/controllers/postgres-writer/index.ts';
 import { addScheduledEchoController } from '../../../src/controllers/scheduled-echo/index.ts';
-import type { Operator } from '../../../src/runtime/index.ts';
+import { isNotFound } from '../../../src/runtime/client/index.ts';
+import {
+  type CustomKind,
+  customResourceDefinition,
+  isControlledBy,
+  type Kind,
+  type KubeObject,
+  type Manifest,
+  type Operator,
+} from '../../../src/runtime/index.ts';
 import {
   CronJob,
+  CustomResourceDefinition,
   Deployment,
   Job,
+  PersistentVolume,
   PersistentVolumeClaim,
   Pod,
   Service,
   StatefulSet,
+  StorageClass,
 } from '../../../src/runtime/kinds/index.ts';
-import { eventually, type Scenario } from '../../../src/runtime/testing/index.ts';
+import { eventually, type Scenario, type ScenarioWorld } from '../../../src/runtime/testing/index.ts';
 import { bookStoreDefaults, podSettings as pod } from '../../../testkit/pod-settings.ts';
 import type { TestCluster } from '../../../testkit/test-cluster.ts';
 import { customManifest } from '../../../testkit/with-reason.ts';
 import { FencedSystem } from './fenced-system.ts';
+import { originalEchoCrd } from './original-crds.ts';
 import type { OutsideSystems } from './outside-systems.ts';
+import { PlayedVolumes } from './played-volumes.ts';
 
 const name = 'hello';
 
@@ -33,9 +47,82 @@ const settings = ({ events }: Operator, namespace: string) => ({
   namespaces: [namespace],
 });
 
+const addEchos: Scenario['addControllers'] = (operator, namespace) =>
+  addEchoController(operator.manager, { pod, ...settings(operator, namespace) });
+
 const addScheduledEchos: Scenario['addControllers'] = (operator, namespace) => {
   const { manager, applier } = operator;
   addScheduledEchoController(manager, { applier, pod, ...settings(operator, namespace) });
+};
+
+const addPodSets: Scenario['addControllers'] = (operator, namespace) => {
+  const { manager, applier } = operator;
+  addPodSetController(manager, { applier, defaultPod: pod, ...settings(operator, namespace) });
+};
+
+const addBookStores: Scenario['addControllers'] = (operator, namespace) => {
+  const { manager, applier } = operator;
+  const podDefaults = bookStoreDefaults;
+  addBookStoreController(manager, { applier, podDefaults, ...settings(operator, namespace) });
+};
+
+/** A PodSet never has more pods than it asks for. Those that a larger number has left may not become more. */
+const neverMoreThanAsked: Scenario['always'] = () => {
+  let last = 0;
+  return (objects) => {
+    const set = objects.find(({ kind }) => kind === PodSet.kind)?.object as PodSet | undefined;
+    // The garbage collector deletes the pods of a PodSet that is gone.
+    if (set === undefined) return undefined;
+    const isLive = ({ kind, object }: (typeof objects)[number]): boolean =>
+      kind === Pod.kind && isControlledBy(object, set) && object.metadata.deletionTimestamp === undefined;
+    const before = last;
+    last = objects.filter(isLive).length;
+    return last > Math.max(set.spec.replicas, before) ? `${last} pods, ${set.spec.replicas} are asked for` : undefined;
+  };
+};
+
+/** Pods have random names. */
+const canonicalPodName = (pod: string): string => pod.replace(/-pod-\w+$/, '-pod-*');
+
+const create =
+  (kind: CustomKind, spec: object) =>
+  ({ client, namespace }: ScenarioWorld) =>
+    client.create<KubeObject>(kind, { metadata: { name, namespace }, spec } as Manifest<KubeObject>);
+
+const update =
+  (kind: CustomKind, spec: object) =>
+  ({ client, namespace }: ScenarioWorld) =>
+    client.apply<KubeObject>(kind, { metadata: { name, namespace }, spec } as Manifest<KubeObject>, { force: true });
+
+const remove =
+  (kind: Kind) =>
+  ({ client, namespace }: ScenarioWorld) =>
+    client.delete(kind, { name, namespace });
+
+const untilGone = (kind: Kind, { client, namespace }: ScenarioWorld): Promise<boolean> =>
+  eventually(`the ${kind.kind} is gone`, () => client.get(kind, { name, namespace }).then(() => false, isNotFound));
+
+/** Creates, updates and deletes at once. An operator that watches only from time to time never sees the object. */
+const createUpdateDelete = (kind: CustomKind, specs: readonly object[]) => async (world: ScenarioWorld) => {
+  const [first = {}, ...others] = specs;
+  await create(kind, first)(world);
+  for (const spec of others) await update(kind, spec)(world);
+  await remove(kind)(world);
+  await untilGone(kind, world);
+};
+
+/** Creates the object, and waits until it has a child. */
+const createdWithChild = async <T extends KubeObject>(
+  kind: CustomKind,
+  spec: object,
+  child: Kind<T>,
+  world: ScenarioWorld,
+) => {
+  const owner = await create(kind, spec)(world);
+  await eventually(`the ${kind.kind} has a ${child.kind}`, async () => {
+    const { items } = await world.client.list(child, { namespace: world.namespace });
+    return items.some((item) => isControlledBy(item, owner));
+  });
 };
 
 /** The app has no pods, so it serves without a kubelet. */
@@ -50,6 +137,66 @@ const bookStoreSpec = {
   },
 };
 
+/** Its claim stays. */
+const keptBookStoreSpec = { ...bookStoreSpec, bookDB: { ...bookStoreSpec.bookDB, reclaimPolicy: 'Retain' as const } };
+
+const changedBookStoreSpec = {
+  bookApp: { ...keptBookStoreSpec.bookApp, replicas: 1 },
+  bookDB: { ...keptBookStoreSpec.bookDB, tag: '2' },
+};
+
+/** A StorageClass whose volumes can grow. The steps play its driver. */
+const growable = 'growable-in-scenarios';
+
+const growingBookStoreSpec = (dbSize: string) => {
+  return { ...bookStoreSpec, bookDB: { ...bookStoreSpec.bookDB, dbSize, storageClassName: growable } };
+};
+
+const bookStoreKinds = [BookStore, Deployment, StatefulSet, Service, PersistentVolumeClaim];
+
+const claimName = `data-${name}-db-0`;
+
+const claimOf = ({ client, namespace }: ScenarioWorld): Promise<PersistentVolumeClaim> =>
+  client.get(PersistentVolumeClaim, { namespace, name: claimName });
+
+/** Plays the provisioner. The controller of volumes binds the claim. */
+async function provideVolume(world: ScenarioWorld): Promise<void> {
+  const { client, namespace } = world;
+  const { metadata } = await eventually('the claim exists', () => claimOf(world));
+  const { uid } = metadata;
+  await client.create(PersistentVolume, {
+    metadata: { name: `pvc-${uid}` },
+    spec: {
+      accessModes: ['ReadWriteOnce'],
+      capacity: { storage: '1Gi' },
+      storageClassName: growable,
+      claimRef: { apiVersion: 'v1', kind: 'PersistentVolumeClaim', namespace, name: claimName, uid },
+      csi: { driver: 'played.example.com', volumeHandle: uid },
+    },
+  });
+  await eventually('the claim is bound', async () => (await claimOf(world)).status?.phase === 'Bound');
+}
+
+/** Plays the kubelet, until so many pods are ready, and all of the image. */
+async function untilPodsReady(
+  { client, namespace }: ScenarioWorld,
+  wanted: { readonly count: number; readonly image?: string },
+): Promise<void> {
+  const isReady = ({ status }: Pod): boolean => status?.conditions?.some(({ type }) => type === 'Ready') === true;
+  const isWanted = ({ spec }: Pod): boolean =>
+    wanted.image === undefined || spec?.containers[0]?.image === wanted.image;
+  await eventually('the pods are ready', async () => {
+    const { items } = await client.list(Pod, { namespace });
+    if (items.length === wanted.count && items.every((pod) => isReady(pod) && isWanted(pod))) return true;
+    const lastTransitionTime = new Date().toISOString();
+    for (const { metadata } of items.filter((pod) => !isReady(pod))) {
+      const conditions = [{ type: 'Ready', status: 'True', lastTransitionTime }];
+      await client.mergeStatus(Pod, metadata, { phase: 'Running', conditions });
+    }
+    return false;
+  });
+}
+
 const someJob = {
   template: { spec: { restartPolicy: 'Never', containers: [{ name: 'own', image: 'example.com/own' }] } },
 };
@@ -60,13 +207,15 @@ export const scenariosOn = (cluster: Pick<TestCluster, 'endPods'>): readonly Sce
     name: 'echo',
     kinds: [Echo, Job],
     restores: { 'job-deleted': 'create' },
-    addControllers: (operator, namespace) =>
-      addEchoController(operator.manager, { pod, ...settings(operator, namespace) }),
+    addControllers: addEchos,
     steps: {
       create: ({ client, namespace }) => client.create(Echo, customManifest({ name, namespace }, { message: 'one' })),
       'job-deleted': ({ client, namespace }) => client.delete(Job, { name, namespace }),
-      update: ({ client, namespace }) =>
-        client.apply(Echo, customManifest({ name, namespace }, { message: 'two' }), { force: true }),
+      'job-edited': ({ client, namespace }) => {
+        const body = { metadata: { labels: { edited: 'true' } }, spec: { suspend: true } };
+        return client.patch(Job, { name, namespace }, { type: 'merge', body });
+      },
+      update: update(Echo, { message: 'two', ttlSecondsAfterFinished: 3600 }),
       print: ({ namespace }) => cluster.endPods({ name, namespace }),
       delete: ({ client, namespace }) => client.delete(Echo, { name, namespace }),
     },
@@ -75,8 +224,7 @@ export const scenariosOn = (cluster: Pick<TestCluster, 'endPods'>): readonly Sce
     name: 'echo-name-taken',
     kinds: [Echo, Job],
     restores: { delete: 'job-created' },
-    addControllers: (operator, namespace) =>
-      addEchoController(operator.manager, { pod, ...settings(operator, namespace) }),
+    addControllers: addEchos,
     steps: {
       'job-created': ({ client, namespace }) => client.create(Job, { metadata: { name, namespace }, spec: someJob }),
       create: ({ client, namespace }) => client.create(Echo, customManifest({ name, namespace }, { message: 'one' })),
@@ -118,18 +266,95 @@ export const scenariosOn = (cluster: Pick<TestCluster, 'endPods'>): readonly Sce
         const spec = { message: 'two', schedule: '0 0 1 1 *' };
         return client.apply(ScheduledEcho, customManifest({ name, namespace }, spec), { force: true });
       },
+      reschedule: update(ScheduledEcho, { message: 'two', schedule: '0 0 2 1 *', timeZone: 'Etc/UTC' }),
+      suspend: update(ScheduledEcho, { message: 'two', schedule: '0 0 2 1 *', timeZone: 'Etc/UTC', suspend: true }),
       delete: ({ client, namespace }) => client.delete(ScheduledEcho, { name, namespace }),
+    },
+  },
+  {
+    name: 'echo-in-motion',
+    mayOmitWrites: true,
+    kinds: [Echo, Job],
+    addControllers: addEchos,
+    steps: {
+      'create-update-delete': async (world) => {
+        // Without an update: the operator would delete the Job only if it exists yet.
+        await createUpdateDelete(Echo, [{ message: 'one' }])(world);
+        await createdWithChild(Echo, { message: 'two' }, Job, world);
+        await update(Echo, { message: 'three' })(world);
+        const { client, namespace } = world;
+        await eventually('the Job is being replaced', async () => {
+          const job = await client.get(Job, { name, namespace }).catch(() => undefined);
+          return job === undefined || job.metadata.deletionTimestamp !== undefined;
+        });
+        await remove(Echo)(world);
+      },
+    },
+  },
+  {
+    name: 'scheduled-echo-in-motion',
+    mayOmitWrites: true,
+    kinds: [ScheduledEcho, CronJob],
+    addControllers: addScheduledEchos,
+    steps: {
+      'create-update-delete': async (world) => {
+        const [first, second] = [
+          { message: 'one', schedule: '0 0 1 1 *' },
+          { message: 'two', schedule: '0 0 2 1 *' },
+        ];
+        await createUpdateDelete(ScheduledEcho, [first, second])(world);
+        await createdWithChild(ScheduledEcho, first, CronJob, world);
+        await update(ScheduledEcho, second)(world);
+        await remove(ScheduledEcho)(world);
+      },
+    },
+  },
+  {
+    name: 'pod-set-in-motion',
+    mayOmitWrites: true,
+    kinds: [PodSet, Pod],
+    canonicalName: canonicalPodName,
+    always: neverMoreThanAsked,
+    addControllers: addPodSets,
+    steps: {
+      'create-update-delete': async (world) => {
+        // A smaller number would make the operator delete only the pods that exist yet.
+        await createUpdateDelete(PodSet, [{ replicas: 1 }, { replicas: 2 }])(world);
+        await createdWithChild(PodSet, { replicas: 2 }, Pod, world);
+        await update(PodSet, { replicas: 3 })(world);
+        await remove(PodSet)(world);
+      },
+    },
+  },
+  {
+    name: 'pod-set-roll',
+    perturbedSteps: ['roll'],
+    // How often the status changes depends on when pods become ready.
+    mayOmitWrites: true,
+    kinds: [PodSet, Pod],
+    canonicalName: canonicalPodName,
+    always: neverMoreThanAsked,
+    addControllers: addPodSets,
+    steps: {
+      create: async (world) => {
+        await create(PodSet, { replicas: 2 })(world);
+        await untilPodsReady(world, { count: 2 });
+      },
+      roll: async (world) => {
+        const template = { spec: { containers: [{ name: 'sleeper', image: 'sleeper:2' }] } };
+        await update(PodSet, { replicas: 2, template })(world);
+        await untilPodsReady(world, { count: 2, image: 'sleeper:2' });
+      },
+      delete: remove(PodSet),
     },
   },
   {
     name: 'pod-set',
     kinds: [PodSet, Pod],
     restores: { 'pod-deleted': 'grow', 'pod-orphaned': 'grow' },
-    canonicalName: (pod) => pod.replace(/-pod-\w+$/, '-pod-*'),
-    addControllers: (operator, namespace) => {
-      const { manager, applier } = operator;
-      addPodSetController(manager, { applier, defaultPod: pod, ...settings(operator, namespace) });
-    },
+    canonicalName: canonicalPodName,
+    always: neverMoreThanAsked,
+    addControllers: addPodSets,
     steps: {
       create: ({ client, namespace }) => client.create(PodSet, customManifest({ name, namespace }, { replicas: 2 })),
       grow: ({ client, namespace }) =>
@@ -149,10 +374,6 @@ export const scenariosOn = (cluster: Pick<TestCluster, 'endPods'>): readonly Sce
       },
       shrink: ({ client, namespace }) =>
         client.apply(PodSet, customManifest({ name, namespace }, { replicas: 1 }), { force: true }),
-      roll: ({ client, namespace }) => {
-        const template = { spec: { containers: [{ name: 'sleeper', image: 'sleeper:2' }] } };
-        return client.apply(PodSet, customManifest({ name, namespace }, { replicas: 1, template }), { force: true });
-      },
       delete: ({ client, namespace }) => client.delete(PodSet, { name, namespace }),
     },
   },
@@ -160,13 +381,9 @@ export const scenariosOn = (cluster: Pick<TestCluster, 'endPods'>): readonly Sce
     name: 'book-store',
     // How often the status changes depends on the controllers of the children.
     mayOmitWrites: true,
-    kinds: [BookStore, Deployment, StatefulSet, Service, PersistentVolumeClaim],
+    kinds: bookStoreKinds,
     restores: { 'service-deleted': 'create', 'deployment-edited': 'create' },
-    addControllers: (operator, namespace) => {
-      const { manager, applier } = operator;
-      const podDefaults = bookStoreDefaults;
-      addBookStoreController(manager, { applier, podDefaults, ...settings(operator, namespace) });
-    },
+    addControllers: addBookStores,
     steps: {
       create: ({ client, namespace }) => client.create(BookStore, customManifest({ name, namespace }, bookStoreSpec)),
       'service-deleted': ({ client, namespace }) => client.delete(Service, { name: 'the-db', namespace }),
@@ -183,6 +400,125 @@ export const scenariosOn = (cluster: Pick<TestCluster, 'endPods'>): readonly Sce
       delete: ({ client, namespace }) => client.delete(BookStore, { name, namespace }),
     },
   },
+  {
+    name: 'book-store-children',
+    perturbedSteps: ['children-deleted', 'stateful-set-edited', 'update', 'reclaim-policy'],
+    mayOmitWrites: true,
+    kinds: bookStoreKinds,
+    restores: { 'children-deleted': 'create', 'stateful-set-edited': 'create' },
+    addControllers: addBookStores,
+    steps: {
+      create: create(BookStore, keptBookStoreSpec),
+      'children-deleted': async ({ client, namespace }) => {
+        await client.delete(Deployment, { name: `${name}-app`, namespace });
+        await client.delete(StatefulSet, { name: `${name}-db`, namespace });
+      },
+      'stateful-set-edited': ({ client, namespace }) => {
+        const image = {
+          op: 'replace',
+          path: '/spec/template/spec/containers/0/image',
+          value: 'example.com/other',
+        } as const;
+        return client.patch(StatefulSet, { name: `${name}-db`, namespace }, { type: 'json', body: [image] });
+      },
+      update: update(BookStore, changedBookStoreSpec),
+      'reclaim-policy': update(BookStore, {
+        ...changedBookStoreSpec,
+        bookDB: { ...changedBookStoreSpec.bookDB, reclaimPolicy: 'Delete' },
+      }),
+      delete: remove(BookStore),
+    },
+  },
+  {
+    name: 'book-store-growth',
+    perturbedSteps: ['grow', 'file-system'],
+    mayOmitWrites: true,
+    kinds: bookStoreKinds,
+    addControllers: addBookStores,
+    steps: {
+      create: async (world) => {
+        const { client } = world;
+        const metadata = { name: growable };
+        const provisioner = 'played.example.com';
+        await client.apply(StorageClass, { metadata, provisioner, allowVolumeExpansion: true }, { force: true });
+        await create(BookStore, growingBookStoreSpec('1Gi'))(world);
+        await provideVolume(world);
+      },
+      grow: async (world) => {
+        await update(BookStore, growingBookStoreSpec('2Gi'))(world);
+        await eventually(
+          'the claim asks for 2Gi',
+          async () => (await claimOf(world)).spec?.resources?.requests?.storage === '2Gi',
+        );
+        await new PlayedVolumes(world.client, world.namespace).growVolume(claimName);
+      },
+      'file-system': ({ client, namespace }) => new PlayedVolumes(client, namespace).growFileSystem(claimName),
+      delete: async (world) => {
+        const { spec } = await claimOf(world);
+        await remove(BookStore)(world);
+        await world.client.delete(PersistentVolume, { name: spec?.volumeName ?? '' });
+      },
+    },
+  },
+  {
+    name: 'book-store-in-motion',
+    mayOmitWrites: true,
+    kinds: bookStoreKinds,
+    addControllers: addBookStores,
+    steps: {
+      'create-update-delete': async (world) => {
+        const { bookApp, bookDB } = bookStoreSpec;
+        // Without claims, and first without a policy that makes the operator delete what exists yet.
+        const kept = { bookApp, bookDB: { ...bookDB, replicas: 0, reclaimPolicy: 'Retain' } };
+        const changed = { ...kept, bookApp: { ...bookApp, tag: '2' } };
+        await createUpdateDelete(BookStore, [kept, changed])(world);
+        const deleted = { bookApp, bookDB: { ...bookDB, replicas: 0 } };
+        await createdWithChild(BookStore, deleted, StatefulSet, world);
+        await update(BookStore, { ...deleted, bookApp: changed.bookApp })(world);
+        await remove(BookStore)(world);
+      },
+    },
+  },
+];
+
+/** Replaces the CustomResourceDefinition of Echo, and waits until the API server follows it. */
+async function defineEcho(world: ScenarioWorld, { spec }: Pick<CustomResourceDefinition, 'spec'>): Promise<void> {
+  const { client, namespace } = world;
+  const body = [{ op: 'replace', path: '/spec', value: spec }] as const;
+  await client.patch(CustomResourceDefinition, { name: originalEchoCrd.metadata.name }, { type: 'json', body });
+  const hasTtl = spec.versions[0]?.schema?.openAPIV3Schema?.properties?.spec?.properties?.ttlSecondsAfterFinished;
+  await eventually('the CustomResourceDefinition is served', async () => {
+    const trial = customManifest({ name: 'trial', namespace }, { message: 'one', ttlSecondsAfterFinished: 1 });
+    const { spec } = await client.create(Echo, trial, { dryRun: true });
+    return (spec.ttlSecondsAfterFinished !== undefined) === (hasTtl !== undefined);
+  });
+}
+
+/**
+ * An Echo that is created under the CustomResourceDefinition of the original, which has no status, and lives on under ours. The
+ * definition is of the whole cluster, so only one run at a time is possible.
+ */
+export const originalCrdScenariosOn = (cluster: Pick<TestCluster, 'endPods'>): readonly Scenario[] => [
+  {
+    name: 'echo-original-crd',
+    // How often the status is refused depends on when the API server follows the new definition.
+    mayOmitWrites: true,
+    kinds: [Echo, Job],
+    addControllers: addEchos,
+    steps: {
+      create: async (world) => {
+        await defineEcho(world, originalEchoCrd);
+        await createdWithChild(Echo, { message: 'one' }, Job, world);
+        await defineEcho(world, customResourceDefinition(Echo));
+        await eventually('the status is written', async () => {
+          const { status } = await world.client.get(Echo, { name, namespace: world.namespace });
+          return status?.observedGeneration !== undefined;
+        });
+      },
+      print: ({ namespace }) => cluster.endPods({ name, namespace }),
+      delete: remove(Echo),
+    },
+  },
 ];
 
 const writerSpec = { table: 'students', name: 'Ada', age: 36, country: 'UK' };
@@ -197,30 +533,42 @@ const petOf = (namespace: string, call: string) =>
 /** The life of an object of each kind with a system outside of the cluster. */
 export const outsideScenariosOn = (outside: OutsideSystems): readonly Scenario[] => {
   const { petstore, psql } = readConfig(outside.settings);
-  const writers: Pick<Scenario, 'kinds' | 'outside' | 'addControllers'> = {
+  const writers: Pick<Scenario, 'kinds' | 'outside' | 'alwaysOutside' | 'addControllers'> = {
     kinds: [PostgresWriter],
     outside: (namespace) => outside.rows(namespace),
-    addControllers: async (operator, namespace, gate) => {
-      const fenced = await FencedSystem.database(psql.port, gate);
-      const database = { ...psql, host: '127.0.0.1', port: fenced.port, poolSize: 2 };
-      const options = { settings: database, gate, registry: new Registry(), ...settings(operator, namespace) };
-      return fenced.checkedClose(addPostgresWriterController(operator.manager, options));
+    // A row that moves is in its new table before it leaves the old one.
+    alwaysOutside: (rows) => {
+      const inTables = rows.map((row) => (row as { readonly table: string }).table);
+      return new Set(inTables).size < inTables.length ? `rows in ${inTables.join(', ')}` : undefined;
+    },
+    addControllers: async (operator, namespace, hooks) => {
+      const fenced = await FencedSystem.database(psql.port, hooks);
+      const user = await outside.databaseUser(namespace);
+      const database = { ...psql, host: '127.0.0.1', port: fenced.port, poolSize: 2, user };
+      const options = {
+        settings: database,
+        gate: hooks.gate,
+        registry: new Registry(),
+        ...settings(operator, namespace),
+      };
+      return fenced.closeAfter(addPostgresWriterController(operator.manager, options));
     },
   };
-  const pets: Pick<Scenario, 'kinds' | 'outside' | 'addControllers'> = {
+  const pets: Pick<Scenario, 'kinds' | 'outside' | 'alwaysOutside' | 'addControllers'> = {
     kinds: [Pet],
     outside: (namespace) => outside.petsNamedAfter(namespace),
-    addControllers: async (operator, namespace, gate) => {
-      const fenced = await FencedSystem.petStore(Number(petstore.address.split(':')[1]), gate);
+    alwaysOutside: (found) => (found.length > 1 ? `${found.length} pets of one Pet` : undefined),
+    addControllers: async (operator, namespace, hooks) => {
+      const fenced = await FencedSystem.petStore(Number(petstore.address.split(':')[1]), hooks);
       const options = {
         address: `127.0.0.1:${fenced.port}`,
         tls: undefined,
         timeoutMs: petstore.timeoutSeconds * 1000,
-        gate,
+        gate: hooks.gate,
         registry: new Registry(),
         ...settings(operator, namespace),
       };
-      return fenced.checkedClose(addPetController(operator.manager, options));
+      return fenced.closeAfter(addPetController(operator.manager, options));
     },
   };
   return [
@@ -230,9 +578,15 @@ export const outsideScenariosOn = (outside: OutsideSystems): readonly Scenario[]
       steps: {
         create: ({ client, namespace }) =>
           client.create(PostgresWriter, customManifest({ name, namespace }, writerSpec)),
-        update: ({ client, namespace }) => {
-          const spec = { ...writerSpec, age: 37 };
-          return client.apply(PostgresWriter, customManifest({ name, namespace }, spec), { force: true });
+        update: update(PostgresWriter, { ...writerSpec, name: 'Grace', age: 37, country: 'US' }),
+        // The operator learns of a change by others only at a resync, or when the spec changes.
+        'row-edited': async (world) => {
+          await outside.changeRows(world.namespace, 'edited');
+          await update(PostgresWriter, { ...writerSpec, age: 38 })(world);
+        },
+        'row-deleted': async (world) => {
+          await outside.changeRows(world.namespace, 'deleted');
+          await update(PostgresWriter, { ...writerSpec, age: 39 })(world);
         },
         move: ({ client, namespace }) => {
           const spec = { ...writerSpec, table: 'teachers' };
@@ -246,6 +600,7 @@ export const outsideScenariosOn = (outside: OutsideSystems): readonly Scenario[]
       mayOmitWrites: true,
       ...writers,
       steps: {
+        'create-update-delete': createUpdateDelete(PostgresWriter, [writerSpec, { ...writerSpec, table: 'teachers' }]),
         'create-move': async ({ client, namespace }) => {
           await client.create(PostgresWriter, customManifest({ name, namespace }, writerSpec));
           await eventually('the row exists', async () => (await outside.rows(namespace)).length > 0);
@@ -279,6 +634,14 @@ export const outsideScenariosOn = (outside: OutsideSystems): readonly Scenario[]
       steps: {
         create: ({ client, namespace }) => client.create(Pet, petOf(namespace, 'Rex')),
         rename: ({ client, namespace }) => client.apply(Pet, petOf(namespace, 'Max'), { force: true }),
+        'pet-edited': async (world) => {
+          await outside.changePets(world.namespace, 'edited');
+          await update(Pet, { ...petOf(world.namespace, 'Max').spec, type: 'cat' })(world);
+        },
+        'pet-deleted': async (world) => {
+          await outside.changePets(world.namespace, 'deleted');
+          await update(Pet, { ...petOf(world.namespace, 'Max').spec, birthday: '2021-02-28T00:00:00Z' })(world);
+        },
         delete: ({ client, namespace }) => client.delete(Pet, { name, namespace }),
       },
     },

@@ -2,7 +2,14 @@ import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { HttpClient } from '../../../../src/runtime/client/http-client.ts';
 import type { WatchEvent } from '../../../../src/runtime/client/index.ts';
 import { Transport } from '../../../../src/runtime/client/transport.ts';
-import { eventually, FaultProxy, isList, isWatch, isWrite } from '../../../../src/runtime/testing/index.ts';
+import {
+  eventually,
+  FaultProxy,
+  isList,
+  isWatch,
+  isWrite,
+  type ProxiedRequest,
+} from '../../../../src/runtime/testing/index.ts';
 import { stored, Widget, widgetsPath } from '../../../../testkit/widgets.ts';
 import { ScriptedServer, type Stream } from '../../environment/scripted-server.ts';
 
@@ -162,6 +169,40 @@ test('forwards a delayed request when the function of the test has resolved', as
   expect((await created).metadata.name).toBe('a');
 });
 
+test('does not forward a delayed request that the client has given up', async () => {
+  const until = Promise.withResolvers<void>();
+  const giveUp = new AbortController();
+  const delayed = proxy.inject({ type: 'delayed', until: () => until.promise }, { on: isWrite });
+  const creating = client.create(Widget, { metadata: { name: 'a', namespace: 'default' } }, { signal: giveUp.signal });
+  await eventually('the request is delayed', async () => delayed.count === 1);
+  giveUp.abort(new Error('too late'));
+  await expect(creating).rejects.toThrow('too late');
+  const read = async (): Promise<void> => {
+    const list = client.list(Widget, { namespace: 'default' });
+    (await server.next({ method: 'GET' })).json(200, { metadata: { resourceVersion: '7' }, items: [] });
+    await list;
+  };
+  // When this connection is answered, the proxy has noticed the end of the earlier one.
+  await read();
+  until.resolve();
+  await read();
+  expect(server.unclaimed).toBe(0);
+});
+
+test('lets a list return an earlier version', async () => {
+  const past = proxy.inject({ type: 'as-of', resourceVersion: '5' }, { on: isList });
+  const list = client.list(Widget, { namespace: 'default', limit: 1 });
+  const first = await server.next({ method: 'GET' });
+  expect([first.query.get('resourceVersion'), first.query.get('resourceVersionMatch')]).toEqual(['5', 'Exact']);
+  first.json(200, { metadata: { resourceVersion: '5', continue: 'more' }, items: [] });
+  const page = client.list(Widget, { namespace: 'default', limit: 1, continue: (await list).metadata.continue! });
+  const second = await server.next({ method: 'GET' });
+  expect([second.query.get('resourceVersion'), second.query.get('continue')]).toEqual([null, 'more']);
+  second.json(200, { metadata: { resourceVersion: '5' }, items: [] });
+  await page;
+  expect(past.count).toBe(2);
+});
+
 test('ends a watch with an ERROR event after the current line', async () => {
   const { stream, events, end } = await watch();
   const line = `${JSON.stringify({ type: 'ADDED', object: stored('a', '7') })}\n`;
@@ -313,6 +354,31 @@ test('can send a write only after the client has crashed', async () => {
     exchange.json(201, stored('a', '7'));
     await eventually('the proxy has the reply', async () => observed.length === 1);
     expect(observed).toEqual([201]);
+  } finally {
+    await ownTransport.close();
+  }
+});
+
+test('lets its observer choose the request for a fault', async () => {
+  let chosen: ProxiedRequest | undefined;
+  await using own = await FaultProxy.start({
+    upstream: server.connection,
+    observer: {
+      request: (request) => {
+        if (request.name === 'b') chosen = request;
+      },
+    },
+  });
+  const ownTransport = new Transport(own.connection, { userAgent: 'test/1' });
+  try {
+    const ownClient = new HttpClient(ownTransport, 'tester');
+    const fault = { type: 'answer', status: 404, reason: 'NotFound' } as const;
+    const injected = own.inject(fault, { on: (request) => request === chosen });
+    const other = ownClient.get(Widget, { name: 'a', namespace: 'default' });
+    (await server.next({ method: 'GET' })).json(200, stored('a', '7'));
+    await other;
+    await expect(ownClient.get(Widget, { name: 'b', namespace: 'default' })).rejects.toMatchObject({ code: 404 });
+    expect(injected.count).toBe(1);
   } finally {
     await ownTransport.close();
   }
