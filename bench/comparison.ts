@@ -10,6 +10,7 @@ export const contenders: readonly Contender[] = [
   'kube-rs',
   'client-node',
   'unrecorded',
+  'before',
   'ceiling',
 ];
 

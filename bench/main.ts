@@ -5,6 +5,9 @@
  *     QUICK=1 node bench/main.ts         a short run: within 5 minutes, once the peers are built
  *     node bench/main.ts kube-rs         only our operator and the named ones
  *     node bench/main.ts unrecorded      our operator with and without its flight recorder
+ *     node bench/main.ts bundles BEFORE AFTER
+ *                                        two bundles of our operator in turn, each a git revision or a folder with sources: seven rounds
+ *                                        of two bursts, about 12 minutes
  *     node bench/main.ts outside         only our operator with the kinds that live outside the cluster: about 20 minutes.
  *                                        Keeps the other figures of the last run
  *
@@ -16,8 +19,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { abortOnInterrupt, exitCodeOf } from '../tools/abort-on-interrupt.ts';
 import { besidePage } from './benchmark-page.ts';
+import { type Command, commandOf, isOfAll, UsageError } from './command.ts';
 import { machine, versions } from './machine.ts';
-import { buildOperators, type OperatorName, onlyOnDemand, operatorNames } from './operators.ts';
+import { type BuiltName, buildBundles, buildOperators } from './operators.ts';
 import { subjects } from './outside/index.ts';
 import { PeerError } from './peers/programs.ts';
 import { isWhole, type Plan, PlanError, readPlan } from './plan.ts';
@@ -39,33 +43,20 @@ import type { RunContext } from './turns.ts';
 
 const repository = join(import.meta.dirname, '..');
 
-/** The argument that measures only the kinds that live outside the cluster. */
-const outsideAlone = 'outside';
-
 const outsideScenarios: readonly string[] = subjects.map(({ scenario }) => scenario);
 
 async function main(args: readonly string[]): Promise<number> {
-  const isOutsideAlone = args.length === 1 && args[0] === outsideAlone;
-  const unknown = isOutsideAlone ? [] : args.filter((name) => !(operatorNames as readonly string[]).includes(name));
-  if (unknown.length > 0) {
-    console.error(
-      `no such operator: ${unknown.join(', ')}. The operators are ${operatorNames.join(', ')}; "${outsideAlone}" is allowed only without others.`,
-    );
-    return 2;
-  }
   const signal = abortOnInterrupt();
   const folder = await mkdtemp(join(tmpdir(), 'echoperator-bench-'));
   // The API server's temporary files are removed with the folder.
   process.env.TMPDIR = folder;
   try {
+    const command = commandOf(args);
     const plan = readPlan(process.env);
     requireRootOnLinux();
-    const isNamed = (name: OperatorName): boolean =>
-      args.length === 0 ? name !== onlyOnDemand : name === 'echoperator' || args.includes(name);
-    const names = operatorNames.filter(isNamed);
-    const target = resultsFolder(plan, names, isOutsideAlone);
+    const target = resultsFolder(plan, command);
     const context = { plan, folder, signal };
-    const results = isOutsideAlone ? await measureOutside(context, target) : await measure(names, context, target);
+    const results = await measured(command, context, target);
     await writePage(results, target);
     console.log(`\n${report(results)}\n\nThe page with plots is ${join(target, 'benchmark.md')}`);
     return failed(results) ? 1 : 0;
@@ -74,7 +65,7 @@ async function main(args: readonly string[]): Promise<number> {
       console.error('interrupted');
       return exitCodeOf(signal.reason as NodeJS.Signals);
     }
-    if (error instanceof PlanError) {
+    if (error instanceof PlanError || error instanceof UsageError) {
       console.error(error.message);
       return 2;
     }
@@ -98,14 +89,21 @@ function requireRootOnLinux(): void {
 }
 
 /** Only a complete run is published. */
-function resultsFolder(plan: Plan, names: readonly OperatorName[], isOutsideAlone: boolean): string {
-  if (process.env.BENCH_RESULTS) return process.env.BENCH_RESULTS;
-  const whole =
-    isWhole(plan) && (isOutsideAlone || (names.length === operatorNames.length - 1 && !names.includes(onlyOnDemand)));
-  return join(repository, whole ? 'docs' : 'dist/bench');
+const resultsFolder = (plan: Plan, command: Command): string =>
+  process.env.BENCH_RESULTS || join(repository, isWhole(plan) && isOfAll(command) ? 'docs' : 'dist/bench');
+
+function measured(command: Command, context: RunContext, target: string): Promise<Results> {
+  switch (command.of) {
+    case 'operators':
+      return measure(command.names, context, target);
+    case 'outside':
+      return measureOutside(context, target);
+    case 'bundles':
+      return measureBundles(command.before, command.after, context, target);
+  }
 }
 
-async function measure(names: readonly OperatorName[], context: RunContext, target: string): Promise<Results> {
+async function measure(names: readonly BuiltName[], context: RunContext, target: string): Promise<Results> {
   const operators = await buildOperators(names, context.folder, context.signal);
   const [ours] = operators;
   if (ours === undefined) throw new RangeError('no operator');
@@ -119,6 +117,16 @@ async function measure(names: readonly OperatorName[], context: RunContext, targ
   await eventCosts(ours, context, (cost) => saved.save({ eventCosts: [...saved.results.eventCosts, cost] }), taken);
   await outsideRounds(ours, context, taken);
   await failoverRounds(operators, context, taken);
+  await writeResults(saved.results, join(target, besidePage));
+  return saved.results;
+}
+
+/** Compares two bundles of our operator by the bursts, whose rounds alternate. */
+async function measureBundles(before: string, after: string, context: RunContext, target: string): Promise<Results> {
+  const operators = await buildBundles(before, after, context.folder);
+  const own = await nothingYet(['echoperator'], context.plan);
+  const saved = new SavedResults({ ...own, versions: { ...own.versions, before, echoperator: after } });
+  await loadRounds(operators, undefined, context, saved.taken);
   await writeResults(saved.results, join(target, besidePage));
   return saved.results;
 }
@@ -143,7 +151,7 @@ async function measureOutside(context: RunContext, target: string): Promise<Resu
   return saved.results;
 }
 
-const nothingYet = async (names: readonly OperatorName[], plan: Plan): Promise<Results> => ({
+const nothingYet = async (names: readonly BuiltName[], plan: Plan): Promise<Results> => ({
   date: new Date().toISOString(),
   machine: machine(),
   versions: await versions(names),

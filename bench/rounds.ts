@@ -51,7 +51,7 @@ export async function busyPace(operators: readonly Operator[], context: RunConte
   return rates.length === 0 ? undefined : Math.max(1, Math.round(Math.min(...rates) * 0.6));
 }
 
-/** Idle, burst and even paces. Each round also measures the API server's limit. */
+/** Idle, bursts and even paces. Each round also measures the API server's limit, if there are paces. */
 export async function loadRounds(
   operators: readonly Operator[],
   busyPerSecond: number | undefined,
@@ -64,7 +64,7 @@ export async function loadRounds(
       operator.name,
       () => loadTurn(operator, busyPerSecond, context),
     ]);
-    turns.push(['ceiling', () => ceilingTurn(context)]);
+    if (busyPerSecond !== undefined) turns.push(['ceiling', () => ceilingTurn(context)]);
     await takeRound('load', `round ${round + 1} of ${rounds}`, inOrder(turns, round), taken);
   }
 }
@@ -230,6 +230,7 @@ export function differenceOf(turns: Round['turns']): string | undefined {
 const shownOfTurns = [
   'echosPerSecond',
   'burstP50',
+  'warmEchosPerSecond',
   'longEchosPerSecond',
   'longP50',
   'start',

@@ -11,7 +11,7 @@ import type { Turn } from './results.ts';
 import { endOf, RunningOperator, TurnError } from './running-operator.ts';
 import { evenQuantiles, quantile } from './statistics.ts';
 import { Stopwatch } from './stopwatch.ts';
-import { cpuSeconds, memoryMB } from './usage.ts';
+import { cpuSeconds, type Memory, memoryMB, withPeakAnonymous } from './usage.ts';
 
 /** The context of every turn of a run. */
 export interface RunContext {
@@ -23,6 +23,7 @@ export interface RunContext {
 }
 
 const burstPrefix = 'burst-';
+const warmPrefix = 'warm-';
 const steadyPrefix = 'steady-';
 const busyPrefix = 'busy-';
 
@@ -67,21 +68,23 @@ class Trial {
     return new Trial(operator, context, { server, running, stopwatch, log });
   }
 
-  /** Waits until the operator and the new server have settled. @returns the operator's memory in MB */
-  async settle(): Promise<number> {
+  /** Waits until the operator and the new server have settled. @returns the operator's memory */
+  async settle(): Promise<Memory> {
     await delay(this.#context.plan.settleMs, undefined, { signal: this.#context.signal });
-    return (await memoryMB(this.#running.pid)).now;
+    return memoryMB(this.#running.pid);
   }
 
-  async burst(count: number) {
+  async burst(prefix: string, count: number) {
     const { client, pid } = this.#server;
     await connectWriters(client, writers);
     const before = { operator: await cpuSeconds(this.#running.pid), server: await cpuSeconds(pid) };
-    await burst(client, burstPrefix, count, ({ metadata }) => this.#stopwatch.created(metadata.name));
-    await this.#served(count);
+    const [, peakAnonymous] = await withPeakAnonymous(this.#running.pid, async () => {
+      await burst(client, prefix, count, ({ metadata }) => this.#stopwatch.created(metadata.name));
+      await this.#served(count);
+    });
     const operator = (await cpuSeconds(this.#running.pid)) - before.operator;
     const server = (await cpuSeconds(pid)) - before.server;
-    const waits = this.#stopwatch.waits(burstPrefix);
+    const waits = this.#stopwatch.waits(prefix);
     return {
       p50: quantile(waits, 0.5),
       p99: quantile(waits, 0.99),
@@ -89,6 +92,7 @@ class Trial {
       cpuPerEcho: (operator * 1000) / count,
       serverCpuPerEcho: (server * 1000) / count,
       peakMemory: (await memoryMB(this.#running.pid)).peak,
+      peakAnonymous,
     };
   }
 
@@ -133,10 +137,10 @@ async function onFreshServer<T>(operator: Operator, context: RunContext, work: (
   try {
     const trial = await Trial.start(operator, server, context);
     try {
-      const idleMemory = await trial.settle();
+      const idle = await trial.settle();
       const others = await watchOthers();
       const result = await work(trial);
-      return { result, idleMemory, disturbance: await others(), requests };
+      return { result, idle, disturbance: await others(), requests };
     } finally {
       await trial.stop();
     }
@@ -147,9 +151,10 @@ async function onFreshServer<T>(operator: Operator, context: RunContext, work: (
 }
 
 /**
- * Measures an idle operator, the burst, and two even paces on a fresh API server.
+ * Measures an idle operator, two bursts, and even paces on a fresh API server. The second burst is for a warm operator: its code has been
+ * compiled.
  *
- * @param busyPerSecond the second pace; undefined for none
+ * @param busyPerSecond the second pace; undefined for no paces
  */
 export async function loadTurn(
   operator: Operator,
@@ -157,17 +162,20 @@ export async function loadTurn(
   context: RunContext,
 ): Promise<Turn> {
   const { plan } = context;
-  const even = paceFor(50, plan.steadySeconds);
+  const even = busyPerSecond === undefined ? undefined : paceFor(50, plan.steadySeconds);
   const busy = busyPerSecond === undefined ? undefined : paceFor(busyPerSecond, plan.busySeconds);
-  const { result, idleMemory, disturbance, requests } = await onFreshServer(operator, context, async (trial) => ({
-    burst: await trial.burst(plan.burst),
-    steady: await trial.steady(steadyPrefix, even),
+  const { result, idle, disturbance, requests } = await onFreshServer(operator, context, async (trial) => ({
+    burst: await trial.burst(burstPrefix, plan.burst),
+    warm: await trial.burst(warmPrefix, plan.burst),
+    steady: even && (await trial.steady(steadyPrefix, even)),
     busy: busy && (await trial.steady(busyPrefix, busy)),
   }));
   const inBurst = await requests(burstPrefix);
+  const inWarm = await requests(warmPrefix);
   const counted = {
     burst: perEcho(inBurst, plan.burst),
-    '50/s': perEcho(await requests(steadyPrefix), even.count),
+    'second burst': perEcho(inWarm, plan.burst),
+    ...(even && { '50/s': perEcho(await requests(steadyPrefix), even.count) }),
     ...(busy && { 'at 60 %': perEcho(await requests(busyPrefix), busy.count) }),
   };
   return {
@@ -178,10 +186,14 @@ export async function loadTurn(
       cpuPerEcho: result.burst.cpuPerEcho,
       serverCpuPerEcho: result.burst.serverCpuPerEcho,
       peakMemory: result.burst.peakMemory,
-      steadyP50: result.steady.p50,
-      steadyP99: result.steady.p99,
+      peakAnonymous: result.burst.peakAnonymous,
+      warmEchosPerSecond: plan.burst / inWarm.seconds,
+      warmCpuPerEcho: result.warm.cpuPerEcho,
+      warmServerCpuPerEcho: result.warm.serverCpuPerEcho,
+      ...(result.steady && { steadyP50: result.steady.p50, steadyP99: result.steady.p99 }),
       ...(result.busy && { busyP50: result.busy.p50, busyP99: result.busy.p99 }),
-      idleMemory,
+      idleMemory: idle.resident,
+      idleAnonymous: idle.anonymous,
     },
     disturbance,
     requests: counted,
@@ -192,7 +204,9 @@ export async function loadTurn(
 /** Measures the long burst on a fresh API server. */
 export async function longBurstTurn(operator: Operator, context: RunContext): Promise<Turn> {
   const count = context.plan.longBurst;
-  const { result, disturbance, requests } = await onFreshServer(operator, context, (trial) => trial.burst(count));
+  const { result, disturbance, requests } = await onFreshServer(operator, context, (trial) =>
+    trial.burst(burstPrefix, count),
+  );
   const counted = await requests(burstPrefix);
   return {
     figures: {
@@ -202,6 +216,7 @@ export async function longBurstTurn(operator: Operator, context: RunContext): Pr
       longCpuPerEcho: result.cpuPerEcho,
       longServerCpuPerEcho: result.serverCpuPerEcho,
       longPeakMemory: result.peakMemory,
+      longPeakAnonymous: result.peakAnonymous,
     },
     disturbance,
     requests: { 'long burst': perEcho(counted, count) },
@@ -212,7 +227,7 @@ export async function longBurstTurn(operator: Operator, context: RunContext): Pr
 /** Returns the Echos per second that the operator serves in a burst. */
 export async function maximumRate(operator: Operator, context: RunContext): Promise<number> {
   const { burst: count } = context.plan;
-  const { requests } = await onFreshServer(operator, context, (trial) => trial.burst(count));
+  const { requests } = await onFreshServer(operator, context, (trial) => trial.burst(burstPrefix, count));
   return count / (await requests(burstPrefix)).seconds;
 }
 
@@ -237,7 +252,8 @@ export async function cacheTurn(operator: Operator, server: ApiServer, context: 
   const running = await RunningOperator.start(operator, server, join(folder, `${operator.name}.log`));
   try {
     await delay(plan.settleMs, undefined, { signal });
-    const figures = { start: running.startMs, cachedMemory: (await memoryMB(running.pid)).now };
+    const { resident, anonymous } = await memoryMB(running.pid);
+    const figures = { start: running.startMs, cachedMemory: resident, cachedAnonymous: anonymous };
     return { figures, disturbance: await others() };
   } finally {
     await running.stop();

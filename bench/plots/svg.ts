@@ -47,6 +47,7 @@ export const colours: Readonly<Record<string, string>> = {
   'kube-rs': '#009e73',
   'client-node': '#cc79a7',
   unrecorded: '#d55e00',
+  before: '#d55e00',
   ceiling: '#999999',
 };
 
