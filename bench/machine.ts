@@ -40,6 +40,7 @@ const peers: Readonly<Record<OperatorName, () => Promise<Readonly<Record<string,
   echoperator: async () => ({}),
   unrecorded: async () => ({}),
   before: async () => ({}),
+  'controller-runtime-ryw': async () => ({}),
   'controller-runtime': async () => ({
     'controller-runtime': await pinned(
       'bench/peers/controller-runtime/go.mod',

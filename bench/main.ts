@@ -1,13 +1,13 @@
 /**
  * Compares the operator with peers that do the same work, on one machine and in one run:
  *
- *     node bench/main.ts                 seven rounds: about 70 minutes
+ *     node bench/main.ts                 at most 75 minutes
  *     QUICK=1 node bench/main.ts         a short run: within 5 minutes, once the peers are built
  *     node bench/main.ts kube-rs         only our operator and the named ones
  *     node bench/main.ts unrecorded      our operator with and without its flight recorder
  *     node bench/main.ts bundles BEFORE AFTER
- *                                        two bundles of our operator in turn, each a git revision or a folder with sources: seven rounds
- *                                        of two bursts, about 12 minutes
+ *                                        two bundles of our operator in turn, each a git revision or a folder with sources: about 15
+ *                                        minutes, less with ROUNDS, CURVE_ROUNDS or BURST
  *     node bench/main.ts outside         only our operator with the kinds that live outside the cluster: about 20 minutes.
  *                                        Keeps the other figures of the last run
  *
@@ -23,20 +23,21 @@ import { type Command, commandOf, isOfAll, UsageError } from './command.ts';
 import { machine, versions } from './machine.ts';
 import { type BuiltName, buildBundles, buildOperators } from './operators.ts';
 import { subjects } from './outside/index.ts';
+import { pacesOf } from './paces.ts';
 import { PeerError } from './peers/programs.ts';
 import { isWhole, type Plan, PlanError, readPlan } from './plan.ts';
-import { writePage } from './publish.ts';
+import { publish } from './publish.ts';
 import { report } from './report.ts';
 import { type Results, readResults, writeResults } from './results.ts';
 import {
-  busyPace,
   cacheRounds,
-  eventCosts,
+  eventCostRounds,
   failoverRounds,
   loadRounds,
   longBurstRounds,
   outsideRounds,
   type RoundsTaken,
+  slowerRateOf,
 } from './rounds.ts';
 import { TurnError } from './running-operator.ts';
 import type { RunContext } from './turns.ts';
@@ -57,7 +58,7 @@ async function main(args: readonly string[]): Promise<number> {
     const target = resultsFolder(plan, command);
     const context = { plan, folder, signal };
     const results = await measured(command, context, target);
-    await writePage(results, target);
+    await publish(results, target);
     console.log(`\n${report(results)}\n\nThe page with plots is ${join(target, 'benchmark.md')}`);
     return failed(results) ? 1 : 0;
   } catch (error) {
@@ -95,39 +96,41 @@ const resultsFolder = (plan: Plan, command: Command): string =>
 function measured(command: Command, context: RunContext, target: string): Promise<Results> {
   switch (command.of) {
     case 'operators':
-      return measure(command.names, context, target);
+      return measure(command.names, context);
     case 'outside':
       return measureOutside(context, target);
     case 'bundles':
-      return measureBundles(command.before, command.after, context, target);
+      return measureBundles(command.before, command.after, context);
   }
 }
 
-async function measure(names: readonly BuiltName[], context: RunContext, target: string): Promise<Results> {
+async function measure(names: readonly BuiltName[], context: RunContext): Promise<Results> {
   const operators = await buildOperators(names, context.folder, context.signal);
   const [ours] = operators;
   if (ours === undefined) throw new RangeError('no operator');
   const saved = new SavedResults(await nothingYet(names, context.plan));
   const { taken } = saved;
-  const busyPerSecond = await busyPace(operators, context);
-  if (busyPerSecond !== undefined) await saved.save({ busyPerSecond });
-  await loadRounds(operators, busyPerSecond, context, taken);
+  const slowerRate = await slowerRateOf(operators, context);
+  if (slowerRate !== undefined) await saved.save({ slowerRate });
+  await loadRounds(operators, pacesOf(slowerRate), context, taken);
   await longBurstRounds(operators, context, taken);
   await cacheRounds(operators, context, taken);
-  await eventCosts(ours, context, (cost) => saved.save({ eventCosts: [...saved.results.eventCosts, cost] }), taken);
+  await eventCostRounds(operators, context, taken);
   await outsideRounds(ours, context, taken);
   await failoverRounds(operators, context, taken);
-  await writeResults(saved.results, join(target, besidePage));
   return saved.results;
 }
 
-/** Compares two bundles of our operator by the bursts, whose rounds alternate. */
-async function measureBundles(before: string, after: string, context: RunContext, target: string): Promise<Results> {
+/** Compares two bundles of our operator, whose turns alternate: by the bursts, and by the cost of an event. */
+async function measureBundles(before: string, after: string, context: RunContext): Promise<Results> {
   const operators = await buildBundles(before, after, context.folder);
-  const own = await nothingYet(['echoperator'], context.plan);
+  const { plan } = context;
+  const own = await nothingYet(['echoperator'], plan);
   const saved = new SavedResults({ ...own, versions: { ...own.versions, before, echoperator: after } });
-  await loadRounds(operators, undefined, context, saved.taken);
-  await writeResults(saved.results, join(target, besidePage));
+  const { judgedObjects, rounds } = plan;
+  const few: Plan = { ...plan, cachedObjects: [judgedObjects], eventCostRounds: rounds, someRounds: { ceiling: 0 } };
+  await eventCostRounds(operators, { ...context, plan: few }, saved.taken);
+  await loadRounds(operators, {}, { ...context, plan: few }, saved.taken);
   return saved.results;
 }
 
@@ -147,7 +150,6 @@ async function measureOutside(context: RunContext, target: string): Promise<Resu
     outside: { date: own.date, versions: own.versions },
   });
   await outsideRounds(ours, context, saved.taken);
-  await writeResults(saved.results, join(target, besidePage));
   return saved.results;
 }
 
@@ -159,7 +161,6 @@ const nothingYet = async (names: readonly BuiltName[], plan: Plan): Promise<Resu
   rounds: [],
   voidRounds: [],
   repeatedRounds: 0,
-  eventCosts: [],
 });
 
 /** Saves the results after each round, so that an interrupted run keeps its figures. */

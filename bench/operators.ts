@@ -4,7 +4,14 @@ import { bundleOperatorIn, sourcesOf } from '../testkit/shipped-program.ts';
 import { clientNodePeer, controllerRuntimePeer, kubeRsPeer } from './peers/programs.ts';
 
 /** Ours is first, because ratios are ours divided by another's. */
-export const operatorNames = ['echoperator', 'controller-runtime', 'kube-rs', 'client-node', 'unrecorded'] as const;
+export const operatorNames = [
+  'echoperator',
+  'controller-runtime',
+  'controller-runtime-ryw',
+  'kube-rs',
+  'client-node',
+  'unrecorded',
+] as const;
 
 export type BuiltName = (typeof operatorNames)[number];
 
@@ -52,9 +59,14 @@ const repository = join(import.meta.dirname, '..');
 const build: Readonly<Record<BuiltName, Build>> = {
   echoperator: async (folder) => recorded(await bundled(repository, join(folder, 'echoperator')), folder),
   'controller-runtime': async (_, signal) => ({ command: [await controllerRuntimePeer(signal)], environment: {} }),
+  // With its option that a read waits until the cache has observed the writes before it.
+  'controller-runtime-ryw': async (_, signal) => ({
+    command: [await controllerRuntimePeer(signal)],
+    environment: { READ_YOUR_WRITES: 'true' },
+  }),
   'kube-rs': async (_, signal) => ({ command: [await kubeRsPeer(signal)], environment: {} }),
   'client-node': async (folder) => ({
-    command: [process.execPath, await clientNodePeer(folder)],
+    command: [process.execPath, '--expose-gc', await clientNodePeer(folder)],
     environment: { NODE_ENV: 'production' },
   }),
   unrecorded: (folder) => bundled(repository, join(folder, 'unrecorded')),

@@ -4,7 +4,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { type ApiServer, startApiServer } from './api-server.ts';
 import { watchOthers } from './disturbance.ts';
 import { burst, connectWriters, eventsArrived, type Pace, populate, steady, writers } from './load.ts';
+import type { Measure } from './measurements.ts';
 import type { Operator } from './operators.ts';
+import { type PacePercent, type Paces, pacePercents } from './paces.ts';
 import { type Plan, timeoutMsFor } from './plan.ts';
 import { perEcho, readRequests } from './requests.ts';
 import type { Turn } from './results.ts';
@@ -24,8 +26,7 @@ export interface RunContext {
 
 const burstPrefix = 'burst-';
 const warmPrefix = 'warm-';
-const steadyPrefix = 'steady-';
-const busyPrefix = 'busy-';
+const pacePrefix = (percent: PacePercent): string => `pace${percent}-`;
 
 /** The number of even steps of the saved quantiles of a burst's waits. */
 const waitSteps = 200;
@@ -128,8 +129,6 @@ class Trial {
   }
 }
 
-const paceFor = (perSecond: number, seconds: number): Pace => ({ perSecond, count: Math.round(perSecond * seconds) });
-
 /** Runs `work` with an operator on a fresh API server. @returns its result, and a function that reads the requests from the audit log */
 async function onFreshServer<T>(operator: Operator, context: RunContext, work: (trial: Trial) => Promise<T>) {
   const server = await startApiServer(context.folder);
@@ -154,30 +153,34 @@ async function onFreshServer<T>(operator: Operator, context: RunContext, work: (
  * Measures an idle operator, two bursts, and even paces on a fresh API server. The second burst is for a warm operator: its code has been
  * compiled.
  *
- * @param busyPerSecond the second pace; undefined for no paces
+ * @param paces Echos per second of each pace
  */
-export async function loadTurn(
-  operator: Operator,
-  busyPerSecond: number | undefined,
-  context: RunContext,
-): Promise<Turn> {
+export async function loadTurn(operator: Operator, paces: Paces, context: RunContext): Promise<Turn> {
   const { plan } = context;
-  const even = busyPerSecond === undefined ? undefined : paceFor(50, plan.steadySeconds);
-  const busy = busyPerSecond === undefined ? undefined : paceFor(busyPerSecond, plan.busySeconds);
-  const { result, idle, disturbance, requests } = await onFreshServer(operator, context, async (trial) => ({
-    burst: await trial.burst(burstPrefix, plan.burst),
-    warm: await trial.burst(warmPrefix, plan.burst),
-    steady: even && (await trial.steady(steadyPrefix, even)),
-    busy: busy && (await trial.steady(busyPrefix, busy)),
-  }));
+  const wanted = pacePercents.flatMap((percent) => {
+    const perSecond = paces[percent];
+    return perSecond === undefined ? [] : [{ percent, perSecond, count: Math.round(perSecond * plan.paceSeconds) }];
+  });
+  const figures: Partial<Record<Measure, number>> = {};
+  const { result, idle, disturbance, requests } = await onFreshServer(operator, context, async (trial) => {
+    const burst = await trial.burst(burstPrefix, plan.burst);
+    const warm = await trial.burst(warmPrefix, plan.burst);
+    for (const { percent, ...pace } of wanted) {
+      const { p50, p99 } = await trial.steady(pacePrefix(percent), pace);
+      figures[`pace${percent}P50`] = p50;
+      figures[`pace${percent}P99`] = p99;
+    }
+    return { burst, warm };
+  });
   const inBurst = await requests(burstPrefix);
   const inWarm = await requests(warmPrefix);
-  const counted = {
+  const counted: Record<string, string> = {
     burst: perEcho(inBurst, plan.burst),
     'second burst': perEcho(inWarm, plan.burst),
-    ...(even && { '50/s': perEcho(await requests(steadyPrefix), even.count) }),
-    ...(busy && { 'at 60 %': perEcho(await requests(busyPrefix), busy.count) }),
   };
+  for (const { percent, count } of wanted) {
+    counted[`at ${percent} %`] = perEcho(await requests(pacePrefix(percent)), count);
+  }
   return {
     figures: {
       echosPerSecond: plan.burst / inBurst.seconds,
@@ -190,10 +193,9 @@ export async function loadTurn(
       warmEchosPerSecond: plan.burst / inWarm.seconds,
       warmCpuPerEcho: result.warm.cpuPerEcho,
       warmServerCpuPerEcho: result.warm.serverCpuPerEcho,
-      ...(result.steady && { steadyP50: result.steady.p50, steadyP99: result.steady.p99 }),
-      ...(result.busy && { busyP50: result.busy.p50, busyP99: result.busy.p99 }),
       idleMemory: idle.resident,
       idleAnonymous: idle.anonymous,
+      ...figures,
     },
     disturbance,
     requests: counted,
@@ -233,15 +235,24 @@ export async function maximumRate(operator: Operator, context: RunContext): Prom
 
 export const cachedPrefix = 'cached-';
 
-/** Starts a server with Echos that have their Jobs and statuses, so that operators only read. */
-export async function populatedServer({ plan, folder }: RunContext): Promise<ApiServer> {
-  const server = await startApiServer(folder);
-  try {
-    await populate(server.client, cachedPrefix, plan.cached);
-    return server;
-  } catch (error) {
-    await server.stop();
-    throw error;
+/** A server with Echos that have their Jobs and statuses, so that operators only read. */
+export class PopulatedServer {
+  readonly server: ApiServer;
+  #echos = 0;
+
+  private constructor(server: ApiServer) {
+    this.server = server;
+  }
+
+  static async start({ folder }: RunContext): Promise<PopulatedServer> {
+    return new PopulatedServer(await startApiServer(folder));
+  }
+
+  /** Creates more Echos with their Jobs, until there are so many objects. */
+  async fill(objects: number): Promise<void> {
+    console.error(`Creating Echos and Jobs until there are ${objects} objects`);
+    await populate(this.server.client, `${cachedPrefix}${this.#echos}-`, objects / 2 - this.#echos);
+    this.#echos = objects / 2;
   }
 }
 

@@ -4,11 +4,12 @@ import { describe, expect, test } from '@jest/globals';
 import { linksOf, tableAfter } from '../../testkit/markdown.ts';
 import { benchmarkPage, besidePage } from '../benchmark-page.ts';
 import { readPlan } from '../plan.ts';
+import type { Round } from '../results.ts';
 import { readResults } from '../results.ts';
 import { openElements } from './markup.ts';
 import { loadRound, resultsOf, turn } from './results.ts';
 
-const figures = { echosPerSecond: 200, burstP50: 100, idleMemory: 60 };
+const figures = { echosPerSecond: 200, burstP50: 100, idleAnonymous: 25 };
 const round = loadRound({
   echoperator: figures,
   'controller-runtime': { ...figures, echosPerSecond: 100, burstP50: 1000 },
@@ -27,12 +28,12 @@ test('docs/benchmark.md and its plots are what bench/page.ts makes of bench.json
 
 test('the page shows exactly the plots that it returns', () => {
   const withWaits = { ...round, turns: { ...round.turns, echoperator: turn(figures, { waits: [1, 2, 3] }) } };
-  const eventCosts = [{ size: 1000, cpuPerEvent: 0.05, disturbance: 0 }];
-  const { markdown, plots } = pageOf([withWaits], { eventCosts });
+  const cost: Round = { scenario: 'event cost', objects: 1000, turns: { echoperator: turn({ eventCpu: 50 }) } };
+  const { markdown, plots } = pageOf([withWaits, cost]);
   const shown = linksOf(markdown).filter((link) => link.endsWith('.svg'));
   expect(shown.sort()).toEqual([...plots.keys()].map((name) => `benchmark/${name}`).sort());
   expect([...plots.keys()]).toEqual(
-    expect.arrayContaining(['burst-waits.svg', 'echos-per-second.svg', 'event-cost.svg']),
+    expect.arrayContaining(['burst-waits.svg', 'echos-per-second.svg', 'by-objects-event-cpu.svg']),
   );
   for (const plot of plots.values()) expect(openElements(plot)).toEqual([]);
 });
@@ -40,9 +41,8 @@ test('the page shows exactly the plots that it returns', () => {
 test('the page shows the bound, the measured value and the result of each bar', () => {
   const rows = tableAfter(pageOf([round]).markdown, '| bar').map((row) => Object.values(row));
   expect(rows).toEqual([
-    ['burst: Echos/s ÷ controller-runtime', '≥ 1.25', '2.00 [2.00, 2.00]', '1', '0.0 %', 'met', 'met'],
-    ['burst: p50 wait, ms ÷ controller-runtime', '≤ 0.3', '0.10 [0.10, 0.10]', '1', '0.0 %', 'met', 'met'],
-    ['memory idle, MB', '≤ 70', '60 [60, 60]', '1', '0.0 %', 'met', 'met'],
+    ['burst: Echos/s ÷ controller-runtime', '≥ 1.1', '2.00 [2.00, 2.00]', '1', '0.0 %', 'met', 'met'],
+    ['anonymous memory idle, MB', '≤ 20', '25.0 [25.0, 25.0]', '1', '0.0 %', 'missed', 'missed'],
   ]);
 });
 
@@ -135,6 +135,14 @@ describe('kinds outside the cluster', () => {
   });
 });
 
+test('the page names the measured commit and its age', () => {
+  const versions = { echoperator: 'abc123' };
+  expect(pageOf([round], { versions, age: 3 }).markdown).toContain(
+    'commit is abc123. When this page was made, 3 later commits had changed src/;',
+  );
+  expect(pageOf([round], { versions }).markdown).toContain('its age was unknown;');
+});
+
 describe('the page warns', () => {
   const warningOf = (...args: Parameters<typeof resultsOf>) => /^> .*$/m.exec(pageOf(...args).markdown)?.[0];
 
@@ -147,7 +155,7 @@ describe('the page warns', () => {
   });
 
   test('of a short separate run of the kinds outside the cluster', () => {
-    const plan = { ...readPlan({}), outsideRounds: 1 };
+    const plan = { ...readPlan({}), postgresWriters: 1 };
     const rows = { scenario: 'rows', turns: { echoperator: turn({ rowsSeconds: 1 }) } } as const;
     expect(warningOf([round, rows], { plan })).toContain('had a short run');
     expect(warningOf([round], { plan })).toBeUndefined();
