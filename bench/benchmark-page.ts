@@ -146,6 +146,14 @@ kube-rs \`malloc_trim\`.`,
     measures: ['idleAnonymous', 'idleMemory', 'cachedAnonymous', 'cachedMemory', 'start'],
   },
   {
+    heading: 'Until the Job has succeeded',
+    about: ({ plan }) =>
+      `Our operator alone, with kube-controller-manager, and with kwok for the pods, which run for 3 to 5 s. First a few Echos while all is
+idle, then a burst of ${plan.lifecycleBurst}, in ${count(plan.lifecycleRounds, 'round')}. The status writes of an Echo are those from its creation until its status
+says that the Job has succeeded. From Job to status is the time between the two events that say so in the bench's own watches.`,
+    measures: ['statusWrites', 'jobsPerSecond', 'lifecycleCpu', 'idleLagP50', 'burstLagP50', 'burstLagP99'],
+  },
+  {
     heading: 'Failover',
     about: ({ plan }) =>
       `Operators of which one process leads and others stand by: cold, with empty caches, or warm, with full ones. All have
@@ -368,7 +376,7 @@ const repeat = `On Linux, as root, with Go and Rust, on a machine that has nothi
     node bench/main.ts outside # the kinds that live outside of the cluster alone; what the page has of others stays
 
 \`ROUNDS\`, \`BURST\`, \`PACE_SECONDS\`, \`LONG_ROUNDS\`, \`LONG_BURST\`, \`CACHE_ROUNDS\`, \`CURVE_ROUNDS\`, \`EVENT_COST_ROUNDS\`,
-\`HANDOVER_ROUNDS\`, \`CRASH_ROUNDS\`, \`NODE_ROUNDS\`, \`IDLE_ROUNDS\`, \`OUTSIDE_ROUNDS\`, \`POSTGRES_WRITERS\` and \`PETS\` set how much is done; a run of less than usual writes to dist/bench/ too. \`node bench/page.ts\` makes this page again from [bench.json](${besidePage}/bench.json), which has every figure.`;
+\`LIFECYCLE_ROUNDS\`, \`HANDOVER_ROUNDS\`, \`CRASH_ROUNDS\`, \`NODE_ROUNDS\`, \`IDLE_ROUNDS\`, \`OUTSIDE_ROUNDS\`, \`POSTGRES_WRITERS\` and \`PETS\` set how much is done; a run of less than usual writes to dist/bench/ too. \`node bench/page.ts\` makes this page again from [bench.json](${besidePage}/bench.json), which has every figure.`;
 
 const count = (number: number, noun: string): string => `${number} ${noun}${number === 1 ? '' : 's'}`;
 

@@ -43,6 +43,7 @@ const bars: readonly Bar[] = [
   { measure: 'longPeakAnonymous', peers: controllerRuntime, bound: { atMost: 0.8 } },
   { measure: 'pace60P99', peers: [...controllerRuntime, ...kubeRs], bound: { atMost: 1 } },
   { measure: 'start', peers: controllerRuntime, bound: { atMost: 1 } },
+  { measure: 'statusWrites', bound: { atMost: 2.1 } },
   { measure: 'cachedMemory', peers: controllerRuntime, bound: { atMost: 0.8 } },
   { measure: 'coldHandover', peers: controllerRuntime, bound: { atMost: 0.25 } },
   { measure: 'warmHandover', peers: controllerRuntime, bound: { atMost: 0.25 } },

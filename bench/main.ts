@@ -33,6 +33,7 @@ import {
   cacheRounds,
   eventCostRounds,
   failoverRounds,
+  lifecycleRounds,
   loadRounds,
   longBurstRounds,
   outsideRounds,
@@ -116,12 +117,13 @@ async function measure(names: readonly BuiltName[], context: RunContext): Promis
   await longBurstRounds(operators, context, taken);
   await cacheRounds(operators, context, taken);
   await eventCostRounds(operators, context, taken);
+  await lifecycleRounds([ours], context, taken);
   await outsideRounds(ours, context, taken);
   await failoverRounds(operators, context, taken);
   return saved.results;
 }
 
-/** Compares two bundles of our operator, whose turns alternate: by the bursts, and by the cost of an event. */
+/** Compares two bundles of our operator, whose turns alternate: by the bursts, the cost of an event, and Echos until they succeed. */
 async function measureBundles(before: string, after: string, context: RunContext): Promise<Results> {
   const operators = await buildBundles(before, after, context.folder);
   const { plan } = context;
@@ -131,6 +133,7 @@ async function measureBundles(before: string, after: string, context: RunContext
   const few: Plan = { ...plan, cachedObjects: [judgedObjects], eventCostRounds: rounds, someRounds: { ceiling: 0 } };
   await eventCostRounds(operators, { ...context, plan: few }, saved.taken);
   await loadRounds(operators, {}, { ...context, plan: few }, saved.taken);
+  await lifecycleRounds(operators, context, saved.taken);
   return saved.results;
 }
 

@@ -24,6 +24,10 @@ export interface Plan {
   readonly curveRounds: number;
   /** Rounds that measure the cost of an event, with each number. */
   readonly eventCostRounds: number;
+  /** Rounds of Echos until they succeed; 0 for none. */
+  readonly lifecycleRounds: number;
+  /** The number of Echos of their burst. */
+  readonly lifecycleBurst: number;
   /** Rounds in which leaders are stopped; 0 for none. */
   readonly handoverRounds: number;
   /** Stopped leaders per turn, for cold and for warm standbys. */
@@ -71,6 +75,8 @@ const usual: Plan = {
   cacheRounds: 5,
   curveRounds: 2,
   eventCostRounds: 2,
+  lifecycleRounds: 2,
+  lifecycleBurst: 500,
   handoverRounds: 3,
   handovers: 3,
   crashRounds: 2,
@@ -97,6 +103,8 @@ const quick: Plan = {
   cacheRounds: 1,
   curveRounds: 1,
   eventCostRounds: 1,
+  lifecycleRounds: 1,
+  lifecycleBurst: 50,
   handoverRounds: 1,
   handovers: 1,
   // The start of a cluster with kubelets alone takes a minute.
@@ -114,7 +122,7 @@ const quick: Plan = {
 
 /**
  * Reads the plan from the environment. QUICK=1 selects a short run. ROUNDS, BURST, PACE_SECONDS, LONG_ROUNDS, LONG_BURST, CACHE_ROUNDS,
- * CURVE_ROUNDS, EVENT_COST_ROUNDS, HANDOVER_ROUNDS, CRASH_ROUNDS, NODE_ROUNDS, IDLE_ROUNDS, OUTSIDE_ROUNDS, POSTGRES_WRITERS and PETS set
+ * CURVE_ROUNDS, EVENT_COST_ROUNDS, LIFECYCLE_ROUNDS, HANDOVER_ROUNDS, CRASH_ROUNDS, NODE_ROUNDS, IDLE_ROUNDS, OUTSIDE_ROUNDS, POSTGRES_WRITERS and PETS set
  * single values.
  *
  * @throws PlanError
@@ -135,6 +143,7 @@ export function readPlan(environment: NodeJS.ProcessEnv): Plan {
     cacheRounds: setting('CACHE_ROUNDS', plan.cacheRounds, 0),
     curveRounds: setting('CURVE_ROUNDS', plan.curveRounds, 0),
     eventCostRounds: setting('EVENT_COST_ROUNDS', plan.eventCostRounds, 0),
+    lifecycleRounds: setting('LIFECYCLE_ROUNDS', plan.lifecycleRounds, 0),
     handoverRounds: setting('HANDOVER_ROUNDS', plan.handoverRounds, 0),
     crashRounds: setting('CRASH_ROUNDS', plan.crashRounds, 0),
     nodeRounds: setting('NODE_ROUNDS', plan.nodeRounds, 0),
@@ -159,6 +168,8 @@ export const isWholeInside = (plan: Plan): boolean =>
   plan.cacheRounds >= usual.cacheRounds &&
   plan.curveRounds >= usual.curveRounds &&
   plan.eventCostRounds >= usual.eventCostRounds &&
+  plan.lifecycleRounds >= usual.lifecycleRounds &&
+  plan.lifecycleBurst >= usual.lifecycleBurst &&
   plan.handoverRounds >= usual.handoverRounds &&
   plan.handovers >= usual.handovers &&
   plan.crashRounds >= usual.crashRounds &&

@@ -26,6 +26,7 @@ export interface Round {
     | 'long burst'
     | 'cache'
     | 'event cost'
+    | 'to Succeeded'
     | 'handover'
     | 'crash'
     | 'lost node'

@@ -12,6 +12,7 @@ import {
   idleTurn,
   lostNodeTurn,
 } from './failover/index.ts';
+import { lifecycleTurn } from './lifecycle/index.ts';
 import type { Operator } from './operators.ts';
 import { bareTurn, outsideTurn, subjects } from './outside/index.ts';
 import type { Paces } from './paces.ts';
@@ -156,6 +157,20 @@ export async function eventCostRounds(
   }
 }
 
+/** Our operator, with Echos until they succeed. @param operators bundles of our operator */
+export async function lifecycleRounds(
+  operators: readonly Operator[],
+  context: RunContext,
+  taken: RoundsTaken,
+): Promise<void> {
+  const { lifecycleRounds: rounds } = context.plan;
+  const turns: Turns = operators.map((operator) => [operator.name, () => lifecycleTurn(operator, context)]);
+  for (let round = 0; round < rounds; round++) {
+    const name = `to Succeeded ${round + 1} of ${rounds}`;
+    await takeRound({ scenario: 'to Succeeded' }, name, inOrder(turns, round), taken);
+  }
+}
+
 /** Stopped leaders, idle groups, killed leaders and lost nodes, of the operators with leader election. */
 export async function failoverRounds(
   operators: readonly Operator[],
@@ -262,6 +277,10 @@ const shownOfTurns = [
   'start',
   'cachedAnonymous',
   'eventCpu',
+  'statusWrites',
+  'jobsPerSecond',
+  'idleLagP50',
+  'burstLagP99',
   'coldHandover',
   'warmHandover',
   'coldCrash',

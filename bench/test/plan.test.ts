@@ -27,6 +27,7 @@ describe('a setting', () => {
     ['CACHE_ROUNDS', 'cacheRounds'],
     ['CURVE_ROUNDS', 'curveRounds'],
     ['EVENT_COST_ROUNDS', 'eventCostRounds'],
+    ['LIFECYCLE_ROUNDS', 'lifecycleRounds'],
     ['HANDOVER_ROUNDS', 'handoverRounds'],
     ['CRASH_ROUNDS', 'crashRounds'],
     ['NODE_ROUNDS', 'nodeRounds'],

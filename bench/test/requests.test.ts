@@ -46,6 +46,8 @@ test("the operator's requests are counted by verb and resource, and timed from t
     const counted = await readRequests(log, 'burst-');
     expect(counted.seconds).toBe(8);
     expect(perEcho(counted, 2)).toBe('create events 0.5, create jobs 1, get jobs 0.5, patch echos/status 0.5');
+    const jobs = await readRequests(log, 'burst-', 'create jobs');
+    expect(jobs).toEqual({ counts: new Map([['create jobs', 2]]), seconds: 5 });
   });
 });
 
