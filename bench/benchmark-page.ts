@@ -202,7 +202,7 @@ Measured on ${outside.date.slice(0, 10)} in a run of its own, of ${outside.versi
   },
 ];
 
-const introduction = ({ date, plan, machine, versions, age }: Results): string =>
+const introduction = ({ date, plan, machine, minutes, versions, age }: Results): string =>
   `# Benchmark
 
 <!-- Made by \`make bench\` from ${besidePage}/bench.json: do not edit. -->
@@ -211,7 +211,7 @@ The operator and three others that do the same work, on one API server and in on
 [controller-runtime](https://github.com/kubernetes-sigs/controller-runtime), Rust's [kube-rs](https://kube.rs), and the informer and
 typed API of [@kubernetes/client-node](https://github.com/kubernetes-client/javascript).
 
-Measured on ${date.slice(0, 10)} in ${count(plan.rounds, 'round')}, on ${machine}. [Every figure](#all-figures) is in a table.
+Measured on ${date.slice(0, 10)} in ${count(plan.rounds, 'round')}${minutes === undefined ? '' : ` and ${count(minutes, 'minute')}`}, on ${machine}. [Every figure](#all-figures) is in a table.
 
 The measured commit is ${versions.echoperator ?? 'unknown'}. When this page was made, ${
     age === undefined ? 'its age was unknown' : `${count(age, 'later commit')} had changed src/`

@@ -7,8 +7,8 @@
  *     node bench/main.ts unrecorded      our operator with and without its flight recorder
  *     node bench/main.ts bundles BEFORE AFTER
  *                                        two bundles of our operator in turn, each a git revision or a folder with sources: about 15
- *                                        minutes, less with ROUNDS, CURVE_ROUNDS or BURST
- *     node bench/main.ts outside         only our operator with the kinds that live outside the cluster: about 20 minutes.
+ *                                        minutes, less with ROUNDS, BURST or LIFECYCLE_ROUNDS
+ *     node bench/main.ts outside         only our operator with the kinds that live outside the cluster: about 4 minutes.
  *                                        Keeps the other figures of the last run
  *
  * Prints tables and writes a page with plots and all figures: a complete run to docs/, any other to dist/bench/. BENCH_RESULTS names
@@ -120,6 +120,7 @@ async function measure(names: readonly BuiltName[], context: RunContext): Promis
   await lifecycleRounds([ours], context, taken);
   await outsideRounds(ours, context, taken);
   await failoverRounds(operators, context, taken);
+  await saved.save({ minutes: Math.round(performance.now() / 60_000) });
   return saved.results;
 }
 

@@ -61,6 +61,8 @@ export interface Results {
   readonly slowerRate?: number;
   /** How many later commits changed src/ when the page was made. Absent if git does not know the measured commit. */
   readonly age?: number;
+  /** How long the run took. Absent if it was interrupted. */
+  readonly minutes?: number;
   readonly rounds: readonly Round[];
   readonly voidRounds: readonly VoidRound[];
   /** How many disturbed rounds were run again instead of being counted. Absent if it was not tried. */

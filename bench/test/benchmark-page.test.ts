@@ -97,7 +97,7 @@ describe('kinds outside the cluster', () => {
     turns: {
       echoperator: turn({
         rowsSeconds: 110,
-        rowStatements: 120,
+        rowStatements: 30,
         rowsDatabaseMs: 300,
         rowsToCopy: 6,
         rowsToInserts: 0.1,
@@ -116,14 +116,14 @@ describe('kinds outside the cluster', () => {
     expect(tableAfter(section, '| median').map((row) => Object.values(row))).toEqual([
       ['PostgresWriters: s until all have rows', '110.0 [110.0, 110.0]', '100.0 [100.0, 100.0]', '1.10 [1.10, 1.10]'],
       ['Pets/s', '90 [90, 90]', '100 [100, 100]', '0.90 [0.90, 0.90]'],
-      ['PostgresWriters: statements', '120 [120, 120]', '', ''],
+      ['PostgresWriters: statements', '30 [30, 30]', '', ''],
       ['PostgresWriters: time in the database, ms', '300 [300, 300]', '', ''],
       ['PostgresWriters: that ÷ one COPY', '6.00 [6.00, 6.00]', '', ''],
       ['PostgresWriters: that ÷ one INSERT each', '0.10 [0.10, 0.10]', '', ''],
     ]);
     expect(tableAfter(markdown, '| bar').map((row) => Object.values(row))).toEqual([
       ['PostgresWriters: s until all have rows ÷ ceiling', '≤ 1.2', '1.10 [1.10, 1.10]', '1', '0.0 %', 'met', 'met'],
-      ['PostgresWriters: statements', '≤ 200', '120 [120, 120]', '1', '0.0 %', 'met', 'met'],
+      ['PostgresWriters: statements', '≤ 40', '30 [30, 30]', '1', '0.0 %', 'met', 'met'],
       ['PostgresWriters: that ÷ one COPY', '≤ 5', '6.00 [6.00, 6.00]', '1', '0.0 %', 'missed', 'missed'],
     ]);
     expect(section).not.toContain('in a run of its own');

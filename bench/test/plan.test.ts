@@ -14,7 +14,7 @@ test.each([{}, { QUICK: '1' }])('the judged number of objects is one of those th
 });
 
 test('the usual run is published', () => {
-  expect(readPlan({})).toMatchObject({ rounds: 7, burst: 2000, longBurst: 10_000, judgedObjects: 20_000 });
+  expect(readPlan({})).toMatchObject({ rounds: 6, burst: 2000, longBurst: 10_000, judgedObjects: 20_000 });
 });
 
 describe('a setting', () => {
