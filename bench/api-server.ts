@@ -41,11 +41,18 @@ export interface ApiServer {
 /** The group of all service accounts of the namespace. */
 const serviceAccounts = `system:serviceaccounts:${namespace}`;
 
-/** Omits watches, because their number is unrelated to the cost of an Echo. */
+/** Logs the answered requests in the namespace. Of watches only those for Echos and Jobs by the service accounts, when they start. */
 const answersInNamespace = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
 rules:
+  - level: Metadata
+    userGroups: ['${serviceAccounts}']
+    omitStages: [ResponseComplete]
+    verbs: [watch]
+    resources:
+      - { group: mmontes.io, resources: [echos] }
+      - { group: batch, resources: [jobs] }
   - level: None
     verbs: [watch]
   - level: Metadata
@@ -71,7 +78,7 @@ rules:
  * Starts an API server. Its processes end with this one, even if it is killed.
  *
  * @param parent the parent of the folder for certificates, the audit log and etcd's data
- * @param options.auditPolicy what to log. Default: the answered requests in the namespace, without watches
+ * @param options.auditPolicy what to log. Default: the answered requests in the namespace, and the operators' watches
  * @param options.extraPrograms to be in the folder of the programs
  */
 export async function startApiServer(

@@ -107,6 +107,7 @@ a few keys wait until the set is empty.`,
       'warmEchosPerSecond',
       'warmCpuPerEcho',
       'warmServerCpuPerEcho',
+      'resumedWatches',
     ],
     waits: true,
   },
@@ -121,6 +122,7 @@ a few keys wait until the set is empty.`,
       'longServerCpuPerEcho',
       'longPeakAnonymous',
       'longPeakMemory',
+      'longResumedWatches',
     ],
   },
   {
@@ -320,6 +322,8 @@ const method = ({ plan }: Results): string =>
   log's are of one machine's clock; each process has a service account of its own, by which the audit log tells whose a
   write is. Only the writes of Jobs and of Echos' statuses count. A leader that is killed has led for over 10 s.
   In the requests of those that have nothing to do there are hardly any watches: one is opened anew every 5 to 10 minutes.
+- The API server ends the watch of a client that falls behind. A watch that an operator starts after its first two, of Echos and of
+  Jobs, counts as resumed.
 - etcd runs without fsync, so that it is not a disk that is measured.
 - The intervals are of order statistics: the narrowest with a coverage of at least 95 %, or from the least to the greatest value. MB are 10^6 bytes.`;
 

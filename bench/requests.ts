@@ -60,6 +60,13 @@ export async function readRequestsFor(resource: string, auditLog: string): Promi
   return { counts: new Map([...counts].sort()), seconds: (end - begin) / 1000 };
 }
 
+/** Returns how many watches the service accounts have started. */
+export async function readWatches(auditLog: string): Promise<number> {
+  let watches = 0;
+  for await (const { verb } of auditLines(auditLog)) if (verb === 'watch') watches += 1;
+  return watches;
+}
+
 async function* auditLines(auditLog: string): AsyncGenerator<AuditLine> {
   const input = createReadStream(auditLog);
   for await (const line of createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY })) {

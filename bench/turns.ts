@@ -8,7 +8,7 @@ import type { Measure } from './measurements.ts';
 import type { Operator } from './operators.ts';
 import { type PacePercent, type Paces, pacePercents } from './paces.ts';
 import { type Plan, timeoutMsFor } from './plan.ts';
-import { perEcho, readRequests } from './requests.ts';
+import { perEcho, readRequests, readWatches } from './requests.ts';
 import type { Turn } from './results.ts';
 import { endOf, RunningOperator, TurnError } from './running-operator.ts';
 import { evenQuantiles, quantile } from './statistics.ts';
@@ -129,17 +129,21 @@ class Trial {
   }
 }
 
-/** Runs `work` with an operator on a fresh API server. @returns its result, and a function that reads the requests from the audit log */
+/** Every operator watches Echos and Jobs. It starts more watches only if the server ends one. */
+const firstWatches = 2;
+
+/** Runs `work` with an operator on a fresh API server. @returns its result, and functions that read the audit log */
 async function onFreshServer<T>(operator: Operator, context: RunContext, work: (trial: Trial) => Promise<T>) {
   const server = await startApiServer(context.folder);
   const requests = (prefix: string) => readRequests(server.auditLog, prefix);
+  const resumedWatches = async () => (await readWatches(server.auditLog)) - firstWatches;
   try {
     const trial = await Trial.start(operator, server, context);
     try {
       const idle = await trial.settle();
       const others = await watchOthers();
       const result = await work(trial);
-      return { result, idle, disturbance: await others(), requests };
+      return { result, idle, disturbance: await others(), requests, resumedWatches };
     } finally {
       await trial.stop();
     }
@@ -162,16 +166,20 @@ export async function loadTurn(operator: Operator, paces: Paces, context: RunCon
     return perSecond === undefined ? [] : [{ percent, perSecond, count: Math.round(perSecond * plan.paceSeconds) }];
   });
   const figures: Partial<Record<Measure, number>> = {};
-  const { result, idle, disturbance, requests } = await onFreshServer(operator, context, async (trial) => {
-    const burst = await trial.burst(burstPrefix, plan.burst);
-    const warm = await trial.burst(warmPrefix, plan.burst);
-    for (const { percent, ...pace } of wanted) {
-      const { p50, p99 } = await trial.steady(pacePrefix(percent), pace);
-      figures[`pace${percent}P50`] = p50;
-      figures[`pace${percent}P99`] = p99;
-    }
-    return { burst, warm };
-  });
+  const { result, idle, disturbance, requests, resumedWatches } = await onFreshServer(
+    operator,
+    context,
+    async (trial) => {
+      const burst = await trial.burst(burstPrefix, plan.burst);
+      const warm = await trial.burst(warmPrefix, plan.burst);
+      for (const { percent, ...pace } of wanted) {
+        const { p50, p99 } = await trial.steady(pacePrefix(percent), pace);
+        figures[`pace${percent}P50`] = p50;
+        figures[`pace${percent}P99`] = p99;
+      }
+      return { burst, warm };
+    },
+  );
   const inBurst = await requests(burstPrefix);
   const inWarm = await requests(warmPrefix);
   const counted: Record<string, string> = {
@@ -195,6 +203,7 @@ export async function loadTurn(operator: Operator, paces: Paces, context: RunCon
       warmServerCpuPerEcho: result.warm.serverCpuPerEcho,
       idleMemory: idle.resident,
       idleAnonymous: idle.anonymous,
+      resumedWatches: await resumedWatches(),
       ...figures,
     },
     disturbance,
@@ -206,7 +215,7 @@ export async function loadTurn(operator: Operator, paces: Paces, context: RunCon
 /** Measures the long burst on a fresh API server. */
 export async function longBurstTurn(operator: Operator, context: RunContext): Promise<Turn> {
   const count = context.plan.longBurst;
-  const { result, disturbance, requests } = await onFreshServer(operator, context, (trial) =>
+  const { result, disturbance, requests, resumedWatches } = await onFreshServer(operator, context, (trial) =>
     trial.burst(burstPrefix, count),
   );
   const counted = await requests(burstPrefix);
@@ -219,6 +228,7 @@ export async function longBurstTurn(operator: Operator, context: RunContext): Pr
       longServerCpuPerEcho: result.serverCpuPerEcho,
       longPeakMemory: result.peakMemory,
       longPeakAnonymous: result.peakAnonymous,
+      longResumedWatches: await resumedWatches(),
     },
     disturbance,
     requests: { 'long burst': perEcho(counted, count) },
